@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 DONE = 0
 NEEDS_SOMEONE = 1  # also: a comparison found differences
+WRONG_USAGE = 2
 NOTHING_USABLE = 65
 INTERNAL_ERROR = 70
 TRY_AGAIN = 75

@@ -1,17 +1,27 @@
 """Internal errors in optional steps: they are logged, and the run continues without the failed step.
 
-Owns: where they are caught. The run log gets the traceback, people get one line. A LoadsheetError is not an internal error and passes through.
+Owns: where they are caught, and the exit code of an exception that ends the process. The run log gets the traceback, people get one line. A LoadsheetError is not an internal error and passes through.
 """
 
+import errno
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from loadsheet import exit_codes
 from loadsheet.problems import LoadsheetError
 
 _TEXT_MAX = 120
 
 _Done = TypeVar("_Done")
+
+
+CLOSED_PIPE = 1
+"""The exit code of click if stdout is closed."""
+
+
+class Terminated(KeyboardInterrupt):
+    """Raised by SIGTERM: the command ends as with Ctrl-C."""
 
 
 class Fault(Exception):
@@ -55,3 +65,13 @@ def log_fault(what: str, cause: Exception) -> str:
 def fault_summary(faults: Mapping[str, str]) -> str:
     """The failed steps with their reasons in one line."""
     return ", ".join(f"{what} ({why})" for what, why in faults.items())
+
+
+def exit_code_of(error: BaseException) -> int:
+    """The exit code of the process if this error ends it."""
+    if isinstance(error, LoadsheetError):
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return exit_codes.TERMINATED if isinstance(error, Terminated) else exit_codes.INTERRUPTED
+    pipe_closed = isinstance(error, OSError) and error.errno == errno.EPIPE
+    return CLOSED_PIPE if pipe_closed else LoadsheetError.exit_code

@@ -63,8 +63,8 @@ AFTER_IT = {
     "operations.run_hooks._Hooks.update_metrics": "metrics",
     "operations.expected_files.overdue": "what is late",
     "reports.headline._balance_line": "the summary",
-    "cli.run.seal_after_run": "the capsule",
-    "cli.run.keep": "keeping",
+    "run_end.seal_after_run": "the capsule",
+    "run_end.keep": "keeping",
 }
 
 

@@ -37,6 +37,7 @@ FOUNDATION = {
     "backoff",
     "problems",
     "languages",
+    "extras",
     "schedules",
     "settings",
 }
@@ -44,6 +45,7 @@ MAY_IMPORT = {
     "exit_codes": set(),
     "problems": {"exit_codes"},
     "confusables": set(),
+    "extras": {"problems", "settings"},
     "control_characters": set(),
     "page_templates": {"control_characters"},
     "file_modes": set(),
@@ -56,7 +58,9 @@ MAY_IMPORT = {
     "exchange_profile": {"contract", "problems"},
     "settings": {"exchange_profile", "contract", "file_modes", "languages", "problems", "schedules"},
     "run_log": {"problems", "settings"},
-    "internal_errors": {"run_log", "problems"},
+    "internal_errors": {"exit_codes", "run_log", "problems"},
+    "run_resources": FOUNDATION | {"cluster", "credentials", "dispatch", "exchange", "ledger"},
+    "run_end": FOUNDATION | {"ledger", "operations.retention", "reports", "run_archive", "stages"},
     "credentials": {"problems", "settings"},
     "object_storage": {"problems", "settings"},
     "deploy": set(),  # texts for schedulers and shells
@@ -124,6 +128,20 @@ MAY_IMPORT = {
         "operations.notifications",
     },
     "stages": FOUNDATION | {"ingest", "ledger", "dispatch", "annotations", "reconcile", "reports"},
+    "library": FOUNDATION
+    | {
+        "inbox",
+        "reading",
+        "mapping",
+        "translation",
+        "mapping_tools",
+        "ledger",
+        "reports",
+        "ingest",
+        "checking",
+        "fix_files",
+    }
+    | {"pipeline", "stages", "operations.run_hooks", "run_end", "run_resources"},
     "pipeline": FOUNDATION | {"ledger_sink", "mapping", "ledger", "dispatch", "stages"},
     "operations": set(),
     "cli": FOUNDATION
@@ -155,7 +173,7 @@ MAY_IMPORT = {
         "operations.health",
         "operations.notifications",
     }
-    | {"credentials", "annotations", "fix_files", "object_storage", "inbox_watch"},
+    | {"credentials", "annotations", "fix_files", "object_storage", "inbox_watch", "run_end", "run_resources"},
 }
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
     ("ledger", "mapping"): {"loadsheet.mapping.documents"},
@@ -172,7 +190,7 @@ HOMES = {  # each third-party library and the only places that import it
     "olefile": {"loadsheet.reading.xls"},
     "xlsxwriter": {"loadsheet.reports", "loadsheet.mapping_tools.template"},
     "sqlalchemy": {"loadsheet.ledger", "loadsheet.exchange"},
-    "duckdb": {"loadsheet.mapping", "loadsheet.operations.retention.ledger_copies"},
+    "duckdb": {"loadsheet.operations.retention.ledger_copies"},
     "rule_engine": {"loadsheet.mapping.expression_parser"},
     "re2": {"loadsheet.mapping.patterns"},
     "ruamel": {"loadsheet.mapping", "loadsheet.exchange_profile"},
@@ -182,7 +200,7 @@ HOMES = {  # each third-party library and the only places that import it
     "jinja2": {"loadsheet.page_templates", "loadsheet.exchange.pages", "loadsheet.reports.html_pages"},
     "leather": {"loadsheet.reports.html_pages"},
     "uvicorn": {"loadsheet.exchange"},
-    "pandas": {"loadsheet.reconcile"},
+    "pandas": {"loadsheet.library", "loadsheet.reading.frames", "loadsheet.reconcile"},
     "holidays": {"loadsheet.reports.reconciliation.worklist", "loadsheet.operations.expected_files"},
     "rich": {"loadsheet.cli"},
     "click": {"loadsheet.cli"},

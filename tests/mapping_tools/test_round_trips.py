@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shipped_samples import NOW
 
-from loadsheet.cli.mapping_results import translate_files
 from loadsheet.contract import DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
 from loadsheet.contract.kinds import flag_meaning
 from loadsheet.mapping import load
 from loadsheet.mapping.notations import canonical
+from loadsheet.mapping_tools.comparison import translate_files
 from loadsheet.mapping_tools.template import write_template
 from loadsheet.settings import Settings
 

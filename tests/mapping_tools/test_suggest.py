@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from shipped_samples import INBOX, NOW, sample
 
-from loadsheet.cli.mapping_results import translate_files
 from loadsheet.contract import BY_NAME, WRITES, Assumptions, example_record
 from loadsheet.mapping import lint, load
 from loadsheet.mapping.yamlfile import read_yaml
+from loadsheet.mapping_tools.comparison import translate_files
 from loadsheet.mapping_tools.drafts import FILL_IN
 from loadsheet.mapping_tools.explain import pattern
 from loadsheet.mapping_tools.sheet_profiles import observe

@@ -9,10 +9,10 @@ import pytest
 from command_in_process import loadsheet
 from shipped_samples import NOW, OF_ONE_KIND, shipped_mapping
 
-from loadsheet.cli.mapping_results import translate_files
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import load
 from loadsheet.mapping.patterns import example_of
+from loadsheet.mapping_tools.comparison import translate_files
 from loadsheet.mapping_tools.template import forms, write_template
 from loadsheet.problems import MappingError
 from loadsheet.reading import open_tables

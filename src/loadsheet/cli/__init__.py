@@ -6,7 +6,6 @@ damaged ledger, 75 try again, 77 token refused, 78 settings or mapping wrong, 13
 """
 
 import contextvars
-import errno
 import gc
 import importlib
 import sys
@@ -22,16 +21,10 @@ from click.shell_completion import CompletionItem
 
 from loadsheet import exit_codes
 from loadsheet.control_characters import printable
+from loadsheet.internal_errors import Terminated
 from loadsheet.problems import LoadsheetError
 
 _Done = TypeVar("_Done")
-
-CLOSED_PIPE = 1
-"""The exit code of click if stdout is closed."""
-
-
-class Terminated(KeyboardInterrupt):
-    """Raised by SIGTERM: the command ends as with Ctrl-C."""
 
 
 class CommandSpec(NamedTuple):
@@ -184,16 +177,6 @@ def _to_exit_code(action: Callable[[], int]) -> int:
         _say_on_stderr(code.why)
         return code.exit_code
     return code
-
-
-def exit_code_of(error: BaseException) -> int:
-    """The exit code of the process if this error ends it."""
-    if isinstance(error, LoadsheetError):
-        return error.exit_code
-    if isinstance(error, KeyboardInterrupt):
-        return exit_codes.TERMINATED if isinstance(error, Terminated) else exit_codes.INTERRUPTED
-    pipe_closed = isinstance(error, OSError) and error.errno == errno.EPIPE
-    return CLOSED_PIPE if pipe_closed else LoadsheetError.exit_code
 
 
 def _write_traceback() -> Path:

@@ -5,25 +5,35 @@ Libraries that only calls need are imported on use: `runs` and `show` start with
 
 import getpass
 import os
-import secrets
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from loadsheet import run_log
+from loadsheet import run_resources
 from loadsheet.cli.output import say
-from loadsheet.ledger import Clock, Ledger, Opening, open_ledger, read_ledger, utc_now
+from loadsheet.ledger import Clock, Ledger, read_ledger, utc_now
 from loadsheet.ledger.ledger_opening import file_of
-from loadsheet.problems import SettingsError
-from loadsheet.settings import EMBEDDED, Settings
+from loadsheet.run_resources import check_exchange, exchange_client
+from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
-    from loadsheet.dispatch import Client, Dispatcher
+    from loadsheet.dispatch import Dispatcher
+
+__all__ = [
+    "check_exchange",
+    "clock",
+    "dispatcher_for",
+    "exchange_client",
+    "held_ledger",
+    "holder_of",
+    "holder_of_file",
+    "ledger_to_read",
+    "refuse_to_decide",
+]
 
 
 def clock() -> Clock:
@@ -38,18 +48,9 @@ def ledger_to_read(settings: Settings) -> AbstractContextManager[Ledger]:
     return read_ledger(settings.database_url, settings.state, clock=clock())
 
 
-@contextmanager
-def held_ledger(settings: Settings) -> Iterator[Ledger]:
+def held_ledger(settings: Settings) -> AbstractContextManager[Ledger]:
     """The ledger of the settings, held by this process alone. Raises what `open_ledger` raises."""
-    opening = Opening(
-        state=settings.state,
-        takeover_s=settings.cluster.takeover_s,
-        allow_network=settings.ledger.allow_network,
-        accept_older=settings.ledger.accept_older,
-    )
-    held = open_ledger(settings.database_url, opening, clock=clock())
-    with run_log.opened(settings, reuse=True), held as ledger:
-        yield ledger
+    return run_resources.held_ledger(settings, clock())
 
 
 def refuse_to_decide(settings: Settings) -> None:
@@ -101,50 +102,6 @@ def holder_of(settings: Settings) -> str:
     return look(settings.database_url, settings.cluster.takeover_s).holder
 
 
-@contextmanager
-def exchange_client(settings: Settings) -> Iterator["Client"]:
-    """A client of the exchange in the settings. The embedded exchange is started for it, with its own token.
-
-    Raises SettingsError without a token.
-    """
-    from loadsheet.dispatch import Client
-
-    if settings.exchange != EMBEDDED:
-        from loadsheet.credentials import another_token, required_token
-
-        renew = partial(another_token, settings)
-        with Client(settings.exchange, required_token(settings), settings, renew=renew) as client:
-            yield client
-        return
-    from loadsheet.exchange import Embedded
-
-    token = secrets.token_urlsafe(32)
-    settings.state.mkdir(parents=True, exist_ok=True)
-    database = f"sqlite:///{settings.state / 'exchange.db'}"
-    with Embedded(database, token, settings.assumptions) as served, Client(served.url, token, settings) as client:
-        yield client
-
-
-@contextmanager
-def dispatcher_for(settings: Settings, stopping: Sequence[int] | None = None) -> Iterator["Dispatcher"]:
-    """The dispatcher of a run; with a shared ledger it uses the shared rate. A caller with its own signal handlers passes `stopping`, the
-    signals received so far. Raises SettingsError.
-    """
-    from loadsheet.dispatch import Dispatcher
-
-    if not settings.is_shared:
-        with exchange_client(settings) as client:
-            yield Dispatcher(client, stopping=stopping)
-        return
-    from loadsheet.cluster.rate import shared_pace
-
-    check_exchange(settings)
-    with exchange_client(settings) as client, shared_pace(settings, say) as pace:
-        yield Dispatcher(client, pace, stopping)
-
-
-def check_exchange(settings: Settings) -> None:
-    """Raise SettingsError if the ledger is shared but the exchange is embedded, which only one process can reach."""
-    if settings.is_shared and settings.exchange == EMBEDDED:
-        message = "exchange: the embedded exchange runs in a single process, but several share a ledger on PostgreSQL"
-        raise SettingsError(message, todo="give the URL of an exchange (`loadsheet exchange serve` is one)")
+def dispatcher_for(settings: Settings, stopping: Sequence[int] | None = None) -> AbstractContextManager["Dispatcher"]:
+    """The dispatcher of a run (see `run_resources`)."""
+    return run_resources.dispatcher_for(settings, say, stopping)

@@ -41,7 +41,7 @@ _RUNS = 200
 CLOCKS_APART_S = 3.0
 """A larger difference (seconds) between the clocks of the server and this machine is a warning."""
 _SQLITE = "sqlite:///"
-_LIBRARIES = ("click", "duckdb", "openpyxl", "pandas", "pydantic", "requests", "sqlalchemy", "tzdata")
+_LIBRARIES = ("click", "openpyxl", "pandas", "pydantic", "requests", "sqlalchemy", "tzdata")
 
 Level = Literal["ok", "warning", "wrong"]
 

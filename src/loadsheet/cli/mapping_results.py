@@ -3,12 +3,11 @@
 Files are translated with one mapping, independent of their names.
 """
 
-import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import click
@@ -23,23 +22,24 @@ from loadsheet.cli.completion import mapping_names
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, together, with_settings
 from loadsheet.cli.output import counted, print_json, print_lines, say
 from loadsheet.cli.save_watch import show_at_each_save
-from loadsheet.inbox import Candidate
-from loadsheet.ingest import IngestContext, RoutedDrop, RoutedFiles, ingest
 from loadsheet.ledger import SourceFile
-from loadsheet.mapping import Mapping, Route, load_folder, route
+from loadsheet.mapping import Mapping, load_folder, route
 from loadsheet.mapping import load as load_mapping
 from loadsheet.mapping.routing import LoadedMappings
 from loadsheet.mapping.shared_files import version_of
 from loadsheet.mapping_tools.comparison import (
     FOLDER,
     Case,
-    CompareSink,
     Comparison,
     Verdict,
     compare,
     find_cases,
     judge,
     moment_of,
+    named_by,
+    roles_of,
+    translate_files,
+    translate_roles,
     written,
 )
 from loadsheet.mapping_tools.explain import Cell, Explanation, Preview
@@ -89,55 +89,6 @@ def mapping_for(files: Sequence[Path], settings: Settings) -> Mapping:
     if broken := next((mapping for mapping in loaded.broken if mapping.takes(name)), None):
         raise broken.finding
     raise FileRefused({**routes.unmapped, **routes.ambiguous, **routes.blocked}[name])
-
-
-def translate_files(
-    mapping: Mapping,
-    files: Sequence[Path],
-    settings: Settings,
-    *,
-    now: datetime,
-    documents_max: int | None = None,
-) -> CompareSink:
-    """Translate these files as one drop of this mapping; `now` (aware) is the value of `$now`. The name of a single file does not matter.
-    Each of several files gets the role whose pattern fits best. Raises FileRefused, click.UsageError.
-    """
-    return _translate(mapping, _roles(mapping, files), settings, now=now, documents_max=documents_max)
-
-
-def _translate(
-    mapping: Mapping, roles: dict[str, Path], settings: Settings, *, now: datetime, documents_max: int | None = None
-) -> CompareSink:
-    bare = [path.name for path in roles.values()]
-    names = {role: path.name if bare.count(path.name) == 1 else path.as_posix() for role, path in roles.items()}
-    candidates = {names[role]: Candidate(names[role], path) for role, path in roles.items()}
-    sink = CompareSink(documents_max)
-    drop = RoutedDrop(Route(mapping, names))
-    ingest(RoutedFiles(candidates, (drop,)), sink, IngestContext(settings, (mapping,), None, now))
-    return sink
-
-
-def _roles(mapping: Mapping, files: Sequence[Path]) -> dict[str, Path]:
-    patterns = {mapping.main_role: mapping.files, **{role: (text,) for role, text in mapping.companions.items()}}
-    if len(patterns) == 1 and len(files) == 1:
-        return {mapping.main_role: files[0]}
-    left, roles = list(files), dict[str, Path]()
-    for role, wanted in patterns.items():
-        fits = [path for path in left if named_by(wanted, path)]
-        if not fits:
-            raise click.UsageError(
-                f"mapping {mapping.name} needs a file for {role} ({', '.join(wanted)}); "
-                f"given: {', '.join(path.name for path in files)}"
-            )
-        roles[role] = fits[0]
-        left.remove(fits[0])
-    return roles
-
-
-def named_by(patterns: Iterable[str], path: Path) -> bool:
-    """Whether the bare name of a file matches the last part of one of the patterns; placeholders match any text."""
-    lasts = (re.sub(r"\{[^}]*\}", "*", PurePosixPath(pattern).name) for pattern in patterns)
-    return any(PurePosixPath(path.name.casefold()).match(last.casefold()) for last in lasts)
 
 
 _SHORT = 48  # characters of a cell
@@ -348,7 +299,7 @@ def diff(
     drops = _last_originals(before, last, settings) if last else _drops(files, before, after)
     for drop in drops:
         roles = ((mapping, _named_roles(mapping, drop)) for mapping in (before, after))
-        old_side, new_side = (_translate(mapping, named, settings, now=now) for mapping, named in roles)
+        old_side, new_side = (translate_roles(mapping, named, settings, now=now) for mapping, named in roles)
         total.merge(compare(old_side.documents, new_side.documents))
     if not total.counts:
         raise _nothing_in(files or [settings.archive_place], before, after)
@@ -381,7 +332,7 @@ def _named_roles(mapping: Mapping, drop: Sequence[Path] | dict[str, Path]) -> di
         if drop.keys() == {mapping.main_role, *mapping.companions}:
             return drop
         drop = list(drop.values())
-    return _roles(mapping, drop)
+    return roles_of(mapping, drop)
 
 
 def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple[Path, ...]]:

@@ -1,26 +1,23 @@
 """`loadsheet run`: processes every finished file in the inbox once; for several shippers, one after the other.
 
-Owns: the output of a run, the combined exit code of several shippers, and that ledger, `run.json` and exit code agree about the end of a
-run. A failure of one shipper does not stop the others.
+Owns: the output of a run, and the combined exit code of several shippers. A failure of one shipper does not stop the others.
 """
 
 import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
-from loadsheet import exit_codes, pipeline, reports
-from loadsheet.cli import Failed, Terminated, attempt, exit_code_of
+from loadsheet import exit_codes, pipeline
+from loadsheet.cli import Failed, attempt
 from loadsheet.cli.access import clock, dispatcher_for, held_ledger, ledger_to_read
 from loadsheet.cli.check import describe_cause
 from loadsheet.cli.options import (
@@ -44,20 +41,18 @@ from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dry_run import WAITING, Forecast, forecast_run
 from loadsheet.file_modes import write_privately
 from loadsheet.inbox import files_outside, make_inbox
-from loadsheet.internal_errors import fault_summary, isolated
+from loadsheet.internal_errors import Terminated, isolated
 from loadsheet.ledger import Ledger, State, open_ledger
 from loadsheet.ledger.ledger_opening import is_there
 from loadsheet.ledger.location import refuse_beside_a_file
 from loadsheet.mapping import load_folder
-from loadsheet.operations.retention import keep
 from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import FolderError, LoadsheetError, SettingsError, TokenRefused
-from loadsheet.run_archive import seal_after_run
+from loadsheet.run_end import RunEnd
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.settings.places import shown as place_shown
 from loadsheet.stages import Result
 
-_AFTER_THE_END = "the steps after the end of the run"
 _STRAYS_SHOWN = 5
 _UNITS = (("h", 3600), ("min", 60), ("s", 1))
 _FORECAST_WORDS = {
@@ -91,70 +86,6 @@ class OutputOptions(NamedTuple):
 Show = Callable[[ShipperOutcome], None]
 Action = Callable[[Settings, OutputOptions, Show], ShipperOutcome]
 """Runs one shipper, or forecasts its run, and shows the outcome."""
-
-
-class RunEnd:
-    """The context in which a run ends. `result` is the recorded result, None before the end is recorded. `ledger` opens the ledger for
-    changes. An exception that leaves the block later is recorded and raised on.
-    """
-
-    def __init__(self, settings: Settings, ledger: Callable[[], AbstractContextManager[Ledger]]) -> None:
-        self._settings, self._ledger = settings, ledger
-        self.result: Result | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: TracebackType | None) -> None:
-        if error is not None and self.result is not None:
-            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            ended = replace(
-                self.result, exit_code=exit_code_of(error), undone={**self.result.undone, _AFTER_THE_END: why}
-            )
-            self._record(self.result, ended)
-
-    def archive_and_purge(self, ledger: Ledger, result: Result) -> Result:
-        """After the end of the run, while its ledger is held: write its capsule and apply the retention. Returns the result with the failures."""
-        self.result = result
-        faults: dict[str, str] = {}
-        with isolated("the capsule", faults):
-            seal_after_run(self._settings, ledger.queries, result.reports.summary.run, clock()(), say)
-        with isolated("keeping", faults):
-            keep(self._settings, ledger, clock()(), say)
-        return result.without(faults)
-
-    def correct_if_changed(self, result: Result) -> Result:
-        """Report and record the result if it differs from the recorded one. Returns it with the corrected reports."""
-        before = self.result
-        if before is None or (before.exit_code, before.undone) == (result.exit_code, result.undone):
-            return result
-        new = {step: why for step, why in result.undone.items() if step not in before.undone}
-        run = result.reports.summary.run
-        say(f"loadsheet: run {run} is recorded; these steps failed with an internal error: {fault_summary(new)}")
-        return self._record(before, result)
-
-    def _record(self, before: Result, result: Result) -> Result:
-        written = result.reports.with_failed_steps(result.exit_code, result.undone)
-        self.result = replace(result, reports=written)
-        with _report_failure("the ledger", before), self._ledger() as ledger:
-            ledger.maintenance.correct_end(written.summary.run, exit_code=result.exit_code, summary=written.in_ledger)
-        with _report_failure(reports.SUMMARY, before):
-            reports.rewrite_summary(written, self._settings)
-        return self.result
-
-
-@contextmanager
-def _report_failure(where: str, before: Result) -> Iterator[None]:
-    """Report if the result of a run cannot be recorded in this place."""
-    why: dict[str, str] = {}
-    try:
-        with isolated(where, why):
-            yield
-    except LoadsheetError as error:
-        why[where] = str(error)
-    if why:
-        run = before.reports.summary.run
-        say(f"loadsheet: {where} still shows exit code {before.exit_code} for run {run}: {why[where]}")
 
 
 def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None) -> datetime | None:
@@ -261,7 +192,7 @@ def _act_on(settings: Settings | SettingsError, action: Action, output: OutputOp
 def _run_shipper(settings: Settings, output: OutputOptions, show: Show) -> ShipperOutcome:
     make_inbox(settings)
     left_ready: list[int] = []
-    with RunEnd(settings, lambda: held_ledger(settings)) as end:
+    with RunEnd(settings, lambda: held_ledger(settings), clock=clock(), say=say) as end:
         result = run_with_hooks(settings, lambda: _run_pipeline(settings, left_ready, end), clock=clock(), say=say)
         faults: dict[str, str] = {}
         with isolated("the summary", faults):

@@ -30,7 +30,7 @@ from loadsheet.cli.options import (
     together,
 )
 from loadsheet.cli.output import counted, print_lines, say
-from loadsheet.cli.run import RunEnd, say_strays
+from loadsheet.cli.run import say_strays
 from loadsheet.cluster.timetable import SharedTimetable, Timetable, enqueue_run, is_run_pending
 from loadsheet.dispatch import Dispatcher
 from loadsheet.file_modes import write_privately
@@ -45,6 +45,7 @@ from loadsheet.operations.expected_files import next_due
 from loadsheet.operations.health import WatchStatus, serve_status
 from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
+from loadsheet.run_end import RunEnd
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
 from loadsheet.stages import Result
@@ -191,7 +192,7 @@ class _ShipperWatch:
             return WatchedRun(0, None, queued=True)
         if late := timetable.late():
             say(f"{self._prefix}catching up: {late}")
-        with RunEnd(settings, self._ledger_for_corrections) as end:
+        with RunEnd(settings, self._ledger_for_corrections, clock=clock(), say=say) as end:
             pipeline_run = partial(self._run_pipeline, end)
             result = run_with_hooks(settings, pipeline_run, clock=clock(), say=say, watch_status=status)
             result = end.correct_if_changed(result)

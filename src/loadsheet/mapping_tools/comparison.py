@@ -7,36 +7,39 @@ A golden case is stored beside the mapping: input files and the expected documen
     mappings/tests/nordic-join/late-night/*.csv          a case of several files is a folder
     mappings/tests/nordic-join/late-night.expected.jsonl
 
-Owns: the sink that keeps documents, the pairing of documents, the verdicts, and the files of cases. An expectation has a first line with
+Owns: translation into memory by one mapping, the pairing of documents, the verdicts, and the files of cases. An expectation has a first line with
 mapping, version and the value of `$now`, then a line for each document in order. Numbers are compared as sent (`12.50` is not
 `12.5`), because the exchange gets that form.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import msgspec
 
-from loadsheet.inbox import InboxFile
-from loadsheet.ingest import FilesInPlace, ReadDrop
-from loadsheet.mapping import Document, Ignored
+from loadsheet import exit_codes
+from loadsheet.inbox import Candidate, InboxFile
+from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedDrop, RoutedFiles, ingest
+from loadsheet.mapping import Document, Ignored, Route
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping_tools.explain import decode, encode, flat, pattern
-from loadsheet.problems import FileRefused, MappingError, Problem
+from loadsheet.problems import FileRefused, LoadsheetError, MappingError, Problem
 from loadsheet.reading import Table
+from loadsheet.settings import Settings
 
 FOLDER = "tests"
 ENDING = ".expected.jsonl"
 
 
 class CompareSink(FilesInPlace):
-    """Keeps the tables of a drop, and its documents and ignored rows in order, up to `documents_max` documents. An unusable file raises
-    FileRefused.
+    """Keeps the tables of a drop, and its documents and ignored rows in order, up to `documents_max` documents; `problems` are those of
+    the tables and of the whole drop, if it was read to its end. An unusable file raises FileRefused.
     """
 
     def __init__(self, documents_max: int | None = None) -> None:
@@ -44,6 +47,7 @@ class CompareSink(FilesInPlace):
         self.tables = dict[str, Table]()
         self.items: list[Document | Ignored] = []
         self.documents: list[Document] = []
+        self.problems: list[Problem] = []
 
     def set_aside(self, _file: InboxFile, problem: Problem) -> None:
         """Raise FileRefused."""
@@ -62,6 +66,70 @@ class CompareSink(FilesInPlace):
                 self.documents.append(item)
                 if len(self.documents) == self._documents_max:
                     return
+        self.problems += [problem for notes in drop.notes().values() for problem in notes.problems]
+        self.problems += drop.doubts()
+
+
+class MissingFile(LoadsheetError):
+    """A mapping reads several files, and one of them was not given."""
+
+    exit_code = exit_codes.WRONG_USAGE
+
+
+def translate_files(
+    mapping: CompiledMapping,
+    files: Sequence[Path],
+    settings: Settings,
+    *,
+    now: datetime,
+    documents_max: int | None = None,
+) -> CompareSink:
+    """Translate these files as one drop of this mapping; `now` (aware) is the value of `$now`. The name of a single file does not matter.
+    Each of several files gets the role whose pattern fits best. Raises FileRefused, and MissingFile if a role has no file.
+    """
+    return translate_roles(mapping, roles_of(mapping, files), settings, now=now, documents_max=documents_max)
+
+
+def translate_roles(
+    mapping: CompiledMapping,
+    roles: dict[str, Path],
+    settings: Settings,
+    *,
+    now: datetime,
+    documents_max: int | None = None,
+) -> CompareSink:
+    """The same for files whose roles are known."""
+    bare = [path.name for path in roles.values()]
+    names = {role: path.name if bare.count(path.name) == 1 else path.as_posix() for role, path in roles.items()}
+    candidates = {names[role]: Candidate(names[role], path) for role, path in roles.items()}
+    sink = CompareSink(documents_max)
+    drop = RoutedDrop(Route(mapping, names))
+    ingest(RoutedFiles(candidates, (drop,)), sink, IngestContext(settings, (mapping,), None, now))
+    return sink
+
+
+def roles_of(mapping: CompiledMapping, files: Sequence[Path]) -> dict[str, Path]:
+    """The files by role. Raises MissingFile."""
+    patterns = {mapping.main_role: mapping.files, **{role: (text,) for role, text in mapping.companions.items()}}
+    if len(patterns) == 1 and len(files) == 1:
+        return {mapping.main_role: files[0]}
+    left, roles = list(files), dict[str, Path]()
+    for role, wanted in patterns.items():
+        fits = [path for path in left if named_by(wanted, path)]
+        if not fits:
+            raise MissingFile(
+                f"mapping {mapping.name} needs a file for {role} ({', '.join(wanted)}); "
+                f"given: {', '.join(path.name for path in files)}"
+            )
+        roles[role] = fits[0]
+        left.remove(fits[0])
+    return roles
+
+
+def named_by(patterns: Iterable[str], path: Path) -> bool:
+    """Whether the bare name of a file matches the last part of one of the patterns; placeholders match any text."""
+    lasts = (re.sub(r"\{[^}]*\}", "*", PurePosixPath(pattern).name) for pattern in patterns)
+    return any(PurePosixPath(path.name.casefold()).match(last.casefold()) for last in lasts)
 
 
 # ---- two mappings ----
