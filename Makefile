@@ -74,7 +74,7 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "loadsheet needs Python 3.11 or newer; this is " + sys.version.split()[0])'
 	@echo 'setting up .venv; this is done once' >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(INSTALL) --editable .
+	@$(INSTALL) --editable '.[all]'
 	@touch $@
 
 .venv/test: .venv/demo

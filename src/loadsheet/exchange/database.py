@@ -39,6 +39,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from loadsheet.extras import need
 from loadsheet.problems import SettingsError
 
 VERSIONS = ("0001", "0002", "0003")  # of the migrations; databases without a stored version have the first
@@ -255,6 +256,7 @@ def _postgresql(url: URL, busy_timeout_s: float) -> Engine:
     options = " ".join(f"-c {name}={milliseconds}" for name, milliseconds in bounds.items())
     arguments = {"options": options, "connect_timeout": max(2, int(busy_timeout_s)), "tcp_user_timeout": wait}
     # Several processes write: each statement must see the commits of the previous writer.
+    need("postgres", "an exchange on PostgreSQL")
     engine = create_engine(url, connect_args=arguments, isolation_level="READ COMMITTED", hide_parameters=True)
     event.listen(engine, "do_connect", partial(_patient, busy_timeout_s * _ANSWER_WAITS))
     event.listen(engine, "connect", _flushed)

@@ -36,6 +36,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError
 
+from loadsheet.extras import need
 from loadsheet.ledger.ledger_tables import takeovers, tenures
 from loadsheet.ledger.statements import DATABASE_TIME, Statement, database_time
 from loadsheet.problems import LedgerBusy, LedgerError, LedgerGone, LedgerUnwritable, SettingsError, Superseded
@@ -183,6 +184,7 @@ def _engine(address: Address, search_path: str, *, writes: bool, idle_s: int) ->
         "timezone": "UTC",
     }
     arguments = CONNECTION | {"options": " ".join(f"-c {name}={value}" for name, value in options.items())}
+    need("postgres", "a ledger on PostgreSQL")
     engine = create_engine(address.url, connect_args=arguments, hide_parameters=True, **_POOL)
     event.listen(engine, "connect", _durable)
     event.listen(engine, "handle_error", partial(_raise_translated, str(address)))

@@ -18,6 +18,7 @@ from functools import cache
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
+from loadsheet.extras import need
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_queries import Arrival
@@ -271,6 +272,7 @@ def has_holidays(country: str) -> bool:
 def _calendar(country: str) -> IsFree | None:
     if not country:
         return None
+    need("holidays", "a calendar of public holidays")
     import holidays
 
     name, _, part = country.partition("-")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from loadsheet import exit_codes, run_log
+from loadsheet import exit_codes, extras, run_log
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -289,8 +289,9 @@ class _Answering(BaseHTTPRequestHandler):
 @contextmanager
 def serve_status(settings: Settings, say: Callable[[str], None]) -> Iterator[WatchStatus]:
     """The status of a watch, served at `monitoring.health_address` and reported to systemd, as far as these are configured; `say` takes the
-    address. Raises SettingsError if the address is not free.
+    address. Raises SettingsError if the address is not free, or a library that the settings need is not installed.
     """
+    extras.check(settings)
     watch_status = WatchStatus(settings)
     with ExitStack() as stack:
         if settings.monitoring.health_address:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from loadsheet import run_log
+from loadsheet import extras, run_log
 from loadsheet.internal_errors import isolated
 from loadsheet.ledger import read_ledger
 from loadsheet.ledger.queries import LedgerQueries
@@ -39,8 +39,9 @@ def run_with_hooks(
 ) -> Result:
     """Call `run` with all hooks around it. `say` receives failures of hooks; `watch_status` shows the run at the health endpoint.
 
-    Returns what `run` returns and raises what it raises. Raises SettingsError if traces are on but cannot be made.
+    Returns what `run` returns and raises what it raises. Raises SettingsError if a library that the settings need is not installed.
     """
+    extras.check(settings)
     heartbeat = watch_status.heartbeat if watch_status else None
     with (
         _traced(settings, say) as spans,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from loadsheet.extras import need
 from loadsheet.operations.notifications.state import Notice, NotificationState
 from loadsheet.page_templates import templates_of
 from loadsheet.settings import Settings
@@ -170,7 +171,8 @@ def deliver(address: Address, notice: Notice) -> str:
 
 
 def _sender(address: Address) -> Any:
-    """The apprise object for an address; None if apprise does not understand it."""
+    """The apprise object for an address; None if apprise does not understand it. Raises SettingsError without apprise."""
+    need("notices", "a notice")
     import apprise
 
     sender = apprise.Apprise(asset=apprise.AppriseAsset(app_id="loadsheet", app_desc="loadsheet", app_url=""))

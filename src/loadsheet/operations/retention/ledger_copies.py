@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from loadsheet import object_storage
+from loadsheet.extras import need
 from loadsheet.ledger import Ledger
 from loadsheet.problems import FolderError
 from loadsheet.reports.report_files import csv_line, placed
@@ -221,6 +222,7 @@ def _write_csv(part: Path, columns: "Iterable[Column]", rows: Iterable[tuple[Any
 
 
 def _write_parquet(part: Path, columns: "Iterable[Column]", rows: Iterable[tuple[Any, ...]]) -> int:
+    need("parquet", "an export as Parquet")
     import duckdb
 
     names = [column.name for column in columns]

@@ -22,6 +22,7 @@ from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # h
 from xlsxwriter.utility import xl_rowcol_to_cell as at
 
 from loadsheet.contract import BY_NAME, Scale, amounts, measures_of
+from loadsheet.extras import need
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Origin, Remark, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import locate
@@ -83,6 +84,7 @@ def bucket_of(days: int) -> str:
 
 def _working_days_of(country: str) -> Callable[[date], bool] | None:
     """The working days of a country; None for an unknown country, which must not fail a run."""
+    need("holidays", "reports.working_days")
     import holidays
 
     name, _, part = country.partition("-")

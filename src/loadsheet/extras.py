@@ -1,0 +1,52 @@
+"""Libraries that few installations need: which extra installs each, and the sentence if it is missing.
+
+They are imported where they are used. `check` runs before a run does anything, so that a missing library never ends a run halfway.
+"""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from loadsheet.problems import SettingsError
+
+if TYPE_CHECKING:
+    from loadsheet.settings import Settings
+
+_LIBRARIES = {
+    "holidays": "holidays",
+    "metrics": "prometheus_client",
+    "notices": "apprise",
+    "parquet": "duckdb",
+    "postgres": "psycopg",
+}
+
+
+def need(extra: str, what: str) -> None:
+    """Raise SettingsError if the library for `what` is not installed. The error names the extra that installs it."""
+    library = _LIBRARIES[extra]
+    if find_spec(library) is None:
+        todo = f"pip install 'loadsheet[{extra}]'"
+        raise SettingsError(f"{what} needs the library {library}, which is not installed", todo=todo)
+
+
+def check(settings: "Settings") -> None:
+    """Raise SettingsError if a setting of runs needs a library that is not installed."""
+    for extra, setting in _wanted(settings):
+        need(extra, setting)
+
+
+def _wanted(settings: "Settings") -> Iterator[tuple[str, str]]:
+    """The extras that settings of a run need, each with the name of such a setting."""
+    notices, monitoring = settings.notifications, settings.monitoring
+    countries = {expectation.holidays for expectation in settings.expected_files.expect} - {"", "none"}
+    wanted = {
+        "notifications.urls": ("notices", notices.urls),
+        "notifications.urls_file": ("notices", notices.urls_file),
+        "notifications.owners": ("notices", notices.owners),
+        "notifications.fixes_mail": ("notices", notices.fixes_mail),
+        "monitoring.metrics_file": ("metrics", monitoring.metrics_file),
+        "monitoring.health_address": ("metrics", monitoring.health_address),
+        "reports.working_days": ("holidays", settings.reports.working_days),
+        "expected_files.expect: holidays": ("holidays", countries),
+    }
+    return ((extra, name) for name, (extra, value) in wanted.items() if value)
