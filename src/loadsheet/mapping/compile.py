@@ -6,6 +6,7 @@ found at load, with line and column: a mapping that loads does not stop a run la
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping as ReadOnly
 from collections.abc import Sequence
@@ -97,6 +98,15 @@ class Mapping:
     shipper: str = ""
     shared: bool = False
     parts: "tuple[Mapping, ...]" = field(default=(), repr=False)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], assumptions: Assumptions | None = None, home: Path | None = None
+    ) -> "Mapping":
+        """The compiled mapping of a file. Without `assumptions`, our defaults for what the interface leaves open. See `examine` for `home`.
+        Raises one MappingError at the first finding; its text lists the others.
+        """
+        return load(Path(path), assumptions or Assumptions(), home)
 
 
 def lint(path: Path, assumptions: Assumptions, home: Path | None = None) -> list[MappingError]:

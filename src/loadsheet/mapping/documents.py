@@ -8,10 +8,15 @@ one item per row is `packages[].weight`. A list with explicit entries is `order_
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from loadsheet.problems import Problem
+
+_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 
 
 class SourceRow(NamedTuple):
@@ -54,6 +59,11 @@ class Document:
     def own_rows(self) -> tuple[SourceRow, ...]:
         """Its source rows without those that are counted elsewhere (see `SHARED`)."""
         return own_rows(self.rows, self.items)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The payload as Python values, its numbers as exact Decimals; empty if it could not be built."""
+        return _decode(self.payload) if self.payload else {}
 
     @property
     def usable(self) -> bool:

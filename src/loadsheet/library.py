@@ -1,0 +1,292 @@
+"""The Python API behind `import loadsheet`: translate and check files or frames, and do a whole run.
+
+Nothing is printed, no process-wide state changes (no signal handlers, no umask, no logging), and every error is an exception. All functions
+may be called from any thread and from a notebook. `docs/python.md` shows them.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loadsheet import pipeline
+from loadsheet.checking import CheckSink, Finding, check_files, problems_of
+from loadsheet.fix_files import OpenedDrop
+from loadsheet.inbox import InboxFile, make_inbox
+from loadsheet.ingest import IngestContext, ReadDrop, RoutedDrop
+from loadsheet.ledger import Ledger, utc_now
+from loadsheet.mapping import Document, Ignored, Route, load_folder
+from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping_tools.comparison import CompareSink, translate_files
+from loadsheet.operations.run_hooks import run_with_hooks
+from loadsheet.problem_groups import Cause
+from loadsheet.problems import FileRefused, LoadsheetError, Problem, Where
+from loadsheet.reading.frames import FILE, frame_tables
+from loadsheet.reading.tables import bounds_of
+from loadsheet.reports import RunSummary
+from loadsheet.run_end import RunEnd
+from loadsheet.run_resources import dispatcher_for, held_ledger
+from loadsheet.settings import Settings, every_field
+from loadsheet.settings.places import address_of
+from loadsheet.stages import Result
+from loadsheet.translation import OneProcess, with_counting_tables
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    OnePath = str | os.PathLike[str]
+    Files = OnePath | Sequence[OnePath] | DataFrame | Mapping[str, DataFrame]
+    """One file, the files of one drop, a frame, or the frames of a mapping by its names of tables."""
+
+_CONFIG = "loadsheet.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The result of `translate`, in memory: the documents in the order of the file, valid or not, and the rows that rules left out. Iterates
+    over the documents. `problems` are those of the documents, then those of tables and of the whole.
+    """
+
+    documents: tuple[Document, ...]
+    ignored: tuple[Ignored, ...]
+    problems: tuple[Problem, ...]
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self.documents)
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def to_frame(self) -> "DataFrame":
+        """A row for each document: operation, key, whether it is usable, then the fields of its payload by path (`address.city`). Numbers are
+        Decimal; lists stay lists of dicts. Nothing else is converted.
+        """
+        from pandas import DataFrame
+
+        rows = [
+            {"operation": document.operation, "key": document.key, "usable": document.usable, **_flat(document.record)}
+            for document in self.documents
+        ]
+        return DataFrame(rows, columns=None if rows else ["operation", "key", "usable"], dtype=object)
+
+    def problems_frame(self) -> "DataFrame":
+        """A row for each problem: code, level, its place, the sender's value, the message and what to do."""
+        return _problems_frame(self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of `check`: how many documents could be sent, every problem, and the problems by cause. `exit_code` is that of the
+    command `loadsheet check`.
+    """
+
+    usable: int
+    problems: tuple[Problem, ...]
+    causes: tuple[Cause, ...]
+    exit_code: int
+
+    def problems_frame(self) -> "DataFrame":
+        """A row for each problem: code, level, its place, the sender's value, the message and what to do."""
+        return _problems_frame(self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """The result of `run`: the exit code of the command, the verdict in one line, the content of `run.json`, and the folder of the reports.
+
+    `stopped` is the error that ended the run early, `left` are problems of files that stay in the inbox. `messages` are the lines that the
+    command prints on stderr.
+    """
+
+    exit_code: int
+    headline: str
+    summary: RunSummary
+    folder: Path
+    stopped: LoadsheetError | None
+    left: tuple[Problem, ...]
+    messages: tuple[str, ...]
+
+
+def translate(
+    files: "Files",
+    mapping: "CompiledMapping | OnePath",
+    *,
+    settings: Settings | None = None,
+    now: datetime | None = None,
+    documents_max: int | None = None,
+) -> Translation:
+    """Translate the files of one drop, or frames, by one mapping. Nothing is sent or stored; file names do not matter for one file.
+
+    All documents are kept in memory; `documents_max` stops after that many. `now` (aware) is the value of `$now`. Without `settings`, those
+    of the command line count. Raises FileRefused, MappingError, SettingsError, and MissingFile if the mapping reads more files.
+    """
+    settings, now = settings or Settings.load(), now or datetime.now(UTC)
+    compiled = _compiled(mapping, settings)
+    frames = _frames(files, compiled)
+    if frames is None:
+        sink = translate_files(compiled, _paths(files), settings, now=now, documents_max=documents_max)
+    else:
+        sink = CompareSink(documents_max)
+        sink.take(_drop_of(frames, compiled, settings, now))
+    own = [problem for document in sink.documents for problem in document.problems]
+    ignored = tuple(item for item in sink.items if isinstance(item, Ignored))
+    return Translation(tuple(sink.documents), ignored, (*own, *sink.problems))
+
+
+def check(
+    files: "Files",
+    mappings: "CompiledMapping | OnePath | Sequence[CompiledMapping] | None" = None,
+    *,
+    settings: Settings | None = None,
+) -> Check:
+    """Forecast what is wrong with files, as `loadsheet check` does. Each file goes to the mapping that takes its name; frames need exactly one.
+
+    `mappings` are compiled ones, a mapping file, or a folder of them; without it, the folder in the settings. Raises MappingError and
+    SettingsError, and FileRefused for a file that does not exist and a frame without the columns; any other file is a problem.
+    """
+    settings = settings or Settings.load()
+    known = _all_compiled(mappings, settings)
+    problems: list[Problem] = []
+
+    def keep(found: Finding) -> None:
+        problems.extend(problems_of(found))
+
+    frames = _frames(files, known[0]) if len(known) == 1 else None
+    if frames is not None:
+        sink = CheckSink(keep)
+        sink.take(_drop_of(frames, known[0], settings, datetime.now(UTC)))
+        result = sink.result
+    else:
+        result = check_files(_paths(files), known, settings, keep)
+    return Check(result.usable, tuple(problems), tuple(result.causes.ranked()), result.exit_code)
+
+
+def run(place: "Settings | OnePath | None" = None, *, shipper: str = "", **given: Any) -> RunReport:
+    """Do a whole run, as `loadsheet run` does: every finished file in the inbox is translated, sent and reported.
+
+    `place` are settings, or a folder with `loadsheet.toml`: relative paths in it then count from that folder. Without it, settings come from
+    where the command line finds them. `given` override single settings (`exchange="https://...", dispatch={"window": 3}`).
+
+    Raises LoadsheetError if the run could not begin, such as SettingsError, MappingError and LedgerBusy. A run that stopped early is not an
+    error: see `RunReport.stopped`.
+    """
+    settings = _settings(place, shipper, given).model_copy(update={"monitoring": {"log_level": "off"}})
+    messages: list[str] = []
+    settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_inbox(settings)
+
+    def ledger() -> AbstractContextManager[Ledger]:
+        return held_ledger(settings)
+
+    with RunEnd(settings, ledger, clock=utc_now, say=messages.append) as end:
+        ended = run_with_hooks(
+            settings, lambda: _pipeline(settings, end, messages.append), clock=utc_now, say=messages.append
+        )
+        result = end.correct_if_changed(ended)
+    written, headline = result.reports, result.reports.summary.headline
+    text = " · ".join((headline.text, *headline.details))
+    lines = (*messages, *([result.late] if result.late else []))
+    return RunReport(result.exit_code, text, written.summary, written.folder, result.stopped, result.left, lines)
+
+
+def _pipeline(settings: Settings, end: RunEnd, say: Callable[[str], None]) -> Result:
+    with held_ledger(settings) as ledger, dispatcher_for(settings, say, stopping=()) as dispatcher:
+        return end.archive_and_purge(ledger, pipeline.run(settings, ledger, dispatcher))
+
+
+# ---- what callers give ----
+
+
+def _settings(place: "Settings | OnePath | None", shipper: str, given: dict[str, Any]) -> Settings:
+    if isinstance(place, Settings):
+        return place.model_copy(update=given)
+    if place is None:
+        return Settings.load(shipper=shipper, **given)
+    folder = Path(place).absolute()
+    loaded = Settings.load(folder / _CONFIG, shipper=shipper, **given)
+    moved: dict[str, Any] = {}
+    for (name, *inner), _ in every_field():
+        value = getattr(loaded, name) if not inner else getattr(getattr(loaded, name), inner[0])
+        if isinstance(value, Path) and not address_of(value):
+            moved[name] = folder / value if not inner else {**moved.get(name, {}), inner[0]: folder / value}
+    return loaded.model_copy(update=moved)
+
+
+def _paths(files: Any) -> list[Path]:
+    """The paths of these files. Raises FileRefused if one does not exist."""
+    paths = [Path(file) for file in ([files] if isinstance(files, str | os.PathLike) else files)]
+    for path in paths:
+        if not path.is_file():
+            raise FileRefused(Problem("R201", Where(str(path)), values={"reason": "there is no such file"}))
+    return paths
+
+
+def _compiled(mapping: "CompiledMapping | OnePath", settings: Settings) -> CompiledMapping:
+    return mapping if isinstance(mapping, CompiledMapping) else CompiledMapping.load(mapping, settings.assumptions)
+
+
+def _all_compiled(mappings: Any, settings: Settings) -> Sequence[CompiledMapping]:
+    if isinstance(mappings, Sequence) and not isinstance(mappings, str):
+        return mappings
+    if isinstance(mappings, CompiledMapping) or (mappings is not None and Path(mappings).is_file()):
+        return [_compiled(mappings, settings)]
+    return load_folder(Path(mappings or settings.mappings), settings.assumptions)
+
+
+def _frames(files: Any, mapping: CompiledMapping) -> "Mapping[str, DataFrame] | None":
+    """Frames by the mapping's names of tables; None if these are files. Raises ValueError naming tables that lack a frame."""
+    tables = [layout.name for layouts in mapping.layouts.values() for layout in layouts]
+    if hasattr(files, "iloc"):
+        files = {tables[0]: files}
+    if not isinstance(files, Mapping):
+        return None
+    if wrong := files.keys() ^ {*tables}:
+        raise ValueError(
+            f"mapping {mapping.name} reads the tables {', '.join(tables)}: {', '.join(sorted(wrong))} differ"
+        )
+    return files
+
+
+def _drop_of(
+    frames: "Mapping[str, DataFrame]", mapping: CompiledMapping, settings: Settings, now: datetime
+) -> ReadDrop:
+    """A drop whose tables are frames."""
+    layouts = [layout for layouts in mapping.layouts.values() for layout in layouts]
+    tables = with_counting_tables(frame_tables(frames, layouts, bounds_of(settings)))
+    routed = RoutedDrop(Route(mapping, {mapping.main_role: FILE}))
+    files = (InboxFile(FILE, Path(FILE), 0, "", now),)
+    context = IngestContext(settings, (mapping,), None, now)
+    return ReadDrop(routed, files, OpenedDrop(tables), context, OneProcess(mapping, tables, now))
+
+
+# ---- frames out ----
+
+
+def _flat(record: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in record.items():
+        found |= _flat(value, f"{path}{name}.") if isinstance(value, dict) else {f"{path}{name}": value}
+    return found
+
+
+_PROBLEM_COLUMNS = ("code", "level", "file", "sheet", "row", "column", "cell", "path", "found", "text", "hint")
+
+
+def _problems_frame(problems: Sequence[Problem]) -> "DataFrame":
+    from pandas import DataFrame
+
+    rows = [
+        (
+            one.code,
+            one.level,
+            *(getattr(one.where, name) for name in _PROBLEM_COLUMNS[2:8]),
+            one.found,
+            one.text,
+            one.hint,
+        )
+        for one in problems
+    ]
+    return DataFrame(rows, columns=list(_PROBLEM_COLUMNS))

@@ -1,0 +1,197 @@
+"""`import loadsheet` in a program: the same as the commands, as values; frames in and out; nothing printed, nothing left changed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import loadsheet
+from loadsheet.reading.frames import cell_of
+from loadsheet.reading.tables import Native
+
+ROOT = Path(__file__).parents[2]
+SAMPLES, MAPPINGS = ROOT / "inbox_samples", ROOT / "mappings"
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+STARTER = ROOT / "src" / "loadsheet" / "starter"
+MAPPING = """\
+mapping: frames
+version: 1
+target: order.update
+source: {files: ["*.csv"], locale: de_DE, dates: ["%d.%m.%Y %H:%M"], timezone: Europe/Berlin, tables: {rows: {header_row: 4, sheet: Any}}}
+columns:
+  id:     {label: ID, required: true, key: true}
+  pickup: {label: Pickup, type: datetime}
+  weight: {label: Weight, type: quantity, unit: kg}
+payload:
+  order_id: {col: id}
+  sender_id: {value: S}
+  receiver_id: {value: R}
+  pickup_startdatetime: {col: pickup}
+  total_weight: {col: weight}
+"""
+
+
+@pytest.fixture
+def mapping(tmp_path):
+    path = tmp_path / "frames.yaml"
+    path.write_text(MAPPING, encoding="utf-8")
+    return loadsheet.Mapping.load(path)
+
+
+@pytest.fixture
+def first(tmp_path, monkeypatch):
+    """The folder that `loadsheet init` makes, seen from another one."""
+    from loadsheet.cli import invoke
+
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["init", "first"]) == 0
+    return tmp_path / "first"
+
+
+def test_a_file_is_translated_into_documents_and_problems():
+    found = loadsheet.translate(SAMPLES / "harbour_two_sheets.xlsx", MAPPINGS / "harbour-two-sheets.yaml", now=NOW)
+    assert len(found) == len(found.documents) == len(list(found))
+    assert {type(document) for document in found} == {loadsheet.Document}
+    assert {problem.code for problem in found.problems} >= {"C308"}
+    first = next(document for document in found if document.usable)
+    assert first.record == json.loads(first.payload, parse_float=Decimal)
+    few = loadsheet.translate(
+        SAMPLES / "harbour_two_sheets.xlsx", MAPPINGS / "harbour-two-sheets.yaml", now=NOW, documents_max=2
+    )
+    assert few.documents == found.documents[:2]
+
+
+@pytest.mark.parametrize(
+    ("value", "cell", "kind"),
+    [
+        (None, "", None), ("0815", "0815", None), ("", "", None), (4501, "4501", "number"), (4501.0, "4501", "number"),
+        (0.1, "0.1", "number"), (np.float32(0.1), "0.1", "number"), (1e22, "1" + "0" * 22, "number"), (np.int64(7), "7", "number"),
+        (Decimal("12345678901234567890.120"), "12345678901234567890.12", "number"), (float("inf"), "inf", None),
+        (True, "true", "flag"), (np.False_, "false", "flag"), (date(2026, 3, 4), "2026-03-04", "date"),
+        (pd.Timestamp("2026-03-04 08:05"), "2026-03-04 08:05:00", "datetime"), (time(8, 5), "08:05:00", "time"),
+        (pd.Timestamp("2026-03-04 08:05", tz="Europe/Berlin"), "2026-03-04T08:05:00+01:00", None),
+    ],
+)  # fmt: skip
+def test_a_value_is_a_cell_that_keeps_its_kind_and_every_digit(value, cell, kind):
+    found = cell_of(value)
+    assert (str(found), found.kind if isinstance(found, Native) else None) == (cell, kind)
+
+
+def test_a_frame_is_read_by_its_values_whatever_notation_the_mapping_has_for_files(mapping):
+    frame = pd.DataFrame(
+        {
+            "ID": [4501.0, 4502.0, float("nan")],
+            "Pickup": [pd.Timestamp("2026-03-04 08:05"), pd.NaT, None],
+            "Weight": [Decimal("1.250"), None, 3],
+        }
+    )
+    frame.index = [7, 7, 7]
+    found = loadsheet.translate(frame, mapping, now=NOW)
+    assert [document.key for document in found] == ["", "4501", "4502"]
+    assert found.documents[1].record["pickup_startdatetime"] == "2026-03-04 08:05:00"
+    assert found.documents[1].record["total_weight"] == Decimal("1.25")
+    (missing,) = (problem for problem in found.problems if problem.level == "error")
+    assert str(missing.where) == "DataFrame:rows!A4"
+
+
+@pytest.mark.parametrize("dtype", [object, "string", "category"])
+def test_texts_of_every_type_of_column_stay_as_they_are(mapping, dtype):
+    frame = pd.DataFrame(
+        {"ID": pd.Series(["007", None, "8 "], dtype=dtype), "Pickup": "04.03.2026 08:05", "Weight": "1.250,5 kg"}
+    )
+    found = loadsheet.translate(frame, mapping, now=NOW)
+    assert [document.key for document in found if document.usable] == ["007", "8"]
+    assert found.documents[-1].record["total_weight"] == Decimal("1250.5")
+
+
+def test_frames_by_table_are_those_of_the_files(tmp_path):
+    mapping = loadsheet.Mapping.load(MAPPINGS / "nordic-join.yaml")
+    files = sorted((SAMPLES / "nordic" / "2026-03-04").glob("*.csv"))
+    of_files = loadsheet.translate(files, mapping, now=NOW)
+    encodings = {"orders": "cp1252", "packages": "utf-8-sig"}
+    frames = {path.stem: pd.read_csv(path, sep=";", dtype=str, encoding=encodings[path.stem]) for path in files}
+    of_frames = loadsheet.translate(frames, mapping, now=NOW)
+    assert [document.payload for document in of_frames] == [document.payload for document in of_files]
+    assert any(document.payload for document in of_frames)
+    with pytest.raises(ValueError, match="reads the tables"):
+        loadsheet.translate({"other": frames["orders"]}, mapping)
+    with pytest.raises(loadsheet.MissingFile, match="needs a file for"):
+        loadsheet.translate(files[0], mapping)
+
+
+def test_documents_and_problems_are_frames_with_exact_numbers(mapping):
+    frame = pd.DataFrame({"ID": ["1", "2"], "Pickup": None, "Weight": ["0,1", "x"]})
+    found = loadsheet.translate(frame, mapping, now=NOW)
+    documents = found.to_frame()
+    assert documents["key"].tolist() == ["1", "2"]
+    assert documents["usable"].tolist() == [True, False]
+    assert documents["total_weight"][0] == Decimal("0.1")
+    problems = found.problems_frame()
+    assert problems[["code", "cell", "found"]].to_numpy().tolist() == [["C302", "C3", "x"]]
+    assert loadsheet.translate(frame[:0], mapping, now=NOW).to_frame().columns.tolist() == [
+        "operation",
+        "key",
+        "usable",
+    ]
+
+
+def test_a_check_says_what_the_command_says(mapping):
+    found = loadsheet.check(SAMPLES / "acme_orders_2026-03.xlsx", MAPPINGS)
+    assert (found.exit_code, found.usable > 0, bool(found.causes)) == (1, True, True)
+    assert len(found.problems_frame()) == len(found.problems)
+    frame = pd.DataFrame({"ID": ["1"], "Pickup": None, "Weight": ["x"]})
+    assert loadsheet.check(frame, mapping).exit_code == 65
+
+
+def test_a_run_from_a_thread_is_a_run_and_leaves_the_process_as_it_was(first, capfd):
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    umask, here, found = os.umask(0o022), Path.cwd(), []
+    thread = threading.Thread(target=lambda: found.append(loadsheet.run(first, settle_s=0)))
+    capfd.readouterr()
+    thread.start()
+    thread.join()
+    (report,) = found
+    assert (report.exit_code, report.headline) == (0, "All 3 documents were accepted")
+    assert report.folder.parent == first / "outbox"
+    assert report.summary.to_json() == (report.folder / "run.json").read_bytes()
+    assert capfd.readouterr() == ("", "")
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+    assert (os.umask(umask), Path.cwd()) == (0o022, here)
+    assert (first / ".loadsheet").stat().st_mode & 0o077 == 0
+
+
+def test_what_goes_wrong_is_an_exception(tmp_path, first):
+    with pytest.raises(loadsheet.MappingError, match="No such file"):
+        loadsheet.translate(SAMPLES / "acme_orders_2026-03.xlsx", tmp_path / "none.yaml")
+    with pytest.raises(loadsheet.FileRefused, match="R201"):
+        loadsheet.translate(tmp_path / "none.csv", MAPPINGS / "acme-flat.yaml")
+    with pytest.raises(loadsheet.SettingsError, match="does not exist"):
+        loadsheet.run(tmp_path)
+    with pytest.raises(loadsheet.SettingsError, match="windw"):
+        loadsheet.run(first, dispatch={"windw": 3})
+
+
+@pytest.mark.journey
+def test_a_run_that_stops_early_says_why(first):
+    stopped = loadsheet.run(first, exchange="http://127.0.0.1:9", token="a-token", settle_s=0)
+    assert (stopped.exit_code, type(stopped.stopped)) == (75, loadsheet.ExchangeUnreachable)
+
+
+def test_importing_loads_nothing_and_every_name_is_there():
+    code = (
+        "import sys; before = {*sys.modules}; import loadsheet; new = {m for m in sys.modules if m.startswith('loadsheet')};"
+        "assert new == {'loadsheet'}, new; assert {*loadsheet.__all__} <= {*dir(loadsheet)};"
+        "[getattr(loadsheet, name) for name in loadsheet.__all__]; assert 'click' not in sys.modules and 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError):
+        loadsheet.tranlsate  # noqa: B018 (reading it is the test)
