@@ -10,6 +10,7 @@ from decimal import Decimal
 from itertools import combinations
 
 import pytest
+from example_converters import swapped
 from sheets import ASSUMED, NOW, table
 
 from loadsheet.mapping import lint, load
@@ -43,6 +44,7 @@ TEXTS = {
     "fill_down": {"fill_down": True},
     "file": {"file": "stem"},
     "part_of": {"part_of": "whole"},
+    "convert": {"convert": "swapped"},
 }  # fmt: skip
 NUMBERS = {
     "required": {"required": True},
@@ -54,6 +56,7 @@ NUMBERS = {
     "file": {"file": "stem"},
     "part_of": {"part_of": "whole"},
     "locale": {"locale": "en_GB"},
+    "convert": {"convert": "swapped"},
 }
 OPTIONS = {
     "text": TEXTS,
@@ -63,12 +66,12 @@ OPTIONS = {
     "date": {
         "required": {"required": True}, "default": {"default": "01.02.2026"}, "blank": {"blank": ["-", "31.12.2099"]},
         "formats": {"formats": ["%Y-%m-%d"]}, "fill_down": {"fill_down": True}, "file": {"file": "stem"},
-        "part_of": {"part_of": "whole"}, "locale": {"locale": "en_GB"},
+        "part_of": {"part_of": "whole"}, "locale": {"locale": "en_GB"}, "convert": {"convert": "swapped"},
     },
     "yesno": {
         "required": {"required": True}, "default": {"default": "no"}, "blank": {"blank": ["-"]}, "yes": {"yes": ["x", "ja"]},
         "no": {"no": ["o", "-"]}, "fill_down": {"fill_down": True}, "file": {"file": "stem"}, "part_of": {"part_of": "whole"},
-        "locale": {"locale": "en_GB"},
+        "locale": {"locale": "en_GB"}, "convert": {"convert": "swapped"},
     },
 }  # fmt: skip
 NEEDED = {"quantity": {"unit": "kg"}}
@@ -104,11 +107,29 @@ def reference(type_, said, cell, beside):
         if type_ == "yesno":
             return said["default"] == "yes"
         if type_ != "text" and not isinstance(said["default"], str):
-            return measured(type_, said, Decimal(said["default"]))
+            text = str(said["default"])
+            return measured(type_, said, converted(text) if "convert" in said else Decimal(text))
         text = said["default"]
+    if "convert" in said:
+        text = converted(text)
+        if not isinstance(text, str):
+            return reference(type_, said, "", beside) if text is None else typed(type_, said, text)
     if type_ == "text":
         return worded(said, unicodedata.normalize("NFC", text), beside)
     return {"date": dated, "yesno": flagged}.get(type_, numbered)(type_, said, text)
+
+
+def converted(text):
+    try:
+        return swapped(text)
+    except ArithmeticError:
+        raise RefusedError from None
+
+
+def typed(type_, said, value):
+    if type_ == "yesno":
+        return flagged(type_, said, str(value).lower())
+    return value if type_ == "date" else measured(type_, said, Decimal(value))
 
 
 def worded(said, text, beside):

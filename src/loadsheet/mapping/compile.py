@@ -19,6 +19,7 @@ from loadsheet.contract import Assumptions, Operation, update_of
 from loadsheet.mapping.calendars import read_calendars
 from loadsheet.mapping.column_guides import column_guides_of, language_of
 from loadsheet.mapping.conversion import Conventions
+from loadsheet.mapping.converters import converter
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
 from loadsheet.mapping.layouts import layouts_of, marks_of
 from loadsheet.mapping.leaves import PayloadContext
@@ -63,7 +64,7 @@ class Plan:
 class Mapping:
     """A mapping file ready for use.
 
-    - `hash`: SHA-256 (hex) of the file, its code tables and the files of its calendars
+    - `hash`: SHA-256 (hex) of the file, its code tables, the files of its calendars and the versions of its converters
     - `layouts`: by role (`main`, or the names in the tables' `file:`) the tables to read from that file
     - `operations`: the operations that its records may have, in sending order; `operation` is the first
     - `shipper`: the inbox folder it is for; empty: for all shippers without mappings of their own
@@ -228,7 +229,7 @@ class _Compiler:
             name=spec.mapping,
             version=spec.version,
             description=spec.description,
-            hash=_hash(self._file, used, conventions),
+            hash=_hash(self._file, used, conventions, plan.tables),
             path=self._file.path,
             operation=plan.targets.operations[0],
             operations=plan.targets.operations,
@@ -431,7 +432,7 @@ class _Compiler:
         return self._spec.batch.max_records
 
 
-def _hash(file: YamlFile, used: ReadOnly[Path, bytes], conventions: Conventions) -> str:
+def _hash(file: YamlFile, used: ReadOnly[Path, bytes], conventions: Conventions, tables: Sequence[TablePlan]) -> str:
     digest = hashlib.sha256(used[file.path])
     if file.base is not None:
         digest.update(b"\0extends\0" + used[file.base])
@@ -439,6 +440,8 @@ def _hash(file: YamlFile, used: ReadOnly[Path, bytes], conventions: Conventions)
         digest.update(b"\0" + name.encode() + b"\0" + lookup.content)
     for name, days in sorted(conventions.calendars.items()):
         digest.update(b"\0calendar\0" + name.encode() + b"\0" + days.content)
+    for name in sorted({column.spec.convert for table in tables for column in table.columns if column.spec.convert}):
+        digest.update(b"\0converter\0" + name.encode() + b"\0" + converter(name).version.encode())
     return digest.hexdigest()
 
 

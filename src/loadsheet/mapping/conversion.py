@@ -17,6 +17,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calendars import Calendar
+from loadsheet.mapping.converters import Converter, converter
 from loadsheet.mapping.lookups import Lookup, folded, range_reader
 from loadsheet.mapping.notations import canonical, check_zone_word, formats_reader, is_locale, localize, number_reader
 from loadsheet.mapping.patterns import group_names
@@ -126,6 +127,7 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
             parse = range_reader(parse, codes)
         finish = finish_by_row(spec, codes) if spec.type == "text" else None
         finish = before_row(spec, table.searched) if table is not None else finish
+        through = converter(spec.convert) if spec.convert is not None else None
     except SettingError as error:
         where = ("source", "dates") if error.key == "dates" else (*loc, error.key)
         file.refuse(where, error.text, error.hint)
@@ -133,8 +135,9 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     first, *more = (*spec.whereabouts(), *(["occurrence"] if spec.occurrence else []), "")
     for key in filter(None, more):
         file.refuse((*loc, key), f"{key} and {first} cannot be combined: both locate the cells", at_key=True)
-    default = _default(spec, parse, file, loc)
-    convert = _cell_reader(spec, parse, default, takes_any=spec.type == "text" and takes_any(spec, codes))
+    default = _default(spec, through.before(parse, None) if through else parse, file, loc)
+    as_it_is = spec.type == "text" and through is None and takes_any(spec, codes)
+    convert = _cell_reader(spec, parse, default, through, takes_any=as_it_is)
     zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"} and lookup is None
     slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
     slot = replace(slot, place=file.place(loc), is_code=spec.lookup is not None or spec.one_of is not None)
@@ -199,12 +202,16 @@ def _as_cell(value: object) -> str:
 # ---- one cell ----
 
 
-def _cell_reader(spec: Column, parse: _Parse, default: object, *, takes_any: bool) -> Convert:
-    """The steps of all types: workbook errors, trimming, blanks, defaults, required values. With `takes_any`, parsing never changes ASCII
+def _cell_reader(
+    spec: Column, parse: _Parse, default: object, through: Converter | None, *, takes_any: bool
+) -> Convert:
+    """The steps of all types: workbook errors, trimming, blanks, defaults, required values, the converter `through`. With `takes_any`, parsing never changes ASCII
     text, so it is skipped.
     """
     blank = CellProblem("C301") if spec.required and default is None else default
     tokens = frozenset(spec.blank)
+    if through is not None:
+        parse = through.before(parse, blank)
 
     def convert(cell: str) -> Any:
         if type(cell) is not str and isinstance(cell, Native) and cell.kind in {"error", "formula"}:

@@ -218,9 +218,7 @@ ColumnType = Literal[
     "text", "integer", "decimal", "quantity", "date", "time", "datetime", "country", "currency", "yesno", "timezone"
 ]
 
-_EVERY_TYPE = (
-    "label aliases type required key default blank example note file part_of from_set above place occurrence fill_down"
-)
+_EVERY_TYPE = "label aliases type required key default convert blank example note file part_of from_set above place occurrence fill_down"
 _KEYS_OF_TYPE = {
     "text": "lookup lookup_with one_of ignore_case case pad_left min_length max_length on_too_long pattern split",
     "integer": "min max locale lookup",
@@ -247,7 +245,7 @@ class Column(Part):
     another kind (`above: table.column`), or the cell at a `place` counted from 1.
 
     `occurrence` is for a heading that repeats: which of its columns is meant, from left to right. The header must then have exactly as
-    many columns of this heading as the mapping reads.
+    many columns of this heading as the mapping reads. `convert` names a function of another package that gets the text of each cell first.
     """
 
     label: str | None = None
@@ -256,6 +254,7 @@ class Column(Part):
     required: bool = False
     key: bool = False
     default: Any = None
+    convert: str | None = None
     blank: Names = []
     file: str | None = None
     part_of: str | None = None
