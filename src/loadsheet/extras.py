@@ -3,14 +3,20 @@
 They are imported where they are used. `check` runs before a run does anything, so that a missing library never ends a run halfway.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from loadsheet.problems import SettingsError
 
 if TYPE_CHECKING:
+    from pydantic import SecretStr
+
     from loadsheet.settings import Settings
+
+OWN_NOTICES = "loadsheet.notices"
+"""The entry points of other packages that send notices, each named by the scheme of its addresses."""
 
 _LIBRARIES = {
     "holidays": "holidays",
@@ -40,13 +46,19 @@ def _wanted(settings: "Settings") -> Iterator[tuple[str, str]]:
     notices, monitoring = settings.notifications, settings.monitoring
     countries = {expectation.holidays for expectation in settings.expected_files.expect} - {"", "none"}
     wanted = {
-        "notifications.urls": ("notices", notices.urls),
+        "notifications.urls": ("notices", _need_apprise(notices.urls)),
         "notifications.urls_file": ("notices", notices.urls_file),
-        "notifications.owners": ("notices", notices.owners),
-        "notifications.fixes_mail": ("notices", notices.fixes_mail),
+        "notifications.owners": ("notices", _need_apprise(notices.owners.values())),
+        "notifications.fixes_mail": ("notices", _need_apprise(notices.fixes_mail)),
         "monitoring.metrics_file": ("metrics", monitoring.metrics_file),
         "monitoring.health_address": ("metrics", monitoring.health_address),
         "reports.working_days": ("holidays", settings.reports.working_days),
         "expected_files.expect: holidays": ("holidays", countries),
     }
     return ((extra, name) for name, (extra, value) in wanted.items() if value)
+
+
+def _need_apprise(urls: "Iterable[SecretStr]") -> bool:
+    """Whether one of these addresses is not for another package's own notices."""
+    own = {entry.name for entry in entry_points(group=OWN_NOTICES)} if urls else set()
+    return any(url.get_secret_value().partition("://")[0].lower() not in own for url in urls)

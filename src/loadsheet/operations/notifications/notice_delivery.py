@@ -1,4 +1,4 @@
-"""Delivery of notices by apprise, and pings of a health check.
+"""Delivery of notices by apprise or another package, and pings of a health check.
 
 Addresses are secret: messages show only the scheme, and the host if it is a host and not a token. apprise is imported when there is
 something to deliver; its log is silenced, because it contains addresses.
@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from http.client import HTTPException, HTTPMessage
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from loadsheet.extras import need
+from loadsheet.extras import OWN_NOTICES, need
 from loadsheet.operations.notifications.state import Notice, NotificationState
 from loadsheet.page_templates import templates_of
 from loadsheet.settings import Settings
@@ -29,6 +30,9 @@ NOTIFY, FIXES, OWNER = "notify", "fixes", "owner:"
 
 PING_BYTES_MAX = 10_000
 """Maximum size of a ping's body; a longer body loses its beginning."""
+
+Send = Callable[[Notice, str, Sequence[str]], bool]
+"""Sends a notice with this body and these files (paths); returns whether it did. Raises errors of plugins."""
 
 SaveState = Callable[[NotificationState], object]
 
@@ -76,7 +80,7 @@ def addresses(settings: Settings, to: str, say: Callable[[str], None]) -> tuple[
 
 
 def is_deliverable(address: Address) -> bool:
-    """Whether apprise understands the address. Does not use the network."""
+    """Whether the address can be used. Does not use the network."""
     with _silenced():
         return _sender(address) is not None
 
@@ -156,27 +160,53 @@ def deliver(address: Address, notice: Notice) -> str:
         there = [path for path in notice.files if Path(path).is_file()]
         gone = [Path(path).name for path in notice.files if path not in there]
         body = notice.body + (f"\n\nThese files no longer exist: {', '.join(gone)}" if gone else "")
-        is_mail = all(map(_is_mail, sender))
         try:
-            done = sender.notify(
-                body=_mail_page(notice, body) if is_mail else body,
-                title=notice.title,
-                notify_type=notice.kind,
-                body_format="html" if is_mail else "text",
-                attach=_attached(there) if there else None,
-            )
+            done = sender(notice, body, there)
         except (TypeError, ValueError, OSError, UnicodeError) as error:  # errors of a plugin
             return f"the notice could not be delivered ({type(error).__name__})"
     return "" if done else "the notice could not be delivered"
 
 
-def _sender(address: Address) -> Any:
-    """The apprise object for an address; None if apprise does not understand it. Raises SettingsError without apprise."""
+def _sender(address: Address) -> Send | None:
+    """The function that sends to an address: that of another package for its scheme, else apprise's. None if neither understands it.
+    Raises SettingsError if apprise is needed and not installed.
+    """
+    scheme = address.url.partition("://")[0].lower()
+    own = next((entry for entry in entry_points(group=OWN_NOTICES) if entry.name == scheme), None)
+    if own is not None:
+        try:
+            return partial(_by_package, own.load(), address.url)
+        except (ImportError, AttributeError):
+            return None
     need("notices", "a notice")
     import apprise
 
     sender = apprise.Apprise(asset=apprise.AppriseAsset(app_id="loadsheet", app_desc="loadsheet", app_url=""))
-    return sender if sender.add(address.url) else None
+    return partial(_by_apprise, sender) if sender.add(address.url) else None
+
+
+def _by_package(
+    function: Callable[[str, str, str, Sequence[str]], object],
+    url: str,
+    notice: Notice,
+    body: str,
+    files: Sequence[str],
+) -> bool:
+    function(url, notice.title, body, files)
+    return True
+
+
+def _by_apprise(sender: Any, notice: Notice, body: str, files: Sequence[str]) -> bool:
+    is_mail = all(map(_is_mail, sender))
+    return bool(
+        sender.notify(
+            body=_mail_page(notice, body) if is_mail else body,
+            title=notice.title,
+            notify_type=notice.kind,
+            body_format="html" if is_mail else "text",
+            attach=_attached(files) if files else None,
+        )
+    )
 
 
 def _is_mail(service: Any) -> bool:
