@@ -78,5 +78,5 @@ def test_the_package_of_the_page_converts_cells_sends_notices_and_is_a_store(tmp
     assert (done.returncode, done.stderr) == (0, "")
     assert re.match(r"1 [12] of 2 documents need", done.stdout), done.stdout
     (results,) = (tmp_path / "vault" / "reports").glob("*/items_1.csv.results.csv")
-    assert "a GTIN has 8 to 14 digits" in results.read_text(encoding="utf-8")
+    assert "A GTIN has 8 to 14 digits" in results.read_text(encoding="utf-8")
     assert (tmp_path / "pager").read_text(encoding="utf-8").startswith("pager://night-shift: loadsheet")

@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from contextlib import ExitStack
+from pathlib import PureWindowsPath
 
 import openpyxl
 import pytest
@@ -22,6 +23,7 @@ from loadsheet.reports.report_files import (
     csv_line,
     csv_row,
     csv_text,
+    distinct_name,
     placed,
     safe_name,
     sheet_text,
@@ -88,6 +90,28 @@ def test_a_shippers_name_stays_in_the_folder(name, safe, tmp_path):
 
 def test_long_names_are_cut_between_characters():
     assert len(safe_name("ü" * 300).encode()) <= 150
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["CON", "con.csv", "Aux.2026.xlsx", "nul", "COM1.csv", "LPT¹.csv", "prn .csv", "trailing. . ", " .hidden", "a" * 149 + " b", "x:y|z?*.csv",
+     "C:\\Users\\acme\\CON", "...", "NUL/CON.csv", "CONTRACT.csv", "a\tb\n.csv"],
+)  # fmt: skip
+def test_names_are_files_on_windows_too(name):
+    for ending in ("", ".results.csv", ".fix.xlsx"):
+        made = PureWindowsPath(safe_name(name) + ending)
+        assert not made.is_reserved()
+        assert (made.anchor, len(made.parts)) == ("", 1)
+        assert made.name == made.name.rstrip(" .")
+        assert not set(made.name) & set('<>:"/\\|?*\t\n')
+    assert safe_name("CONTRACT.csv") == "CONTRACT.csv"
+
+
+def test_names_that_differ_only_in_case_or_in_how_accents_are_composed_are_kept_apart():
+    taken = set()
+    names = ["Märkte", "MÄRKTE", "Ma\u0308rkte", "märkte-2"]
+    made = [distinct_name(name, ".csv", taken) for name in names]
+    assert made == ["Märkte.csv", "MÄRKTE-2.csv", "Ma\u0308rkte-3.csv", "märkte-2-2.csv"]
 
 
 def test_a_folder_for_reports_is_made_or_refused_with_what_to_do(tmp_path, monkeypatch):

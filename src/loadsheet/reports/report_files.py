@@ -19,12 +19,14 @@ from decimal import Decimal
 from itertools import chain, count
 from pathlib import Path
 from typing import IO, BinaryIO
+from unicodedata import normalize
 
 from loadsheet.contract import plain
 from loadsheet.control_characters import has_control, visible
 from loadsheet.problems import FolderError
 
 _NAME_BYTES_MAX = 150
+_DEVICE = re.compile(r"(CON|PRN|AUX|NUL|(COM|LPT)[0-9¹²³]) *(\.|$)", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^\w .()+,=@-]")
 
 
@@ -121,20 +123,27 @@ def check_writable(folder: Path) -> None:
 
 
 def safe_name(text: str) -> str:
-    """A shipper's file or sheet name as part of a file name: folders flattened, no special characters of file systems."""
+    """A shipper's file or sheet name as the beginning of a file name: folders flattened, no special characters of file systems, and no
+    name that Windows reserves for a device.
+    """
     flat = text.replace("\\", "/").strip("/").replace("/", "__")
     clean = _UNSAFE.sub("_", flat).strip(" .")
-    return clean.encode()[:_NAME_BYTES_MAX].decode(errors="ignore") or "_"
+    short = clean.encode()[:_NAME_BYTES_MAX].decode(errors="ignore").strip(" .")
+    return f"_{short}" if not short or _DEVICE.match(short) else short
 
 
 def distinct_name(stem: str, suffix: str, taken: set[str], joint: str = "-") -> str:
-    """The first of `stem`, `stem-2`, `stem-3` ... with its suffix that is not `taken`, ignoring case. Adds it to
-    `taken`.
+    """The first of `stem`, `stem-2`, `stem-3` ... with its suffix that is not `taken`, ignoring case and how accents are
+    composed, as file systems of Windows and macOS do. Adds it to `taken`.
     """
     names = chain((stem,), (f"{stem}{joint}{number}" for number in count(2)))
-    name = next(name + suffix for name in names if (name + suffix).casefold() not in taken)
-    taken.add(name.casefold())
+    name = next(name + suffix for name in names if _folded(name + suffix) not in taken)
+    taken.add(_folded(name))
     return name
+
+
+def _folded(name: str) -> str:
+    return normalize("NFC", name).casefold()
 
 
 CELL_MAX = 32_767
