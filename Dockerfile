@@ -10,11 +10,15 @@ FROM ${PYTHON} AS build
 WORKDIR /src
 COPY .constraints.hashed.txt pyproject.toml README.md LICENSE ./
 COPY src src
-# What is downloaded has the hash that was committed; our own code is built without a download.
-RUN python -m venv /opt/loadsheet \
-    && /opt/loadsheet/bin/python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes --requirement .constraints.hashed.txt \
-    && /opt/loadsheet/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation . \
-    && /opt/loadsheet/bin/python -m pip uninstall --yes --disable-pip-version-check hatchling
+COPY inbox_samples inbox_samples
+COPY mappings mappings
+# What is downloaded has the hash that was committed; our own code is built without a download. The environment gets no pip, and afterwards
+# neither what built it nor the tests of the two largest libraries.
+RUN python -m venv --without-pip /opt/loadsheet \
+    && python -m pip --python /opt/loadsheet install --no-cache-dir --disable-pip-version-check --require-hashes --requirement .constraints.hashed.txt \
+    && python -m pip --python /opt/loadsheet install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation . \
+    && python -m pip --python /opt/loadsheet uninstall --yes --disable-pip-version-check hatchling pathspec pluggy trove-classifiers \
+    && find /opt/loadsheet -type d -path "*/site-packages/*" -regex ".*/\(pandas\|numpy\)/.*tests" -prune -exec rm -r {} +
 
 FROM ${PYTHON}
 RUN groupadd --gid 10001 loadsheet \

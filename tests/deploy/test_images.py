@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from fnmatch import fnmatchcase
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -15,6 +16,7 @@ import click
 import databases
 import pytest
 from exchange_process import exchange
+from hatchling.build import build_wheel
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
@@ -84,7 +86,9 @@ def test_the_image_is_made_of_named_versions_and_of_nothing_from_the_network_but
     minor = int(base.split(".")[1].split("-")[0])
     assert minor >= 11
     assert all_of("ADD") == []
-    installs = [words for rest in all_of("RUN") for words in rest.split("&&") if "pip install" in words]
+    installs = [
+        words for rest in all_of("RUN") for words in rest.split("&&") if re.search(r"\bpip .*\binstall\b", words)
+    ]
     downloads = [words for words in installs if "--no-deps --no-build-isolation ." not in words]
     assert len(downloads) == 1
     assert "--require-hashes --requirement .constraints.hashed.txt" in downloads[0]
@@ -258,8 +262,29 @@ def test_every_package_in_the_image_has_hashes_and_the_version_that_is_tested():
 
 def test_every_package_in_the_image_is_pinned():
     pinned = set(pinned_in(".constraints.hashed.txt"))
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("\ndependencies = [", 1)[1].split("\n]", 1)[0]
-    seen = set()
-    for line in re.findall(r'^\s*"([^"]+)"', text, re.MULTILINE):
-        needed(Requirement(line), seen)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = re.findall(r"--extra (\w+)", (ROOT / ".ci" / "hashes").read_text(encoding="utf-8"))
+    assert {"fleet", "notices", "objects"} <= {*extras} <= project["optional-dependencies"].keys()
+    lines, seen = list(project["dependencies"]), set()
+    while extras:
+        lines += project["optional-dependencies"][extras.pop()]
+    for package in map(Requirement, lines):
+        if package.name == "loadsheet":  # an extra that names others
+            own = [line for name in package.extras for line in project["optional-dependencies"][name]]
+            for line in own:
+                needed(Requirement(line), seen)
+        else:
+            needed(package, seen)
     assert {name for name, _ in seen} - pinned == set()
+    assert pinned.isdisjoint({"duckdb", "keyring"}), "what no image needs"
+
+
+@pytest.mark.journey
+def test_what_reaches_the_builder_is_enough_to_build_the_package(tmp_path, monkeypatch):
+    for source in [word for rest in all_of("COPY") if "--from" not in rest for word in rest.split()[:-1]]:
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, tmp_path / source, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / source, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert (tmp_path / build_wheel(str(tmp_path))).is_file()
