@@ -45,6 +45,7 @@ class Installed(NamedTuple):
     """A fresh environment with the wheel in it."""
 
     scripts: Path
+    packages: Path
 
     def loadsheet(self, folder, *words):
         program = self.scripts / "loadsheet"
@@ -69,7 +70,7 @@ def installed(wheel, tmp_path_factory):
     code = "import loadsheet; print(loadsheet.__file__)"
     found = subprocess.run([python, "-c", code], cwd=home, env=CLEAN, capture_output=True, text=True, check=True)
     assert Path(found.stdout.strip()).is_relative_to(home), "what is tested is the wheel and not the checkout"
-    return Installed(Path(paths["scripts"]))
+    return Installed(Path(paths["scripts"]), Path(paths["purelib"]))
 
 
 @pytest.mark.journey
@@ -103,7 +104,89 @@ def test_the_wheel_says_what_it_is_and_what_it_needs(wheel):
         assert any(name.endswith("/licenses/LICENSE") for name in packed.namelist())
     assert "\nRequires-Python: >=3.11\n" in told
     assert "\nRequires-Dist: openpyxl" in told
+    assert "\nTyping :: Typed" in told.replace("Classifier: ", "")
+    assert "\nProvides-Extra: notices\n" in told
     assert "file://" not in told
+
+
+PROGRAM = """\
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import loadsheet
+
+
+def weights(found: loadsheet.Translation) -> dict[str, Decimal]:
+    return {document.key: Decimal(document.record["total_weight"]) for document in found if document.usable}
+
+
+def first_problem(files: list[Path], mapping: loadsheet.Mapping) -> str:
+    problem: loadsheet.Problem = loadsheet.check(files, [mapping]).problems[0]
+    return f"{problem.where.cell}: {problem.text}"
+
+
+try:
+    report = loadsheet.run(sys.argv[1], settle_s=0)
+except loadsheet.LoadsheetError as error:
+    raise SystemExit(error.exit_code) from error
+code: int = report.exit_code
+print(code, report.headline, report.summary.balance.balances)
+orders = weights(loadsheet.translate(f"{sys.argv[1]}/mappings/tests/orders/two_rows.csv", f"{sys.argv[1]}/mappings/orders.yaml"))
+print(orders)
+"""
+
+
+@pytest.mark.journey
+def test_a_program_that_uses_the_wheel_is_typed_and_runs(installed, tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    (tmp_path / "wrong.py").write_text(
+        "import loadsheet\nloadsheet.tranlsate('a', 'b')\nloadsheet.run(3).exit\n", encoding="utf-8"
+    )
+    mypy = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--python-executable",
+        installed.scripts / "python",
+        "--cache-dir",
+        tmp_path / "cache",
+    ]
+    found = subprocess.run([*mypy, "program.py"], cwd=tmp_path, env=CLEAN, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout
+    wrong = subprocess.run(
+        [*mypy, "wrong.py"], cwd=tmp_path, env=CLEAN, capture_output=True, text=True, check=False
+    ).stdout
+    assert 'has no attribute "tranlsate"' in wrong
+    assert 'Argument 1 to "run" has incompatible type "int"' in wrong
+    assert '"RunReport" has no attribute "exit"' in wrong
+    assert installed.loadsheet(tmp_path, "init", "first").returncode == 0
+    words = [installed.scripts / "python", "program.py", "first"]
+    done = subprocess.run(words, cwd=tmp_path, env=CLEAN, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("0 All 3 documents were accepted True\n{"), done.stdout
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("installer", ["pipx", "uv"])
+def test_an_installer_of_tools_installs_the_wheel(wheel, tmp_path, installer):
+    """Downloads every package, so only the sweeps do it, where the installer is there (pip install uv pipx)."""
+    program = shutil.which(installer, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if program is None:
+        pytest.skip(f"{installer} is not installed here")
+    place = {
+        f"{installer.upper()}{name}": str(tmp_path / name)
+        for name in ("_HOME", "_BIN_DIR", "_TOOL_DIR", "_TOOL_BIN_DIR", "_MAN_DIR")
+    }
+    words = (
+        [program, "install", wheel]
+        if installer == "pipx"
+        else [program, "tool", "install", "--python", sys.executable, wheel]
+    )
+    subprocess.run(words, env=CLEAN | place, check=True, timeout=500)
+    (command,) = tmp_path.glob("*BIN_DIR/loadsheet")
+    assert subprocess.run([command, "demo"], cwd=tmp_path, env=CLEAN, check=True, capture_output=True, timeout=120)
 
 
 @pytest.mark.journey
