@@ -52,6 +52,16 @@ def test_a_run_that_needs_a_missing_library_does_not_begin(workspace, monkeypatc
     assert (workspace.inbox / "orders.csv").exists()
 
 
+def test_doctor_says_it_too_and_goes_on(workspace, monkeypatch):
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    workspace.variables["LOADSHEET_NOTIFICATIONS__URLS"] = '["json://127.0.0.1:9"]'
+    said = workspace.command("doctor", "--quick").stdout
+    assert "extras\twrong\tnotifications.urls needs the library apprise, which is not installed" in said
+    assert "versions\t" in said or "token\t" in said
+    monkeypatch.undo()
+    assert "extras\tok\t" in workspace.command("doctor", "--quick").stdout
+
+
 def test_an_export_as_parquet_names_its_extra(workspace, monkeypatch):
     workspace.command("run")
     monkeypatch.setitem(sys.modules, "duckdb", None)

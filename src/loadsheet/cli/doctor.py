@@ -83,12 +83,13 @@ def examine(settings: Settings, clock: Clock, *, ours: Clock = utc_now, quick: b
     yield from checks.settings_file(settings)
     yield from checks.folders(settings)
     yield from checks.free_space(settings)
+    yield from checked("extras", lambda: checks.installed_extras(settings))
     yield from checked("mappings", lambda: checks.mappings(settings))
     yield from checked("ledger", lambda: checks.ledger(settings, clock(), quick=quick))
     yield from checked("token", lambda: token(settings))
     yield from checked("exchange", lambda: exchange(settings, ours, quick=quick))
     if not quick:
-        yield from notices(settings)
+        yield from checked("notices", lambda: notices(settings))
 
 
 def _show(found: Mapping[str, list[Finding]], *, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from loadsheet import exit_codes, object_storage, reports
+from loadsheet import exit_codes, extras, object_storage, reports
 from loadsheet.cli.access import held_ledger, holder_of_file, ledger_to_read
 from loadsheet.inbox.files import file_system_of, needs_polling
 from loadsheet.ledger import Ledger, State
@@ -398,6 +398,12 @@ def system_version(paths: tuple[str, ...] | None = None) -> str:
             continue
         return first.removeprefix("# version").strip()
     return ""
+
+
+def installed_extras(settings: Settings) -> Iterator[Finding]:
+    """Whether the libraries are installed that a run with these settings needs."""
+    extras.check(settings)
+    yield ok("extras", "every library that these settings need is installed")
 
 
 def versions() -> Iterator[Finding]:
