@@ -23,13 +23,13 @@ from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping_tools.comparison import CompareSink, translate_files
 from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problem_groups import Cause
-from loadsheet.problems import FileRefused, LoadsheetError, Problem, Where
+from loadsheet.problems import FileRefused, LoadsheetError, Problem, SettingsError, Where
 from loadsheet.reading.frames import FILE, frame_tables
 from loadsheet.reading.tables import bounds_of
 from loadsheet.reports import RunSummary
 from loadsheet.run_end import RunEnd
 from loadsheet.run_resources import dispatcher_for, held_ledger
-from loadsheet.settings import Settings, every_field
+from loadsheet.settings import Settings, every_field, shippers_in
 from loadsheet.settings.places import address_of
 from loadsheet.stages import Result
 from loadsheet.translation import OneProcess, with_counting_tables
@@ -168,7 +168,7 @@ def run(place: "Settings | OnePath | None" = None, *, shipper: str = "", **given
     """Do a whole run, as `loadsheet run` does: every finished file in the inbox is translated, sent and reported.
 
     `place` are settings, or a folder with `loadsheet.toml`: relative paths in it then count from that folder. Without it, settings come from
-    where the command line finds them. `given` override single settings (`exchange="https://...", dispatch={"window": 3}`).
+    where the command line finds them. `given` (not beside Settings) override single ones (`exchange="https://...", dispatch={"window": 3}`).
 
     Raises LoadsheetError if the run could not begin, such as SettingsError, MappingError and LedgerBusy. A run that stopped early is not an
     error: see `RunReport.stopped`.
@@ -202,11 +202,17 @@ def _pipeline(settings: Settings, end: RunEnd, say: Callable[[str], None]) -> Re
 
 def _settings(place: "Settings | OnePath | None", shipper: str, given: dict[str, Any]) -> Settings:
     if isinstance(place, Settings):
-        return place.model_copy(update=given)
-    if place is None:
-        return Settings.load(shipper=shipper, **given)
-    folder = Path(place).absolute()
-    loaded = Settings.load(folder / _CONFIG, shipper=shipper, **given)
+        if shipper or given:
+            raise ValueError("give a Settings object or single settings, not both")
+        return place
+    folder = Path(place).absolute() if place is not None else None
+    config = folder / _CONFIG if folder else None
+    names = () if shipper or os.environ.get("LOADSHEET_SHIPPER") else shippers_in(config)
+    if len(names) > 1:
+        raise SettingsError(f"which shipper? shipper={'|'.join(names)}")
+    loaded = Settings.load(config, shipper=shipper or "".join(names), **given)
+    if folder is None:
+        return loaded
     moved: dict[str, Any] = {}
     for (name, *inner), _ in every_field():
         value = getattr(loaded, name) if not inner else getattr(getattr(loaded, name), inner[0])

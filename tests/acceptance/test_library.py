@@ -180,12 +180,22 @@ def test_what_goes_wrong_is_an_exception(tmp_path, first):
         loadsheet.run(first, dispatch={"windw": 3})
 
 
+def test_a_run_is_for_one_shipper_and_settings_come_from_one_place(first):
+    with (first / "loadsheet.toml").open("a", encoding="utf-8") as file:
+        file.write("\n[shippers.acme]\n[shippers.nordic]\n")
+    with pytest.raises(loadsheet.SettingsError, match=r"which shipper\? shipper=acme\|nordic"):
+        loadsheet.run(first)
+    with pytest.raises(ValueError, match="not both"):
+        loadsheet.run(loadsheet.Settings(), exchange="embedded")
+
+
 @pytest.mark.journey
 def test_a_run_that_stops_early_says_why(first):
     stopped = loadsheet.run(first, exchange="http://127.0.0.1:9", token="a-token", settle_s=0)
     assert (stopped.exit_code, type(stopped.stopped)) == (75, loadsheet.ExchangeUnreachable)
 
 
+@pytest.mark.journey
 def test_importing_loads_nothing_and_every_name_is_there():
     code = (
         "import sys; before = {*sys.modules}; import loadsheet; new = {m for m in sys.modules if m.startswith('loadsheet')};"
