@@ -155,7 +155,7 @@ def score_draft(found, layout, draft):
             if outlier := column.word("outlier").rpartition("@")[0]:
                 found.outliers[name] = any(_is_shown(one, outlier) for one in own)
     keys = [column.heading for column in layout.sheets[0].columns if column.is_key]
-    field_ = "tender_id" if draft.target.startswith("tender") else "order_id"
+    field_ = next((column.fields[0] for column in layout.sheets[0].columns if column.is_key), "")
     used = [label for one in draft.columns if field_ in one.fills for label in one.labels]
     found.key_right = not keys or bool({_fold(label) for label in used} & {_fold(key) for key in keys})
     joined = {id(homes[table]) for table in homes}

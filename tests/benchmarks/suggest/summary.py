@@ -6,9 +6,10 @@ from .draft_scores import MARKED, MISSING, RIGHT, UNMARKED
 from .files_layouts import FILES
 from .held_out_layouts import HELD_OUT
 from .made_layouts import MADE
+from .newcomer_layouts import NEWCOMER
 from .orders_layouts import ORDERS
 
-LAYOUTS = [*MADE, *ORDERS, *FILES, *HELD_OUT]
+LAYOUTS = [*MADE, *ORDERS, *FILES, *NEWCOMER, *HELD_OUT]
 
 
 def _share(part, whole):
