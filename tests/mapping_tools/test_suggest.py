@@ -200,12 +200,12 @@ def test_contacts_payers_and_inner_packs_become_entries_of_their_lists(tmp_path)
     entries = [line.strip().removeprefix("- ") for line in text.splitlines()]
     for wanted in (
         "party_type: {value: Freight Payer}",
-        "party_company: {col: frachtzahler, unless_blank: true}",
+        "party_company: {col: frachtzahler}",
         "party_type: {value: Consignee}",
-        "party_name: {col: ansprechpartner, unless_blank: true}",
-        "contact_number: {col: telefon, unless_blank: true}",
-        "quantity: {col: anzahl_innen, unless_blank: true}",
-        "weight: {col: gewicht_innen_kg, unless_blank: true}",
+        "party_name: {col: ansprechpartner}",
+        "contact_number: {col: telefon}",
+        "quantity: {col: anzahl_innen}",
+        "weight: {col: gewicht_innen_kg}",
     ):
         assert wanted in entries
     assert text.index("inner_cargos:") < text.index("involved_parties:")

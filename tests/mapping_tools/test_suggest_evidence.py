@@ -198,7 +198,8 @@ def test_files_are_joined_by_their_values_and_a_code_table_is_offered(tmp_path):
     assert "join: {to: orders, on: {shipment: order_no}}" in text
     assert "# lines is joined on Shipment: 3 of 3 values also occur in orders" in text
     assert "# not read: products.csv: its column Code holds 2 of 2 values of Article: to look up its values" in text
-    assert "lookups: {products: {table: products, key: code}}, and lookup: products at Article" in text
+    spec = "{products: {file: lookups/products.csv, key: Code, value: Class}}"
+    assert f"add lookups: {spec}, and lookup: products at Article" in text
     assert mistakes(tmp_path, text) == []
 
 

@@ -116,8 +116,8 @@ def _columns(text: str) -> int:
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--target",
-    type=click.Choice([operation.name for operation in WRITES]),
-    help="The operation of the records. Default: the most likely one.",
+    type=click.Choice(["tender", "order", *(operation.name for operation in WRITES)]),
+    help="The operation of the records, or tender or order for the most likely one of these. Default: the most likely one.",
 )
 @click.option("--to", "--out", "out", type=Target(), help="Write the draft to this file, which must not exist.")
 @together(MAPPINGS, CONFIG, JSON)
@@ -142,7 +142,7 @@ def suggest(
     from loadsheet.mapping_tools.yaml_writer import described, marks_in, warnings, write_draft
 
     if out is not None and out.exists():
-        raise click.UsageError(f"{out} already exists; a draft never overwrites a mapping")
+        raise click.UsageError(f"{out} already exists; a draft never overwrites a mapping: choose another --out")
     settings = load(config, mappings=mappings)
     with progress("columns") as advance:
         sheets = observe(files, settings, advance)

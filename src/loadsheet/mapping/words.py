@@ -113,7 +113,7 @@ _ALIASES = {
     "PS": "palestine, palästina, state of palestine", "RU": "russian federation, russische föderation", "SK": "slovak republic, slowakische republik",
     "SY": "syrian arab republic", "SZ": "swaziland, swasiland", "TL": "east timor, osttimor", "TR": "turkey, türkiye, turkiye",
     "TW": "taiwan province of china, republic of china", "TZ": "united republic of tanzania",
-    "US": "usa, united states of america, the united states, vereinigte staaten von amerika, états unis d'amérique",
+    "US": "usa, ee uu, eeuu, united states of america, the united states, vereinigte staaten von amerika, états unis d'amérique",
     "VA": "vatican, vatikan, holy see", "VE": "bolivarian republic of venezuela", "VN": "viet nam", "ZA": "rsa",
 }  # fmt: skip
 """Other names of countries beside CLDR's: spellings, official and former names."""

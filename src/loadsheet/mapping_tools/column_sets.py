@@ -20,7 +20,7 @@ from loadsheet.mapping_tools.vocabulary import Reading, words_of
 
 _PLANNED = frozenset({"estimated", "early", "late"})  # headings of planned moments, not of events
 _LEAST = 2  # a single date is a moment of the record
-_OF_ITEMS = frozenset({"item", "quantity", "weight", "package", "volume"})
+_OF_ITEMS = frozenset({"item", "quantity", "weight", "package", "volume", "length", "width", "height"})
 _NUMBERED = re.compile(r"(.*\D)([0-9]{1,2})(\s*[(\[].*|)", re.DOTALL)
 
 
@@ -127,40 +127,59 @@ def with_items(sheet: Sheet) -> tuple[Sheet, Sets | None]:
             numbered[f"{found[1]}{SET}{found[3]}"][int(found[2])] = column
     items = _of_one_size(numbered)
     is_repeated = not items
-    items = items or _in_turn(_of_one_size(repeated))
+    if is_repeated and _are_in_turn(families := _of_one_size(repeated)):
+        items = families
     if not items:
         return sheet, None
     columns = [_combined(label, own, sheet) for label, own in items.items()]
     positions = {column.position for own in items.values() for column in own.values()}
     rest = [column for column in sheet.columns if column.position not in positions]
-    filled = [sum(column.filled for column in own.values()) for own in items.values()]
-    by = columns[filled.index(max(filled))]
-    size = len(next(iter(items.values())))
-    codes = {str(number): str(number) for number in range(1, size + 1)}
+    by = max(items, key=lambda label: sum(column.filled for column in items[label].values()))
+    always = frozenset(own[1].position for own in items.values() if _is_always(own, items[by]))
+    codes = {str(number): str(number) for number in range(1, len(items[by]) + 1)}
     merged = sorted([*rest, *columns], key=lambda column: column.position)
-    sets = Sets(codes, tuple(columns), (by,), None, frozenset({by.position}), is_repeated)
+    filled_by = (columns[list(items).index(by)],)
+    sets = Sets(codes, tuple(columns), filled_by, None, always, is_repeated)
     return replace(sheet, columns=tuple(merged)), sets
 
 
 def _of_one_size(families: Mapping[str, dict[int, Column]]) -> dict[str, dict[int, Column]]:
-    """The families of columns about items that have the most members, numbered from 1; none if there is only one."""
+    """The families of columns about items that have the most members, numbered from 1, and those that stand among them in every set; none if
+    only one is about items.
+    """
     complete = {
         label: own for label, own in families.items() if len(own) > 1 and sorted(own) == list(range(1, len(own) + 1))
     }
-    size = max((len(own) for own in complete.values()), default=0)
-    items = {label: own for label, own in complete.items() if len(own) == size and own[1].concepts & _OF_ITEMS}
-    return items if len(items) >= _LEAST else {}
+    known = {label for label, own in complete.items() if own[1].concepts & _OF_ITEMS}
+    size = max((len(complete[label]) for label in known), default=0)
+    items = {label: own for label, own in complete.items() if label in known and len(own) == size}
+    if len(items) < _LEAST:
+        return {}
+    beside = [label for label, own in complete.items() if label not in items and len(own) == size]
+    together = {label for label in beside if _are_in_turn({**items, label: complete[label]})}
+    return {label: own for label, own in complete.items() if label in items or label in together}
 
 
-def _in_turn(items: dict[str, dict[int, Column]]) -> dict[str, dict[int, Column]]:
-    """The families, if their columns stand in the same order in every set."""
-    by_set = zip(*(([own[number].position for number in sorted(own)]) for own in items.values()), strict=True)
+def _are_in_turn(items: Mapping[str, dict[int, Column]]) -> bool:
+    """Whether the columns stand in the same order in every set."""
+    families = sorted(items.values(), key=lambda own: own[1].position)
+    by_set = zip(*([own[number].position for number in sorted(own)] for own in families), strict=True)
     positions = [position for places in by_set for position in places]
-    return items if positions == sorted(positions) else {}
+    return positions == sorted(positions)
+
+
+def _is_always(own: Mapping[int, Column], by: Mapping[int, Column]) -> bool:
+    """Whether the columns of one family are filled wherever those of another are."""
+    return all(
+        mine >= 0 or other < 0
+        for number, column in own.items()
+        for mine, other in zip(column.cells.codes, by[number].cells.codes, strict=True)
+    )
 
 
 def _combined(label: str, own: Mapping[int, Column], sheet: Sheet) -> Column:
     first, cells = own[1], _merged([own[number].cells for number in sorted(own)])
     guess = guess_type(cells, first.reading, first.unit, sheet.habits.locale)
-    guess = guess._replace(evidence=f"{guess.evidence}, under {len(own)} headings")
+    first_words, *more = guess.evidence.split("; ")
+    guess = guess._replace(evidence="; ".join([f"{first_words}, under {len(own)} headings", *more]))
     return replace(first, label=label, cells=cells, guess=guess, occurrence=0)

@@ -233,6 +233,9 @@ def _yes_no(cells: Cells, locale: str, *, ticks: bool) -> Guess | None:
             continue
         evidence = f"{native or count} of {cells.filled} values are {'workbook flags' if native else 'yes or no'}"
         others = [text for text, value in meant.items() if isinstance(value, CellProblem)]
+        letters = {text.casefold() for text in texts if len(text) == 1} if not ticks else set[str]()
+        if letters and (others or (name != locale and not letters & {"y", "j"})):  # zones such as N and S
+            continue
         evidence += f"; {CHECK} the others: {some(others)}" if others else ""
         return Guess("yesno", {} if name == locale or native else _listed(meant), evidence)
     if ticks and all(text.casefold() in _TICKS for text in texts):

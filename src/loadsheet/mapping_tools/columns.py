@@ -24,59 +24,11 @@ NUMBERS = frozenset({"integer", "decimal", "quantity"})
 
 _TRIED_MAX = 500  # distinct values that a look is decided by
 _SHOWN_MAX = 3
-_MONTHS = [
-    "jan",
-    "feb",
-    "fev",
-    "fév",
-    "fëv",
-    "mar",
-    "mär",
-    "mrz",
-    "mrt",
-    "apr",
-    "avr",
-    "abr",
-    "kwi",
-    "may",
-    "mai",
-    "maj",
-    "mei",
-    "mag",
-    "jun",
-    "jui",
-    "juin",
-    "giu",
-    "cze",
-    "jul",
-    "lip",
-    "lug",
-    "aug",
-    "aou",
-    "aoû",
-    "ago",
-    "sie",
-    "sep",
-    "set",
-    "wrz",
-    "oct",
-    "okt",
-    "ott",
-    "out",
-    "paź",
-    "paz",
-    "nov",
-    "lis",
-    "dec",
-    "déc",
-    "dez",
-    "dic",
-    "gru",
-    "ene",
-    "gen",
-    "sty",
-    "lut",
-]  # the beginnings of the names of months
+_MONTHS = [  # the beginnings of their names
+    "jan", "feb", "fev", "fév", "fëv", "mar", "mär", "mrz", "mrt", "apr", "avr", "abr", "kwi", "may", "mai", "maj", "mei",
+    "mag", "jun", "jui", "juin", "giu", "cze", "jul", "lip", "lug", "aug", "aou", "aoû", "ago", "sie", "sep", "set", "wrz",
+    "oct", "okt", "ott", "out", "paź", "paz", "nov", "lis", "dec", "déc", "dez", "dic", "gru", "ene", "gen", "sty", "lut",
+]  # fmt: skip
 DATED = re.compile(
     rf"[0-9]{{1,4}}([./\-])[0-9]{{1,2}}\1[0-9]{{2,4}}(?![0-9])|(19|20)[0-9]{{2}}(0[1-9]|1[0-2])[0-3][0-9]$|[0-9]{{1,2}}[ \-/.]+({'|'.join(_MONTHS)})"
     rf"|({'|'.join(_MONTHS)})[a-z]*\.?[ \-][0-9]{{1,2}}\b",
@@ -107,31 +59,10 @@ _COMPANY = re.compile(
 )
 
 
-_YES_OR_NO = frozenset(
-    [
-        "yes",
-        "no",
-        "y",
-        "n",
-        "true",
-        "false",
-        "ja",
-        "nein",
-        "oui",
-        "non",
-        "si",
-        "sí",
-        "no",
-        "nee",
-        "tak",
-        "nie",
-        "sim",
-        "não",
-        "sì",
-        "nej",
-        "x",
-    ]
-)
+_YES_OR_NO = frozenset([
+    "yes", "no", "y", "n", "true", "false", "ja", "nein", "oui", "non", "si", "sí", "nee", "tak", "nie", "sim", "não", "sì",
+    "nej", "x",
+])  # fmt: skip
 
 
 class Guess(NamedTuple):
@@ -247,6 +178,15 @@ class Column:
     def is_unique(self) -> bool:
         """Whether no value occurs twice, and there are some."""
         return bool(self.cells.values) and all(count == 1 for count in self.cells.counts)
+
+    @property
+    def is_count(self) -> bool:
+        """Whether its cells are whole numbers that may count something, and its heading means nothing else."""
+        return (
+            self.guess.type == "integer"
+            and not self.concepts - {"quantity", "package", "count", "total"}
+            and not self.counts_rows
+        )
 
     @cached_property
     def counts_rows(self) -> bool:

@@ -6,9 +6,9 @@ from typing import Any
 
 from loadsheet.contract import Operation
 from loadsheet.mapping_tools.column_sets import Sets
-from loadsheet.mapping_tools.columns import Column
+from loadsheet.mapping_tools.columns import NUMBERS, Column
 from loadsheet.mapping_tools.folder_values import FolderValues
-from loadsheet.mapping_tools.sheet_profiles import Sheet
+from loadsheet.mapping_tools.sheet_profiles import Habits, Sheet
 from loadsheet.mapping_tools.target_choice import Chooser
 
 FILL_IN = "FILL IN"  # marks what the author must complete before the draft loads
@@ -77,6 +77,21 @@ class Draft:
     def is_joined(self) -> bool:
         """Whether there are several tables, so that names need a table prefix."""
         return len(self.tables) > 1
+
+    @property
+    def habits(self) -> Habits:
+        """The notation of the table with the most numbers that show it."""
+        return max((table.sheet.habits for table in self.tables), key=lambda habits: habits.numbers)
+
+    def own_locale(self, drafted: DraftColumn) -> str:
+        """The locale of a column in a file with another notation, if its cells depend on it; empty otherwise."""
+        own, type_ = drafted.table.sheet.habits, drafted.keys.get("type")
+        if own.locale == self.habits.locale or drafted.keys.keys() & {"locale", "yes"}:
+            return ""
+        has_words = type_ in {"country", "currency", "yesno"} or any(
+            "%b" in one for one in drafted.keys.get("formats", [])
+        )
+        return own.locale if has_words or (type_ in NUMBERS and own.numbers) else ""
 
     def ref(self, drafted: DraftColumn) -> str:
         """The name of a column in expressions."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record
 from loadsheet.mapping_tools.column_types import currency_code
-from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, Column
+from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, Column, some
 from loadsheet.mapping_tools.field_targets import FREE, PIECES, PLANNED, TIMES, Target, meaning, targets_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary
@@ -26,6 +26,7 @@ _PROBABLY = {
     "pickup": frozenset({"supplier"}),
 }  # headings that mostly name these companies
 _IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivered
+_LINE_NUMBERS = frozenset("123")  # values that may as well number the lines of a record
 _CODES_MOST = 25  # different codes
 _NO_PAIR = -9.0  # score of a column for a field that it cannot fill
 _LEAST = 0.4
@@ -179,7 +180,8 @@ def _implied(column: Column, target: Target, *, recognised: float) -> float:
     others = label - SIDES - TIMES - FREE - {"company", "location"}
     is_bare = bool(target.side) and target.side in label and not others and "moment" not in label
     if target.what == {"city"}:  # `Destination` over towns
-        return 0.8 if is_bare and "place" in label and not column.cells.names_companies else 0.0
+        is_town = "words" in column.cells.looks and not column.cells.names_companies
+        return 0.8 if is_bare and "place" in label and is_town else 0.0
     if target.what != {"company"}:
         return 0.6 if recognised > 0.8 and target.field.known and not others else 0.0
     if label and label == _PROBABLY.get(target.side):
@@ -394,6 +396,8 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
     """The reason to doubt that a heading matches its field; empty if there is none."""
     words = [word for word in column.reading.unknown if not currency_code(word)]
     extra, missing = _extra(column, target), target.what - column.concepts - {"company", "type"}
+    if "package" in column.concepts and not set(column.cells.shown) <= _LINE_NUMBERS:  # `Boxes`
+        missing -= {"quantity"}
     no_country = "country" in meaning(target.field) and column.guess.type != "country"
     reasons: tuple[tuple[object, str], ...] = (
         (words, f'what is "{" ".join(words)}" in the heading?'),
@@ -416,6 +420,13 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
             f"the heading does not mention the {target.side}, other headings do",
         ),
         (no_country, "most of the values are no countries in this language"),
+        (
+            "status" in target.whole
+            and target.field.kind is Kind.STRING
+            and not target.field.known
+            and not target.needed,
+            f"sent as written: {some(column.cells.shown)}; does the exchange know these values?",
+        ),
     )
     return next((text for holds, text in reasons if holds), "")
 

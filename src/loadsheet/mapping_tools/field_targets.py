@@ -15,7 +15,7 @@ PIECES = frozenset({"package"})  # of a number: of packages, which headings call
 PLANNED = frozenset({"estimated"})  # the only moments, where a record has no others
 FREE = frozenset(
     ("code", "current", "customer", "sender", "receiver", "name", "place", "id", "reference", "first", "moment", "early", "count",
-     "milestone", "package")
+     "milestone", "package", "given", "family")
 )  # fmt: skip
 """Concepts that a heading may add without meaning something else."""
 

@@ -7,17 +7,19 @@ read by the readers of a mapping: what is guessed here reads the same in a run.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache
 from typing import NamedTuple
 
 from loadsheet.mapping.notations import format_reader, formats_reader, number_reader
 from loadsheet.mapping.plans import CellProblem
+from loadsheet.mapping_tools.columns import CHECK
 
 _DIGITS = str.maketrans("0123456789", "9999999999")
 _TRIED_MAX = 400  # texts of one shape
 _SHAPES_MAX = 200
 _FORMATS_MAX = 4
+_NEAR = 31  # days
 _RARE = 0.004  # share of a column's dates; a format for fewer is a typing error
 
 _CLOCK = re.compile(
@@ -80,6 +82,17 @@ def formats_of(counts: Mapping[str, int], locale: str | None, order: str = "") -
         read += round(style.cells * (1 - len(missed) / len(texts)))
         others += missed[:3]
     return Formats(formats, read, tuple(others), ambiguous, proved) if read * 2 >= sum(counts.values()) else None
+
+
+def order_near(counts: Mapping[str, int], day: date, locale: str | None) -> str:
+    """The order (day or month first) that puts all dates within a month of `day`, such as that of the file; empty if both or none do."""
+    near = []
+    for order in ("day", "month"):
+        found = formats_of(counts, locale, order)
+        read = [_reads(found.formats[0], locale)(text) for text in _some(list(counts))] if found else [None]
+        if all(moment is not None and abs((moment.date() - day).days) <= _NEAR for moment in read):
+            near.append(order)
+    return near[0] if len(near) == 1 else ""
 
 
 def _styles(counts: Mapping[str, int]) -> Iterator[_Style]:
@@ -235,6 +248,8 @@ def locale_of(numbers: Mapping[str, int], locales: Sequence[str], countries: Map
     best = max(candidates, key=lambda name: (counted[name], countries.get(name, 0), -candidates.index(name)))
     if numbers:
         evidence = f"{counted[best]} of {sum(numbers.values())} numbers with a decimal mark are in {best} notation"
+        others = [text for text in numbers if isinstance(reader_of_numbers(best)(text), CellProblem)]
+        evidence += f"; {CHECK} the others, such as {others[0]}" if others else ""
     else:
         evidence = "no number has a decimal mark; the language of the headings decides"
     return best, evidence + (f"; {countries[best]} countries are in its language" if countries.get(best) else "")

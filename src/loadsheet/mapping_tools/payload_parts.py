@@ -4,14 +4,20 @@ Owns: the unused columns about package contents and parties, and the time column
 (`Ladedatum` and `Ladezeit`). Fields and roles are identified by their meaning in the contract.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from math import isclose
 from typing import NamedTuple
 
 from loadsheet.contract import Field, Record
+from loadsheet.mapping.plans import CellProblem
+from loadsheet.mapping_tools.columns import Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import best_columns
 from loadsheet.mapping_tools.field_targets import meaning
+from loadsheet.mapping_tools.notation_guesses import number_of, reader_of_numbers
 from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary
 from loadsheet.reading import Native
 
@@ -59,7 +65,7 @@ def inside(draft: Draft, table: DraftTable, record: Record, unit_of: Callable[[F
         drafted = next((drafted for filled, drafted in found if filled is field_), None)
         measured = by_measure.get(meaning(field_) - {"unit"}) if "unit" in meaning(field_) else None
         if drafted is not None:
-            texts.append(f"{field_.name}: {{col: {drafted.name}, unless_blank: true}}")
+            texts.append(f"{field_.name}: {{col: {drafted.name}}}")
         elif measured is not None:
             texts.append(f"{field_.name}: {unit_of(field_)}, when: '{measured} != null'}}")
     return _entry(texts, 0) if found else []
@@ -90,9 +96,19 @@ def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
             continue
         draft.use(*(drafted for _, drafted in found))
         there = " or ".join(f"{draft.ref(drafted)} != null" for _, drafted in found)
-        texts = [f"{field_.name}: {{col: {draft.ref(drafted)}, unless_blank: true}}" for field_, drafted in found]
+        texts = [f"{field_.name}: {_name_or_col(draft, drafted, own)}" for field_, drafted in found]
         lines += _entry([f"when: '{there}'", f"{role.name}: {{value: {named}}}", *texts], 0)
     return lines
+
+
+def _name_or_col(draft: Draft, drafted: DraftColumn, own: Sequence[DraftColumn]) -> str:
+    """The leaf for a column; a first and a last name are joined."""
+    both = [next((one for one in own if part in one.column.concepts), None) for part in ("given", "family")]
+    if drafted not in both or None in both:
+        return f"{{col: {draft.ref(drafted)}}}"
+    names = [one for one in both if one is not None]
+    draft.use(*names)
+    return f"{{expr: '$join([{', '.join(map(draft.ref, names))}], \" \")'}}"
 
 
 def _matched(own: Sequence[DraftColumn], record: Record, context: frozenset[str], draft: Draft) -> _Found:
@@ -144,6 +160,27 @@ def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None) -> tupl
         time = draft.ref(clock)
         text += f' + ({time} ?? t"PT0S")' if clock.nullable else f" + {time}"
     return text, f"{ref} != null" if day.nullable else ""
+
+
+# ---- amounts of a line ----
+
+
+def grows_with(amounts: Column, counts: Column, items: Column, locale: str) -> bool:
+    """Whether amounts grow in proportion to the counts of their rows: those of the same item are compared, most pairs have to agree."""
+    amount_of, count_of = _values(amounts, locale), _values(counts, locale)
+    rows: dict[int, set[tuple[float, float]]] = defaultdict(set)
+    for item, amount, count in zip(items.cells.codes, amounts.cells.codes, counts.cells.codes, strict=True):
+        if min(item, amount, count) >= 0 and count_of[count] > 0:
+            rows[item].add((count_of[count], amount_of[amount]))
+    pairs = [pair for found in rows.values() for pair in pairwise(sorted(found)) if pair[0][0] < pair[1][0]]
+    return bool(pairs) and sum(isclose(a / n, b / m, rel_tol=0.02) for (n, a), (m, b) in pairs) * 2 > len(pairs)
+
+
+def _values(column: Column, locale: str) -> list[float]:
+    """The number in each distinct cell; 0 where there is none."""
+    read = reader_of_numbers(column.guess.keys.get("locale", locale))
+    found = [read(number[0]) if (number := number_of(str(cell))) else 0 for cell in column.cells.values]
+    return [0.0 if isinstance(value, CellProblem) else float(str(value)) for value in found]
 
 
 def _has_clock(day: DraftColumn) -> bool:

@@ -5,17 +5,25 @@ leading zeros in one of the tables.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from loadsheet.mapping_tools.columns import NUMBERS, Column
+from loadsheet.mapping_tools.columns import MEASURES, MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.mapping_tools.vocabulary import words_of
+from loadsheet.mapping_tools.vocabulary import reading_of, words_of
 from loadsheet.mapping_tools.yaml_values import flow
 from loadsheet.reading import fold
 
 BELONGS = 0.5  # share of common keys for two tables to be joined
 _ALL = 0.9  # share of values that a code table must hold
 _DISTINCT_MIN = 2
+_SAME = 0.8  # share of headings for tables of one layout
+_HEADINGS_LEAST = 3
+_LOWEST = frozenset({"min", "minimum", "above", "over", "lower", "mindestens", "ueber"})
+_HIGHEST = frozenset({"max", "maximum", "below", "under", "upper", "hochstens", "unter"})
+_TYPES = {
+    "decimal": "decimal", "quantity": "decimal", "integer": "integer", "datetime": "date", "date": "date", "yesno": "yesno",
+}  # fmt: skip
+"""The type of a column of a code table, by the guess for its cells."""
 _TEXTS = frozenset({"text", "integer", "country", "currency"})
 
 
@@ -98,41 +106,104 @@ def _bare(column: Column) -> set[str]:
 
 
 def _offers(sheets: Sequence[Sheet], found: Tables) -> Iterator[tuple[int, str]]:
-    """Remarks on the tables that are not joined: code tables for a column, or tables of the same layout."""
+    """Remarks on the tables that are not joined: tables of the same layout, of bands, and code tables for a column."""
+    used = [sheets[place] for place in (found.main, found.lines) if place >= 0]
     for number, sheet in enumerate(sheets):
         if number in (found.main, found.lines):
             continue
-        if offer := _code_table(sheet, [sheets[place] for place in (found.main, found.lines) if place >= 0]):
+        if offer := _same_layout(sheet, used[0]) or _band_table(sheet, used) or _code_table(sheet, used):
             yield number, offer
-        elif [fold(column.label) for column in sheet.columns] == [
-            fold(column.label) for column in sheets[found.main].columns
-        ]:
-            yield (
-                number,
-                "it has the columns of the table that is read; write a mapping for it, or put its rows below the others",
-            )
+
+
+def _same_layout(sheet: Sheet, main: Sheet) -> str:
+    """The offer to map a table with the headings of the main one but other records; empty if it has others."""
+    labels, others = ({fold(column.label) for column in one.columns} for one in (sheet, main))
+    if len(labels & others) < max(_HEADINGS_LEAST, _SAME * min(len(labels), len(others))):
+        return ""
+    both = "with source: {shared: true} in both, " if sheet.path == main.path else ""
+    return (
+        f"it has the headings of {main.title or main.path.name} but other records: write a second mapping for it, {both}"
+        "and let both extend a base with all that they have in common (extends: base/NAME.yaml)"
+    )
 
 
 def _code_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
     """The offer to use a table as a code table, for the column whose values it holds; empty if it holds those of none."""
-    best, offer = (_ALL, 0), ""
-    for column in sheet.columns:
-        if not (column.is_unique and _can_identify(column)) or column.guess.type in NUMBERS - {"integer"}:
+    found = _keyed([column for column in sheet.columns if column.is_unique], used)
+    if found is None:
+        return ""
+    key, other = found
+    held = f"its column {key.label} holds {common(other, key)} of {len(other.cells.values)} values of {other.label}"
+    values = [column for column in sheet.columns if column is not key]
+    return f"{held}: {_added(sheet, values, {'key': key.label})}, and lookup: {_name(sheet)} at {other.label}"
+
+
+def _keyed(columns: Sequence[Column], used: Sequence[Sheet]) -> tuple[Column, Column] | None:
+    """The one of these columns that holds the values of a used one, and that one: of several, the one with most values."""
+    best, found = (_ALL, 0), None
+    for column in columns:
+        if not _can_identify(column) or column.guess.type in NUMBERS - {"integer"}:
             continue
-        for table in used:
-            for other in table.columns:
-                size = len(other.cells.values)
-                if _can_identify(other) and (share(other, column), size) >= best:
-                    best = share(other, column), size
-                    offer = _offer(sheet, column, other)
-    return offer
+        for other in (other for table in used for other in table.columns if _can_identify(other)):
+            if (held := (share(other, column), len(other.cells.values))) >= best:
+                best, found = held, (column, other)
+    return found
 
 
-def _offer(sheet: Sheet, key: Column, other: Column) -> str:
-    """How to use a table as a code table for a column of another one."""
-    name, column = ("_".join(words_of(text)) for text in (sheet.title or sheet.path.stem, key.label))
-    spec = {name: {"table": name, "key": column}}
-    return (
-        f"its column {key.label} holds {common(other, key)} of {len(other.cells.values)} values of {other.label}: to look up its values,"
-        f" add the table {name} with its columns, lookups: {flow(spec)}, and lookup: {name} at {other.label}"
-    )
+def _name(sheet: Sheet) -> str:
+    return "_".join(words_of(sheet.title or sheet.path.stem))
+
+
+def _added(sheet: Sheet, values: Sequence[Column], keys: dict[str, Any]) -> str:
+    """What to add for a table with these columns of values: a sheet of a workbook is a table of the drop, another file one of the mapping."""
+    if sheet.title:
+        own = {name: "_".join(words_of(label)) if name == "key" else label for name, label in keys.items()}
+        table = {_name(sheet): {"table": _name(sheet), **own}}
+        return f"to look up its values, add the table {_name(sheet)} with its columns, lookups: {flow(table)}"
+    labels = [column.label for column in values]
+    types = {column.label: _TYPES[column.guess.type] for column in values if column.guess.type in _TYPES}
+    value = labels if len(labels) > 1 else "".join(labels)
+    spec = {"file": f"lookups/{sheet.path.name}", **keys, "value": value, **({"types": types} if types else {})}
+    plain = "" if sheet.habits.locale.startswith("en") or not types else " (write its numbers like 1234.5)"
+    return f"to look up its values, copy it to lookups/ beside the mapping{plain}, add lookups: {flow({_name(sheet): spec})}"
+
+
+# ---- tables of bands ----
+
+
+def _band_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
+    """The offer to look up values by an interval of a number or a date, such as weight bands or periods; empty if it has no bounds."""
+    low, high = _bound(sheet, "early", _LOWEST), _bound(sheet, "late", _HIGHEST)
+    if low is None or high is None or low is high or (low.guess.type in MOMENTS) != (high.guess.type in MOMENTS):
+        return ""
+    rest = [column for column in sheet.columns if column not in (low, high)]
+    key, other = _keyed(rest, used) or (None, None)
+    by = _searched(low, used)
+    band: dict[str, Any] = {"from": low.label, "to": high.label}
+    if not set(low.cells.shown) & set(high.cells.shown):  # 0 to 99, 100 to 199
+        band |= {"upper": "included"} | ({} if low.guess.type in MOMENTS else {"gaps": "allow"})
+    keys = {**({"key": key.label} if key is not None else {}), "range": band}
+    added = _added(sheet, [column for column in rest if column is not key], keys)
+    what = f"{low.label} and {high.label} are bounds"
+    if other is not None:
+        name = "_".join(words_of(by.label)) if by is not None else "COLUMN"
+        return f"{what}: {added}, and lookup: {_name(sheet)}, lookup_with: [{name}] at {other.label}"
+    label = by.label if by is not None else "HEADING"
+    type_ = {"type": "date" if low.guess.type in MOMENTS else "decimal", "required": True}
+    return f"{what}: {added}, and a column {flow({'label': label, **type_, 'lookup': _name(sheet)})}"
+
+
+def _bound(sheet: Sheet, concept: str, words: frozenset[str]) -> Column | None:
+    """The column with one bound of each row: numbers or dates under a heading such as `from kg`, `valid to`."""
+    own = [column for column in sheet.columns if column.guess.type in NUMBERS | MOMENTS]
+    read = {column: reading_of(column.label).concepts for column in own}
+    return next((one for one in own if concept in read[one] or words & set(words_of(one.label))), None)
+
+
+def _searched(low: Column, used: Sequence[Sheet]) -> Column | None:
+    """The used column whose values lie in the bands: one of the same measure, or the first date."""
+    columns = [column for table in used for column in table.columns]
+    if low.guess.type in MOMENTS:
+        return next((column for column in columns if column.guess.type in MOMENTS), None)
+    measured = low.concepts & MEASURES.keys()
+    return next((one for one in columns if measured & one.concepts and one.guess.type in NUMBERS), None)

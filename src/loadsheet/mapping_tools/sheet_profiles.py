@@ -8,7 +8,8 @@ refused.
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from datetime import date
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,7 @@ from loadsheet.mapping.words import ALIASES
 from loadsheet.mapping_tools.column_types import countries_read, guess_type
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, Cells, Column, cells_of
 from loadsheet.mapping_tools.heading_rows import Headings, Rows, find_headings, is_form
-from loadsheet.mapping_tools.notation_guesses import locale_of, shapes_of_numbers
+from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shapes_of_numbers
 from loadsheet.mapping_tools.vocabulary import SIDES, Reading, reading_of, vocabulary, words_of
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading import SUM_WORDS, Layout, Top, WantedColumn, fold, open_tables
@@ -29,6 +30,7 @@ from loadsheet.reading.tables import bounds_of
 from loadsheet.settings import Settings
 
 ROWS_READ = 20_000  # enough for a guess; the evidence gives the number of values
+_A_DAY = re.compile(r"(?<![0-9])(20[0-9]{2})([-_.]?)(0[1-9]|1[0-2])\2(0[1-9]|1[0-9]|2[0-8])(?![0-9])")
 _BRACKETS = re.compile(r"[(\[]([^)\]]+)[)\]]")
 _YES_OR_NO = re.compile(
     r"[(\[ ]*\b([yjosts] ?/ ?n|yes ?/ ?no|ja ?/ ?ne[ei]n?|oui ?/ ?non|s[iíì] ?/ ?no)\b[)\]]*", re.IGNORECASE
@@ -75,11 +77,14 @@ class Sheet:
 
 @dataclass(slots=True)
 class Habits:
-    """The notation of the files: the number locale with its evidence, and the languages of the headings."""
+    """The notation of a file: the number locale with its evidence and the count of numbers that show it, and the languages of the headings of
+    all files.
+    """
 
+    languages: Counter[str]
     locale: str = ""
     locale_evidence: str = ""
-    languages: Counter[str] = field(default_factory=Counter)
+    numbers: int = 0
 
     @property
     def language(self) -> str:
@@ -153,16 +158,21 @@ def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None
     raw = [
         found for path in sorted(paths, key=lambda path: (path.name, str(path))) for found in _tables_of(path, settings)
     ]
-    habits = Habits()
+    languages = Counter[str]()
     for found in raw:
         for label in found.headings.labels:
-            habits.languages.update(reading_of(label).languages)
-    _find_locale(raw, habits)
+            languages.update(reading_of(label).languages)
+    countries = Counter[str]()
+    for found in raw:
+        for place, cells in found.columns.items():
+            if "country" in reading_of("".join(found.headings.labels[place : place + 1])).concepts:
+                countries.update(cells.shown)
+    habits = {path: _habits([found for found in raw if found.path == path], languages, countries) for path in paths}
     total = sum(len(found.columns) for found in raw)
     done = 0
     sheets = []
     for found in raw:
-        sheets.append(_sheet(found, habits))
+        sheets.append(_sheet(found, habits[found.path]))
         done += len(found.columns)
         if progress is not None:
             progress(done, total)
@@ -245,19 +255,20 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     return _Raw(path, top, headings, found.totals, found.footer, numbers, columns, len(rows) > ROWS_READ)
 
 
-def _find_locale(raw: Sequence[_Raw], habits: Habits) -> None:
-    numbers: Counter[str] = Counter()
-    countries: Counter[str] = Counter()
-    for found in raw:
-        for place, cells in found.columns.items():
-            numbers.update(shapes_of_numbers(cells.texts))
-            label = found.headings.labels[place] if place < len(found.headings.labels) else ""
-            if "country" in reading_of(label).concepts:
-                countries.update(cells.shown)
+def _habits(raw: Sequence[_Raw], languages: Counter[str], countries: Counter[str]) -> Habits:
+    """The notation of one file, whose tables these are, with the languages and countries of all files. The numbers of another file may come
+    from another program.
+    """
+    habits = Habits(languages)
+    numbers = Counter[str]()
+    for cells in (cells for found in raw for cells in found.columns.values()):
+        numbers.update(shapes_of_numbers(cells.texts))
     own = vocabulary().habits[habits.language]["locale"]
     known = [own, *(language["locale"] for language in vocabulary().habits.values())]
     named = {locale: countries_read(countries, locale) for locale in dict.fromkeys(known)} if countries else {}
     habits.locale, habits.locale_evidence = locale_of(numbers, known, named)
+    habits.numbers = numbers.total()
+    return habits
 
 
 def _sheet(raw: _Raw, habits: Habits) -> Sheet:
@@ -280,7 +291,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     twice = tuple(labels[positions[0]] for positions in doubles.values())
     return Sheet(
         raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
-        tuple(_with_order(columns, habits)), habits, twice, raw.totals, raw.footer, tuple(unnamed), raw.is_cut,
+        tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.totals, raw.footer, tuple(unnamed), raw.is_cut,
     )  # fmt: skip
 
 
@@ -307,18 +318,25 @@ def _with_side(reading: Reading, *, is_moment: bool) -> Reading:
     if (
         not concepts & SIDES and not reading.unknown and len(concepts & {"early", "late"}) == 1
     ):  # `From` and `To` over places
-        concepts |= {"pickup" if "early" in concepts else "delivery"}
+        concepts |= {"pickup" if "early" in concepts else "delivery", "place"}
     return replace(reading, concepts=concepts - {"early", "late"})
 
 
-def _with_order(columns: Sequence[Column], habits: Habits) -> Iterator[Column]:
-    """The columns; what some prove of the order of day and month holds for the others."""
+def _with_order(columns: Sequence[Column], path: Path, habits: Habits) -> Iterator[Column]:
+    """The columns; what some prove of the order of day and month holds for the others, else what the date in the file's name says."""
     proved = {column.guess.order for column in columns} & {"day", "month"}
-    order = proved.pop() if len(proved) == 1 else ""
+    named = _A_DAY.search(path.stem)
+    remark = ""
+    if not proved and named:
+        day = date(*map(int, named.group(1, 3, 4)))
+        unproved = [column.cells.texts for column in columns if column.guess.order == "open"]
+        proved = {order_near(texts, day, habits.locale or None) for texts in unproved} - {""}
+        remark = f"; {'or '.join(proved)} first, by the date in the file's name"
+    order = next(iter(proved)) if len(proved) == 1 else ""
     for column in columns:
-        if order and column.guess.order == "open":
+        if column.guess.order == "open" and order:
             guess = guess_type(column.cells, column.reading, column.unit, habits.locale, order)
-            yield replace(column, guess=guess)
+            yield replace(column, guess=guess._replace(evidence=f"{guess.evidence}{remark}"))
         else:
             yield column
 
@@ -353,6 +371,7 @@ def _without_unit(label: str) -> tuple[Reading, str]:
         if word.casefold() in ALIASES:
             unit, bare = ALIASES[word.casefold()], label.replace(f"({inner})", "").replace(f"[{inner}]", "")
     words = words_of(bare)
+    words = words[:-1] if len(words) > 1 and words[-1].isdecimal() else words  # `Kg 2`
     reading = reading_of(bare)
     if not unit and len(words) == 2 and words[0] in _LETTERS and words[1] in ALIASES:  # `W cm`
         return Reading(frozenset({_LETTERS[words[0]]}), (), reading.languages), ALIASES[words[1]]

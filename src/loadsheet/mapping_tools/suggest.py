@@ -12,11 +12,14 @@ from typing import Any
 
 from loadsheet.contract import BY_NAME, Kind, Operation
 from loadsheet.mapping.schema import SET
+from loadsheet.mapping_tools.cell_offers import offers
 from loadsheet.mapping_tools.cell_parts import Parts, with_parts
 from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
+from loadsheet.mapping_tools.column_types import country_code
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
+from loadsheet.mapping_tools.field_targets import meaning
 from loadsheet.mapping_tools.folder_values import FolderValues
 from loadsheet.mapping_tools.record_groups import RecordRows, agreeing, identifies, record_rows
 from loadsheet.mapping_tools.relations import Tables, belongs, common, padding, related
@@ -25,24 +28,30 @@ from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, r
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
+_COUNTRIES_MOST = 12  # different names of countries to list
 _RARE = 20  # a code that occurs once in this many cells is probably a typing error
 _OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
+_WEAK = 0.2  # score of a key whose values do not identify records
 _KEY_PLACES = 3  # columns at the left that may be the key without saying so
+_POINTS_SHOWN = 3  # operations in the comment of the target
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
 
 
 def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | None = None) -> Draft:
-    """The draft for these sheets. The operation is `target` or, by default, the most likely one. `folder` are values that other mappings
-    have in common.
+    """The draft for these sheets. `target` is the operation, or the subject (order, tender) of the most likely one or of the operations that
+    a column chooses; by default the most likely of all. `folder` are values that other mappings have in common.
     """
+    named = BY_NAME.get(target or "")
     split = [with_parts(sheet) for sheet in sheets]
     sheets = [sheet for sheet, _ in split]
     with_sets = [with_items(sheet) for sheet in sheets]
     first, candidates = _main_sheet([sheet for sheet, _ in with_sets])
-    found = match([with_sets[first][0]], BY_NAME[target]) if target else candidates[0].match
+    likely = next(one.match for one in candidates if target in (None, one.match.operation.subject) or named)
+    found = match([with_sets[first][0]], named) if named else likely
     tables, key = _tables(sheets, found, first)
     choosing = chooser(sheets[tables.main], found.operation.subject)
-    operation = BY_NAME[choosing.operation] if choosing is not None and target is None else found.operation
+    chosen_by = choosing.column if choosing is not None and named is None else None
+    operation = BY_NAME[choosing.operation] if choosing is not None and chosen_by is not None else found.operation
     sheets, tables, of_items = _apart(sheets, tables, with_sets[tables.main], operation)
     found = _with_key(match(sheets, operation, tables.main, tables.lines), tables, key)
     if tables.lines >= 0 and all(filled.sheet != tables.lines for filled in found.filled.values()):
@@ -54,7 +63,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     made = Draft(
         name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[tables.main].path.stem))) or "draft", "-"),
         operation=operation,
-        why=_why(operation, candidates, target),
+        why=_why(operation, candidates, is_asked=named is not None, is_chosen=chosen_by is not None),
         tables=[DraftTable(_table_name(sheets, number, tables, taken), sheets[number]) for number in numbers],
         filled={},
         unused=[],
@@ -67,10 +76,10 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         items = made.tables[1]
         items.name, items.sets, items.source = "items", of_items, made.main
         made.main.name = f"{operation.subject}s"
-    _shape(made, found, dict(zip(numbers, made.tables, strict=True)))
+    _shape(made, found, dict(zip(numbers, made.tables, strict=True)), chosen_by)
     _name_parts(made, [parts for _, found_parts in split for parts in found_parts])
     if choosing is not None:
-        _choose(made, choosing, by_it=target is None)
+        _choose(made, choosing, by_it=chosen_by is not None)
     return made
 
 
@@ -92,24 +101,35 @@ def _apart(
     return apart, tables._replace(lines=len(sheets)), sets
 
 
-def _shape(made: Draft, found: Match, places: dict[int, DraftTable]) -> None:
-    """Name the columns, join the tables and group the rows."""
+def _shape(made: Draft, found: Match, places: dict[int, DraftTable], chosen_by: Column | None) -> None:
+    """Name the columns, join the tables and group the rows. Rows of one key for different operations (`chosen_by` a column) are different
+    records.
+    """
     key = found.filled.get(found.operation.record.key[0])
-    more = [found.filled[name] for name in found.operation.record.key[1:] if name in found.filled]
-    keyed = record_rows(made.main.sheet, key.column, *(one.column for one in more)) if key is not None else None
+    more = [found.filled[name].column for name in found.operation.record.key[1:] if name in found.filled]
+    more += [column for column in made.main.sheet.columns if column is chosen_by]
+    keyed = record_rows(made.main.sheet, key.column, *more) if key is not None else None
     _name_columns(made, found, places, keyed)
     if made.is_joined and key is not None:
         _join(made, key.column)
-    if key is not None and keyed is not None:
-        _group(made, [made.main.named(one.column) for one in (key, *more)], keyed)
+    if key is not None and keyed is not None and key.score > _WEAK:
+        _group(made, [made.main.named(column) for column in (key.column, *more)], keyed)
 
 
-def _why(operation: Operation, candidates: Sequence[Candidate], target: str | None) -> str:
-    """Why the draft is for this operation."""
-    others = ", ".join(f"{one.match.operation.name} {one.points:.0f}" for one in candidates[:3])
+def _why(operation: Operation, candidates: Sequence[Candidate], *, is_asked: bool, is_chosen: bool) -> str:
+    """Why the draft is for this operation, with the points of the first three, of its own and, if a column chooses among those of a subject,
+    of the best one for the other subject.
+    """
     own = next((one for one in candidates if one.match.operation is operation), candidates[0])
+    other = next(one for one in candidates if one.match.operation.subject != operation.subject)
+    shown = [
+        one
+        for place, one in enumerate(candidates)
+        if place < _POINTS_SHOWN or one is own or (is_chosen and one is other)
+    ]
+    others = ", ".join(f"{one.match.operation.name} {one.points:.0f}" for one in shown)
     reasons = "; ".join(own.reasons[:3])
-    if target is not None:
+    if is_asked:
         return f"as asked for; points: {others}"
     close = candidates[1].points > candidates[0].points - 2 if len(candidates) > 1 else False
     return f"{f'{CHECK}: ' if close else ''}{reasons}{'; ' if reasons else ''}points: {others}"
@@ -121,7 +141,8 @@ def _why(operation: Operation, candidates: Sequence[Candidate], target: str | No
 def _main_sheet(sheets: Sequence[Sheet]) -> tuple[int, list[Candidate]]:
     """The number of the sheet that says most of the records, and its operations."""
     by_sheet = [ranked([sheet]) for sheet in sheets]
-    first = max(range(len(sheets)), key=lambda number: (by_sheet[number][0].points, -number))
+    points = [found[0].points for found in by_sheet]  # of equals, not the first: the order of sheets says nothing
+    first = min(range(len(sheets)), key=lambda one: (-points[one], -len(sheets[one].rows), sheets[one].title, one))
     return first, by_sheet[first]
 
 
@@ -129,19 +150,32 @@ def _tables(sheets: Sequence[Sheet], found: Match, first: int) -> tuple[Tables, 
     """The tables, and the column that identifies the records: the one whose heading in the `first` sheet says so, else one at the left whose
     values differ.
     """
-    key = found.filled.get(found.operation.record.key[0])
-    if key is None:
-        sheet, used = sheets[first], {id(filled.column) for filled in found.filled.values() if not filled.doubt}
-        doubt = f"no heading names the {found.operation.subject}, but the values identify rows"
-        key = next(
-            (
-                Filled(first, column, 0.4, doubt)
-                for column in sheet.columns[:_KEY_PLACES]
-                if id(column) not in used and identifies(sheet, column)
-            ),
-            None,
-        )
+    key = found.filled.get(found.operation.record.key[0]) or _key_by_values(sheets[first], first, found)
     return related(sheets, key.column if key is not None else None, first), key
+
+
+def _key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
+    """The column that identifies the records by its values: one at the left or else another that fills no field, or only that of another
+    number; else the one with the most different values. A constant would make one record of all rows.
+    """
+    fields = dict(found.operation.record.walk())
+    used = {
+        id(filled.column): fields[path].is_required(creates=found.operation.creates)
+        for path, filled in found.filled.items()
+        if not filled.doubt and not {"reference", "id"} & meaning(fields[path])
+    }
+    free = [column for column in sheet.columns if id(column) not in used]
+    left = [column for column in sheet.columns[:_KEY_PLACES] if column in free]
+    if column := next((column for column in (*left, *free) if identifies(sheet, column)), None):
+        return Filled(
+            first, column, 0.4, f"no heading names the {found.operation.subject}, but the values identify rows"
+        )
+    texts = [
+        column for column in sheet.columns if column.guess.type in {"text", "integer"} and not column.holds_moments
+    ]
+    best = min(texts, key=lambda column: (used.get(id(column), -1), -len(column.cells.values)), default=None)
+    doubt = f"no column identifies the {found.operation.subject}; this one has the most different values"
+    return Filled(first, best, _WEAK, doubt) if best is not None else None
 
 
 def _with_key(found: Match, tables: Tables, key: Filled | None) -> Match:
@@ -273,7 +307,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
     blank = sum(code < 0 and row in rows for row, code in enumerate(column.cells.codes))
     if in_set and sets is not None:
         blank = 0 if column.position in sets.always else 1
-    drafted.remark = column.guess.evidence
+    drafted.remark = "; ".join([column.guess.evidence, *offers(drafted.table.sheet, column, drafted.name)])
     is_key = path in operation.record.key
     if is_key or (path and not blank):
         keys["required"] = True
@@ -284,9 +318,10 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
     if "default" in keys:
         keys.pop("required", None)
         drafted.nullable = False
-    known = next((field.known for where, field in operation.record.walk() if where == path), ())
-    if known and column.guess.type == "text" and path:
-        keys["one_of"], remark = _codes(column, known)
+    filled = next((field for where, field in operation.record.walk() if where == path), None)
+    if filled is not None and column.guess.type == "text" and (filled.known or "country" in meaning(filled)):
+        codes, remark = _codes(column, filled.known, drafted.table.sheet.habits.locale)
+        keys |= {"one_of": codes} if codes else {}
         drafted.remark += remark
     if blank and path and not in_set:
         drafted.remark += f"; {blank} of {len(rows)} cells blank"
@@ -316,19 +351,34 @@ def _fill_down(drafted: DraftColumn, keyed: RecordRows | None, path: str) -> Non
         drafted.remark += "; written in the first row of a record alone"
 
 
-def _codes(column: Column, known: tuple[str, ...]) -> tuple[dict[str, str | None] | list[str], str]:
-    """The codes of a column with the matching values of the interface; None for an unknown code."""
+def _codes(column: Column, known: tuple[str, ...], locale: str) -> tuple[dict[str, str | None] | list[str], str]:
+    """The codes of a column with the matching values of the interface, or without any the countries; None for an unknown code. Nothing if no
+    value of many or none is a country.
+    """
     counts = Counter(column.cells.shown)
-    meant = {code: vocabulary().value_meant(code, known) or None for code in counts}
+    meant = (
+        {code: vocabulary().value_meant(code, known) or None for code in counts}
+        if known
+        else _countries(counts, locale)
+    )
     rare = [code for code, value in meant.items() if value is None and counts[code] == 1 and column.filled >= _RARE]
     for code in rare:
         del meant[code]
     remark = f"; {CHECK}: left out as a typing error: {', '.join(rare)}" if rare else ""
     if any(value is None for value in meant.values()):
-        remark += f"; {FILL_IN} the meaning of the codes: {', '.join(known)}"
+        remark += f"; {FILL_IN} the meaning of the codes: {', '.join(known or ('DE', 'US', '...'))}"
     if meant and all(code == value for code, value in meant.items()):
         return list(meant), remark
     return meant, remark
+
+
+def _countries(counts: Counter[str], locale: str) -> dict[str, str | None]:
+    """The countries that texts name, in the language of the file or in another."""
+    if len(counts) > _COUNTRIES_MOST:
+        return {}
+    locales = [locale, *(habits["locale"] for habits in vocabulary().habits.values())]
+    codes = {text: next(filter(None, (country_code(text, one) for one in locales)), None) for text in counts}
+    return codes if any(codes.values()) else {}
 
 
 def _slug(text: str, between: str = "_") -> str:
@@ -357,7 +407,7 @@ def _choose(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
     made.use(drafted)
     drafted.keys = {**_where(drafted.column), "type": "text", "required": True, "one_of": choosing.codes}
     drafted.nullable = False
-    drafted.remark += f"; {CHECK} the meaning of each code"
+    drafted.remark = f"{drafted.column.guess.evidence}; {CHECK} the meaning of each code"
 
 
 # ---- join and group ----

@@ -4,7 +4,7 @@ Owns: values computed without a column (totals from rows, ends of windows, offse
 identified by their meaning and kind in the contract. Knows no text of a column: that is the job of `suggest.py`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS
@@ -15,6 +15,7 @@ from loadsheet.mapping_tools.payload_parts import (
     Line,
     Payload,
     clock_of,
+    grows_with,
     inside,
     join_clock,
     moment_in,
@@ -50,12 +51,13 @@ class _Filler:
         self._habits = habits_of(draft)
         self._event = _missing_event(draft)
         self._lines = draft.tables[-1]  # the table whose rows are the packages
+        kinds = dict(draft.operation.record.walk())
         self._by_concept: dict[str, DraftColumn] = {
             concept: drafted
             for path, drafted in draft.filled.items()
-            if "[]" in path and drafted.table is self._lines
+            if path.count("[]") == 1 and drafted.table is self._lines
             for concept in ("weight", "volume", "length", "width", "height", "quantity")
-            if concept in drafted.column.concepts and "inner" not in drafted.column.concepts
+            if concept in meaning(kinds[path]) and kinds[path].kind is Kind.NUMERIC
         }
 
     def payload(self) -> Payload:
@@ -112,8 +114,6 @@ class _Filler:
             )
         if needed and drafted.nullable:
             return self._blank_or(field_, drafted, name)
-        if drafted.nullable:
-            return f"{{col: {name}, unless_blank: true}}", ""
         return f"{{col: {name}}}", ""
 
     def _blank_or(self, field_: Field, drafted: DraftColumn, name: str) -> tuple[str, str]:
@@ -199,11 +199,7 @@ class _Filler:
         """A total over the rows of the record, times the quantity of each row if there is one."""
         lines, quantity = self._lines.name, self._by_concept.get("quantity")
         if "package" in concepts:
-            return (
-                (f"{{expr: '$sum([r.{self._or_zero(quantity, '1')} for r in {lines}])'}}", "")
-                if quantity
-                else (f"{{expr: '$count({lines})'}}", "")
-            )
+            return self._packages(lines, quantity)
         weight, volume = self._sum("weight"), self._sum("volume")
         times = any(" * r." in text for text in (weight, volume))
         remark = f"{CHECK}: value per piece times quantity" if times else ""
@@ -220,6 +216,15 @@ class _Filler:
             return f"{{expr: '{weight}', round: 3}}", remark
         return (f"{{expr: '{volume}', round: 4}}", remark) if "volume" in concepts and volume else None
 
+    def _packages(self, lines: str, quantity: DraftColumn | None) -> tuple[str, str]:
+        """The number of packages: the sum of the quantities, else the number of lines."""
+        if quantity is not None:
+            path = next(path for path, found in self._draft.filled.items() if found is quantity)
+            return f"{{expr: '$sum([r.{self._or_zero(quantity, '1')} for r in {lines}])'}}", self._doubted(path, "")
+        numbers = [drafted.column.label for drafted in self._draft.unused if drafted.column.is_count]
+        instead = f", unless {' or '.join(numbers[:2])} has the number" if numbers else ""
+        return f"{{expr: '$count({lines})'}}", f"{CHECK}: each line counts as one package{instead}"
+
     def _whole_weight(self) -> DraftColumn | None:
         """The column with the weight of the record, if it is always filled."""
         for field_ in self._draft.operation.record.fields:
@@ -235,8 +240,18 @@ class _Filler:
             return ""
         value = f"r.{self._or_zero(drafted)}" if drafted is not None else f"r.{concept}"
         is_total = drafted is not None and "total" in drafted.column.concepts
-        times = f" * r.{self._or_zero(quantity, '1')}" if quantity and not is_total else ""
+        times = (
+            f" * r.{self._or_zero(quantity, '1')}" if quantity and not is_total and not self._is_whole(drafted) else ""
+        )
         return f"$sum([{value}{times} for r in {self._lines.name}])"
+
+    def _is_whole(self, drafted: DraftColumn | None) -> bool:
+        """Whether a column has the amount of all pieces of a line: of one item, it grows with the quantity."""
+        quantity = self._by_concept.get("quantity")
+        items = [found for found in self._draft.filled.values() if "item" in found.column.concepts]
+        if drafted is None or quantity is None or not items or items[0].table is not drafted.table:
+            return False
+        return grows_with(drafted.column, quantity.column, items[0].column, drafted.table.sheet.habits.locale)
 
     @staticmethod
     def _or_zero(drafted: DraftColumn | None, otherwise: str = "0") -> str:
@@ -267,32 +282,19 @@ class _Filler:
 
     def _other_end(self, concepts: frozenset[str]) -> DraftColumn | None:
         """The column with the other end of the same window."""
-        side, end = concepts & {"pickup", "delivery"}, concepts & {"early", "late"}
-        for field_ in self._draft.operation.record.fields:
-            theirs = meaning(field_)
-            if (
-                side
-                and field_.kind in DATE_SHAPES
-                and side <= theirs
-                and not end & theirs
-                and field_.name in self._draft.filled
-            ):
-                return self._draft.filled[field_.name]
-        return None
+        side, end = concepts & SIDES, concepts & {"early", "late"}
+        return self._moment_where(lambda theirs: bool(side) and side <= theirs and not end & theirs)
 
     def _other_side(self, concepts: frozenset[str]) -> DraftColumn | None:
         """The column with the moment of the pickup for one of the delivery, or the other way round."""
-        for field_ in self._draft.operation.record.fields:
-            theirs = meaning(field_)
-            sides = concepts & SIDES, theirs & SIDES
-            if (
-                field_.kind in DATE_SHAPES
-                and all(sides)
-                and not sides[0] & sides[1]
-                and field_.name in self._draft.filled
-            ):
-                return self._draft.filled[field_.name]
-        return None
+        side = concepts & SIDES
+        return self._moment_where(lambda theirs: bool(side and theirs & SIDES) and not side & theirs)
+
+    def _moment_where(self, fits: Callable[[frozenset[str]], bool]) -> DraftColumn | None:
+        """The column of the first moment of the record whose meaning fits."""
+        filled, fields = self._draft.filled, self._draft.operation.record.fields
+        own = (field_ for field_ in fields if field_.kind in DATE_SHAPES and field_.name in filled)
+        return next((filled[field_.name] for field_ in own if fits(meaning(field_))), None)
 
     def _shifted(self, day: DraftColumn, by: str) -> str:
         """The leaf for the moment in a column, with its time of day from a separate column if there is one, shifted by a duration."""
@@ -310,13 +312,19 @@ class _Filler:
     def _moment(self) -> DraftColumn | None:
         """A column with a moment of the record, if there is one: always filled and the same in all its rows, if possible."""
         moments = [found for found in self._draft.filled.values() if found.column.guess.type in MOMENTS]
-        return min(moments, key=lambda found: (self._draft.varies(found), found.nullable), default=None)
+        return min(
+            moments,
+            key=lambda found: ("created" in found.column.concepts, self._draft.varies(found), found.nullable),
+            default=None,
+        )
 
     def _offset(self, field_: Field, *, needed: bool) -> tuple[str, str]:
         moment = self._moment()
         if moment is None:
             return self._constant(field_) if needed else ("", "")
         remark = "" if self._made.zone else f"{FILL_IN} source.timezone"
+        if "created" in moment.column.concepts:
+            remark = "; ".join(filter(None, (remark, f"{CHECK}: no column has the day of the pickup")))
         return f"{{utc_offset_of: {self._draft.ref(moment)}}}", remark
 
     def _find_zone(self) -> None:
@@ -353,7 +361,7 @@ class _Filler:
             found = self._draft.filled.get(f"{field_.name}.{inner.name}")
             leaf = ""
             if found is not None:
-                leaf = f"{{col: {self._draft.ref(found)}, unless_blank: true}}"
+                leaf = f"{{col: {self._draft.ref(found)}}}"
                 if found.column.guess.type == "datetime":
                     filled[meaning(inner)] = leaf
             elif inner.kind is Kind.TIME:  # the time of the same moment
@@ -392,9 +400,8 @@ class _Filler:
         if "unit" in concepts:
             self._item_unit(field_, concepts)
         elif filled is not None:
-            blank = ", unless_blank: true" if filled.nullable and field_.when is not When.ALWAYS else ""
             digits = ", round: 3" if filled.column.guess.type == "quantity" else ""
-            leaf = f"{{col: {filled.name}{digits}{blank}}}"
+            leaf = f"{{col: {filled.name}{digits}}}"
             self._line(3, field_.name, leaf, self._doubted(here + field_.name, ""))
         elif "volume" in concepts and "volume" in self._made.derived.get(self._lines.name, {}):
             self._line(3, field_.name, "{col: volume, round: 4, when: 'volume > 0'}", "")

@@ -39,8 +39,10 @@ _ACTION_LETTERS = {"c": Action.CREATE, "n": Action.CREATE, "a": Action.CREATE, "
 _ACTION_WORDS = {
     Action.CREATE: "create created new neu neuanlage add added insert nouveau nuevo nieuw ny",
     Action.UPDATE: "update updated change changed modify modified amend amended anderung geandert modification cambio wijziging andrad",
-    Action.DELETE: "delete deleted cancel cancelled canceled storno storniert loschen geloscht annule annulation anulado geannuleerd",
+    Action.DELETE: "delete deleted cancel cancelled canceled storno storniert loschen geloscht annule annulation anulado geannuleerd avbruten makulerad annullato anulowane anulowano cancelado cancelada",
 }
+CANCELLED = frozenset(_ACTION_WORDS[Action.DELETE].split())
+"""Words for a record that is no longer wanted."""
 _ACTION_BY_WORD = _ACTION_LETTERS | {word: action for action, words in _ACTION_WORDS.items() for word in words.split()}
 _ACTION_HEADINGS = {
     "action", "aktion", "operation", "op", "change", "changetype", "anderung", "anderungsart", "kennzeichen", "kz", "satzart",

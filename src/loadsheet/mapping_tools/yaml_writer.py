@@ -110,11 +110,11 @@ def _target(draft: Draft) -> str:
     if choosing is not None and draft.chosen_by is not None:
         return _commented(
             f"target: {{col: {draft.chosen_by.name}}}",
-            f"{CHECK}: {choosing.column.label} gives the operation of each row; put fields that changes do not need under payload_of",
+            f"{CHECK}: {choosing.column.label} gives the operation of each row; put fields that changes do not need under payload_of; {draft.why}",
         )
     if choosing is not None:
         codes = ", ".join(choosing.codes)
-        remark = f"{CHECK}: {choosing.column.label} ({codes}) marks new, changed and cancelled rows; without --target it chooses the operation"
+        remark = f"{CHECK}: {choosing.column.label} ({codes}) marks new, changed and cancelled rows; with --target {draft.operation.subject} it chooses the operation"
         return _commented(f"target: {draft.operation.name}", remark)
     return _commented(f"target: {draft.operation.name}", draft.why)
 
@@ -131,14 +131,13 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
             if table.sheet.path != paths[0]
         }
         yield f"  companions: {flow(companions)}"
-    sheet = draft.main.sheet
     encodings = {table.sheet.encoding for table in draft.tables if table.sheet.encoding}
     if encodings:
         known = ["utf-8-sig", *sorted(encodings - {"utf-8", "utf-8-sig"})]
         yield f"  encoding: {flow(known)}"
         delimiters = list(dict.fromkeys(table.sheet.delimiter for table in draft.tables))
         yield "  delimiter: [" + ", ".join('"\\t"' if one == "\t" else f'"{one}"' for one in delimiters) + "]"
-    yield _commented(f"  locale: {sheet.habits.locale}", sheet.habits.locale_evidence)
+    yield _commented(f"  locale: {draft.habits.locale}", draft.habits.locale_evidence)
     if formats := _shared_formats(draft):
         yield _commented(f"  dates: [{', '.join(f'{chr(34)}{one}{chr(34)}' for one in formats)}]", "for dates as text")
     yield from _zone(payload)
@@ -204,6 +203,7 @@ def _columns(draft: Draft) -> Iterator[str]:
             pad = "    "
         width = max(len(drafted.name) for drafted in table.columns) + 1
         for drafted in table.columns:
+            drafted.keys |= {"locale": own} if (own := draft.own_locale(drafted)) else {}
             text = f"{pad}{f'{drafted.name}:':<{width}} {_column(drafted, formats)}"
             if drafted in in_use:
                 yield _commented(text, drafted.remark)
@@ -274,7 +274,7 @@ def _shared_formats(draft: Draft) -> list[str]:
             if drafted.keys.get("type") in {"datetime", "date"}:
                 counted |= dict.fromkeys(drafted.keys.get("formats", []))
     formats = list(counted)
-    locale = draft.main.sheet.habits.locale
+    locale = draft.habits.locale
     return formats if compatible(formats, locale) == formats else []
 
 
