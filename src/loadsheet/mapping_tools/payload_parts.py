@@ -7,7 +7,7 @@ Owns: the unused columns about package contents and parties, and the time column
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import isclose
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from loadsheet.reading import Native
 
 _Found = list[tuple[Field, DraftColumn]]
 
+_COMPARED = 500  # rows
 _CONTACTS = frozenset({"contact", "phone", "email", "payer"})
 _ROLES = ("payer", "carrier", "pickup", "delivery")  # the first one in the heading; the last is the default
 
@@ -167,20 +168,19 @@ def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None) -> tupl
 
 def grows_with(amounts: Column, counts: Column, items: Column, locale: str) -> bool:
     """Whether amounts grow in proportion to the counts of their rows: those of the same item are compared, most pairs have to agree."""
-    amount_of, count_of = _values(amounts, locale), _values(counts, locale)
     rows: dict[int, set[tuple[float, float]]] = defaultdict(set)
-    for item, amount, count in zip(items.cells.codes, amounts.cells.codes, counts.cells.codes, strict=True):
-        if min(item, amount, count) >= 0 and count_of[count] > 0:
-            rows[item].add((count_of[count], amount_of[amount]))
-    pairs = [pair for found in rows.values() for pair in pairwise(sorted(found)) if pair[0][0] < pair[1][0]]
+    codes = zip(items.cells.codes, counts.cells.codes, amounts.cells.codes, strict=True)
+    for item, count, amount in islice((found for found in codes if min(found) >= 0), _COMPARED):
+        rows[item].add((_number(counts, count, locale), _number(amounts, amount, locale)))
+    pairs = [pair for found in rows.values() for pair in pairwise(sorted(found)) if 0 < pair[0][0] < pair[1][0]]
     return bool(pairs) and sum(isclose(a / n, b / m, rel_tol=0.02) for (n, a), (m, b) in pairs) * 2 > len(pairs)
 
 
-def _values(column: Column, locale: str) -> list[float]:
-    """The number in each distinct cell; 0 where there is none."""
-    read = reader_of_numbers(column.guess.keys.get("locale", locale))
-    found = [read(number[0]) if (number := number_of(str(cell))) else 0 for cell in column.cells.values]
-    return [0.0 if isinstance(value, CellProblem) else float(str(value)) for value in found]
+def _number(column: Column, code: int, locale: str) -> float:
+    """The number in a distinct cell; 0 if it is none."""
+    found = number_of(str(column.cells.values[code]))
+    value = reader_of_numbers(column.guess.keys.get("locale", locale))(found[0]) if found else 0
+    return 0.0 if isinstance(value, CellProblem) else float(str(value))
 
 
 def _has_clock(day: DraftColumn) -> bool:
