@@ -109,6 +109,12 @@ def test_without_any_identifying_column_the_one_with_the_most_values_is_taken_an
     assert "order_id: null" not in text
 
 
+def test_a_date_that_has_to_be_the_key_is_read_as_text(tmp_path):
+    text = suggested(tmp_path, "Pickup date;Gross weight (kg)\n2026-03-02;1,5\n2026-03-03;2,5\n", "order.update")
+    assert "type: text, required: true, key: true}" in drafted_columns(text)["Pickup date"]
+    assert mistakes(tmp_path, text) == []
+
+
 # ---- the notation of numbers and dates ----
 
 FREIGHT = "Sendung;Abholung;Zone;Empfänger;PLZ;Ort;Kolli;Kg\n" + "".join(

@@ -173,7 +173,8 @@ def _key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
     texts = [
         column for column in sheet.columns if column.guess.type in {"text", "integer"} and not column.holds_moments
     ]
-    best = min(texts, key=lambda column: (used.get(id(column), -1), -len(column.cells.values)), default=None)
+    rated = texts or sheet.columns
+    best = min(rated, key=lambda column: (used.get(id(column), -1), -len(column.cells.values)), default=None)
     doubt = f"no column identifies the {found.operation.subject}; this one has the most different values"
     return Filled(first, best, _WEAK, doubt) if best is not None else None
 
@@ -314,7 +315,10 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
         drafted.nullable = False
     if is_key:
         keys["key"] = True
-    keys |= column.guess.keys
+    if is_key and column.guess.type not in {"text", "integer"}:  # for want of another
+        keys["type"] = "text"
+    else:
+        keys |= column.guess.keys
     if "default" in keys:
         keys.pop("required", None)
         drafted.nullable = False

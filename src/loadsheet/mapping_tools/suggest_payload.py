@@ -311,7 +311,7 @@ class _Filler:
 
     def _moment(self) -> DraftColumn | None:
         """A column with a moment of the record, if there is one: always filled and the same in all its rows, if possible."""
-        moments = [found for found in self._draft.filled.values() if found.column.guess.type in MOMENTS]
+        moments = [found for found in self._draft.filled.values() if found.keys["type"] in MOMENTS]
         return min(
             moments,
             key=lambda found: ("created" in found.column.concepts, self._draft.varies(found), found.nullable),
