@@ -166,7 +166,7 @@ def test_every_example_of_settings_and_mappings_loads(page):
     for _, kind, block in BLOCK.findall(TEXTS[page]):
         if kind == "yaml":
             YAML(typ="safe").load(block)
-        if kind == "toml":
+        if kind == "toml" and "[project]" not in block:  # of a package that extends loadsheet
             assert set(names_in(tomllib.loads(block))) <= known | {path.partition(".")[0] for path in known}
 
 
