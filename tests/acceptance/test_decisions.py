@@ -72,7 +72,7 @@ def test_events_wait_for_their_order_over_nights_and_go_with_it(house):
     assert states(house, "order.status") == ["held", "held"]
     assert house.run_json()["balance"]["balances"] is True
     (told,) = (house / "outbox").rglob("events.csv.results.csv")
-    assert "waits for order 00000001: it has not been sent yet" in told.read_text(encoding="utf-8-sig")
+    assert "Waits for order 00000001: it has not been sent yet" in told.read_text(encoding="utf-8-sig")
     house.write_orders(1, first=1)
     assert house.run().returncode == 1, "the other one still waits"
     assert states(house, "order.status") == ["accepted", "held"]

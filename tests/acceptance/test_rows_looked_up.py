@@ -1,11 +1,11 @@
 """Orders whose products are in another file or sheet: the run balances, values lead to their cells, and fix files come back."""
 
-import csv
 import json
 
 import openpyxl
 import pytest
 from faulty_exchange import misbehaving
+from outcome_check import result_lines
 from workspace import Workspace
 
 MAPPING = """\
@@ -73,9 +73,8 @@ def test_rows_that_are_looked_up_balance_and_explain_their_values(dropped):
     fates = {file["name"]: file["tables"][0]["fates"] for file in drop["files"]}
     assert fates["products_1.csv"] == {"accepted": 1, "invalid": 1, "ignored": 2}
     (results,) = dropped.outbox.glob("*/products_1*results.csv")
-    with results.open(encoding="utf-8-sig", newline="") as file:
-        lines = [row[:3] for row in csv.reader(file)][1:]
-    assert [line[:2] for line in lines if line[1] != "ignored"] == [["2", "accepted"], ["3", "invalid"]]
+    lines = [row[:3] for row in result_lines(results)[""]][1:]
+    assert [line[:2] for line in lines if line[1] != "übergangen"] == [["2", "angenommen"], ["3", "fehlerhaft"]]
     assert any("Gewicht" in problem and "schwer" in problem for _, _, problem in lines)
     said = dropped.command("show", "C", "--field", "packages[0].weight").stdout
     assert "products_1.csv" in said

@@ -1,6 +1,9 @@
 import csv
+from dataclasses import replace
 
+import openpyxl
 import pytest
+import python_calamine
 from ledgers import (
     HEADER,
     accepted,
@@ -17,13 +20,20 @@ from ledgers import (
 )
 from reported_runs import run_begun, written
 
+from loadsheet.languages import LANGUAGES, words_in
 from loadsheet.ledger import Drop
+from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
+from loadsheet.reports import results
 
 ZWOELF = 'Gewicht: "zwölf" is not a number [C302]'
 
 
 def lines(report, name):
+    if name.endswith(".xlsx"):
+        return [
+            list(row) for row in python_calamine.load_workbook(report.folder / name).get_sheet_by_index(0).to_python()
+        ]
     with (report.folder / name).open(newline="", encoding="utf-8-sig") as file:
         return list(csv.reader(file))
 
@@ -46,7 +56,7 @@ def test_the_rows_of_a_file_come_back_in_their_own_order_with_what_became_of_the
             ["row", "outcome", "problem", "what to do", *HEADER, "operation", "key", "service order", "verdict"],
             ["2", "accepted", "", "", *cell(2), "order.create", "A-00002", "8800001", "not verifiable"],
             ["3", "invalid", ZWOELF, "Write 12", *cell(1), "order.create", "A-00001", "", "not sent: invalid"],
-            ["4", "ignored", "row begins with Summe", "", "", "Summe", "", "", "99", "", "", "", ""],
+            ["4", "ignored", "not meant to be sent", "", "", "Summe", "", "", "99", "", "", "", ""],
             ["5", "accepted", "", "", *cell(2), "order.create", "A-00002", "8800001", "not verifiable"],
         ]
 
@@ -68,35 +78,40 @@ def test_each_row_tells_its_own_problems_and_the_others_why_they_are_held_with_i
         report = written(ledger, run, settings)
         said = [line[2] for line in lines(report, "orders.csv.results.csv")[1:]]
         assert said == [
-            "the weights do not add up [G406]",
-            "refused with packages.csv row 4",
-            "it was sent, but the outcome is unknown: no answer within 60 s [X702]",
+            "The weights do not add up [G406]",
+            "refused with packages.csv, row 4",
+            "It was sent, but the outcome is unknown: no answer within 60 s [X702]",
         ]
         said = [line[2] for line in lines(report, "packages.csv.results.csv")[1:]]
         assert said == [
-            f"warning: {ZWOELF}; held with orders.csv row 2",
+            f"Warning: {ZWOELF}; held with orders.csv, row 2",
             ZWOELF,
-            "PLZ: the exchange refused it: pickup_pincode is invalid [X701]",
-            "unknown with orders.csv row 4",
+            "PLZ: The exchange refused it: pickup_pincode is invalid [X701]",
+            "unknown with orders.csv, row 4",
         ]
         todo = [line[3] for name in ("orders", "packages") for line in lines(report, f"{name}.csv.results.csv")[1:]]
         assert todo == [
             "Correct the red cells of the record",
-            "See row 4",
+            "See packages.csv, row 4",
             "Nothing to do: the next run asks the exchange",
-            "Enter a number",
+            "Enter a number; See orders.csv, row 2",
             "Enter a number",
             "Correct the value; if it is right, ask the exchange",
-            "See row 4",
+            "See orders.csv, row 4",
         ]
 
 
-def test_each_sheet_of_a_workbook_gets_its_own_file(tmp_path):
+def test_each_sheet_of_a_workbook_gets_its_own_sheet(tmp_path):
     with run_begun(tmp_path) as (ledger, run, settings):
         rows = [("orders", 2, cell(1)), ("packages", 2, cell(1))]
         tables = (("orders", "book.xlsx", "Aufträge"), ("packages", "book.xlsx", "Pakete/2"))
         plan(ledger, run, drop_of(*tables), [document("order.create", order(1), rows)])
-        names = set(written(ledger, run, settings).summary.reports)
+        report = written(ledger, run, settings)
+        assert report.summary.reports.count("book.xlsx.results.xlsx") == 1
+        assert report.summary.drops[0].files[0].results == ("book.xlsx.results.xlsx",)
+        assert openpyxl.load_workbook(report.folder / "book.xlsx.results.xlsx").sheetnames == ["Aufträge", "Pakete_2"]
+        as_text = settings.model_copy(update={"reports": settings.reports.model_copy(update={"results": "csv"})})
+        names = set(written(ledger, run, as_text).summary.reports)
         assert {"book.xlsx.Aufträge.results.csv", "book.xlsx.Pakete__2.results.csv"} < names
 
 
@@ -132,10 +147,10 @@ def test_a_file_that_was_set_aside_is_answered_too(tmp_path):
     with run_begun(tmp_path) as (ledger, run, settings):
         ledger.set_aside(run, unreadable("broken.xlsx", Problem("R202", Where("broken.xlsx"), hint="send it again")))
         report = written(ledger, run, settings)
-        assert lines(report, "broken.xlsx.results.csv")[1][:4] == [
+        assert lines(report, "broken.xlsx.results.xlsx")[1][:4] == [
             "",
             "set aside",
-            "the file holds no rows [R202]",
+            "The file holds no rows [R202]",
             "Send it again",
         ]
 
@@ -205,3 +220,125 @@ def test_an_accepted_entry_without_rows_harms_nothing(tmp_path):
         send(ledger, run, accepted)
         assert lines(written(ledger, run, settings), "in.csv.results.csv")[1:] == []
         assert Drop(0, "", ()).set_aside is False
+
+
+BOOK = ("orders", "book.xlsx", "Aufträge")
+
+
+def test_a_workbook_comes_back_as_a_workbook_with_typed_cells_and_nothing_that_runs(tmp_path):
+    cells = ("00042", "=1+1", "@SUM(1)", "412,5", "<r>x</r>")
+    natives = ((3, "number", "412.5"),)
+    with run_begun(tmp_path) as (ledger, run, settings):
+        items = [
+            document("order.create", order(1), [SourceRow("orders", 2, cells, natives)]),
+            document(
+                "order.create",
+                order(2),
+                [("orders", 3, cell(2))],
+                weight_problem("book.xlsx", 3, sheet="Aufträge", cell="D3"),
+            ),
+            left_out(4),
+        ]
+        plan(ledger, run, replace(drop_of(BOOK), language="de"), items)
+        send(ledger, run)
+        (name,) = written(ledger, run, settings).summary.drops[0].files[0].results
+        sheet = openpyxl.load_workbook(settings.outbox / run.name / name)["Aufträge"]
+    rows = list(sheet.iter_rows())
+    values = [[one.value for one in row] for row in rows]
+    assert values[0] == [
+        *(
+            "Zeile",
+            "Ergebnis",
+            "Problem",
+            "was zu tun ist",
+            *HEADER,
+            "Vorgang",
+            "Schlüssel",
+            "Serviceauftrag",
+            "Abgleich",
+        )
+    ]
+    assert values[1][:4] == ["2", "angenommen", None, None]
+    assert values[1][4:8] == ["00042", "=1+1", "@SUM(1)", 412.5]
+    assert [one.data_type for one in rows[1][4:8]] == ["s", "s", "s", "n"]
+    assert rows[1][4].number_format == "@"
+    assert values[2][:4] == ["3", "fehlerhaft", "D3 Gewicht: „zwölf“ ist keine Zahl [C302]", "Geben Sie eine Zahl ein"]
+    assert values[3][1:3] == ["übergangen", "nicht zum Senden vorgesehen"]
+    assert len({row[1].fill.fgColor.rgb for row in rows[1:]}) == 3
+    assert (sheet.freeze_panes, sheet.auto_filter.ref) == ("C2", "A1:M4")
+
+
+@pytest.mark.parametrize(
+    ("found", "language", "delimiter", "encoding"),
+    [
+        ({"delimiter": "semicolon", "encoding": "cp1252"}, "fr", ";", "cp1252"),
+        ({"delimiter": "tab", "encoding": "UTF-8"}, "es", "\t", "utf-8-sig"),
+        ({"delimiter": "pipe", "encoding": "latin-1"}, "de", "|", "utf-8-sig"),  # latin-1 has no German quotation marks
+        ({"delimiter": "comma", "encoding": "utf-16"}, "de", ",", "utf-16"),
+        ({}, "en", ",", "utf-8-sig"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value.values()) or "unknown",
+)
+def test_a_text_file_comes_back_in_its_own_delimiter_and_encoding_unless_a_text_does_not_fit_it(
+    tmp_path, found, language, delimiter, encoding
+):
+    drop = drop_of(("orders", "in.csv"))
+    drop = replace(drop, language=language, tables=(replace(drop.tables[0], found=found),))
+    with run_begun(tmp_path) as (ledger, run, settings):
+        item = document("order.create", order(1), [("orders", 2, cell(1, "Médoc"))], weight_problem("in.csv", 2))
+        plan(ledger, run, drop, [item])
+        report = written(ledger, run, settings)
+    content = (report.folder / "in.csv.results.csv").read_bytes()
+    head, line = csv.reader(content.decode(encoding).splitlines(), delimiter=delimiter)
+    assert head[4:9] == list(HEADER)
+    assert line[4:9] == list(cell(1, "Médoc"))
+    assert "zwölf" in line[2]
+    assert (content[:3] == b"\xef\xbb\xbf") == (encoding == "utf-8-sig")
+
+
+def test_a_row_of_several_records_is_there_once_with_the_worst_of_their_outcomes_and_what_is_said_of_each(tmp_path):
+    with run_begun(tmp_path) as (ledger, run, settings):
+        shared = [("orders", 2, cell(1))]
+        items = [
+            document("order.create", order(1), shared),
+            document("order.create", order(2), [*shared, ("orders", 3, cell(2))], weight_problem("in.csv", 2)),
+        ]
+        plan(ledger, run, drop_of(("orders", "in.csv")), items)
+        send(ledger, run, accepted)
+        first, second = lines(written(ledger, run, settings), "in.csv.results.csv")[1:]
+    assert first[:4] == ["2", "invalid", ZWOELF, "Enter a number"]
+    assert first[9:11] == ["order.create", "A-00001; A-00002"]
+    assert second[:4] == ["3", "invalid", "held with row 2", "See row 2"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_row_with_a_problem_says_what_to_do_in_every_language(tmp_path, language):
+    with run_begun(tmp_path) as (ledger, run, settings):
+        items = [
+            document("order.create", order(1), [("orders", 2, cell(1))], weight_problem("in.csv", 2, level="warning")),
+            document(
+                "order.create", order(2), [("orders", 3, cell(2)), ("orders", 4, cell(2))], weight_problem("in.csv", 3)
+            ),
+            document("order.create", order(3), [("orders", 5, cell(3))]),
+            document("order.create", order(4), [("orders", 6, cell(4))]),
+        ]
+        plan(ledger, run, replace(drop_of(("orders", "in.csv")), language=language), items)
+        answers = {"A-00001": accepted, "A-00003": unknown, "A-00004": lambda one: refused(one, "no such place")}
+        send(ledger, run, lambda one: answers[one.key](one))
+        found = lines(written(ledger, run, settings), "in.csv.results.csv")[1:]
+    words = words_in(language)
+    assert [line[1] for line in found] == [
+        words.raw(state) for state in ("accepted", "invalid", "invalid", "unknown", "refused")
+    ]
+    assert all(line[2] and line[3] for line in found)
+    assert language == "en" or not any("row" in text or "number" in text for line in found for text in line[:4])
+
+
+def test_results_that_fit_no_sheet_are_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "ROWS_MAX", 3)
+    with run_begun(tmp_path, reports={"results": "xlsx"}) as (ledger, run, settings):
+        for name, size in (("long.csv", 3), ("short.csv", 2)):
+            items = [document("order.status", {"order_id": name}, [("orders", n + 2, cell(1))]) for n in range(size)]
+            plan(ledger, run, drop_of(("orders", name), mapping=name), items)
+        names = [drop.files[0].results for drop in written(ledger, run, settings).summary.drops]
+    assert names == [("long.csv.results.csv",), ("short.csv.results.xlsx",)]

@@ -4,11 +4,12 @@ Written from the documentation, without loadsheet: what is wrong there is not wr
 """
 
 import csv
+import io
 import json
 import re
 import sqlite3
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from html import unescape
 
 import python_calamine
@@ -18,7 +19,21 @@ NEEDS_SOMEONE = {
     *("value difference", "missing at exchange", "still at exchange", "twice at exchange"),
 }
 FATES_NEEDING_SOMEONE = ("invalid", "held", "refused", "unknown")
-WORST_FIRST = ("unknown", "sending", "refused", "invalid", "held", "ready", "accepted", "unchanged", "ignored")
+OUTCOMES = {  # the outcome of a row in the shipper's language
+    outcome: english
+    for english, others in {
+        "accepted": "angenommen accepté aceptado",
+        "unchanged": "unverändert inchangé sin_cambios",
+        "ready": "wartet en_attente en_espera",
+        "sending": "wird_gesendet envoi_en_cours enviándose",
+        "held": "zurückgehalten retenu retenido",
+        "unknown": "unklar incertain desconocido",
+        "refused": "abgelehnt refusé rechazado",
+        "invalid": "fehlerhaft erroné erróneo",
+        "ignored": "übergangen ignoré omitido",
+    }.items()
+    for outcome in [other.replace("_", " ") for other in others.split()]
+}
 FATES = ("accepted", "refused", "invalid", "held", "unchanged", "unknown", "waiting", "ignored")
 RED = ("differs", "does not add up")
 CAUSES_MAX = 200  # more are not in run.json
@@ -152,13 +167,28 @@ def _check_results(folder, summary):
     """The outcomes of rows, where several documents come from one row its worst, add up to the tie-out."""
     for drop in summary["drops"]:
         for file in (file for file in drop["files"] if not file["set_aside"]):
-            worst = {}
+            fates = Counter()
             for name in file["results"]:
-                with (folder / name).open(newline="", encoding="utf-8-sig") as results:
-                    for number, outcome, *_ in list(csv.reader(results))[1:]:
-                        place = name, number
-                        worst[place] = min(worst.get(place, outcome), outcome, key=WORST_FIRST.index)
-            assert Counter(worst.values()) == +_sum(table["fates"] for table in file["tables"]), file["name"]
+                for sheet, (_, *lines) in result_lines(folder / name).items():
+                    numbers = [line[0] for line in lines]
+                    assert len(numbers) == len(set(numbers)), f"{name} {sheet}: a row is there twice"
+                    fates.update(OUTCOMES.get(line[1], line[1]) for line in lines)
+            assert fates == +_sum(table["fates"] for table in file["tables"]), file["name"]
+
+
+def result_lines(path):
+    """The lines of a results file, headings first, by sheet; a text file has one sheet without a name."""
+    if path.suffix == ".xlsx":
+        book = python_calamine.load_workbook(path)
+        return {title: book.get_sheet_by_name(title).to_python() for title in book.sheet_names}
+    content = path.read_bytes()
+    encodings = ["utf-16"] if content[:2] in (b"\xff\xfe", b"\xfe\xff") else ["utf-8-sig", "cp1252"]
+    for encoding in encodings:
+        with suppress(UnicodeDecodeError):
+            text = content.decode(encoding)
+            delimiter = max(",;\t|", key=text.partition("\r\n")[0].count)
+            return {"": list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))}
+    raise AssertionError(f"{path} is in no encoding that we know")
 
 
 def _check_exit_code(summary, book):

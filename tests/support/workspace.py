@@ -1,6 +1,5 @@
 """A folder as a shipper has it (inbox, mappings, outbox, state), the commands that run in it, and what they leave there."""
 
-import csv
 import json
 import os
 import shutil
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import orders
 from command_in_process import loadsheet
+from outcome_check import result_lines
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "mappings"
@@ -118,7 +118,7 @@ class Workspace(os.PathLike):
         return json.loads((self.reports()[-1] / "run.json").read_bytes())
 
     def results(self, name):
-        """The rows of the newest results of a file."""
-        path = max(self.outbox.glob(f"*/{name}.results.csv"))
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            return list(csv.DictReader(file))
+        """The rows of the newest results of a file, by heading."""
+        path = max(self.outbox.glob(f"*/{name}.results.*"))
+        heads, *rows = next(iter(result_lines(path).values()))
+        return [dict(zip(heads, row, strict=True)) for row in rows]

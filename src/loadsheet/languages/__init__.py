@@ -40,7 +40,9 @@ class Words:
 
     def raw(self, text: str) -> str:
         """The translation of an English text, with its placeholders."""
-        return self._catalogue.gettext(text)
+        return (
+            self._catalogue.gettext(text) if text else ""
+        )  # gettext keeps the head of the catalogue under an empty text
 
     def say(self, text: str, /, *numbered: object, **named: object) -> str:
         """The translation of an English text, with its placeholders filled."""

@@ -28,7 +28,7 @@ from loadsheet.problem_groups import Causes
 from loadsheet.problems import ReportsIncomplete
 from loadsheet.reconcile import Exceptions, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
-from loadsheet.reports.fix_workbook import Fixes
+from loadsheet.reports.fix_workbook import Fixes, words_for
 from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
 from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
@@ -228,7 +228,7 @@ def _write(
 ) -> RunSummary:
     """Write all reports but the `missing`, in one pass over the ledger. Raises Fault if an optional report fails."""
     folder, drops = settings.outbox_here / run.name, reconciliation.drops
-    names = ReportNames(results_names(drops, run), {}, [PAGE] * (_PAGE not in missing))
+    names = ReportNames(results_names(drops, run, settings.reports.results), {}, [PAGE] * (_PAGE not in missing))
     tally = RunTally(folding=cast("Causes", Optional(_CAUSES, Causes, missing)))
     page = Optional(_PAGE, lambda: RunPage(queries, documents_max=settings.reports.page_documents_max), missing)
     acknowledgements = Optional(_ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), missing)
@@ -249,7 +249,8 @@ def _write(
             workbook.open(drop)
             page.open(drop)
             with ExitStack() as spools:
-                results = DropResults(drop, folder, names.results[drop.id], spools)
+                words = words_for(drop, settings)
+                results = DropResults(drop, folder, names.results[drop.id], words, spools)
                 fixes.open(drop, spools)
                 acknowledgements.open(drop, spools)
                 writers = [one.add for one in (tally, results, workbook, page, acknowledgements)]

@@ -13,7 +13,7 @@ import re
 import shutil
 import tempfile
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from itertools import chain, count
@@ -165,21 +165,19 @@ def csv_line(texts: Sequence[str]) -> Sequence[str]:
     return [csv_text(text) for text in texts] if _RISK.search("\0".join(("", *texts))) else texts
 
 
-def csv_row(texts: Sequence[str]) -> str:
-    """One line of a CSV report for people, each text as by `csv_text` and without control characters: commas, CRLF
-    (RFC 4180).
-    """
+def csv_row(texts: Sequence[str], delimiter: str = ",") -> str:
+    """One line of a CSV report for people, each text as by `csv_text` and without control characters, with CRLF (RFC 4180)."""
     joined = "\0".join(texts)
-    if _is_harmless(joined, len(texts)):
-        return joined.replace("\0", ",") + "\r\n"
+    if _is_harmless(joined, len(texts), delimiter):
+        return joined.replace("\0", delimiter) + "\r\n"
     line = io.StringIO(newline="")
-    csv.writer(line).writerow(csv_line([visible(text) for text in texts]))
+    csv.writer(line, delimiter=delimiter).writerow(csv_line([visible(text) for text in texts]))
     return line.getvalue()
 
 
-def _is_harmless(joined: str, count: int) -> bool:
+def _is_harmless(joined: str, count: int, delimiter: str) -> bool:
     """Whether these `count` texts, joined by NUL, need no quotes or escapes in a CSV report."""
-    quoted = '"' in joined or "," in joined or "\n" in joined or "\r" in joined or joined.count("\0") >= count
+    quoted = '"' in joined or delimiter in joined or "\n" in joined or "\r" in joined or joined.count("\0") >= count
     return not (quoted or has_control(joined.replace("\0", "")) or _RISK.search("\0" + joined))
 
 
@@ -189,6 +187,23 @@ def csv_text(text: str) -> str:
         return text
     armed = f"'{text}" if _FORMULA.match(text) else text
     return _INNER.sub(r"\1'", armed)
+
+
+_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
+
+
+def text_format(found: Mapping[str, str]) -> tuple[str, str]:
+    """The delimiter and the encoding of a text file, from how it was found to be read: such as `semicolon`, and `UTF-8 (by its byte
+    order mark)`. A comma, and UTF-8 with a byte order mark, if unknown.
+    """
+    delimiter = found.get("delimiter", "")
+    delimiter = _DELIMITERS.get(delimiter, delimiter if len(delimiter) == 1 else ",")
+    name, _, how = found.get("encoding", "").partition(" (")
+    try:
+        "".encode(name or "utf-8-sig")
+    except LookupError:
+        return delimiter, "utf-8-sig"
+    return delimiter, "utf-8-sig" if how and name.lower() == "utf-8" else name or "utf-8-sig"
 
 
 def text_of(value: object) -> str:

@@ -1,33 +1,41 @@
-"""The results of a source file: its own rows in source order, each with its outcome. One CSV per file and sheet.
+"""The results of a source file: its own rows in source order, each once, with its outcome, what is wrong and what to do.
+
+A workbook comes back as a workbook with one sheet for each of its sheets, a text file as a CSV file in its own delimiter and encoding.
+Texts are in the shipper's language. If several records come from a row, its outcome is the worst of theirs.
 
 Owns the layout and names of results files. Rows arrive in entry order and are spooled. Sixteen bytes a row are kept to
 sort them at the end, so memory does not grow with the cells.
 
-If other reports fail, `write_fallback_reports` writes results files and `run.json` by the simplest possible code. It
-reads only the ledger: no verdicts, causes, workbook or page. A drop that cannot be reported is left out and named.
+If other reports fail, `write_fallback_reports` writes results files and `run.json` by the simplest possible code: CSV in
+English. It reads only the ledger: no verdicts, causes, workbook or page. A drop that cannot be reported is left out and named.
 `loadsheet report` replaces these reports.
 """
 
-import codecs
 import platform
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from pathlib import Path
-from typing import TextIO
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path, PurePath
+from typing import NamedTuple, TextIO
 
+import msgspec
+
+from loadsheet.control_characters import visible
 from loadsheet.internal_errors import isolated
-from loadsheet.languages import known_language, words_in
+from loadsheet.languages import Words, known_language
 from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import LOOKED_UP, SourceRow, own_rows
 from loadsheet.problems import Problem
-from loadsheet.reconcile import IGNORED, Match
-from loadsheet.reports.fix_workbook.wording import word_problem
+from loadsheet.reconcile import IGNORED, WORST_FIRST, Match
+from loadsheet.reports.fix_workbook.fix_sheets import typed
+from loadsheet.reports.fix_workbook.wording import word_problem, word_rule
 from loadsheet.reports.headline import with_headline
-from loadsheet.reports.report_files import Spool, csv_row, distinct_name, placed, safe_name
+from loadsheet.reports.report_files import Spool, csv_row, distinct_name, placed, safe_name, sheet_text, text_format
 from loadsheet.reports.run_document import (
     SUMMARY,
     BalanceSummary,
@@ -38,105 +46,243 @@ from loadsheet.reports.run_document import (
     RunSummary,
     TableSummary,
 )
+from loadsheet.reports.sheets import ROWS_MAX, Book, Kind, Tone, open_book, write
+from loadsheet.workbook_marks import sheet_titles
 
-SUFFIX = ".results.csv"
+SUFFIX, BOOK_SUFFIX = ".results.csv", ".results.xlsx"
 SET_ASIDE = "set aside"
 
 LEADING = ("row", "outcome", "problem", "what to do")
 TRAILING = ("operation", "key", "service order", "verdict")
+OUTCOMES = {
+    "accepted": Tone.GOOD,
+    "unchanged": Tone.MUTED,
+    "ready": Tone.NOTE,
+    "sending": Tone.NOTE,
+    "held": Tone.NOTE,
+    "unknown": Tone.BAD,
+    "refused": Tone.BAD,
+    "invalid": Tone.BAD,
+    IGNORED: Tone.MUTED,
+    SET_ASIDE: Tone.BAD,
+}
+"""The outcomes of a row, with the tones of their cells."""
+
+_BOOKS = frozenset({".xlsx", ".xlsm", ".xls", ".xlsb", ".ods"})
+_COLUMNS_MAX = 16_384
+_WIDTHS = {"row": 7, "outcome": 16, "problem": 54, "what to do": 44}
+_WIDTH_MIN, _WIDTH_MAX, _LINE_HEIGHT, _LINES_MOST = 9, 34, 13, 12
 
 Place = tuple[str, str]
 """File and sheet."""
 
 
+class _Line(NamedTuple):
+    """What is known of a row: its outcome, problems, what to do, its cells and native values, and the values of the last columns."""
+
+    outcome: str
+    problems: tuple[str, ...] = ()
+    todo: tuple[str, ...] = ()
+    cells: tuple[str, ...] = ()
+    natives: tuple[tuple[int, str, str], ...] = ()
+    tail: tuple[str, ...] = ("",) * len(TRAILING)
+
+
+_encode = msgspec.json.Encoder().encode
+_lines = msgspec.json.Decoder(_Line)
+
+
 class DropResults:
     """The results files of one drop. Add all entries and ignored rows, then call `finish`."""
 
-    def __init__(self, drop: Drop, folder: Path, names: Mapping[Place, str], stack: ExitStack) -> None:
+    def __init__(self, drop: Drop, folder: Path, names: Mapping[Place, str], words: Words, stack: ExitStack) -> None:
         """`names` are the file names in `folder` by source file and sheet; `stack` closes the spools."""
-        self._drop = drop
-        self._looked_up: set[tuple[str, int, tuple[str, str, str]]] = set()
+        self._drop, self._folder, self._names, self._words = drop, folder, names, words
+        self._looked_up: set[tuple[str, int, _Line]] = set()
         self._tables = {table.name: table for table in drop.tables}
         self._titles = {table.name: table.sheet or table.file for table in drop.tables}
-        self._files = {place: _ResultsFile(folder / names[place], stack) for place in places_of(drop)}
-        self._by_table = {table.name: self._files[table.file, table.sheet] for table in drop.tables}
+        self._pages = {place: _Page(words, stack) for place in places_of(drop)}
+        self._by_table = {table.name: self._pages[table.file, table.sheet] for table in drop.tables}
         for table in reversed(drop.tables):  # if a sheet holds several tables, the first header wins
-            self._files[table.file, table.sheet].head(table.header)
+            self._pages[table.file, table.sheet].header = table.header
         for file in drop.files:
-            if file.problems:
-                aside = self._files[file.name, ""]
-                aside.head(())
-                for problem in file.problems:
-                    leading = (str(problem.where.row or ""), SET_ASIDE, _problem_text(problem), self._todo(problem))
-                    aside.put(problem.where.row, csv_row((*leading, "", "", "", "")))
+            for problem in file.problems:
+                text, todo = self._worded(problem)
+                self._pages[file.name, ""].put(problem.where.row, _Line(SET_ASIDE, (text,), (todo,)))
 
     def add(self, entry: Entry, match: Match) -> None:
-        """Write the rows of an entry."""
-        tail = (entry.operation, entry.key, entry.receipt, match.verdict)
+        """Add the rows of an entry."""
+        tail = (entry.operation, entry.key, entry.receipt, self._words.raw(match.verdict))
         looked_up = frozenset(entry.items.get(LOOKED_UP, ()))
         if not entry.problems and entry.state not in NEEDS_SOMEONE:
             for position, row in enumerate(entry.rows):
-                write = self._write_looked_up if position in looked_up else self._write
-                write(row.table, row.number, (entry.state, "", ""), row.cells, tail)
+                self._put(row, _Line(entry.state, tail=tail), is_looked_up=position in looked_up)
             return
         by_row = _problems_by_row(entry, self._tables)
         cause = next(
             (number for number, problems in enumerate(by_row) if any(p.level == "error" for p in problems)), None
         )
         for position, row in enumerate(entry.rows):
-            texts = [_problem_text(problem) for problem in by_row[position]]
+            said = [self._worded(problem, entry) for problem in by_row[position]]
             if entry.state in NEEDS_SOMEONE and not any(problem.level == "error" for problem in by_row[position]):
-                texts.append(self._reason_of_row(entry, row, cause))
-            todo = dict.fromkeys(self._todo(problem, entry) for problem in by_row[position])
-            if not todo and cause is not None:
-                todo = {f"See row {entry.rows[cause].number}": None}
-            write = self._write_looked_up if position in looked_up else self._write
-            write(row.table, row.number, (entry.state, "; ".join(texts), "; ".join(todo)), row.cells, tail)
+                said.append(self._reason_of_row(entry, row, cause))
+            texts, todo = (tuple(dict.fromkeys(both[at] for both in said if both[at])) for at in (0, 1))
+            self._put(row, _Line(entry.state, texts, todo, tail=tail), is_looked_up=position in looked_up)
 
-    def _todo(self, problem: Problem, entry: Entry | None = None) -> str:
-        """What the sender of the file can do about a problem of an entry, or of the file."""
-        where = problem.where
+    def leave_out(self, row: IgnoredRow) -> None:
+        """Add a row that a rule ignored."""
+        why = word_rule(row.rule, self._words)
+        self._put(SourceRow(row.table, row.number, row.cells), _Line(IGNORED, (why,)))
+
+    def finish(self) -> list[str]:
+        """Write the files and return their names."""
+        titles = sheet_titles((str(place), *place) for place in self._pages)
+        for name in dict.fromkeys(self._names.values()):
+            pages = {titles[str(place)]: page for place, page in self._pages.items() if self._names[place] == name}
+            if name.endswith(BOOK_SUFFIX):
+                _write_book(self._folder / name, pages, self._words)
+            else:
+                found = [table.found for table in self._drop.tables if self._names[table.file, table.sheet] == name]
+                _write_text(self._folder / name, next(iter(pages.values())), text_format(found[0] if found else {}))
+        return list(dict.fromkeys(self._names.values()))
+
+    def _put(self, row: SourceRow, line: _Line, *, is_looked_up: bool = False) -> None:
+        """Add a line to its page. A row that many entries look up is added once for each outcome, without an entry."""
+        if is_looked_up:
+            line = line._replace(tail=("",) * len(TRAILING))
+            if (row.table, row.number, line) in self._looked_up:
+                return
+            self._looked_up.add((row.table, row.number, line))
+        cells = row.cells or ("",) * len(self._tables[row.table].header)  # removed by retention
+        self._by_table[row.table].put(row.number, line._replace(cells=cells, natives=row.natives))
+
+    def _worded(self, problem: Problem, entry: Entry | None = None) -> tuple[str, str]:
+        """A problem of an entry or of the file in its sender's words, and what to do about it."""
+        where, words = problem.where, self._words
         own = [self._tables[row.table] for row in entry.rows] if entry is not None else []
         tables = (*own, *self._tables.values())  # several mappings may read one sheet
         table = next((one for one in tables if (one.file, one.sheet) == (where.file, where.sheet)), None)
         guide = self._drop.guide.get(table.name, {}).get(where.column) if table is not None else None
-        if guide is not None and known_language(self._drop.language) != "en":
-            guide = replace(guide, takes="")
-        return word_problem(problem, words_in("en"), self._titles, guide).todo
+        if guide is not None and words.language != (known_language(self._drop.language) or "en"):
+            guide = replace(guide, takes="")  # it is in another language
+        said = word_problem(problem, words, self._titles, guide)
+        place = " ".join(part for part in (where.cell, where.column) if part)
+        text = f"{said.text.rstrip('.')} [{problem.code}]"
+        text = words.say("{place}: {text}", place=place, text=text) if place else text
+        return words.say("Warning: {text}", text=text) if problem.level == "warning" else text, said.todo
 
-    def leave_out(self, row: IgnoredRow) -> None:
-        """Write a row that a rule ignored."""
-        self._write(row.table, row.number, (IGNORED, row.rule, ""), row.cells, ("", "", "", ""))
-
-    def finish(self) -> list[str]:
-        """Move the files to their final places and return their names."""
-        return [file.finish() for file in self._files.values()]
-
-    def _reason_of_row(self, entry: Entry, row: SourceRow, cause: int | None) -> str:
-        """Why a row without an error of its own shares the fate of its entry."""
+    def _reason_of_row(self, entry: Entry, row: SourceRow, cause: int | None) -> tuple[str, str]:
+        """Why a row without an error of its own shares the fate of its entry, and where to look."""
+        words = self._words
         if cause is None:
-            return entry.reason
+            code = {State.UNKNOWN: "X702", State.REFUSED: "X701"}.get(entry.state, "X703")
+            said = word_problem(Problem(code, values={"text": entry.reason}), words, {})
+            return said.text, said.todo if code != "X703" else words.say("Contact the people who run loadsheet")
         other, here = entry.rows[cause], self._tables[row.table]
         there = self._tables[other.table]
-        place = (
-            "" if (here.file, here.sheet) == (there.file, there.sheet) else f"{there.file} {there.sheet}".strip() + " "
-        )
-        word = State.HELD if entry.state is State.INVALID else entry.state
-        return f"{word} with {place}row {other.number}"
+        is_near = (here.file, here.sheet) == (there.file, there.sheet)
+        place = words.say("row {row}", row=other.number)
+        place = place if is_near else f"{there.file} {there.sheet}".strip() + f", {place}"
+        outcome = words.raw(State.HELD if entry.state is State.INVALID else entry.state)
+        return words.say("{outcome} with {place}", outcome=outcome, place=place), words.say("See {place}", place=place)
 
-    def _write_looked_up(
-        self, table: str, number: int, leading: tuple[str, str, str], cells: Sequence[str], trailing: Sequence[str]
-    ) -> None:
-        """Write a row that many entries may look up: once for each outcome, without an entry."""
-        if (table, number, leading) not in self._looked_up:
-            self._looked_up.add((table, number, leading))
-            self._write(table, number, leading, cells, ("",) * len(trailing))
 
-    def _write(
-        self, table: str, number: int, leading: Sequence[str], cells: Sequence[str], trailing: Sequence[str]
-    ) -> None:
-        cells = cells or ("",) * len(self._tables[table].header)  # removed by retention
-        self._by_table[table].put(number, csv_row((str(number), *leading, *cells, *trailing)))
+class _Page:
+    """The rows of one sheet or text file, added in any order."""
+
+    def __init__(self, words: Words, stack: ExitStack) -> None:
+        self.header: Sequence[str] = ()
+        self._words, self._spool = words, Spool(stack)
+
+    def put(self, number: int, line: _Line) -> None:
+        self._spool.add(number, _encode(line))
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The headings: the sender's own between ours."""
+        own = {name.casefold() for name in self.header}
+        ours = [self._words.raw(name) for name in (*LEADING, *TRAILING)]
+        ours = [f"{name} (loadsheet)" if name.casefold() in own else name for name in ours]
+        return (*ours[: len(LEADING)], *self.header, *ours[len(LEADING) :])
+
+    def rows(self) -> Iterator[tuple[int, _Line]]:
+        """Each row once, in source order. A row of several records has the worst of their outcomes, and what is said of all."""
+        for number, encoded in groupby(self._spool.lines(), key=itemgetter(0)):
+            first, *others = (_lines.decode(line) for _, line in encoded)
+            yield number, _merged(first, others) if others else first
+
+    def texts(self, number: int, line: _Line) -> tuple[str, ...]:
+        """The cells of a row before and after the sender's own."""
+        joint = self._words.raw("; ")
+        return str(number or ""), self._words.raw(line.outcome), joint.join(line.problems), joint.join(line.todo)
+
+
+def _merged(first: _Line, others: Sequence[_Line]) -> _Line:
+    everything = [first, *others]
+    rank = {outcome: place for place, outcome in enumerate((SET_ASIDE, *WORST_FIRST))}
+    worst = min(everything, key=lambda line: rank[line.outcome])
+    said = [line for line in everything if line.outcome != IGNORED] or everything
+    problems = tuple(dict.fromkeys(text for line in said for text in line.problems))
+    todo = tuple(dict.fromkeys(text for line in said for text in line.todo))
+    tails = zip(*(line.tail for line in said), strict=True)
+    tail = tuple("; ".join(dict.fromkeys(filter(None, texts))) for texts in tails)
+    return worst._replace(problems=problems, todo=todo, tail=tail)
+
+
+def _write_text(path: Path, page: _Page, form: tuple[str, str]) -> None:
+    """Write a CSV file with this delimiter and encoding; in UTF-8 with a byte order mark if a text cannot be written in the encoding."""
+    delimiter, encoding = form
+    own = "utf-8-sig" if encoding.lower() in ("utf-8", "ascii", "us-ascii") else encoding
+
+    def put(encoding: str, errors: str) -> None:
+        with placed(path) as part, part.open("w", encoding=encoding, errors=errors, newline="") as target:
+            target.write(csv_row(page.heads, delimiter))
+            for number, line in page.rows():
+                target.write(csv_row((*page.texts(number, line), *line.cells, *line.tail), delimiter))
+
+    try:
+        put(own, "strict")
+    except UnicodeEncodeError:
+        put("utf-8-sig", "replace")
+
+
+def _write_book(path: Path, pages: Mapping[str, _Page], words: Words) -> None:
+    """Write a workbook with these pages by title."""
+    with open_book(path, title=path.name, footer=path.name.replace("&", "&&")) as book:
+        for title, page in pages.items():
+            _write_sheet(book, title, page, words)
+
+
+def _write_sheet(book: Book, title: str, page: _Page, words: Words) -> None:
+    """Write a page: headings frozen, filters on, outcomes coloured; texts stay texts and cannot become formulas."""
+    sheet, heads, first = book.sheet(title), page.heads, len(LEADING)
+    sheet.hide_gridlines(1)
+    sheet.set_row(0, 30)
+    for position, head in enumerate(heads):
+        sheet.write_string(0, position, sheet_text(visible(head)), book.head_style(Kind.TEXT))
+    widths = [*_WIDTHS.values(), *(min(len(head) * 5 // 4 + 3, _WIDTH_MAX) for head in heads[first:])]
+    wrapped, plain, row = book.style(wrap=True), book.style(), 0
+    for row, (number, line) in enumerate(page.rows(), start=1):
+        texts = page.texts(number, line)
+        lines = max(sum(1 + len(part) // widths[at] for part in texts[at].split("\n")) for at in (2, 3))
+        if lines > 1:
+            sheet.set_row(row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
+        looks = (book.style(tone=Tone.MUTED), book.style(tone=OUTCOMES[line.outcome]), wrapped, wrapped)
+        for position, (text, look) in enumerate(zip(texts, looks, strict=True)):
+            write(sheet, row, position, visible(text), look)
+        natives = {position: (kind, text) for position, kind, text in line.natives}
+        for position, cell in enumerate((*line.cells, *line.tail)):
+            native = natives.get(position)
+            value, code = typed(cell, native, words.date_format) if native else (cell, "")
+            look = book.style(num_format=code, align="right", indent=0) if code not in ("", "@") else plain
+            write(sheet, row, position + first, visible(value) if isinstance(value, str) else value, look)
+            widths[position + first] = max(widths[position + first], min(len(cell), _WIDTH_MAX))
+    for position, width in enumerate(widths):
+        sheet.set_column(position, position, max(_WIDTH_MIN, width) if position else width, plain)
+    sheet.freeze_panes(1, 2)
+    sheet.autofilter(0, 0, max(1, row), len(heads) - 1)
+    sheet.repeat_rows(0)
+    sheet.ignore_errors({"number_stored_as_text": f"A1:XFD{row + 1}", "two_digit_text_year": f"A1:XFD{row + 1}"})
 
 
 def places_of(drop: Drop) -> list[Place]:
@@ -145,19 +291,35 @@ def places_of(drop: Drop) -> list[Place]:
     return list(dict.fromkeys(read + [(file.name, "") for file in drop.files if file.problems]))
 
 
-def results_names(drops: Iterable[Drop], run: Run) -> dict[int, dict[Place, str]]:
-    """The name of every results file of a run, by drop: the file's name with folders flattened. Duplicates are numbered."""
+def results_names(drops: Iterable[Drop], run: Run, form: str = "csv") -> dict[int, dict[Place, str]]:
+    """The name of every results file of a run, by drop: the file's name with folders flattened. Duplicates are numbered. `form` is
+    `csv`, `xlsx` or `same` (as the source file). All sheets of a workbook are in one file.
+    """
     names: dict[int, dict[Place, str]] = {}
     taken: set[str] = set()
     for drop in drops:
-        places = places_of(drop)
+        places, books = places_of(drop), dict[str, str]()
         mine = names[drop.id] = {}
         for file, sheet in places:
-            several = sum(other == file for other, _ in places) > 1
             earlier = "" if run.holds(drop.run) else f".of-{drop.run}"
+            if _is_book(drop, file, form):
+                if file not in books:
+                    books[file] = distinct_name(safe_name(file) + earlier, BOOK_SUFFIX, taken)
+                mine[file, sheet] = books[file]
+                continue
+            several = sum(other == file for other, _ in places) > 1
             base = safe_name(file) + (f".{safe_name(sheet)}" if several else "") + earlier
             mine[file, sheet] = distinct_name(base, SUFFIX, taken)
     return names
+
+
+def _is_book(drop: Drop, file: str, form: str) -> bool:
+    """Whether the results of a file are a workbook. More rows or columns than a sheet can hold make them CSV."""
+    tables = [table for table in drop.tables if table.file == file]
+    was_book = any(table.sheet for table in tables) if tables else PurePath(file).suffix.lower() in _BOOKS
+    ours = len(LEADING) + len(TRAILING)
+    fits = all(table.rows < ROWS_MAX and len(table.header) + ours <= _COLUMNS_MAX for table in tables)
+    return fits and (form == "xlsx" or (form == "same" and was_book))
 
 
 def _problems_by_row(entry: Entry, tables: dict[str, SourceTable]) -> list[list[Problem]]:
@@ -171,35 +333,6 @@ def _problems_by_row(entry: Entry, tables: dict[str, SourceTable]) -> list[list[
         where = problem.where
         by_row[positions.get((where.file, where.sheet, where.row), 0)].append(problem)
     return by_row
-
-
-def _problem_text(problem: Problem) -> str:
-    place = " ".join(part for part in (problem.where.cell, problem.where.column) if part)
-    warning, text = "warning: " if problem.level == "warning" else "", problem.text_for_its_sender
-    return f"{warning}{place}: {text} [{problem.code}]" if place else f"{warning}{text} [{problem.code}]"
-
-
-class _ResultsFile:
-    """One CSV file whose lines come in any order: UTF-8 with BOM, commas, CRLF (RFC 4180)."""
-
-    def __init__(self, path: Path, stack: ExitStack) -> None:
-        self._path = path
-        self._head = ""
-        self._spool = Spool(stack)
-
-    def head(self, header: Sequence[str]) -> None:
-        own = {name.casefold() for name in header}
-        leading, trailing = ([f"{n} (loadsheet)" if n in own else n for n in names] for names in (LEADING, TRAILING))
-        self._head = csv_row((*leading, *header, *trailing))
-
-    def put(self, number: int, line: str) -> None:
-        self._spool.add(number, line.encode(errors="replace"))
-
-    def finish(self) -> str:
-        with placed(self._path) as part, part.open("wb") as target:
-            target.write(codecs.BOM_UTF8 + self._head.encode(errors="replace"))
-            self._spool.pour(target)
-        return self._path.name
 
 
 _HEAD = ("row", "outcome", "problem", "what to do", "operation", "key", "service order")

@@ -239,7 +239,7 @@ def _file(
         file.kept_as,
         tuple(str(problem) for problem in file.problems),
         tuple(summaries),
-        tuple(name for (place, _), name in results.items() if place == file.name),
+        tuple(dict.fromkeys(name for (place, _), name in results.items() if place == file.name)),
     )
 
 

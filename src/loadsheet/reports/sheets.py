@@ -11,7 +11,7 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
+from datetime import datetime, time
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -176,7 +176,7 @@ _LINE_HEIGHT, _LINES_MAX = 13, 12
 _PADDING = 3
 _CHOICES_MAX = 255  # characters of a list within a validation rule; spreadsheets silently drop a longer one
 _LINKS_MAX = 65_530  # of one sheet
-Value = str | int | float | Decimal | datetime | None
+Value = str | int | float | Decimal | datetime | time | None
 
 
 class Link(str):
@@ -380,12 +380,14 @@ def write(sheet: Any, row: int, column: int, value: Value | Formula, style: Any)
             sheet.write_blank(row, column, None, style)
     elif isinstance(value, Formula):
         sheet.write_formula(row, column, value.text, style, value.result)
-    elif isinstance(value, datetime):
+    elif isinstance(value, bool):
+        sheet.write_boolean(row, column, value, style)
+    elif isinstance(value, datetime | time):
         sheet.write_datetime(row, column, value.replace(tzinfo=None), style)
     elif value is None:
         sheet.write_blank(row, column, None, style)
     else:
-        sheet.write_number(row, column, float(value), style)
+        sheet.write_number(row, column, value if isinstance(value, float) else float(value), style)
 
 
 def _offered(choices: Sequence[str]) -> Iterator[str]:

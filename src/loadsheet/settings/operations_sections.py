@@ -166,6 +166,10 @@ class ReportSettings(Section):
         pattern=r"^([A-Z]{2}(-[A-Z0-9]{1,4})?)?$",
         description="Country (DE, or DE-SN with a region) whose holidays do not count in the age of exceptions. Empty: Monday to Friday",
     )
+    results: Literal["same", "csv", "xlsx"] = Field(
+        "same",
+        description="Format of results files: the same as the dropped file (workbook or CSV), or always one of them",
+    )
     feedback: Literal["workbook", "csv", "both"] = Field(
         "workbook", description="What senders of text files get back to fix: a workbook, a text file, or both"
     )

@@ -126,7 +126,9 @@ def days_ago(now: datetime, days: int) -> str:
 
 ASIDE = "set-aside"
 _GOING = ".removed-"
-_OURS = re.compile(r".+\.results\.csv|.+\.fix(\..+)?|.+\.ack\.json|reconciliation.*\.xlsx|run\..+|.+\.capsule\.zip")
+_OURS = re.compile(
+    r".+\.results\.(csv|xlsx)|.+\.fix(\..+)?|.+\.ack\.json|reconciliation.*\.xlsx|run\..+|.+\.capsule\.zip"
+)
 
 
 class _Summary(msgspec.Struct):

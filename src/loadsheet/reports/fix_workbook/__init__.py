@@ -47,34 +47,23 @@ from loadsheet.reports.fix_workbook.other_sheets import (
     read_page,
 )
 from loadsheet.reports.fix_workbook.wording import word_problem
-from loadsheet.reports.report_files import csv_text, distinct_name, fits, placed, safe_name
+from loadsheet.reports.report_files import csv_text, distinct_name, fits, placed, safe_name, text_format
 from loadsheet.reports.sheets import Book, open_book
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import PROPERTY, ROW_COLUMN, Mark, sheet_titles
 
 _LOOKED_UP_MAX = 50_000
-_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
 
 
 def write_rows(path: Path, table: SourceTable, rows: Iterable[FixRow], words: Words) -> None:
     """Write rows, with what to fix in front and their marks at the end. Raises LoadsheetError if that fails."""
-    encoding, delimiter = _encoding(table.found.get("encoding", "")), table.found.get("delimiter", "")
+    delimiter, encoding = text_format(table.found)
     with placed(path) as part, part.open("w", encoding=encoding, errors="replace", newline="") as file:
-        writer = csv.writer(file, delimiter=_DELIMITERS.get(delimiter, delimiter if len(delimiter) == 1 else ","))
+        writer = csv.writer(file, delimiter=delimiter)
         writer.writerow([words.say("What to fix"), *table.header, ROW_COLUMN])
         for row in rows:
             text = "; ".join(lines_of(row, words))
             writer.writerow([csv_text(" ".join(text.split())), *row.cells, row.mark])
-
-
-def _encoding(found: str) -> str:
-    """The codec for an encoding as reading describes it, such as `UTF-8 (by its byte order mark)`."""
-    name, _, how = found.partition(" (")
-    try:
-        "".encode(name or "utf-8-sig")
-    except LookupError:
-        return "utf-8-sig"
-    return "utf-8-sig" if how and name.lower() == "utf-8" else name or "utf-8-sig"
 
 
 SUFFIX = ".fix.xlsx"

@@ -59,6 +59,12 @@ def word_problem(
     return ProblemText(values["column"], _sentence(text), _sentence(_todo(problem, words, values, guide)), suggestion)
 
 
+def word_rule(rule: str, words: Words) -> str:
+    """Why a rule of reading or of the mapping left a row out, for its sender."""
+    found = _RULES.find(rule)
+    return words.say(RULES[found.sentence], *found.numbered) if found is not None else words.say("not meant to be sent")
+
+
 def template_of(code: str) -> str:
     """The English text of a problem for senders, with placeholders."""
     return PROBLEMS.get(code, CATALOGUE[code].template)
@@ -78,11 +84,7 @@ def takes_of(guide: ColumnGuide, words: Words) -> str:
 def _todo(problem: Problem, words: Words, values: Mapping[str, str], guide: ColumnGuide | None) -> str:
     hint = problem.hint if not _FOR_OPERATORS.search(problem.hint) else ""
     is_ours = problem.code[0] in "KX" and problem.where.path and not problem.where.column
-    usual = (
-        words.raw(_OURS if is_ours else TODO[problem.code]).format_map(_Lenient(values))
-        if is_ours or problem.code in TODO
-        else ""
-    )
+    usual = words.raw(_OURS if is_ours else TODO.get(problem.code, "")).format_map(_Lenient(values))
     parts = [part for part in hint.split("; ") if part]
     known = [phrase for part in parts if (phrase := _phrase(part, words)) is not None]
     if known:
@@ -181,13 +183,51 @@ PROBLEMS = {
 """Texts of problems for senders, by code, where those of `problems.CATALOGUE` say more than a sender needs."""
 
 TODO = {
+    "A101": "give your file the agreed name, or contact the people who run loadsheet",
+    "A102": "ask the people who run loadsheet to separate these mappings",
+    "A103": "drop {companion} beside it",
+    "A106": "nothing to do: it is read again",
+    "A111": "drop {companion} beside it",
+    "A112": "drop the original file again, with your corrections in it",
+    "A116": "contact the people who run loadsheet",
+    "R201": "save it again in the program that made it, then send it again",
+    "R202": "send the file with its rows",
+    "R203": "save it as “CSV UTF-8” and send it again",
+    "R204": "send a table with these headings",
     "R205": "compare the row with the headings: put each value below its own heading",
+    "R206": "close or remove the quote and send the file again",
     "R207": "replace the error with the value",
     "R208": "open the file in Excel, save it and send it again",
     "R209": "delete the character",
+    "R210": "rename the sheet as agreed",
+    "R211": "leave one of them, or give one another label",
     "R212": "shorten it",
     "R213": "put the whole value into quotes",
     "R214": "delete the blank rows above it",
+    "R215": "send a table with these headings",
+    "R221": "format the column as text and fill it again from its source",
+    "R222": "format the column as text and fill it again from its source",
+    "R223": "format the column as text and fill it again from its source",
+    "R224": "format the column as text and fill it again from its source",
+    "R225": "write all dates of a column in one style, best as 2026-03-01",
+    "R226": "export it again as UTF-8",
+    "R227": "let Excel convert them to numbers (the green corner), or check their decimal mark",
+    "R228": "type these values again",
+    "R231": "send it in several files, or as CSV",
+    "R232": "send it in several files, or as CSV",
+    "R233": "save it again in the program that made it, then send it again",
+    "R234": "save it again in the program that made it, then send it again",
+    "R235": "save it again in the program that made it, then send it again",
+    "R236": "delete one of them",
+    "R237": "add the row again",
+    "R238": "hide or delete the sheets that are not meant",
+    "R239": "send the file with its rows",
+    "R240": "delete one of them",
+    "R241": "correct the heading if it is wrong",
+    "R242": "if it holds totals, delete it",
+    "R243": "remove the column that was inserted, or restore the missing one",
+    "R244": "remove the column that was inserted, or restore the missing one",
+    "R290": "contact the people who run loadsheet",
     "C301": "fill it in",
     "C302": "enter a number",
     "C303": "enter a whole number",
@@ -363,6 +403,8 @@ SENTENCES = (
     "a form cannot be read",
     "drop {0} beside it",
     "send it in several files, or as CSV",
+    "order {key}",
+    "tender {key}",
     "it has not been sent yet",
     "the sender must fix it first",
     "it was deleted",
@@ -391,4 +433,17 @@ SENTENCES = (
 )
 """Sentences in values and hints that senders read as they are."""
 
-_ANALYSTS, _SENDERS = Sentences(FOR_SENDERS), Sentences(SENTENCES)
+RULES = {
+    "totals: begins with {0}": "a row of totals: it begins with {0}",
+    "comment: {0}": "a comment",
+    "footer: {0}": "below the table",
+    "stop_at_blank: {0}": "below the table",
+    "units_row: {0}": "a row of units",
+    "repeated header": "the headings again",
+    "hidden_rows: ignore": "a hidden row",
+    "sets: {0}": "none of its sets of columns is filled in",
+    "lookup: {0}": "other rows look up its values",
+}
+"""Rules that leave rows out, and what senders read of them."""
+
+_ANALYSTS, _SENDERS, _RULES = Sentences(FOR_SENDERS), Sentences(SENTENCES), Sentences(RULES)
