@@ -24,7 +24,7 @@ from loadsheet.languages import LANGUAGES, words_in
 from loadsheet.ledger import Drop
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
-from loadsheet.reports import results
+from loadsheet.reports import results, write_fallback
 
 ZWOELF = 'Gewicht: "zwölf" is not a number [C302]'
 
@@ -91,7 +91,7 @@ def test_each_row_tells_its_own_problems_and_the_others_why_they_are_held_with_i
         ]
         todo = [line[3] for name in ("orders", "packages") for line in lines(report, f"{name}.csv.results.csv")[1:]]
         assert todo == [
-            "Correct the red cells of the record",
+            "Correct the cells concerned",
             "See packages.csv, row 4",
             "Nothing to do: the next run asks the exchange",
             "Enter a number; See orders.csv, row 2",
@@ -258,11 +258,11 @@ def test_a_workbook_comes_back_as_a_workbook_with_typed_cells_and_nothing_that_r
             "Abgleich",
         )
     ]
-    assert values[1][:4] == ["2", "angenommen", None, None]
+    assert values[1][:4] == [2, "angenommen", None, None]
     assert values[1][4:8] == ["00042", "=1+1", "@SUM(1)", 412.5]
     assert [one.data_type for one in rows[1][4:8]] == ["s", "s", "s", "n"]
     assert rows[1][4].number_format == "@"
-    assert values[2][:4] == ["3", "fehlerhaft", "D3 Gewicht: „zwölf“ ist keine Zahl [C302]", "Geben Sie eine Zahl ein"]
+    assert values[2][:4] == [3, "fehlerhaft", "D3 Gewicht: „zwölf“ ist keine Zahl [C302]", "Geben Sie eine Zahl ein"]
     assert values[3][1:3] == ["übergangen", "nicht zum Senden vorgesehen"]
     assert len({row[1].fill.fgColor.rgb for row in rows[1:]}) == 3
     assert (sheet.freeze_panes, sheet.auto_filter.ref) == ("C2", "A1:M4")
@@ -342,3 +342,23 @@ def test_results_that_fit_no_sheet_are_text(tmp_path, monkeypatch):
             plan(ledger, run, drop_of(("orders", name), mapping=name), items)
         names = [drop.files[0].results for drop in written(ledger, run, settings).summary.drops]
     assert names == [("long.csv.results.csv",), ("short.csv.results.xlsx",)]
+
+
+def test_a_row_that_is_wider_than_the_headings_of_its_sheet_is_written_whole(tmp_path):
+    tables = drop_of(("heads", "book.xlsx", "S"), ("lines", "book.xlsx", "S"))
+    narrow = replace(tables, tables=(replace(tables.tables[0], header=HEADER[:2]), tables.tables[1]))
+    with run_begun(tmp_path) as (ledger, run, settings):
+        rows = [("heads", 2, ("A-1", "x")), ("lines", 3, cell(1))]
+        plan(ledger, run, narrow, [document("order.create", order(1), rows)])
+        found = lines(written(ledger, run, settings), "book.xlsx.results.xlsx")
+    assert [line[0] for line in found[1:]] == [2, 3]
+    assert found[2][4:9] == list(cell(1))
+
+
+def test_the_results_replace_those_of_the_fallback_reports(tmp_path):
+    with run_begun(tmp_path) as (ledger, run, settings):
+        plan(ledger, run, drop_of(BOOK), [document("order.create", order(1), [("orders", 2, cell(1))])])
+        fallback = write_fallback(ledger.queries, run, settings, missing={"results": "an internal error"})
+        assert [path.name for path in fallback.folder.glob("*.results.*")] == ["book.xlsx.results.csv"]
+        report = written(ledger, run, settings)
+        assert [path.name for path in report.folder.glob("*.results.*")] == ["book.xlsx.results.xlsx"]

@@ -274,6 +274,8 @@ def _write(
         summary = replace(summary, reports=(*summary.reports, *overflow))
         raising_fault(_WORKBOOK, books.close)  # renames the finished workbook to its final name
     page.finish(folder, summary)
+    for stale in {name for mine in results_names(drops, run).values() for name in mine.values()} - {*summary.reports}:
+        (folder / stale).unlink(missing_ok=True)  # a fallback report: CSV, where this is a workbook
     with placed(folder / SUMMARY) as part:  # last: where it exists, all other reports do too
         part.write_bytes(summary.to_json())
     return summary

@@ -12,7 +12,7 @@ English. It reads only the ledger: no verdicts, causes, workbook or page. A drop
 """
 
 import platform
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -166,7 +166,7 @@ class DropResults:
         if guide is not None and words.language != (known_language(self._drop.language) or "en"):
             guide = replace(guide, takes="")  # it is in another language
         said = word_problem(problem, words, self._titles, guide)
-        place = " ".join(part for part in (where.cell, where.column) if part)
+        place = " ".join(part for part in (where.cell, where.column) if part and part not in said.text)
         text = f"{said.text.rstrip('.')} [{problem.code}]"
         text = words.say("{place}: {text}", place=place, text=text) if place else text
         return words.say("Warning: {text}", text=text) if problem.level == "warning" else text, said.todo
@@ -180,9 +180,9 @@ class DropResults:
             return said.text, said.todo if code != "X703" else words.say("Contact the people who run loadsheet")
         other, here = entry.rows[cause], self._tables[row.table]
         there = self._tables[other.table]
-        is_near = (here.file, here.sheet) == (there.file, there.sheet)
-        place = words.say("row {row}", row=other.number)
-        place = place if is_near else f"{there.file} {there.sheet}".strip() + f", {place}"
+        is_here = (here.file, here.sheet) == (there.file, there.sheet)
+        names = (there.file * (here.file != there.file), there.sheet * (not is_here))
+        place = ", ".join([*filter(None, names), words.say("row {row}", row=other.number)])
         outcome = words.raw(State.HELD if entry.state is State.INVALID else entry.state)
         return words.say("{outcome} with {place}", outcome=outcome, place=place), words.say("See {place}", place=place)
 
@@ -260,24 +260,28 @@ def _write_sheet(book: Book, title: str, page: _Page, words: Words) -> None:
     sheet.set_row(0, 30)
     for position, head in enumerate(heads):
         sheet.write_string(0, position, sheet_text(visible(head)), book.head_style(Kind.TEXT))
-    widths = [*_WIDTHS.values(), *(min(len(head) * 5 // 4 + 3, _WIDTH_MAX) for head in heads[first:])]
-    wrapped, plain, row = book.style(wrap=True), book.style(), 0
+    widths = defaultdict(lambda: _WIDTH_MIN, enumerate(_WIDTHS.values()))
+    widths |= {at: min(len(head) * 5 // 4 + 3, _WIDTH_MAX) for at, head in enumerate(heads[first:], start=first)}
+    looks = {outcome: book.style(tone=tone) for outcome, tone in OUTCOMES.items()}
+    numbers, wrapped, plain, row = book.style(Kind.NUMBER, Tone.MUTED), book.style(wrap=True), book.style(), 0
     for row, (number, line) in enumerate(page.rows(), start=1):
-        texts = page.texts(number, line)
-        lines = max(sum(1 + len(part) // widths[at] for part in texts[at].split("\n")) for at in (2, 3))
+        _, outcome, *told = page.texts(number, line)
+        lines = max(1 + len(text) // widths[at] for at, text in enumerate(told, start=2))
         if lines > 1:
             sheet.set_row(row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
-        looks = (book.style(tone=Tone.MUTED), book.style(tone=OUTCOMES[line.outcome]), wrapped, wrapped)
-        for position, (text, look) in enumerate(zip(texts, looks, strict=True)):
-            write(sheet, row, position, visible(text), look)
+        write(sheet, row, 0, number or None, numbers)
+        write(sheet, row, 1, outcome, looks[line.outcome])
+        for position, text in enumerate(told, start=2):
+            write(sheet, row, position, visible(text), wrapped)
         natives = {position: (kind, text) for position, kind, text in line.natives}
         for position, cell in enumerate((*line.cells, *line.tail)):
             native = natives.get(position)
             value, code = typed(cell, native, words.date_format) if native else (cell, "")
             look = book.style(num_format=code, align="right", indent=0) if code not in ("", "@") else plain
-            write(sheet, row, position + first, visible(value) if isinstance(value, str) else value, look)
-            widths[position + first] = max(widths[position + first], min(len(cell), _WIDTH_MAX))
-    for position, width in enumerate(widths):
+            if value != "":
+                write(sheet, row, position + first, visible(value) if isinstance(value, str) else value, look)
+                widths[position + first] = max(widths[position + first], min(len(cell), _WIDTH_MAX))
+    for position, width in widths.items():
         sheet.set_column(position, position, max(_WIDTH_MIN, width) if position else width, plain)
     sheet.freeze_panes(1, 2)
     sheet.autofilter(0, 0, max(1, row), len(heads) - 1)

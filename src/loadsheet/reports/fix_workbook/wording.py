@@ -254,7 +254,7 @@ TODO = {
     "G403": "add its rows there, or delete all rows of {key}",
     "G404": "add its row there, or correct {column}",
     "G405": "fill in {column}",
-    "G406": "correct the red cells of the record",
+    "G406": "correct the cells concerned",
     "G407": "check the values it is calculated from",
     "G408": "correct the total or the rows above it",
     "G409": "send the whole file again",
