@@ -227,6 +227,7 @@ TODO = {
     "R242": "if it holds totals, delete it",
     "R243": "remove the column that was inserted, or restore the missing one",
     "R244": "remove the column that was inserted, or restore the missing one",
+    "R245": "if their rows are to be sent, put them into the sheet that is read",
     "R290": "contact the people who run loadsheet",
     "C301": "fill it in",
     "C302": "enter a number",
