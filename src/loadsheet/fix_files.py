@@ -186,7 +186,7 @@ def as_original_drop(tables: Mapping[str, Table], queries: LedgerQueries, fixed:
         fixed = queries.drop_of_entry(mark.entry) if mark is not None else None
     originals = {}
     if fixed is not None:
-        first = {table.name: table.file for table in _original_drop(fixed, queries).tables}
+        first = {table.name: table.file for table in queries.original(fixed).tables}
         originals = {table.name: Original(table.header, first.get(table.name, "")) for table in fixed.tables}
     given = [as_original(table, originals.get(name)) for name, table in tables.items()]
     if fixed is not None and any(COUNTED_IN in table.found for table in tables.values()):
@@ -253,7 +253,7 @@ def _fix_of_text(candidate: Candidate, queries: LedgerQueries) -> FixOf | None:
     if found is None or drop is None:
         return None
     nearest = max(drop.tables, key=lambda table: sum(label in found.headings for label in table.header))
-    return FixOf(_original_drop(drop, queries).table(nearest.name).file, drop.mapping, drop.id)
+    return FixOf(queries.original(drop).table(nearest.name).file, drop.mapping, drop.id)
 
 
 def _mapping_changed(name: str, mapping: str) -> Problem:
@@ -281,7 +281,7 @@ def _mapping_of(
             raise FolderError(f"{settings.state}: {error.strerror}") from error
     if revived.hash != drop.mapping_hash:
         return None
-    shipper = same.shipper if same is not None else _shipper_of(_original_drop(drop, queries), main_path([*source]))
+    shipper = same.shipper if same is not None else _shipper_of(queries.original(drop), main_path([*source]))
     return revived if not shipper else of_shipper(revived, shipper)
 
 
@@ -289,13 +289,6 @@ def _shipper_of(first: Drop, path: str) -> str:
     """The shipper of a removed mapping, if the mapping and its files were in folders of the same name."""
     above, here = path.rpartition("/")[0].rpartition("/")[2], first.name.partition("/")[0]
     return above if "/" in first.name and above.casefold() == here.casefold() else ""
-
-
-def _original_drop(drop: Drop, queries: LedgerQueries) -> Drop:
-    """The original drop behind a chain of fixes."""
-    while drop.fixes is not None:
-        drop = queries.drop(drop.fixes)
-    return drop
 
 
 def _as_written(layout: Layout, title: str | None) -> Layout:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from fix_workbooks import FixBook, House, write_fix
+from fix_workbooks import FixBook, House, write_fix, write_fixes
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from libreoffice import convert
@@ -288,6 +288,20 @@ def test_a_fix_file_can_itself_be_fixed(house):
     with house.queries() as queries:
         first = [entry.id for entry in queries.entries_of(house.broken.id) if entry.state is State.INVALID]
         assert queries.mended(first) == set(first)
+
+
+def test_a_fix_file_of_a_fix_file_has_the_name_of_the_original(house):
+    """In: what comes back is wrong again, under names of its shipper. Out: the name of the first fix file; of two in one run, a number."""
+    for name in ("Kopie von orders.fix.xlsx", "orders.fix (2).xlsx"):
+        house.drop(opened(house).save(), name)
+    night = house.night()
+    assert night.counts == {"invalid": 4}
+    with house.queries() as queries:
+        run = queries.runs(1)[0]
+        assert write_fixes(queries, run, house.folder / "fixes", house.settings) == [
+            "orders.fix.xlsx",
+            "orders-2.fix.xlsx",
+        ]
 
 
 def test_the_rows_of_two_fix_files_may_be_pasted_together(house):

@@ -20,6 +20,7 @@ from ledgers import (
 )
 
 from loadsheet.ledger import Remark, Settlement, State
+from loadsheet.mapping.documents import FIX_OF
 from loadsheet.reconcile import settle
 from loadsheet.settings import Settings
 
@@ -40,6 +41,14 @@ class House:
             plan(self.ledger, self.run, drop_of(("orders", file)), items)
             send(self.ledger, self.run, answers)
         return self.again(held)
+
+    def fix(self, of, *items):
+        """Play a night in which a fix file of the drop `of` comes back. Returns its exceptions."""
+        self.clock.pass_time(86_400)
+        self.run = self.ledger.begin_run()
+        plan(self.ledger, self.run, replace(drop_of(("orders", f"{of}.fix.xlsx")), fixes=of), items)
+        send(self.ledger, self.run)
+        return self.again()
 
     def again(self, held=None):
         shown = {} if held is None else {"order": listing(held)}
@@ -97,6 +106,40 @@ def test_a_later_document_that_is_unchanged_closes_it_too(house):
     house.night([invalid(1)], held=[order(1)], file="b.csv")
     assert house.night([create(1)], held=[order(1)], file="c.csv") == [
         (2, SECOND, "not sent: invalid", "a later document was accepted")
+    ]
+
+
+def fixing(entry, made):
+    """A document made from the rows of an entry, returned in a fix file."""
+    return replace(made, items={FIX_OF: (entry,)})
+
+
+def test_a_record_that_comes_back_wrong_again_and_again_is_one_exception_with_the_age_of_the_first(house):
+    house.night([invalid(1), invalid(2)])
+    assert house.fix(1, fixing(1, invalid(1)), fixing(2, create(2))) == [
+        (1, FIRST, "not sent: invalid", ""),
+        (2, FIRST, "not sent: invalid", "a later document was accepted"),
+    ]
+    assert house.fix(2, fixing(3, invalid(7))) == [(1, FIRST, "not sent: invalid", "")]  # the key was wrong as well
+    assert house.night() == [(1, FIRST, "not sent: invalid", "")]
+    (open_one,) = house.ledger.queries.exceptions_at(house.run)
+    assert (open_one.entry, open_one.latest) == (1, 5)
+    assert house.fix(3, fixing(5, create(7))) == [(1, FIRST, "not sent: invalid", "a later document was accepted")]
+    assert house.night() == []
+
+
+def test_a_record_that_comes_back_shows_what_is_wrong_with_it_now(house):
+    house.night([create(1)], answers=refused)
+    assert house.fix(1, fixing(1, invalid(1))) == [(1, FIRST, "not sent: invalid", "")]
+    house.says(1, "explained")
+    assert house.again() == [(1, FIRST, "not sent: invalid", "explained")]
+
+
+def test_of_a_record_that_comes_back_as_two_none_is_lost(house):
+    house.night([invalid(1)])
+    assert house.fix(1, fixing(1, invalid(2)), fixing(1, create(3))) == [
+        (1, FIRST, "not sent: invalid", "a later document was accepted"),
+        (2, SECOND, "not sent: invalid", ""),
     ]
 
 

@@ -1,15 +1,16 @@
 """The work list says of each exception what it is, where it comes from, and what the analyst wrote beside it."""
 
 import hashlib
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 import openpyxl
 import pytest
-from ledgers import document, drop_of, order, refused, send, weight_problem
+from ledgers import document, drop_of, order, plan, refused, send, weight_problem
 from reported_runs import create, told
 
 from loadsheet.ledger import ReadTotals, Remark
-from loadsheet.mapping.documents import Source
+from loadsheet.mapping.documents import FIX_OF, Source
 from loadsheet.problems import Where
 from loadsheet.reports.reconciliation import free_name
 from loadsheet.reports.reconciliation.worklist import BUCKETS, Ages, bucket_of
@@ -76,6 +77,21 @@ def test_exceptions_come_oldest_first_with_their_age_in_working_days(house):
     assert [line["First seen"] for line in lines] == [datetime(2026, 3, 5), datetime(2026, 3, 6)]
     assert [line["In run"] for line in lines] == ["2026-03-05-01", "2026-03-06-01"]
     assert report.summary.needs_someone.entries == 0  # none of this run
+
+
+def test_a_record_in_its_second_fix_file_is_one_line_with_its_present_cell_and_the_words_of_the_analyst(house):
+    house.night([create(1, weight_problem("in1.csv", 2))])
+    house.ledger.record_remarks([Remark(1, "owner", "Ada", "Ada", house.ledger.now())], {})
+    house.clock.pass_time(86_400)
+    house.run = house.ledger.begin_run()
+    back = replace(create(1, weight_problem("back.xlsx", 2, "elf")), items={FIX_OF: (1,)})
+    plan(house.ledger, house.run, replace(drop_of(("orders", "back.xlsx"), mapping="in1.csv"), fixes=1), [back])
+    report = house.again()
+    (line,) = told(report)
+    shown = ("Exception", "Source value", "Source cell", "Owner", "In run")
+    assert [line[head] for head in shown] == ["E-1", "elf", "back.xlsx:2 Gewicht", "Ada", "2026-03-05-01"]
+    assert report.summary.headline.details == ("0 accepted",)  # and no "exception of earlier runs"
+    assert report.summary.needs_someone.entries == 1
 
 
 def test_the_words_of_the_analyst_stand_beside_and_add_up(house):

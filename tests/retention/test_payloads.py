@@ -1,6 +1,7 @@
 """Payloads, cells and answers go after `payload_days`; what they were needed for is answered all the same."""
 
 import csv
+from dataclasses import replace
 
 import databases
 import pytest
@@ -13,6 +14,7 @@ from loadsheet.ledger import Choice, Settlement, State
 from loadsheet.ledger.decisions import judge_retry
 from loadsheet.ledger.maintenance import figures_of
 from loadsheet.ledger.planning import NOT_KEPT
+from loadsheet.mapping.documents import FIX_OF
 from loadsheet.problems import LedgerError
 
 
@@ -71,6 +73,24 @@ def test_an_exception_that_was_closed_is_emptied_with_its_values(house):
     (problem,) = house.entries(drop)[1].problems
     assert (problem.code, problem.where.row, problem.found) == ("C302", 12, "…")
     assert problem.text == '"…" is not a number'
+
+
+@databases.ON_BOTH
+def test_what_came_back_wrong_is_emptied_once_the_exception_of_its_record_is_closed(house):
+    _, drop = house.night("orders.csv", [invalid(6)])
+    drops = []
+    for fixed in (1, 2):  # a fix file of a fix file
+        run = house.ledger.begin_run()
+        back = replace(drop_of(("orders", "orders.csv")), fixes=fixed)
+        drops.append(plan(house.ledger, run, back, [replace(invalid(6), items={FIX_OF: (fixed,)})]))
+        house.end(run)
+    house.days(31)
+    house.keep(payload_days=30)
+    assert [removed(house, one) for one in (drop, *drops)] == [set(), set(), set()]
+    house.night("whole.csv", orders(6), listed=records(6))
+    house.days(31)
+    house.keep()
+    assert [removed(house, one) for one in (drop, *drops)] == [{"A-00006"}] * 3
 
 
 def test_while_its_record_may_still_be_sent_or_looked_for_an_accepted_entry_is_kept(house):

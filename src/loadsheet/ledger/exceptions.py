@@ -26,7 +26,8 @@ _found = msgspec.json.Decoder(tuple[Difference, ...]).decode
 
 class ExceptionStatus(NamedTuple):
     """The status of an exception: its entry, the run that opened it and when (ISO 8601 UTC), its last verdict, and the fields that
-    differ. `closed` is the closing reason (empty: open), `closed_run` the run that closed it.
+    differ. `closed` is the closing reason (empty: open), `closed_run` the run that closed it. `returned` is the latest entry made from
+    the same rows, if they came back in a fix file and are not settled (0: none). Such an entry is no exception of its own.
     """
 
     entry: int
@@ -36,6 +37,12 @@ class ExceptionStatus(NamedTuple):
     found: tuple[Difference, ...] = ()
     closed: str = ""
     closed_run: str = ""
+    returned: int = 0
+
+    @property
+    def latest(self) -> int:
+        """The entry that shows the record as it is now."""
+        return self.returned or self.entry
 
     @property
     def finding(self) -> tuple[str, tuple[Difference, ...]]:

@@ -356,8 +356,13 @@ def faults_in(connection: Connection) -> Iterator[str]:
         yield f"the decision of {broken.who} of {broken.at} on entry {broken.entry} was altered, or one before it is missing"
 
 
-_REMOVABLE = Statement(
+_REMOVABLE = Statement(  # an entry of a fix file that is still wrong has the exception of the entry that it fixes
     """
+    with recursive fixed(id) as (
+        select drops.id from drops where drops.id = :drop
+        union all
+        select drops.fixes from drops join fixed on drops.id = fixed.id where drops.fixes is not null
+    )
     select id from entries
     where drop_id = :drop and removed = '' and changed_at < :before
     and not exists (
@@ -371,6 +376,10 @@ _REMOVABLE = Statement(
         state in ('accepted', 'unchanged')
         or state in ('invalid', 'refused') and exists (
             select 1 from exceptions where exceptions.entry_id = entries.id and exceptions.closed_run_id is not null
+        )
+        or state in ('invalid', 'refused') and (select count(*) from fixed) > 1 and not exists (
+            select 1 from exceptions join entries first on first.id = exceptions.entry_id
+            where first.drop_id in (select id from fixed) and exceptions.closed_run_id is null
         )
     )
     order by id limit :most

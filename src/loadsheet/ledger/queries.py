@@ -50,6 +50,19 @@ class CallTimes(NamedTuple):
     within: tuple[int, ...]
 
 
+class _Fix(NamedTuple):
+    """What became of an entry whose rows came back in fix files: the latest entry made from them, and whether one of them is at the exchange."""
+
+    latest: int
+    is_settled: bool
+
+    def after(self, earlier: "_Fix | None") -> "_Fix":
+        """Both in one."""
+        return (
+            self if earlier is None else _Fix(max(self.latest, earlier.latest), self.is_settled or earlier.is_settled)
+        )
+
+
 class LedgerQueries(RunQueries):
     """The reading side of the ledger: entries and their outcomes; runs and drops come from `RunQueries`."""
 
@@ -57,28 +70,36 @@ class LedgerQueries(RunQueries):
         """The entries among these that a fix file of their drop replaced with an accepted or already sent document. The key may
         differ, if the key itself was wrong. Reads the fixes of each drop once.
         """
-        drop_of = {row.id: row.drop_id for row in self._rows_of(_DROPS_OF, wanted)}
-        mended: dict[int, frozenset[int]] = {}
-        for drop in sorted({*drop_of.values()}):
-            if drop not in mended:
-                mended |= self._mended_by_drop(drop)
-        return {entry for entry, drop in drop_of.items() if entry in mended[drop]}
+        return {entry for entry, fix in self._fixes_of(wanted).items() if fix.is_settled}
 
-    def _mended_by_drop(self, drop: int) -> dict[int, frozenset[int]]:
-        """The mended entries of a drop and of its unfinished fixes, recursively, by drop."""
-        own: set[int] = set()
-        by_drop: dict[int, frozenset[int]] = {}
+    def _fixes_of(self, wanted: Sequence[int], run: Run | None = None) -> "dict[int, _Fix]":
+        """For these entries, what became of the rows that came back in fix files, up to a run."""
+        drop_of = {row.id: row.drop_id for row in self._rows_of(_DROPS_OF, wanted)}
+        found: dict[int, dict[int, _Fix]] = {}
+        for drop in sorted({*drop_of.values()}):
+            if drop not in found:
+                found |= self._fixes_of_drop(drop, run)
+        return {entry: found[drop][entry] for entry, drop in drop_of.items() if entry in found[drop]}
+
+    def _fixes_of_drop(self, drop: int, run: Run | None) -> "dict[int, dict[int, _Fix]]":
+        """By drop, the fixed entries of a drop and of its unfinished fixes, recursively."""
+        fixing = _FIXING.where(drops.c.fixes == drop, *([drops.c.run_id <= run.id] if run is not None else []))
+        own: dict[int, _Fix] = {}
         unfinished: dict[int, dict[int, tuple[int, ...]]] = {}
-        for row in streamed(self._engine, _FIXING.where(drops.c.fixes == drop)):
-            mends = codec.decode_items(row.items).get(FIX_OF, ())
-            if row.state == State.ACCEPTED or (row.state == State.UNCHANGED and row.reason.startswith(ALREADY)):
-                own.update(mends)
-            elif mends:
-                unfinished.setdefault(row.drop_id, {})[row.id] = mends
+        for row in streamed(self._engine, fixing):
+            fixed = codec.decode_items(row.items).get(FIX_OF, ())
+            is_settled = row.state == State.ACCEPTED or (
+                row.state == State.UNCHANGED and row.reason.startswith(ALREADY)
+            )
+            own |= {entry: _Fix(row.id, is_settled).after(own.get(entry)) for entry in fixed}
+            if fixed and not is_settled:
+                unfinished.setdefault(row.drop_id, {})[row.id] = fixed
+        by_drop: dict[int, dict[int, _Fix]] = {}
         for fix, entries_of in unfinished.items():
-            by_drop |= self._mended_by_drop(fix)
-            own.update(*(entries_of[entry] for entry in by_drop[fix] & entries_of.keys()))
-        return by_drop | {drop: frozenset(own)}
+            by_drop |= self._fixes_of_drop(fix, run)
+            for entry, later in by_drop[fix].items():
+                own |= {first: later.after(own[first]) for first in entries_of.get(entry, ())}
+        return by_drop | {drop: own}
 
     def repeats(self, unchanged: Sequence[int]) -> dict[int, State]:
         """The entries among these unchanged ones that repeat an entry that was not accepted at planning, each with the current
@@ -222,7 +243,14 @@ class LedgerQueries(RunQueries):
     def exceptions_at(self, run: Run) -> list[exceptions.ExceptionStatus]:
         """The exceptions that were open at the start of a run or opened by it, oldest first. Those that it closed are listed as closed."""
         with self._engine.connect() as connection:
-            return exceptions.statuses_at(connection, run)
+            statuses = exceptions.statuses_at(connection, run)
+        fixes = self._fixes_of([status.entry for status in statuses], run)
+        return [
+            status._replace(returned=fixes[status.entry].latest)
+            if status.entry in fixes and not fixes[status.entry].is_settled
+            else status
+            for status in statuses
+        ]
 
     def exceptions_of(self, wanted: Sequence[int]) -> dict[int, exceptions.ExceptionStatus]:
         """The status of the exceptions of these entries, for those that ever were one."""

@@ -160,6 +160,12 @@ class RunQueries:
         with self._engine.connect() as connection:
             return _drop(connection, identity)
 
+    def original(self, drop: Drop) -> Drop:
+        """The drop that a chain of fix files began with: the drop itself if it is no fix."""
+        while drop.fixes is not None:
+            drop = self.drop(drop.fixes)
+        return drop
+
     def drop_of_run(self, run: str, identity: int) -> Drop | None:
         """The drop with this number if the run of this name planned it. None if this ledger has no such drop."""
         query = select(drops.c.id).join(runs, runs.c.id == drops.c.run_id)

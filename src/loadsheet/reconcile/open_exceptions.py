@@ -5,8 +5,9 @@
 3. a later document for the same record (or, where there is no listing, with the same key) was accepted or is
    unchanged. A status event has no key: for it, an event from a fix of the same drop counts. So does a document made
    from the same rows, returned in a fix file, whatever its key is now;
-4. it stays open. A difference shown by a listing stays until another listing shows the record. A listing that is partial
-   or was not read proves nothing.
+4. it stays open. If its rows came back in a fix file and are still wrong, the latest document made from them decides what it
+   shows: a record is one exception, however often it comes back. A difference shown by a listing stays until another
+   listing shows the record. A listing that is partial or was not read proves nothing.
 
 Does not know how the ledger stores exceptions or how a workbook looks.
 """
@@ -54,8 +55,8 @@ class Exceptions:
 
     @cached_property
     def by_entry(self) -> dict[int, bool]:
-        """The entries that are exceptions, and whether each is open."""
-        return {one.entry: not one.closed for one in self.standings}
+        """The entries that are exceptions or their latest versions, and whether each is open."""
+        return {entry: not one.closed for one in self.standings for entry in (one.entry, one.latest)}
 
     @property
     def open(self) -> Iterator[ExceptionStatus]:
@@ -73,7 +74,8 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     the verdicts on accepted entries of earlier runs by the current listings.
     """
     kept = {one.entry: one for one in queries.exceptions_at(run)}
-    needing = [entry for entry in matches.having(NEEDS_SOMEONE) if entry not in kept]
+    shown = {entry for one in kept.values() for entry in (one.entry, one.returned)}
+    needing = [entry for entry in matches.having(NEEDS_SOMEONE) if entry not in shown]
     standings: list[ExceptionStatus] = []
     wanted = sorted({*kept, *needing})
     mended = queries.mended(wanted)
@@ -101,7 +103,9 @@ class _Part:
         judge: Judge,
     ) -> None:
         self._known = known
-        self._traces = {trace.id: trace for trace in queries.traces_by_id(some)}
+        self._latest = {entry: known[entry].latest if entry in known else entry for entry in some}
+        latest = sorted({*self._latest.values()})
+        self._traces = {trace.id: trace for trace in queries.traces_by_id(sorted({*some, *latest}))}
         lanes = sorted({trace.lane for trace in self._traces.values()})
         settled = _settled(queries, lanes)
         events = [trace.id for trace in (*settled, *self._traces.values()) if trace.operation in EVENTS]
@@ -110,17 +114,18 @@ class _Part:
         self._mended: Collection[int] = frozenset()
         remarked = queries.remarks_on([entry for entry in some if entry in known])
         self._words = {entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks}
-        matched = ((entry, matches.get(entry)) for entry in some)
+        matched = ((entry, matches.get(entry)) for entry in latest)
         self._now = {entry: _CurrentVerdict(one.verdict, one.differences) for entry, one in matched if one is not None}
-        rest = [entry for entry in some if entry not in self._now and self._traces[entry].state not in BY_STATE]
+        rest = [entry for entry in latest if entry not in self._now and self._traces[entry].state not in BY_STATE]
         for match in judge(list(queries.entries_by_id(rest))) if rest else ():
             self._now[match.entry] = _CurrentVerdict(match.verdict, match.differences)
 
     def standings(self, run: Run, mended: Collection[int]) -> Iterator[ExceptionStatus]:
         """The current status of each exception. `mended` are entries whose rows were returned and accepted."""
         self._mended = mended
-        for entry, trace in sorted(self._traces.items()):
-            now = self._now.get(entry) or _CurrentVerdict(BY_STATE[trace.state])
+        for entry, latest in sorted(self._latest.items()):
+            trace = self._traces[entry]
+            now = self._now.get(latest) or _CurrentVerdict(BY_STATE[self._traces[latest].state])
             kept = self._known.get(entry)
             if kept is None:
                 opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.found)
@@ -151,6 +156,11 @@ class _Part:
             return False
         if trace.id in self._mended:
             return True
+        latest = self._traces[self._latest[trace.id]]
+        return self._has_later(trace) or (latest is not trace and self._has_later(latest))
+
+    def _has_later(self, trace: Trace) -> bool:
+        """Whether a later document for the same record was accepted or is unchanged."""
         if trace.operation in EVENTS:  # another event of the same drop does not supersede it
             drop, root = self._origins[trace.id]
             return self._later.get((trace.operation, trace.key, root), (0, 0))[1] > drop

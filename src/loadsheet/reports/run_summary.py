@@ -184,7 +184,7 @@ def summarise(
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
         undone=failed_steps(msgspec.json.decode(run.summary).get("undone", {}) if run.summary else {}),
         stopped=notes.stopped,
-        open_earlier=len({one.entry for one in reconciliation.exceptions.open} - needing),
+        open_earlier=len({one.latest for one in reconciliation.exceptions.open} - needing),
     )
 
 

@@ -113,7 +113,7 @@ class Fixes:
         return self._drop.write(self._folder, self._name) if self._drop is not None else ()
 
     def _name(self, file: str, suffix: str = "") -> str:
-        """The name of a fix file for a file of the drop: with `suffix` for a workbook, else the name that marks a text file as a fix."""
+        """The name of a fix file for an original file: with `suffix` for a workbook, else the name that marks a text file as a fix."""
         run = self._drop.drop.run if self._drop is not None else self._run.name
         stem, dot, own = safe_name(file).rpartition(".")
         stem = (stem if dot else own).removesuffix(".fix")
@@ -126,6 +126,7 @@ class _DropFix:
 
     def __init__(self, drop: Drop, queries: LedgerQueries, settings: Settings, stack: ExitStack) -> None:
         self.drop, self._queries, self._words = drop, queries, words_for(drop, settings)
+        self._original = queries.original(drop)  # names the files, however often and under whatever name they come back
         self._tables = {table.name: table for table in drop.tables}
         self._titles = sheet_titles((table.name, table.file, table.sheet) for table in drop.tables)
         self._rows, self._over = FixRows(drop, stack), FixRows(drop, stack)
@@ -160,7 +161,7 @@ class _DropFix:
     def write(self, folder: Path, name_of: Callable[..., str]) -> tuple[str, ...]:
         """Write the files if there is anything to fix, and return their names."""
         if self.drop.set_aside:
-            name = name_of(self.drop.name, SUFFIX)
+            name = name_of(self._original.name, SUFFIX)
             with self._book(folder / name) as book:
                 fix, title = FixBook(book, self._words), sheet_titles([("", self.drop.name, "")])[""]
                 problems = [problem for file in self.drop.files for problem in file.problems]
@@ -170,7 +171,7 @@ class _DropFix:
         if not self._rows.count + self._over.count:
             return ()
         self._add_looked_up()
-        names = [name_of(self.drop.name, SUFFIX)] if self._feedback != "csv" else []
+        names = [name_of(self._original.name, SUFFIX)] if self._feedback != "csv" else []
         texts = self._texts(folder, name_of) if self._feedback != "workbook" or self._over.count else []
         if names:
             with self._book(folder / names[0]) as book:
@@ -263,6 +264,6 @@ class _DropFix:
             if is_shared and not any(some.numbers(table.name) for some in everything):
                 continue  # nothing to fix for this mapping
             rows = merge(*(some.of(table.name) for some in everything), key=attrgetter("number"))
-            names.append(name_of(table.file))
+            names.append(name_of(self._original.table(table.name).file))
             write_rows(folder / names[-1], table, rows, self._words)
         return names

@@ -255,7 +255,7 @@ class WorkList:
             drop = self._drop(entry.drop)
             *what, where = self._what(exception, entry)
             file, place = self._place(entry, drop, where)
-            line: list[Value] = [exception_id(entry.id), entry.key, file, exception.verdict]
+            line: list[Value] = [exception_id(exception.entry), entry.key, file, exception.verdict]
             line += [*what, place, _day(exception.opened_at), days, *values.values()]
             line += [drop.mapping, entry.operation, bucket, *weight, *value, exception.run, as_written(values)]
             sheet.add(line, _TONES)
@@ -269,17 +269,17 @@ class WorkList:
             spoken = (status.who, datetime.fromisoformat(status.at)) if status else ("", None)
             where = (_day(exception.opened_at), exception.run, exception.closed_run or self._run)
             days = self._ages.days(exception.opened_at)
-            head = (exception_id(entry.id), entry.key, entry.operation, self._drop(entry.drop).mapping)
+            head = (exception_id(exception.entry), entry.key, entry.operation, self._drop(entry.drop).mapping)
             sheet.add((*head, exception.verdict, exception.closed, *where, days, *words, *spoken), {5: Tone.GOOD})
 
     def _with_remarks(
         self, exceptions: Iterator[ExceptionStatus]
     ) -> Iterator[tuple[ExceptionStatus, Entry, dict[str, Remark]]]:
         while some := list(islice(exceptions, _BATCH)):
-            wanted = [one.entry for one in some]
-            remarks = self._queries.remarks_on(wanted)
-            for exception, entry in zip(some, self._queries.entries_by_id(wanted), strict=True):
-                yield exception, entry, remarks.get(entry.id, {})
+            remarks = self._queries.remarks_on([one.entry for one in some])
+            latest = self._queries.entries_by_id([one.latest for one in some])
+            for exception, entry in zip(some, latest, strict=True):
+                yield exception, entry, remarks.get(exception.entry, {})
 
     def _what(self, exception: ExceptionStatus, entry: Entry) -> tuple[*tuple[Value, ...], Where]:
         """Field, source value, sent value, value at the exchange, difference, what is wrong, and its place."""
