@@ -34,6 +34,9 @@ lookups:
   many:  {{file: many.csv, key: code, value: name}}
 payload: {{order_id: {{col: id}}}}
 """
+MORE = MAPPING.replace(
+    "lookups:", "  land:  {{label: Land, type: country}}\n  money: {{label: Geld, type: currency}}\nlookups:"
+)
 PACKS = "code,name\nEUP,Pallet\nBOX,Box\n*,Other\n"
 MANY = "code,name\n" + "".join(f"C{number},x\n" for number in range(400))
 
@@ -90,12 +93,16 @@ def test_senders_are_told_what_a_column_takes_in_the_language_of_their_sheet(tmp
     assert mapping.guide["rows"]["Day"].takes == takes
 
 
-def test_the_values_of_a_column_are_listed_unless_they_are_too_many(mapping):
+def test_the_values_of_a_column_are_listed_unless_they_are_too_many(tmp_path):
+    mapping = load_text(tmp_path, MORE.format(locale="de_DE"), packs=PACKS, many=MANY)
     guide = mapping.guide["rows"]
     assert guide["Kind"] == ColumnGuide("ein Text", ("A", "B"))
     assert guide["Pack"].choices == ("EUP", "BOX")
     assert guide["Many"].choices == ()
-    assert len(guide["Flag"].choices) == 2
+    assert guide["Flag"].choices == ("ja", "nein")
+    assert guide["Land"].choices[:3] == ("Afghanistan", "Ägypten", "Ålandinseln")
+    assert {"EUR", "USD"} < set(guide["Geld"].choices)
+    assert "DEM" not in guide["Geld"].choices
     assert guide["ID"].required
     assert guide["Nummer"] == guide["ID"]
     assert not guide["Kind"].required

@@ -155,6 +155,35 @@ def test_columns_with_a_list_offer_it_and_say_what_they_take(tmp_path):
     assert [line[0] for line in rows(lists)] == list(choices)
 
 
+def test_only_what_explains_is_locked_and_rows_can_be_sorted_inserted_and_deleted(tmp_path):
+    """No row has a locked cell, because spreadsheet programs would then neither sort nor delete it."""
+    book = a_run(tmp_path, invalid(1, [("orders", 2, cell(1)), ("orders", 3, cell(1))], in_book(1))).book
+    for sheet in book:
+        assert sheet.protection.sheet
+        assert sheet.protection.password is None
+        allowed = ("insertRows", "deleteRows", "insertColumns", "sort", "autoFilter", "formatColumns", "formatCells")
+        assert not any(getattr(sheet.protection, name) for name in allowed)  # the file names what is not allowed
+    sheet = book["Aufträge"]
+    assert all(one.protection.locked for one in sheet[1])
+    assert not any(one.protection.locked for line in sheet.iter_rows(min_row=2) for one in line)
+    beyond = sheet.column_dimensions["H"]  # and the columns after it
+    assert (beyond.max, beyond.protection.locked) == (16_384, False)
+    rules = {str(one.sqref): one for one in sheet.data_validations.dataValidation}
+    guard = rules["A2:A3"]
+    assert (guard.type, guard.formula1, guard.errorStyle) == ("custom", "FALSE", None)
+    assert guard.error.startswith("This column only explains")
+    assert all(one.protection.locked for line in book["Read me"].iter_rows() for one in line if one.value)
+
+
+def test_a_sheet_prints_one_page_wide_on_a4_with_its_headings_on_every_page(tmp_path):
+    book = a_run(tmp_path, invalid(1, [("orders", 2, cell(1))], in_book(1))).book
+    for sheet in book:
+        setup = sheet.page_setup
+        assert (setup.orientation, int(setup.paperSize), setup.fitToHeight) == ("landscape", 9, 0)
+        assert sheet.sheet_properties.pageSetUpPr.fitToPage
+    assert [book[name].print_title_rows for name in ("Aufträge", "Errors")] == ["$1:$1", "$3:$3"]
+
+
 def test_errors_are_folded_with_links_to_the_cells_and_what_was_probably_meant(tmp_path):
     near = {"found": "EUX", "hint": "did you mean EUP?"}
     items = [invalid(n, [("orders", n + 1, cell(n))], in_book(n, **near)) for n in range(1, 8)]
@@ -206,7 +235,7 @@ def test_a_guide_in_another_language_gives_its_lists_only(tmp_path):
     guide = {"orders": {"PLZ": ColumnGuide("a postcode", ("1", "2"))}}
     drop = replace(drop_of(BOOK), guide=guide, language="nl")
     found = a_run(tmp_path, invalid(1, [("orders", 2, cell(1))], in_book(1)), drop=drop, language="de")
-    (rule,) = found.book["Aufträge"].data_validations.dataValidation
+    (rule,) = (one for one in found.book["Aufträge"].data_validations.dataValidation if one.type == "list")
     assert (rule.formula1, rule.prompt) == (
         "Lists!$A$1:$A$2",
         "Wählen Sie einen Wert aus der Liste, oder geben Sie ihn ein.",

@@ -48,7 +48,9 @@ def test_libreoffice_calculates_our_formulas_keeps_foreign_text_and_saves_words_
         calculated, sent_back, saved = convert_all(paths, "xlsx", tmp_path, calculate=True)
         words_come_back(house, annotated, saved)
     formulas_agree(everything, openpyxl.load_workbook(calculated, data_only=True))
-    head, *lines = values(openpyxl.load_workbook(sent_back)["Aufträge"])
+    sheet = openpyxl.load_workbook(sent_back)["Aufträge"]
+    assert (sheet.protection.sheet, sheet["B1"].protection.locked, sheet["B2"].protection.locked) == (True, True, False)
+    head, *lines = values(sheet)
     assert head == ["What to fix", *HEADER, "_row"]
     assert [[one.replace("\r", "\n") for one in line[1:6]] for line in lines] == [
         [one.replace("\r", "\n") for one in line] for line in cells

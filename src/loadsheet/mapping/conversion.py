@@ -45,7 +45,9 @@ from loadsheet.mapping.texts import (
 from loadsheet.mapping.words import (
     Quantity,
     closest_or_known,
+    country_names,
     country_reader,
+    currency_codes,
     currency_reader,
     did_you_mean,
     factor,
@@ -53,6 +55,7 @@ from loadsheet.mapping.words import (
     unit_named,
     which_ton,
     yes_no_reader,
+    yes_no_words,
     zone_reader,
 )
 from loadsheet.mapping.yamlfile import Loc, YamlFile
@@ -139,11 +142,12 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     as_it_is = spec.type == "text" and through is None and takes_any(spec, codes)
     convert = _cell_reader(spec, parse, default, through, takes_any=as_it_is)
     zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"} and lookup is None
-    slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
+    slot = _slot(spec, index, lookup, default)
     slot = replace(slot, place=file.place(loc), is_code=spec.lookup is not None or spec.one_of is not None)
     formats = tuple(spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ()))
     writes = next((format_ for format_ in formats if spec.type != "date" or not _CLOCK.search(format_)), "")
     name, locale = str(loc[-1]), spec.locale or conventions.locale
+    choices = _choices(spec, lookup, locale)
     return ColumnPlan(
         name, spec, slot, convert, zoned, finish, name,
         choices=choices, writes=writes, formats=formats, locale=locale, reference=table,
@@ -162,12 +166,15 @@ def _lookup(
     return None
 
 
-def _choices(spec: Column, lookup: Lookup | TableLookup | None) -> tuple[str, ...]:
+def _choices(spec: Column, lookup: Lookup | TableLookup | None, locale: str | None) -> tuple[str, ...]:
     if spec.one_of:
         return tuple(spec.one_of)
+    if lookup is not None:
+        return tuple(key for key in lookup.keys if key != "*")
     if spec.type == "yesno":
-        return ((spec.yes or ["yes"])[0], (spec.no or ["no"])[0])
-    return tuple(key for key in lookup.keys if key != "*") if lookup is not None else ()
+        yes, no = yes_no_words(locale)
+        return ((spec.yes or [yes])[0], (spec.no or [no])[0])
+    return {"country": country_names(locale), "currency": currency_codes()}.get(spec.type, ())
 
 
 def _slot(spec: Column, index: int, lookup: Lookup | TableLookup | None, default: object) -> Slot:

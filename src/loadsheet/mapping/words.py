@@ -127,10 +127,10 @@ _YES_NO = {
     "cs": ("ano", "ne"),
     "da": ("ja", "nej"),
     "de": ("ja j wahr", "nein falsch"),
-    "es": ("si sí s", "no"),
+    "es": ("sí si s", "no"),
     "fi": ("kyllä", "ei"),
     "fr": ("oui o vrai", "non faux"),
-    "it": ("si sì s", "no"),
+    "it": ("sì si s", "no"),
     "nb": ("ja", "nei"),
     "nl": ("ja j", "nee"),
     "no": ("ja", "nei"),
@@ -194,6 +194,14 @@ def _plainly(locale: str | None) -> dict[str, str]:
 
 
 @cache
+def country_names(locale: str | None) -> tuple[str, ...]:
+    """The countries in the locale's language, in alphabetical order."""
+    named = Locale.parse(locale or "en").territories.items()
+    names = [name for code, name in named if len(code) == 2 and code.isalpha() and code not in _NO_COUNTRIES]
+    return tuple(sorted(names, key=_plain))
+
+
+@cache
 def _countries(locale: str | None) -> dict[str, str]:
     found: dict[str, str] = {}
     for language in [*([Locale.parse(locale)] if locale else []), Locale("en")]:
@@ -225,16 +233,16 @@ def currency_reader(locale: str | None = None) -> Callable[[str], str | CellProb
 def _currencies(locale: str | None) -> dict[str, str]:
     found = {code.casefold(): code for code in get_global("all_currencies")}
     for language in [*([Locale.parse(locale)] if locale else []), Locale("en")]:
-        for code in _tender().intersection(language.currencies):
+        for code in language.currencies.keys() & set(currency_codes()):
             found.setdefault(language.currencies[code].casefold(), code)
     return found
 
 
 @cache
-def _tender() -> frozenset[str]:
-    """The currencies that are legal tender today. Names of other currencies are not read, so `Franc` is not ambiguous."""
+def currency_codes() -> tuple[str, ...]:
+    """The codes of the currencies that are legal tender today, sorted. Names of others are not read, so `Franc` is not ambiguous."""
     uses = (use for some in get_global("territory_currencies").values() for use in some)
-    return frozenset(code for code, _, until, tender in uses if tender and until is None)
+    return tuple(sorted({code for code, _, until, tender in uses if tender and until is None}))
 
 
 def zone_reader() -> Callable[[str], str | CellProblem]:
@@ -267,6 +275,12 @@ def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> 
         return CellProblem("C310", hint="write " + " or ".join(meanings)) if meaning is None else meaning
 
     return read
+
+
+def yes_no_words(locale: str | None) -> tuple[str, str]:
+    """The words for yes and no in the locale's language; in English if they are not known."""
+    yes, no = _YES_NO.get(Locale.parse(locale or "en").language, _YES_NO["en"])
+    return yes.split()[0], no.split()[0]
 
 
 def _usual(language: str, place: int) -> list[str]:

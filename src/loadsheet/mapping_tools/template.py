@@ -127,16 +127,16 @@ def _example(column: ColumnPlan, codes: Sequence[str], parts: Sequence[ColumnPla
     spec = column.spec
     if spec.example is not None:
         return spec.example
-    if codes:
-        return codes[0]
+    usual = {"country": "DE", "currency": "EUR", "timezone": "Europe/Berlin"}.get(spec.type)
+    if usual or codes:
+        return usual or codes[0]
     if spec.type in _DATE_FORMATS:
         return {"time": MOMENT.time(), "date": MOMENT.date()}.get(spec.type, MOMENT)
     if spec.type in {"integer", "decimal", "quantity"}:
         usual = Decimal(10) if spec.type == "integer" else Decimal("12.5")
         at_least = usual if spec.min is None else max(usual, spec.min)
         return at_least if spec.max is None else min(at_least, spec.max)
-    usual_texts = {"country": "DE", "currency": "EUR", "timezone": "Europe/Berlin"}
-    return usual_texts.get(spec.type) or _example_text(column, parts)
+    return _example_text(column, parts)
 
 
 def _example_text(column: ColumnPlan, parts: Sequence[ColumnPlan]) -> str:
@@ -269,7 +269,7 @@ class _Writer:
                 self._lists.append(heading.codes)
             letters = column_letters(self._lists.index(heading.codes))
             source = f"={_LISTS}!${letters}$1:${letters}${len(heading.codes)}"
-            warns = spec.ignore_case or spec.lookup is not None or spec.type == "yesno"
+            warns = spec.ignore_case or spec.lookup is not None or spec.type != "text"
             return {
                 "validate": "list",
                 "source": source,

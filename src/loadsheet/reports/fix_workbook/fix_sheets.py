@@ -190,6 +190,17 @@ _ROWS_TO_COME = 200
 _TITLE_MOST, _MESSAGE_MOST = 32, 255
 _NOTE_LINE = 42
 _YEAR_FIRST = 1900
+_COLUMN_LAST = 16_383
+_ALLOWED = dict.fromkeys(
+    (
+        *("objects", "scenarios", "format_cells", "format_columns", "format_rows", "insert_columns", "insert_rows"),
+        *("insert_hyperlinks", "delete_columns", "delete_rows", "sort", "autofilter", "pivot_tables"),
+    ),
+    True,
+)
+"""What a shipper may do on our sheets. Spreadsheet programs neither sort nor delete rows that have a locked cell, so all
+cells below the headings are unlocked: a validation rule guards those that only explain.
+"""
 
 
 def lines_of(row: FixRow, words: Words) -> list[str]:
@@ -229,6 +240,7 @@ class Lists:
             return
         sheet = book.sheet(LISTS)
         sheet.hide()
+        protect(sheet)
         for row in range(max(len(column) for column in self.columns)):
             for place, column in enumerate(self.columns):
                 if row < len(column):
@@ -280,7 +292,7 @@ class FixSheet:
             self._first = (self._row, 0)
         look = _look(whole, belongs=not row.remarks)
         said = {"bold": False, "bg_color": "#FFFFFF", **look}
-        style = self._book.style(tone=Tone.BAD if row.is_wrong else Tone.MUTED, wrap=True, **said)
+        style = self._book.style(tone=Tone.BAD if row.is_wrong else Tone.MUTED, wrap=True, locked=False, **said)
         self._sheet.write_string(self._row, 0, sheet_text(text), style)
         natives = {position: (kind, text) for position, kind, text in row.natives}
         for position, cell in enumerate(row.cells):
@@ -288,12 +300,13 @@ class FixSheet:
             self._write(position + 1, cell, natives.get(position), look)
             if position in by_cell:
                 self._note(position + 1, by_cell[position])
-        self._sheet.write_string(self._row, self._mark_at, row.mark, self._book.style(tone=Tone.MUTED))
+        self._sheet.write_string(self._row, self._mark_at, row.mark, self._book.style(tone=Tone.MUTED, locked=False))
 
     def finish(self) -> None:
-        """Complete the sheet: widths, filter, drop-downs and opening view."""
+        """Complete the sheet: widths, filter, drop-downs, protection and opening view."""
         sheet, last = self._sheet, max(1, self._row)
-        text = self._book.style(line=False)
+        text = self._book.style(line=False, locked=False)
+        sheet.set_column(0, _COLUMN_LAST, None, text)
         sheet.set_column(0, 0, _SAID_WIDTH + 2, text)
         for position, width in enumerate(self._widths, start=1):
             sheet.set_column(position, position, max(_WIDTH_MIN, min(width, _WIDTH_MAX)) + 2, text)
@@ -308,6 +321,12 @@ class FixSheet:
         for position, label in enumerate(self._labels, start=1):
             if label in self._guide and label.strip():
                 self._offer(position, label, self._guide[label], last + _ROWS_TO_COME)
+        protect(sheet)
+        refuses = {
+            "error_title": self._words.say("What to fix")[:_TITLE_MOST],
+            "error_message": self._words.say("This column only explains. Correct the red cells to the right of it."),
+        }
+        sheet.data_validation(1, 0, last, 0, {"validate": "custom", "value": "=FALSE", **refuses})
         chosen = self._first or (1, 0)
         sheet.set_selection(*chosen, *chosen)
         if self._first:
@@ -343,7 +362,7 @@ class FixSheet:
         if key not in self._styles:
             tone = Tone.BAD if look is _BAD else Tone.MUTED if look is _BELONGS else Tone.PLAIN
             typed_as: dict[str, Any] = {"num_format": code, "align": "right", "indent": 0} if code else {}
-            self._styles[key] = self._book.style(tone=tone, **typed_as, **look)
+            self._styles[key] = self._book.style(tone=tone, locked=False, **typed_as, **look)
         return self._styles[key]
 
     def _note(self, column: int, remarks: Sequence[Remark]) -> None:
@@ -401,6 +420,11 @@ def typed(cell: str, native: tuple[str, str], day: str) -> tuple[str | bool | fl
         return cell, "@"
     clocks = "" if kind == "date" else " hh:mm:ss" if moment.second else " hh:mm"
     return moment, f"{day}{clocks}"
+
+
+def protect(sheet: Any) -> None:
+    """Lock a sheet except for its unlocked cells, without a password. All that is not typing stays allowed."""
+    sheet.protect("", _ALLOWED)
 
 
 def link_to(title: str, row: int, column: int) -> str:

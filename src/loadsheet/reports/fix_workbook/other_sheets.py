@@ -21,7 +21,7 @@ from loadsheet.mapping.documents import Trace, trace
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import Problem, Where
 from loadsheet.reports.fix_workbook import wording
-from loadsheet.reports.fix_workbook.fix_sheets import FixBook, Place
+from loadsheet.reports.fix_workbook.fix_sheets import FixBook, Place, protect
 from loadsheet.reports.fix_workbook.wording import ProblemText, line_of
 from loadsheet.reports.report_files import sheet_text
 from loadsheet.reports.run_page import payload_values
@@ -370,7 +370,8 @@ class _ListSheet:
             self.sheet.set_row(self.row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
 
     def close(self, *, filters: bool) -> None:
-        """Freeze and repeat the headings."""
+        """Freeze and repeat the headings, and lock the sheet."""
+        protect(self.sheet)
         self.sheet.freeze_panes(self._top + 1, 1)
         self.sheet.repeat_rows(self._top)
         if filters and self.row > self._top:
@@ -460,7 +461,7 @@ def aside_page(fix: FixBook, title: str, problems: Sequence[tuple[Problem, Probl
         for position, text in enumerate(texts):
             page.text(position, text, Tone.PLAIN if position else Tone.BAD, bold=False)
         page.fit(texts)
-    page.sheet.freeze_panes(1, 0)
+    page.close(filters=False)
 
 
 def read_page(fix: FixBook, title: str, drop: Drop, sheets: Sequence[str], more: Iterable[str]) -> None:
@@ -493,6 +494,7 @@ def read_page(fix: FixBook, title: str, drop: Drop, sheets: Sequence[str], more:
                 words.say("{place}: {text}", place=words.say(name), text=text),
                 book.style(tone=Tone.MUTED, line=False),
             )
+    protect(sheet)
 
 
 def origin_of(where: Where) -> str:
