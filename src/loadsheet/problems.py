@@ -168,7 +168,7 @@ CATALOGUE: dict[str, Kind] = {
     "G405": Kind("Row without identifier", "{column} is blank, so the row belongs to no record"),
     "G406": Kind("Check failed", "{say}"),
     "G407": Kind("Calculation failed", "{target} cannot be calculated: {reason}"),
-    "G408": Kind("Total does not agree", '{column} says "{found}", but the rows above add up to {sum}'),
+    "G408": Kind("Total does not agree", "{column} in the row of totals: {found}; the rows add up to {sum}"),
     "G409": Kind("Totals missing", "there is no row with the totals; the end of the file may be cut off"),
     # the contract's check of a finished record
     "K501": Kind("Not as the interface requires", "{path} {text}"),

@@ -8,7 +8,9 @@ from orders import MAPPINGS, write_orders
 from sheets import ASSUMED, codes, documents, load_text
 
 from loadsheet.checking import Checked, Unusable, check_files
+from loadsheet.languages import words_in
 from loadsheet.mapping import load
+from loadsheet.reports.fix_workbook.wording import word_problem
 from loadsheet.settings import Settings
 
 DELETES = """\
@@ -46,9 +48,10 @@ def test_a_file_cut_at_any_row_end_before_its_total_is_refused(tmp_path):
 def test_a_total_of_quantities_is_compared_in_their_unit_and_names_it(tmp_path):
     kilos = DELETES.replace("OVER", "").replace("type: decimal", "type: quantity, from_unit: lb, unit: kg")
     made = documents(load_text(tmp_path, kilos), [["A-1", "1000"], ["A-2", "2010 kg"], ["TOTAL", "1010"]])
-    assert [problem.text for one in made for problem in one.problems] == [
-        'Qty says "1010", but the rows above add up to 2463.59237 kg (1010 = 458.1282937 kg)'
-    ]
+    (problem,) = [problem for one in made for problem in one.problems]
+    summed = "2,463.59237 kg (1010 = 458.1282937 kg)"
+    assert problem.text == f"Qty in the row of totals: 1010; the rows add up to {summed}"
+    assert word_problem(problem, words_in("de"), {}).text == f"Qty in der Summenzeile: 1010; die Zeilen ergeben {summed}"
     right = documents(load_text(tmp_path, kilos), [["A-1", "1000"], ["A-2", "1 kg"], ["TOTAL", "454.59237 kg"]])
     assert [codes(one) for one in right] == [[], []]
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadsheet.mapping.documents import Ignored
+from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import CellProblem, SetsPlan, TotalsPlan
 from loadsheet.mapping.rows import FillDown, RowReader, SetRow, UnknownKindRow, is_invalid, with_set_number
 from loadsheet.mapping.words import some
@@ -203,9 +204,12 @@ class _RunningTotals:
             raise FileRefused(Problem("G409", Where(table.file, table.sheet), values={"rule": rule}, hint=hint))
 
     def _shown(self, row: Row, index: int, stated: Decimal) -> str:
-        """The sum as text; a quantity with its unit, and the stated total in that unit."""
-        total, unit = format(self._sums[index], "f"), self._reader.plan.columns[index].spec.unit
-        return f"{total} {unit} ({self._cell(row, index)} = {stated:f} {unit})" if unit is not None else total
+        """The sum in the notation of its column; a quantity with its unit, and the stated total in that unit."""
+        column = self._reader.plan.columns[index]
+        total, unit = written(self._sums[index], column.locale), column.spec.unit
+        if unit is None:
+            return total
+        return f"{total} {unit} ({self._cell(row, index)} = {written(stated, column.locale)} {unit})"
 
     def _cell(self, row: Row, index: int) -> str:
         position = self._reader.view.position(index, row)

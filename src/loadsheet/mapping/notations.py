@@ -114,6 +114,11 @@ def _options(digits: str, locale: str, group: str, point: str) -> list[str]:
     return found
 
 
+def written(number: Decimal, locale: str | None) -> str:
+    """A number as people write it in this locale, with all its digits."""
+    return format_decimal(number, locale=locale or "en", decimal_quantization=False)
+
+
 def canonical(number: Decimal) -> Decimal:
     """The same number without an exponent and without zeros after its last digit: 12.50 is 12.5, 1E+3 is 1000. So a number has
     one spelling, whether it came from a workbook or a text, and equal records have equal hashes.

@@ -127,9 +127,9 @@ def _example(column: ColumnPlan, codes: Sequence[str], parts: Sequence[ColumnPla
     spec = column.spec
     if spec.example is not None:
         return spec.example
-    usual = {"country": "DE", "currency": "EUR", "timezone": "Europe/Berlin"}.get(spec.type)
-    if usual or codes:
-        return usual or codes[0]
+    word = {"country": "DE", "currency": "EUR", "timezone": "Europe/Berlin"}.get(spec.type)
+    if word or codes:
+        return word or codes[0]
     if spec.type in _DATE_FORMATS:
         return {"time": MOMENT.time(), "date": MOMENT.date()}.get(spec.type, MOMENT)
     if spec.type in {"integer", "decimal", "quantity"}:
