@@ -202,7 +202,8 @@ class Watch(NamedTuple):
     """The watch of one shipper. `run` does one run, `unfinished` counts the entries that are ready, sending or unknown, `say` reports, and
     `close` releases the resources when the watch ends early. `due_s` returns the seconds until a run is due because an expected file is
     late (None: never); it is called after each run. `scheduled_s` does so for schedules (0: a run is due now); it is called at each scan.
-    `is_pending` returns whether a queued run still waits for a worker or is in progress.
+    `is_pending` returns whether a queued run still waits for a worker or is in progress. `check` answers files that are only checked; it
+    is called at scans that start no run.
     """
 
     settings: Settings
@@ -213,6 +214,7 @@ class Watch(NamedTuple):
     due_s: Callable[[], float | None] = lambda: None
     scheduled_s: Callable[[], float | None] = lambda: None
     is_pending: Callable[[], bool] = lambda: False
+    check: Callable[[], None] = lambda: None
 
 
 def watch(
@@ -309,8 +311,10 @@ class _Watcher:
         times = [at for at in (self._resolve_at, self._due_at, scheduled_at) if at is not None]
         if any(now >= at for at in times):
             return self._run_once(there)
+        self._watched.check()
         waits = [found.again_s, *(at - now for at in times)]
         patience_s = self.settings.arrival.companion_wait_s
+        waits += [self.settings.watch.poll_s] if self.settings.check_folder else []
         waits += [patience_s - waiting.lain_s for waiting in found.candidates if waiting.lain_s < patience_s]
         return max(min((wait for wait in waits if wait is not None), default=self.settings.watch.rescan_s), DEBOUNCE_S)
 

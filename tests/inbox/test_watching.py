@@ -117,6 +117,20 @@ def test_without_any_event_the_rescan_finds_it(tmp_path):
     assert runs.taken == ["a.csv"]
 
 
+def test_while_nothing_is_to_be_run_files_are_checked(place):
+    checked = []
+
+    def check():
+        if not checked:
+            drop(place, "a.csv")
+        checked.append(len(runs.times))
+
+    runs = Runs(place, lambda runs: runs.taken)
+    with WakeEvents([place], runs.say) as wake_events:
+        watch([Watch(place, runs, runs.unfinished, runs.say, check=check)], wake_events)
+    assert (checked[0], runs.taken) == (0, ["a.csv"])
+
+
 def test_files_that_come_one_after_the_other_are_taken_together(tmp_path):
     place = settings_in(tmp_path, **FAST | {"settle_s": 0.2})
     runs = Runs(place, lambda runs: len(runs.taken) == 10)

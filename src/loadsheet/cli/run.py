@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from loadsheet import exit_codes, pipeline
+from loadsheet import exit_codes, inbox, pipeline
+from loadsheet.check_folder import answer_checks
 from loadsheet.cli import Failed, attempt
 from loadsheet.cli.access import clock, dispatcher_for, held_ledger, ledger_to_read
 from loadsheet.cli.check import describe_cause
@@ -41,7 +42,7 @@ from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dry_run import WAITING, Forecast, forecast_run
 from loadsheet.file_modes import write_privately
 from loadsheet.inbox import files_outside, make_inbox
-from loadsheet.internal_errors import Terminated, isolated
+from loadsheet.internal_errors import Terminated, fault_summary, isolated
 from loadsheet.ledger import Ledger, State, open_ledger
 from loadsheet.ledger.ledger_opening import is_there
 from loadsheet.ledger.location import refuse_beside_a_file
@@ -200,7 +201,26 @@ def _run_shipper(settings: Settings, output: OutputOptions, show: Show) -> Shipp
         result = end.correct_if_changed(result.without(faults))
         outcome = _outcome(settings, output, result, () if faults else lines, left_ready)
         show(outcome)
+    answer_check_folder(settings, inbox.scan)
     return outcome
+
+
+def answer_check_folder(
+    settings: Settings, scan: Callable[[Settings], inbox.Scan], say: Callable[[str], None] = say
+) -> None:
+    """Answer the files of the check folder. A failure is reported and has no other effect: the next run tries again."""
+    if settings.check_folder is None:
+        return
+    faults: dict[str, str] = {}
+    with isolated("the check folder", faults):
+        try:
+            with ledger_to_read(settings) as ledger:
+                for answer in answer_checks(settings, ledger, scan):
+                    say(f"checked: {answer}")
+        except LoadsheetError as error:
+            say(f"files to be checked are not answered: {error}")
+    if faults:
+        say(f"files to be checked are not answered: {fault_summary(faults)}")
 
 
 def _outcome(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from loadsheet import exit_codes, pipeline
+from loadsheet import exit_codes, inbox, pipeline
 from loadsheet.cli import Failed, attempt
 from loadsheet.cli.access import check_exchange, clock, dispatcher_for, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
@@ -30,7 +30,7 @@ from loadsheet.cli.options import (
     together,
 )
 from loadsheet.cli.output import counted, print_lines, say
-from loadsheet.cli.run import say_strays
+from loadsheet.cli.run import answer_check_folder, say_strays
 from loadsheet.cluster.timetable import SharedTimetable, Timetable, enqueue_run, is_run_pending
 from loadsheet.dispatch import Dispatcher
 from loadsheet.file_modes import write_privately
@@ -155,6 +155,7 @@ class _ShipperWatch:
 
     def __init__(self, held: _HeldShipper, context: _WatchContext) -> None:
         self._held, self._context, self._settings = held, context, held.settings
+        self._warned = ""
         self._prefix = f"{held.settings.shipper}: " if context.several else ""
 
     @property
@@ -170,7 +171,14 @@ class _ShipperWatch:
             lambda: due_s(settings, ledger),
             self._held.timetable.due_s,
             partial(is_run_pending, settings) if settings.is_shared else lambda: False,
+            partial(answer_check_folder, settings, inbox.quick_scan, self._warn_once),
         )
+
+    def _warn_once(self, text: str) -> None:
+        """Report, unless the last report said the same: a failure would repeat itself at every scan."""
+        if text != self._warned:
+            self._warned = text
+            self._held.warn(text)
 
     def _close(self, why: LoadsheetError) -> None:
         self._context.codes.append(why.exit_code)

@@ -30,7 +30,7 @@ from loadsheet.contract import (
 from loadsheet.ledger import Drop, Entry, Run, State
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.reconcile.listings import ListingIndex, ListingSnapshot, RecordedListings, RunNotes
+from loadsheet.reconcile.listings import ONLY_CHECKED, ListingIndex, ListingSnapshot, RecordedListings, RunNotes
 from loadsheet.reconcile.open_exceptions import Exceptions, follow_up
 from loadsheet.reconcile.totals import (
     FATES,
@@ -77,6 +77,7 @@ __all__ = [
     "IN_ORDER",
     "MEANINGS",
     "NEEDS_SOMEONE",
+    "ONLY_CHECKED",
     "RED",
     "REMEDIES",
     "WORST_FIRST",

@@ -121,6 +121,10 @@ class _Kept(msgspec.Struct, array_like=True):
     stopped: str = ""
 
 
+ONLY_CHECKED = "only checked, nothing was sent"
+"""Why the run of files that are only checked stopped, in its notes and reports."""
+
+
 class RunNotes(NamedTuple):
     """A run's notes besides its listings: remarks and the forecast as sentences, the files left in the inbox (JSON
     values), missing records by drop, and why it ended early (empty: it did not).

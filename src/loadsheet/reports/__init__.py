@@ -26,7 +26,7 @@ from loadsheet.ledger import Drop, Run
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import ReportsIncomplete
-from loadsheet.reconcile import Exceptions, Reconciliation
+from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fix_workbook import Fixes, words_for
 from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
@@ -231,8 +231,10 @@ def _write(
     names = ReportNames(results_names(drops, run, settings.reports.results), {}, [PAGE] * (_PAGE not in missing))
     tally = RunTally(folding=cast("Causes", Optional(_CAUSES, Causes, missing)))
     page = Optional(_PAGE, lambda: RunPage(queries, documents_max=settings.reports.page_documents_max), missing)
-    acknowledgements = Optional(_ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), missing)
-    fixes = Optional(_FIXES, lambda: Fixes(queries, run, folder, settings), missing)
+    is_check = reconciliation.notes.stopped == ONLY_CHECKED
+    left_out = {*missing, _ACKNOWLEDGEMENTS} if is_check else missing
+    acknowledgements = Optional(_ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), left_out)
+    fixes = Optional(_FIXES, lambda: Fixes(queries, run, folder, settings, is_check=is_check), missing)
     with ExitStack() as books:
         name = free_name(folder)
         names.reports.extend([name] * (_WORKBOOK not in missing))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import State
-from loadsheet.reconcile import RED, REMEDIES, Verdict
+from loadsheet.reconcile import ONLY_CHECKED, RED, REMEDIES, Verdict
 from loadsheet.reports.html_pages import PAGE
 from loadsheet.reports.run_document import CauseSummary, FileSummary, Headline, ProblemSummary, RunSummary
 from loadsheet.reports.run_summary import fates_of, files_of, missing_sentence, with_missing_records
@@ -50,6 +50,10 @@ def with_headline(summary: RunSummary) -> RunSummary:
 
 def _headline(summary: RunSummary) -> Headline:
     """The verdict on a run: the most urgent point first, then the other counts. Only a run without any open point is `good`."""
+    if summary.stopped == ONLY_CHECKED:
+        points, sendable = list(_open_points(summary)), summary.entries.get(State.READY, 0)
+        would = f"{sendable:,} of {counted(sum(summary.entries.values()), 'document')} would be sent"
+        return Headline(NOTE if points else GOOD, f"{ONLY_CHECKED[:1].upper()}{ONLY_CHECKED[1:]}", (would, *points))
     failed, points, remarks = list(_faults(summary)), list(_open_points(summary)), list(_remarks(summary))
     accepted = _counted(summary.entries, State.ACCEPTED, State.UNCHANGED)
     if failed or points:

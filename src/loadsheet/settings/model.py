@@ -215,6 +215,13 @@ class Settings(BaseModel):
         return self.state / "outbox" if self.outbox_address else self.outbox
 
     @property
+    def check_folder(self) -> Path | None:
+        """The folder whose files are only checked: of a shipper, its own setting or its folder below the shared one. None: there is none."""
+        folder = self.arrival.check_folder
+        is_shared = folder is not None and self.shipper and "arrival.check_folder" not in self.own
+        return folder / self.shipper if folder is not None and is_shared else folder
+
+    @property
     def archive_place(self) -> Path:
         """Where originals are kept."""
         if self.archive is not None:
@@ -229,6 +236,16 @@ class Settings(BaseModel):
             raise ValueError(
                 f"notifications.fixes_to ({fixes}) is in the inbox ({self.inbox}), where fix files would be processed before they are"
                 " corrected; name a folder outside the inbox"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _checks_stay_outside_the_inbox(self) -> Self:
+        checks, inbox = self.arrival.check_folder, self.inbox.resolve()
+        if checks is not None and (checks.resolve().is_relative_to(inbox) or inbox.is_relative_to(checks.resolve())):
+            raise ValueError(
+                f"arrival.check_folder ({checks}) and the inbox ({self.inbox}) lie one in the other, so files to be checked would be"
+                " sent; name a folder beside the inbox"
             )
         return self
 

@@ -61,6 +61,10 @@ class ArrivalSettings(Section):
         description="Most files that a run takes, oldest first. Files that are read together stay together. The rest stays in the inbox for the next run. 0: no limit",
     )
     run_bytes_max: NonNegativeInt = Field(0, description="The same as a size in bytes, all files of a run together")
+    check_folder: Path | None = Field(
+        None,
+        description="Folder whose files are only checked: each is answered there with what a run would do. Nothing is sent. Empty: none",
+    )
     ignore: tuple[str, ...] = Field(
         (
             "~$*",

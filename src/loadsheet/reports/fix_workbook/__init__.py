@@ -46,7 +46,7 @@ from loadsheet.reports.fix_workbook.other_sheets import (
     origin_of,
     read_page,
 )
-from loadsheet.reports.fix_workbook.wording import word_problem
+from loadsheet.reports.fix_workbook.wording import ASIDE, CHECKED, STEPS, word_problem
 from loadsheet.reports.report_files import csv_text, distinct_name, fits, placed, safe_name, text_format
 from loadsheet.reports.sheets import Book, open_book
 from loadsheet.settings import Settings
@@ -88,8 +88,13 @@ def words_for(drop: Drop, settings: Settings) -> Words:
 class Fixes:
     """The fix files of a run, drop by drop."""
 
-    def __init__(self, queries: LedgerQueries, run: Run, folder: Path, settings: Settings) -> None:
-        """`folder` holds the run's reports. Workbooks for drops of other runs say so in their names."""
+    def __init__(
+        self, queries: LedgerQueries, run: Run, folder: Path, settings: Settings, *, is_check: bool = False
+    ) -> None:
+        """`folder` holds the run's reports. Workbooks for drops of other runs say so in their names. Those of a check cannot come
+        back, because no ledger knows their rows: they have no marks.
+        """
+        self._is_check = is_check
         self._queries, self._folder, self._run, self._settings = queries, folder, run, settings
         self._taken: set[str] = set()
         self._drop: _DropFix | None = None
@@ -97,7 +102,7 @@ class Fixes:
 
     def open(self, drop: Drop, stack: ExitStack) -> None:
         """Begin with a drop; `stack` closes its spools."""
-        self._drop = _DropFix(drop, self._queries, self._settings, stack)
+        self._drop = _DropFix(drop, self._queries, self._settings, stack, is_check=self._is_check)
         self._corrected = set()  # entries of another run's drop whose rows have since come back fixed
         if drop.run != self._run.name:
             wrong = [one.id for one in self._queries.traces_of(drop.id) if one.state in _WRONG]
@@ -124,12 +129,15 @@ class Fixes:
 class _DropFix:
     """The fix files of one drop."""
 
-    def __init__(self, drop: Drop, queries: LedgerQueries, settings: Settings, stack: ExitStack) -> None:
+    def __init__(
+        self, drop: Drop, queries: LedgerQueries, settings: Settings, stack: ExitStack, *, is_check: bool
+    ) -> None:
+        self._is_check = is_check
         self.drop, self._queries, self._words = drop, queries, words_for(drop, settings)
         self._original = queries.original(drop)  # names the files, however often and under whatever name they come back
         self._tables = {table.name: table for table in drop.tables}
         self._titles = sheet_titles((table.name, table.file, table.sheet) for table in drop.tables)
-        self._rows, self._over = FixRows(drop, stack), FixRows(drop, stack)
+        self._rows, self._over = (FixRows(drop, stack, marked=not is_check) for _ in range(2))
         self._errors, self._held = Errors(), 0
         is_text = bool(drop.tables) and not any(table.sheet for table in drop.tables)
         self._feedback = settings.reports.feedback if is_text else "workbook"
@@ -166,7 +174,7 @@ class _DropFix:
                 fix, title = FixBook(book, self._words), sheet_titles([("", self.drop.name, "")])[""]
                 problems = [problem for file in self.drop.files for problem in file.problems]
                 aside_page(fix, title, [(problem, word_problem(problem, self._words, {})) for problem in problems])
-                read_page(fix, self._words.say("Read me"), self.drop, [title], ())
+                read_page(fix, self._words.say("Read me"), self.drop, ASIDE, [title])
             return (name,)
         if not self._rows.count + self._over.count:
             return ()
@@ -222,7 +230,8 @@ class _DropFix:
 
     def _fill(self, book: Book, more: Iterable[str]) -> None:
         drop, words, fix = self.drop, self._words, FixBook(book, self._words)
-        book.mark(PROPERTY, str(Mark(drop.run, drop.id, drop.mapping_hash, drop.mapping)))
+        if not self._is_check:
+            book.mark(PROPERTY, str(Mark(drop.run, drop.id, drop.mapping_hash, drop.mapping)))
         for table in drop.tables:
             sheet = FixSheet(fix, self._titles[table.name], table.header, self._guide(table.name))
             for row in self._rows.of(table.name):
@@ -237,7 +246,8 @@ class _DropFix:
         changes = changes_of(self._queries.entries_of(drop.id), self._queries.origin(drop.id))
         if changes.folded():
             changed_page(fix, free(words.say("Changed for you")), changes)
-        read_page(fix, free(words.say("Read me")), drop, list(self._titles.values()), more)
+        sentences = CHECKED if self._is_check else STEPS
+        read_page(fix, free(words.say("Read me")), drop, sentences, list(self._titles.values()), more=more)
         fix.lists.write(book)
         if fix.first is not None:
             fix.first.activate()

@@ -85,7 +85,8 @@ _remarks = msgspec.json.Decoder(Remark)
 class FixRows:
     """The rows of one drop by table: `add` entries, then read each table with `of`."""
 
-    def __init__(self, drop: Drop, stack: ExitStack) -> None:
+    def __init__(self, drop: Drop, stack: ExitStack, *, marked: bool = True) -> None:
+        self._marked = marked
         self._spools = {table.name: Spool(stack) for table in drop.tables}
         self._taken = {table.name: bytearray() for table in drop.tables}
         self.count = 0
@@ -98,7 +99,7 @@ class FixRows:
         """Add the new rows of an entry, and the remarks on any of its rows."""
         fresh = [row for row in dict.fromkeys(entry.rows) if not self._has(row)]
         for number, row in enumerate(fresh, start=1):
-            self._take(row, str(RowMark(entry.id, number, len(fresh))), entry.key)
+            self._take(row, str(RowMark(entry.id, number, len(fresh))) if self._marked else "", entry.key)
         for place, remark in remarks:
             self._spools[place.row.table].add(place.row.number, b"S" + _encode(remark))
 

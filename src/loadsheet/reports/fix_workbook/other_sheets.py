@@ -464,8 +464,10 @@ def aside_page(fix: FixBook, title: str, problems: Sequence[tuple[Problem, Probl
     page.close(filters=False)
 
 
-def read_page(fix: FixBook, title: str, drop: Drop, sheets: Sequence[str], more: Iterable[str]) -> None:
-    """Write the three sentences, the `more` remarks, and the origin of the workbook."""
+def read_page(
+    fix: FixBook, title: str, drop: Drop, sentences: Sequence[str], sheets: Sequence[str], *, more: Iterable[str] = ()
+) -> None:
+    """Write the three `sentences`, the `more` remarks, and the origin of the workbook."""
     book, words = fix.book, fix.words
     sheet = book.sheet(title)
     sheet.set_column(0, 0, 5)
@@ -473,7 +475,7 @@ def read_page(fix: FixBook, title: str, drop: Drop, sheets: Sequence[str], more:
     write(sheet, 0, 0, words.say("What to fix"), book.style(line=False, font_size=16, bold=True, num_format="General"))
     names, files = ", ".join(words.say("“{0}”", name) for name in sheets), ", ".join(file.name for file in drop.files)
     row, body = 1, book.style(wrap=True, line=False, font_size=12)
-    for number, sentence in enumerate(wording.ASIDE if drop.set_aside else wording.STEPS, start=1):
+    for number, sentence in enumerate(sentences, start=1):
         row += 1
         text = words.say(sentence, sheets=names, file=files)
         write(sheet, row, 0, f"{number}.", book.style(line=False, font_size=12, bold=True))

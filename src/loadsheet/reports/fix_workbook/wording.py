@@ -155,6 +155,11 @@ STEPS = (
     "Drop it into the same folder as {file}. Only your corrections are sent; nothing is sent twice.",
 )
 FACTS = ("File", "Run", "Mapping")
+CHECKED = (
+    "This was only a check: nothing from {file} was sent.",
+    "Correct the red cells on {sheets} in your own file. The column “What to fix” says what is wrong. Yellow cells are only warnings, and grey rows are fine.",
+    "Then drop your own file into the inbox, or here again to have it checked once more.",
+)
 ASIDE = (
     "{file} could not be read, so nothing from it was sent.",
     "The sheet {sheets} says what is wrong with it and what to do.",

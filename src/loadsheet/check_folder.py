@@ -1,0 +1,148 @@
+"""The check folder: each file dropped there is answered with what a run would do. Nothing is sent or planned.
+
+A file is translated, planned and reported by the same functions as in a run, but into a copy of the ledger that is thrown away. So
+an answer has the names and forms of real reports. It appears as `NAME.answer/` in the same folder, where the shipper sees it, and
+the file moves into it. The answer is complete before the file moves: after a kill, the file is checked again. Files that a mapping
+reads together are answered together, under the name of the first.
+"""
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from loadsheet import inbox, reports
+from loadsheet.inbox import Candidate, InboxFile
+from loadsheet.inbox.files import READ
+from loadsheet.ingest import IngestContext, RoutedFiles, ingest, route_files
+from loadsheet.ledger import Drop, Ledger, open_ledger
+from loadsheet.ledger_sink import LedgerSink
+from loadsheet.mapping import load_folder
+from loadsheet.problems import FolderError, Problem
+from loadsheet.reconcile import ONLY_CHECKED, Exceptions, RunNotes, settle
+from loadsheet.settings import Settings
+
+_ANSWER = ".answer"
+
+
+def answer_checks(settings: Settings, ledger: Ledger, scan: Callable[[Settings], inbox.Scan]) -> list[Path]:
+    """Answer the finished files of the check folder, if there is one. Returns the folders with the answers. `ledger` is only read; one on
+    PostgreSQL is not copied: there, what was sent before does not count. Raises LoadsheetError.
+    """
+    folder = settings.check_folder
+    if folder is None:
+        return []
+    arrival = {"ignore": (*settings.arrival.ignore, f"*{_ANSWER}"), "arrived_since": None}
+    checked = settings.model_copy(update={"inbox": folder, "state": settings.state / "check", "arrival": arrival})
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        checked.state.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FolderError(f"the check folder {folder} cannot be created ({error.strerror})") from error
+    found = scan(checked)
+    if not found.candidates:
+        return []
+    known = None if settings.is_shared else ledger
+    mappings = load_folder(settings.mappings, settings.assumptions)
+    context = IngestContext(checked, mappings, known.queries if known else None, datetime.now(UTC))
+    return [
+        answer for part in _parts(route_files(found, context), checked) if (answer := _answer(part, context, known))
+    ]
+
+
+def _parts(routed: RoutedFiles, settings: Settings) -> Iterator[RoutedFiles]:
+    """The files by answer. A file whose companion does not come is answered alone."""
+    for drop in routed.drops:
+        yield replace(routed, drops=(drop,), aside={})
+    lonely = {
+        name: problem
+        for name, problem in routed.routes.waiting.items()
+        if routed.candidates[name].lain_s >= settings.arrival.unfinished_wait_s
+    }
+    for name, problem in {**routed.aside, **lonely}.items():
+        yield replace(routed, drops=(), aside={name: problem})
+
+
+def _answer(part: RoutedFiles, context: IngestContext, known: Ledger | None) -> Path | None:
+    """Check files and put the answer beside them. Returns its folder; None if a file changed meanwhile: it is checked later."""
+    settings = context.settings
+    names = [*part.aside, *(name for drop in part.drops for name in drop.names)]
+    with tempfile.TemporaryDirectory(prefix="answer-", dir=settings.state) as place:
+        copy = Path(place, "ledger.db")
+        if known is not None:
+            known.back_up(copy)
+        places = {"state": Path(place), "outbox": Path(place, "outbox"), "archive": None, "database": ""}
+        trial = settings.model_copy(update={**places, "outbox_group": "", "reports": {"feedback": "workbook"}})
+        with open_ledger(f"sqlite:///{copy}") as ledger:
+            folder = _report(part, context._replace(settings=trial, queries=ledger.queries), ledger)
+        if folder is None:
+            return None
+        try:
+            return _hand_over(folder, [part.candidates[name].path for name in names], settings.inbox / names[0])
+        except OSError as error:
+            raise FolderError(f"the answer to {names[0]} cannot be written ({error.strerror})") from error
+
+
+def _report(part: RoutedFiles, context: IngestContext, ledger: Ledger) -> Path | None:
+    """Plan files and write the reports of a run that sends nothing. Returns their folder; None if a file changed meanwhile."""
+    settings = context.settings
+    run = ledger.begin_run()
+    ingest(part, _TrialSink(settings, ledger, run), context)
+    drops = [drop for drop in ledger.queries.drops_of(run) if drop.run == run.name]
+    if not drops:
+        return None
+    found = settle(ledger.queries, {}, run, settings, drops=drops)
+    found = replace(found, exceptions=Exceptions(), notes=RunNotes(stopped=ONLY_CHECKED))
+    return reports.write(ledger.queries, found, replace(run, finished_at=ledger.now()), settings).folder
+
+
+class _TrialSink(LedgerSink):
+    """Plans files where they are."""
+
+    def claim(self, candidate: Candidate) -> InboxFile | None:
+        """The file with its hash; None if it is gone or no regular file."""
+        try:
+            with os.fdopen(os.open(candidate.path, READ), "rb") as opened:
+                status = os.fstat(opened.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    return None
+                sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
+        except OSError:
+            return None
+        changed = datetime.fromtimestamp(status.st_mtime, UTC)
+        return InboxFile(candidate.name, candidate.path, status.st_size, sha256, changed)
+
+    def refuse(self, files: Sequence[InboxFile], problem: Problem) -> None:
+        """Set the files aside, unless one changed while it was read: then they are checked later."""
+        for file in files if all(map(inbox.is_unchanged, files)) else ():
+            self.set_aside(file, problem)
+
+    def _put_away(self, drop: Drop, file: InboxFile, problems: Sequence[Problem]) -> None:
+        """Leave the file where it is."""
+
+
+def _hand_over(made: Path, files: Sequence[Path], first: Path) -> Path:
+    """Move reports into the answer folder of `first`, readable like the folder around it, and then the files. Raises OSError."""
+    around = first.parent
+    answer, number = around / f"{first.name}{_ANSWER}", 1
+    while answer.exists():
+        number += 1
+        answer = around / f"{first.name}-{number}{_ANSWER}"
+    partial = around / f".{answer.name}.part"
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(made, partial, ignore=shutil.ignore_patterns("run.json"), copy_function=shutil.copyfile)
+    mode = stat.S_IMODE(around.stat().st_mode)
+    for path in (partial, *partial.rglob("*")):
+        with suppress(OSError):  # some file systems have no modes
+            path.chmod(mode if path.is_dir() else mode & 0o666)
+    partial.rename(answer)
+    for file in files:
+        with suppress(FileNotFoundError):
+            file.rename(answer / file.name)
+    return answer

@@ -1,0 +1,145 @@
+"""The check folder: what is dropped there is answered there, and nothing is sent."""
+
+import csv
+import shutil
+
+import openpyxl
+import pytest
+from workspace import SAMPLES
+
+from loadsheet import inbox
+from loadsheet.cli.run import answer_check_folder
+from loadsheet.problems import SettingsError
+from loadsheet.settings import Settings
+from loadsheet.workbook_marks import PROPERTY
+
+CHECKS = {"LOADSHEET_ARRIVAL__CHECK_FOLDER": "check"}
+ALDER = "alder_2026-03-10.csv"
+
+
+@pytest.fixture
+def place(workspace):
+    """A workspace with a check folder and the mapping of one sample, of which one order of three is wrong."""
+    workspace.use_shipped("alder-parcels")
+    (workspace / "check").mkdir()
+    workspace.variables |= CHECKS
+    return workspace
+
+
+def to_check(place, name=ALDER, content=None):
+    path = place / "check" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes((SAMPLES / ALDER).read_bytes() if content is None else content)
+    return path
+
+
+def outcomes(answer, name=ALDER):
+    with (answer / f"{name}.results.csv").open(newline="", encoding="utf-8-sig") as file:
+        return [row["outcome"] for row in csv.DictReader(file)]
+
+
+def test_a_file_is_answered_beside_it_and_nothing_is_sent(place):
+    to_check(place)
+    done = place.run()
+    assert done.returncode == 0, done.stderr
+    assert f"checked: check/{ALDER}.answer" in done.stderr
+    answer = place / "check" / f"{ALDER}.answer"
+    assert {path.name for path in answer.iterdir()} == {
+        ALDER, "alder_2026-03-10.fix.xlsx", f"{ALDER}.results.csv", "reconciliation.xlsx", "run.html",
+    }  # fmt: skip
+    assert outcomes(answer) == ["ready", "ready", "ready", "invalid"]
+    page = (answer / "run.html").read_text(encoding="utf-8")
+    assert "Only checked, nothing was sent" in page
+    assert "2 of 3 documents would be sent" in page
+    assert place.states() == {}
+    assert place.run().returncode == 0
+    assert [path.name for path in (place / "check").glob("*.answer")] == [answer.name]
+
+
+@pytest.mark.journey
+def test_the_answer_knows_what_was_sent_before_and_fix_files(place):
+    place.drop(ALDER, SAMPLES / ALDER)
+    place.run()
+    entries = place.ask("select count(*) from entries")
+    (fix,) = place.outbox.glob("*/*.fix.xlsx")
+    shutil.copy(fix, place / "check" / "Kopie.xlsx")
+    to_check(place)
+    place.run()
+    assert outcomes(place / "check" / f"{ALDER}.answer") == ["unchanged", "unchanged", "unchanged", "invalid"]
+    assert outcomes(place / "check" / "Kopie.xlsx.answer", "Kopie.xlsx") == ["invalid"]
+    assert place.ask("select count(*) from entries") == entries
+
+
+def test_the_workbook_of_a_check_does_not_come_back_as_a_fix_file(place):
+    """No ledger knows its rows, so their marks would name other entries: it has none, and says to correct the own file."""
+    to_check(place)
+    place.run()
+    path = place / "check" / f"{ALDER}.answer" / "alder_2026-03-10.fix.xlsx"
+    book = openpyxl.load_workbook(path)
+    assert PROPERTY not in book.custom_doc_props.names
+    assert [line[-1].value for line in book.worksheets[0].iter_rows()] == ["_row", ""]
+    texts = [cell.value for line in book["Read me"].iter_rows() for cell in line if cell.value]
+    assert f"This was only a check: nothing from {ALDER} was sent." in texts
+    book.worksheets[0]["K2"] = "14 kg"
+    book.save(place.inbox / "alder_corrected.csv")
+    assert place.run().returncode == 0
+    assert place.states() == {"AF-13": "accepted"}
+
+
+@pytest.mark.journey
+def test_files_that_belong_together_are_answered_together_and_odd_ones_too(workspace):
+    workspace.variables |= CHECKS
+    workspace.write_orders(4, wrong_every=2)
+    for name in ("orders.csv", "packages.csv"):
+        to_check(workspace, name, (workspace.inbox / name).read_bytes())
+        (workspace.inbox / name).unlink()
+    to_check(workspace, "odd.bin", b"\0\1\2")
+    to_check(workspace, "sub/odd.csv", b"a,b\n1,2\n")
+    (workspace / "check" / "link.csv").symlink_to("/etc/hostname")
+    done = workspace.run()
+    assert done.returncode == 0, done.stderr
+    together = workspace / "check" / "orders.csv.answer"
+    assert {"orders.csv", "packages.csv", "orders.fix.xlsx"} <= {path.name for path in together.iterdir()}
+    assert (workspace / "check" / "odd.bin.answer" / "odd.fix.xlsx").exists()
+    assert (workspace / "check" / "sub" / "odd.csv.answer" / "odd.csv").exists()
+    assert (workspace / "check" / "link.csv").is_symlink()
+
+
+def test_a_check_that_fails_is_reported_and_has_no_other_effect(place):
+    place.drop(ALDER, SAMPLES / ALDER)
+    to_check(place)
+    (place.state / "check").parent.mkdir()
+    (place.state / "check").write_text("in the way")
+    done = place.run("--exit-zero")
+    assert done.returncode == 0
+    assert "files to be checked are not answered: the check folder check cannot be created" in done.stderr
+    assert place.states()["AF-11"] == "accepted"
+
+
+def test_a_watch_answers_what_has_settled(place, monkeypatch):
+    place.run()
+    monkeypatch.chdir(place)
+    to_check(place)
+    settings = Settings(arrival={"check_folder": "check", "settle_s": 0})
+    said = []
+    answer_check_folder(settings, inbox.quick_scan, said.append)
+    assert said == [f"checked: check/{ALDER}.answer"]
+
+
+def test_a_second_answer_keeps_the_first(place):
+    for _ in range(2):
+        to_check(place)
+        place.run()
+    assert {path.name for path in (place / "check").glob("*.answer")} == {f"{ALDER}.answer", f"{ALDER}-2.answer"}
+
+
+def test_the_folder_of_a_shipper_lies_below_the_shared_one_and_none_in_an_inbox(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loadsheet.toml").write_text(
+        'arrival.check_folder = "check"\n[shippers.acme]\n[shippers.birch]\narrival.check_folder = "birch/check"\n'
+    )
+    found = [str(Settings.load(shipper=name).check_folder) for name in ("acme", "birch")]
+    assert found == ["check/acme", "birch/check"]
+    (tmp_path / "loadsheet.toml").write_text('arrival.check_folder = "inbox/check"\n')
+    with pytest.raises(SettingsError, match="name a folder beside the inbox"):
+        Settings.load()
