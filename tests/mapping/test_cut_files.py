@@ -51,7 +51,9 @@ def test_a_total_of_quantities_is_compared_in_their_unit_and_names_it(tmp_path):
     (problem,) = [problem for one in made for problem in one.problems]
     summed = "2,463.59237 kg (1010 = 458.1282937 kg)"
     assert problem.text == f"Qty in the row of totals: 1010; the rows add up to {summed}"
-    assert word_problem(problem, words_in("de"), {}).text == f"Qty in der Summenzeile: 1010; die Zeilen ergeben {summed}"
+    assert (
+        word_problem(problem, words_in("de"), {}).text == f"Qty in der Summenzeile: 1010; die Zeilen ergeben {summed}"
+    )
     right = documents(load_text(tmp_path, kilos), [["A-1", "1000"], ["A-2", "1 kg"], ["TOTAL", "454.59237 kg"]])
     assert [codes(one) for one in right] == [[], []]
 

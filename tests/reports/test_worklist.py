@@ -89,7 +89,7 @@ def test_a_record_in_its_second_fix_file_is_one_line_with_its_present_cell_and_t
     report = house.again()
     (line,) = told(report)
     shown = ("Exception", "Source value", "Source cell", "Owner", "In run")
-    assert [line[head] for head in shown] == ["E-1", "elf", "back.xlsx:2 Gewicht", "Ada", "2026-03-05-01"]
+    assert [line[head] for head in shown] == ["E-1", "elf", "row 2 Gewicht", "Ada", "2026-03-05-01"]
     assert report.summary.headline.details == ("0 accepted",)  # and no "exception of earlier runs"
     assert report.summary.needs_someone.entries == 1
 

@@ -5,9 +5,10 @@ as text to keep leading zeros. Lists are on a hidden sheet, because a list insid
 on a separate sheet, so that it is never sent.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,9 @@ from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as
 
 from loadsheet.languages import LANGUAGES, Language, Words, known_language, words_in
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.column_guides import MOMENT, expected
-from loadsheet.mapping.patterns import example_of
-from loadsheet.mapping.plans import CellProblem, ColumnPlan
+from loadsheet.mapping.column_guides import expected
+from loadsheet.mapping.plans import ColumnPlan
+from loadsheet.mapping_tools.template_examples import Examples
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout
 
@@ -30,19 +31,30 @@ _WIDTHS = (8, 12, 40)  # of a column: the least, for a date, the most
 _DATE_FORMATS = {"date": "yyyy-mm-dd", "datetime": "yyyy-mm-dd hh:mm", "time": "hh:mm"}
 _TEXT, _GENERAL = "@", "General"
 _LISTS = "Lists"
+_DATA = {
+    "en": "Data", "de": "Daten", "fr": "Données", "es": "Datos", "it": "Dati", "nl": "Gegevens", "pt": "Dados",
+    "pl": "Dane", "sv": "Data", "da": "Data", "nb": "Data", "no": "Data", "fi": "Tiedot", "cs": "Data",
+}  # fmt: skip
+_EXCEL_DATES = {"%d": "dd", "%m": "mm", "%Y": "yyyy", "%y": "yy", "%H": "hh", "%M": "mm", "%S": "ss"}
 _GUIDE_WIDTHS = (14, 24, 15, 58, 44, 22, 36)
 _CODES_SHOWN = 12
+_OF_THE_WORLD = frozenset({"country", "currency"})  # their lists are long and known
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """One column of the workbook: its heading, the mapping's column, whether it is required, and its choices."""
+    """One column of the workbook: its heading, the mapping's column, whether it is required, its choices, and its example cells."""
 
     text: str
     column: ColumnPlan
     required: bool
     codes: tuple[str, ...]
-    example: Any
+    examples: tuple[Any, ...]
+
+    @property
+    def example(self) -> Any:
+        """The cell of the first example row."""
+        return self.examples[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +75,21 @@ def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
             hint="generate such files with a program",
         )
     columns = {
-        (table.source or table.name, f"{table.prefix}{column.name}"): column
+        (table.source or table.name, f"{table.prefix}{column.name}"): (table, column)
         for table in mapping.plan.tables
         for column in table.columns
     }
-    parts = [column for column in columns.values() if column.spec.part_of]
+    examples = Examples(mapping)
     found = []
     for number, layout in enumerate(mapping.layouts[role]):
-        headings = [
-            _heading(
-                wanted.labels[0],
-                column := columns[layout.name, wanted.name.split("#")[0]],
-                [part for part in parts if part.spec.part_of == column.name],
-                required=wanted.required,
-                hours=2 * place,
-            )
-            for place, wanted in enumerate(sorted(layout.columns, key=lambda wanted: wanted.occurrence))
-        ]
+        headings: list[Heading] = []
+        for wanted in sorted(layout.columns, key=lambda wanted: wanted.occurrence):
+            table, column = columns[layout.name, wanted.name.split("#")[0]]
+            heading = Heading(wanted.labels[0], column, wanted.required, column.choices, examples.rows(table, column))
+            if wanted.occurrence or heading.text not in (other.text for other in headings):  # several may read one
+                headings.append(heading)
         row = layout.header_row if isinstance(layout.header_row, int) else 1
-        found.append(TableForm(_title(layout, number, len(mapping.layouts[role])), row, tuple(headings)))
+        found.append(TableForm(_title(mapping, layout, number, len(mapping.layouts[role])), row, tuple(headings)))
     return found
 
 
@@ -109,45 +117,12 @@ def write_template(mapping: CompiledMapping, role: str, path: Path) -> None:
     book.close()
 
 
-def _heading(label: str, column: ColumnPlan, parts: Sequence[ColumnPlan], *, required: bool, hours: int) -> Heading:
-    example = _example(column, column.choices, parts)
-    if isinstance(example, datetime) and column.spec.example is None:
-        example += timedelta(hours=hours)  # columns further right are usually later moments
-    return Heading(label, column, required, column.choices, example)
-
-
-def _title(layout: Layout, number: int, of: int) -> str:
+def _title(mapping: CompiledMapping, layout: Layout, number: int, of: int) -> str:
+    """The title of a sheet: the agreed one, else one in the language of the sheet."""
     if layout.sheets:
         return layout.sheets[0][:31]
-    return "Data" if of == 1 else f"{layout.name.capitalize()}"[:31] or f"Data {number + 1}"
-
-
-def _example(column: ColumnPlan, codes: Sequence[str], parts: Sequence[ColumnPlan]) -> Any:
-    """An example cell: from the mapping, otherwise a value that the column and the parts of its split accept."""
-    spec = column.spec
-    if spec.example is not None:
-        return spec.example
-    word = {"country": "DE", "currency": "EUR", "timezone": "Europe/Berlin"}.get(spec.type)
-    if word or codes:
-        return word or codes[0]
-    if spec.type in _DATE_FORMATS:
-        return {"time": MOMENT.time(), "date": MOMENT.date()}.get(spec.type, MOMENT)
-    if spec.type in {"integer", "decimal", "quantity"}:
-        usual = Decimal(10) if spec.type == "integer" else Decimal("12.5")
-        at_least = usual if spec.min is None else max(usual, spec.min)
-        return at_least if spec.max is None else min(at_least, spec.max)
-    return _example_text(column, parts)
-
-
-def _example_text(column: ColumnPlan, parts: Sequence[ColumnPlan]) -> str:
-    """An example text; empty if no text is found that the column and its parts accept."""
-    spec = column.spec
-    if pattern := spec.pattern or spec.split:
-        text = example_of(pattern)
-        return text if not any(isinstance(plan.convert(text), CellProblem) for plan in (column, *parts)) else ""
-    text = "A-1001" if spec.key else column.label
-    text = f"{'0' * (spec.pad_left.to - 4)}1067" if spec.pad_left is not None and spec.pad_left.to > 4 else text
-    return text[: spec.max_length or len(text)]
+    named = _DATA.get(mapping.language, _DATA["en"])
+    return named if of == 1 else f"{layout.name.capitalize()}"[:31] or f"{named} {number + 1}"
 
 
 _RULES = (
@@ -184,9 +159,10 @@ class _Writer:
             self._head(sheet, top, position, heading)
             sheet.set_column(position, position, _width(heading), self._cell_format(heading))
             sheet.set_comments_author("loadsheet")
-            if rule := self._rule(heading):
-                sheet.data_validation(top + 1, position, top + _ROWS, position, rule)
+            rule = {"validate": "any", "input_message": self._note(heading)[:255], **self._rule(heading)}
+            sheet.data_validation(top + 1, position, top + _ROWS, position, rule)
         sheet.set_landscape()
+        sheet.set_paper(9)
         sheet.fit_to_pages(1, 0)
         sheet.repeat_rows(top)
 
@@ -200,10 +176,10 @@ class _Writer:
             style = self._format(bold=True, bg_color=_QUIET, border=1, border_color=_LINE, text_wrap=True, valign="top")
             sheet.write_string(0, position, f"e.g. {heading.text}{' *' if heading.required else ''}", style)
             sheet.set_column(position, position, _width(heading) + 4)
-            for row in (1, 2):  # the second row leaves optional cells blank
-                if row == 1 or heading.required:
-                    self._write(sheet, row, position, heading)
+            for row, value in enumerate(heading.examples, start=1):
+                self._write(sheet, row, position, heading, value)
         sheet.set_landscape()
+        sheet.set_paper(9)
         sheet.fit_to_pages(1, 0)
 
     def guide(self, language: Language, tables: Sequence[TableForm]) -> None:
@@ -257,7 +233,7 @@ class _Writer:
             words = words_in(language)
             need = words.say("required") if heading.required else words.say("may be blank")
             lines.append(f"{expected(heading.column, language)}; {need}")
-        lines += [_allowed(heading.codes)] if heading.codes else []
+        lines += [allowed] if (allowed := _allowed(heading)) else []
         lines += [heading.column.spec.note] if heading.column.spec.note else []
         return "\n".join(lines)
 
@@ -275,7 +251,7 @@ class _Writer:
                 "source": source,
                 "error_type": "warning" if warns else "stop",
                 "error_title": heading.text[:32],
-                "error_message": _allowed(heading.codes)[:250],
+                "error_message": _allowed(heading)[:250],
             }
         if spec.type == "integer" and (spec.min is not None or spec.max is not None):
             return {"validate": "integer", "error_type": "warning", **_bounds(spec.min, spec.max)}
@@ -286,12 +262,12 @@ class _Writer:
     def _cell_format(self, heading: Heading) -> Format:
         spec = heading.column.spec
         if spec.type in _DATE_FORMATS:
-            return self._format(num_format=_DATE_FORMATS[spec.type])
+            return self._format(num_format=_date_format(heading.column))
         # quantities stay General: 12.5 is a number, "27 lb" a text
         return self._format(num_format=_GENERAL if spec.type in {"integer", "decimal", "quantity"} else _TEXT)
 
-    def _write(self, sheet: Worksheet, row: int, position: int, heading: Heading) -> None:
-        value, style = heading.example, self._cell_format(heading)
+    def _write(self, sheet: Worksheet, row: int, position: int, heading: Heading, value: Any) -> None:
+        style = self._cell_format(heading)
         if isinstance(value, Decimal | int) and not isinstance(value, bool):
             sheet.write_number(row, position, value, style)
         elif heading.column.spec.type in _DATE_FORMATS and not isinstance(value, str):
@@ -321,8 +297,8 @@ class _Writer:
                     heading.text,
                     words.say("required") if heading.required else words.say("may be blank"),
                     expected(heading.column, language),
-                    _allowed(heading.codes),
-                    _shown(heading.example) or (words.say(_NO_EXAMPLE) if heading.required else ""),
+                    _allowed(heading),
+                    _shown(heading.example, heading.column) or (words.say(_NO_EXAMPLE) if heading.required else ""),
                     heading.column.spec.note,
                 )
                 for position, text in enumerate(cells):
@@ -340,6 +316,12 @@ class _Writer:
         return self._formats[key]
 
 
+def _date_format(column: ColumnPlan) -> str:
+    """The number format that shows a date in the agreed notation, so that it is also right in a workbook saved as text."""
+    code = re.sub("%.", lambda found: _EXCEL_DATES.get(found[0], "?"), column.writes)
+    return _DATE_FORMATS[column.spec.type] if not code or "?" in code or re.search("[a-z]{5}", code) else code
+
+
 def _bounds(low: Decimal | None, high: Decimal | None) -> Mapping[str, Any]:
     if low is not None and high is not None:
         return {"criteria": "between", "minimum": float(low), "maximum": float(high)}
@@ -351,18 +333,24 @@ def _width(heading: Heading) -> float:
     longest = max(
         len(heading.text) + 3,
         date + 6 if heading.column.spec.type == "datetime" else 0,
-        *map(len, [*heading.codes, ""]),
+        *(len(text) for text in heading.codes if heading.column.spec.type not in _OF_THE_WORLD),
+        *(len(_shown(cell, heading.column)) for cell in heading.examples),
     )
     return min(most, max(least, longest + 1))
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M")
-    return f"{value:%H:%M}" if hasattr(value, "hour") else str(value)
+def _shown(value: Any, column: ColumnPlan) -> str:
+    """An example as text, dates and times in the agreed notation."""
+    if not isinstance(value, date | time):
+        return str(value)
+    return (
+        value.strftime(column.writes) if column.writes else f"{value:%H:%M}" if isinstance(value, time) else str(value)
+    )
 
 
-def _allowed(codes: Sequence[str]) -> str:
-    """The codes of a column as one short list."""
-    shown = ", ".join(codes[:_CODES_SHOWN])
-    return f"{shown}, ... ({len(codes)})" if len(codes) > _CODES_SHOWN else shown
+def _allowed(heading: Heading) -> str:
+    """The codes of a column as one short list; empty for the countries and currencies of the world."""
+    if heading.column.spec.type in _OF_THE_WORLD:
+        return ""
+    shown = ", ".join(heading.codes[:_CODES_SHOWN])
+    return f"{shown}, ... ({len(heading.codes)})" if len(heading.codes) > _CODES_SHOWN else shown

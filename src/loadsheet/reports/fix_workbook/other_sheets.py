@@ -489,13 +489,8 @@ def read_page(
     for name, text in zip(wording.FACTS, facts, strict=True):
         if text:
             row += 1
-            write(
-                sheet,
-                row,
-                1,
-                words.say("{place}: {text}", place=words.say(name), text=text),
-                book.style(tone=Tone.MUTED, line=False),
-            )
+            fact = words.say("{place}: {text}", place=words.say(name), text=text)
+            write(sheet, row, 1, fact, book.style(tone=Tone.MUTED, line=False))
     protect(sheet)
 
 
