@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
+
+from babel import Locale
 
 from loadsheet.mapping.calendars import Calendar
 from loadsheet.mapping.converters import Converter, converter
@@ -43,19 +46,20 @@ from loadsheet.mapping.texts import (
     text_reader,
 )
 from loadsheet.mapping.words import (
+    NO_COUNTRIES,
+    YES_NO,
     Quantity,
     closest_or_known,
-    country_names,
     country_reader,
     currency_codes,
     currency_reader,
     did_you_mean,
     factor,
+    plain,
     some,
     unit_named,
     which_ton,
     yes_no_reader,
-    yes_no_words,
     zone_reader,
 )
 from loadsheet.mapping.yamlfile import Loc, YamlFile
@@ -172,9 +176,22 @@ def _choices(spec: Column, lookup: Lookup | TableLookup | None, locale: str | No
     if lookup is not None:
         return tuple(key for key in lookup.keys if key != "*")
     if spec.type == "yesno":
-        yes, no = yes_no_words(locale)
+        yes, no = _yes_no_words(locale)
         return ((spec.yes or [yes])[0], (spec.no or [no])[0])
-    return {"country": country_names(locale), "currency": currency_codes()}.get(spec.type, ())
+    return {"country": _country_names(locale), "currency": currency_codes()}.get(spec.type, ())
+
+
+def _yes_no_words(locale: str | None) -> tuple[str, str]:
+    yes, no = YES_NO.get(Locale.parse(locale or "en").language, YES_NO["en"])
+    return yes.split()[0], no.split()[0]
+
+
+@cache
+def _country_names(locale: str | None) -> tuple[str, ...]:
+    """The countries in the locale's language, in alphabetical order."""
+    named = Locale.parse(locale or "en").territories.items()
+    names = [name for code, name in named if len(code) == 2 and code.isalpha() and code not in NO_COUNTRIES]
+    return tuple(sorted(names, key=plain))
 
 
 def _slot(spec: Column, index: int, lookup: Lookup | TableLookup | None, default: object) -> Slot:

@@ -91,7 +91,7 @@ def some(options: Iterable[str], most: int = 8) -> str:
 
 # ---- countries, currencies, time zones, yes and no ----
 
-_NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are not countries
+NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are not countries
 _CODE = 3  # letters
 _SIGNS = {  # signs of one currency only
     "€": "EUR", "zł": "PLN", "Kč": "CZK", "₹": "INR", "₺": "TRY", "₪": "ILS", "₴": "UAH", "₫": "VND", "฿": "THB",
@@ -122,7 +122,7 @@ _PARTS = {
     "US": "america, amerika", "CH": "swiss", "KR": "korea",
 }  # fmt: skip
 """Ambiguous names, smaller or larger than a country: proposed, never accepted."""
-_YES_NO = {
+YES_NO = {
     "en": ("yes y true 1", "no n false 0"),
     "cs": ("ano", "ne"),
     "da": ("ja", "nej"),
@@ -147,7 +147,7 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
     codes, plainly = _countries(locale), _plainly(locale)
     language = Locale.parse(locale or "en")
     names = {name: code for name, code in codes.items() if len(name) > 3}
-    parts = {_plain(word): code for code, words in _PARTS.items() for word in words.split(", ")}
+    parts = {plain(word): code for code, words in _PARTS.items() for word in words.split(", ")}
 
     def read(text: str) -> str | CellProblem:
         code = (
@@ -157,14 +157,14 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
         )
         if code is not None:
             return code
-        meant = parts.get(_plain(text))
+        meant = parts.get(plain(text))
         named = f"did you mean {language.territories[meant]}?" if meant else did_you_mean_value(text, names)
         return CellProblem("C308", hint=named)
 
     return read
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A name without case, accents and punctuation: `Türkiye` is `turkiye`, `U.S.A.` is `usa`."""
     apart = unicodedata.normalize(
         "NFKD", text.replace("&", " and ").replace(".", ". " if " " in text else "").casefold()
@@ -175,7 +175,7 @@ def _plain(text: str) -> str:
 
 
 def _named(text: str) -> str:
-    return _plain(text).removeprefix("the ")
+    return plain(text).removeprefix("the ")
 
 
 @cache
@@ -194,19 +194,11 @@ def _plainly(locale: str | None) -> dict[str, str]:
 
 
 @cache
-def country_names(locale: str | None) -> tuple[str, ...]:
-    """The countries in the locale's language, in alphabetical order."""
-    named = Locale.parse(locale or "en").territories.items()
-    names = [name for code, name in named if len(code) == 2 and code.isalpha() and code not in _NO_COUNTRIES]
-    return tuple(sorted(names, key=_plain))
-
-
-@cache
 def _countries(locale: str | None) -> dict[str, str]:
     found: dict[str, str] = {}
     for language in [*([Locale.parse(locale)] if locale else []), Locale("en")]:
         for code, name in language.territories.items():
-            if len(code) == 2 and code.isalpha() and code not in _NO_COUNTRIES:
+            if len(code) == 2 and code.isalpha() and code not in NO_COUNTRIES:
                 found.setdefault(name.casefold(), code)
                 found.setdefault(code.casefold(), code)
     for alias, codes in get_global("territory_aliases").items():
@@ -277,14 +269,8 @@ def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> 
     return read
 
 
-def yes_no_words(locale: str | None) -> tuple[str, str]:
-    """The words for yes and no in the locale's language; in English if they are not known."""
-    yes, no = _YES_NO.get(Locale.parse(locale or "en").language, _YES_NO["en"])
-    return yes.split()[0], no.split()[0]
-
-
 def _usual(language: str, place: int) -> list[str]:
-    return [word for code in {"en": 0, language: 0} for word in _YES_NO.get(code, ("", ""))[place].split()]
+    return [word for code in {"en": 0, language: 0} for word in YES_NO.get(code, ("", ""))[place].split()]
 
 
 def _by_fold(words: Iterable[str]) -> dict[str, str]:
