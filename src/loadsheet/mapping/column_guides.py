@@ -4,12 +4,18 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
+
+from babel import Locale
 
 from loadsheet.languages import Language, known_language, words_in
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.layouts import wanted_columns
+from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.patterns import example_of, group_names
-from loadsheet.mapping.plans import ColumnPlan, TablePlan
+from loadsheet.mapping.plans import ColumnPlan, TableLookup, TablePlan
+from loadsheet.mapping.schema import Column
+from loadsheet.mapping.words import NO_COUNTRIES, YES_NO, currency_codes, plain
 
 MOMENT = datetime(2026, 3, 24, 8, 0)  # noqa: DTZ001 (a local time in an example)
 """A moment for examples: its day cannot be mistaken for a month."""
@@ -83,3 +89,28 @@ def expected(column: ColumnPlan, language: Language) -> str:
     if spec.default is not None and spec.default != "":
         parts.append(words.say("blank means {0}", spec.default))
     return ", ".join(parts)
+
+
+def choices_of(spec: Column, lookup: Lookup | TableLookup | None, locale: str | None) -> tuple[str, ...]:
+    """The texts that a cell of this column may hold, if they can be listed."""
+    if spec.one_of:
+        return tuple(spec.one_of)
+    if lookup is not None:
+        return tuple(key for key in lookup.keys if key != "*")
+    if spec.type == "yesno":
+        yes, no = _yes_no_words(locale)
+        return ((spec.yes or [yes])[0], (spec.no or [no])[0])
+    return {"country": _country_names(locale), "currency": currency_codes()}.get(spec.type, ())
+
+
+def _yes_no_words(locale: str | None) -> tuple[str, str]:
+    yes, no = YES_NO.get(Locale.parse(locale or "en").language, YES_NO["en"])
+    return yes.split()[0], no.split()[0]
+
+
+@cache
+def _country_names(locale: str | None) -> tuple[str, ...]:
+    """The countries in the locale's language, in alphabetical order."""
+    named = Locale.parse(locale or "en").territories.items()
+    names = [name for code, name in named if len(code) == 2 and code.isalpha() and code not in NO_COUNTRIES]
+    return tuple(sorted(names, key=plain))

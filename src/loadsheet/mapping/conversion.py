@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from babel import Locale
-
 from loadsheet.mapping.calendars import Calendar
+from loadsheet.mapping.column_guides import choices_of
 from loadsheet.mapping.converters import Converter, converter
 from loadsheet.mapping.lookups import Lookup, folded, range_reader
 from loadsheet.mapping.notations import canonical, check_zone_word, formats_reader, is_locale, localize, number_reader
@@ -46,16 +44,12 @@ from loadsheet.mapping.texts import (
     text_reader,
 )
 from loadsheet.mapping.words import (
-    NO_COUNTRIES,
-    YES_NO,
     Quantity,
     closest_or_known,
     country_reader,
-    currency_codes,
     currency_reader,
     did_you_mean,
     factor,
-    plain,
     some,
     unit_named,
     which_ton,
@@ -151,7 +145,7 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     formats = tuple(spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ()))
     writes = next((format_ for format_ in formats if spec.type != "date" or not _CLOCK.search(format_)), "")
     name, locale = str(loc[-1]), spec.locale or conventions.locale
-    choices = _choices(spec, lookup, locale)
+    choices = choices_of(spec, lookup, locale)
     return ColumnPlan(
         name, spec, slot, convert, zoned, finish, name,
         choices=choices, writes=writes, formats=formats, locale=locale, reference=table,
@@ -168,30 +162,6 @@ def _lookup(
         hint = closest_or_known(spec.lookup, known)
         file.refuse((*loc, "lookup"), f'there is no lookup "{spec.lookup}"', hint)
     return None
-
-
-def _choices(spec: Column, lookup: Lookup | TableLookup | None, locale: str | None) -> tuple[str, ...]:
-    if spec.one_of:
-        return tuple(spec.one_of)
-    if lookup is not None:
-        return tuple(key for key in lookup.keys if key != "*")
-    if spec.type == "yesno":
-        yes, no = _yes_no_words(locale)
-        return ((spec.yes or [yes])[0], (spec.no or [no])[0])
-    return {"country": _country_names(locale), "currency": currency_codes()}.get(spec.type, ())
-
-
-def _yes_no_words(locale: str | None) -> tuple[str, str]:
-    yes, no = YES_NO.get(Locale.parse(locale or "en").language, YES_NO["en"])
-    return yes.split()[0], no.split()[0]
-
-
-@cache
-def _country_names(locale: str | None) -> tuple[str, ...]:
-    """The countries in the locale's language, in alphabetical order."""
-    named = Locale.parse(locale or "en").territories.items()
-    names = [name for code, name in named if len(code) == 2 and code.isalpha() and code not in NO_COUNTRIES]
-    return tuple(sorted(names, key=plain))
 
 
 def _slot(spec: Column, index: int, lookup: Lookup | TableLookup | None, default: object) -> Slot:
