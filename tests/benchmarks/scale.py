@@ -20,7 +20,7 @@ from tests.benchmarks.whole_run import in_its_own_process, served
 
 SIZES = [1_000, 10_000, 100_000, 1_000_000]
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
-PICTURE = PAGE.with_name("scale.svg")
+PICTURE = PAGE.parent / "pictures" / "scale.svg"
 BEGIN, END = "<!-- scale -->\n", "<!-- end of scale -->\n"
 CONNECTIONS, WINDOW = 8, 256
 
