@@ -34,6 +34,9 @@ def to_check(place, name=ALDER, content=None):
 
 
 def outcomes(answer, name=ALDER):
+    if name.endswith(".xlsx"):
+        head, *rows = openpyxl.load_workbook(answer / f"{name}.results.xlsx").active.values
+        return [row[head.index("outcome")] for row in rows]
     with (answer / f"{name}.results.csv").open(newline="", encoding="utf-8-sig") as file:
         return [row["outcome"] for row in csv.DictReader(file)]
 

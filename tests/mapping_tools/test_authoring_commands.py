@@ -18,7 +18,7 @@ from loadsheet import cli
 from loadsheet.cli.mapping import framed
 from loadsheet.mapping import Document
 from loadsheet.mapping_tools.comparison import Verdict, changes, compare
-from loadsheet.mapping_tools.explain import pattern
+from loadsheet.mapping_tools.value_origins import pattern
 from loadsheet.problems import MappingError, Problem, Where
 
 ROOT = Path(__file__).parents[2]

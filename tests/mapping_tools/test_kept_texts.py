@@ -11,10 +11,10 @@ import openpyxl
 import pytest
 from shipped_samples import OF_ONE_KIND, ROOT, sample, shipped_mapping
 
-from loadsheet.mapping_tools.explain import document_origin, explain, flat
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.template import write_template
+from loadsheet.mapping_tools.value_origins import document_origin, explain, flat
 from loadsheet.mapping_tools.yaml_writer import write_draft
 from loadsheet.settings import Settings
 

@@ -17,9 +17,9 @@ from loadsheet.mapping import lint, load
 from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.mapping_tools.comparison import translate_files
 from loadsheet.mapping_tools.drafts import FILL_IN
-from loadsheet.mapping_tools.explain import pattern
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
+from loadsheet.mapping_tools.value_origins import pattern
 from loadsheet.mapping_tools.yaml_writer import marks_in, write_draft
 from loadsheet.problems import FileRefused
 from loadsheet.settings import Settings

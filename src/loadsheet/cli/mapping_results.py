@@ -42,8 +42,8 @@ from loadsheet.mapping_tools.comparison import (
     translate_roles,
     written,
 )
-from loadsheet.mapping_tools.explain import Cell, Explanation, Preview
-from loadsheet.mapping_tools.explain import preview as make_preview
+from loadsheet.mapping_tools.value_origins import Cell, Explanation, Preview
+from loadsheet.mapping_tools.value_origins import preview as make_preview
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
 from loadsheet.settings import Settings
 

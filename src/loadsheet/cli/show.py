@@ -370,7 +370,7 @@ class _UsedMapping(NamedTuple):
 
 def _field_by_mapping(entry: Entry, field: str, drop: Drop, origin: LedgerOrigin, used: _UsedMapping) -> dict[str, Any]:
     from loadsheet.mapping.shared_files import part_reading
-    from loadsheet.mapping_tools.explain import Origin, explain, fields_named
+    from loadsheet.mapping_tools.value_origins import Origin, explain, fields_named
     from loadsheet.reading import fold
 
     mapping = used.mapping

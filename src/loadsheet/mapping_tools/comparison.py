@@ -28,7 +28,7 @@ from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedDrop, RoutedFiles, ingest
 from loadsheet.mapping import Document, Ignored, Route
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping_tools.explain import decode, encode, flat, pattern
+from loadsheet.mapping_tools.value_origins import decode, encode, flat, pattern
 from loadsheet.problems import FileRefused, LoadsheetError, MappingError, Problem
 from loadsheet.reading import Table
 from loadsheet.settings import Settings
