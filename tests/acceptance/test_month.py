@@ -138,7 +138,7 @@ def test_whoever_should_know_is_told_once_when_it_begins_and_once_when_it_is_ove
         (BROKEN + 1, "loadsheet: works again after 1 failed run"),
         (ROTATED, "loadsheet: a run failed: the token was refused"),
         (ROTATED + 1, "loadsheet: works again after 1 failed run"),
-        (WRONG, "loadsheet: 2 exceptions are open"),
+        (WRONG, "loadsheet: 2 of 4 documents need attention"),
         (WRONG + 1, "loadsheet: no open exceptions"),
     ]
 
