@@ -131,9 +131,10 @@ def one_run(ledger, count, awaited, port=0, **changes):
     run, seen = ledger.begin_run(), UnderWay(awaited)
     payloads = [ready_entries.ledgers.order(run.id * 1000 + number) for number in range(count)]
     ready_entries.plan(ledger, run, "order.create", payloads, file=f"{run.name}.csv")
-    options = ready_entries.settings(**{"connections": 16, **changes})
-    with Scripted(seen, port=port) as server, Client(server.url, ready_entries.TOKEN, options) as client:
-        report = send(ledger, client, run, options)
+    with Scripted(seen, port=port) as server:
+        options = ready_entries.settings(**{"connections": 16, "exchange": server.url, **changes})
+        with Client(server.url, ready_entries.TOKEN, options) as client:
+            report = send(ledger, client, run, options)
         assert report.accepted == count
         return seen, int(server.url.rpartition(":")[2])
 
@@ -160,6 +161,12 @@ def test_what_is_kept_of_one_exchange_is_not_used_for_another(ledger):
     one_run(ledger, 120, 2)
     other, _ = one_run(ledger, 40, 2)
     assert other.at_first == 2
+
+
+def test_the_limit_of_the_embedded_exchange_is_kept_once_whatever_its_port(ledger):
+    for _ in range(2):
+        one_run(ledger, 40, 2, exchange="embedded")
+    assert LastLimit(ledger, "embedded").read() is not None
 
 
 def test_it_is_no_bound_and_the_settings_are(ledger):

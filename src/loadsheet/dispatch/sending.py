@@ -95,7 +95,7 @@ def send(
     caught = _caught_signals() if options.stopping is None else nullcontext(options.stopping)
     with caught as signals, limiter as joined:
         breaker = CircuitBreaker(settings, options.clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
-        last = LastLimit(ledger, client.base_url)
+        last = LastLimit(ledger, settings.exchange.rstrip("/"))
         breaker.resume(last.read())
         report = _Sending(ledger, client, run, settings, breaker).run(options, signals)
         last.keep(breaker.settled, report.per_second)
