@@ -250,7 +250,7 @@ def test_a_workbook_comes_back_as_a_workbook_with_typed_cells_and_nothing_that_r
             "Zeile",
             "Ergebnis",
             "Problem",
-            "was zu tun ist",
+            "Was zu tun ist",
             *HEADER,
             "Vorgang",
             "Schlüssel",
