@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from loadsheet import exit_codes
 from loadsheet.inbox import Candidate, InboxFile, Scan
-from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, ingest, route_files
+from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles, ingest, route_files
 from loadsheet.ledger import State
 from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping import Document, Ignored, Mapping, route
@@ -22,6 +22,7 @@ from loadsheet.mapping.shared_files import part_reading
 from loadsheet.problem_groups import Causes, meant_value
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Row, Table
+from loadsheet.reading.fix_file_tables import mark_of
 from loadsheet.reading.tables import NOT_READ
 from loadsheet.settings import Settings
 from loadsheet.translation import OneProcess
@@ -220,11 +221,24 @@ def check_files(
     context = IngestContext(settings, mappings, None, datetime.now(UTC))
     sink = CheckSink(show, corrections)
     for candidates in _without_equal_names(files, mappings):
-        found = route_files(Scan(candidates), context)
+        found = _fix_files_told(route_files(Scan(candidates), context), settings)
         for problem in (*found.routes.blocked.values(), *found.routes.waiting.values()):
             sink.report(problem)
         ingest(found, sink, context)
     return sink.result
+
+
+def _fix_files_told(found: RoutedFiles, settings: Settings) -> RoutedFiles:
+    """The same, but a fix workbook under a name of its own is said to be one: only a run knows its original."""
+    aside = {
+        name: replace(
+            problem, hint="this is a fix file: drop it into the inbox under any name; `run --dry-run` checks it"
+        )
+        if problem.code == "A101" and mark_of(found.candidates[name].path, settings.reading.inflated_bytes_max)
+        else problem
+        for name, problem in found.aside.items()
+    }
+    return replace(found, aside=aside)
 
 
 def _without_equal_names(files: Sequence[Path], mappings: Sequence[Mapping]) -> list[tuple[Candidate, ...]]:

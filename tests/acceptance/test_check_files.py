@@ -26,6 +26,17 @@ def test_files_of_one_name_in_several_folders_are_all_checked(workspace):
     assert both == tuple(2 * count for count in one)
 
 
+def test_a_fix_workbook_under_its_own_name_is_said_to_be_one(workspace):
+    workspace.use_shipped("alder-parcels")
+    workspace.drop(SAMPLE, SAMPLES / SAMPLE)
+    workspace.run()
+    (fix,) = workspace.outbox.glob("*/*.fix.xlsx")
+    shutil.copy(fix, workspace / "my corrections.xlsx")
+    done = workspace.command("check", "my corrections.xlsx")
+    assert done.returncode == 65
+    assert "this is a fix file: drop it into the inbox under any name" in done.stdout + done.stderr
+
+
 def test_a_file_that_is_gone_before_it_is_read_is_not_taken(tmp_path):
     assert FilesInPlace().claim(Candidate("gone.csv", tmp_path / "gone.csv")) is None
 
