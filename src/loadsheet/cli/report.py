@@ -70,7 +70,7 @@ def report(
 
     They show what the run itself saw at the exchange. An entry that has changed since then is not verifiable, unless --ask queries
     the exchange now. Nothing is sent. Only the analyst's entries in the replaced workbook are recorded, so another run may be in
-    progress.
+    progress. With --day, the exit code is 1 if something of that day is still open.
     """
     if schema:
         print_raw_json(reports.acknowledgement_schema() if schema == "ack" else reports.schema())
@@ -100,7 +100,8 @@ def report(
         path = next(path for path in written.paths if path.suffix in (".html", ".xlsx"))
         if click.launch(str(path.absolute())):
             say(f"no program on this machine could open {path}")
-    return 0
+    is_open = day and written.summary.exit_code in exit_codes.ROWS_NEED_SOMEONE
+    return exit_codes.NEEDS_SOMEONE if is_open else exit_codes.DONE
 
 
 def _check(name: str | None, day: str | None) -> None:
@@ -113,9 +114,7 @@ def _check(name: str | None, day: str | None) -> None:
 
 
 def _select(queries: LedgerQueries, name: str | None, day: str | None) -> Selection | None:
-    """The subject of the reports; None if there is none. A day has the exit code of its last run, but 1 if that is 0 and an earlier run
-    ended with rows that need someone.
-    """
+    """The subject of the reports; None if there is none. A day begins with its first run and ends as its last."""
     if not name and not day:
         latest = queries.runs(_LATEST_RUNS)
         chosen = next((run for run in latest if queries.listing_snapshot(run)), next(iter(latest), None))
@@ -127,10 +126,7 @@ def _select(queries: LedgerQueries, name: str | None, day: str | None) -> Select
     first, last = runs[0], runs[-1]
     if not day:
         return Selection(last, tuple(runs), tuple(queries.drops_of(*runs)))
-    code = last.exit_code
-    if code == 0:
-        code = int(any(run.exit_code in exit_codes.ROWS_NEED_SOMEONE for run in runs))
-    run = replace(last, name=day, started_at=first.started_at, exit_code=code)
+    run = replace(last, name=day, started_at=first.started_at)
     return Selection(run, tuple(runs), tuple(queries.drops_of(*runs)))
 
 

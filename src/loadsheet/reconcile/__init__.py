@@ -78,6 +78,7 @@ __all__ = [
     "MEANINGS",
     "NEEDS_SOMEONE",
     "ONLY_CHECKED",
+    "PROVABLE",
     "RED",
     "REMEDIES",
     "WORST_FIRST",

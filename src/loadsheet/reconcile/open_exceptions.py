@@ -58,6 +58,12 @@ class Exceptions:
         """The entries that are exceptions or their latest versions, and whether each is open."""
         return {entry: not one.closed for one in self.standings for entry in (one.entry, one.latest)}
 
+    @cached_property
+    def settled(self) -> frozenset[int]:
+        """The entries that were exceptions and no longer need anyone: theirs is closed, or a later version of them shows it."""
+        shown = {one.latest for one in self.open}
+        return frozenset(entry for entry in self.by_entry if entry not in shown)
+
     @property
     def open(self) -> Iterator[ExceptionStatus]:
         """The open exceptions."""

@@ -35,7 +35,7 @@ from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, 
 from loadsheet.reports.reconciliation.worklist import SourceLinks
 from loadsheet.reports.report_files import check_writable, placed, run_folders
 from loadsheet.reports.results import DropResults, results_names, write_fallback_reports
-from loadsheet.reports.run_document import SUMMARY, MissingReport, RunSummary, schema
+from loadsheet.reports.run_document import SUMMARY, MissingReport, RunSummary, is_day, schema
 from loadsheet.reports.run_page import RunPage
 from loadsheet.reports.run_summary import ReportNames, RunTally, failed_steps, left_in_inbox, summarise
 from loadsheet.reports.sheets import open_book
@@ -229,8 +229,10 @@ def _write(
     """Write all reports but the `missing`, in one pass over the ledger. Raises Fault if an optional report fails."""
     folder, drops = settings.outbox_here / run.name, reconciliation.drops
     names = ReportNames(results_names(drops, run, settings.reports.results), {}, [PAGE] * (_PAGE not in missing))
-    tally = RunTally(folding=cast("Causes", Optional(_CAUSES, Causes, missing)))
-    page = Optional(_PAGE, lambda: RunPage(queries, documents_max=settings.reports.page_documents_max), missing)
+    settled = reconciliation.exceptions.settled if is_day(run.name) else None
+    tally = RunTally(folding=cast("Causes", Optional(_CAUSES, Causes, missing)), settled=settled)
+    page_max = settings.reports.page_documents_max
+    page = Optional(_PAGE, lambda: RunPage(queries, documents_max=page_max, settled=settled or ()), missing)
     is_check = reconciliation.notes.stopped == ONLY_CHECKED
     left_out = {*missing, _ACKNOWLEDGEMENTS} if is_check else missing
     acknowledgements = Optional(_ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), left_out)
@@ -251,14 +253,14 @@ def _write(
             workbook.open(drop)
             page.open(drop)
             with ExitStack() as spools:
-                words = words_for(drop, settings)
-                results = DropResults(drop, folder, names.results[drop.id], words, spools)
+                results = DropResults(drop, folder, names.results[drop.id], words_for(drop, settings), spools)
                 fixes.open(drop, spools)
                 acknowledgements.open(drop, spools)
                 writers = [one.add for one in (tally, results, workbook, page, acknowledgements)]
                 fix = fixes.add
                 for entry in queries.entries_of(drop.id):
-                    fix(entry)
+                    if not settled or entry.id not in settled:
+                        fix(entry)
                     match = reconciliation.matches[entry.id]
                     counted = entry if entry.state is match.state else entry._replace(state=match.state)
                     for add in writers:

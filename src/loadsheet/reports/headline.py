@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from loadsheet import exit_codes
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import State
 from loadsheet.reconcile import ONLY_CHECKED, RED, REMEDIES, Verdict
@@ -27,7 +28,6 @@ _MARKS = {GOOD: "✓", NOTE: "✗", BAD: "✗", PLAIN: "·", "": "✗"}  # no to
 _FILES_SHOWN, _PROBLEMS_SHOWN, _KEYS_SHOWN = 5, 5, 5
 _NAME_MAX = 44  # characters of a file's name on the terminal
 _VALUE_MAX = 30  # characters of an example
-_DASHES_OF_A_DAY = 2  # a run has one more, before its number
 _CODED = re.compile(r"([A-Z][0-9]{3}) [a-z]+: (.*)", re.DOTALL)  # a problem as a line of text
 _TODO = {
     Verdict.INVALID: "to be corrected by the sender",
@@ -44,8 +44,11 @@ _DEFAULTS: dict[str, Path] = {name: Settings.model_fields[name].default for name
 
 
 def with_headline(summary: RunSummary) -> RunSummary:
-    """The document with its headline."""
-    return replace(summary, headline=_headline(summary))
+    """The document with its headline. The exit code of a day is that of its last run if that failed, else 1 if something is open."""
+    code = summary.exit_code
+    if summary.is_day and code in exit_codes.WORK_DONE:
+        code = exit_codes.NEEDS_SOMEONE if any(_open_points(summary)) else exit_codes.DONE
+    return replace(summary, exit_code=code, headline=_headline(summary))
 
 
 def _headline(summary: RunSummary) -> Headline:
@@ -56,12 +59,14 @@ def _headline(summary: RunSummary) -> Headline:
         return Headline(NOTE if points else GOOD, f"{ONLY_CHECKED[:1].upper()}{ONLY_CHECKED[1:]}", (would, *points))
     failed, points, remarks = list(_faults(summary)), list(_open_points(summary)), list(_remarks(summary))
     accepted = _counted(summary.entries, State.ACCEPTED, State.UNCHANGED)
+    settled = sum(summary.settled.values())
     if failed or points:
         text, *rest = [*failed, *points]
-        details = [*rest, *(accepted or (["0 accepted"] if summary.entries else [])), *remarks]
+        done = [f"{settled:,} no longer open"] if settled else []
+        details = [*rest, *(accepted or (["0 accepted"] if summary.entries else [])), *done, *remarks]
     else:
         text = _clean(summary)
-        details = [*(accepted if len(accepted) > 1 else ()), *remarks]
+        details = [*(accepted if len(accepted) > 1 or settled else ()), *remarks]
     tone = BAD if failed else NOTE if points or remarks else GOOD if summary.entries else PLAIN
     balance = " · ".join(part for _, part in _balance_parts(summary))
     return Headline(tone, text[:1].upper() + text[1:], tuple(details), balance, tuple(_todo(summary)))
@@ -74,9 +79,8 @@ def _todo(summary: RunSummary) -> Iterator[str]:
         yield f"{counted(count, 'document')} {text}{f', first {first}' if first else ''}"
     if fixes := sum(len(drop.fix) for drop in summary.drops):
         yield f"{counted(fixes, 'fix file')} to send back"
-    for file in files_of(summary):
-        if file.set_aside:
-            yield f"{file.name} could not be read"
+    for name in _unread(summary):
+        yield f"{name} could not be read"
     if red := summary.red_totals:
         yield f"{counted(red, 'control total')} to explain: see the sheet Control totals"
 
@@ -110,7 +114,7 @@ class RunPlaces(NamedTuple):
 
 def terminal_lines(summary: RunSummary, places: RunPlaces, *, verbose: bool = False) -> list[str]:
     """The run for the terminal, without control characters. `verbose` lists every file with all outcomes, and every kind of problem."""
-    what = "day" if summary.run.count("-") == _DASHES_OF_A_DAY else "run"
+    what = "day" if summary.is_day else "run"
     verdict = summary.headline
     mark = "!" if verdict.tone == NOTE and not any(_open_points(summary)) else _MARKS[verdict.tone]
     facts = " · ".join((verdict.text, *verdict.details, *_seconds(summary)))
@@ -149,7 +153,7 @@ def _open_points(summary: RunSummary) -> Iterator[str]:
     total, needing = sum(summary.entries.values()), summary.needs_someone.entries
     if needing:
         yield f"{needing:,} of {counted(total, 'document')} {'needs' if needing == 1 else 'need'} attention"
-    aside = sum(bool(file.set_aside) for file in files_of(summary))
+    aside = len(_unread(summary))
     for count, text in (
         (aside, "could not be read"),
         (summary.inbox.stuck, f"{'is' if summary.inbox.stuck == 1 else 'are'} stuck in the inbox"),
@@ -161,6 +165,12 @@ def _open_points(summary: RunSummary) -> Iterator[str]:
     waiting = summary.verdicts.get(Verdict.WAITING, 0)
     if waiting and not summary.stopped:
         yield f"{counted(waiting, 'document')} {'waits' if waiting == 1 else 'wait'} to be sent"
+
+
+def _unread(summary: RunSummary) -> list[str]:
+    """The names of the files that could not be read. On a day, a file may have come again: the last one counts."""
+    last = {file.name: bool(file.set_aside) for file in files_of(summary)}
+    return [name for name, aside in last.items() if aside]
 
 
 def _remarks(summary: RunSummary) -> Iterator[str]:
@@ -175,6 +185,8 @@ def _remarks(summary: RunSummary) -> Iterator[str]:
 def _clean(summary: RunSummary) -> str:
     """The text of a run without open points."""
     total, unchanged = sum(summary.entries.values()), summary.entries.get(State.UNCHANGED, 0)
+    if settled := sum(summary.settled.values()):
+        return f"{counted(settled, 'document')} that needed attention no longer {'does' if settled == 1 else 'do'}"
     if not total:
         rows = summary.balance.read
         return f"{counted(rows, 'row')} read, no document to send" if rows else "No file came in"
@@ -195,14 +207,14 @@ def counted(count: int, noun: str) -> str:
 
 
 def _seconds(summary: RunSummary) -> Iterator[str]:
-    if summary.finished_at and summary.run.count("-") > _DASHES_OF_A_DAY:
+    if summary.finished_at and not summary.is_day:
         took = datetime.fromisoformat(summary.finished_at) - datetime.fromisoformat(summary.started_at)
         yield f"{took.total_seconds():,.1f} s"
 
 
 def attention(summary: RunSummary) -> list[tuple[Verdict, int, str]]:
     """The documents that need attention: verdict, count, and what has to happen in a few words."""
-    return [(verdict, count, text) for verdict, text in _TODO.items() if (count := summary.verdicts.get(verdict, 0))]
+    return [(verdict, count, text) for verdict, text in _TODO.items() if (count := summary.still_so[verdict])]
 
 
 def _balance_line(summary: RunSummary) -> str:
@@ -244,7 +256,8 @@ def _files(summary: RunSummary, *, verbose: bool) -> Iterator[str]:
 
 def rows_needing(file: FileSummary) -> int:
     """The rows of a file that need attention; a file that could not be read outranks all."""
-    return 1 << 40 if file.set_aside else sum(fates_of(file)[state] for state in STATES_THAT_NEED_SOMEONE)
+    needing = sum(fates_of(file)[state] for state in STATES_THAT_NEED_SOMEONE)
+    return 1 << 40 if file.set_aside else needing - sum(table.settled for table in file.tables)
 
 
 def _file_text(file: FileSummary, *, verbose: bool) -> str:
@@ -271,7 +284,7 @@ def _shortened(name: str) -> str:
 def _reasons(summary: RunSummary, *, verbose: bool) -> Iterator[str]:
     """Why: findings of the listings, records that are missing from a new file, then the problems, most frequent first."""
     for verdict, remedy in REMEDIES.items():
-        if count := summary.verdicts.get(verdict, 0):
+        if count := summary.still_so[verdict]:
             first = summary.firsts.get(verdict, "")
             yield f"{count:>7,}x {verdict}{f', first {first}' if first else ''}: {remedy}"
     yield from (f"  {missing_sentence(drop, keys_max=_KEYS_SHOWN)}" for drop in with_missing_records(summary))

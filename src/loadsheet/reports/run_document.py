@@ -5,6 +5,7 @@ Names are only ever added (`loadsheet.run/1`). Each name carries its description
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -17,6 +18,7 @@ from loadsheet.reconcile import RED
 
 SUMMARY = "run.json"
 SCHEMA = "loadsheet.run/1"
+_DASHES_OF_A_DAY = 2
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PUBLISHED = {  # schema names of version 1 that programs may refer to
@@ -57,6 +59,7 @@ class TableSummary:
     unused: Annotated[
         tuple[str, ...], _described("Columns of the file that the mapping does not read, by heading, else by letter")
     ] = ()
+    settled: Annotated[int, _described("Reports of a day: rows that needed attention, and no longer do")] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +303,23 @@ class RunSummary:
         int, _described("Open exceptions besides the documents of this run that need attention")
     ] = 0
     headline: Annotated[Headline, _described("The verdict on the run")] = Headline()
+    settled: Annotated[
+        _Counts, _described("Reports of a day, by verdict: documents that needed attention, and no longer do")
+    ] = field(default_factory=dict)
+    records: Annotated[
+        Mapping[str, _Counts],
+        _described("Reports of a day: records by the operation of their last document, then by its verdict"),
+    ] = field(default_factory=dict)
+
+    @property
+    def is_day(self) -> bool:
+        """Whether it reports all runs of a day together."""
+        return is_day(self.run)
+
+    @property
+    def still_so(self) -> Counter[str]:
+        """The documents by verdict, without those that no longer need attention."""
+        return Counter(self.verdicts) - Counter(self.settled)
 
     @property
     def red_totals(self) -> int:
@@ -309,6 +329,11 @@ class RunSummary:
     def to_json(self) -> bytes:
         """The document as indented JSON."""
         return msgspec.json.format(_encode(self), indent=2) + b"\n"
+
+
+def is_day(name: str) -> bool:
+    """Whether reports of this name are those of a day, such as 2026-03-04: a run has a number after it."""
+    return name.count("-") == _DASHES_OF_A_DAY
 
 
 def schema() -> bytes:

@@ -8,7 +8,7 @@ Field names of the payload are shown unchanged and never interpreted.
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
@@ -342,9 +342,11 @@ class DocumentLine:
 class RunPage:
     """Collects the page. Open each drop, add its entries, then call `finish`."""
 
-    def __init__(self, queries: LedgerQueries, *, documents_max: int) -> None:
-        """`queries` provides the lineage of shown values. At most `documents_max` documents are shown one by one."""
-        self._queries, self._most = queries, documents_max
+    def __init__(self, queries: LedgerQueries, *, documents_max: int, settled: Container[int] = ()) -> None:
+        """`queries` provides the lineage of shown values. At most `documents_max` documents are shown one by one. `settled` are
+        entries that needed attention and no longer do.
+        """
+        self._queries, self._most, self._settled = queries, documents_max, settled
         self._drops: dict[int, Drop] = {}
         self._origin = cache(queries.origin)
         self._needing: list[_Kept] = []
@@ -359,7 +361,7 @@ class RunPage:
 
     def add(self, entry: Entry, match: Match) -> None:
         """Keep an entry for the page, or count it."""
-        needs = match.verdict in NEEDS_SOMEONE
+        needs = match.verdict in NEEDS_SOMEONE and entry.id not in self._settled
         self._count[needs] += 1
         if not needs:
             if len(self._others) < self._most:

@@ -5,7 +5,7 @@
 
 import platform
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.metadata import version
@@ -25,6 +25,7 @@ from loadsheet.problems import CATALOGUE, NOWHERE, Problem, Where
 from loadsheet.reconcile import (
     AGREES,
     NEEDS_SOMEONE,
+    PROVABLE,
     Match,
     Reconciliation,
     TableBalance,
@@ -59,7 +60,11 @@ _TAKEN = "A110"  # a remark on a file that was read anyway
 
 @dataclass
 class RunTally:
-    """Counts while entries stream by: problems by code, verdicts by operation, and the first key per verdict that needs attention."""
+    """Counts while entries stream by: problems by code, verdicts by operation, and the first key per verdict that needs attention.
+
+    `settled` (None: not the reports of a day) are the entries of a day that needed attention and no longer do: their problems, rows and
+    keys are left out, and each record counts once, with its last document.
+    """
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
@@ -67,6 +72,10 @@ class RunTally:
     groups: dict[str, Counter[str]] = field(default_factory=dict)
     firsts: dict[str, str] = field(default_factory=dict)
     folding: Causes = field(default_factory=Causes)
+    settled: Container[int] | None = None
+    _settled: Counter[str] = field(default_factory=Counter)
+    _rows: dict[bool, set[tuple[int, str, int]]] = field(default_factory=lambda: {True: set(), False: set()})
+    _records: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def open(self, drop: Drop) -> None:
         """Begin with a drop: why its files were set aside, and suspected damage in its tables."""
@@ -80,9 +89,38 @@ class RunTally:
         """Add an entry."""
         self.states[entry.drop][entry.state] += 1
         self.groups.setdefault(entry.operation, Counter())[match.verdict] += 1
+        if self.settled is not None and self._is_settled(entry, match, self.settled):
+            return
         if match.verdict in NEEDS_SOMEONE:
             self.firsts.setdefault(match.verdict, entry.key)
         self._fold(entry.problems, entry.key)
+
+    def _is_settled(self, entry: Entry, match: Match, settled: Container[int]) -> bool:
+        """Count an entry of a day by its record. Whether it needed attention and no longer does."""
+        was_open = match.verdict in NEEDS_SOMEONE
+        done = was_open and entry.id in settled
+        self._settled[match.verdict] += done
+        if entry.state in STATES_THAT_NEED_SOMEONE:
+            self._rows[done].update((entry.drop, row.table, row.number) for row in entry.rows)
+        if not done or entry.state not in STATES_THAT_NEED_SOMEONE:
+            record = entry.lane if entry.operation in PROVABLE and entry.key else str(entry.id)
+            self._records[record] = entry.operation, match.verdict
+        return done
+
+    def settled_documents(self) -> dict[str, int]:
+        """The documents that needed attention and no longer do, by verdict."""
+        return _counted(self._settled)
+
+    def settled_rows(self) -> Counter[tuple[int, str]]:
+        """The rows that needed attention and no longer do, by drop and table."""
+        return Counter((drop, table) for drop, table, _ in self._rows[True] - self._rows[False])
+
+    def records(self) -> dict[str, Counter[str]]:
+        """The records of a day by operation and verdict of their last document."""
+        counts: dict[str, Counter[str]] = {}
+        for operation, verdict in self._records.values():
+            counts.setdefault(operation, Counter())[verdict] += 1
+        return counts
 
     def problems(self) -> tuple[ProblemSummary, ...]:
         """All problems by code and level, most frequent first."""
@@ -143,6 +181,7 @@ def summarise(
     states = reconciliation.states
     verdicts = reconciliation.verdicts
     needing = set(reconciliation.matches.having(NEEDS_SOMEONE))
+    settled, settled_rows = tally.settled_documents(), tally.settled_rows()
     tables: dict[int, list[TableBalance]] = {}
     for table in reconciliation.balance.tables:
         tables.setdefault(table.drop, []).append(table)
@@ -159,8 +198,8 @@ def summarise(
         groups=tally.groups,
         only_at_exchange=len(reconciliation.only_listed),
         needs_someone=NeedsSomeone(
-            reconciliation.needs_someone,
-            sum(rows[state] for state in STATES_THAT_NEED_SOMEONE),
+            reconciliation.needs_someone - sum(settled.values()),
+            sum(rows[state] for state in STATES_THAT_NEED_SOMEONE) - settled_rows.total(),
             next(iter(tally.firsts.values()), ""),
         ),
         legs=tuple(
@@ -171,7 +210,10 @@ def summarise(
         problems=tally.problems(),
         causes=tally.causes(),
         drops=tuple(
-            _drop(drop, tables.get(drop.id, []), tally.states[drop.id], names, notes.missing_records.get(drop.id))
+            _with_settled_rows(
+                _drop(drop, tables.get(drop.id, []), tally.states[drop.id], names, notes.missing_records.get(drop.id)),
+                {table: count for (number, table), count in settled_rows.items() if number == drop.id},
+            )
             for drop in reconciliation.drops
         ),
         reports=tuple(names.reports),
@@ -185,6 +227,8 @@ def summarise(
         undone=failed_steps(msgspec.json.decode(run.summary).get("undone", {}) if run.summary else {}),
         stopped=notes.stopped,
         open_earlier=len({one.latest for one in reconciliation.exceptions.open} - needing),
+        settled=settled,
+        records=tally.records(),
     )
 
 
@@ -218,6 +262,15 @@ def _drop(
     lost = MissingRecordsSummary(missing.run, missing.count, missing.keys) if missing else MissingRecordsSummary()
     head = (drop.run, drop.mapping, drop.mapping_version, drop.operation)
     return DropSummary(*head, entries, files, names.fixes[drop.id], lost)
+
+
+def _with_settled_rows(drop: DropSummary, settled: Mapping[str, int]) -> DropSummary:
+    """The drop, whose tables say how many of their rows no longer need attention. `settled` has those rows by table."""
+    files = (
+        replace(file, tables=tuple(replace(table, settled=settled.get(table.table, 0)) for table in file.tables))
+        for file in drop.files
+    )
+    return replace(drop, files=tuple(files)) if settled else drop
 
 
 def _file(
@@ -273,17 +326,20 @@ _UNLISTED = {Action.STATUS: "status events", Action.QUOTE: "quotes", Action.CONF
 
 
 def agreement_sentence(summary: RunSummary) -> str:
-    """How many documents of each kind agree with the exchange: `111 of 141 orders agree, all 4 quotes are acknowledged`."""
+    """How many documents of each kind agree with the exchange: `111 of 141 orders agree, all 4 quotes are acknowledged`. Those of a
+    day count once for each record.
+    """
     groups: dict[tuple[str, str], Counter[str]] = {}
-    for name in sorted(summary.groups, key=lambda name: (not BY_NAME[name].proved_by, name)):
+    counts = summary.records if summary.is_day else summary.groups
+    for name in sorted(counts, key=lambda name: (not BY_NAME[name].proved_by, name)):
         operation = BY_NAME[name]
         group = (
             (f"{operation.subject}s", "agree")
             if operation.proved_by
             else (_UNLISTED[operation.action], "are acknowledged")
         )
-        groups.setdefault(group, Counter()).update(summary.groups[name])
-    sentence = ", ".join(_agreeing(*group, counts) for group, counts in groups.items())
+        groups.setdefault(group, Counter()).update(counts[name])
+    sentence = ", ".join(_agreeing(*group, verdicts) for group, verdicts in groups.items())
     return sentence[:1].upper() + sentence[1:]
 
 
