@@ -207,6 +207,11 @@ def test_a_clean_run_is_short_and_one_is_not_many(tmp_path):
     assert told[1].startswith("✓ 1 of 1 row accounted for ")
 
 
+def test_one_row_of_a_file_needs_attention(tmp_path):
+    wrong = (order(1), weight_problem("in.csv", 2))
+    assert "  in.csv  1 of 2 rows needs attention" in lines(tmp_path, wrong, (order(2),))
+
+
 def test_what_waits_is_sent_by_the_next_run(tmp_path):
     told = lines(tmp_path, (order(1),), sent=False)
     assert told[0].startswith("✗ 1 document waits to be sent · 0 accepted ")

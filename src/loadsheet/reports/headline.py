@@ -267,7 +267,8 @@ def _file_text(file: FileSummary, *, verbose: bool) -> str:
         return f"not read: {coded[2]} ({coded[1]})" if coded else f"not read: {text}"
     rows = sum(table.rows for table in file.tables)
     if not verbose:
-        return f"{rows_needing(file):,} of {counted(rows, 'row')} need attention"
+        needing = rows_needing(file)
+        return f"{needing:,} of {counted(rows, 'row')} {'needs' if needing == 1 else 'need'} attention"
     fates = ", ".join(f"{count:,} {fate}" for fate, count in fates_of(file).items() if count)
     return f"{counted(rows, 'row')}: {fates or 'none'}"
 
