@@ -92,7 +92,7 @@ def _answer(part: RoutedFiles, context: IngestContext, known: Ledger | None) -> 
 def _report(part: RoutedFiles, context: IngestContext, ledger: Ledger) -> Path | None:
     """Plan files and write the reports of a run that sends nothing. Returns their folder; None if a file changed meanwhile."""
     settings = context.settings
-    run = ledger.begin_run()
+    run = ledger.begin_run(name=f"check of {datetime.now(UTC):%Y-%m-%d %H.%M} UTC")
     ingest(part, _TrialSink(settings, ledger, run), context)
     drops = [drop for drop in ledger.queries.drops_of(run) if drop.run == run.name]
     if not drops:

@@ -1,6 +1,7 @@
 """The check folder: what is dropped there is answered there, and nothing is sent."""
 
 import csv
+import re
 import shutil
 
 import openpyxl
@@ -54,6 +55,8 @@ def test_a_file_is_answered_beside_it_and_nothing_is_sent(place):
     page = (answer / "run.html").read_text(encoding="utf-8")
     assert "Only checked, nothing was sent" in page
     assert "2 of 3 documents would be sent" in page
+    assert re.search(r"<span>check of \d{4}-\d\d-\d\d \d\d\.\d\d UTC</span>", page)
+    assert not re.search(r"\d{4}-\d\d-\d\d-\d\d", page)  # it has no name of a run
     assert place.states() == {}
     assert place.run().returncode == 0
     assert [path.name for path in (place / "check").glob("*.answer")] == [answer.name]

@@ -105,9 +105,9 @@ class Ledger:
 
     # runs
 
-    def begin_run(self, taken: Collection[str] = ()) -> Run:
-        """Start a run under a new name: not in the ledger, not in the record of the last run, not in `taken`. Entries that a
-        killed run left `sending` become `unknown`.
+    def begin_run(self, taken: Collection[str] = (), *, name: str = "") -> Run:
+        """Start a run under this name, or a new one: not in the ledger, not in the record of the last run, not in `taken`. Entries that
+        a killed run left `sending` become `unknown`.
 
         Reserves disk space for outcomes and writes the record of the last run. Raises LedgerUnwritable if there is no space.
         """
@@ -115,7 +115,7 @@ class Ledger:
         with self._writing() as connection:
             now = self.now()
             last = self._place.read_last_run()
-            name = free_run_name(connection, now[:10], [*taken, *([last.name] if last else [])])
+            name = name or free_run_name(connection, now[:10], [*taken, *([last.name] if last else [])])
             key = connection.execute(insert(runs).values(name=name, started_at=now)).inserted_primary_key
             run = Run(key[0] if key else 0, name, now)
             transaction = Transaction(connection, run, now)

@@ -35,7 +35,7 @@ from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, 
 from loadsheet.reports.reconciliation.worklist import SourceLinks
 from loadsheet.reports.report_files import check_writable, placed, run_folders
 from loadsheet.reports.results import DropResults, results_names, write_fallback_reports
-from loadsheet.reports.run_document import SUMMARY, MissingReport, RunSummary, is_day, schema
+from loadsheet.reports.run_document import SUMMARY, MissingReport, RunSummary, is_day, schema, title_of
 from loadsheet.reports.run_page import RunPage
 from loadsheet.reports.run_summary import ReportNames, RunTally, failed_steps, left_in_inbox, summarise
 from loadsheet.reports.sheets import open_book
@@ -243,7 +243,7 @@ def _write(
 
         def new_workbook() -> ReconciliationWorkbook:
             title = f"Reconciliation {run.name}"
-            book = books.enter_context(open_book(folder / name, title=title, footer=f"loadsheet run {run.name}"))
+            book = books.enter_context(open_book(folder / name, title=title, footer=f"loadsheet {title_of(run.name)}"))
             links = SourceLinks(archive_from(settings, run.name))
             return ReconciliationWorkbook(book, folder, queries, reconciliation, links)
 

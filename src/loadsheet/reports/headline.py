@@ -114,11 +114,10 @@ class RunPlaces(NamedTuple):
 
 def terminal_lines(summary: RunSummary, places: RunPlaces, *, verbose: bool = False) -> list[str]:
     """The run for the terminal, without control characters. `verbose` lists every file with all outcomes, and every kind of problem."""
-    what = "day" if summary.is_day else "run"
     verdict = summary.headline
     mark = "!" if verdict.tone == NOTE and not any(_open_points(summary)) else _MARKS[verdict.tone]
     facts = " · ".join((verdict.text, *verdict.details, *_seconds(summary)))
-    lines = [f"{mark} {facts}     ({what} {summary.run})"]
+    lines = [f"{mark} {facts}     ({summary.title})"]
     if todo := [f"{count:,} {text}" for _, count, text in attention(summary)]:
         lines.append("  " + "   ".join(todo))
     lines.append(_balance_line(summary))

@@ -18,7 +18,7 @@ from loadsheet.reconcile import RED
 
 SUMMARY = "run.json"
 SCHEMA = "loadsheet.run/1"
-_DASHES_OF_A_DAY = 2
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PUBLISHED = {  # schema names of version 1 that programs may refer to
@@ -317,6 +317,11 @@ class RunSummary:
         return is_day(self.run)
 
     @property
+    def title(self) -> str:
+        """What it reports, such as `run 2026-03-04-01`."""
+        return title_of(self.run)
+
+    @property
     def still_so(self) -> Counter[str]:
         """The documents by verdict, without those that no longer need attention."""
         return Counter(self.verdicts) - Counter(self.settled)
@@ -333,7 +338,12 @@ class RunSummary:
 
 def is_day(name: str) -> bool:
     """Whether reports of this name are those of a day, such as 2026-03-04: a run has a number after it."""
-    return name.count("-") == _DASHES_OF_A_DAY
+    return _DAY.fullmatch(name) is not None
+
+
+def title_of(name: str) -> str:
+    """What reports of this name report: `run 2026-03-04-01`, `day 2026-03-04`, or the name of a check, which says that itself."""
+    return f"{'day' if is_day(name) else 'run'} {name}" if name[:1].isdigit() else name
 
 
 def schema() -> bytes:

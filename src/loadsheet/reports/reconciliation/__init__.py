@@ -344,7 +344,7 @@ def _file_lines(summary: RunSummary) -> Iterator[Sequence[Value]]:
 
 
 def _write_run(page: Page, summary: RunSummary, runs: Sequence[RunCounts]) -> TrendCells:
-    page.heading(f"Run {summary.run}")
+    page.heading(f"{summary.title[:1].upper()}{summary.title[1:]}")
     facts = {
         "started (UTC)": summary.started_at,
         "finished (UTC)": summary.finished_at,
