@@ -116,7 +116,7 @@ CHANGES = {
         "{label: Tender, type: yesno, yes: x, no: X}": "m.yaml:12:52: x means yes and X means no, but capitals are ignored (list different words under yes: and no:)",
         "{label: Tender, type: yesno, yes: [x, Nein]}": "m.yaml:12:45: Nein means yes and nein (the usual words) means no, but capitals are ignored (list different words under yes: and no:)",
         "{label: Tender, type: country, one_of: [A]}": "m.yaml:12:42: one_of does not apply to type country",
-        "{label: Tender, type: integer, default: x}": "m.yaml:12:51: default x is not a value of this column (write it like 1.234,5)",
+        "{label: Tender, type: integer, default: x}": "m.yaml:12:51: default x is not a value of this column (write it like 1.234)",
     },
     "type: text, lookup: states": {
         "type: text, lookup: sates": 'm.yaml:13:46: there is no lookup "sates" (did you mean states?)',

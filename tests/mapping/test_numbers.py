@@ -73,6 +73,14 @@ def test_m14_only_numbers_that_the_locale_reads_are_proposed(locale, text, hint)
     assert converter("decimal", locale=locale)(text).hint == hint
 
 
+@pytest.mark.parametrize("options", [{"type_": "integer"}, {"type_": "decimal", "places": 0}])
+@pytest.mark.parametrize("locale", ["en_GB", "de_DE", "es_ES", "fr_FR", "pl_PL", "de_CH", "en_IN", "sv_SE"])
+def test_the_example_of_a_whole_number_is_a_whole_number(locale, options):
+    read = converter(locale=locale, **options)
+    example = read("dos").hint.removeprefix("write it like ")
+    assert (read(example), read(example).as_tuple().exponent) == (1234, 0)
+
+
 @pytest.mark.parametrize(
     ("text", "meant"),
     [

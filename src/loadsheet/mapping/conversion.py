@@ -259,7 +259,9 @@ def _number(spec: Column, conventions: Conventions, locale: str | None) -> _Pars
     if spec.type == "quantity":
         unit, assumed = _units(spec, conventions, locale)
         quantity = Quantity(number_reader(locale), unit=unit, assumed=assumed, extra=conventions.units, locale=locale)
-    read = number_reader(locale) if quantity is None else quantity.read
+    is_whole = spec.type == "integer" or spec.places == 0
+    plain = number_reader(locale, Decimal(1234)) if is_whole else number_reader(locale)
+    read = plain if quantity is None else quantity.read
     check = _range(spec)
 
     def parse(cell: str) -> Any:

@@ -24,6 +24,7 @@ from babel.numbers import NumberFormatError, format_decimal, get_decimal_symbol,
 from loadsheet.confusables import digits_meant
 from loadsheet.mapping.plans import CellProblem, Fold
 
+_PARTED = Decimal("1234.5")
 _ZERO = Decimal(0)  # also for -0
 _WIDE = Context(prec=400)  # digits of the longest number that a workbook can hold, and more
 _LONGEST = 40  # characters; more digits than Decimal keeps exactly
@@ -45,16 +46,16 @@ def decimal_mark(locale: str) -> str:
     return get_decimal_symbol(Locale.parse(locale))
 
 
-def number_reader(locale: str) -> Callable[[str], Decimal | CellProblem]:
+def number_reader(locale: str, example: Decimal = _PARTED) -> Callable[[str], Decimal | CellProblem]:
     """A function from trimmed text to Decimal, or to CellProblem with C302 or C316. Digits are 0-9 only. Group separators
-    are complete (as the locale groups) or absent. No exponent. Raises babel.UnknownLocaleError.
+    are complete (as the locale groups) or absent. No exponent. The hint for other texts shows how to write `example`.
+    Raises babel.UnknownLocaleError.
     """
     language = Locale.parse(locale)
     group, point = get_group_symbol(language), get_decimal_symbol(language)
     simple = re.compile(rf"([0-9]{{1,28}})(?:{re.escape(point)}([0-9]{{1,12}}))?")
     allowed = re.compile(rf"[0-9{re.escape(group + point)}.,]*[0-9][0-9{re.escape(group + point)}.,]*")
-    example = f"write it like {format_decimal(Decimal('1234.5'), locale=language)}"
-    not_a_number = CellProblem("C302", {"locale": locale}, example)
+    not_a_number = CellProblem("C302", {"locale": locale}, f"write it like {format_decimal(example, locale=language)}")
     foreign = {".", ","} - {group, point}  # Babel would accept a dot in a locale with another decimal mark
 
     def exact(digits: str) -> Decimal | None:
