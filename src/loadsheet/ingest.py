@@ -32,7 +32,7 @@ from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, Ignored, Route, Routes, route
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.documents import TableNotes
+from loadsheet.mapping.documents import SourceRow, TableNotes
 from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck
 from loadsheet.mapping.routing import broken_mappings
 from loadsheet.problems import FileRefused, LoadsheetError, Problem
@@ -106,7 +106,7 @@ class ReadDrop:
     context: IngestContext
     translated: translation.OneProcess | translation.PartProcesses
     _notation_check: NotationCheck = field(init=False, default_factory=NotationCheck)
-    _totals_left_out: Counter[str] = field(init=False, default_factory=Counter)
+    _totals_named: Counter[str] = field(init=False, default_factory=Counter)
 
     @property
     def mapping(self) -> CompiledMapping:
@@ -142,26 +142,33 @@ class ReadDrop:
         return self.opened.with_fixed_entries(self._notation_check.watch(self._counting_totals(documents)))
 
     def notes(self) -> Mapping[str, TableNotes]:
-        """The notes on each table, known after the last document. No row of totals is suspected if a rule of the mapping left it out."""
+        """The notes on each table, known after the last document. No row of totals is suspected if a rule of the mapping names it."""
         return {
-            name: notes._replace(problems=tuple(each for each in notes.problems if not self._is_left_out(name, each)))
+            name: notes._replace(problems=tuple(each for each in notes.problems if not self._is_named(name, each)))
             for name, notes in self.translated.notes().items()
         }
 
     def _counting_totals(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
-        self._totals_left_out.clear()
+        self._totals_named.clear()
         for found in documents:
-            if isinstance(found, Ignored) and found.rule.startswith(("totals:", "ignore_rows:")):
-                places = self.tables[found.row.table].columns.values()
-                self._totals_left_out[found.row.table] += begins_like_totals(found.row.cells[min(places, default=0)])
+            for row in _rows_of_totals(found):
+                places = self.tables[row.table].columns.values()
+                self._totals_named[row.table] += begins_like_totals(row.cells[min(places, default=0)])
             yield found
 
-    def _is_left_out(self, table: str, problem: Problem) -> bool:
-        return problem.code == "R242" and problem.values["count"] <= self._totals_left_out[table]
+    def _is_named(self, table: str, problem: Problem) -> bool:
+        return problem.code == "R242" and problem.values["count"] <= self._totals_named[table]
 
     def doubts(self) -> Sequence[Problem]:
         """The problems that concern all documents: columns read in the wrong notation. A fix workbook has none (see `error_share_max`)."""
         return () if self.opened.fixes is not None else self._notation_check.problems(self.tables)
+
+
+def _rows_of_totals(found: Document | Ignored) -> Sequence[SourceRow]:
+    """The rows that a rule of the mapping left out or compared as totals."""
+    if isinstance(found, Ignored):
+        return (found.row,) if found.rule.startswith(("totals:", "ignore_rows:")) else ()
+    return found.rows if any(problem.code == "G408" for problem in found.problems) else ()
 
 
 class Sink(Protocol):

@@ -66,6 +66,14 @@ def test_a_row_of_totals_that_a_rule_leaves_out_is_not_suspected_to_be_a_record(
     assert [problem["code"] for problem in said["problems"]] == suspects
 
 
+def test_a_total_that_does_not_agree_is_not_suspected_too_but_a_second_row_of_totals_is(workspace):
+    workspace.use({"loads": TOTALS.replace("RULE", "totals: {where: 'order == \"Total\"', sum: [kg]}")})
+    for last, codes in (("", ["G408"]), ("Sum,5\n", ["G408", "R242"])):
+        (workspace / "loads.csv").write_text(f"Order,Kg\nA1,2\nA2,3\nTotal,6\n{last}", encoding="utf-8")
+        said = json.loads(workspace.command("check", "--json", "loads.csv").stdout)
+        assert sorted(problem["code"] for problem in said["problems"]) == codes
+
+
 def test_try_shows_what_the_proposed_values_would_clear_and_changes_no_file(workspace):
     workspace.write_orders(4)
     orders, packages = workspace.inbox / "orders.csv", workspace.inbox / "packages.csv"
