@@ -3,7 +3,9 @@
 import json
 import shutil
 
+import pytest
 from command_in_process import loadsheet
+from openpyxl import Workbook
 from orders import MAPPINGS, write_orders
 from sheets import ASSUMED, codes, documents, load_text
 
@@ -98,3 +100,34 @@ def test_a_run_sets_a_cut_file_aside_and_sends_nothing_of_it(tmp_path):
     (drop,) = json.loads(done.stdout)["drops"]
     assert (done.returncode, drop["entries"]) == (65, {})
     assert "there is no row with the totals" in drop["files"][0]["set_aside"][0]
+
+
+UNREAD = """\
+mapping: loads
+version: 1
+target: order.delete
+source: {files: "*.xlsx", locale: en_GB, tables: {rows: {totals: {where: 'order == "Total"', sum: [boxes]}}}}
+columns: {order: {label: Order, key: true, required: true}, boxes: {label: Boxes, type: integer}}
+payload: {order_id: {col: order}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("total", "code"), [("=SUM(B2:B3)", "R208"), ("five", "C302"), (5.5, "C303")], ids=["no value", "text", "part"]
+)
+def test_a_file_whose_total_cannot_be_read_is_set_aside_without_a_record(workspace, total, code):
+    workspace.use({"loads": UNREAD})
+
+    def run_with(total, name):
+        book = Workbook()
+        for row in (["Order", "Boxes"], ["A-1", 2], ["A-2", 3], ["Total", total]):
+            book.active.append(row)
+        book.save(workspace.inbox / name)
+        return workspace.run()
+
+    assert run_with(total, "first.xlsx").returncode == 65
+    problems = [(problem["code"], problem["places"]) for problem in workspace.run_json()["problems"]]
+    assert problems == [(code, ["first.xlsx:Sheet!B4"])]
+    assert workspace.ask("select count(*) from entries") == [(0,)]
+    run_with(5, "again.xlsx")
+    assert workspace.ask("select key from entries order by id") == [("A-1",), ("A-2",)]

@@ -182,13 +182,16 @@ class _RunningTotals:
         return bool(self._unknown)
 
     def compare(self, row: Row, values: Sequence[Any], refused: dict[int, CellProblem]) -> Problem | None:
-        """The problem of the first stated total that differs. Blank and unknown totals are not compared."""
+        """The problem of the first stated total that differs. Blank and unknown totals are not compared. Raises FileRefused if a stated
+        total cannot be read: then nothing shows that the file is complete, and no record could be corrected.
+        """
         problem, self._stated = None, True
         for index in self.plan.sums:
             if is_invalid(refused, index):
-                problem = problem or self._problem(row, index, refused[index].code, refused[index].values)
-            elif values[index] is not None and index not in self._unknown and values[index] != self._sums[index]:
-                problem = problem or self._problem(row, index, "G408", {"sum": self._shown(row, index, values[index])})
+                raise FileRefused(self._problem(row, index, refused[index]))
+            if values[index] is not None and index not in self._unknown and values[index] != self._sums[index]:
+                differs = CellProblem("G408", {"sum": self._shown(row, index, values[index])})
+                problem = problem or self._problem(row, index, differs)
         if self.plan.by_block:
             self._sums = dict.fromkeys(self.plan.sums, Decimal(0))
             self._unknown.clear()
@@ -215,10 +218,10 @@ class _RunningTotals:
         position = self._reader.view.position(index, row)
         return self._reader.view.shown(row)[position] if position is not None else ""
 
-    def _problem(self, row: Row, index: int, code: str, values: object) -> Problem:
+    def _problem(self, row: Row, index: int, cell: CellProblem) -> Problem:
         position, found = self._reader.view.position(index, row), self._cell(row, index)
-        values = {"column": self._reader.plan.label(index), **(values if isinstance(values, dict) else {})}
-        return Problem(code, self._reader.table.where(row.number, position), found, values)
+        values = {"column": self._reader.plan.label(index), **cell.values}
+        return Problem(cell.code, self._reader.table.where(row.number, position), found, values, cell.hint)
 
 
 # ---- groups ----
