@@ -356,7 +356,7 @@ SHORT = {  # a sheet, the operation that is asked for, what the draft says and w
     "an action that nobody knows": ("Order,Action,City\n1,C,Ulm\n2,Q,Bonn\n", None, "target: ", ("target: {col:",)),
     "dates that contradict each other": (
         "Order;Pickup date;Delivery date\n1;25/03/2026;03/26/2026\n2;26/03/2026;03/27/2026\n", "order.update",
-        'delivery_date: {label: Delivery date, type: datetime, required: true, formats: ["%m/%d/%Y"]}', ("  dates:",),
+        'delivery_date: {label: Delivery date, type: date, required: true, formats: ["%m/%d/%Y"]}', ("  dates:",),
     ),
     "an action in the wrong column": ("Order,City\n1,New\n2,New\n", None, "target: ", ("target: {col:",)),
 }  # fmt: skip

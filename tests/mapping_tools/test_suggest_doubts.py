@@ -1,5 +1,6 @@
 """Drafts of sheets that confused a newcomer: totals, keys, notations, actions, states and code tables. What a sheet does not prove is marked."""
 
+import json
 import re
 from datetime import datetime
 
@@ -277,6 +278,43 @@ def test_first_and_last_names_are_joined(tmp_path):
     assert "party_name: {expr: '$join([first_name, last_name], \" \")'}" in text
     first, *_ = translated(mapping_of(tmp_path, text, "order.create"), [tmp_path / "sheet.csv"])
     assert b'"party_name":"Ann Ames"' in first.payload
+
+
+# ---- moments ----
+
+
+def test_days_without_a_time_are_not_sent_as_midnight(tmp_path):
+    days = [datetime(2026, 3, day) for day in (2, 3, 4)]
+    lines = [line.split(";")[:6] for line in (HEAD, *ROWS)]
+    rows = [[*line, cell] for line, cell in zip(lines, ["Pickup date", *days], strict=True)]
+    for sheet in (orders(), rows):
+        text = suggested(tmp_path, sheet)
+        assert "type: date, " in drafted_columns(text)["Pickup date"]
+        start = line_of(text, "pickup_startdatetime")
+        assert start == "pickup_startdatetime: {expr: '$at(pickup_date, t\"PT8H\")'}   # CHECK the time; no column has it"
+        assert "CHECK" in line_of(text, "pickup_enddatetime")
+        assert mistakes(tmp_path, text) == []
+    first, *_ = translated(mapping_of(tmp_path, text, "order.create"), [tmp_path / "sheet.xlsx"])
+    sent = json.loads(first.payload)
+    assert [sent[f"pickup_{end}datetime"] for end in ("start", "end")] == ["2026-03-02 08:00:00", "2026-03-02 12:00:00"]
+
+
+def test_days_without_a_time_of_a_window_begin_and_end_by_its_ends(tmp_path):
+    text = suggested(tmp_path, orders("Pickup until;03.03.2026;;04.03.2026"))
+    assert line_of(text, "pickup_enddatetime").startswith(
+        "pickup_enddatetime: {expr: '$at(pickup_until ?? pickup_date, t\"PT16H\")'}   # CHECK the time"
+    )
+    assert mistakes(tmp_path, text) == []
+
+
+def test_a_day_of_an_event_is_marked(tmp_path):
+    text = suggested(tmp_path, "Order no;Status;Status date\nA-1;PICKED UP;02.03.2026\nA-2;DELIVERED;13.03.2026\n")
+    assert "CHECK the time: no column has it; sent as 00:00" in line_of(text, "status_datetime")
+
+
+def test_times_in_one_cell_are_enough(tmp_path):
+    text = suggested(tmp_path, orders().replace("03.03.2026;16", "03.03.2026 09:30;16"))
+    assert line_of(text, "pickup_startdatetime") == "pickup_startdatetime: {col: pickup_date}"
 
 
 # ---- code tables, bands, and sheets of one layout ----

@@ -1,7 +1,7 @@
 """Parts of the payload of a draft: its lines of YAML, nested lists, and moments in two columns.
 
-Owns: the unused columns about package contents and parties, and the time column of a date column
-(`Ladedatum` and `Ladezeit`). Fields and roles are identified by their meaning in the contract.
+Owns: the unused columns about package contents and parties, and the time of a date column: its time column
+(`Ladedatum` and `Ladezeit`), or an assumed time. Fields and roles are identified by their meaning in the contract.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from loadsheet.contract import Field, Record
 from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping_tools.columns import Column
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import best_columns
 from loadsheet.mapping_tools.field_targets import meaning
@@ -24,6 +24,8 @@ from loadsheet.reading import Native
 _Found = list[tuple[Field, DraftColumn]]
 
 _COMPARED = 500  # rows
+_EARLIEST, _LATEST = "PT8H", "PT16H"  # assumed times of a window whose days have none
+_NO_REFERENCE = frozenset({"other", "unused", "moment", "status"})  # concepts of headings that are no references
 _CONTACTS = frozenset({"contact", "phone", "email", "payer"})
 _ROLES = ("payer", "carrier", "pickup", "delivery")  # the first one in the heading; the last is the default
 
@@ -124,14 +126,21 @@ def _entry(texts: Sequence[str], depth: int) -> list[tuple[int, str]]:
     return [(depth, f"- {texts[0]}"), *((depth + 1, text) for text in texts[1:])]
 
 
-# ---- dates with the time of day in another column ----
+def is_reference(concepts: frozenset[str]) -> bool:
+    """Whether a heading names a reference, or another number of an order or a tender."""
+    if concepts & _NO_REFERENCE:
+        return False
+    return "reference" in concepts or (bool(concepts & {"order", "tender"}) and concepts <= {"order", "tender", "id"})
+
+
+# ---- dates without a time of day, and those with it in another column ----
 
 
 def clock_of(draft: Draft, day: DraftColumn, *, late: bool = False) -> DraftColumn | None:
     """The unused column with the times of a date column, or with `late` those of the end of its window; None if there is none, or the dates
     include their times.
     """
-    if day.keys.get("type") not in ("datetime", "date") or _has_clock(day):
+    if not is_without_clock(day):
         return None
     ends = late or "late" in day.column.concepts
     alike = (
@@ -153,10 +162,36 @@ def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:
     draft.use(clock)
 
 
+def at_assumed_time(day: DraftColumn, text: str) -> str:
+    """The expression for the days of a column without times (`text`) at an assumed time: otherwise 00:00 would be sent."""
+    day.keys["type"] = "date"
+    return f'$at({text}, t"{_LATEST if "late" in day.column.concepts else _EARLIEST}")'
+
+
+def of_days(draft: Draft, field_: Field, day: DraftColumn, other: DraftColumn | None) -> tuple[str, str]:
+    """The leaf, with its comment, for a moment whose column has days without a time: those of a pickup or a delivery get an assumed one, the
+    end of a window without a day has that of its `other` end.
+    """
+    ref, concepts = draft.ref(day), meaning(field_)
+    if not concepts & SIDES:
+        return f"{{col: {ref}}}", f"{CHECK} the time: no column has it; sent as 00:00"
+    remark = f"{CHECK} the time; no column has it"
+    if draft.varies(day) and not day.nullable:
+        which = "latest" if "late" in concepts else "earliest"
+        days = f"${which}([r.{day.name} for r in {day.table.name}])"
+        return f"{{expr: '{at_assumed_time(day, days)}'}}", f"{remark}; its dates differ within a record"
+    if day.nullable and other is not None and not other.nullable and is_without_clock(other):
+        return f"{{expr: '{at_assumed_time(day, f'{ref} ?? {draft.ref(other)}')}'}}", remark
+    text, there = moment_in(draft, day, None)
+    return f"{{expr: '{text}', when: '{there}'}}" if there else f"{{expr: '{text}'}}", remark
+
+
 def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None) -> tuple[str, str]:
-    """The expression for a moment, and the condition that it has a value (empty: always)."""
+    """The expression for a moment, and the condition that it has a value (empty: always). Days without a time get an assumed one."""
     ref = draft.ref(day)
     text = f"({ref} ?? $now)" if day.nullable else ref
+    if clock is None and is_without_clock(day):
+        text = at_assumed_time(day, text)
     if clock is not None:
         time = draft.ref(clock)
         text += f' + ({time} ?? t"PT0S")' if clock.nullable else f" + {time}"
@@ -183,9 +218,10 @@ def _number(column: Column, code: int, locale: str) -> float:
     return 0.0 if isinstance(value, CellProblem) else float(str(value))
 
 
-def _has_clock(day: DraftColumn) -> bool:
+def is_without_clock(day: DraftColumn) -> bool:
+    """Whether a column has days without a time of day."""
     formats = day.keys.get("formats", [])
-    if any("%H" in format_ or "%I" in format_ for format_ in formats):
-        return True
+    if day.keys.get("type") not in MOMENTS or any("%H" in format_ or "%I" in format_ for format_ in formats):
+        return False
     natives = (cell for cell in day.column.cells.values if isinstance(cell, Native) and cell.kind == "datetime")
-    return any(not cell.endswith(" 00:00:00") for cell in natives)
+    return all(cell.endswith(" 00:00:00") for cell in natives)

@@ -17,8 +17,11 @@ from loadsheet.mapping_tools.payload_parts import (
     clock_of,
     grows_with,
     inside,
+    is_reference,
+    is_without_clock,
     join_clock,
     moment_in,
+    of_days,
     parties,
 )
 from loadsheet.mapping_tools.vocabulary import SIDES
@@ -32,7 +35,6 @@ _WINDOW = "PT4H"  # assumed length of a window if the sheet has only one end
 _ROAD_FACTOR = 333  # kg per cubic metre in road freight
 _OFFSETS = (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES)
 _WIRE_UNITS = {"length": "CM", "width": "CM", "height": "CM"}
-_NO_REFERENCE = frozenset({"other", "unused", "moment", "status"})  # concepts of headings that are no references
 _KILOS = "KG"  # the unit of weights
 
 
@@ -101,6 +103,8 @@ class _Filler:
             join_clock(self._draft, drafted, clock)
             self._clocks[drafted] = clock
             return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time"
+        if field_.kind in DATE_SHAPES and field_.kind is not Kind.DATE and is_without_clock(drafted):
+            return of_days(self._draft, field_, drafted, self._other_end(meaning(field_)))
         if field_.kind is Kind.NUMERIC and varies:
             return (
                 f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: {2 if 'value' in meaning(field_) else 3}}}",
@@ -435,7 +439,7 @@ class _Filler:
         entries: list[Line] = []
         for drafted in self._draft.of_record():
             concepts, is_price = drafted.column.concepts, drafted.column.guess.type in ("decimal", "quantity")
-            fits = not concepts - {"service", "pickup", "delivery"} if priced else _is_reference(concepts)
+            fits = not concepts - {"service", "pickup", "delivery"} if priced else is_reference(concepts)
             if priced is is_price and fits:
                 entries += self._pair(record, drafted)
         if entries:
@@ -478,13 +482,6 @@ class _Filler:
 
     def _line(self, depth: int, name: str, leaf: str, remark: str) -> None:
         self._made.lines.append(Line(depth, f"{name}: {leaf}", remark))
-
-
-def _is_reference(concepts: frozenset[str]) -> bool:
-    """Whether a heading names a reference, or another number of an order or a tender."""
-    if concepts & _NO_REFERENCE:
-        return False
-    return "reference" in concepts or (bool(concepts & {"order", "tender"}) and concepts <= {"order", "tender", "id"})
 
 
 def _missing_event(draft: Draft) -> Field | None:
