@@ -51,6 +51,16 @@ def test_a_number_of_lines_instead_of_packages_is_marked_with_the_column_that_ma
     assert line_of(other, "total_packages").endswith("counts as one package, unless Zyx has the number")
 
 
+def test_packages_of_a_row_have_its_number_of_packages_unless_rows_are_lines(tmp_path):
+    text = suggested(tmp_path, orders("Cajas;4;12;7", "Goods;Oil;Nuts;Rice", "Weight kg;10;21;15"))
+    assert line_of(text, "quantity") == "quantity: {col: cajas}   # CHECK: all packages of the row are alike"
+    assert mistakes(tmp_path, text) == []
+    first, *_ = translated(mapping_of(tmp_path, text, "order.create"), [tmp_path / "sheet.csv"])
+    assert [one["quantity"] for one in json.loads(first.payload)["packages"]] == [4]
+    twice = orders("Cajas;4;4;7", "Goods;Oil;Nuts;Rice", "Weight kg;10;21;15").replace("A-2;Beta AG", "A-1;Acme GmbH")
+    assert "all packages of the row" not in suggested(tmp_path, twice)
+
+
 SETS = """\
 Order no;Consignee;City;Pickup;Item 1;Crates 1;Kg 1;Zyx 1;Item 2;Crates 2;Kg 2;Zyx 2;Carrier 1;Carrier 2
 S-1;Acme Ltd;Leeds;2026-03-02;Oil;4;10;a;Nuts;2;3.5;b;Kirk;Muir
@@ -291,7 +301,9 @@ def test_days_without_a_time_are_not_sent_as_midnight(tmp_path):
         text = suggested(tmp_path, sheet)
         assert "type: date, " in drafted_columns(text)["Pickup date"]
         start = line_of(text, "pickup_startdatetime")
-        assert start == "pickup_startdatetime: {expr: '$at(pickup_date, t\"PT8H\")'}   # CHECK the time; no column has it"
+        assert (
+            start == "pickup_startdatetime: {expr: '$at(pickup_date, t\"PT8H\")'}   # CHECK the time; no column has it"
+        )
         assert "CHECK" in line_of(text, "pickup_enddatetime")
         assert mistakes(tmp_path, text) == []
     first, *_ = translated(mapping_of(tmp_path, text, "order.create"), [tmp_path / "sheet.xlsx"])

@@ -1,6 +1,6 @@
 """Parts of the payload of a draft: its lines of YAML, nested lists, and moments in two columns.
 
-Owns: the unused columns about package contents and parties, and the time of a date column: its time column
+Owns: the unused columns about package contents and parties, the packages of a row, and the time of a date column: its time column
 (`Ladedatum` and `Ladezeit`), or an assumed time. Fields and roles are identified by their meaning in the contract.
 """
 
@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 from math import isclose
 from typing import NamedTuple
 
-from loadsheet.contract import Field, Record
+from loadsheet.contract import Field, Kind, Record
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
@@ -131,6 +131,16 @@ def is_reference(concepts: frozenset[str]) -> bool:
     if concepts & _NO_REFERENCE:
         return False
     return "reference" in concepts or (bool(concepts & {"order", "tender"}) and concepts <= {"order", "tender", "id"})
+
+
+def packages_of_row(draft: Draft) -> DraftColumn | None:
+    """The column with the number of packages of a record, if each record is one row."""
+    if draft.group or draft.is_joined:
+        return None
+    fields = (field_ for field_ in draft.operation.record.fields if field_.kind is Kind.NUMERIC)
+    return next(
+        (draft.filled[one.name] for one in fields if "package" in meaning(one) and one.name in draft.filled), None
+    )
 
 
 # ---- dates without a time of day, and those with it in another column ----

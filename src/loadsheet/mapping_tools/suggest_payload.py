@@ -22,6 +22,7 @@ from loadsheet.mapping_tools.payload_parts import (
     join_clock,
     moment_in,
     of_days,
+    packages_of_row,
     parties,
 )
 from loadsheet.mapping_tools.vocabulary import SIDES
@@ -409,6 +410,8 @@ class _Filler:
             self._line(3, field_.name, leaf, self._doubted(here + field_.name, ""))
         elif "volume" in concepts and "volume" in self._made.derived.get(self._lines.name, {}):
             self._line(3, field_.name, "{col: volume, round: 4, when: 'volume > 0'}", "")
+        elif concepts == {"quantity"} and (counted := packages_of_row(self._draft)):
+            self._line(3, field_.name, f"{{col: {counted.name}}}", f"{CHECK}: all packages of the row are alike")
         elif field_.when is When.ALWAYS:
             self._line(3, field_.name, *self._constant(field_))
 
