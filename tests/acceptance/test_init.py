@@ -52,11 +52,15 @@ def test_a_mapping_is_drafted_from_a_sheet(tmp_path):
     row = "EX-{0},M. Ansah,Park Row {0},Leeds,LS1 5HD,GB,14/12/2026 09:00,16/12/2026 08:00,Lamp,{0}.5,{0}9.90\n"
     sheet = tmp_path / "our orders.csv"
     sheet.write_text(HEADER + "".join(map(row.format, range(1, 9))), encoding="utf-8")
-    made = loadsheet(tmp_path, "init", "--from", sheet.name)
+    made = loadsheet(tmp_path, "init", "ours", "--from", sheet.name)
     assert made.returncode == 0, made.stderr
     assert "edit mappings/our orders.yaml" in made.stdout
-    assert "FILL IN" in (tmp_path / "mappings" / "our orders.yaml").read_text(encoding="utf-8")
-    assert not (tmp_path / "mappings" / "orders.yaml").exists()
+    for place in ("inbox/", "outbox/", "mappings/", "mappings/our orders.yaml  (a draft from our orders.csv)"):
+        assert f"  created  ours/{place}\n" in made.stdout
+    draft = (tmp_path / "ours" / "mappings" / "our orders.yaml").read_text(encoding="utf-8")
+    assert draft.startswith("# yaml-language-server: $schema=mapping.schema.json\n")
+    assert "FILL IN" in draft
+    assert not (tmp_path / "ours" / "mappings" / "orders.yaml").exists()
 
 
 def test_a_place_that_cannot_be_written_and_a_demo_over_files_of_others_are_refused(tmp_path):

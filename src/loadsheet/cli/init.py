@@ -66,13 +66,18 @@ def init(folder: Path, *, exchange: str | None, sheet: Path | None) -> None:
     Then `loadsheet run` works there at once. Existing files are kept.
     """
     chosen = _checked(exchange or _asked())
-    for name in ("inbox", "outbox", "mappings"):
-        _write(folder / name, lambda path: path.mkdir(parents=True, exist_ok=True))
-    made = [_place(folder, one, chosen) for one in (_SETTINGS, _IGNORED, _SCHEMA, *(() if sheet else _EXAMPLE))]
+    new = [folder / name for name in ("inbox", "outbox", "mappings") if not (folder / name).is_dir()]
+    for path in new:
+        _write(path, lambda path: path.mkdir(parents=True))
+    made = [f"  created  {path}/" for path in new]
+    made += [_place(folder, one, chosen) for one in (_SETTINGS, _IGNORED, _SCHEMA, *(() if sheet else _EXAMPLE))]
     print_lines(made)
     if sheet is not None:
         draft = folder / "mappings" / f"{sheet.stem}.yaml"
-        click.get_current_context().invoke(suggest, files=(sheet,), target=None, out=draft, config=None)
+        click.get_current_context().invoke(
+            suggest, files=(sheet,), target=None, out=draft, mappings=draft.parent, config=None
+        )
+        print_lines([f"  created  {draft}  (a draft from {sheet.name})"])
     print_lines(["", *_next_steps(folder, sheet, chosen)])
 
 
