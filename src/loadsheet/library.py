@@ -61,8 +61,8 @@ class Translation:
         return len(self.documents)
 
     def to_frame(self) -> "DataFrame":
-        """A row for each document: operation, key, whether it is usable, then the fields of its payload by path (`address.city`). Numbers are
-        Decimal; lists stay lists of dicts. Nothing else is converted.
+        """A row for each document: operation and key (string), whether it is usable (bool), then the fields of its payload by path
+        (`address.city`, object). Numbers are Decimal; lists stay lists of dicts. Nothing else is converted.
         """
         from pandas import DataFrame
 
@@ -70,7 +70,8 @@ class Translation:
             {"operation": document.operation, "key": document.key, "usable": document.usable, **_flat(document.record)}
             for document in self.documents
         ]
-        return DataFrame(rows, columns=None if rows else ["operation", "key", "usable"], dtype=object)
+        own = {"operation": "string", "key": "string", "usable": "bool"}
+        return DataFrame(rows, columns=None if rows else [*own], dtype=object).astype(own)
 
     def problems_frame(self) -> "DataFrame":
         """A row for each problem: code, level, its place, the sender's value, the message and what to do."""
