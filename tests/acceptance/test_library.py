@@ -79,6 +79,7 @@ def test_a_file_is_translated_into_documents_and_problems():
         (True, "true", "flag"), (np.False_, "false", "flag"), (date(2026, 3, 4), "2026-03-04", "date"),
         (pd.Timestamp("2026-03-04 08:05"), "2026-03-04 08:05:00", "datetime"), (time(8, 5), "08:05:00", "time"),
         (pd.Timestamp("2026-03-04 08:05", tz="Europe/Berlin"), "2026-03-04T08:05:00+01:00", None),
+        (["a"], "<list>", "object"), (object(), "<object>", "object"), (b"a", "<bytes>", "object"), (pd.Timedelta(hours=8), "<Timedelta>", "object"),
     ],
 )  # fmt: skip
 def test_a_value_is_a_cell_that_keeps_its_kind_and_every_digit(value, cell, kind):
@@ -101,6 +102,17 @@ def test_a_frame_is_read_by_its_values_whatever_notation_the_mapping_has_for_fil
     assert found.documents[1].record["total_weight"] == Decimal("1.25")
     (missing,) = (problem for problem in found.problems if problem.level == "error")
     assert str(missing.where) == "DataFrame:rows!A4"
+
+
+@pytest.mark.parametrize("column", ["ID", "Pickup", "Weight", "Note"])
+def test_an_object_is_a_problem_of_its_cell_if_the_mapping_reads_the_column(mapping, column):
+    frame = pd.DataFrame({"ID": ["1", "2"], "Pickup": None, "Weight": None, "Note": None}, dtype=object)
+    frame[column] = [None if column != "ID" else "1", ["a"]]
+    found = loadsheet.translate(frame, mapping, now=NOW)
+    said = [(one.code, one.where.cell, one.found) for one in found.problems if one.where.column == column]
+    at = f"{'ABCD'[frame.columns.get_loc(column)]}3"
+    assert said == ([("C313", at, "<list>")] if column != "Note" else [])
+    assert sum(document.usable for document in found) == (2 if column == "Note" else 1)
 
 
 @pytest.mark.parametrize("dtype", [object, "string", "category"])

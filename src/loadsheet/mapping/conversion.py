@@ -195,6 +195,13 @@ def _as_cell(value: object) -> str:
 
 # ---- one cell ----
 
+_NO_VALUE = {
+    "error": CellProblem("R207"),
+    "formula": CellProblem("R208"),
+    "object": CellProblem("C313", hint="a frame holds texts, numbers, dates, times, flags and blanks"),
+}
+"""The problems of workbook cells and objects that have no value, by their kind."""
+
 
 def _cell_reader(
     spec: Column, parse: _Parse, default: object, through: Converter | None, *, takes_any: bool
@@ -208,8 +215,8 @@ def _cell_reader(
         parse = through.before(parse, blank)
 
     def convert(cell: str) -> Any:
-        if type(cell) is not str and isinstance(cell, Native) and cell.kind in {"error", "formula"}:
-            return CellProblem("R207" if cell.kind == "error" else "R208")
+        if type(cell) is not str and isinstance(cell, Native) and cell.kind in _NO_VALUE:
+            return _NO_VALUE[cell.kind]
         text = bare(cell)
         if not text or text in tokens:
             return blank

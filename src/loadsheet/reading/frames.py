@@ -22,7 +22,7 @@ FILE = "DataFrame"
 
 
 def cell_of(value: object) -> str:
-    """A value as a cell (see above); an empty text for None."""
+    """A value as a cell (see above); an empty text for None. An object of any other type is one of kind `object`, with its type as text."""
     if value is None or isinstance(value, str):
         return str(value or "")
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):  # the second is numpy's
@@ -34,7 +34,7 @@ def cell_of(value: object) -> str:
         return value.isoformat() if value.tzinfo else Native(value.isoformat(" "), "datetime")
     if isinstance(value, date | time):
         return Native(value.isoformat(), "date" if isinstance(value, date) else "time")
-    return str(value)
+    return Native(f"<{type(value).__name__}>", "object")
 
 
 def frame_tables(frames: "Mapping[str, DataFrame]", layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:

@@ -134,14 +134,15 @@ def bounds_of(settings: "Settings") -> Bounds:
 
 # ---- the content of a file ----
 
-NativeKind = Literal["number", "datetime", "date", "time", "flag", "error", "formula"]
+NativeKind = Literal["number", "datetime", "date", "time", "flag", "error", "formula", "object"]
 
-_VALUELESS = frozenset({"error", "formula"})
+_VALUELESS = frozenset({"error", "formula", "object"})
 
 
 class Native(str):
     """A typed workbook cell as canonical text: number `12.5` (no exponent, no trailing `.0`), datetime `2026-03-01 08:00:00`,
-    date `2026-03-01`, time `08:00:00`, flag `true`/`false`, error `#N/A`, or `=` for a `formula` without a saved value.
+    date `2026-03-01`, time `08:00:00`, flag `true`/`false`, error `#N/A`, `=` for a `formula` without a saved value, or
+    `<list>` for an `object` of a frame that no cell can hold.
 
     `shown` is the cell as its sender sees it, if the number format adds to the value: `01067` for 1067 in `00000`, `27 lb` for 27
     in `0.0" lb"`, `1.5 t` for 1500 in `0.0," t"`.
