@@ -27,6 +27,7 @@ from loadsheet.problems import FileRefused, LoadsheetError, Problem, SettingsErr
 from loadsheet.reading.frames import FILE, frame_tables
 from loadsheet.reading.tables import bounds_of
 from loadsheet.reports import RunSummary
+from loadsheet.reports.headline import counted
 from loadsheet.run_end import RunEnd
 from loadsheet.run_resources import dispatcher_for, held_ledger
 from loadsheet.settings import Settings, every_field, shippers_in
@@ -53,6 +54,10 @@ class Translation:
     documents: tuple[Document, ...]
     ignored: tuple[Ignored, ...]
     problems: tuple[Problem, ...]
+
+    def __repr__(self) -> str:
+        usable, documents = sum(document.usable for document in self), counted(len(self), "document")
+        return f"<Translation: {documents}, {usable:,} usable, {counted(len(self.problems), 'problem')}>"
 
     def __iter__(self) -> Iterator[Document]:
         return iter(self.documents)
@@ -89,6 +94,10 @@ class Check:
     causes: tuple[Cause, ...]
     exit_code: int
 
+    def __repr__(self) -> str:
+        found, causes = counted(len(self.problems), "problem"), counted(len(self.causes), "cause")
+        return f"<Check: {counted(self.usable, 'usable document')}, {found} of {causes}, exit code {self.exit_code}>"
+
     def problems_frame(self) -> "DataFrame":
         """A row for each problem: code, level, its place, the sender's value, the message and what to do."""
         return _problems_frame(self.problems)
@@ -109,6 +118,9 @@ class RunReport:
     stopped: LoadsheetError | None
     left: tuple[Problem, ...]
     messages: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<RunReport: {self.headline}, exit code {self.exit_code}>"
 
 
 def translate(

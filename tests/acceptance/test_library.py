@@ -162,6 +162,13 @@ def test_a_check_says_what_the_command_says(mapping):
     assert loadsheet.check(frame, mapping).exit_code == 65
 
 
+def test_results_show_in_a_notebook_as_one_line(mapping):
+    frame = pd.DataFrame({"ID": ["1", "2", "3"], "Pickup": None, "Weight": ["1", "x", "2"]})
+    assert repr(loadsheet.translate(frame, mapping, now=NOW)) == "<Translation: 3 documents, 2 usable, 1 problem>"
+    said = repr(loadsheet.check(frame, mapping))
+    assert said == "<Check: 2 usable documents, 1 problem of 1 cause, exit code 1>"
+
+
 def test_a_run_from_a_thread_is_a_run_and_leaves_the_process_as_it_was(first, capfd):
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     umask, here, found = os.umask(0o022), Path.cwd(), []
@@ -171,6 +178,7 @@ def test_a_run_from_a_thread_is_a_run_and_leaves_the_process_as_it_was(first, ca
     thread.join()
     (report,) = found
     assert (report.exit_code, report.headline) == (0, "All 3 documents were accepted")
+    assert repr(report) == "<RunReport: All 3 documents were accepted, exit code 0>"
     assert report.folder.parent == first / "outbox"
     assert report.summary.to_json() == (report.folder / "run.json").read_bytes()
     assert capfd.readouterr() == ("", "")
