@@ -5,7 +5,7 @@ may be called from any thread and from a notebook. `docs/python.md` shows them.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -235,8 +235,13 @@ def _settings(place: "Settings | OnePath | None", shipper: str, given: dict[str,
 
 
 def _paths(files: Any) -> list[Path]:
-    """The paths of these files. Raises FileRefused if one does not exist."""
-    paths = [Path(file) for file in ([files] if isinstance(files, str | os.PathLike) else files)]
+    """The paths of these files. Raises ValueError for anything but paths, and FileRefused if one does not exist."""
+    is_one = isinstance(files, str | os.PathLike | Mapping) or _is_frame(files) or not isinstance(files, Iterable)
+    given = [files] if is_one else list(files)
+    if wrong := [type(file).__name__ for file in given if not isinstance(file, str | os.PathLike)]:
+        takes = "paths of files, or frames and one mapping: a DataFrame, or a dict of DataFrames by table"
+        raise ValueError(f"give {takes}; found {wrong[0]}")
+    paths = [Path(file) for file in given]
     for path in paths:
         if not path.is_file():
             raise FileRefused(Problem("R201", Where(str(path)), values={"reason": "there is no such file"}))
@@ -256,17 +261,27 @@ def _all_compiled(mappings: Any, settings: Settings) -> Sequence[CompiledMapping
 
 
 def _frames(files: Any, mapping: CompiledMapping) -> "Mapping[str, DataFrame] | None":
-    """Frames by the mapping's names of tables; None if these are files. Raises ValueError naming tables that lack a frame."""
+    """Frames by the mapping's names of tables; None if these are files. Raises ValueError naming tables that lack a frame, or have
+    anything else.
+    """
     tables = [layout.name for layouts in mapping.layouts.values() for layout in layouts]
-    if hasattr(files, "iloc"):
+    if _is_frame(files):
         files = {tables[0]: files}
     if not isinstance(files, Mapping):
         return None
     if wrong := files.keys() ^ {*tables}:
         raise ValueError(
-            f"mapping {mapping.name} reads the tables {', '.join(tables)}: {', '.join(sorted(wrong))} differ"
+            f"mapping {mapping.name} reads the tables {', '.join(tables)}: {', '.join(sorted(map(str, wrong)))} differ"
         )
+    for name, frame in files.items():
+        if not _is_frame(frame):
+            raise ValueError(f"the table {name} takes a DataFrame, found {type(frame).__name__}")
     return files
+
+
+def _is_frame(value: Any) -> bool:
+    """Whether a value is a DataFrame. pandas is not loaded for it."""
+    return hasattr(value, "iloc") and hasattr(value, "columns")
 
 
 def _drop_of(

@@ -198,6 +198,29 @@ def test_what_goes_wrong_is_an_exception(tmp_path, first):
         loadsheet.run(first, dispatch={"windw": 3})
 
 
+@pytest.mark.parametrize("function", [loadsheet.translate, loadsheet.check])
+def test_what_is_neither_a_file_nor_a_frame_is_a_wrong_call(mapping, function):
+    frame = pd.DataFrame({"ID": ["1"], "Pickup": None, "Weight": None})
+    for given, name in (([frame], "DataFrame"), ({"rows": ["1"]}, "list"), ([1], "int"), (None, "NoneType")):
+        with pytest.raises(ValueError, match=f"found {name}$"):
+            function(given, mapping)
+
+
+def test_frames_for_several_mappings_are_a_wrong_call(mapping):
+    with pytest.raises(ValueError, match="one mapping"):
+        loadsheet.check(pd.DataFrame({"ID": ["1"]}), [mapping, mapping])
+
+
+def test_a_key_in_the_index_is_refused_and_the_hint_names_the_index(mapping):
+    frame = pd.DataFrame({"ID": ["1"], "Pickup": None, "Weight": None}).set_index("ID")
+    with pytest.raises(loadsheet.FileRefused) as refused:
+        loadsheet.translate(frame, mapping)
+    assert refused.value.problem.code == "R204"
+    assert refused.value.problem.hint.startswith("the index (ID) is not read: call reset_index()")
+    assert "R204" in str(refused.value)
+    assert len(loadsheet.translate(frame.reset_index(), mapping, now=NOW)) == 1
+
+
 def test_a_run_is_for_one_shipper_and_settings_come_from_one_place(first):
     with (first / "loadsheet.toml").open("a", encoding="utf-8") as file:
         file.write("\n[shippers.acme]\n[shippers.nordic]\n")

@@ -11,6 +11,7 @@ from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING
 
+from loadsheet.problems import FileRefused
 from loadsheet.reading.tables import Bounds, Layout, Native, Table
 from loadsheet.reading.workbook import Book, Rows, Sheet, Traits, open_workbook
 
@@ -39,12 +40,21 @@ def cell_of(value: object) -> str:
 
 def frame_tables(frames: "Mapping[str, DataFrame]", layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
     """The tables for `layouts` from the frame of each table, by layout name. The labels of the columns are row 1; the index is not read.
-    Raises FileRefused like a file, and KeyError for a table without a frame.
+    Raises FileRefused like a file, its hint beginning with the index if that has a name; and KeyError for a table without a frame.
     """
     tables: dict[str, Table] = {}
     for layout in layouts:
-        book = _book(layout.name, frames[layout.name])
-        tables |= open_workbook(book, [replace(layout, sheets=(), header_row=1, header_rows=1)], bounds)
+        frame = frames[layout.name]
+        try:
+            tables |= open_workbook(
+                _book(layout.name, frame), [replace(layout, sheets=(), header_row=1, header_rows=1)], bounds
+            )
+        except FileRefused as error:
+            index = ", ".join(str(name) for name in frame.index.names if name is not None)
+            if not index:
+                raise
+            hint = f"the index ({index}) is not read: call reset_index(); {error.problem.hint}"
+            raise FileRefused(replace(error.problem, hint=hint)) from error
     return tables
 
 
