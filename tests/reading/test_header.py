@@ -120,7 +120,10 @@ def test_a_layout_that_cannot_be_read_is_refused_when_it_is_built(delimiter):
 
 def test_a_label_that_is_nearly_there_is_pointed_at(tmp_path):
     problem = refusal(text_file(tmp_path, "Order,Wieght,Town\nA1,1,Ulm\n"), layout("Order", "Weight", "City"))
-    assert problem.hint == 'for Weight, did you mean "Wieght"?; the row holds: Order, Wieght, Town'
+    assert problem.hint == (
+        "add the columns Weight, City, or name their new headings under `aliases`; "
+        'for Weight, did you mean "Wieght"?; the row holds: Order, Wieght, Town'
+    )
 
 
 def test_a_form_has_no_header_row_and_the_sheets_looked_at_are_named(tmp_path):

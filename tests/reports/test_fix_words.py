@@ -61,6 +61,18 @@ def test_a_pattern_is_shown_by_its_parts_and_an_example():
             "Ergänzen Sie die Zeile dort oder korrigieren Sie Gewicht",
             "",
         ),
+        (
+            Problem(
+                "R204",
+                Where("in.csv", row=1),
+                "Order, Town",
+                {"row": 1, "missing": "City"},
+                "add the column City, or name its new heading under `aliases`; the row holds: Order, Town",
+            ),
+            "Die Überschriften wurden nicht gefunden: Zeile 1 kommt ihnen am nächsten, dort fehlt aber City",
+            "Ergänzen Sie die Spalte City und legen Sie die Datei noch einmal ab; in der Zeile steht: Order, Town",
+            "",
+        ),
     ],
 )
 def test_a_problem_is_told_in_the_senders_words(problem, text, todo, suggestion):

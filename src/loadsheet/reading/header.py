@@ -158,7 +158,8 @@ def _check_repeats(header: Header, layout: Layout, where: Where) -> None:
 
 
 def _incomplete(header: Header, layout: Layout, where: Where, looked_at: Sequence[str]) -> Problem:
-    missing = ", ".join(column.labels[0] for column in header.missing or layout.columns)
+    wanted = header.missing or layout.columns
+    missing = ", ".join(column.labels[0] for column in wanted)
     found = ", ".join(label for label in header.labels if label.strip())[:500]
     sheets = f"looked at the sheets {', '.join(looked_at)}; " if len(looked_at) > 1 else ""
     if not header.positions and layout.header_row == "auto":
@@ -166,8 +167,11 @@ def _incomplete(header: Header, layout: Layout, where: Where, looked_at: Sequenc
         begins = f"row {header.row} holds: {found}; " if found else ""
         hint = f"{sheets}{begins}send a table with these labels over its columns; a form cannot be read"
         return Problem("R215", where, "", {"rows": TOP_ROWS, "looked": looked, "missing": missing}, hint)
-    suggestion = _suggest_labels(header)
-    hint = f"{sheets}{suggestion}the row holds: {found}" if found else f"{sheets}it holds no text"
+    add = f"add the column {missing}, or name its new heading under `aliases`"
+    if len(wanted) > 1:
+        add = f"add the columns {missing}, or name their new headings under `aliases`"
+    holds = f"the row holds: {found}" if found else "it holds no text"
+    hint = f"{add}; {sheets}{_suggest_labels(header)}{holds}"
     return Problem("R204", replace(where, row=header.row), found, {"row": header.row, "missing": missing}, hint)
 
 

@@ -315,6 +315,8 @@ FOR_SENDERS = {
     "the cell is a {kind}; format it as a time": "format the cell as a time",
     "a date cell of a workbook{0}": "a date cell",
     "send a table with these labels over its columns": "send a table with these headings",
+    "add the column {0}, or name its new heading under `aliases`": "add the column {0} and drop the file again",
+    "add the columns {0}, or name their new headings under `aliases`": "add the columns {0} and drop the file again",
     "if it holds sums, delete it{0}": "if it holds totals, delete it",
     "otherwise format the column as Text{0}": "otherwise format the column as text and fill it again from its source",
     "this ledger does not know the files of run {run}": "its original file is not known here",
