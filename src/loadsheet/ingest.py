@@ -32,7 +32,7 @@ from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, Ignored, Route, Routes, route
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.documents import SourceRow, TableNotes
+from loadsheet.mapping.documents import MEANT_FOR, SourceRow, TableNotes
 from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck
 from loadsheet.mapping.routing import broken_mappings
 from loadsheet.problems import FileRefused, LoadsheetError, Problem
@@ -263,7 +263,8 @@ def ingest(routed: RoutedFiles, sink: Sink, context: IngestContext) -> None:
             try:
                 sink.take(read_drop(drop, files, context))
             except FileRefused as refused:
-                sink.refuse(files, refused.problem)
+                problem = refused.problem
+                sink.refuse(files, replace(problem, values={MEANT_FOR: drop.route.mapping.name, **problem.values}))
 
 
 def read_drop(routed: RoutedDrop, files: Sequence[InboxFile], context: IngestContext) -> ReadDrop:

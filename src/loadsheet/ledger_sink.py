@@ -16,6 +16,7 @@ from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, rout
 from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, SourceFile, SourceTable
 from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.documents import MEANT_FOR
 from loadsheet.mapping.shared_files import operations_of, version_of
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table
@@ -111,7 +112,8 @@ class LedgerSink:
             planned = self.plan(drop)
         except DoesNotBalance as fault:
             for file in drop.files:
-                self.set_aside(file, Problem("L606", Where(file.name), values={"reason": str(fault)}))
+                values = {MEANT_FOR: drop.mapping.name, "reason": str(fault)}
+                self.set_aside(file, Problem("L606", Where(file.name), values=values))
             self.fault = fault
             return
         for file in drop.files:

@@ -233,3 +233,15 @@ def test_a_lost_create_that_the_exchange_shows_is_known_before_its_file_is_judge
     again = workspace.run()
     assert again.returncode == 0, again.stdout
     assert "3 unchanged" in again.stdout
+
+
+def test_a_file_that_cannot_be_read_names_the_mapping_that_takes_it(house):
+    house.edit("inbox/orders.csv", "Order", "Belegnummer")
+    house.drop("holiday.jpg", b"not a sheet")
+    assert house.run().returncode == 65
+    mappings = {file["name"]: drop["mapping"] for drop in house.run_json()["drops"] for file in drop["files"]}
+    assert (mappings["holiday.jpg"], mappings["orders.csv"]) == ("", "bench-join")
+    (page,) = house.outbox.rglob("run.html")
+    assert page.read_text(encoding="utf-8").count("<small>no mapping</small>") == 1
+    acks = [json.loads(path.read_text(encoding="utf-8")) for path in house.outbox.rglob("*.ack.json")]
+    assert {ack["file"]: ack["mapping"] for ack in acks} == mappings

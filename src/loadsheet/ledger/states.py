@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from loadsheet.mapping.documents import COUNTED_IN, JOINT, ColumnGuide, Lineage, SourceRow, ordered_in
+from loadsheet.mapping.documents import COUNTED_IN, JOINT, MEANT_FOR, ColumnGuide, Lineage, SourceRow, ordered_in
 from loadsheet.problems import Problem, Where, column_letters
 from loadsheet.workbook_marks import ORIGINAL_COLUMNS
 
@@ -150,7 +150,7 @@ class Drop:
     Several mappings that read a file together count as one (see `mapping.shared_files`): `mapping`, `mapping_version` and `operation`
     then name all of them.
 
-    A file that was set aside is a drop of its own, without mapping and tables.
+    A file that was set aside is a drop of its own, without mapping and tables. If a mapping takes it, `meant_for` names that one.
     """
 
     id: int
@@ -176,6 +176,12 @@ class Drop:
     def set_aside(self) -> bool:
         """Whether the file was set aside unread."""
         return any(file.problems for file in self.files)
+
+    @property
+    def meant_for(self) -> str:
+        """The mapping that read the files, or could not read them; empty if no mapping takes them."""
+        tried = (str(problem.values.get(MEANT_FOR, "")) for file in self.files for problem in file.problems)
+        return self.mapping or next(filter(None, tried), "")
 
     @property
     def operations(self) -> tuple[str, ...]:

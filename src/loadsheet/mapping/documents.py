@@ -93,6 +93,9 @@ FIX_OF = "(fix of)"
 """The entry of `items` with the ledger entries whose rows came back in a fix file."""
 
 
+MEANT_FOR = "mapping"
+"""The value of a problem that refuses a file: the mapping that takes it."""
+
 COUNTED_IN = "rows counted in"
 """The entry of a table's `found` with the table that counts its rows, because a mapping before reads the same sheet."""
 

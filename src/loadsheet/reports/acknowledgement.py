@@ -143,7 +143,7 @@ class Acknowledgement:
     bytes: Annotated[int, _described("Its size in bytes")]
     received: Annotated[str, _described("When it arrived")]
     processed: Annotated[str, _described("When the run ended")]
-    mapping: Annotated[str, _described("The mapping; empty for a file that was set aside")]
+    mapping: Annotated[str, _described("The mapping; empty for a file that no mapping takes")]
     mapping_version: Annotated[str, _described("The version of the mapping")]
     code: Annotated[str, _described("A, E, P, R or W for the whole file")]
     state: Annotated[str, _described("The code in words")]
@@ -230,7 +230,7 @@ class Acknowledgements:
             bytes=source.size,
             received=source.arrived,
             processed=self._run.finished_at,
-            mapping=drop.mapping,
+            mapping=drop.meant_for,
             mapping_version=drop.mapping_version,
             code=REJECTED if source.problems else "",
             state="",

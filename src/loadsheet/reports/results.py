@@ -467,4 +467,4 @@ def _drop(drop: Drop, counts: _Counts, names: Mapping[Place, str]) -> DropSummar
         aside = tuple(f"{file.name}: {_raw_problem_text(problem)}" for problem in file.problems)
         head = (file.name, file.role, file.sha256, file.size, file.arrived, file.kept_as)
         files.append(FileSummary(*head, aside, tuple(tables), results))
-    return DropSummary(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, tuple(files))
+    return DropSummary(drop.run, drop.meant_for, drop.mapping_version, drop.operation, entries, tuple(files))

@@ -91,7 +91,7 @@ class DropSummary:
     """The files that one mapping read together."""
 
     run: Annotated[str, _described("The run that read them")]
-    mapping: Annotated[str, _described("The mapping; empty for a file that was set aside")]
+    mapping: Annotated[str, _described("The mapping; empty for a file that no mapping takes")]
     mapping_version: Annotated[str, _described("The version of the mapping")]
     operation: Annotated[str, _described("The operation of its documents, such as order.create")]
     entries: Annotated[_Counts, _described("Its documents by state")]

@@ -462,7 +462,7 @@ def _files(summary: RunSummary) -> list[dict[str, Any]]:
             "file": file,
             "fix": drop.fix if place == 0 else (),
             "run": drop.run,
-            "mapping": drop.mapping,
+            "mapping": drop.mapping or ("no mapping" if any("A101" in reason for reason in file.set_aside) else ""),
             "fates": fates_of(file),
             "rows": sum(table.rows for table in file.tables),
             "needing": rows_needing(file),

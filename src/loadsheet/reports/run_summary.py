@@ -260,7 +260,7 @@ def _drop(
     entries = {state.value: states[state] for state in State if states[state]}
     files = tuple(_file(file, drop, tables, names.results[drop.id]) for file in drop.files)
     lost = MissingRecordsSummary(missing.run, missing.count, missing.keys) if missing else MissingRecordsSummary()
-    head = (drop.run, drop.mapping, drop.mapping_version, drop.operation)
+    head = (drop.run, drop.meant_for, drop.mapping_version, drop.operation)
     return DropSummary(*head, entries, files, names.fixes[drop.id], lost)
 
 

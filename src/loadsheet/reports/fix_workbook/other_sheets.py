@@ -485,7 +485,7 @@ def read_page(
         row += 1
         write(sheet, row, 1, remark, body)
     row += 1
-    facts = (files, drop.run, f"{drop.mapping} {drop.mapping_version}".strip())
+    facts = (files, drop.run, f"{drop.meant_for} {drop.mapping_version}".strip())
     for name, text in zip(wording.FACTS, facts, strict=True):
         if text:
             row += 1
