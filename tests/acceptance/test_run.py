@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,19 @@ def test_runs_can_be_chosen_by_day_file_and_result(workspace):
     assert listed("--outcome", "not-finished") == []
     assert listed("--day", first[:10], "--limit", "1") == [second]
     assert listed("--day", "1999-01-01") == []
+
+
+def test_runs_of_a_day_are_chosen_by_the_day_that_is_shown(workspace, monkeypatch):
+    workspace.write_orders(1)
+    assert workspace.run().returncode == 0
+    workspace.change("update runs set started_at = '2026-03-04T22:30:00Z'")
+    with monkeypatch.context() as east:
+        east.setenv("TZ", "Europe/Athens")
+        time.tzset()
+        shown, other = (workspace.command("runs", "--day", day) for day in ("2026-03-05", "2026-03-04"))
+    time.tzset()
+    assert "2026-03-05 00:30" in shown.stdout
+    assert (other.returncode, other.stderr) == (0, "no run matches\n")
 
 
 def test_show_tells_of_a_run_and_where_everything_is_with_and_without_its_reports(workspace):

@@ -217,7 +217,12 @@ def _listing_lines(standing: ExceptionStatus) -> list[str]:
 @click.option(
     "--limit", default=20, show_default=True, type=click.IntRange(1), help="Show at most N runs, newest first."
 )
-@click.option("--day", metavar="D", default="", help="Only runs of this day, such as 2026-03-04.")
+@click.option(
+    "--day",
+    metavar="D",
+    default="",
+    help="Only runs that started on this day, such as 2026-03-04, in local time as shown.",
+)
 @click.option("--file", "pattern", metavar="PATTERN", default="", help="Only runs that read a file with such a name.")
 @click.option("--needs-attention", "needy", is_flag=True, help="Only runs that did not end with 0.")
 @click.option("--outcome", type=click.Choice([*_OUTCOMES]), help="Only runs with this outcome.")
@@ -239,6 +244,8 @@ def runs(
     wanted = Wanted(limit, day, pattern.casefold(), needy, _OUTCOMES[outcome] if outcome else frozenset())
     latest = [(name, run) for name, settings in every.items() for run in _latest(settings, wanted, several=several)]
     found = sorted(latest, key=lambda found: found[1].started_at, reverse=True)[:limit]
+    if not found:
+        say("no run matches" if wanted.chooses else "no run found")
     if as_json:
         print_json([{**({"shipper": name} if several else {}), **_run_json(run)} for name, run in found])
         return
@@ -261,8 +268,8 @@ def runs(
 
 
 class Wanted(NamedTuple):
-    """Which runs to list: at most so many, of a day, that read a file whose name matches a pattern (in lower case), that did not end
-    with 0, or that ended with one of these exit codes (None: not at all). Empty values do not count.
+    """Which runs to list: at most so many, of a day (local time), that read a file whose name matches a pattern (in lower case), that did
+    not end with 0, or that ended with one of these exit codes (None: not at all). Empty values do not count.
     """
 
     limit: int
@@ -271,9 +278,14 @@ class Wanted(NamedTuple):
     needy: bool
     codes: frozenset[int | None]
 
+    @property
+    def chooses(self) -> bool:
+        """Whether anything but the number of runs is restricted."""
+        return bool(self.day or self.pattern or self.needy or self.codes)
+
     def of(self, queries: LedgerQueries) -> list[Run]:
         """The runs, newest first."""
-        if not (self.day or self.pattern or self.needy or self.codes):
+        if not self.chooses:
             return queries.runs(self.limit)
         with_file = None
         if self.pattern:
@@ -282,7 +294,7 @@ class Wanted(NamedTuple):
         return [
             run
             for run in queries.runs(_RUNS_SEARCHED)
-            if run.name.startswith(self.day)
+            if local_time(run.started_at).startswith(self.day)
             and (with_file is None or run.name in with_file)
             and not (self.needy and run.exit_code == 0)
             and (not self.codes or run.exit_code in self.codes)
