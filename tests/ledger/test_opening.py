@@ -16,6 +16,7 @@ from pathlib import Path
 import ledgers
 import pytest
 import ready_entries
+from filelock import FileLock
 from ledgers import refusal
 
 from loadsheet.ledger import Opening, State, open_ledger, read_ledger
@@ -88,6 +89,16 @@ def test_a_second_process_is_told_who_holds_it_and_gets_it_when_the_holder_is_ki
 def test_a_process_does_not_open_its_own_ledger_twice(url):
     with open_ledger(url), pytest.raises(LedgerBusy, match=f"process {os.getpid()}"), open_ledger(url):
         pass
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_holder_that_has_not_written_its_name_yet_has_just_begun(url, path, is_there):
+    fill(url)
+    if is_there:
+        Path(f"{path}.holder").touch()
+    with FileLock(f"{path}.lock"):
+        caught = refusal(open_ledger(url), LedgerBusy)
+    assert f"the ledger {path} is held by another process that has just begun; try again" in str(caught)
 
 
 def test_without_the_lock_it_may_only_be_read(url):

@@ -208,8 +208,8 @@ def locked(path: Path, clock: Clock) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        error_text = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
-        raise LedgerBusy(f"the ledger {path} is held by {error_text}; try again when it has finished") from None
+        message = f"the ledger {path} is held by {_named(holder)}; try again when it has finished"
+        raise LedgerBusy(message) from None
     except OSError as error:
         message = f"the ledger {path} cannot be locked ({error.strerror})"
         raise LedgerUnwritable(f"{message}; is its folder writable, and is there space?") from error
@@ -220,6 +220,14 @@ def locked(path: Path, clock: Clock) -> Iterator[None]:
         with suppress(OSError):  # a leftover name does no harm: only the lock counts
             holder.unlink(missing_ok=True)
         lock.release()
+
+
+def _named(holder: Path) -> str:
+    """Who holds the lock. A process takes the lock before it writes its name."""
+    with suppress(OSError):
+        if name := holder.read_text(encoding="utf-8"):
+            return name
+    return "another process that has just begun"
 
 
 def _name_holder(holder: Path, clock: Clock) -> None:
