@@ -75,3 +75,4 @@ def test_without_mappings_the_next_command_is_named(tmp_path):
     lost = loadsheet(tmp_path, "run")
     assert lost.returncode == 78
     assert "loadsheet init" in lost.stderr
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"

@@ -191,6 +191,10 @@ def _act_on(settings: Settings | SettingsError, action: Action, output: OutputOp
 
 
 def _run_shipper(settings: Settings, output: OutputOptions, show: Show) -> ShipperOutcome:
+    if not settings.mappings.is_dir() and not settings.is_shared and not is_there(settings.database_url):
+        load_folder(
+            settings.mappings, settings.assumptions
+        )  # raises: a first run in a wrong folder leaves nothing behind
     make_inbox(settings)
     left_ready: list[int] = []
     with RunEnd(settings, lambda: held_ledger(settings), clock=clock(), say=say) as end:
