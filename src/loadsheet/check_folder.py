@@ -97,8 +97,8 @@ def _report(part: RoutedFiles, context: IngestContext, ledger: Ledger) -> Path |
     drops = [drop for drop in ledger.queries.drops_of(run) if drop.run == run.name]
     if not drops:
         return None
-    found = settle(ledger.queries, {}, run, settings, drops=drops)
-    found = replace(found, exceptions=Exceptions(), notes=RunNotes(stopped=ONLY_CHECKED))
+    found = settle(ledger.queries, None, run, settings, drops=drops)
+    found = replace(found, exceptions=Exceptions(), legs=(), totals=(), notes=RunNotes(stopped=ONLY_CHECKED))
     return reports.write(ledger.queries, found, replace(run, finished_at=ledger.now()), settings).folder
 
 

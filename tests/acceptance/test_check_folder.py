@@ -57,6 +57,10 @@ def test_a_file_is_answered_beside_it_and_nothing_is_sent(place):
     assert "2 of 3 documents would be sent" in page
     assert re.search(r"<span>check of \d{4}-\d\d-\d\d \d\d\.\d\d UTC</span>", page)
     assert not re.search(r"\d{4}-\d\d-\d\d-\d\d", page)  # it has no name of a run
+    summary = openpyxl.load_workbook(answer / "reconciliation.xlsx")["Summary"]
+    texts = [page, *(str(cell.value) for line in summary.iter_rows() for cell in line)]
+    for compared in ("orders agree", "not listed", "could not be checked", "nothing at the exchange is verifiable"):
+        assert not any(compared in text for text in texts)
     assert place.states() == {}
     assert place.run().returncode == 0
     assert [path.name for path in (place / "check").glob("*.answer")] == [answer.name]
@@ -72,6 +76,9 @@ def test_the_answer_knows_what_was_sent_before_and_fix_files(place):
     to_check(place)
     place.run()
     assert outcomes(place / "check" / f"{ALDER}.answer") == ["unchanged", "unchanged", "unchanged", "invalid"]
+    page = (place / "check" / f"{ALDER}.answer" / "run.html").read_text(encoding="utf-8")
+    assert 'data-outcome="unchanged"' in page
+    assert "not verifiable" not in page
     assert outcomes(place / "check" / "Kopie.xlsx.answer", "Kopie.xlsx") == ["invalid"]
     assert place.ask("select count(*) from entries") == entries
 

@@ -197,7 +197,7 @@ _Item = TypeVar("_Item")
 @exactly()
 def settle(
     queries: LedgerQueries,
-    listings: Mapping[str, Listing | None] | RecordedListings,
+    listings: Mapping[str, Listing | None] | RecordedListings | None,
     run: Run,
     settings: Settings,
     *,
@@ -206,11 +206,13 @@ def settle(
     """Reconcile a run: all entries of the drops it touched, or of the given `drops`.
 
     `listings` holds the listing of each subject (`order`, `tender`), decoded with exact numbers. A subject is None or
-    absent if its listing was not fetched or could not be read. Or `listings` are what earlier runs recorded. The caller
+    absent if its listing was not fetched or could not be read. Or `listings` are what earlier runs recorded, or None for a
+    check, which compares nothing: what the ledger already has is unchanged. The caller
     checks whether the result balances (`Reconciliation.balances`).
     """
-    listed = listings if isinstance(listings, RecordedListings) else ListingIndex(listings)
+    listed = listings if isinstance(listings, RecordedListings) else ListingIndex(listings or {})
     judge = _Judge(queries, listed, settings)
+    judge.compares = listings is not None
     drops = tuple(queries.drops_of(run) if drops is None else drops)
     for drop in drops:
         judge.tally.open(drop)
@@ -243,6 +245,7 @@ class _Judge:
             Decimal(str(settings.reconcile.weight_tolerance)), Decimal(str(settings.reconcile.money_tolerance))
         )
         self._waiting: dict[str, str] = {}  # listed lanes without an accepted entry: the state of this run's entry
+        self.compares = True
         self.subjects: set[str] = set()  # subjects with entries that a listing could show
         self.fields = FieldTally()
         self.matches, self.tally, self.adder, self.snapshot = Matches(), Tally(), Adder(), ListingSnapshot()
@@ -262,6 +265,8 @@ class _Judge:
             given = units.get(entry.id, {})
             leg = self._listed.leg_of(entry)
             ruled = by_rule(entry, lane, leg, len(found))
+            if ruled is Verdict.NOT_VERIFIABLE and not self.compares:
+                ruled = Verdict.UNCHANGED
             alike = ruled is None
             if alike and entry.removed:
                 ruled = self._without_contents(entry)

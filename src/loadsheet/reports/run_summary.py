@@ -25,6 +25,7 @@ from loadsheet.problems import CATALOGUE, NOWHERE, Problem, Where
 from loadsheet.reconcile import (
     AGREES,
     NEEDS_SOMEONE,
+    ONLY_CHECKED,
     PROVABLE,
     Match,
     Reconciliation,
@@ -327,8 +328,10 @@ _UNLISTED = {Action.STATUS: "status events", Action.QUOTE: "quotes", Action.CONF
 
 def agreement_sentence(summary: RunSummary) -> str:
     """How many documents of each kind agree with the exchange: `111 of 141 orders agree, all 4 quotes are acknowledged`. Those of a
-    day count once for each record.
+    day count once for each record. Empty for a check: nothing was compared.
     """
+    if summary.stopped == ONLY_CHECKED:
+        return ""
     groups: dict[tuple[str, str], Counter[str]] = {}
     counts = summary.records if summary.is_day else summary.groups
     for name in sorted(counts, key=lambda name: (not BY_NAME[name].proved_by, name)):

@@ -191,7 +191,8 @@ def _head(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     page.line(balance_sentence(summary), balanced, band=True, height=20, valign="vcenter")
     if totals := list(totals_texts(summary)):
         page.line(" · ".join(text for _, text in totals), Tone(totals[0][0]), band=True)
-    page.line(agreement_sentence(summary), Tone.PLAIN, indent=1)
+    if agreement := agreement_sentence(summary):
+        page.line(agreement, Tone.PLAIN, indent=1)
     for leg in summary.legs:
         page.line(
             f"At the exchange: {leg.says}", Tone.PLAIN if leg.complete else Tone.NOTE, band=not leg.complete, indent=1
