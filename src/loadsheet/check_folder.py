@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from loadsheet import inbox, reports
 from loadsheet.inbox import Candidate, InboxFile
@@ -31,8 +32,15 @@ from loadsheet.settings import Settings
 _ANSWER = ".answer"
 
 
-def answer_checks(settings: Settings, ledger: Ledger, scan: Callable[[Settings], inbox.Scan]) -> list[Path]:
-    """Answer the finished files of the check folder, if there is one. Returns the folders with the answers. `ledger` is only read; one on
+class Answer(NamedTuple):
+    """The folder of an answer, and in a few words what would become of the documents: `2 of 3 documents would be sent`."""
+
+    folder: Path
+    says: str
+
+
+def answer_checks(settings: Settings, ledger: Ledger, scan: Callable[[Settings], inbox.Scan]) -> list[Answer]:
+    """Answer the finished files of the check folder, if there is one. Returns the answers. `ledger` is only read; one on
     PostgreSQL is not copied: there, what was sent before does not count. Raises LoadsheetError.
     """
     folder = settings.check_folder
@@ -69,8 +77,8 @@ def _parts(routed: RoutedFiles, settings: Settings) -> Iterator[RoutedFiles]:
         yield replace(routed, drops=(), aside={name: problem})
 
 
-def _answer(part: RoutedFiles, context: IngestContext, known: Ledger | None) -> Path | None:
-    """Check files and put the answer beside them. Returns its folder; None if a file changed meanwhile: it is checked later."""
+def _answer(part: RoutedFiles, context: IngestContext, known: Ledger | None) -> Answer | None:
+    """Check files and put the answer beside them. None if a file changed meanwhile: it is checked later."""
     settings = context.settings
     names = [*part.aside, *(name for drop in part.drops for name in drop.names)]
     with tempfile.TemporaryDirectory(prefix="answer-", dir=settings.state) as place:
@@ -80,17 +88,19 @@ def _answer(part: RoutedFiles, context: IngestContext, known: Ledger | None) -> 
         places = {"state": Path(place), "outbox": Path(place, "outbox"), "archive": None, "database": ""}
         trial = settings.model_copy(update={**places, "outbox_group": "", "reports": {"feedback": "workbook"}})
         with open_ledger(f"sqlite:///{copy}") as ledger:
-            folder = _report(part, context._replace(settings=trial, queries=ledger.queries), ledger)
-        if folder is None:
+            written = _report(part, context._replace(settings=trial, queries=ledger.queries), ledger)
+        if written is None:
             return None
+        says = " · ".join(written.summary.headline.details)
+        files = [part.candidates[name].path for name in names]
         try:
-            return _hand_over(folder, [part.candidates[name].path for name in names], settings.inbox / names[0])
+            return Answer(_hand_over(written.folder, files, settings.inbox / names[0]), says)
         except OSError as error:
             raise FolderError(f"the answer to {names[0]} cannot be written ({error.strerror})") from error
 
 
-def _report(part: RoutedFiles, context: IngestContext, ledger: Ledger) -> Path | None:
-    """Plan files and write the reports of a run that sends nothing. Returns their folder; None if a file changed meanwhile."""
+def _report(part: RoutedFiles, context: IngestContext, ledger: Ledger) -> reports.Written | None:
+    """Plan files and write the reports of a run that sends nothing. None if a file changed meanwhile."""
     settings = context.settings
     run = ledger.begin_run(name=f"check of {datetime.now(UTC):%Y-%m-%d %H.%M} UTC")
     ingest(part, _TrialSink(settings, ledger, run), context)
@@ -99,7 +109,7 @@ def _report(part: RoutedFiles, context: IngestContext, ledger: Ledger) -> Path |
         return None
     found = settle(ledger.queries, None, run, settings, drops=drops)
     found = replace(found, exceptions=Exceptions(), legs=(), totals=(), notes=RunNotes(stopped=ONLY_CHECKED))
-    return reports.write(ledger.queries, found, replace(run, finished_at=ledger.now()), settings).folder
+    return reports.write(ledger.queries, found, replace(run, finished_at=ledger.now()), settings)
 
 
 class _TrialSink(LedgerSink):

@@ -136,7 +136,7 @@ def test_a_watch_answers_what_has_settled(place, monkeypatch):
     settings = Settings(arrival={"check_folder": "check", "settle_s": 0})
     said = []
     answer_check_folder(settings, inbox.quick_scan, said.append)
-    assert said == [f"checked: check/{ALDER}.answer"]
+    assert said == [f"checked: check/{ALDER}.answer: 2 of 3 documents would be sent · 1 of 3 documents needs attention"]
 
 
 def test_a_second_answer_keeps_the_first(place):

@@ -220,7 +220,7 @@ def answer_check_folder(
         try:
             with ledger_to_read(settings) as ledger:
                 for answer in answer_checks(settings, ledger, scan):
-                    say(f"checked: {answer}")
+                    say(f"checked: {answer.folder}: {answer.says}")
         except LoadsheetError as error:
             say(f"files to be checked are not answered: {error}")
     if faults:
