@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 import pytest
 import python_calamine
 import xlwt
+from openpyxl import Workbook, load_workbook
 from reading_corpus import (
     cells_of,
     inline,
@@ -410,11 +411,40 @@ def test_notes_phonetic_hints_and_covered_cells_of_an_ods_are_no_values(tmp_path
 
 
 def test_an_ods_formula_without_value_and_a_flag_kept_as_a_formula(tmp_path):
-    bare = ods_cell("", 'table:formula="of:=1+1"')
+    bare = ods_cell("", 'table:formula="of:=SUM([.B2:.B9];[$Sheet1.C1])*1.5"')
     flag = ods_cell("<text:p>WAHR</text:p>", 'table:formula="of:=TRUE()" office:value-type="float" office:value="1"')
     rows = ID_ROW + ods_row(said("A1"), bare) + ods_row(said("A2"), flag)
     (_, formula), (_, yes) = cells_of(ods_with(tmp_path, rows), ASKED)
     assert (formula.kind, yes.kind, yes) == ("formula", "flag", "true")
+    assert (formula, formula.shown) == ("=", "=SUM(B2:B9;$Sheet1.C1)*1.5")
+
+
+BOXES = """\
+mapping: loads
+version: 1
+target: order.delete
+source: {files: "*.xlsx", locale: en_GB}
+columns: {order: {label: Order, key: true, required: true}, boxes: {label: Boxes, type: integer}}
+payload: {order_id: {col: order}}
+"""
+
+
+def test_a_formula_without_a_value_comes_back_as_text_and_all_of_them_are_one_line(workspace):
+    workspace.use({"loads": BOXES})
+    book = Workbook()
+    for row in (["Order", "Boxes"], ["A-1", "=C2*2"], ["A-2", "=C3*2"]):
+        book.active.append(row)
+    book.save(workspace.inbox / "loads.xlsx")
+    assert '"=C2*2"' in workspace.run().stdout
+    fixes = load_workbook(workspace.reports()[0] / "loads.fix.xlsx")
+    cells = [(cell.value, cell.data_type, cell.number_format) for cell in fixes.worksheets[0]["C"][1:]]
+    assert cells == [("=C2*2", "s", "@"), ("=C3*2", "s", "@")]
+    assert [row[6] for row in fixes["Errors"].iter_rows(min_row=4, values_only=True) if row[9] == "R208"] == [2]
+    results = load_workbook(workspace.reports()[0] / "loads.xlsx.results.xlsx").worksheets[0]
+    assert [cell.value for row in results.iter_rows(min_row=2) for cell in row if str(cell.value)[0] == "="] == [
+        "=C2*2",
+        "=C3*2",
+    ]
 
 
 def test_the_style_of_an_ods_cell_may_be_its_columns_or_its_rows(tmp_path):

@@ -236,6 +236,27 @@ def test_a_cell_is_what_its_sender_sees(tmp_path, case):
     assert [[f"{cell.kind} {cell}" if isinstance(cell, Native) else cell for cell in row] for row in read] == expected
 
 
+def test_a_formula_without_a_saved_value_is_shown_as_it_is_written(tmp_path):
+    formulas = {
+        "<f>SUM(A2:A9)&amp;&quot;x&quot;</f>": '=SUM(A2:A9)&"x"',
+        "<f>B2</f><v/>": "=B2",
+        '<f t="shared" si="0"/>': "=",
+        f"<f>{'1+' * 5_000}1</f>": f"={'1+' * 500}"[:1_000],
+    }
+    cells = [f'<c r="B{row}">{formula}</c>' for row, formula in enumerate(formulas, 2)]
+    rows = "".join(f"<row>{A2.replace('A2', f'A{row}')}{cell}</row>" for row, cell in enumerate(cells, 2))
+    values = (row[1] for row in cells_of(hand_made(tmp_path / "a.xlsx", rows), ASKED))
+    assert [(value, value.kind, value.shown) for value in values] == [
+        ("=", "formula", shown) for shown in formulas.values()
+    ]
+
+
+@pytest.mark.parametrize("cell", ["<f>6*7</f><v>42</v>", "<v>42</v><f>6*7</f>", "<f>6*7</f><v>4</v><v>2</v>"])
+def test_the_text_of_a_formula_is_no_part_of_its_value(tmp_path, cell):
+    path = hand_made(tmp_path / "a.xlsx", f'<row>{A2}<c r="B2">{cell}</c></row>')
+    assert [(value, value.shown) for (_, value) in cells_of(path, ASKED)] == [("42", "42")]
+
+
 TEXTS = {  # as they are stored: as they are read
     " padded\u00a0": " padded\u00a0", "_x005F_x000D_": "_x000D_", "a_x000D_b": "a\nb", "00012": "00012", "a\tb\nc": "a\tb\nc",
     "𠀀": "𠀀", "_xD83D_": "_xD83D_", "x005F_": "x005F_", "1/2": "1/2", "=1": "=1", "_x0041_": "A",

@@ -23,7 +23,7 @@ from loadsheet.reading.number_formats import (
     read_number,
 )
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package, safe_parser
-from loadsheet.reading.tables import Native
+from loadsheet.reading.tables import Native, formula_cell
 from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
 
 _TABLE_NAMES = "urn:oasis:names:tc:opendocument:xmlns:table:1.0 "
@@ -279,7 +279,8 @@ def _cell(given: dict[str, str], text: str, how: Format) -> str:
     make = _TYPED.get(kind or "")
     formula = given.get(_FORMULA, "")
     if kind is None:
-        return Native("=", "formula") if formula and not text else text
+        shown = re.sub(r"[\[\]]|(?<=[\[:])\.", "", f"={formula.partition('=')[2]}")  # [.B2:.B9] is B2:B9
+        return formula_cell(shown) if formula and not text else text
     if make is not None:
         # LibreOffice stores flags of other formats as such formulas
         if formula and (found := _FLAGS.fullmatch(formula)):

@@ -136,6 +136,7 @@ def bounds_of(settings: "Settings") -> Bounds:
 
 NativeKind = Literal["number", "datetime", "date", "time", "flag", "error", "formula", "object"]
 
+_FORMULA_SHOWN_MAX = 1_000  # characters
 _VALUELESS = frozenset({"error", "formula", "object"})
 
 
@@ -145,7 +146,7 @@ class Native(str):
     `<list>` for an `object` of a frame that no cell can hold.
 
     `shown` is the cell as its sender sees it, if the number format adds to the value: `01067` for 1067 in `00000`, `27 lb` for 27
-    in `0.0" lb"`, `1.5 t` for 1500 in `0.0," t"`.
+    in `0.0" lb"`, `1.5 t` for 1500 in `0.0," t"`, and the text of a formula, `=SUM(B2:B9)`, if the file has it.
     """
 
     __slots__ = ("kind", "shown")
@@ -158,6 +159,11 @@ class Native(str):
         cell.kind = kind
         cell.shown = text if shown is None else shown
         return cell
+
+
+def formula_cell(text: str) -> Native:
+    """The cell of a formula without a saved value; `text` begins with `=`."""
+    return Native("=", "formula", text[:_FORMULA_SHOWN_MAX])
 
 
 class Row(NamedTuple):

@@ -13,7 +13,7 @@ from datetime import date, datetime, time, timedelta
 from loadsheet.reading.encoding import Source, refused
 from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, local_name, open_package, safe_parser
-from loadsheet.reading.tables import Native
+from loadsheet.reading.tables import Native, formula_cell
 from loadsheet.reading.workbook import COLUMNS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
 
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
@@ -70,16 +70,16 @@ def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases woul
     found: list[tuple[int, Cells]] = []
     pieces: list[str] = []
     make, parser = _cell_maker(dictionary), safe_parser()
-    row, position, phonetic, formula, inline = 0, -1, False, False, False
+    row, position, phonetic, formula, before, inline = 0, -1, False, "", 0, False
     cells: Cells = []
     attributes: dict[str, str] = {}
     columns, names = dict[str, int](), dict[str, str]()
 
     def start(tag: str, given: dict[str, str]) -> None:
-        nonlocal row, position, cells, attributes, phonetic, formula, inline
+        nonlocal row, position, cells, attributes, phonetic, formula, before, inline
         name = names.get(tag) or names.setdefault(tag, local_name(tag))
         if name == "c":
-            attributes, formula, inline = given, False, False
+            attributes, formula, inline = given, "", False
             reference = given.get("r")
             if reference is None:
                 position += 1
@@ -94,26 +94,28 @@ def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases woul
             inline = True
             pieces.clear()
         elif name == "f":
-            formula = True
+            before, parser.CharacterDataHandler = len(pieces), pieces.append
         elif name == "row":
             row, position, cells = int(given.get("r", row + 1)), -1, []
         elif name == "rPh":
             phonetic = True
 
     def end(tag: str) -> None:
-        nonlocal phonetic
+        nonlocal phonetic, formula
         name = names[tag]
         if name == "c":
             kind, stored = attributes.get("t", "n"), "".join(pieces)
             lacks_value = formula and not stored and kind == "n"
-            value = Native("=", "formula") if lacks_value else make(kind, attributes.get("s", "0"), stored)
+            value = formula_cell(formula) if lacks_value else make(kind, attributes.get("s", "0"), stored)
             pieces.clear()
             if value:
                 cells.append((position, value))
                 if len(cells) > COLUMNS_MAX:
                     raise ValueError(f"row {row} has more cells than columns")
-        elif name in ("v", "t"):
+        elif name in ("v", "t", "f"):
             parser.CharacterDataHandler = None
+            if name == "f":
+                formula, pieces[before:] = f"={''.join(pieces[before:])}", []
         elif name == "row" and cells:
             found.append((row, cells))
         elif name == "rPh":

@@ -265,12 +265,12 @@ class Errors:
         self.is_cut = False
 
     def add(self, problem: Problem, place: Place, worded: ProblemText, key: str) -> None:
-        """Add a problem whose place is complete. All problems of a document must come in sequence."""
+        """Add a problem whose place is complete. All problems of a document must come in sequence. All formulas without a value are one line."""
         self._causes.add(problem, key)
         self._levels[problem.level] += 1
         if problem.level == "error" and (column := (problem.because or problem).where.column):
             self._columns[column] += 1
-        identity = (*_kind(problem), problem.found, worded.text)
+        identity = (*_kind(problem), problem.found if problem.code != "R208" else "=", worded.text)
         line = self._lines.get(identity)
         if line is None:
             if len(self._lines) >= LINES_MOST:
