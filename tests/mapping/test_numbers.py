@@ -73,6 +73,29 @@ def test_m14_only_numbers_that_the_locale_reads_are_proposed(locale, text, hint)
     assert converter("decimal", locale=locale)(text).hint == hint
 
 
+@pytest.mark.parametrize(
+    ("locale", "text", "hint"),
+    [
+        ("es_ES", "2.150,75 €", "write it like 2.150,75"),
+        ("en_GB", "£ 12.50", "write it like 12.50"),
+        ("en_US", "-12.5$", "write it like -12.5"),
+        (
+            "fr_FR",
+            "1\N{NARROW NO-BREAK SPACE}234,5\N{NO-BREAK SPACE}€",
+            "write it like 1\N{NARROW NO-BREAK SPACE}234,5",
+        ),
+        ("es_ES", "2.150.75 €", "write it like 1.234,5"),
+        ("es_ES", "12,5 € €", "write it like 1.234,5"),
+        ("es_ES", "€", "write it like 1.234,5"),
+        ("es_ES", "€ -5", "write it like -5"),
+        ("es_ES", "€" * 9_000, "write it like 1.234,5"),
+    ],
+)
+def test_the_hint_for_a_number_with_a_currency_sign_is_the_number_without_it(locale, text, hint):
+    refused = converter("decimal", locale=locale)(text)
+    assert (refused.code, refused.hint) == ("C302", hint)
+
+
 @pytest.mark.parametrize("options", [{"type_": "integer"}, {"type_": "decimal", "places": 0}])
 @pytest.mark.parametrize("locale", ["en_GB", "de_DE", "es_ES", "fr_FR", "pl_PL", "de_CH", "en_IN", "sv_SE"])
 def test_the_example_of_a_whole_number_is_a_whole_number(locale, options):

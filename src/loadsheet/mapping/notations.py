@@ -71,6 +71,9 @@ def number_reader(locale: str, example: Decimal = _PARTED) -> Callable[[str], De
 
     def with_digits(digits: str, sign: str) -> CellProblem:
         meant = digits_meant(digits) if len(digits) <= _LONGEST else ""
+        amount = _without_currency_sign(digits) if len(digits) <= _LONGEST else digits
+        if amount != digits and isinstance(read(amount), Decimal):
+            return CellProblem("C302", {"locale": locale}, f"write it like {sign}{amount}")
         is_number = allowed.fullmatch(meant) and not any(mark in meant for mark in foreign) and exact(meant) is not None
         return _refusal([f"{sign}{meant}"] if is_number else [], not_a_number)
 
@@ -128,6 +131,14 @@ def canonical(number: Decimal) -> Decimal:
         return Decimal(0)
     shortest = number.normalize(_WIDE)
     return shortest if int(shortest.as_tuple().exponent) <= 0 else shortest.quantize(Decimal(1), context=_WIDE)
+
+
+def _without_currency_sign(text: str) -> str:
+    """The text without a currency sign before or behind it: `12,50` for `12,50 €`."""
+    for edge in (0, -1):
+        if text and unicodedata.category(text[edge]) == "Sc":
+            return text.replace(text[edge], "", 1).strip()
+    return text
 
 
 def _with_group(text: str, group: str) -> str:
