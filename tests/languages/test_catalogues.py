@@ -33,7 +33,7 @@ SENDERS = [
 TABLES = [  # texts that are translated where they are used, not where they are written
     wording.PROBLEMS, wording.TODO, wording.SENTENCES, wording._OURS, wording.FOR_SENDERS, column_guides.DESCRIBED, column_guides.DETAILS,
     wording.ERROR_HEADS, wording.CHANGED_HEADS, wording.CHANGED, wording.STEPS, wording.ASIDE, wording.CHECKED,
-    wording.CHANGED_INTRO, wording.FACTS, template._RULES, template._GUIDE_HEADS, template._GROUPED, template._NO_EXAMPLE,
+    wording.CHANGED_INTRO, wording.FACTS, template._RULES, template._GUIDE_HEADS, template._GROUPED, template._NO_EXAMPLE, template._EXAMPLE_HEAD,
     wording.RULES, results.LEADING, results.TRAILING, tuple(results.OUTCOMES), tuple(map(str, Verdict)),
     fix_file_delivery._INTRO, fix_file_delivery._OUTRO,
 ]  # fmt: skip

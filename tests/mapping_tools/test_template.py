@@ -12,6 +12,7 @@ from shipped_samples import NOW, OF_ONE_KIND, ROOT, shipped_mapping
 
 from loadsheet.contract import Assumptions
 from loadsheet.fix_files import without_totals
+from loadsheet.languages import known_language, words_in
 from loadsheet.mapping import load
 from loadsheet.mapping.patterns import example_of
 from loadsheet.mapping_tools.comparison import translate_files
@@ -161,7 +162,7 @@ def test_lists_zeros_stars_and_notes_stand_in_the_workbook(tmp_path):
     assert "a whole number, at least 1, at most 999; required" in heads["Anzahl *"].comment.text
     assert "eine ganze Zahl, mindestens 1, höchstens 999; Pflicht" in heads["Anzahl *"].comment.text
     assert book["Lists"].sheet_state == "hidden"
-    assert {"Example", "Guide", "Anleitung"} <= set(book.sheetnames)
+    assert {"Beispiel", "Guide", "Anleitung"} <= set(book.sheetnames)
     assert "version 1" in str(book["Guide"]["A2"].value)
 
 
@@ -219,7 +220,7 @@ def test_the_example_is_a_row_that_the_mapping_takes(tmp_path):
     mapping = loaded(tmp_path, without)
     out = template_of(mapping, tmp_path)
     book = openpyxl.load_workbook(out)
-    cells = [cell.value for cell in book["Example"][2]]
+    cells = [cell.value for cell in book["Beispiel"][2]]
     assert cells[1:] == [datetime(2026, 3, 2), datetime(2026, 3, 5, 7), "1234 Abc", "123x123 cm", "AB-AB"]
     for position, value in enumerate(cells, 1):
         book["Daten"].cell(2, position, value)
@@ -238,6 +239,46 @@ def test_the_guide_says_where_only_the_author_knows_an_example(tmp_path):
     assert told[5] == "no example: ask the author of this workbook"
 
 
+@pytest.mark.parametrize(
+    ("locale", "title", "head", "number"),
+    [
+        ("en_GB", "Example", "e.g. Gewicht *", "1480.5"),
+        ("de_DE", "Beispiel", "z. B. Gewicht *", "1480,5"),
+        ("fr_FR", "Exemple", "p. ex. Gewicht *", "1480,5"),
+        ("es_ES", "Ejemplo", "p. ej. Gewicht *", "1480,5"),
+    ],
+)
+def test_the_example_is_in_the_language_and_the_notation_of_the_mapping(tmp_path, locale, title, head, number):
+    mapping = loaded(tmp_path, MAPPING.replace("locale: de_DE", f"locale: {locale}"))
+    book = openpyxl.load_workbook(template_of(mapping, tmp_path))
+    assert head in [cell.value for cell in book[title][1]]
+    assert book[title].column_dimensions["C"].number_format == "@"  # of the postcode, also below the example
+    words = words_in(known_language(mapping.language))
+    told = {row[1]: row[5] for row in book[words.say("Guide")].iter_rows(values_only=True)}
+    assert told["Gewicht"] == number
+    column = next(one for one in mapping.plan.tables[0].columns if one.name == "weight")
+    assert column.convert(number) == Decimal("1480.5")
+    rules = [row[0] for row in book[words.say("Guide")].iter_rows(values_only=True) if row[0]]
+    assert any(title in rule for rule in rules)
+    assert any("everything*.xlsx" in rule for rule in rules)
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        ('["everything*.xlsx"]', "everything.xlsx"),
+        ('["all_*.csv", "all_*.xlsx"]', "all_.xlsx"),
+        ('["all_{day}.xlsx"]', "everything.xlsx"),
+        ('["all_*.csv"]', "everything.xlsx"),
+    ],
+)
+def test_the_workbook_has_a_name_that_the_mapping_takes_if_it_takes_workbooks(tmp_path, files, name):
+    loaded(tmp_path, MAPPING.replace('["everything*.xlsx"]', files))
+    done = loadsheet(tmp_path, "mapping", "template", "everything.yaml")
+    assert (done.returncode, done.stdout) == (0, f"{name}\n"), done.stderr
+    assert (tmp_path / name).is_file()
+
+
 PARTS_OF_NAMES = {"depot": "AAR", "service": "express", "day": "20260309", "batch": "7", "site": "ams"}
 
 
@@ -248,8 +289,9 @@ def filled_with_its_examples(mapping, role, folder):
     path = folder / f"{role}.xlsx"
     write_template(mapping, role, path)
     book, sheets = openpyxl.load_workbook(path), forms(mapping, role)
+    title = words_in(known_language(mapping.language) or "en").say("Example")
     for form in sheets:
-        examples = book["Example" if len(sheets) == 1 else f"Example {form.title}"[:31]]
+        examples = book[title if len(sheets) == 1 else f"{title} {form.title}"[:31]]
         for number, line in enumerate(examples.iter_rows(min_row=2), start=form.header_row + 1):
             for cell in line:
                 book[form.title].cell(number, cell.column, cell.value).number_format = cell.number_format

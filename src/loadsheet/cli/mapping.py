@@ -163,19 +163,23 @@ def suggest(
 
 @mapping.command()
 @click.argument("name", metavar="MAPPING", shell_complete=mapping_names)
-@click.option("--to", "--out", "out", type=Target(), help="The workbook to write (default: MAPPING.xlsx).")
+@click.option(
+    "--to", "--out", "out", type=Target(), help="The workbook to write (default: a name that the mapping takes)."
+)
 @together(MAPPINGS, CONFIG)
 def template(name: str, *, out: Path | None, mappings: Path | None, config: Path | None) -> None:
     """Write the workbook that the shipper of MAPPING (a name or a file) fills in, with lists, notes, an example and a guide.
 
     A mapping of several files gives one workbook for each, named after its role.
     """
-    from loadsheet.mapping_tools.template import write_template
+    from loadsheet.mapping_tools.template import file_name, write_template
 
     chosen = mapping_named(name, load(config, mappings=mappings))
-    first = out or Path(f"{chosen.name}.xlsx")
     for role in chosen.layouts:
-        path = first if len(chosen.layouts) == 1 else first.with_name(f"{first.stem}-{role}{first.suffix}")
+        if out is None:
+            path = Path(file_name(chosen, role))
+        else:
+            path = out if len(chosen.layouts) == 1 else out.with_name(f"{out.stem}-{role}{out.suffix}")
         write_template(chosen, role, path)
         click.echo(str(path))
 

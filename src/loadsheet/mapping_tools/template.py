@@ -20,7 +20,9 @@ from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as
 from loadsheet.languages import LANGUAGES, Language, Words, known_language, words_in
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.column_guides import expected
+from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import ColumnPlan
+from loadsheet.mapping.schema import match
 from loadsheet.mapping_tools.template_examples import Examples
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout
@@ -106,7 +108,7 @@ def write_template(mapping: CompiledMapping, role: str, path: Path) -> None:
             "created": datetime(2026, 1, 1),  # noqa: DTZ001 (the same mapping makes the same workbook)
         }
     )
-    writer = _Writer(book, mapping)
+    writer = _Writer(book, mapping, role)
     for table in tables:
         writer.table(table)
     for table in tables:
@@ -115,6 +117,20 @@ def write_template(mapping: CompiledMapping, role: str, path: Path) -> None:
         writer.guide(language, tables)
     writer.lists()
     book.close()
+
+
+def file_name(mapping: CompiledMapping, role: str) -> str:
+    """A name for the workbook that the mapping takes: its own, else that of a pattern; its own also if only the shipper can complete one."""
+    own = f"{mapping.name}.xlsx" if len(mapping.layouts) == 1 else f"{mapping.name}-{role}.xlsx"
+    patterns = [pattern.rpartition("/")[2] for pattern in _patterns(mapping, role)]
+    complete = (pattern.replace("*", "") for pattern in patterns if "{" not in pattern and pattern.endswith(".xlsx"))
+    names = [own, *(name for name in complete if name != ".xlsx")]
+    return next((name for name in names if any(match(pattern, name) is not None for pattern in patterns)), own)
+
+
+def _patterns(mapping: CompiledMapping, role: str) -> Sequence[str]:
+    """The patterns of the names of a mapping's files."""
+    return mapping.files if role == mapping.main_role else (mapping.companions[role],)
 
 
 def _title(mapping: CompiledMapping, layout: Layout, number: int, of: int) -> str:
@@ -129,10 +145,12 @@ _RULES = (
     "Fill in the coloured sheets, one row after the other, below the headings. Keep the headings as they are.",
     "Columns with a star are required. Blank rows and your own columns are ignored.",
     "Cells with a small arrow have a list: choose from it. Point at a heading to see what is expected.",
-    "The sheet Example shows correct rows. It is not read.",
+    "The sheet {example} shows correct rows. It is not read.",
+    "The file must have a name such as {files}. A star or a word in braces stands for any text.",
     "If a row is rejected, you get the file back with the reason in the cell.",
 )
 _GUIDE_HEADS = ("Sheet", "Column", "Required", "What is expected", "Allowed", "Example", "Remark")
+_EXAMPLE_HEAD = "e.g. {heading}"
 _NO_EXAMPLE = "no example: ask the author of this workbook"
 _GROUPED = "Rows with the same {key} are one record. These columns must be equal in all of them: {same}."
 
@@ -140,11 +158,13 @@ _GROUPED = "Rows with the same {key} are one record. These columns must be equal
 class _Writer:
     """Writes the sheets of one workbook."""
 
-    def __init__(self, book: xlsxwriter.Workbook, mapping: CompiledMapping) -> None:
+    def __init__(self, book: xlsxwriter.Workbook, mapping: CompiledMapping, role: str) -> None:
         self._book = book
         self._mapping = mapping
+        self._role = role
         own = known_language(mapping.language)
         self.languages: tuple[Language, ...] = tuple(dict.fromkeys((own, "en"))) if own else LANGUAGES
+        self._own = words_in(self.languages[0])
         self._lists: list[tuple[str, ...]] = []
         self._formats: dict[tuple[tuple[str, Any], ...], Format] = {}
 
@@ -168,14 +188,15 @@ class _Writer:
 
     def example(self, form: TableForm, *, alone: bool) -> None:
         """The same headings with two example rows, on a sheet that is not read."""
-        title = "Example" if alone else f"Example {form.title}"[:31]
-        sheet = self._book.add_worksheet(title)
+        title = self._own.say("Example")
+        sheet = self._book.add_worksheet(title if alone else f"{title} {form.title}"[:31])
         sheet.freeze_panes(1, 1)
         sheet.set_row(0, 32)
         for position, heading in enumerate(form.headings):
             style = self._format(bold=True, bg_color=_QUIET, border=1, border_color=_LINE, text_wrap=True, valign="top")
-            sheet.write_string(0, position, f"e.g. {heading.text}{' *' if heading.required else ''}", style)
-            sheet.set_column(position, position, _width(heading) + 4)
+            text = self._own.say(_EXAMPLE_HEAD, heading=heading.text)
+            sheet.write_string(0, position, f"{text}{' *' if heading.required else ''}", style)
+            sheet.set_column(position, position, _width(heading) + 4, self._cell_format(heading))
             for row, value in enumerate(heading.examples, start=1):
                 self._write(sheet, row, position, heading, value)
         sheet.set_landscape()
@@ -198,7 +219,8 @@ class _Writer:
         )
         sheet.write_string(1, 0, named, self._format(font_color=_OPTIONAL))
         row = 3
-        for rule in [*map(words.say, _RULES), *self._grouped(words)]:
+        named_in_rules = {"example": self._own.say("Example"), "files": ", ".join(_patterns(mapping, self._role))}
+        for rule in [*(words.say(rule, **named_in_rules) for rule in _RULES), *self._grouped(words)]:
             sheet.write_string(row, 0, rule)
             row += 1
         self._guide_table(sheet, row + 1, words, language, tables)
@@ -340,7 +362,9 @@ def _width(heading: Heading) -> float:
 
 
 def _shown(value: Any, column: ColumnPlan) -> str:
-    """An example as text, dates and times in the agreed notation."""
+    """An example as text, numbers, dates and times in the agreed notation."""
+    if isinstance(value, Decimal):
+        return written(value, column.locale, grouped=False)
     if not isinstance(value, date | time):
         return str(value)
     return (
