@@ -1,9 +1,14 @@
 import msgspec
 import pytest
+from openpyxl import load_workbook
 
+from loadsheet.languages import words_in
 from loadsheet.ledger import Entry, Origin, SourceTable, State
 from loadsheet.mapping.documents import Source, SourceRow
-from loadsheet.reports.fix_workbook.other_sheets import DOCUMENTS_MOST, changes_of, judged
+from loadsheet.reports.fix_workbook.fix_sheets import FixBook
+from loadsheet.reports.fix_workbook.other_sheets import DOCUMENTS_MOST, changed_page, changes_of, judged
+from loadsheet.reports.fix_workbook.wording import written
+from loadsheet.reports.sheets import open_book
 
 HEADER = ("Order", "Weight", "Country", "Ready", "Until")
 LINEAGE = {
@@ -113,3 +118,34 @@ def test_only_so_many_documents_are_looked_at():
 
 def test_what_could_not_be_built_has_no_changes():
     assert changes(entry([("A", "27 lb", "", "", "")])).folded() == []
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "german", "english"),
+    [
+        ("40.143", "number", "40,143", "40.143"),
+        ("12345.6", "number", "12345,6", "12345.6"),
+        ("2026-03-04 09:00:00", "moment", "04.03.2026 09:00", "2026-03-04 09:00"),
+        ("2026-03-04T09:00:30Z", "moment", "04.03.2026 09:00:30 UTC", "2026-03-04 09:00:30 UTC"),
+        ("2026-03-04T09:00:00Z", "moment", "04.03.2026 09:00 UTC", "2026-03-04 09:00 UTC"),
+        ("2026-03-04T09:00:00+01:00", "moment", "04.03.2026 09:00+01:00", "2026-03-04 09:00+01:00"),
+        ("2026-03-04", "blank", "04.03.2026", "2026-03-04"),
+        ("18:12:48", "moment", "18:12:48", "18:12:48"),
+        ("0.5", "blank", "0,5", "0.5"),
+        ("01067", "blank", "01067", "01067"),
+        ("1.5", "text", "1.5", "1.5"),
+        ("DE", "word", "DE", "DE"),
+    ],
+)
+def test_a_new_value_is_written_as_in_the_language(value, kind, german, english):
+    assert written(value, kind, words_in("de")) == german
+    assert written(value, kind, words_in("en")) == english
+
+
+def test_the_sheet_of_changes_is_in_the_language_of_the_sender(tmp_path):
+    row = ("A", "88,5 lb", "Deutschland", "04.03.2026 08:00", "")
+    sent = {"packages": [{"weight": "40.143"}], "pickup_country": "DE", "pickup_startdatetime": "2026-03-04 09:00:00"}
+    with open_book(tmp_path / "fix.xlsx", title="a", footer="a") as book:
+        changed_page(FixBook(book, words_in("de")), "Für Sie geändert", changes(entry([row], **sent)))
+    sheet = load_workbook(tmp_path / "fix.xlsx")["Für Sie geändert"]
+    assert {sheet.cell(number, 5).value for number in range(4, 7)} == {"40,143", "DE", "04.03.2026 09:00"}

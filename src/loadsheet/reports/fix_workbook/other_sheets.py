@@ -444,9 +444,9 @@ def changed_page(fix: FixBook, title: str, changes: Changes) -> None:
             if first:
                 page.count(2, change.count)
             page.text(3, found or words.say("(blank)"))
-            page.text(4, example.became)
+            page.text(4, became := wording.written(example.became, change.kind, words))
             page.text(5, origin_of(example.where), Tone.MUTED)
-            page.fit((column, kind, "", found, example.became))
+            page.fit((column, kind, "", found, became))
     page.close(filters=False)
 
 
