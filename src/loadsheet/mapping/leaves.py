@@ -215,13 +215,13 @@ def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
     if leaf.const is not None:
         found = _constant_at(context.payload.constants, leaf.const)
         if found is OMIT:
-            known = _constant_names(context.payload.constants)
-            hint = closest_or_known(leaf.const, known)
+            hint = closest_or_known(leaf.const, _constant_names(context.payload.constants))
             context.refuse(loc, f'there is no constant "{leaf.const}"', hint)
             return None
     if found is None or isinstance(found, Mapping | list):
         actual = "nothing" if found is None else "more than one value"
-        context.refuse(loc, f"{context.field.name} takes one value, found {actual}")
+        at = ("constants", *leaf.const.split(".")) if found is None and leaf.const else loc
+        context.refuse(at, f"{context.field.name} takes one value, found {actual}")
         return None
     return _Value(lambda _: found, Type.ANY, Needs(), (), constant=found)
 
