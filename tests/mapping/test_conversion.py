@@ -410,12 +410,13 @@ def test_what_may_be_another_country_is_not_guessed_and_never_proposed_as_itself
 @pytest.mark.parametrize(
     ("locale", "text", "hint"),
     [
-        ("de_DE", "Deutschlnd", "did you mean deutschland?"),
+        ("de_DE", "germny", "did you mean Germany?"),
+        ("de_DE", "Deutschlnd", "did you mean Deutschland?"),
         ("en_GB", "England", "did you mean United Kingdom?"),
         ("de_DE", "Schottland", "did you mean Vereinigtes Königreich?"),
         ("en_GB", "America", "did you mean United States?"),
         ("en_GB", "Korea", "did you mean South Korea?"),
-        ("en_GB", "Brasil", "did you mean brazil?"),
+        ("en_GB", "Brasil", "did you mean Brazil?"),
         ("en_GB", "Nordland", ""),
         ("en_GB", "Deutchland", ""),
     ],

@@ -248,7 +248,7 @@ def test_all_problems_of_a_row_are_said_in_one_pass_at_their_cells(orders):
         'drop.csv:Orders!F2: C308 error: "Germny" is not a country',
         'drop.csv:Orders!I2: C302 error: "heavy" is not a number',
     ]
-    assert document.problems[1].hint == "did you mean germany?"
+    assert document.problems[1].hint == "did you mean Germany?"
 
 
 def test_what_only_follows_from_another_problem_is_not_said(orders):

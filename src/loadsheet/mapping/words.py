@@ -146,7 +146,8 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
     """
     codes, plainly = _countries(locale), _plainly(locale)
     language = Locale.parse(locale or "en")
-    names = {name: code for name, code in codes.items() if len(name) > 3}
+    written = (name for one in (language, Locale("en")) for name in one.territories.values() if len(name) > 3)
+    names = {name: codes[name.casefold()] for name in written if name.casefold() in codes}
     parts = {plain(word): code for code, words in _PARTS.items() for word in words.split(", ")}
 
     def read(text: str) -> str | CellProblem:
