@@ -169,8 +169,8 @@ CHANGES = {
         "const: parties.sendr": 'm.yaml:27:26: there is no constant "parties.sendr" (did you mean parties.sender?)',
         "const: parties": "m.yaml:27:26: sender_id takes one value, found more than one value",
     },
-    "{sender: ACME, receiver": {
-        "{sender: , receiver": "m.yaml:22:30: sender_id takes one value, found nothing",
+    '{parties: {sender: ACME, receiver: "00123"}}': {
+        '\n  parties:\n    sender:\n    receiver: "00123"': "m.yaml:24:5: sender_id takes one value, found nothing",
     },
     "utc_offset_of: pickup": {
         "utc_offset_of: kind": "m.yaml:30:34: utc_offset_of needs a date; kind is a text",

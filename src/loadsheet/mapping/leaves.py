@@ -219,9 +219,9 @@ def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
             context.refuse(loc, f'there is no constant "{leaf.const}"', hint)
             return None
     if found is None or isinstance(found, Mapping | list):
-        actual = "nothing" if found is None else "more than one value"
         at = ("constants", *leaf.const.split(".")) if found is None and leaf.const else loc
-        context.refuse(at, f"{context.field.name} takes one value, found {actual}")
+        text = f"{context.field.name} takes one value, found {'nothing' if found is None else 'more than one value'}"
+        context.payload.names.file.refuse(at, text, at_key=found is None)
         return None
     return _Value(lambda _: found, Type.ANY, Needs(), (), constant=found)
 
