@@ -17,7 +17,7 @@ INTERRUPTED = 130
 TERMINATED = 143
 
 WORK_DONE = frozenset({DONE, NEEDS_SOMEONE, NOTHING_USABLE})
-"""A run with one of these codes processed the whole inbox; 1 and 65 concern the readers of its reports."""
+"""A run with one of these codes was successful: it processed the whole inbox; 1 and 65 concern the readers of its reports."""
 
 ROWS_NEED_SOMEONE = frozenset({NEEDS_SOMEONE, NOTHING_USABLE})
 """The codes that `--exit-zero` turns into 0."""

@@ -90,6 +90,14 @@ def test_the_last_success_outlives_runs_that_fail(tmp_path):
     assert of(found, "oldest_unsent_seconds")[()] > 0
 
 
+def test_a_run_without_a_usable_file_is_successful_because_it_processed_the_whole_inbox(tmp_path):
+    with house(tmp_path, metrics_file=tmp_path / "loadsheet.prom") as here:
+        began = here.clock.now
+        (here.settings.inbox / "holiday.jpg").write_bytes(b"not a sheet")
+        assert here.night().exit_code == 65
+        assert of(here.figures(), "last_success_timestamp_seconds")[()] > began.timestamp()
+
+
 def test_a_run_that_could_not_begin_is_measured_and_files_that_wait_for_it_are_counted(tmp_path):
     with house(tmp_path, metrics_file=tmp_path / "loadsheet.prom") as here:
         here.night(2)

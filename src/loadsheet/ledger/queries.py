@@ -298,7 +298,7 @@ class LedgerQueries(RunQueries):
 
     def figures(self, moments: Sequence[str]) -> LedgerFigures:
         """Figures about the ledger, with the number of open exceptions opened by each of these times (ISO 8601 UTC)."""
-        successful = runs.c.exit_code.in_((exit_codes.DONE, exit_codes.NEEDS_SOMEONE))
+        successful = runs.c.exit_code.in_(exit_codes.WORK_DONE)
         opened = [func.sum(case((exceptions_table.c.opened_at <= moment, 1), else_=0)) for moment in moments]
         unsent = entries.c.state.in_((State.READY, State.SENDING))
         with self._engine.connect() as connection:

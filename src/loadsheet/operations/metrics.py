@@ -96,7 +96,7 @@ def _of_ledger(queries: LedgerQueries, outcome: RunOutcome) -> Iterator[Metric]:
     moments = [stamp(outcome.ended - timedelta(days=days)) for _, days in AGES]
     found = queries.figures(moments)
     if found.last_success:
-        help_text = "When the last successful run ended (exit code 0 or 1)."
+        help_text = "When the last successful run ended (exit code 0, 1 or 65)."
         yield _gauge("last_success_timestamp_seconds", help_text, {(): _moment(found.last_success).timestamp()})
     older = 0
     buckets: dict[tuple[str, ...], float] = {}
