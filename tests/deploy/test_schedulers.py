@@ -93,6 +93,8 @@ def test_the_property_list_for_launchd_says_what_runs_when_and_as_whom(deployed,
 
 def test_what_watches_it_comes_with_it(deployed):
     made = deployed("monitoring")
+    documented = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    assert [path.name for path in made.iterdir() if f"`{path.name}`" not in documented] == []
     assert json.loads((made / "loadsheet-grafana.json").read_text(encoding="utf-8"))["panels"]
     for name, key in (("loadsheet-prometheus-alerts.yml", "groups"), ("loadsheet-datasette.yaml", "databases")):
         assert YAML(typ="safe").load((made / name).read_text(encoding="utf-8"))[key], name
