@@ -1,8 +1,20 @@
 """The first hour: `init` makes a folder in which everything works at once, and dead ends name the next command."""
 
+import io
+import sys
+
 from command_in_process import loadsheet
 
+from loadsheet.cli import invoke
+
 HEADER = "Order,Deliver to,Street,City,Postcode,Country,Collect,Deliver,Item,Weight (kg),Value\n"
+
+
+class Keyboard(io.StringIO):
+    """A terminal at the end of its input."""
+
+    def isatty(self):
+        return True
 
 
 def test_a_run_and_the_test_of_the_mapping_work_at_once(tmp_path):
@@ -46,6 +58,15 @@ def test_an_exchange_that_is_no_address_is_refused_before_a_file_is_written(tmp_
         assert not (tmp_path / "new").exists()
     loadsheet(tmp_path, "init", "--exchange", 'https://exchange.example/a"b')
     assert 'https://exchange.example/a"b' in loadsheet(tmp_path, "config", "--json").stdout.replace('\\"', '"')
+
+
+def test_the_end_of_input_instead_of_an_exchange_makes_nothing_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Keyboard())
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.chdir(tmp_path)
+    assert (invoke(["init"]), list(tmp_path.iterdir())) == (2, [])
+    assert "nothing was made; name the exchange: --exchange URL" in sys.stderr.getvalue()
+    assert "the state is safe" not in sys.stderr.getvalue()
 
 
 def test_a_mapping_is_drafted_from_a_sheet(tmp_path):

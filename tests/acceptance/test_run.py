@@ -227,6 +227,7 @@ def test_show_tells_of_a_run_and_where_everything_is_with_and_without_its_report
     assert done.stdout.splitlines()[: len(printed)] == printed
     original = f".loadsheet/archive/{run[:10].replace('-', '/')}/{run}/orders.csv"
     assert f"  original orders.csv: {original}" in done.stdout
+    assert "  mapping  bench-join: mappings/bench-join.yaml, read as version 1, hash " in done.stdout
     assert f"  log      {run}: .loadsheet/logs/{run}.jsonl" in done.stdout
     found = json.loads(workspace.command("show", run, "--json").stdout)
     assert (found["run"], found["exit_code"]) == (run, 0)

@@ -85,7 +85,14 @@ def _asked() -> str:
     """The exchange that the user names on a terminal; elsewhere the embedded one."""
     if not sys.stdin.isatty():
         return EMBEDDED
-    answer: str = click.prompt("Address of the exchange, or embedded to try it without one", default=EMBEDDED, err=True)
+    question = "Address of the exchange, or embedded to try it without one"
+    try:
+        answer: str = click.prompt(question, default=EMBEDDED, err=True)
+    except click.Abort as aborted:
+        if not isinstance(aborted.__context__, EOFError):
+            raise
+        message = "no answer, so nothing was made; name the exchange: --exchange URL, or --exchange embedded"
+        raise click.UsageError(message) from None
     return answer
 
 

@@ -29,6 +29,7 @@ from loadsheet.cli.output import local_time, print_json, print_lines, print_tabl
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Ledger, Run, reported_by
 from loadsheet.ledger import Origin as LedgerOrigin
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.mapping.documents import JOINT
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError, Where
 from loadsheet.settings import Settings
 from loadsheet.settings.places import from_stored_path
@@ -114,13 +115,25 @@ def _places(settings: Settings, ledger: Ledger, run: Run) -> Iterator[tuple[str,
             place = from_stored_path(file.kept_as, settings.state) or "removed after retention.archive_days"
             yield "original", file.name, place
         if drop.mapping:
-            yield "mapping", drop.mapping, f"version {drop.mapping_version}, hash {drop.mapping_hash[:12]}"
+            yield "mapping", drop.mapping, _mapping_place(ledger, drop)
     for what, path in (
         ("log", settings.state / "logs" / f"{run.name}.jsonl"),
         ("capsule", settings.state / "capsules" / f"{run.name}.capsule.zip"),
     ):
         if path.exists():
             yield what, run.name, str(path)
+
+
+def _mapping_place(ledger: Ledger, drop: Drop) -> str:
+    """Where the mapping of a drop is, and the version that was read; several mappings are in one folder."""
+    from loadsheet.mapping.shared_files import main_path
+
+    read = f"version {drop.mapping_version}, hash {drop.mapping_hash[:12]}"
+    folder, source = ledger.queries.mappings_folder(), ledger.queries.mapping_source(drop.mapping_hash)
+    if not folder or not source:
+        return f"{read}, kept in the ledger"
+    path = Path(folder) if JOINT in drop.mapping else Path(folder, main_path(list(source)))
+    return f"{_from_here(path)}, read as {read}" if path.exists() else f"{read}, kept in the ledger"
 
 
 def _run_json(run: Run) -> dict[str, Any]:
@@ -444,10 +457,15 @@ def _with_mappings_of_run(ledger: Ledger, settings: Settings) -> Settings:
     is_default = settings.mappings == Settings.model_fields["mappings"].default
     if not is_default or settings.mappings.is_dir() or not recorded:
         return settings
-    folder, here = Path(recorded), Path.cwd()
-    if folder == settings.mappings.absolute():
+    if Path(recorded) == settings.mappings.absolute():
         return settings
-    return settings.model_copy(update={"mappings": folder.relative_to(here) if folder.is_relative_to(here) else folder})
+    return settings.model_copy(update={"mappings": _from_here(Path(recorded))})
+
+
+def _from_here(path: Path) -> Path:
+    """A path, relative to the working directory if it is below it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 @contextmanager
