@@ -237,7 +237,8 @@ def test_show_tells_of_a_run_and_where_everything_is_with_and_without_its_report
     done = workspace.command("show", run)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"{run}: The document was accepted")
     assert f"loadsheet report --run {run} writes them again" in done.stderr
-    assert workspace.command("show", "2026-01-01-01").returncode == 1
+    unknown = workspace.command("show", "2026-01-01-01")
+    assert (unknown.returncode, unknown.stderr) == (1, "there is no run 2026-01-01-01; `loadsheet runs` lists them\n")
 
 
 def test_a_lost_create_that_the_exchange_shows_is_known_before_its_file_is_judged_again(workspace):

@@ -36,13 +36,14 @@ from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import settle
 from loadsheet.reports import write
-from loadsheet.reports.headline import with_headline
+from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
 from loadsheet.reports.run_document import (
     BalanceSummary,
     FailedStep,
     InboxSummary,
     MissingReport,
     NeedsSomeone,
+    ProblemSummary,
     RunSummary,
 )
 from loadsheet.reports.run_summary import rows_by_place
@@ -335,8 +336,8 @@ def test_weights_listed_in_another_unit_need_someone_although_each_field_sent_ag
     assert done.stdout.startswith("✗ 2 control totals differ · 1 accepted")
 
 
-def judged(**more):
-    """The headline of a run of three accepted orders, but for what is given."""
+def summary_of(**more):
+    """The summary of a run of three accepted orders, but for what is given."""
     balance = BalanceSummary(balances=True, read=3, rows={"accepted": 3}, faults=())
     given = {
         "run": "2026-03-04-01",
@@ -356,7 +357,12 @@ def judged(**more):
         "settings": {},
         "versions": {},
     }
-    verdict = with_headline(RunSummary(**given | more)).headline
+    return with_headline(RunSummary(**given | more))
+
+
+def judged(**more):
+    """Tone and text of the headline of such a run."""
+    verdict = summary_of(**more).headline
     return verdict.tone, " · ".join((verdict.text, *verdict.details))
 
 
@@ -406,3 +412,11 @@ def judged(**more):
 )
 def test_only_a_run_with_nothing_open_is_good_and_the_most_urgent_point_comes_first(more, tone, text):
     assert judged(**more) == (tone, text)
+
+
+@pytest.mark.parametrize(("kinds", "said"), [(6, "1 more kind of problem"), (7, "2 more kinds of problems")])
+def test_the_terminal_counts_the_kinds_of_problems_that_it_leaves_out(kinds, said):
+    problems = tuple(ProblemSummary(f"C30{number}", "Not a number", "error", 1, ()) for number in range(kinds))
+    assert f"        … {said} (--verbose)" in terminal_lines(
+        summary_of(problems=problems), RunPlaces(Path("out"), Path("state"))
+    )

@@ -1,5 +1,6 @@
 """`loadsheet show` and `runs`: show the content of the ledger, down to the origin of a single value."""
 
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 NOTHING_KNOWN = 1
 _RUNS_SEARCHED = 100_000
 _PLACE = ("what", "name", "place")
+_RUN = re.compile(r"\d{4}-\d\d-\d\d-\d+")
 _OUTCOMES: dict[str, frozenset[int | None]] = {
     "clean": frozenset({exit_codes.DONE}),
     "needs-attention": frozenset({exit_codes.NEEDS_SOMEONE}),
@@ -82,7 +84,8 @@ def show(*, settings: Settings, key: str, payload: bool, field: str | None, as_j
         newest_first = reversed(described)  # the first line is how it stands now
         print_lines(["\n\n".join(_entry_text(entry, payload=payload) for entry in newest_first)])
     else:
-        say(f"nothing is known about {key}")
+        is_run = _RUN.fullmatch(key) is not None
+        say(f"there is no run {key}; `loadsheet runs` lists them" if is_run else f"nothing is known about {key}")
     return 0 if described else NOTHING_KNOWN
 
 

@@ -299,7 +299,7 @@ def _reasons(summary: RunSummary, *, verbose: bool) -> Iterator[str]:
         line = _problem_line(problem, examples.get((problem.code, problem.level)))
         yield f"{line}{_following(follow[problem.code], problem.count)}"
     if (hidden := len(summary.problems) - len(problems)) > 0:
-        yield f"        … {hidden} more kind{'s' if hidden > 1 else ''} of problems (--verbose)"
+        yield f"        … {'1 more kind of problem' if hidden == 1 else f'{hidden} more kinds of problems'} (--verbose)"
 
 
 def _following(follow: int, count: int) -> str:
