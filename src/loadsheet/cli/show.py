@@ -261,7 +261,7 @@ def runs(
     latest = [(name, run) for name, settings in every.items() for run in _latest(settings, wanted, several=several)]
     found = sorted(latest, key=lambda found: found[1].started_at, reverse=True)[:limit]
     if not found:
-        say("no run matches" if wanted.chooses else "no run found")
+        say("no run matches" if any(wanted[1:]) else "no run found")
     if as_json:
         print_json([{**({"shipper": name} if several else {}), **_run_json(run)} for name, run in found])
         return
@@ -294,14 +294,9 @@ class Wanted(NamedTuple):
     needy: bool
     codes: frozenset[int | None]
 
-    @property
-    def chooses(self) -> bool:
-        """Whether anything but the number of runs is restricted."""
-        return bool(self.day or self.pattern or self.needy or self.codes)
-
     def of(self, queries: LedgerQueries) -> list[Run]:
         """The runs, newest first."""
-        if not self.chooses:
+        if not any(self[1:]):
             return queries.runs(self.limit)
         with_file = None
         if self.pattern:
