@@ -378,6 +378,11 @@ def judged(**more):
         ({"entries": {}, "verdicts": {}}, "plain", "3 rows read, no document to send"),
         ({"open_earlier": 1}, "note", "All 3 documents were accepted · 1 exception of earlier runs is still open"),
         (
+            {"open_earlier": 5, "open_keys": ("A-1", "A-2", "A-3")},
+            "note",
+            "All 3 documents were accepted · 5 exceptions of earlier runs are still open: A-1, A-2, A-3 and 2 more (index.html)",
+        ),
+        (
             {"verdicts": {"not verifiable": 3}},
             *("note", "All 3 documents were accepted · 3 documents cannot be verified"),
         ),

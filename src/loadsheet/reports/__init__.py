@@ -37,7 +37,14 @@ from loadsheet.reports.report_files import check_writable, placed, run_folders
 from loadsheet.reports.results import DropResults, results_names, write_fallback_reports
 from loadsheet.reports.run_document import SUMMARY, MissingReport, RunSummary, is_day, schema, title_of
 from loadsheet.reports.run_page import RunPage
-from loadsheet.reports.run_summary import ReportNames, RunTally, failed_steps, left_in_inbox, summarise
+from loadsheet.reports.run_summary import (
+    ReportNames,
+    RunTally,
+    failed_steps,
+    left_in_inbox,
+    open_since_earlier,
+    summarise,
+)
 from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
 from loadsheet.settings.places import address_of, shown
@@ -273,9 +280,9 @@ def _write(
         names.reports.append(SUMMARY)
         summary = summarise(run, reconciliation, tally, settings, names)
         remarks, lacking = (*summary.remarks, *other_name(name)), tuple(MissingReport(*one) for one in missing.items())
-        summary = with_headline(replace(summary, remarks=remarks, missing=lacking))
-        overflow = workbook.finish(summary, run, settings)
-        summary = replace(summary, reports=(*summary.reports, *overflow))
+        keys = tuple(queries.keys_of(open_since_earlier(reconciliation)[:_OPEN_KEYS_MAX]).values())
+        summary = with_headline(replace(summary, remarks=remarks, missing=lacking, open_keys=keys))
+        summary = replace(summary, reports=(*summary.reports, *workbook.finish(summary, run, settings)))
         raising_fault(_WORKBOOK, books.close)  # renames the finished workbook to its final name
     page.finish(folder, summary)
     for stale in {name for mine in results_names(drops, run).values() for name in mine.values()} - {*summary.reports}:
@@ -286,6 +293,7 @@ def _write(
 
 
 _PARENTS_MAX = 4
+_OPEN_KEYS_MAX = 3
 
 
 def archive_from(settings: Settings, run: str) -> str:

@@ -178,7 +178,10 @@ def _remarks(summary: RunSummary) -> Iterator[str]:
         yield f"{counted(unseen, 'document')} cannot be verified"
     if summary.open_earlier:
         are = "is" if summary.open_earlier == 1 else "are"
-        yield f"{counted(summary.open_earlier, 'exception')} of earlier runs {are} still open"
+        more = summary.open_earlier - len(summary.open_keys)
+        keys = ", ".join(summary.open_keys) + (f" and {more:,} more" if more else "")
+        where = f": {keys} (index.html)" if summary.open_keys else ""
+        yield f"{counted(summary.open_earlier, 'exception')} of earlier runs {are} still open{where}"
 
 
 def _clean(summary: RunSummary) -> str:

@@ -302,6 +302,7 @@ class RunSummary:
     open_earlier: Annotated[
         int, _described("Open exceptions besides the documents of this run that need attention")
     ] = 0
+    open_keys: Annotated[tuple[str, ...], _described("The keys of the oldest of them, at most three")] = ()
     headline: Annotated[Headline, _described("The verdict on the run")] = Headline()
     settled: Annotated[
         _Counts, _described("Reports of a day, by verdict: documents that needed attention, and no longer do")

@@ -181,7 +181,6 @@ def summarise(
     rows, notes = reconciliation.balance.rows, reconciliation.notes
     states = reconciliation.states
     verdicts = reconciliation.verdicts
-    needing = set(reconciliation.matches.having(NEEDS_SOMEONE))
     settled, settled_rows = tally.settled_documents(), tally.settled_rows()
     tables: dict[int, list[TableBalance]] = {}
     for table in reconciliation.balance.tables:
@@ -227,10 +226,16 @@ def summarise(
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
         undone=failed_steps(msgspec.json.decode(run.summary).get("undone", {}) if run.summary else {}),
         stopped=notes.stopped,
-        open_earlier=len({one.latest for one in reconciliation.exceptions.open} - needing),
+        open_earlier=len(open_since_earlier(reconciliation)),
         settled=settled,
         records=tally.records(),
     )
+
+
+def open_since_earlier(reconciliation: Reconciliation) -> list[int]:
+    """The latest entries of the open exceptions that are no documents of this run that need attention, oldest first."""
+    needing = set(reconciliation.matches.having(NEEDS_SOMEONE))
+    return sorted({one.latest for one in reconciliation.exceptions.open} - needing)
 
 
 def failed_steps(undone: Mapping[str, str]) -> tuple[FailedStep, ...]:
