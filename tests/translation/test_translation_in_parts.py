@@ -112,13 +112,13 @@ def with_orders(house, count=300, **more):
 
 def test_a_sample_that_looks_damaged_is_planned_from_parts_as_without(tmp_path):
     """`mapping/test_parts.py` holds the parts of every layout to the whole."""
-    copy_mappings(tmp_path / "mappings", "birch-parcels")
+    copy_mappings(tmp_path / "mappings", "acme-flat")
     known = []
     for processes in (1, 3):
         house = House(
             tmp_path / str(processes), "sqlite", mappings=tmp_path / "mappings", translation_processes=processes
         )
-        shutil.copy(ROOT / "inbox_samples" / "bouleau_2026-03-10.csv", house.settings.inbox)
+        shutil.copy(ROOT / "inbox_samples" / "acme_orders_2026-03.xlsx", house.settings.inbox)
         with journal_in(tmp_path / f"journal {processes}") as lines:
             known.append(house.known())
         assert lines() == []
