@@ -221,14 +221,14 @@ def check_files(
     context = IngestContext(settings, mappings, None, datetime.now(UTC))
     sink = CheckSink(show, corrections)
     for candidates in _without_equal_names(files, mappings):
-        found = _fix_files_told(route_files(Scan(candidates), context), settings)
+        found = _with_fix_file_hints(route_files(Scan(candidates), context), settings)
         for problem in (*found.routes.blocked.values(), *found.routes.waiting.values()):
             sink.report(problem)
         ingest(found, sink, context)
     return sink.result
 
 
-def _fix_files_told(found: RoutedFiles, settings: Settings) -> RoutedFiles:
+def _with_fix_file_hints(found: RoutedFiles, settings: Settings) -> RoutedFiles:
     """The same, but a fix workbook under a name of its own is said to be one: only a run knows its original."""
     aside = {
         name: replace(

@@ -107,7 +107,7 @@ class DropResults:
             self._pages[table.file, table.sheet].header = table.header
         for file in drop.files:
             for problem in file.problems:
-                text, todo = self._worded(problem)
+                text, todo = self._texts_of(problem)
                 self._pages[file.name, ""].put(problem.where.row, _Line(SET_ASIDE, (text,), (todo,)))
 
     def add(self, entry: Entry, match: Match) -> None:
@@ -123,7 +123,7 @@ class DropResults:
             (number for number, problems in enumerate(by_row) if any(p.level == "error" for p in problems)), None
         )
         for position, row in enumerate(entry.rows):
-            said = [self._worded(problem, entry) for problem in by_row[position]]
+            said = [self._texts_of(problem, entry) for problem in by_row[position]]
             if entry.state in NEEDS_SOMEONE and not any(problem.level == "error" for problem in by_row[position]):
                 said.append(self._reason_of_row(entry, row, cause))
             texts, todo = (tuple(dict.fromkeys(both[at] for both in said if both[at])) for at in (0, 1))
@@ -156,7 +156,7 @@ class DropResults:
         cells = row.cells or ("",) * len(self._tables[row.table].header)  # removed by retention
         self._by_table[row.table].put(row.number, line._replace(cells=cells, natives=row.natives))
 
-    def _worded(self, problem: Problem, entry: Entry | None = None) -> tuple[str, str]:
+    def _texts_of(self, problem: Problem, entry: Entry | None = None) -> tuple[str, str]:
         """A problem of an entry or of the file in its sender's words, and what to do about it."""
         where, words = problem.where, self._words
         own = [self._tables[row.table] for row in entry.rows] if entry is not None else []
