@@ -22,12 +22,12 @@ from loadsheet.mapping import Document, Ignored, Route, load_folder
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping_tools.comparison import CompareSink, translate_files
 from loadsheet.operations.run_hooks import run_with_hooks
+from loadsheet.plurals import count_of
 from loadsheet.problem_groups import Cause
 from loadsheet.problems import FileRefused, LoadsheetError, Problem, SettingsError, Where
 from loadsheet.reading.frames import FILE, frame_tables
 from loadsheet.reading.tables import bounds_of
 from loadsheet.reports import RunSummary
-from loadsheet.reports.headline import counted
 from loadsheet.run_end import RunEnd
 from loadsheet.run_resources import dispatcher_for, held_ledger
 from loadsheet.settings import Settings, every_field, shippers_in
@@ -56,8 +56,8 @@ class Translation:
     problems: tuple[Problem, ...]
 
     def __repr__(self) -> str:
-        usable, documents = sum(document.usable for document in self), counted(len(self), "document")
-        return f"<Translation: {documents}, {usable:,} usable, {counted(len(self.problems), 'problem')}>"
+        usable, documents = sum(document.usable for document in self), count_of(len(self), "document")
+        return f"<Translation: {documents}, {usable:,} usable, {count_of(len(self.problems), 'problem')}>"
 
     def __iter__(self) -> Iterator[Document]:
         return iter(self.documents)
@@ -95,8 +95,8 @@ class Check:
     exit_code: int
 
     def __repr__(self) -> str:
-        found, causes = counted(len(self.problems), "problem"), counted(len(self.causes), "cause")
-        return f"<Check: {counted(self.usable, 'usable document')}, {found} of {causes}, exit code {self.exit_code}>"
+        found, causes = count_of(len(self.problems), "problem"), count_of(len(self.causes), "cause")
+        return f"<Check: {count_of(self.usable, 'usable document')}, {found} of {causes}, exit code {self.exit_code}>"
 
     def problems_frame(self) -> "DataFrame":
         """A row for each problem: code, level, its place, the sender's value, the message and what to do."""

@@ -10,8 +10,9 @@ import msgspec
 
 from loadsheet.checking import Checked, CheckResult, Corrections, Finding, check_files, problems_of
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
-from loadsheet.cli.output import counted, print_json, say
+from loadsheet.cli.output import print_json, say
 from loadsheet.mapping import load_folder
+from loadsheet.plurals import count_of
 from loadsheet.problem_groups import Cause
 from loadsheet.reading import start_fork_server
 
@@ -84,8 +85,8 @@ def _result_lines(result: CheckResult) -> Iterator[str]:
     """The causes, the rows left out, and the counts."""
     yield from map(describe_cause, result.causes.ranked())
     yield from result.left_out.sentences()
-    counts = f"{counted(result.errors, 'error')}, {counted(result.warnings, 'warning')}"
-    yield f"{counted(result.usable, 'document')} could be sent; {counts}"
+    counts = f"{count_of(result.errors, 'error')}, {count_of(result.warnings, 'warning')}"
+    yield f"{count_of(result.usable, 'document')} could be sent; {counts}"
 
 
 def _old_and_new(text: str) -> tuple[str, str]:
@@ -103,9 +104,9 @@ def _tried_lines(before: CheckResult, tried: CheckResult, corrections: Correctio
         yield "Nothing to try: no problem proposes another value, and no cell has a value that was given"
         return
     for (old, new), count in corrections.cells.most_common():
-        yield f"tried {old} -> {new} in {counted(count, 'cell')}"
+        yield f"tried {old} -> {new} in {count_of(count, 'cell')}"
     more = tried.usable - before.usable
-    yield f"With these values {counted(tried.usable, 'document')} could be sent ({more:+,}); {counted(tried.errors, 'error')} left. No file was changed"
+    yield f"With these values {count_of(tried.usable, 'document')} could be sent ({more:+,}); {count_of(tried.errors, 'error')} left. No file was changed"
 
 
 def _tried_json(tried: CheckResult, corrections: Corrections) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import click
 from loadsheet import exit_codes, run_log
 from loadsheet.cli import invoke
 from loadsheet.cli.options import CONFIG, JSON, load_each, settings_or_raise, shipper_given, shipper_names, together
-from loadsheet.cli.output import counted, print_json, print_lines, print_table, say
+from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.cluster.timetable import ScheduleStatus, schedule_statuses
 from loadsheet.file_modes import write_privately
 from loadsheet.ledger.codec import stamp
@@ -27,6 +27,7 @@ from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.cluster_status import ClusterStatus, Worker
 from loadsheet.ledger.shared.leases import PaceStatus
 from loadsheet.operations.health import serve_status
+from loadsheet.plurals import count_of
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -150,8 +151,8 @@ def _shared_profiles(every: Mapping[str, Settings | SettingsError]) -> dict[str,
 def _print(fleet: ClusterStatus, schedules: Sequence[ScheduleStatus]) -> None:
     oldest = f", the oldest for {_span(fleet.oldest_s)}" if fleet.waiting else ""
     wait = "waits" if fleet.waiting == 1 else "wait"
-    takeovers = counted(len(fleet.takeovers), "takeover")
-    alive = counted(fleet.alive, "live worker")
+    takeovers = count_of(len(fleet.takeovers), "takeover")
+    alive = count_of(fleet.alive, "live worker")
     print_lines([f"{alive}; {fleet.waiting:,} {wait} in the queue{oldest}; {takeovers} within a day"])
     place = ("Host", "Process", "Version", "Since", "Seen")
     tables: list[tuple[list[str], list[list[Any]]]] = [

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 import click
 
 from loadsheet.cli.mapping import suggest
-from loadsheet.cli.output import counted, print_lines, say
+from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.run import run
 from loadsheet.dispatch.client import checked_url
 from loadsheet.mapping_tools.json_schema import SCHEMA_FILE, schema_text
+from loadsheet.plurals import count_of
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import EMBEDDED
 
@@ -170,7 +171,7 @@ def demo(folder: Path) -> int:
     files = [path for path in (folder / "inbox").rglob("*") if path.is_file()]
     for path in files:
         _age(path)
-    say(f"{counted(len(files), 'sample file')} and their mappings are in {folder}")
+    say(f"{count_of(len(files), 'sample file')} and their mappings are in {folder}")
     places = {name: folder / name for name in ("inbox", "mappings", "outbox")} | {"state": folder / ".loadsheet"}
     options: dict[str, Any] = {"exchange": EMBEDDED, "exit_zero": True}
     options |= dict.fromkeys(("limit", "since", "config", "settle_s"))

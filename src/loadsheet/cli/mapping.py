@@ -12,11 +12,12 @@ from loadsheet.cli.completion import mapping_names
 from loadsheet.cli.mapping_help import explain
 from loadsheet.cli.mapping_results import diff, home_of, mapping_named, preview, test
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, Target, load, together
-from loadsheet.cli.output import counted, print_json, progress, say
+from loadsheet.cli.output import print_json, progress, say
 from loadsheet.contract import WRITES
 from loadsheet.mapping import lint as lint_file
 from loadsheet.mapping import load as load_mapping
 from loadsheet.mapping import mapping_files
+from loadsheet.plurals import count_of
 from loadsheet.problems import MappingError
 
 _WIDE = frozenset("WF")  # East Asian letters that take two places on a terminal
@@ -51,10 +52,10 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     for loaded in sound:
         shown = loaded.notes if len(sound) == 1 else loaded.notes[:1]
         hidden = len(loaded.notes) - len(shown)
-        more = f"; and {counted(hidden, 'more note')} (lint this file alone)" if hidden else ""
+        more = f"; and {count_of(hidden, 'more note')} (lint this file alone)" if hidden else ""
         for note in shown:
             say(f"{loaded.path}: note: {note}{more}")
-    say(f"{counted(len(paths), 'mapping file')}, {counted(len(findings), 'mistake')}")
+    say(f"{count_of(len(paths), 'mapping file')}, {count_of(len(findings), 'mistake')}")
     return MappingError.exit_code if findings else 0
 
 
@@ -157,7 +158,7 @@ def suggest(
         click.echo(text, nl=False)
     for warning in warnings(made):
         say(warning)
-    marked = ", ".join(f"{counted(count, 'line')} marked {mark}" for mark, count in marks_in(text).items())
+    marked = ", ".join(f"{count_of(count, 'line')} marked {mark}" for mark, count in marks_in(text).items())
     say(f"{out or 'the draft'}: {marked}")
 
 

@@ -20,7 +20,7 @@ from loadsheet.checking import name_in_inbox
 from loadsheet.cli.access import ledger_to_read
 from loadsheet.cli.completion import mapping_names
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, together, with_settings
-from loadsheet.cli.output import counted, print_json, print_lines, say
+from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.cli.save_watch import show_at_each_save
 from loadsheet.ledger import SourceFile
 from loadsheet.mapping import Mapping, load_folder, route
@@ -44,6 +44,7 @@ from loadsheet.mapping_tools.comparison import (
 )
 from loadsheet.mapping_tools.value_origins import Cell, Explanation, Preview
 from loadsheet.mapping_tools.value_origins import preview as make_preview
+from loadsheet.plurals import count_of
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
 from loadsheet.settings import Settings
 
@@ -245,7 +246,7 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
             print_lines([f"{'wrong' if texts else 'ok'}\t{case.mapping}/{case.name}"])
             for text in texts:
                 print_lines([f"\t{text}"])
-        say(f"{counted(len(cases), 'case')}, {len(failed)} not as expected{', all rewritten' if update else ''}")
+        say(f"{count_of(len(cases), 'case')}, {len(failed)} not as expected{', all rewritten' if update else ''}")
     return exit_codes.NEEDS_SOMEONE if failed else 0
 
 

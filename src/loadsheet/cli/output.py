@@ -90,11 +90,6 @@ def local_time(moment: str) -> str:
     return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
-def counted(count: int, noun: str) -> str:
-    """A count with its noun: `1 error`, `2 errors`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 _NOTHING_DONE = "not confirmed: nothing was done"
 
 

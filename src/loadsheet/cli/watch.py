@@ -29,7 +29,7 @@ from loadsheet.cli.options import (
     settings_or_raise,
     together,
 )
-from loadsheet.cli.output import counted, print_lines, say
+from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.run import answer_check_folder, say_strays
 from loadsheet.cluster.timetable import SharedTimetable, Timetable, enqueue_run, is_run_pending
 from loadsheet.dispatch import Dispatcher
@@ -44,6 +44,7 @@ from loadsheet.mapping import load_folder
 from loadsheet.operations.expected_files import next_due
 from loadsheet.operations.health import WatchStatus, serve_status
 from loadsheet.operations.run_hooks import run_with_hooks
+from loadsheet.plurals import count_of
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
 from loadsheet.run_end import RunEnd
 from loadsheet.settings import Settings
@@ -245,7 +246,7 @@ class _ShipperWatch:
             line = msgspec.json.encode(shipper if self._context.several else summary_json)
             print_lines([msgspec.json.format(line, indent=-1).decode()])
             return
-        files = counted(sum(len(drop.files) for drop in summary.drops), "file")
+        files = count_of(sum(len(drop.files) for drop in summary.drops), "file")
         counts = ", ".join(f"{count:,} {state}" for state, count in summary.entries.items()) or "nothing to send"
         end = f"exit code {summary.exit_code}, reports in {place_shown(result.reports.place)}"
         print_lines([f"{self._prefix}{summary.finished_at} run {summary.run}: {files}, {counts}; {end}"])

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from loadsheet import exit_codes
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import State
+from loadsheet.plurals import count_of
 from loadsheet.reconcile import ONLY_CHECKED, RED, REMEDIES, Verdict
 from loadsheet.reports.html_pages import PAGE
 from loadsheet.reports.run_document import CauseSummary, FileSummary, Headline, ProblemSummary, RunSummary
@@ -55,7 +56,7 @@ def _headline(summary: RunSummary) -> Headline:
     """The verdict on a run: the most urgent point first, then the other counts. Only a run without any open point is `good`."""
     if summary.stopped == ONLY_CHECKED:
         points, sendable = list(_open_points(summary)), summary.entries.get(State.READY, 0)
-        would = f"{sendable:,} of {counted(sum(summary.entries.values()), 'document')} would be sent"
+        would = f"{sendable:,} of {count_of(sum(summary.entries.values()), 'document')} would be sent"
         return Headline(NOTE if points else GOOD, f"{ONLY_CHECKED[:1].upper()}{ONLY_CHECKED[1:]}", (would, *points))
     failed, points, remarks = list(_faults(summary)), list(_open_points(summary)), list(_remarks(summary))
     accepted = _counted(summary.entries, State.ACCEPTED, State.UNCHANGED)
@@ -76,13 +77,13 @@ def _todo(summary: RunSummary) -> Iterator[str]:
     """What people have to do, a line each: documents by verdict with their first key, then files, then control totals."""
     for verdict, count, text in attention(summary):
         first = summary.firsts.get(verdict, "")
-        yield f"{counted(count, 'document')} {text}{f', first {first}' if first else ''}"
+        yield f"{count_of(count, 'document')} {text}{f', first {first}' if first else ''}"
     if fixes := sum(len(drop.fix) for drop in summary.drops):
-        yield f"{counted(fixes, 'fix file')} to send back"
+        yield f"{count_of(fixes, 'fix file')} to send back"
     for name in _unread(summary):
         yield f"{name} could not be read"
     if red := summary.red_totals:
-        yield f"{counted(red, 'control total')} to explain: see the sheet Control totals"
+        yield f"{count_of(red, 'control total')} to explain: see the sheet Control totals"
 
 
 def balance_sentence(summary: RunSummary) -> str:
@@ -140,7 +141,7 @@ def _faults(summary: RunSummary) -> Iterator[str]:
         yield summary.stopped.rstrip(".")
         if waiting := summary.entries.get(State.READY, 0):
             goes = "goes" if waiting == 1 else "go"
-            yield f"nothing is lost: {counted(waiting, 'document')} {goes} with the next run, drop nothing again"
+            yield f"nothing is lost: {count_of(waiting, 'document')} {goes} with the next run, drop nothing again"
     if summary.missing:
         yield f"An internal error prevented these reports: {', '.join(one.report for one in summary.missing)}"
     if summary.undone:
@@ -151,19 +152,19 @@ def _open_points(summary: RunSummary) -> Iterator[str]:
     """What somebody has to look at, or what is not finished, most urgent first."""
     total, needing = sum(summary.entries.values()), summary.needs_someone.entries
     if needing:
-        yield f"{needing:,} of {counted(total, 'document')} {'needs' if needing == 1 else 'need'} attention"
+        yield f"{needing:,} of {count_of(total, 'document')} {'needs' if needing == 1 else 'need'} attention"
     aside = len(_unread(summary))
     for count, text in (
         (aside, "could not be read"),
         (summary.inbox.stuck, f"{'is' if summary.inbox.stuck == 1 else 'are'} stuck in the inbox"),
     ):
         if count:
-            yield f"{counted(count, 'file')} {text}"
+            yield f"{count_of(count, 'file')} {text}"
     if red := summary.red_totals:
-        yield f"{counted(red, 'control total')} {'differs' if red == 1 else 'differ'}"
+        yield f"{count_of(red, 'control total')} {'differs' if red == 1 else 'differ'}"
     waiting = summary.verdicts.get(Verdict.WAITING, 0)
     if waiting and not summary.stopped:
-        yield f"{counted(waiting, 'document')} {'waits' if waiting == 1 else 'wait'} to be sent"
+        yield f"{count_of(waiting, 'document')} {'waits' if waiting == 1 else 'wait'} to be sent"
 
 
 def _unread(summary: RunSummary) -> list[str]:
@@ -175,23 +176,23 @@ def _unread(summary: RunSummary) -> list[str]:
 def _remarks(summary: RunSummary) -> Iterator[str]:
     """What is not proved, or open since earlier runs. It does not change the exit code, but the run is not `good` either."""
     if unseen := summary.verdicts.get(Verdict.NOT_VERIFIABLE, 0):
-        yield f"{counted(unseen, 'document')} cannot be verified"
+        yield f"{count_of(unseen, 'document')} cannot be verified"
     if summary.open_earlier:
         are = "is" if summary.open_earlier == 1 else "are"
         more = summary.open_earlier - len(summary.open_keys)
         keys = ", ".join(summary.open_keys) + (f" and {more:,} more" if more else "")
         where = f": {keys} (index.html)" if summary.open_keys else ""
-        yield f"{counted(summary.open_earlier, 'exception')} of earlier runs {are} still open{where}"
+        yield f"{count_of(summary.open_earlier, 'exception')} of earlier runs {are} still open{where}"
 
 
 def _clean(summary: RunSummary) -> str:
     """The text of a run without open points."""
     total, unchanged = sum(summary.entries.values()), summary.entries.get(State.UNCHANGED, 0)
     if settled := sum(summary.settled.values()):
-        return f"{counted(settled, 'document')} that needed attention no longer {'does' if settled == 1 else 'do'}"
+        return f"{count_of(settled, 'document')} that needed attention no longer {'does' if settled == 1 else 'do'}"
     if not total:
         rows = summary.balance.read
-        return f"{counted(rows, 'row')} read, no document to send" if rows else "No file came in"
+        return f"{count_of(rows, 'row')} read, no document to send" if rows else "No file came in"
     if unchanged == total:
         return f"Nothing new: the exchange already has {'the document' if total == 1 else f'all {total:,} documents'}"
     if unchanged:
@@ -201,11 +202,6 @@ def _clean(summary: RunSummary) -> str:
 
 def _counted(counts: Mapping[str, int], *states: State) -> list[str]:
     return [f"{counts[state]:,} {state}" for state in states if counts.get(state)]
-
-
-def counted(count: int, noun: str) -> str:
-    """A count with its noun: `1 document`, `2 documents`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _seconds(summary: RunSummary) -> Iterator[str]:
@@ -225,7 +221,7 @@ def _balance_line(summary: RunSummary) -> str:
 
 
 def _balance_parts(summary: RunSummary) -> list[tuple[str, str]]:
-    rows = f"{sum(summary.balance.rows.values()):,} of {counted(summary.balance.read, 'row')} accounted for"
+    rows = f"{sum(summary.balance.rows.values()):,} of {count_of(summary.balance.read, 'row')} accounted for"
     return [(GOOD if summary.balance.balances else BAD, rows), *totals_texts(summary)]
 
 
@@ -235,9 +231,9 @@ def totals_texts(summary: RunSummary) -> Iterator[tuple[str, str]]:
     checked = sum(says[word] for word in _CHECKED)
     if checked:
         red = summary.red_totals
-        yield BAD if red else GOOD, f"{checked - red:,} of {counted(checked, 'control total')} agree"
+        yield BAD if red else GOOD, f"{checked - red:,} of {count_of(checked, 'control total')} agree"
     if unchecked := says.total() - checked:
-        yield PLAIN, f"{counted(unchecked, 'control total')} could not be checked"
+        yield PLAIN, f"{count_of(unchecked, 'control total')} could not be checked"
 
 
 def _files(summary: RunSummary, *, verbose: bool) -> Iterator[str]:
@@ -270,9 +266,9 @@ def _file_text(file: FileSummary, *, verbose: bool) -> str:
     rows = sum(table.rows for table in file.tables)
     if not verbose:
         needing = rows_needing(file)
-        return f"{needing:,} of {counted(rows, 'row')} {'needs' if needing == 1 else 'need'} attention"
+        return f"{needing:,} of {count_of(rows, 'row')} {'needs' if needing == 1 else 'need'} attention"
     fates = ", ".join(f"{count:,} {fate}" for fate, count in fates_of(file).items() if count)
-    return f"{counted(rows, 'row')}: {fates or 'none'}"
+    return f"{count_of(rows, 'row')}: {fates or 'none'}"
 
 
 def _shortened(name: str) -> str:

@@ -28,6 +28,7 @@ from loadsheet.operations.notifications.fix_file_delivery import add_fix_files
 from loadsheet.operations.notifications.notice_delivery import NOTIFY, deliver_all, ping
 from loadsheet.operations.notifications.state import Kind, Notice, NotificationState, Say, open_store, shorten
 from loadsheet.operations.run_outcome import RunOutcome, todo_of, verdict_of
+from loadsheet.plurals import count_of
 from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
 
@@ -192,7 +193,7 @@ def _title(change: Change, outcome: RunOutcome) -> str:
 def _title_of_runs(change: Change, outcome: RunOutcome) -> str:
     condition = change.condition
     if change.kind == "closed":
-        return f"works again after {_count_of(condition.runs, 'failed run')}"
+        return f"works again after {count_of(condition.runs, 'failed run')}"
     word = {"again": "still fails", "changed": "fails for another reason"}.get(change.kind, "a run failed")
     if change.kind == "opened" and condition.runs > 1:
         word = f"{condition.runs} runs failed"
@@ -209,9 +210,9 @@ def _line(change: Change) -> str:
     since = f"since {datetime.fromisoformat(change.condition.since).astimezone():%Y-%m-%d %H:%M}"
     if change.name == RUN:
         if change.kind == "closed":
-            return f"Runs work again after {_count_of(change.condition.runs, 'failed run')} {since}."
+            return f"Runs work again after {count_of(change.condition.runs, 'failed run')} {since}."
         meant = _FAILED.get(int(change.condition.cause), "ended early")
-        again = f" ({_count_of(change.condition.runs, 'run')} {since})" if change.condition.runs > 1 else ""
+        again = f" ({count_of(change.condition.runs, 'run')} {since})" if change.condition.runs > 1 else ""
         return f"The run {meant}{again}.\n{change.text[:1].upper()}{change.text[1:]}"
     if change.kind == "closed":
         if change.name.startswith(WAITS):
@@ -230,7 +231,3 @@ def _next(change: Change) -> str:
     if change.name == UNKNOWN:
         return "resolve"
     return "expected" if change.name.startswith(LATE) else "runs"
-
-
-def _count_of(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")

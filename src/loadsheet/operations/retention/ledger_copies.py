@@ -23,6 +23,7 @@ import msgspec
 from loadsheet import object_storage
 from loadsheet.extras import need
 from loadsheet.ledger import Ledger
+from loadsheet.plurals import count_of
 from loadsheet.problems import FolderError
 from loadsheet.reports.report_files import csv_line, placed
 from loadsheet.settings import Settings
@@ -153,14 +154,14 @@ def _old_backups(settings: Settings, ledger: Ledger, now: datetime) -> list[str]
 
 def _remarks(settings: Settings, ledger: Ledger) -> list[str]:
     counts = ledger.maintenance.counts()
-    runs, entries = _count(counts["runs"], "run"), _count(counts["entries"], "entry", "entries")
+    runs, entries = count_of(counts["runs"], "run"), count_of(counts["entries"], "entry", "entries")
     remarks = [
-        f"{runs}, {entries}, {_count(counts['decisions'], 'decision')} in one chain",
+        f"{runs}, {entries}, {count_of(counts['decisions'], 'decision')} in one chain",
     ]
     removed, last = ledger.maintenance.count_removed()
     if removed:
         remarks.append(
-            f"contents of {_count(removed, 'entry', 'entries')} removed, the last on {last[:10]}; hashes and totals are kept"
+            f"contents of {count_of(removed, 'entry', 'entries')} removed, the last on {last[:10]}; hashes and totals are kept"
         )
     noted = ledger.maintenance.removed_by_rule()
     if noted:
@@ -172,12 +173,8 @@ def _remarks(settings: Settings, ledger: Ledger) -> list[str]:
     if not ledger.maintenance.is_file:
         remarks.append(BY_THE_SERVER)
     if made:
-        remarks.append(f"{_count(len(made), 'daily backup')}, the newest is {made[-1]}")
+        remarks.append(f"{count_of(len(made), 'daily backup')}, the newest is {made[-1]}")
     return remarks
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 # exports

@@ -18,9 +18,10 @@ from loadsheet.contract import Scale
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Run, State
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.plurals import count_of
 from loadsheet.reconcile import AGREES, IGNORED, MEANINGS, NEEDS_SOMEONE, RED, Share, Verdict
 from loadsheet.reconcile.totals import AGREEING
-from loadsheet.reports.headline import balance_sentence, counted, totals_texts
+from loadsheet.reports.headline import balance_sentence, totals_texts
 from loadsheet.reports.reconciliation.worklist import PLAIN_UNIT, Aged, AgeingCells
 from loadsheet.reports.run_document import LegSummary, RunSummary, TotalSummary
 from loadsheet.reports.run_summary import agreement_sentence
@@ -377,7 +378,7 @@ def _control(page: Page, summary: RunSummary) -> None:
     page.table("tblControl", columns, rows)
     for subject, count in {total.subject: total.not_built for total in summary.totals if total.not_built}.items():
         page.line(
-            f"{counted(count, subject)} could not be built: the figures are not known and in no column.", Tone.MUTED
+            f"{count_of(count, subject)} could not be built: the figures are not known and in no column.", Tone.MUTED
         )
     page.line("Replaced later: accepted, then updated or deleted by a later call (sheet Differences).", Tone.MUTED)
     page.line("Sent - replaced - acknowledged: refused, or of unknown outcome.", Tone.MUTED)
