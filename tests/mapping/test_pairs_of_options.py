@@ -16,7 +16,7 @@ from sheets import ASSUMED, NOW, table
 from loadsheet.mapping import lint, load
 from loadsheet.mapping.grouping import gather
 from loadsheet.mapping.names import Draft
-from loadsheet.mapping.rows import RowReader
+from loadsheet.mapping.row_reader import RowReader
 from loadsheet.mapping.schema import Column
 
 CODES = {"a-1": "P-10", "ab": "Q-2", "A-1": "P-10"}
@@ -62,7 +62,7 @@ OPTIONS = {
     "text": TEXTS,
     "integer": NUMBERS,
     "decimal": {**NUMBERS, "places": {"places": 1}},
-    "quantity": {**NUMBERS, "from_unit": {"from_unit": "t"}},
+    "quantity": {**NUMBERS, "from_unit": {"from_unit": "t"}, "unit_column": {"unit_column": "beside"}},
     "date": {
         "required": {"required": True}, "default": {"default": "01.02.2026"}, "blank": {"blank": ["-", "31.12.2099"]},
         "formats": {"formats": ["%Y-%m-%d"]}, "fill_down": {"fill_down": True}, "file": {"file": "stem"},
@@ -88,6 +88,7 @@ CELLS = {
     "yesno": ["", "x", " ", "-", "ja", "JA", " o ", "yes", "no", "nein", "maybe"],
 }  # fmt: skip
 BESIDE = "yx"  # in turn
+UNITS = {"x": "t", "y": "g"}  # what they mean as units
 WHOLE = "of:{}"  # a cell of the split column whose part is the cell
 STEM = {"text": "a-1", "integer": "12", "decimal": "12", "quantity": "12", "date": "04.03.2026", "yesno": "ja"}
 
@@ -110,6 +111,8 @@ def reference(type_, said, cell, beside):
             text = str(said["default"])
             return measured(type_, said, converted(text) if "convert" in said else Decimal(text))
         text = said["default"]
+    if "unit_column" in said:
+        said = {**said, "from_unit": UNITS[beside]}
     if "convert" in said:
         text = converted(text)
         if not isinstance(text, str):
@@ -169,6 +172,8 @@ def numbered(type_, said, text):
     form = rf"(-?(?:\d{{1,3}}(?:\{dot}\d{{3}})+|\d+)(?:\{comma}\d+)?) ?(kg|g|t)?"
     found = re.fullmatch(form, text)
     if found is None or (found[2] and type_ != "quantity"):
+        raise RefusedError
+    if "unit_column" in said and found[2] not in (None, said["from_unit"]):
         raise RefusedError
     number = Decimal(found[1].replace(dot, "").replace(comma, "."))
     return measured(type_, said, number, found[2])
@@ -297,7 +302,7 @@ def mapping_of(folder, type_, chosen):
 mapping: pairs
 version: 1
 target: order.update
-source: {files: ["*.csv"], locale: de_DE, dates: ["%d.%m.%Y"], timezone: UTC}
+source: {files: ["*.csv"], locale: de_DE, dates: ["%d.%m.%Y"], timezone: UTC, units: {x: t, y: g}}
 lookups:
   codes: {file: codes.csv, key: code, value: meaning}
   kept: {file: codes.csv, key: code, value: meaning, missing: keep}

@@ -26,6 +26,7 @@ from loadsheet.mapping.plans import (
     CellProblem,
     ColumnPlan,
     Convert,
+    Finish,
     Fold,
     SettingError,
     Slot,
@@ -43,16 +44,13 @@ from loadsheet.mapping.texts import (
     takes_any,
     text_reader,
 )
+from loadsheet.mapping.units import Quantity, factor, unit_named, which_ton, with_unit_of
 from loadsheet.mapping.words import (
-    Quantity,
     closest_or_known,
     country_reader,
     currency_reader,
     did_you_mean,
-    factor,
     some,
-    unit_named,
-    which_ton,
     yes_no_reader,
     zone_reader,
 )
@@ -126,8 +124,7 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         parse = _parse(spec, conventions, codes)
         if codes is not None and spec.type != "text":
             parse = range_reader(parse, codes)
-        finish = finish_by_row(spec, codes) if spec.type == "text" else None
-        finish = before_row(spec, table.searched) if table is not None else finish
+        finish = _finish(spec, codes, table, parse)
         through = converter(spec.convert) if spec.convert is not None else None
     except SettingError as error:
         where = ("source", "dates") if error.key == "dates" else (*loc, error.key)
@@ -138,7 +135,8 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         file.refuse((*loc, key), f"{key} and {first} cannot be combined: both locate the cells", at_key=True)
     default = _default(spec, through.before(parse, None) if through else parse, file, loc)
     as_it_is = spec.type == "text" and through is None and takes_any(spec, codes)
-    convert = _cell_reader(spec, parse, default, through, takes_any=as_it_is)
+    read_later = spec.unit_column is not None
+    convert = _cell_reader(spec, (lambda cell: cell) if read_later else parse, default, through, takes_any=as_it_is)
     zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"} and lookup is None
     slot = _slot(spec, index, lookup, default)
     slot = replace(slot, place=file.place(loc), is_code=spec.lookup is not None or spec.one_of is not None)
@@ -150,6 +148,15 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         name, spec, slot, convert, zoned, finish, name,
         choices=choices, writes=writes, formats=formats, locale=locale, reference=table,
     )  # fmt: skip
+
+
+def _finish(spec: Column, codes: Lookup | None, table: TableLookup | None, parse: Callable[..., Any]) -> Finish | None:
+    """The steps that need the whole row, or None. Raises SettingError."""
+    if spec.unit_column is not None:
+        return with_unit_of(spec.unit_column, parse)
+    if table is not None:
+        return before_row(spec, table.searched)
+    return finish_by_row(spec, codes) if spec.type == "text" else None
 
 
 def _lookup(
@@ -271,11 +278,11 @@ def _number(spec: Column, conventions: Conventions, locale: str | None) -> _Pars
     read = plain if quantity is None else quantity.read
     check = _range(spec)
 
-    def parse(cell: str) -> Any:
+    def parse(cell: str, *unit: str) -> Any:
         if not isinstance(cell, Native):
-            number = read(cell)
+            number = read(cell, *unit)
         elif cell.kind == "number":
-            number = canonical(Decimal(cell)) if quantity is None else quantity.of_number(cell)
+            number = canonical(Decimal(cell)) if quantity is None else quantity.of_number(cell, *unit)
         else:
             number = CellProblem("C302", {"locale": locale}, f"the cell is a {cell.kind}")
         return number if isinstance(number, CellProblem) else check(number)
@@ -384,6 +391,10 @@ def contradictions(spec: Column, lookup: Lookup | TableLookup | None) -> Iterato
         yield from _of_codes(spec)
         yield from _of_a_split(spec, lookup)
         yield from _of_lengths(spec)
+    if spec.unit_column is not None and lookup is not None:
+        yield SettingError(
+            "unit_column", "unit_column and lookup cannot be combined", "look the value up in another column"
+        )
     words = spec.one_of or () if spec.type == "text" else [*spec.yes, *spec.no]
     if blank := [word for word in words if word in spec.blank]:
         key = "one_of" if spec.type == "text" else "yes" if blank[0] in spec.yes else "no"

@@ -23,7 +23,8 @@ import msgspec
 from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import CellProblem, SetsPlan, TotalsPlan
-from loadsheet.mapping.rows import FillDown, RowReader, SetRow, UnknownKindRow, is_invalid, with_set_number
+from loadsheet.mapping.row_reader import RowReader, is_invalid
+from loadsheet.mapping.rows import FillDown, SetRow, UnknownKindRow, with_set_number
 from loadsheet.mapping.words import some
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Native, Row

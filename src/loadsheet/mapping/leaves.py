@@ -30,7 +30,8 @@ from loadsheet.mapping.names import Draft, Names, Needs, Reference, concrete
 from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
-from loadsheet.mapping.words import closest_or_known, factor, some, unit_named
+from loadsheet.mapping.units import factor, unit_named
+from loadsheet.mapping.words import closest_or_known, some
 from loadsheet.mapping.yamlfile import Loc, read_part
 
 OMIT = object()
@@ -480,9 +481,8 @@ def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadCon
         if column and column.reference is not None and found:
             there = context.names.tables[column.reference.position]
             column = next((plan for plan in there.columns if plan.name == found[2]), None)
-        if not column or column.spec.type != "quantity" or column.spec.unit is None:
+        if not column or column.spec.type != "quantity" or (unit := column.spec.unit) is None:
             continue
-        unit = column.spec.unit
         try:
             times = factor(unit_named(unit, extra), unit_named(stated, extra))
         except ValueError:  # a unit of the exchange's own that cannot be compared

@@ -257,7 +257,7 @@ class Names:
 
     def sources(self, uses: Iterable[Use], item: int | None) -> tuple[Source, ...]:
         """The columns behind these uses, derived values resolved, in the order of tables and columns. Columns that only helped to search
-        a code table or another table (`lookup_with`) come last.
+        a code table or another table (`lookup_with`), or that hold a unit, come last.
         """
         uses = tuple(uses)
         found = {source for use in uses for source in self._sources(use, item)}
@@ -292,7 +292,8 @@ class Names:
             for deeper in derived.expression.uses:
                 yield from self._searched_with(deeper._replace(rows=use.rows), item)
         elif (column := table.column(use.column)) is not None:
-            for name in set(column.spec.lookup_with) & table.shape.slots.keys():
+            beside = {*column.spec.lookup_with, column.spec.unit_column or ""}
+            for name in beside & table.shape.slots.keys():
                 yield Source(table.name, name, table.label(table.shape.slots[name].index), _rows_of(use, item))
 
 

@@ -197,11 +197,11 @@ Convert = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Completes a text when its row is read. Pads it with `letter` to `to` characters where the rule `when` holds (empty: never), then
-    calls `finish` with the text and the values of the columns `others`: texts, but with `searched` the last one is a value of that type.
+    """Completes a value when its row is read. Pads a text with `letter` to `to` characters where the rule `when` holds (empty: never), then
+    calls `finish` with it and the values of the columns `others`: texts, but with `searched` the last one is a value of that type.
     """
 
-    finish: Callable[[str, Sequence[Any]], Any]
+    finish: Callable[[Any, Sequence[Any]], Any]
     others: tuple[str, ...] = ()
     when: str = ""
     to: int = 0
@@ -300,8 +300,8 @@ class DerivedPlan:
 
 @dataclass(frozen=True, slots=True)
 class FinishPlan:
-    """A text that is completed when its row is read: the column, the condition for padding it (if any) with the indexes it reads, and the
-    indexes of the further keys of its code table.
+    """A value that is completed when its row is read: the column, the condition for padding it (if any) with the indexes it reads, and the
+    indexes of the further keys of its code table, or of its unit.
     """
 
     column: ColumnPlan

@@ -223,7 +223,7 @@ _KEYS_OF_TYPE = {
     "text": "lookup lookup_with one_of ignore_case case pad_left min_length max_length on_too_long pattern split",
     "integer": "min max locale lookup",
     "decimal": "min max places locale lookup",
-    "quantity": "min max locale unit from_unit lookup",
+    "quantity": "min max locale unit from_unit unit_column lookup",
     "date": "formats locale lookup",
     "time": "formats locale",
     "datetime": "formats locale lookup",
@@ -281,6 +281,7 @@ class Column(Part):
     places: Annotated[int, ModelField(ge=0, le=12)] | None = None
     unit: str | None = None
     from_unit: str | None = None
+    unit_column: str | None = None
     locale: str | None = None
     formats: Names = []
     yes: Names = []

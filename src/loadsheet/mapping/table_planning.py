@@ -236,36 +236,33 @@ class _Planner:
                 if when is None:
                     continue
                 needs = frozenset(shape.slots[use.column].index for use in when.uses)
-            others = self._keys_beside(column, columns, (*loc, column.name, "lookup_with"))
+            key = "lookup_with" if column.spec.unit_column is None else "unit_column"
+            others = self._columns_beside(column, columns, (*loc, column.name, key))
             found.append(FinishPlan(column, when, needs, others))
         return tuple(found)
 
-    def _keys_beside(self, column: ColumnPlan, columns: Sequence[ColumnPlan], loc: Loc) -> tuple[int, ...]:
-        """The indexes of the columns with the further keys of a code table. They must be texts, but for the number or date that is searched
-        in a range, and known before the column.
+    def _columns_beside(self, column: ColumnPlan, columns: Sequence[ColumnPlan], loc: Loc) -> tuple[int, ...]:
+        """The indexes of the columns with the unit or the further keys of a code table: texts (or what a range searches) that are known before
+        the column.
         """
-        known = {other.name: other for other in columns if other is not column}
-        found = []
-        for number, name in enumerate(column.finish.others if column.finish is not None else ()):
-            other = known.get(name)
+        known, found = {other.name: other for other in columns if other is not column}, []
+        names, searched = (column.finish.others, column.finish.searched) if column.finish is not None else ((), None)
+        of_text = "a unit" if column.spec.unit_column is not None else "a key of a code table"
+        for number, name in enumerate(names):
+            is_searched = searched is not None and number == len(names) - 1
+            wanted = searched if searched is not None and is_searched else Type.TEXT
+            other, at = known.get(name), loc if column.spec.unit_column is not None else (*loc, number)
             if other is None:
                 hint = closest_or_known(name, known)
-                self._file.refuse((*loc, number), f'there is no other column "{name}" here', hint)
-            elif other.slot.type is not (wanted := self._key_type(column, number)):
-                what = "a key of a code table" if wanted is Type.TEXT else "what is searched in this range"
-                self._file.refuse((*loc, number), f"{name} is {other.slot.type.value}; {what} is {wanted.value}")
+                self._file.refuse(at, f'there is no other column "{name}" here', hint)
+            elif other.slot.type is not wanted:
+                what = "what is searched in this range" if is_searched else of_text
+                self._file.refuse(at, f"{name} is {other.slot.type.value}; {what} is {wanted.value}")
             elif other.finish is not None and other.slot.index > column.slot.index:
-                self._file.refuse((*loc, number), f"{name} uses a code table itself: move it above {column.name}")
+                self._file.refuse(at, f"{name} uses a code table itself: move it above {column.name}")
             else:
                 found.append(other.slot.index)
         return tuple(found)
-
-    @staticmethod
-    def _key_type(column: ColumnPlan, number: int) -> Type:
-        """The type that a further key must have: a text, or what the range of the code table searches."""
-        finish = column.finish
-        is_searched = finish is not None and finish.searched is not None and number == len(finish.others) - 1
-        return finish.searched if finish is not None and finish.searched is not None and is_searched else Type.TEXT
 
     def _check_zone(self, position: int, plan: TablePlan) -> None:
         column = self._conventions.zone_column

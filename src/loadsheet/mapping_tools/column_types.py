@@ -12,15 +12,8 @@ from typing import Any, NamedTuple
 
 from loadsheet.mapping.notations import decimal_mark, format_reader
 from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping.words import (
-    ALIASES,
-    country_reader,
-    currency_reader,
-    factor,
-    unit_named,
-    yes_no_reader,
-    zone_reader,
-)
+from loadsheet.mapping.units import ALIASES, factor, unit_named
+from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping_tools.columns import (
     A_TIME,
     CHECK,
