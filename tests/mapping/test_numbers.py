@@ -46,6 +46,10 @@ from loadsheet.reading.tables import Native
         ("de_DE", "9" * 60, "C302"),
         ("de_DE", "1,", "1"),
         ("de_DE", "007,10", "7.1"),
+        ("de_DE", "2.525,798-", "-2525.798"),
+        ("en_US", "12.5 -", "-12.5"),
+        ("de_DE", "12,-", "C302"),
+        ("de_DE", "-12-", "C302"),
     ],
 )
 def test_m14_numbers_are_read_as_the_declared_locale_writes_them(locale, text, expected):

@@ -54,6 +54,15 @@ COLUMNS = {  # a heading and cells, and what the line of the draft has or (after
     "a unit in the cells": ("Weight", ["12,5 kg", "7 kg"], ["type: quantity", "with a unit (kg)", "!CHECK the unit"]),
     "pounds in the cells": ("Weight", ["12,5 lb", "7 lb", "9"], ["from_unit: lb"]),
     "a unit that nobody says": ("Weight", ["12,5", "7"], ["CHECK the unit kg: neither heading nor cells have one"]),
+    "a minus behind the number": ("Total weight (kg)", [*["1.250,5"] * 10, "3,2-"], ["12 of 12 values are numbers", "CHECK min: 1 value (-3.2) below 0"]),
+    "an offset after a space": ("Order date", ["2026-03-01 10:00:00 +0100"], ["type: datetime", "%Y-%m-%d %H:%M:%S %z"]),
+    "a time of UTC": ("Order date", ["2026-03-01 10:00 UTC"], ["12 of 12 values read as %Y-%m-%d %H:%M %z"]),
+    "streets that begin like a month": ("Ship address 1", ["Main 1", "Marienweg 5"], ["type: text", "!CHECK"]),
+    "house numbers before such streets": ("Ship address 1", ["12 Market St", "7 Junction Rd"], ["type: text", "!CHECK"]),
+    "a sum of prices": ("Subtotal", ["12,50", "1.240,00"], ["type: decimal", "!fills no field"]),
+    "a bare total": ("Total", ["12,50", "1.240,00"], ["# ", "fills no field"]),
+    "a number of pieces bought": ("quantity-purchased", ["1", "3"], ["type: integer", "!CHECK"]),
+    "a status of payment": ("Financial Status", ["paid", "pending"], ["# ", "fills no field"]),
     "a month by its name": ("Order date", ["03-Mar-26", "28-Feb-26"], ["12 of 12 values read as %d-%b-%y"]),
     "several styles of dates": (
         "Order date", ["03.03.2026", "2026-03-04", "5.3.26 8:00"], ["%d.%m.%Y or %Y-%m-%d or %d.%m.%y %H:%M", "!CHECK"],
@@ -99,6 +108,27 @@ def test_a_heading_of_one_side_is_over_a_company_or_a_town_by_its_cells(tmp_path
     assert "pickup_city: {col: origin}   # CHECK: the heading does not mention city" in text
     assert "delivery_company: {col: destination}" in text
     assert "CHECK" not in line_of(text, "delivery_company")
+
+
+UNITS = {  # the columns beside an amount, and what the line of the amount has or (after a !) has not
+    "to its right": ("Gross weight;GEWEI", ["1.250,5;KG", "2;TO"], ["unit_column: gewei", "!CHECK the unit"]),
+    "to its left": ("Weight unit;Gross weight", ["KG;1.250,5", "LB;2"], ["unit_column: weight_unit"]),
+    "nearest": ("Eh;Gross weight;UOM", ["KG;2;KG", "KG;3;LB"], ["unit_column: uom"]),
+    "of volumes": ("Gross weight;UOM", ["1.250,5;m3", "2;l"], ["!unit_column", "CHECK the unit kg"]),
+    "unknown": ("Gross weight;UOM", ["1.250,5;KG", "2;pallet"], ["!unit_column"]),
+    "said in the heading": ("Gross weight (kg);UOM", ["1.250,5;KG", "2;LB"], ["!unit_column"]),
+    "called something else": ("Gross weight;City of unloading", ["1.250,5;KG", "2;LB"], ["!unit_column"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("headings", "cells", "said"), UNITS.values(), ids=UNITS)
+def test_an_amount_takes_its_unit_from_the_column_beside_it(tmp_path, headings, cells, said):
+    text = suggested(tmp_path, orders(headings, cells))
+    assert mistakes(tmp_path, text) == []
+    line = next(line for label, line in drafted_columns(text).items() if label.startswith("Gross weight"))
+    assert [one for one in said if (one[1:] in line if one.startswith("!") else one not in line)] == [], line
+    if "unit_column" in line:
+        assert line_of(text, "gross_weight_uom") == "gross_weight_uom: {value: KG}"
 
 
 def test_parts_of_two_addresses_are_marked(tmp_path):

@@ -78,11 +78,8 @@ def number_reader(locale: str, example: Decimal = _PARTED) -> Callable[[str], De
         return _refusal([f"{sign}{meant}"] if is_number else [], not_a_number)
 
     def read(text: str) -> Decimal | CellProblem:
-        signed, digits, sign = (
-            (Decimal.copy_negate, text[1:].lstrip(), "-")
-            if text[:1] in _MINUS
-            else (Decimal.copy_abs, text.removeprefix("+"), "")  # unlike a product, neither rounds
-        )
+        digits, sign = _unsigned(text)
+        signed = Decimal.copy_negate if sign else Decimal.copy_abs  # unlike a product, neither rounds
         plain = simple.fullmatch(digits)
         if plain is not None:
             whole, part = plain.groups("")
@@ -95,6 +92,15 @@ def number_reader(locale: str, example: Decimal = _PARTED) -> Callable[[str], De
         return refused(grouped, sign) if number is None else signed(number) or _ZERO
 
     return read
+
+
+def _unsigned(text: str) -> tuple[str, str]:
+    """A number without its sign, and the sign if it is a minus. SAP writes it behind the number; `12,-` is a price."""
+    if text[:1] in _MINUS:
+        return text[1:].lstrip(), "-"
+    if text[-1:] in _MINUS and text[:-1].rstrip()[-1:].isdigit():
+        return text[:-1].rstrip(), "-"
+    return text.removeprefix("+"), ""
 
 
 def _options(digits: str, locale: str, group: str, point: str) -> list[str]:
@@ -189,7 +195,7 @@ def format_reader(format_: str, locale: str | None) -> Callable[[str], datetime 
     """A function from trimmed text to datetime (naive, or aware if the format has %z); None if the text does not match.
     Raises ValueError for a directive that is unsupported or used twice.
     """
-    months = _month_numbers(locale)
+    months = month_numbers(locale)
     pattern = re.compile(_pattern(format_, months), re.IGNORECASE)
 
     def read(text: str) -> datetime | None:
@@ -204,7 +210,8 @@ def format_reader(format_: str, locale: str | None) -> Callable[[str], datetime 
     return read
 
 
-def _month_numbers(locale: str | None) -> dict[str, int]:
+def month_numbers(locale: str | None) -> dict[str, int]:
+    """The months by their names and abbreviations in English and in a locale, in small letters, with and without a dot."""
     names: dict[str, int] = {}
     for language in [Locale("en"), *([Locale.parse(locale)] if locale else [])]:
         for width in ("wide", "abbreviated"):

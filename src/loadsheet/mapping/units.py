@@ -32,7 +32,7 @@ ALIASES: dict[str, str] = {
         "centimeter**3": "cm3 cm³ cm^3 cm**3 ccm cc cmq",
         "foot**3": "ft3 ft³ ft^3 ft**3 cft cuft ftq cubicfoot cubicfeet foot**3",
         "inch**3": "in3 in³ in^3 in**3 cuin inq inch**3",
-        "liter": "l lt ltr liter liters litre litres",
+        "liter": "l lt ltr liter liters litre litres dm3 dm³ cdm dmq",
         "meter": "m mtr meter meters metre metres",
         "centimeter": "cm cms cmt centimeter centimeters centimetre centimetres",
         "millimeter": "mm mms mmt millimeter millimeters millimetre millimetres",
@@ -81,10 +81,15 @@ def _registry() -> "pint.UnitRegistry[Decimal]":
 
 def unit_named(word: str, extra: Mapping[str, str]) -> str:
     """Pint's name for a unit in a mapping or a cell. Raises ValueError with a proposal for an unknown unit."""
-    pint_name = _declared(word, extra) or ALIASES.get(_folded(word))
-    if pint_name is None or not is_unit(pint_name):
+    pint_name = _declared(word, extra) or common_unit(word)
+    if not pint_name or not is_unit(pint_name):
         raise ValueError(did_you_mean(word, [*extra, *ALIASES]))
     return pint_name
+
+
+def common_unit(word: str) -> str:
+    """Pint's name for a common unit in any spelling; empty if it is none."""
+    return ALIASES.get(_folded(word), "")
 
 
 def _declared(word: str, extra: Mapping[str, str]) -> str | None:
@@ -168,7 +173,7 @@ class Quantity:
     def read(self, text: str, beside: str = "") -> Decimal | CellProblem:
         """The amount of a text. `beside` is the unit that another cell of its row names, if any."""
         digits, word = _split(text)
-        if text[-1:].isdigit() and word not in self._extra and _folded(word) not in ALIASES:
+        if text[-1:].isdigit() and word not in self._extra and not common_unit(word):
             digits, word = text, ""  # a wrong number such as 4O8,5, but not 7 m3
         number = self._read_number(digits or text)
         amount = number if isinstance(number, CellProblem) else self._amount(number, word, beside)

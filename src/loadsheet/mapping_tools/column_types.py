@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 
 from loadsheet.mapping.notations import decimal_mark, format_reader
 from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping.units import ALIASES, factor, unit_named
+from loadsheet.mapping.units import ALIASES, common_unit, factor, unit_named
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping_tools.columns import (
     A_TIME,
     CHECK,
-    DATED,
     MEASURES,
     MOMENTS,
     TOLERATED,
     Cells,
     Guess,
     enough,
+    looks_dated,
     some,
 )
 from loadsheet.mapping_tools.notation_guesses import formats_of, number_of, reader_of_numbers
@@ -89,7 +89,7 @@ def _text(cells: Cells) -> Guess:
 def _moments(cells: Cells, locale: str, order: str) -> Guess | None:
     native = cells.kinds["datetime"] + cells.kinds["date"]
     texts = cells.texts
-    dated = sum(count for text, count in texts.items() if DATED.match(text))
+    dated = sum(count for text, count in texts.items() if looks_dated(text))
     if native * 2 < cells.filled and dated * 2 < sum(texts.values()):
         return None
     found = formats_of(texts, locale or None, order) if dated else None
@@ -313,7 +313,7 @@ def _number(cells: Cells, locale: str, measure: str, unit: str) -> Guess | None:
             evidence += f", {sum(found.units.values())} of them with a unit ({some(found.units)})"
         if unit and unit != unit_named(measure, {}):
             keys["from_unit"] = next(alias for alias, known in ALIASES.items() if known == unit)
-        if strange := [word for word in found.units if word.casefold().replace(".", "") not in ALIASES]:
+        if strange := [word for word in found.units if not common_unit(word)]:
             evidence += f"; {CHECK} the unit {some(strange)}: add it to source.units"
         if not unit:
             why = "cells without a unit" if found.units else "neither heading nor cells have one"
@@ -333,7 +333,7 @@ def _unit_of_cells(found: _Numbers, measure: str) -> str:
     word, count = found.units.most_common(1)[0]
     if count * TOLERATED < sum(found.units.values()) * (TOLERATED - 1):
         return ""  # several units: which one is meant without a unit is open
-    name = ALIASES.get(word.casefold().replace(".", ""), "")
+    name = common_unit(word)
     return name if name and factor(name, unit_named(measure, {})) is not None else ""
 
 

@@ -9,12 +9,13 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from loadsheet.mapping.notations import month_numbers
 from loadsheet.mapping_tools.vocabulary import Reading
-from loadsheet.reading import Native
+from loadsheet.reading import Native, fold
 
 CHECK = "CHECK"  # marks a guess that the sheet does not prove
 TOLERATED = 10  # one value in ten may be unreadable, and at least one: real sheets have typing errors
@@ -24,15 +25,10 @@ NUMBERS = frozenset({"integer", "decimal", "quantity"})
 
 _TRIED_MAX = 500  # distinct values that a look is decided by
 _SHOWN_MAX = 3
-_MONTHS = [  # the beginnings of their names
-    "jan", "feb", "fev", "fév", "fëv", "mar", "mär", "mrz", "mrt", "apr", "avr", "abr", "kwi", "may", "mai", "maj", "mei",
-    "mag", "jun", "jui", "juin", "giu", "cze", "jul", "lip", "lug", "aug", "aou", "aoû", "ago", "sie", "sep", "set", "wrz",
-    "oct", "okt", "ott", "out", "paź", "paz", "nov", "lis", "dec", "déc", "dez", "dic", "gru", "ene", "gen", "sty", "lut",
-]  # fmt: skip
-DATED = re.compile(
-    rf"[0-9]{{1,4}}([./\-])[0-9]{{1,2}}\1[0-9]{{2,4}}(?![0-9])|(19|20)[0-9]{{2}}(0[1-9]|1[0-2])[0-3][0-9]$|[0-9]{{1,2}}[ \-/.]+({'|'.join(_MONTHS)})"
-    rf"|({'|'.join(_MONTHS)})[a-z]*\.?[ \-][0-9]{{1,2}}\b",
-    re.IGNORECASE,
+_LANGUAGES = ("en", "de", "fr", "es", "nl", "sv", "it", "pl", "pt")  # of months
+_DATED = re.compile(
+    r"[0-9]{1,4}([./\-])[0-9]{1,2}\1[0-9]{2,4}(?![0-9])|(19|20)[0-9]{2}(0[1-9]|1[0-2])[0-3][0-9]$"
+    r"|[0-9]{1,2}[ \-/.]+(?P<second>[^\W\d_]{3,})|(?P<first>[^\W\d_]{3,})\.?[ \-][0-9]{1,2}\b"
 )
 A_TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?( ?[AaPp]\.?[Mm]\.?)?")
 
@@ -204,7 +200,7 @@ class Column:
         if self.guess.type in {"datetime", "date", "time"}:
             return True
         texts = self.cells.texts
-        like = sum(count for text, count in texts.items() if DATED.match(text) or A_TIME.fullmatch(text))
+        like = sum(count for text, count in texts.items() if looks_dated(text) or A_TIME.fullmatch(text))
         like += sum(self.cells.kinds[kind] for kind in ("datetime", "date", "time"))
         return like * 2 > self.filled
 
@@ -238,6 +234,20 @@ def renamed(cells: Cells, values: Sequence[str]) -> Cells:
     codes = array("i", [new[code] if code >= 0 else -1 for code in cells.codes])
     counted = Counter(codes)
     return Cells(tuple(places), tuple(counted[place] for place in range(len(places))), codes)
+
+
+def looks_dated(text: str) -> bool:
+    """Whether a text begins with what may be a date: `5 Mar 2026`, but neither `5 Market Street` nor `Marienweg 5`."""
+    found = _DATED.match(text)
+    word = (found["second"] or found["first"]) if found is not None else None
+    return found is not None and (word is None or fold(word) in _months())
+
+
+@cache
+def _months() -> frozenset[str]:
+    """The names of months and their beginnings of at least three letters, folded."""
+    names = {"mrz", *(fold(name) for language in _LANGUAGES for name in month_numbers(language))}
+    return frozenset(name[:end] for name in names for end in range(3, len(name) + 1))
 
 
 def sample(values: Sequence[str], most: int = _TRIED_MAX) -> Sequence[str]:

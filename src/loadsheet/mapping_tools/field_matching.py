@@ -155,7 +155,7 @@ def _likeness(column: Column, target: Target, *, recognised: float) -> float:
     if named == target.what:
         counts = target.field.kind is Kind.NUMERIC and target.what - {"total"} == PIECES
         return 0.0 if counts and column.guess.type != "integer" else 1.0
-    is_part = bool(named - FREE) and "unit" not in target.what  # of a unit, the measure has to be said
+    is_part = bool(named - FREE - {"total"}) and "unit" not in target.what  # of a unit, the measure has to be said
     return 0.7 if is_part else _implied(column, target, recognised=recognised)
 
 

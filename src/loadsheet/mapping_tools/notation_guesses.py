@@ -24,7 +24,7 @@ _RARE = 0.004  # share of a column's dates; a format for fewer is a typing error
 
 _CLOCK = re.compile(
     r"(?P<between>[ ]+|T|, ?)(?P<hour>9{1,2}):99(?P<second>:99)?(?P<fraction>\.9{1,6})?(?P<half> ?[AaPp]\.?[Mm]\.?)?"
-    r"(?P<zone>Z|[+-]99:?99)?(?P<word> ?(?:Uhr|uhr|h))?$"
+    r"(?P<gap> )?(?P<zone>Z|UTC|GMT|[+-]99:?99)?(?P<word> ?(?:Uhr|uhr|h))?$"
 )
 _DAY = re.compile(
     r"(?P<numbers>(?P<one>9{1,4})(?P<sep>[./\- ])(?P<two>9{1,2})(?P=sep)(?P<three>9{4}|9{2}))\.?$"
@@ -164,7 +164,7 @@ def _clock_format(clock: re.Match[str]) -> str:
     half = clock["half"] or ""
     parts = [
         clock["between"], "%I" if half else "%H", ":%M", ":%S" if clock["second"] else "", ".%f" if clock["fraction"] else "",
-        f"{' ' if half.startswith(' ') else ''}%p" if half else "", "%z" if clock["zone"] else "", clock["word"] or "",
+        f"{' ' if half.startswith(' ') else ''}%p" if half else "", f"{clock['gap'] or ''}%z" if clock["zone"] else "", clock["word"] or "",
     ]  # fmt: skip
     return "".join(parts)
 
@@ -224,6 +224,7 @@ def number_of(text: str) -> tuple[str, str] | None:
     bare = text.strip()
     unit = _AFTER.search(bare)
     digits = bare[: unit.start()].rstrip() if unit else bare
+    digits = f"-{digits[:-1].rstrip()}" if digits[-1:] == "-" and digits[:1].isdigit() else digits  # as SAP writes it
     return (digits, unit[0] if unit else "") if _NUMBER.fullmatch(digits) else None
 
 

@@ -25,6 +25,7 @@ from loadsheet.mapping_tools.record_groups import RecordRows, agreeing, identifi
 from loadsheet.mapping_tools.relations import Tables, belongs, common, padding, related
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, ranked
+from loadsheet.mapping_tools.unit_columns import take_units
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
@@ -110,6 +111,7 @@ def _shape(made: Draft, found: Match, places: dict[int, DraftTable], chosen_by: 
     more += [column for column in made.main.sheet.columns if column is chosen_by]
     keyed = record_rows(made.main.sheet, key.column, *more) if key is not None else None
     _name_columns(made, found, places, keyed)
+    take_units(made)
     if made.is_joined and key is not None:
         _join(made, key.column)
     if key is not None and keyed is not None and key.score > _WEAK:
@@ -341,7 +343,7 @@ def _guard(drafted: DraftColumn, kind: Kind | None) -> None:
     concepts = MEASURES.keys() | {"quantity", "package"}
     if kind is Kind.NUMERIC and drafted.column.concepts & concepts and "min" not in drafted.keys:
         texts = drafted.column.cells.shown
-        if not any(text.startswith(("-", "\N{MINUS SIGN}")) for text in texts):
+        if not any(text.startswith(("-", "\N{MINUS SIGN}")) or text.endswith("-") for text in texts):
             drafted.keys["min"] = 0
 
 
