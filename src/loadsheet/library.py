@@ -22,6 +22,7 @@ from loadsheet.mapping import Document, Ignored, Route, load_folder
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping_tools.comparison import CompareSink, translate_files
 from loadsheet.operations.run_hooks import run_with_hooks
+from loadsheet.pipeline import Result
 from loadsheet.plurals import count_of
 from loadsheet.problem_groups import Cause
 from loadsheet.problems import FileRefused, LoadsheetError, Problem, SettingsError, Where
@@ -32,7 +33,6 @@ from loadsheet.run_end import RunEnd
 from loadsheet.run_resources import dispatcher_for, held_ledger
 from loadsheet.settings import Settings, every_field, shippers_in
 from loadsheet.settings.places import address_of
-from loadsheet.stages import Result
 from loadsheet.translation import OneProcess, with_counting_tables
 
 if TYPE_CHECKING:

@@ -1,20 +1,70 @@
-"""The stages in order and nothing else. Read this first.
+"""The run, from top to bottom. Read this first.
 
     inbox -> reading -> mapping -> ledger -> dispatch -> reconcile -> reports
 
 Nothing before the ledger touches the network; nothing after it touches a source file. After a crash, the ledger decides everything: a run
 first resolves the unknown outcomes of earlier runs, and only then sends new entries. If we did not send the order or tender of an entry,
-the entry is sent once a listing shows that parent. Entries that still wait at the end are held for the next run. Stages 5 to 7 are in
-`stages`.
+the entry is sent once a listing shows that parent. Entries that still wait at the end are held for the next run.
 """
 
-from loadsheet import reports
-from loadsheet.dispatch import DeliveryResult, Dispatcher, Listings, RunContext, UnknownTimer
-from loadsheet.ledger import Ledger
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from loadsheet import exit_codes, reconcile, reports, run_log
+from loadsheet.annotations import import_annotations
+from loadsheet.contract import BY_NAME
+from loadsheet.dispatch import (
+    DeliveryResult,
+    Dispatcher,
+    Listings,
+    RunContext,
+    UnknownTimer,
+    deliver,
+    fetch_listings,
+    verify_unknown,
+    verify_with,
+)
+from loadsheet.dispatch.sending import Progress
+from loadsheet.ingest import IngestResult
+from loadsheet.internal_errors import isolated
+from loadsheet.ledger import Drop, Ledger, MissingRecords, Run, State
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
+from loadsheet.problems import (
+    NOT_EXAMINED,
+    WAITS_FOR_MAPPING,
+    DoesNotBalance,
+    ExchangeUnreachable,
+    FolderError,
+    LedgerUnwritable,
+    LoadsheetError,
+    NotAllSent,
+    Problem,
+    ReportsIncomplete,
+    TokenRefused,
+)
 from loadsheet.settings import Settings
-from loadsheet.stages import Progress, Result, deliver_ready, reconcile_and_report, resolve_earlier
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a run: exit code, reports, the reason if it stopped early, and the problems of files that stay or wait.
+    `late` says that the rest cannot be sent by `finish_by`. `undone` maps each step that failed after the recorded end to its reason.
+    """
+
+    exit_code: int
+    reports: reports.Written
+    stopped: LoadsheetError | None
+    left: tuple[Problem, ...]
+    late: str = ""
+    undone: Mapping[str, str] = field(default_factory=dict)
+
+    def without(self, faults: Mapping[str, str]) -> "Result":
+        """The result with these failed steps (name: reason); internal errors make the exit code 70."""
+        if not faults:
+            return self
+        return replace(self, exit_code=LoadsheetError.exit_code, undone={**self.undone, **faults})
 
 
 def run(settings: Settings, ledger: Ledger, dispatcher: Dispatcher, *, progress: Progress | None = None) -> Result:
@@ -32,5 +82,192 @@ def run(settings: Settings, ledger: Ledger, dispatcher: Dispatcher, *, progress:
     sent = DeliveryResult(resolve_earlier(context), Listings())
     ingested = ingest_files(settings, ledger, this_run, mappings)
     if sent.stopped is None:
-        sent = deliver_ready(context, progress=progress)
+        sent = deliver(context, progress)
     return reconcile_and_report(context, sent, ingested)
+
+
+@run_log.stage("learn")
+def resolve_earlier(context: RunContext) -> LoadsheetError | None:
+    """Resolve the unknown outcomes of earlier runs from the listings, before new files are compared with the ledger.
+
+    Returns the error if the exchange could not be queried; nothing is sent then.
+    """
+    try:
+        verify_unknown(context.ledger, context.client, context.run, context.settings, timer=context.timer)
+    except (ExchangeUnreachable, TokenRefused) as stopped:
+        return stopped
+    context.ledger.release(context.run, updating=context.updating)
+    return None
+
+
+def reconcile_and_report(context: RunContext, sent: DeliveryResult, ingested: IngestResult) -> Result:
+    """Reconcile and write the reports: stages 6 and 7. Runs that died or failed before their reports are reported here as well.
+
+    An internal error never fails the run: it then ends with exit code 70 and minimal reports, and the ledger lists the missing ones.
+    """
+    unfinished = context.ledger.adopt_unfinished_runs(context.run)
+    stopped = ingested.fault or sent.stopped
+    faults: dict[str, str] = {}
+    with isolated(reports.ALL, faults):
+        return _reconcile_and_report(context, sent, unfinished, stopped, ingested.left)
+    if unfinished:  # they may be the cause: report each with minimal reports, and this run without them
+        for run in unfinished:
+            _write_minimal(context, run, faults)
+        return reconcile_and_report(context, sent, ingested)
+    written = _write_minimal(context, context.run, faults)
+    return Result(ReportsIncomplete.exit_code, written, _stop_reason(written, stopped), ingested.left, sent.late)
+
+
+def _reconcile(context: RunContext, sent: DeliveryResult, stopped: LoadsheetError | None) -> reconcile.Reconciliation:
+    """Match the entries with the latest listings, and import the analyst's comments: stage 6."""
+    settings, ledger, this_run = context.settings, context.ledger, context.run
+    seen = sent.seen
+    if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
+        fresh = fetch_listings(context.client, _subjects(ledger.queries.drops_of(this_run)) - seen.keys())
+        verify_with(fresh, ledger, this_run, settings, timer=context.timer)
+        seen = seen | fresh
+    import_annotations(settings, ledger)
+    with run_log.stage("reconcile"):
+        reconciliation = reconcile.settle(ledger.queries, seen, this_run, settings)
+    ledger.record_exceptions(this_run, reconciliation.exceptions.standings)
+    return reconciliation
+
+
+def _reconcile_and_report(
+    context: RunContext,
+    sent: DeliveryResult,
+    unfinished: Sequence[Run],
+    stopped: LoadsheetError | None,
+    left: Sequence[Problem],
+) -> Result:
+    settings, ledger, this_run = context.settings, context.ledger, context.run
+    reconciliation = _reconcile(context, sent, stopped)
+    drops = ledger.queries.drops_of(this_run)
+    if not reconciliation.balances:
+        stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
+    stopped = stopped or _not_examined(drops, this_run) or _not_all_sent(ledger, sent)
+    exit_code = _exit_code(context, stopped, drops, reconciliation, left)
+    ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
+    warnings = (
+        *_unfinished_runs(ledger, unfinished),
+        *_still_waiting(ledger, this_run),
+        *_still_missing(ledger, this_run),
+        *_unverified(reconciliation),
+    )
+    inbox_files, missing = reports.left_in_inbox(left), _missing_records(ledger, drops, (this_run, *unfinished))
+    reason = "" if stopped is None or not reconciliation.balances else stopped.found
+    notes = reconcile.RunNotes(tuple(map(str, warnings)), sent.left, inbox_files, missing, reason)
+    reconciliation = replace(reconciliation, notes=notes)
+    shown = reconciliation.pack_snapshot()
+    with run_log.stage("reports"):
+        written = reports.write(ledger.queries, reconciliation, ended, settings, allowed=ledger.check_still_held)
+    if written.incomplete:
+        exit_code, stopped = ReportsIncomplete.exit_code, _stop_reason(written, stopped)
+    try:
+        ledger.end_run(ended, exit_code=exit_code, summary=written.in_ledger, shown=shown)
+    except LedgerUnwritable as full:  # the next run reports this one
+        with suppress(FolderError):
+            reports.rewrite_summary(
+                written.with_failed_steps(full.exit_code, {"the end of the run in the ledger": str(full)}), settings
+            )
+        raise
+    return Result(exit_code, written, stopped, (*left, *warnings), sent.late)
+
+
+def _write_minimal(context: RunContext, run: Run, missing: Mapping[str, str]) -> reports.Written:
+    """End a run with minimal reports."""
+    settings, ledger = context.settings, context.ledger
+    ledger.check_still_held()
+    ended = replace(run, exit_code=ReportsIncomplete.exit_code, finished_at=ledger.now())
+    written = reports.write_fallback(ledger.queries, ended, settings, missing=missing)
+    ledger.end_run(ended, exit_code=ReportsIncomplete.exit_code, summary=written.in_ledger)
+    return written
+
+
+def _stop_reason(written: reports.Written, stopped: LoadsheetError | None) -> LoadsheetError | None:
+    """The error of a run with incomplete reports, together with the error that had stopped it before."""
+    incomplete = written.incomplete
+    return ReportsIncomplete(f"{incomplete}; {stopped}") if incomplete and stopped else incomplete
+
+
+def _missing_records(ledger: Ledger, drops: Sequence[Drop], runs: Sequence[Run]) -> dict[int, MissingRecords]:
+    """By drop id, the records that the previous version of its file had and this one lacks, for the drops of these runs."""
+    found: dict[int, MissingRecords] = {}
+    for run in runs:
+        found |= ledger.queries.missing_records([drop for drop in drops if drop.run == run.name])
+    return found
+
+
+def _unfinished_runs(ledger: Ledger, unfinished: Sequence[Run]) -> Iterator[Problem]:
+    for run in unfinished:
+        if ledger.queries.drops_of(run):
+            yield Problem("L613", values={"run": run.name}, level="warning")
+
+
+def _not_examined(drops: Sequence[Drop], this_run: Run) -> LoadsheetError | None:
+    """The error if an internal error prevented the damage checks of a table; its rows were processed without them."""
+    problems = (
+        found for drop in drops if drop.run == this_run.name for table in drop.tables for found in table.problems
+    )
+    return next((ReportsIncomplete(str(found)) for found in problems if found.code == NOT_EXAMINED), None)
+
+
+def _not_all_sent(ledger: Ledger, sent: DeliveryResult) -> LoadsheetError | None:
+    """The error if ready records remain that this run could have sent, for example after a late proof of a lost answer."""
+    if sent.limited or not ledger.ready(1):
+        return None
+    return NotAllSent("some records became ready after sending had ended", todo="the next run sends them")
+
+
+def _still_missing(ledger: Ledger, this_run: Run) -> Iterator[Problem]:
+    for run in ledger.queries.runs_with_reports_missing(this_run):
+        hint = f"loadsheet report --run {run.name} writes them"
+        yield Problem(
+            "L615", values={"run": run.name, "lacks": reports.missing_reports(run)}, hint=hint, level="warning"
+        )
+
+
+def _still_waiting(ledger: Ledger, this_run: Run) -> Iterator[Problem]:
+    count, oldest, since = ledger.queries.still_waiting(this_run)
+    if count:
+        values = {"count": count, "oldest": oldest, "since": since[:10]}
+        yield Problem("L610", values=values, hint="loadsheet retry --held --dry-run lists them", level="warning")
+
+
+def _unverified(reconciliation: reconcile.Reconciliation) -> Iterator[Problem]:
+    for leg, entries, total in reconciliation.unverified:
+        values = {"count": f"{entries:,}", "total": f"{total:,}", "listed": f"{leg.listed:,}", "held": f"{leg.total:,}"}
+        values |= {"subject": leg.subject, "why": leg.reason or "the listing is not complete"}
+        yield Problem("L614", values=values, hint=leg.todo, level="warning")
+
+
+def _subjects(drops: Sequence[Drop]) -> set[str]:
+    """The subjects of these drops whose records appear in listings."""
+    operations = [BY_NAME[name] for drop in drops for name in drop.operations]
+    return {operation.subject for operation in operations if operation.proved_by}
+
+
+def _exit_code(
+    context: RunContext,
+    stopped: LoadsheetError | None,
+    drops: Sequence[Drop],
+    reconciliation: reconcile.Reconciliation,
+    left: Sequence[Problem],
+) -> int:
+    states = set(reconciliation.states)
+    aside = any(drop.set_aside for drop in drops)
+    share = context.settings.reconcile.unverified_share_max
+    needs_someone = (
+        aside
+        or reconciliation.needs_someone > 0
+        or reconciliation.red_totals > 0
+        or any(problem.level == "error" for problem in left)  # such a file stays until someone acts
+        or any(leg.entries > share * leg.all for leg in reconciliation.unverified)
+        or context.ledger.queries.count_in(State.UNKNOWN) > 0
+    )
+    return exit_codes.exit_code(
+        stopped=stopped.exit_code if stopped else None,
+        lacks_mapping=any(problem.code in WAITS_FOR_MAPPING for problem in left),
+        nothing_usable=(aside or bool(states)) and states <= {State.INVALID},
+        needs_someone=needs_someone,
+    )

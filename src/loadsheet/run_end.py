@@ -10,10 +10,10 @@ from loadsheet import reports
 from loadsheet.internal_errors import exit_code_of, fault_summary, isolated
 from loadsheet.ledger import Clock, Ledger
 from loadsheet.operations.retention import keep
+from loadsheet.pipeline import Result
 from loadsheet.problems import LoadsheetError
 from loadsheet.run_archive import seal_after_run
 from loadsheet.settings import Settings
-from loadsheet.stages import Result
 
 Say = Callable[[str], None]
 

@@ -327,7 +327,7 @@ def test_a_fault_in_the_warnings_costs_the_warnings_alone(house, monkeypatch, ca
 
 def test_a_run_that_died_and_cannot_be_told_does_not_break_those_after_it(house, monkeypatch, capsys):
     with monkeypatch.context() as patch:
-        broken(patch, "stages._reconcile_and_report")
+        broken(patch, "pipeline._reconcile_and_report")
         broken(patch, "stages._write_minimal")
         assert invoke(["run"]) == 70  # as versions before this one ended
     write_orders(house / "inbox", 1, first=20)

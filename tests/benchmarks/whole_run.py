@@ -27,12 +27,12 @@ from orders import MAPPINGS, write_orders
 from tests.benchmarks.sink import sink
 
 from loadsheet.checking import check_files
-from loadsheet.dispatch import Client, Dispatcher, RunContext, UnknownTimer
+from loadsheet.dispatch import Client, Dispatcher, RunContext, UnknownTimer, deliver
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
+from loadsheet.pipeline import reconcile_and_report
 from loadsheet.settings import Settings
-from loadsheet.stages import deliver_ready, reconcile_and_report
 
 LATENCY_MS, MANY = 50, 256
 SERVERS = {  # name: (words of the sink or None for the exchange, connections, window)
@@ -171,7 +171,7 @@ def measure(settings, count, *, alone):
         ingested = ingest_files(settings, ledger, work.run, mappings)
         stages.append(("inbox + read + map + ledger", *clock.lap()))
         pace = Pace()
-        sent = deliver_ready(work, progress=pace)
+        sent = deliver(work, pace)
         assert sent.stopped is None, sent.stopped
         stages.append(("dispatch", *clock.lap()))
         reconcile_and_report(work, sent, ingested)

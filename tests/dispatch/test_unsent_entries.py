@@ -14,8 +14,8 @@ from loadsheet.dispatch import Client, DeliveryResult, Dispatcher, RunContext, S
 from loadsheet.dispatch.delivery import due, forecast
 from loadsheet.dispatch.sending import RECENT_S, Rate
 from loadsheet.ingest import IngestResult
+from loadsheet.pipeline import reconcile_and_report, resolve_earlier
 from loadsheet.problems import ExchangeUnreachable, NotAllSent
-from loadsheet.stages import deliver_ready, reconcile_and_report, resolve_earlier
 
 UNANSWERED = {"fault": FaultClass("closed_before_effect"), "operation": "order.status", "at": (1,)}
 
@@ -26,7 +26,7 @@ def deliver_and_account(ledger, run, clock, url, settings, *, pause_s=0):
     with ready_entries.client_of(url, settings, TOKEN) as client:
         work = RunContext(settings, ledger, run, Dispatcher(client), timer)
         assert resolve_earlier(work) is None
-        sent = deliver_ready(work)
+        sent = deliver(work)
         clock.pass_time(pause_s)
         return reconcile_and_report(work, sent, IngestResult((), None))
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from openpyxl import load_workbook
 
-from loadsheet import stages
+from loadsheet import pipeline
 from loadsheet.cli.access import exchange_client, held_ledger
-from loadsheet.dispatch import Dispatcher, RunContext, UnknownTimer
+from loadsheet.dispatch import Dispatcher, RunContext, UnknownTimer, deliver
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
 from loadsheet.reports.fix_workbook import Fixes, is_to_fix
@@ -60,10 +60,10 @@ class House:
         with held_ledger(settings) as ledger, exchange_client(settings) as client:
             run = ledger.begin_run()
             work = RunContext(settings, ledger, run, Dispatcher(client), UnknownTimer(ledger.now))
-            stages.resolve_earlier(work)
+            pipeline.resolve_earlier(work)
             taken = ingest_files(settings, ledger, run, mappings)
             assert taken.fault is None, taken.fault
-            assert stages.deliver_ready(work).stopped is None
+            assert deliver(work).stopped is None
             ledger.end_run(run, exit_code=0, summary={})
             queries = ledger.queries
             drops = [drop for drop in queries.drops_of(run) if drop.run == run.name]

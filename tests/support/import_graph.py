@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "loadsheet"
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "```mermaid\n", "```"
-PIPELINE = {"pipeline", "stages", "ledger_sink"}
+PIPELINE = {"pipeline", "ledger_sink"}
 MODULES = {"ingest", "inbox_watch"}
 LEFT_OUT = {"settings"}
 

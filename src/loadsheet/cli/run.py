@@ -48,11 +48,11 @@ from loadsheet.ledger.ledger_opening import is_there
 from loadsheet.ledger.location import refuse_beside_a_file
 from loadsheet.mapping import load_folder
 from loadsheet.operations.run_hooks import run_with_hooks
+from loadsheet.pipeline import Result
 from loadsheet.problems import FolderError, LoadsheetError, SettingsError, TokenRefused
 from loadsheet.run_end import RunEnd
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.settings.places import shown as place_shown
-from loadsheet.stages import Result
 
 _STRAYS_SHOWN = 5
 _UNITS = (("h", 3600), ("min", 60), ("s", 1))

@@ -44,12 +44,12 @@ from loadsheet.mapping import load_folder
 from loadsheet.operations.expected_files import next_due
 from loadsheet.operations.health import WatchStatus, serve_status
 from loadsheet.operations.run_hooks import run_with_hooks
+from loadsheet.pipeline import Result
 from loadsheet.plurals import count_of
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
 from loadsheet.run_end import RunEnd
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
-from loadsheet.stages import Result
 
 
 @click.command()

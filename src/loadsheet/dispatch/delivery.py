@@ -102,6 +102,7 @@ class RunContext(NamedTuple):
         return self.dispatcher.client
 
 
+@run_log.stage("sending")
 def deliver(context: RunContext, progress: Progress | None = None) -> DeliveryResult:
     """Send ready entries, and hold those that still wait for an order or tender.
 

@@ -17,10 +17,10 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
 from loadsheet.operations.notifications import notices
 from loadsheet.operations.run_outcome import RunOutcome
+from loadsheet.pipeline import Result
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
-from loadsheet.stages import Result
 
 if TYPE_CHECKING:
     from loadsheet.operations.health import WatchStatus
