@@ -1,4 +1,4 @@
-"""What a run opens: the ledger, held by this process alone, and the exchange.
+"""What a run opens: the ledger, held by this process alone, the exchange, and the rate that processes on one database share.
 
 Libraries that only calls need are imported on use.
 """
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from loadsheet import run_log
 from loadsheet.ledger import Clock, Ledger, Opening, open_ledger, utc_now
+from loadsheet.plurals import count_of
 from loadsheet.problems import SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 
 if TYPE_CHECKING:
-    from loadsheet.dispatch import Client, Dispatcher
+    from loadsheet.dispatch import Client, Dispatcher, SharedRate
+    from loadsheet.ledger.shared.leases import Figures
 
 
 @contextmanager
@@ -69,11 +71,38 @@ def dispatcher_for(
         with exchange_client(settings) as client:
             yield Dispatcher(client, stopping=stopping)
         return
-    from loadsheet.cluster.rate import shared_pace
-
     check_exchange(settings)
-    with exchange_client(settings) as client, shared_pace(settings, say) as pace:
-        yield Dispatcher(client, pace, stopping)
+    with exchange_client(settings) as client, shared_rate(settings, say) as rate:
+        yield Dispatcher(client, rate, stopping)
+
+
+@contextmanager
+def shared_rate(settings: Settings, say: Callable[[str], None]) -> Iterator["SharedRate"]:
+    """The rate for the exchange and token of these settings, which all processes on their database share. The limits of the last started
+    process apply. `say` reports a change: shippers with one token should have the same limits. Raises SettingsError without a token.
+    """
+    from loadsheet.credentials import required_token
+    from loadsheet.dispatch import SharedRate
+    from loadsheet.ledger.ledger_opening import unique
+    from loadsheet.ledger.shared import open_shared
+    from loadsheet.ledger.shared.leases import Figures, SharedPace
+
+    source = settings.token_command or settings.token_keyring  # its token may change every hour
+    sender = f"source {source}" if source else required_token(settings)
+    figures = Figures(settings.assumptions.calls_per_second, settings.dispatch.connections)
+    with open_shared(settings.database_url) as engine:
+        pace = SharedPace(engine, settings.exchange, sender, unique())
+        before = pace.begin(*figures)
+        if before not in (None, figures):
+            change = f"It changed from {_limit_text(before)} to {_limit_text(figures)}"
+            say(f"all processes that use this token for {settings.exchange} share one limit. {change}")
+        with SharedRate(pace.renew, pace.setback) as leased:
+            yield leased
+
+
+def _limit_text(figures: "Figures") -> str:
+    rate = f"{figures.per_second:,} calls a second" if figures.per_second else "unlimited calls a second"
+    return f"{rate} over {count_of(figures.connections, 'connection')}"
 
 
 def check_exchange(settings: Settings) -> None:

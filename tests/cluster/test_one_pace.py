@@ -17,13 +17,13 @@ from pydantic import SecretStr
 from scripted_exchange import Scripted, accepts_after
 from shared_ledger import joined, shared_settings
 
-from loadsheet.cluster.rate import shared_pace
 from loadsheet.dispatch.rate_limiter import SharedRate, boottime
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.leases import TERM_S, SharedPace, read_paces
+from loadsheet.run_resources import shared_rate
 
 PER_SECOND = 100
 LATE_S = 0.5
@@ -165,7 +165,7 @@ def test_the_pace_has_the_figures_of_who_began_last_and_a_change_is_said(base, r
             "token": SecretStr("token-of-all"),
             "connections": 8,
         }
-        with shared_pace(base.model_copy(update={**given, "assumptions": assumptions}), said.append):
+        with shared_rate(base.model_copy(update={**given, "assumptions": assumptions}), said.append):
             pass
     with joined(base) as connection:
         figures = {one.exchange: (one.per_second, one.connections) for one in read_paces(connection)}

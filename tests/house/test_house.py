@@ -61,7 +61,7 @@ MAY_IMPORT = {
     "settings": {"exchange_profile", "contract", "file_modes", "languages", "problems", "schedules"},
     "run_log": {"problems", "settings"},
     "internal_errors": {"exit_codes", "run_log", "problems"},
-    "run_resources": FOUNDATION | {"cluster", "credentials", "dispatch", "exchange", "ledger"},
+    "run_resources": FOUNDATION | {"credentials", "dispatch", "exchange", "ledger"},
     "run_end": FOUNDATION | {"ledger", "operations.retention", "pipeline", "reports", "run_archive"},
     "credentials": {"problems", "settings"},
     "object_storage": {"problems", "settings"},
@@ -106,18 +106,7 @@ MAY_IMPORT = {
         "fix_files",
         "object_storage",
     },
-    "cluster": FOUNDATION
-    | {
-        "operations.expected_files",
-        "credentials",
-        "dispatch",
-        "ingest",
-        "ledger",
-        "mapping",
-        "pipeline",
-        "reconcile",
-        "reports",
-    },
+    "cluster": FOUNDATION | {"operations.expected_files", "ledger", "reports"},
     "operations.run_hooks": FOUNDATION
     | {
         "operations.expected_files",

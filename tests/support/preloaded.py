@@ -21,7 +21,8 @@ _ROOMS = (
     "mapping.expressions",
     "mapping_tools",
     "cluster.worker_process",
-    "cluster.rate",
+    "credentials",
+    "run_resources",
 )
 _LIBRARIES = ("pandas", "structlog", "psycopg", "procrastinate")  # else each command would load them again
 _DIALECTS = ("sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite")

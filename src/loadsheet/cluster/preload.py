@@ -11,8 +11,8 @@ from loadsheet.reports.html_pages import compile_templates
 
 _MODULES = (
     "loadsheet.cli.run",
-    "loadsheet.cluster.rate",
     "loadsheet.cluster.runs",
+    "loadsheet.credentials",
     "loadsheet.ledger.migrations",
     "loadsheet.ledger.shared.cluster_status",
     "loadsheet.mapping.expressions",

@@ -4,7 +4,8 @@ It decides the status and body of each answer (interface: Authentication, Endpoi
 body that a client can send causes a 5xx; 503 means that the store is not available.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil
 from typing import Any, cast
@@ -37,7 +38,6 @@ from loadsheet.contract import (
     success,
 )
 from loadsheet.exchange.auth import WAIT_MAX_S, Authenticator, Caller, WrongTokenLimit
-from loadsheet.exchange.browsing import NOTE, Note
 from loadsheet.exchange.effects import Call, key_text
 from loadsheet.exchange.record_store import Store, StoreFailed
 from loadsheet.exchange.responses import (
@@ -51,10 +51,24 @@ from loadsheet.exchange.responses import (
 from loadsheet.exchange.wire import BadBody, parse
 from loadsheet.problems import SettingsError
 
+NOTE = "loadsheet.note"
+"""The key of a request's `Note` in its scope, if the caller of the application wants one."""
+
 _BEARER = b"Bearer "
 _NOT_AN_OBJECT = "must be a JSON object"
 _FAULTS_MAX = 1_000  # named in one answer
 _PAGE_SIZE_MAX = 10**18 - 1  # no store holds more records, and int() is slow for many more digits
+
+
+@dataclass(slots=True)
+class Note:
+    """The application's note about a call: the key of the caller's party, the body as received, and its records once they are
+    valid. Body and records are dropped after the call.
+    """
+
+    party: str | None = None
+    body: bytes = b""
+    records: Sequence[Mapping[str, Any]] = ()
 
 
 def create_app(

@@ -322,7 +322,7 @@ class Sessions:
         cookie = request.cookies.get(SESSION_COOKIE, "")
         if not cookie:
             return None
-        kept = await self.store.read(partial(find_session, name=_hashed(cookie)))
+        kept = await self.store.read(partial(find_session, name=digest_of(cookie)))
         if kept is None or kept.ends <= self._clock():
             return None
         caller = await self._authenticator.holder(kept.mark, cookie)
@@ -341,7 +341,7 @@ class Sessions:
             return False
         cookie, now = secrets.token_urlsafe(32), int(self._clock())
         mark = self._authenticator.mark_of(token, cookie)
-        opened = OpenSession(_hashed(cookie), mark, secrets.token_urlsafe(32), now + SESSION_S)
+        opened = OpenSession(digest_of(cookie), mark, secrets.token_urlsafe(32), now + SESSION_S)
         await self.store.change(partial(add_session, session=opened, now=now))
         _set(request, response, SESSION_COOKIE, cookie, SESSION_S)
         _drop(request, response, FORM_COOKIE)
@@ -349,7 +349,7 @@ class Sessions:
 
     async def logout(self, request: Request, response: Response) -> None:
         """Close the request's session in all processes and delete its cookie."""
-        name = _hashed(request.cookies.get(SESSION_COOKIE, ""))
+        name = digest_of(request.cookies.get(SESSION_COOKIE, ""))
         await self.store.change(partial(remove_session, name=name))
         _drop(request, response, SESSION_COOKIE)
 
@@ -364,7 +364,9 @@ def is_our_form(request: Request, proof: str, expected: str) -> bool:
     origin = request.headers.get("origin")
     ours = origin is None or origin.partition("://")[2] == request.headers.get("host")
     site = request.headers.get("sec-fetch-site", "same-origin")
-    return bool(expected) and ours and site == "same-origin" and hmac.compare_digest(_hashed(proof), _hashed(expected))
+    return (
+        bool(expected) and ours and site == "same-origin" and hmac.compare_digest(digest_of(proof), digest_of(expected))
+    )
 
 
 def find_session(connection: Connection, name: str) -> OpenSession | None:
@@ -388,10 +390,6 @@ def remove_session(connection: Connection, name: str) -> None:
     connection.execute(delete(SESSIONS).where(SESSIONS.c.name == name))
 
 
-def _hashed(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def _set(request: Request, response: Response, name: str, value: str, seconds: int) -> None:
     response.set_cookie(
         name, value, max_age=seconds, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
@@ -403,7 +401,7 @@ def _drop(request: Request, response: Response, name: str) -> None:
 
 
 def digest_of(secret: str) -> str:
-    """SHA-256 in hex. Tokens have enough entropy that neither salt nor a slow hash is needed."""
+    """SHA-256 of a token or cookie in hex. They have enough entropy that neither salt nor a slow hash is needed."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -11,7 +11,6 @@ Every query takes a `party`: the key of a party, which sees the records that it 
 import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -32,6 +31,7 @@ from loadsheet.contract import (
     overview_of,
     read_refusal,
 )
+from loadsheet.exchange.app import NOTE, Note
 from loadsheet.exchange.database import (
     BY_SUBJECT,
     CONFIRMATIONS,
@@ -52,9 +52,6 @@ BELONGING_ROWS = 500  # quotes, decisions or status records of one record
 _NUMBER_DIGITS = 15
 
 CALLS_KEPT = 1000
-NOTE = "loadsheet.note"
-"""The key of a request's `Note` in its scope. The application records the caller there."""
-
 _KEY_SHOWN = 120
 _PROBLEM_SHOWN = 240
 _ANSWER_READ = 65_536  # bytes of a refusal that are searched for its first problem
@@ -189,17 +186,6 @@ def _visible(query: Select[Any], table: Table, party: str) -> Select[Any]:
     if owners is None:
         return query.where(or_(*(table.c[side] == party for side in PARTIES)))
     return query.where(owner_of(table).in_(_visible(select(owner_of(owners)), owners, party)))
-
-
-@dataclass(slots=True)
-class Note:
-    """The application's note about a call: the key of the caller's party, the body as received, and its records once they are
-    valid. Body and records are dropped after the call.
-    """
-
-    party: str | None = None
-    body: bytes = b""
-    records: Sequence[Mapping[str, Any]] = ()
 
 
 class RecordedCall(NamedTuple):

@@ -24,7 +24,6 @@ from loadsheet.contract import Assumptions
 from loadsheet.exchange.app import create_app
 from loadsheet.exchange.auth import Authenticator, Sessions, WrongTokenLimit, all_tokens, utc_now
 from loadsheet.exchange.limits import LimitedProtocol, RateLimit
-from loadsheet.exchange.pages import Pages
 from loadsheet.exchange.record_store import Store
 from loadsheet.exchange.responses import SafeHeaders
 from loadsheet.problems import SettingsError
@@ -114,6 +113,8 @@ def serve(setup: ExchangeSetup, address: Address, announce: Callable[[str], None
     Without an operator's token the database must hold a usable token. `announce` gets one line when connections are accepted.
     Raises SettingsError if the database or the address cannot be used, and for an address that other machines reach without TLS.
     """
+    from loadsheet.exchange.pages import Pages  # an embedded exchange has no pages
+
     _, token, assumptions, settings, _ = setup
     check_address(address)
     with closing(setup.store()) as store:
