@@ -53,7 +53,9 @@ _UMASK = os.umask(0o022)
 
 @pytest.fixture(autouse=True)
 def _umask():
-    """Commands that run in this process change its umask; each test begins with the one of its own start."""
+    """Commands that run in this process change its umask; each test, and each fixture of a module, begins with that of the start."""
+    os.umask(_UMASK)
+    yield
     os.umask(_UMASK)
 
 

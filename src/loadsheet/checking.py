@@ -19,6 +19,7 @@ from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping import Document, Ignored, Mapping, route
 from loadsheet.mapping.documents import LOOKED_UP, LOOKUP_RULE, TableNotes
 from loadsheet.mapping.shared_files import part_reading
+from loadsheet.plurals import count_of
 from loadsheet.problem_groups import Causes, meant_value
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Row, Table
@@ -113,9 +114,9 @@ class LeftOut:
 
 def _table_notes(table: dict[str, Any]) -> Iterator[str]:
     if unused := table["unused"]:
-        yield f"{len(unused)} column{'' if len(unused) == 1 else 's'} not used ({', '.join(unused)})"
+        yield f"{count_of(len(unused), 'column')} not used ({', '.join(unused)})"
     if blank := table["blank_rows"]:
-        yield f"{blank:,} blank row{'' if blank == 1 else 's'} skipped"
+        yield f"{count_of(blank, 'blank row')} skipped"
     for name, text in table["found"].items():
         if name.startswith("hidden") or name == NOT_READ or "ignored" in text:
             yield f"{name}: {text}"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from loadsheet.plurals import count_of
 from loadsheet.problems import CATALOGUE, NOWHERE, Level, Problem, Where
 
 PLACES_SHOWN = 3
@@ -163,7 +164,7 @@ def _consequences(tallies: Sequence["_Tally"], keys: int) -> Consequences:
     waiting = kinds[_WAITS]
     named = [f"{count:,}x {_title(code)} ({code})" for code, count in kinds.most_common() if code != _WAITS]
     others = kinds.total() - waiting
-    parts = [f"explains {others:,} more problem{'s' if others > 1 else ''}: {', '.join(named)}"] if others else []
+    parts = [f"explains {count_of(others, 'more problem')}: {', '.join(named)}"] if others else []
     if waiting:
         parts.append(f"{waiting:,} document{'s wait' if waiting > 1 else ' waits'} for it")
     return Consequences(kinds.total(), max(keys, 0), dict(kinds.most_common()), "; ".join(parts))
@@ -282,7 +283,7 @@ class _Tally:
     def _spread(self) -> str:
         for count, unit in ((self.rows, "row"), (self.keys, "document"), (self.count, "place")):
             if count:
-                return f"{count:,} {unit}{'s' if count > 1 else ''}"
+                return count_of(count, unit)
         return "no place"
 
     @property

@@ -13,6 +13,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
+from loadsheet.plurals import count_of
+
 if TYPE_CHECKING:
     from cronsim import CronSim
 
@@ -98,7 +100,7 @@ def read(expression: str) -> str:
     fields = expression.split()
     hint = f"write {', '.join(_FIELDS[:-1])} and {_FIELDS[-1]}, such as {EXAMPLE!r}"
     if len(fields) != len(_FIELDS):
-        count = f"{len(fields)} field{'s' if len(fields) != 1 else ''}"
+        count = count_of(len(fields), "field")
         raise ValueError(f"{expression!r} is not a schedule (it has {count}, not {len(_FIELDS)}); {hint}")
     text = " ".join(fields)
     from cronsim import CronSimError

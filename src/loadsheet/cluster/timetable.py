@@ -98,7 +98,7 @@ class Timetable:
         begun = {
             schedule.name: before.get(schedule.name, stamp(self._awake)) for schedule in settings.schedules.timetable
         }
-        self._done = {name: datetime.fromisoformat(when).astimezone(UTC) for name, when in begun.items()}
+        self._done = {name: datetime.fromisoformat(when) for name, when in begun.items()}
         if begun != before:
             ledger.keep_schedules_done(begun)
 

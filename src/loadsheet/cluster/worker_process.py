@@ -34,6 +34,7 @@ from loadsheet.ledger.shared import Engine, cluster_status, jobs
 from loadsheet.ledger.shared.cluster_status import WorkerInfo
 from loadsheet.ledger.shared.mutual_exclusion import forget_fires
 from loadsheet.operations.expected_files import local_text, zone_of
+from loadsheet.plurals import count_of
 from loadsheet.problems import LedgerError, LedgerGone, LoadsheetError, RunKilled, SettingsError
 from loadsheet.settings import Settings, shippers_in
 from loadsheet.settings.operations_sections import ClusterSettings
@@ -103,7 +104,8 @@ class Worker:
         self._stopping, places = stopping, self._info.places
         try:
             jobs.make_tables(self._engine, self._served.address)
-            runs = f"{places} run{'s' if places != 1 else ''} at a time"
+            self._housekeeping.requeue_lost_jobs()  # before the first fetch, because they go before all that waits
+            runs = f"{count_of(places, 'run')} at a time"
             self._say(f"worker {self._info.name} serves {_served_names(self._served)}: {runs}")
             with self._working() as pool:
                 while not stopping.wait(POLL_S):
@@ -327,7 +329,7 @@ class Housekeeping:
             if time.monotonic() >= self._beat_at:
                 self._beat_at = time.monotonic() + self._takeover_s / BEATS
                 self._try(self._beat)
-            self._try(self._reap)
+            self._try(self.requeue_lost_jobs)
             self._last_attempt = time.monotonic()
             self._ended.wait(min(self._takeover_s / BEATS, _REAP_S, self._next_death_s + _MARGIN_S))
 
@@ -338,6 +340,14 @@ class Housekeeping:
                 self._due[chore] = self._do(chore)
             self.rounds += 1
             self._ended.wait(max(0.0, min(self._due.values()) - time.monotonic()))
+
+    def requeue_lost_jobs(self) -> None:
+        """Requeue the jobs of workers that stopped sending heartbeats. Raises LedgerError."""
+        with self._engine.begin() as connection:
+            lost = jobs.reap(connection, self._takeover_s)
+            self._next_death_s = jobs.next_death_s(connection, self._takeover_s)
+        if lost:
+            run_log.warning("jobs of dead workers requeued", jobs=len(lost))
 
     @property
     def stalled_s(self) -> float:
@@ -397,14 +407,6 @@ class Housekeeping:
             self._orphans = assigned
         if not is_registered:
             self._queue.re_register(worker_id)
-
-    def _reap(self) -> None:
-        """Requeue the jobs of workers that stopped sending heartbeats."""
-        with self._engine.begin() as connection:
-            lost = jobs.reap(connection, self._takeover_s)
-            self._next_death_s = jobs.next_death_s(connection, self._takeover_s)
-        if lost:
-            run_log.warning("jobs of dead workers requeued", jobs=len(lost))
 
     def _sweep(self) -> None:
         """Request the runs that died again."""

@@ -18,6 +18,7 @@ from loadsheet.dispatch.sending import Progress, SendingReport, SendOptions, sen
 from loadsheet.dispatch.unknown_rules import UnknownTimer
 from loadsheet.dispatch.verification import Listings, verify_after_sending
 from loadsheet.ledger import Ledger, Run, State
+from loadsheet.plurals import count_of
 from loadsheet.problems import ExchangeUnreachable, LoadsheetError, TokenRefused
 from loadsheet.settings import Settings
 
@@ -44,7 +45,7 @@ class Forecast:
 
     def __str__(self) -> str:
         rate = f"{self.per_second:,.0f} a second" if self.per_second >= 1 else f"{self.per_second * 3600:,.0f} an hour"
-        left = f"{self.remaining:,} document{'' if self.remaining == 1 else 's'} left"
+        left = f"{count_of(self.remaining, 'document')} left"
         if self.ends_at is None:
             return f"{left}; none was finished recently, so the remaining time is unknown"
         text = f"{left} at {rate}: done at {self.ends_at.astimezone():%a %H:%M}"

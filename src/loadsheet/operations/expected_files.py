@@ -22,6 +22,7 @@ from loadsheet.extras import need
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_queries import Arrival
+from loadsheet.plurals import count_of
 from loadsheet.settings import Settings
 from loadsheet.settings.operations_sections import WEEKDAYS, Expectation
 
@@ -107,12 +108,15 @@ def statuses(settings: Settings, queries: LedgerQueries) -> list[ExpectationStat
     first, last = queries.first_and_last_start()
     if not last:
         return []
-    looked = _moment(last)
+    looked = datetime.fromisoformat(last)
     expected, free = settings.expected_files.expect, settings.reports.working_days
     dues = [list(islice(DueTimes(one, free).before(looked), DUE_TIMES_CHECKED + 1)) for one in expected]
     oldest = min((some[-1] for some in dues if some), default=looked)
     arrivals = queries.arrivals(stamp(oldest), counted=any(one.at_least_records for one in expected))
-    return [status_of(one, arrivals, looked=looked, since=_moment(first), working_days=free) for one in expected]
+    return [
+        status_of(one, arrivals, looked=looked, since=datetime.fromisoformat(first), working_days=free)
+        for one in expected
+    ]
 
 
 def next_due(settings: Settings, now: datetime) -> datetime | None:
@@ -128,17 +132,13 @@ def _missing_runs(settings: Settings, queries: LedgerQueries, began: datetime) -
     before = queries.begun_before(stamp(began))
     if not before:
         return []
-    last = _moment(before)
+    last = datetime.fromisoformat(before)
     due = last + timedelta(seconds=settings.expected_files.runs_due_s)
     if began <= due:
         return []
     hours = (began - last).total_seconds() / 3600
     text = f"no run began between {local_text(last, None)} and {local_text(began, None)} ({hours:,.1f} hours)"
     return [Overdue(f"runs since {before}", text, due, is_one_off=True)]
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
@@ -210,9 +210,9 @@ def _text_of(expectation: Expectation, came: Sequence[Arrival], due: datetime, d
         return f"{expectation.called}: {when}, came {_came_text(expectation, came, dues, after)}"
     if not came:
         return f"{expectation.called}: {when}, no file arrived"
-    wanted = [f"{expectation.at_least} file{'s' if expectation.at_least > 1 else ''}"]
+    wanted = [count_of(expectation.at_least, "file")]
     wanted += [f"{expectation.at_least_records:,} records"] * bool(expectation.at_least_records)
-    found = [f"{len(came)} file{'s' if len(came) > 1 else ''}"]
+    found = [count_of(len(came), "file")]
     found += [f"{_records(came):,} records"] * bool(expectation.at_least_records)
     aside = sum(arrival.set_aside for arrival in came)
     more = f", {aside} of them set aside" if aside else ""

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
@@ -97,14 +97,18 @@ def _of_ledger(queries: LedgerQueries, outcome: RunOutcome) -> Iterator[Metric]:
     found = queries.figures(moments)
     if found.last_success:
         help_text = "When the last successful run ended (exit code 0, 1 or 65)."
-        yield _gauge("last_success_timestamp_seconds", help_text, {(): _moment(found.last_success).timestamp()})
+        yield _gauge(
+            "last_success_timestamp_seconds", help_text, {(): datetime.fromisoformat(found.last_success).timestamp()}
+        )
     older = 0
     buckets: dict[tuple[str, ...], float] = {}
     for (bucket, days), count in zip(AGES, found.opened_by, strict=True):
         by_now = count if days else found.open  # includes exceptions opened by a clock that is slightly ahead
         buckets[bucket,], older = by_now - older, by_now
     yield _gauge("open_exceptions", "Records that need someone, by age in whole days.", buckets, "bucket")
-    age_s = (outcome.ended - _moment(found.oldest_unsent)).total_seconds() if found.oldest_unsent else 0.0
+    age_s = (
+        (outcome.ended - datetime.fromisoformat(found.oldest_unsent)).total_seconds() if found.oldest_unsent else 0.0
+    )
     help_text = "Age of the oldest ready record that is not sent (0: none)."
     yield _gauge("oldest_unsent_seconds", help_text, {(): max(age_s, 0.0)})
     yield _gauge("unknown_entries", "Records with an unknown outcome.", {(): found.unknown})
@@ -131,10 +135,6 @@ def _gauge(name: str, help_text: str, values: _Samples, *labels: str) -> Metric:
     for label_values, value in values.items():
         metric.add_metric(label_values, value)
     return metric
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 # ---- files and responses ----

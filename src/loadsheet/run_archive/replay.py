@@ -31,6 +31,7 @@ from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, of_shipper
 from loadsheet.mapping.shared_files import load_kept
+from loadsheet.plurals import count_of
 from loadsheet.problems import DoesNotBalance, FileRefused, MappingError
 from loadsheet.reports.report_files import safe_name
 from loadsheet.run_archive.contents import (
@@ -107,7 +108,7 @@ class _Replay:
             self._remarks.append(f"set aside unread, and taken as recorded: {', '.join(aside)}")
         earlier = len(self._manifest.touched) - len(self._manifest.drops)
         if earlier:
-            these = f"{earlier} drop{'s' if earlier > 1 else ''} of earlier runs, which this run continued"
+            these = f"{count_of(earlier, 'drop')} of earlier runs, which this run continued"
             self._remarks.append(
                 f"{these}, taken as recorded: their files are in the capsules of those runs, if they ended"
             )
