@@ -15,7 +15,6 @@ from loadsheet.internal_errors import isolated
 from loadsheet.ledger import read_ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
-from loadsheet.operations.notifications import notices
 from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.pipeline import Result
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
@@ -61,8 +60,11 @@ class _Hooks(NamedTuple):
 
     def around(self, run: Callable[[], Result]) -> Result:
         settings, faults = self.settings, dict[str, str]()
-        with isolated("notice of the beginning", faults):
-            notices.ping_start(settings, self.say)
+        if settings.notifications.ping_url is not None:
+            with isolated("notice of the beginning", faults):
+                from loadsheet.operations.notifications.notices import ping_start
+
+                ping_start(settings, self.say)
         try:
             with run_log.stage("run"), ExitStack() as stack:
                 stack.push(self._internal_error)
@@ -99,8 +101,11 @@ class _Hooks(NamedTuple):
                 queries = None if late is None else opened
             with isolated("metrics", faults):
                 self.update_metrics(outcome, queries, late or ())
-            with isolated("notices", faults):
-                notices.send_notifications(settings, outcome, queries, late or (), say)
+            if not settings.notifications.are_off:
+                with isolated("notices", faults):
+                    from loadsheet.operations.notifications.notices import send_notifications
+
+                    send_notifications(settings, outcome, queries, late or (), say)
         return faults
 
     def update_metrics(

@@ -238,6 +238,12 @@ class NotificationSettings(Section):
         description="Where fix files are sent, as apprise URLs. Sent to the shipper only when there is something to fix",
     )
 
+    @property
+    def are_off(self) -> bool:
+        """Whether nobody is notified and nothing is pinged or delivered."""
+        people = self.urls or self.urls_file or self.owners or self.fixes_to or self.fixes_mail
+        return not people and self.ping_url is None
+
     @field_validator("ping_url")
     @classmethod
     def _is_http(cls, value: SecretStr | None) -> SecretStr | None:
