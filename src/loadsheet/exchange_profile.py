@@ -20,6 +20,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from loadsheet.contract import Assumptions, register
+from loadsheet.file_modes import replace_file
 from loadsheet.problems import SettingsError
 
 Value = str | int
@@ -81,10 +82,8 @@ class Capabilities:
 
 def write_capabilities(path: Path, capabilities: Capabilities) -> None:
     """Write the file atomically. Raises SettingsError if it cannot be written."""
-    draft = path.with_name(f"{path.name}.tmp")
     try:
-        draft.write_text(capabilities.to_yaml(), encoding="utf-8")
-        draft.replace(path)
+        replace_file(path, capabilities.to_yaml().encode())
     except OSError as error:
         raise SettingsError(f"{path} cannot be written ({error.strerror})") from error
 

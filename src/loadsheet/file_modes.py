@@ -1,4 +1,4 @@
-"""Access rights of the files that loadsheet writes: for the owner alone, and for a group if a setting names one.
+"""The files that loadsheet writes: their access rights (for the owner alone, and for a group if a setting names one), and whole or not at all.
 
 Owns: the umask of commands that write reports and state, the modes of the report folder, and the warning about running as root.
 """
@@ -31,6 +31,28 @@ def leave_to_umask(path: Path) -> None:
     """Give a file or folder that is meant for others the mode of the original umask. Raises OSError."""
     if _umask_before:
         path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask_before[0])
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file atomically: who reads it gets the old content or the new. Raises OSError."""
+    unfinished = path.with_name(f".{path.name[:80]}.tmp")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    except OSError:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: which files it has, and which were renamed or removed. Raises OSError."""
+    if os.name == "posix":  # other systems do not open folders
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def group_number(group: str) -> int:

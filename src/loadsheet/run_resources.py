@@ -49,12 +49,12 @@ def exchange_client(settings: Settings) -> Iterator["Client"]:
         with Client(settings.exchange, required_token(settings), settings, renew=renew) as client:
             yield client
         return
-    from loadsheet.exchange import Embedded
+    from loadsheet.exchange import serve_embedded
 
     token = secrets.token_urlsafe(32)
     settings.state.mkdir(parents=True, exist_ok=True)
     database = f"sqlite:///{settings.state / 'exchange.db'}"
-    with Embedded(database, token, settings.assumptions) as served, Client(served.url, token, settings) as client:
+    with serve_embedded(database, token, settings.assumptions) as url, Client(url, token, settings) as client:
         yield client
 
 

@@ -7,7 +7,7 @@ from command_in_process import loadsheet
 from orders import MAPPINGS, write_orders
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange import Embedded
+from loadsheet.exchange import serve_embedded
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
 
@@ -59,6 +59,6 @@ def test_the_exchanges_database_is_closed_to_others_also_one_that_was_open(tmp_p
     database = tmp_path / "exchange.db"
     for _ in range(2):
         os.umask(0)
-        with Embedded(f"sqlite:///{database}", "token", Assumptions()):
+        with serve_embedded(f"sqlite:///{database}", "token", Assumptions()):
             assert modes(tmp_path) == dict.fromkeys(["exchange.db", "exchange.db-shm", "exchange.db-wal"], 0o600)
         database.chmod(0o644)

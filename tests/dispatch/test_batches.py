@@ -15,7 +15,7 @@ from scripted_exchange import Move, accepts, answer, says
 from loadsheet.contract import BY_NAME, Assumptions, Fault, refusal
 from loadsheet.dispatch.batching import build_calls
 from loadsheet.dispatch.settlement import BatchRules
-from loadsheet.exchange import Embedded
+from loadsheet.exchange import serve_embedded
 from loadsheet.ledger import Submission, open_ledger
 
 OPERATIONS = ["order.create", "order.update", "order.status", "order.delete", "tender.create"]
@@ -168,8 +168,8 @@ def test_the_exchange_of_this_house_is_understood_either_way(ledger, tmp_path):
         ]
         drop = ready_entries.plan(ledger, run, "order.status", payloads, file=f"{base}{on_400}.csv")
         database = f"sqlite:///{tmp_path / 'exchange.db'}"
-        with Embedded(database, EXCHANGE_TOKEN, given_to_both.assumptions) as exchange:
-            ready_entries.send_all(ledger, run, exchange.url, given_to_both, token=EXCHANGE_TOKEN)
+        with serve_embedded(database, EXCHANGE_TOKEN, given_to_both.assumptions) as url:
+            ready_entries.send_all(ledger, run, url, given_to_both, token=EXCHANGE_TOKEN)
         states = ready_entries.states(ledger, drop)
         assert [states[number] for number in range(36)] == [
             "refused" if number % 12 >= 10 else "accepted" for number in range(36)
@@ -304,16 +304,16 @@ def test_every_event_is_applied_once_or_named_whatever_the_exchange_does(tmp_pat
     )
     with (
         open_ledger(f"sqlite:///{folder / 'ledger.db'}") as ledger,
-        Embedded(f"sqlite:///{folder / 'x.db'}", EXCHANGE_TOKEN, served, truth=folder / "truth.jsonl") as exchange,
+        serve_embedded(f"sqlite:///{folder / 'x.db'}", EXCHANGE_TOKEN, served, truth=folder / "truth.jsonl") as url,
     ):
         run, _ = ready_entries.new_orders(ledger, count)
-        ready_entries.send_all(ledger, run, exchange.url, stranger, token=EXCHANGE_TOKEN)
+        ready_entries.send_all(ledger, run, url, stranger, token=EXCHANGE_TOKEN)
         payloads = [
             {"order_id": f"B-{n}" if n in bad else f"A-{n:05}", "status_code": "PU", "status_location": f"stop {n}"}
             for n in range(count)
         ]
         drop = ready_entries.plan(ledger, run, "order.status", payloads, file="events.csv")
-        ready_entries.send_all(ledger, run, exchange.url, stranger, token=EXCHANGE_TOKEN)
+        ready_entries.send_all(ledger, run, url, stranger, token=EXCHANGE_TOKEN)
         entries = list(ledger.queries.entries_of(drop.id))
     truth = [line for line in read_truth(folder / "truth.jsonl") if line["operation"] == "order.status"]
     applied = Counter(line["key"] for line in truth)

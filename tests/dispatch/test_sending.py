@@ -20,7 +20,7 @@ from scripted_exchange import CallsAtOnce, Move, Scripted, accepts, accepts_afte
 from loadsheet.contract import UNAUTHORISED, Assumptions
 from loadsheet.dispatch import StopReason, sending
 from loadsheet.dispatch.transport import CallConnection
-from loadsheet.exchange import Embedded
+from loadsheet.exchange import serve_embedded
 from loadsheet.ledger import open_ledger
 
 SUPPORT = Path(scripted_exchange.__file__).parent
@@ -56,9 +56,9 @@ def test_the_real_exchange_takes_orders_updates_events_and_deletes(ledger, tmp_p
         ready_entries.plan(ledger, run, "order.delete", keys[:5], file="d.csv"),
         ready_entries.plan(ledger, run, "tender.create", [ledgers.tender(number) for number in range(5)], file="t.csv"),
     ]
-    with Embedded(f"sqlite:///{tmp_path / 'exchange.db'}", EXCHANGE_TOKEN, Assumptions()) as exchange:
-        report = ready_entries.send_all(ledger, run, exchange.url, token=EXCHANGE_TOKEN)
-        with ready_entries.client_of(exchange.url, ready_entries.settings(), EXCHANGE_TOKEN) as client:
+    with serve_embedded(f"sqlite:///{tmp_path / 'exchange.db'}", EXCHANGE_TOKEN, Assumptions()) as url:
+        report = ready_entries.send_all(ledger, run, url, token=EXCHANGE_TOKEN)
+        with ready_entries.client_of(url, ready_entries.settings(), EXCHANGE_TOKEN) as client:
             held = client.whole_listing(ready_entries.BY_NAME["order.list"])
             tenders = client.whole_listing(ready_entries.BY_NAME["tender.list"])
     assert set(ready_entries.states(ledger, *drops)) == {"accepted"}

@@ -14,7 +14,7 @@ from scripted_exchange import Scripted, accepts, lists
 
 from loadsheet.contract import UNAUTHORISED, UNKNOWN_METHOD, Assumptions
 from loadsheet.dispatch import SendOptions, UnknownTimer, send, verify_unknown
-from loadsheet.exchange import Embedded
+from loadsheet.exchange import serve_embedded
 from loadsheet.problems import ExchangeUnreachable, TokenRefused
 
 SETTINGS = ready_entries.settings()
@@ -43,12 +43,12 @@ def test_what_the_exchange_has_is_accepted_and_the_rest_stays_unknown(ledger, tm
         ledger, run, "tender.create", [ledgers.tender(number) for number in range(2)], file="t.csv"
     )
     lose(ledger, run)
-    with Embedded(f"sqlite:///{tmp_path / 'exchange.db'}", TOKEN, Assumptions()) as exchange:
-        with ready_entries.client_of(exchange.url, SETTINGS, TOKEN) as client:
+    with serve_embedded(f"sqlite:///{tmp_path / 'exchange.db'}", TOKEN, Assumptions()) as url:
+        with ready_entries.client_of(url, SETTINGS, TOKEN) as client:
             entries = [*ledger.queries.entries_of(drop.id)][:4] + [*ledger.queries.entries_of(tenders.id)][1:]
             for entry in entries:
                 assert client.ask(ready_entries.BY_NAME[entry.operation], entry.payload).status == 200
-        report = resolve(ledger, run, exchange.url, TOKEN)
+        report = resolve(ledger, run, url, TOKEN)
     assert (report.unknown, report.accepted, report.left) == (8, 5, 3)
     assert ready_entries.states(ledger, drop) == ["accepted"] * 4 + ["unknown"] * 2
     assert ready_entries.states(ledger, tenders) == ["unknown", "accepted"]

@@ -14,7 +14,7 @@ from faulty_exchange import met, request
 from payload_examples import GOOD, ORDER
 
 from loadsheet.contract import BY_NAME, OPERATIONS, UNKNOWN_METHOD, Assumptions, read_refusal
-from loadsheet.exchange import Embedded, Store, create_app
+from loadsheet.exchange import Store, create_app, serve_embedded
 from loadsheet.exchange.browsing import CallRecorder, Calls
 from loadsheet.settings.sections import ServerSettings
 
@@ -24,9 +24,9 @@ SECOND = {**ORDER, "order_id": "SO-2"}
 @contextmanager
 def limited(folder, **limits):
     """An exchange with limits, and a function that connects to it."""
-    with Embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(), ServerSettings(**limits)) as exchange:
-        host, port = exchange.url.removeprefix("http://").split(":")
-        yield exchange.url, lambda: socket.create_connection((host, int(port)), timeout=60)
+    with serve_embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(), ServerSettings(**limits)) as url:
+        host, port = url.removeprefix("http://").split(":")
+        yield url, lambda: socket.create_connection((host, int(port)), timeout=60)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from fault_rules import FaultClass, FaultRule, Faults, Happens
 from payload_examples import EVENT, ORDER
 
 from loadsheet.contract import UNAUTHORISED, Assumptions
-from loadsheet.exchange import Embedded
+from loadsheet.exchange import serve_embedded
 
 SECOND = {**ORDER, "order_id": "SO-2"}
 
@@ -203,9 +203,9 @@ def test_a_rule_counts_the_requests_of_its_key_alone(tmp_path):
 def test_without_a_fault_the_front_changes_nothing(tmp_path):
     with (
         faulty.misbehaving(tmp_path) as exchange,
-        Embedded(f"sqlite:///{tmp_path / 'plain.db'}", TOKEN, Assumptions()) as plain,
+        serve_embedded(f"sqlite:///{tmp_path / 'plain.db'}", TOKEN, Assumptions()) as plain,
     ):
-        callers = [OverSocket(exchange.exchange.url), OverSocket(plain.url)]
+        callers = [OverSocket(exchange.exchange.url), OverSocket(plain)]
         for name, payload in (("order.create", ORDER), ("order.create", ORDER), ("order.update", {"x": 1})):
             one, other = (caller.call(name, payload) for caller in callers)
             assert (one.status, one.raw) == (other.status, other.raw)

@@ -15,7 +15,7 @@ from payload_examples import ORDER, TENDER
 from sqlalchemy import create_engine, insert, update
 
 from loadsheet.contract import BY_NAME, Assumptions, as_listed, listing, read_refusal
-from loadsheet.exchange import Embedded, Store, create_app
+from loadsheet.exchange import Store, create_app, serve_embedded
 from loadsheet.exchange.database import BY_SUBJECT, COUNTERS
 from loadsheet.exchange.responses import FILES_MAX, MEMORY_MAX
 
@@ -71,8 +71,8 @@ def test_an_empty_listing_is_the_same_to_the_letter(app):
 def test_a_large_page_shows_one_moment_although_records_come_and_go(database):
     """Every record is written by one transaction that also counts it: a page and its total agree only if both are of one moment."""
     fill(database, "order", 1000)
-    with Embedded(url_of(database), TOKEN, Assumptions()) as exchange:
-        writer, reader = OverSocket(exchange.url), OverSocket(exchange.url)
+    with serve_embedded(url_of(database), TOKEN, Assumptions()) as url:
+        writer, reader = OverSocket(url), OverSocket(url)
         for turn in range(6):
             writer.done("order.delete", {"order_id": f"R-{turn + 1}"})
             writer._connection.request(
@@ -126,8 +126,8 @@ def test_a_page_of_very_many_orders_takes_no_memory(new_database, kind, many):
 def test_slow_readers_of_large_pages_hold_up_nobody_and_are_bounded(tmp_path):
     database = tmp_path / "exchange.db"
     fill(database, "order", 4500)
-    with Embedded(url_of(database), TOKEN, Assumptions(page_size_default=100_000)) as exchange:
-        host, port = exchange.url.removeprefix("http://").split(":")
+    with serve_embedded(url_of(database), TOKEN, Assumptions(page_size_default=100_000)) as url:
+        host, port = url.removeprefix("http://").split(":")
         slow = [socket.create_connection((host, int(port)), timeout=60) for _ in range(FILES_MAX)]
         for connection in slow:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -136,7 +136,7 @@ def test_slow_readers_of_large_pages_hold_up_nobody_and_are_bounded(tmp_path):
             assert (
                 connection.recv(12) == b"HTTP/1.1 200"
             )  # its page lies in a file now, and the client reads no further
-        caller = OverSocket(exchange.url)
+        caller = OverSocket(url)
         caller.done("order.create", {**ORDER, "order_id": "meanwhile"})
         busy = caller.send("GET", "/tmsapi/getOrders?page_size=100000")
         assert (busy.status, busy.headers["retry-after"]) == (429, "5")

@@ -24,7 +24,7 @@ from schemathesis.checks import negative_data_rejection, positive_data_acceptanc
 from schemathesis.specs.openapi.checks import ignored_auth
 
 from loadsheet.contract import BY_NAME, OPERATIONS, Assumptions
-from loadsheet.exchange import Embedded
+from loadsheet.exchange import serve_embedded
 from loadsheet.exchange.api_description import document
 
 FORGIVING = {
@@ -214,8 +214,8 @@ def test_a_thousand_steps_along_all_links_are_answered_as_the_document_says(tmp_
     Whether a link led to a record that was there, the truth log says.
     """
     steps, truth = Counter(), tmp_path / "truth.jsonl"
-    with Embedded(f"sqlite:///{tmp_path / 'exchange.db'}", TOKEN, Assumptions(**FORGIVING), truth=truth) as exchange:
-        machine(exchange.url, steps).run(
+    with serve_embedded(f"sqlite:///{tmp_path / 'exchange.db'}", TOKEN, Assumptions(**FORGIVING), truth=truth) as url:
+        machine(url, steps).run(
             settings=settings(
                 max_examples=200,
                 stateful_step_count=8,

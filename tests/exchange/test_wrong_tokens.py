@@ -9,7 +9,7 @@ from exchange_process import TOKEN
 from payload_examples import ORDER
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED, Assumptions, read_refusal
-from loadsheet.exchange import Embedded
+from loadsheet.exchange import serve_embedded
 from loadsheet.exchange.auth import KEYS_MAX, WAIT_MAX_S, WrongTokenLimit
 from loadsheet.settings.sections import ServerSettings
 
@@ -19,7 +19,7 @@ LISTING = "/tmsapi/getOrders"
 
 def serving(folder, per_second):
     settings = ServerSettings(wrong_tokens_per_second=per_second)
-    return Embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(), settings)
+    return serve_embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(), settings)
 
 
 def ticking(per_second):
@@ -75,12 +75,12 @@ def test_addresses_without_number_take_bounded_memory():
 
 
 def test_a_flood_is_slowed_and_good_tokens_of_its_address_are_served_at_once(tmp_path):
-    with serving(tmp_path, 2.0) as exchange, ThreadPoolExecutor(11) as threads:
+    with serving(tmp_path, 2.0) as url, ThreadPoolExecutor(11) as threads:
         until = time.monotonic() + 0.5
         began = time.monotonic()
 
         def flood(_):
-            caller, statuses = OverSocket(exchange.url), []
+            caller, statuses = OverSocket(url), []
             while time.monotonic() < until:
                 answer = caller.send("GET", LISTING, b"", WRONG)
                 statuses.append(answer.status)
@@ -92,7 +92,7 @@ def test_a_flood_is_slowed_and_good_tokens_of_its_address_are_served_at_once(tmp
             return statuses
 
         floods = [threads.submit(flood, number) for number in range(10)]
-        good, times, number = OverSocket(exchange.url), [], 0
+        good, times, number = OverSocket(url), [], 0
         while time.monotonic() < until:
             asked = time.monotonic()
             good.done("order.create", {**ORDER, "order_id": f"G-{number}"})
@@ -106,7 +106,7 @@ def test_a_flood_is_slowed_and_good_tokens_of_its_address_are_served_at_once(tmp
 
 
 def test_without_a_limit_every_wrong_token_is_a_401_at_once(tmp_path):
-    with serving(tmp_path, 0.0) as exchange:
-        caller = OverSocket(exchange.url)
+    with serving(tmp_path, 0.0) as url:
+        caller = OverSocket(url)
         assert {caller.send("GET", LISTING, b"", WRONG).status for _ in range(200)} == {401}
         assert caller.send("GET", LISTING, b"", AUTHORISED).status == 200

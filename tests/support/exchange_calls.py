@@ -12,7 +12,7 @@ import msgspec
 from exchange_process import TOKEN
 
 from loadsheet.contract import BY_NAME, Assumptions
-from loadsheet.exchange import Embedded, Store, create_app
+from loadsheet.exchange import Store, create_app, serve_embedded
 
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
 encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -141,8 +141,8 @@ def first_page(store, subject, page_size, party=""):
 @contextmanager
 def embedded(database, **assumptions):
     """A running embedded exchange and one connection to it."""
-    with Embedded(url_of(database), TOKEN, Assumptions(**assumptions)) as exchange:
-        yield OverSocket(exchange.url)
+    with serve_embedded(url_of(database), TOKEN, Assumptions(**assumptions)) as url:
+        yield OverSocket(url)
 
 
 @contextmanager

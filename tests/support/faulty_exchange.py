@@ -13,7 +13,7 @@ from fault_rules import FaultRule, Faults
 from invariants import read_truth
 
 from loadsheet.contract import BY_NAME, Assumptions
-from loadsheet.exchange import Embedded
+from loadsheet.exchange import serve_embedded
 
 
 class Met(NamedTuple):
@@ -75,8 +75,8 @@ def misbehaving(folder, *rules, **assumptions):
     database, truth = f"sqlite:///{folder / 'exchange.db'}", folder / "truth.jsonl"
     answers = Assumptions(**assumptions)
     with (
-        Embedded(database, TOKEN, answers, truth=truth) as exchange,
-        fault_proxy(exchange.url, faults, answers) as facing,
+        serve_embedded(database, TOKEN, answers, truth=truth) as url,
+        fault_proxy(url, faults, answers) as facing,
     ):
         yield Misbehaving(facing, truth)
 

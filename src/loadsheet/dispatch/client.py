@@ -26,6 +26,7 @@ from loadsheet.dispatch.outcomes import PROXY_LOGIN, Reply, excerpt
 from loadsheet.dispatch.route import Route, route_to
 from loadsheet.dispatch.token_masking import TokenMask
 from loadsheet.dispatch.transport import CallConnection
+from loadsheet.file_modes import replace_file
 from loadsheet.problems import ExchangeUnreachable, ListingNotServed, PageSizeRefused, SettingsError, TokenRefused
 from loadsheet.settings import Settings
 
@@ -298,11 +299,9 @@ class PageSizes:
         known = self._read()
         if known.get(self._exchange) == accepted:
             return
-        draft = self._path.with_name(f"{FILE}.tmp")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_bytes(msgspec.json.format(msgspec.json.encode({**known, self._exchange: accepted})))
-            draft.replace(self._path)
+            replace_file(self._path, msgspec.json.format(msgspec.json.encode({**known, self._exchange: accepted})))
         except OSError as error:
             run_log.info("page size not kept", reason=error.strerror or "")
 

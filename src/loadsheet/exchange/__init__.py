@@ -10,11 +10,10 @@ For people: `pages` (login, records, manual) with `browsing` (queries and the la
 from loadsheet.exchange.app import create_app
 from loadsheet.exchange.auth import Token, TokenAdmin
 from loadsheet.exchange.record_store import Store, StoreFailed
-from loadsheet.exchange.server import Address, Embedded, ExchangeSetup, Tls, serve
+from loadsheet.exchange.server import Address, ExchangeSetup, Tls, serve, serve_embedded
 
 __all__ = [
     "Address",
-    "Embedded",
     "ExchangeSetup",
     "Store",
     "StoreFailed",
@@ -23,4 +22,5 @@ __all__ = [
     "TokenAdmin",
     "create_app",
     "serve",
+    "serve_embedded",
 ]

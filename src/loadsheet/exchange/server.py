@@ -11,11 +11,11 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import NamedTuple, Self, cast
+from types import FrameType
+from typing import NamedTuple, cast
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -66,45 +66,24 @@ class ExchangeSetup(NamedTuple):
     settings: ServerSettings = _SETTINGS
     truth: Path | None = None
 
-    def store(self) -> Store:
-        """The open store, with its truth log. Raises SettingsError."""
-        return Store(self.database_url, busy_timeout_s=self.settings.database_s, truth=self.truth)
 
+@contextmanager
+def serve_embedded(
+    database_url: str,
+    token: str,
+    assumptions: Assumptions,
+    settings: ServerSettings = _SETTINGS,
+    truth: Path | None = None,
+) -> Iterator[str]:
+    """Serve inside this process, on a loopback port that the system chooses, while the `with` block lasts. Gives the base URL.
 
-class Embedded:
-    """The exchange inside this process, on a loopback port that the system chooses, while the `with` block lasts.
-
-    `url` is its base URL. Raises SettingsError on entry if the database cannot be used.
+    Raises SettingsError if the database cannot be used.
     """
-
-    url: str
-
-    def __init__(
-        self,
-        database_url: str,
-        token: str,
-        assumptions: Assumptions,
-        settings: ServerSettings = _SETTINGS,
-        truth: Path | None = None,
-    ) -> None:
-        self._setup = ExchangeSetup(database_url, token, assumptions, settings, truth)
-        self._exit = ExitStack()
-
-    def __enter__(self) -> Self:
-        with ExitStack() as opened:
-            _, token, assumptions, settings, _ = self._setup
-            store = opened.enter_context(closing(self._setup.store()))
-            app = create_app(store, token, assumptions, wrong_tokens=WrongTokenLimit(settings.wrong_tokens_per_second))
-            listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
-            opened.enter_context(_running(app, listener, settings))
-            self.url = _url(listener)
-            self._exit = opened.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._exit.close()
+    wrong_tokens = WrongTokenLimit(settings.wrong_tokens_per_second)
+    with closing(Store(database_url, busy_timeout_s=settings.database_s, truth=truth)) as store:
+        app = create_app(store, token, assumptions, wrong_tokens=wrong_tokens)
+        with closing(_listener(LOOPBACK, 0)) as listener, _running(app, listener, settings):
+            yield _url(listener)
 
 
 def serve(setup: ExchangeSetup, address: Address, announce: Callable[[str], None]) -> None:
@@ -115,17 +94,16 @@ def serve(setup: ExchangeSetup, address: Address, announce: Callable[[str], None
     """
     from loadsheet.exchange.pages import Pages  # an embedded exchange has no pages
 
-    _, token, assumptions, settings, _ = setup
+    database_url, token, assumptions, settings, truth = setup
     check_address(address)
-    with closing(setup.store()) as store:
+    with closing(Store(database_url, busy_timeout_s=settings.database_s, truth=truth)) as store:
         if token is None and not any(each.state(utc_now()) == "usable" for each in asyncio.run(store.read(all_tokens))):
             raise SettingsError(_NO_CALLERS)
         wrong_tokens = WrongTokenLimit(settings.wrong_tokens_per_second)
         api = create_app(store, token, assumptions, wrong_tokens=wrong_tokens)
         sessions = Sessions(Authenticator(token, store), wrong_tokens=wrong_tokens)
         app = Pages(api, sessions, assumptions, docs_open=settings.docs == "open", tls_in_front=address.tls_in_front)
-        with ExitStack() as opened:
-            listener = opened.enter_context(closing(_listener(address.host, address.port)))
+        with closing(_listener(address.host, address.port)) as listener:
             url = _url(listener, "https" if address.tls else "http")
             server = _Server(app, lambda: announce(f"exchange listening on {url}"), settings, address.tls)
             with _stopped_by_signals(server):

@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from loadsheet import object_storage
+from loadsheet.file_modes import replace_file
 from loadsheet.inbox.claims import InboxFile, archived_at
 from loadsheet.inbox.files import folder_error, free_path, make_folder, move, relative_path, remove_empty_folders
 from loadsheet.problems import FolderError, Problem
@@ -165,7 +166,7 @@ def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[
     reasons = target.with_name(target.name + _REASON_SUFFIX)
     try:
         make_folder(target.parent, settings)
-        _write(reasons, _reasons(file, problems))
+        replace_file(reasons, _reasons(file, problems).encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise folder_error(error, file.name, "set aside") from error
     try:
@@ -300,24 +301,13 @@ def _count_duplicate(before: Path, file: InboxFile, settings: Settings, run: str
         found = _DUPLICATE_LINE.search(text)
         count = int(found[1]) + 1 if found else 1
         line = f"Dropped again {count} time{'s' if count > 1 else ''}; the last time for run {run}."
-        _write(reasons, _DUPLICATE_LINE.sub(line, text) if found else f"{text}{line}\n")
+        text = _DUPLICATE_LINE.sub(line, text) if found else f"{text}{line}\n"
+        replace_file(reasons, text.encode("utf-8", "backslashreplace"))
         file.path.unlink()
     except OSError:
         return False
     remove_empty_folders(file.path.parent, settings.state / "work")
     return True
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a text atomically."""
-    unfinished = path.with_name(f".{path.name[:80]}.tmp")
-    try:
-        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
-        unfinished.replace(path)
-    except OSError:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
-        raise
 
 
 def _reasons(file: InboxFile, problems: Sequence[Problem]) -> str:

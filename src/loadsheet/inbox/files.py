@@ -23,6 +23,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath, PurePosixPath
 
+from loadsheet.file_modes import sync_folder
 from loadsheet.inbox.sightings import Signature, signature_of
 from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
@@ -335,7 +336,7 @@ def _copy_and_remove(source: Path, folder: int | None, target: Path, settings: S
                 return False
             os.utime(partial, ns=(before.st_atime_ns, before.st_mtime_ns))
             partial.rename(target)
-            _make_durable(target.parent)
+            sync_folder(target.parent)
             _remove(source, folder, before, target)
         finally:
             with suppress(OSError):
@@ -376,12 +377,3 @@ def _partial(target: Path, settings: Settings) -> Path:
     if target.is_relative_to(settings.state):
         return settings.state / "copying" / f"{os.getpid()}.tmp"
     return target.with_name(f".{target.name[:80]}.tmp")
-
-
-def _make_durable(folder: Path) -> None:
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -19,6 +19,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
+from loadsheet.file_modes import replace_file
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import Settings
 
@@ -106,13 +107,10 @@ class Sightings:
         if fresh == self._since and tuple(hidden) == self.hidden:
             return
         self._since, self.hidden = fresh, tuple(hidden)
-        unfinished = self._path.with_name(f"{_FILE}.tmp")
+        stored = _StoredSightings(self._boot, list(fresh.values()), list(hidden))
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_bytes(
-                msgspec.json.encode(_StoredSightings(self._boot, list(fresh.values()), list(hidden)))
-            )
-            unfinished.replace(self._path)
+            replace_file(self._path, msgspec.json.encode(stored))
 
 
 def _boot(boot_id: Path) -> str:
@@ -207,11 +205,9 @@ def _known_inboxes(path: Path) -> dict[str, _KnownInbox]:
 
 
 def _save_inboxes(path: Path, known: dict[str, _KnownInbox]) -> None:
-    unfinished = path.with_name(f"{_INBOXES_FILE}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_bytes(msgspec.json.encode(known))
-        unfinished.replace(path)
+        replace_file(path, msgspec.json.encode(known))
     except OSError as error:
         raise FolderError(
             f"{path} cannot be written ({error.strerror}). Give loadsheet write access to the state folder"

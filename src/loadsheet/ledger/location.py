@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import Connection, delete
 
+from loadsheet.file_modes import sync_folder
 from loadsheet.ledger.ledger_tables import meta
 from loadsheet.ledger.statements import store_value, stored_value
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
@@ -164,17 +165,6 @@ class Place(Surroundings):
             with suppress(OSError):  # the file stays, and the next process reuses it
                 self.reserve_path.unlink(missing_ok=True)
         return held
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, if the system supports it."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _write_durably(path: Path, value: object) -> None:

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, text
 
+from loadsheet.file_modes import sync_folder
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.ledger_opening import Opening, file_of, locked, open_ledger, open_on_server
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, metadata, runs, tenures
@@ -38,7 +39,6 @@ from loadsheet.ledger.location import (
     compact,
     read_note,
     refuse_moved,
-    sync_folder,
     write_note,
 )
 from loadsheet.ledger.maintenance import faults_in

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from filelock import FileLock, Timeout
 
+from loadsheet.file_modes import sync_folder
 from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.settings import Settings
 
@@ -219,7 +220,8 @@ class FileStore:
         """Delete the file. Raises OSError."""
         self._place.unlink()
         self._reserve.unlink(missing_ok=True)
-        _sync_folder(self._place.parent)
+        with suppress(OSError):  # some file systems cannot
+            sync_folder(self._place.parent)
 
     def _put(self, state: NotificationState) -> None:
         part = self._place.with_name(f".{self._place.name}.tmp")
@@ -228,7 +230,8 @@ class FileStore:
             file.flush()
             os.fsync(file.fileno())
         part.replace(self._place)
-        _sync_folder(self._place.parent)
+        with suppress(OSError):  # some file systems cannot
+            sync_folder(self._place.parent)
 
 
 class TableStore:
@@ -296,12 +299,3 @@ def _table_store(settings: Settings, say: Say) -> Iterator[TableStore | None]:
 def _say_busy(say: Say) -> None:
     reason = f"another process has held their state for {LOCK_TIMEOUT_S:g} s"
     say(f"notices: {reason}; the changes of this run are reported with the next one")
-
-
-def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # not every system opens folders
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
