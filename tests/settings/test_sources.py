@@ -12,7 +12,7 @@ from loadsheet.cli.config import trace
 from loadsheet.credentials import read_token
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings, every_field
-from loadsheet.settings.sources import OLD_NAMES
+from loadsheet.settings.sections import OLD_NAMES
 
 
 @pytest.fixture

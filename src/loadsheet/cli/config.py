@@ -22,9 +22,10 @@ from loadsheet.cli.output import print_json, print_table, say
 from loadsheet.contract import Assumptions, register
 from loadsheet.credentials import credential_of
 from loadsheet.settings import Settings, every_field
+from loadsheet.settings.model import Steps
 from loadsheet.settings.places import shown as place_shown
 from loadsheet.settings.sections import Section
-from loadsheet.settings.sources import CONFIG_FILE, SITE_FILE, Steps
+from loadsheet.settings.sources import CONFIG_FILE, SITE_FILE
 
 DEFAULT = "default"
 _PASSWORD = re.compile(r"(?<=://)[^/\s@]+(?=@)|(?<=[?&]password=)[^&\s]+|(?<=[?&]sslpassword=)[^&\s]+")

@@ -208,7 +208,7 @@ def settings_file(settings: Settings) -> Iterator[Finding]:
 
 def _secrets(file: Path) -> list[str]:
     """The names, not the values, of the settings in a file that hold secrets."""
-    tables = [from_file(Settings, file), *(from_file(Settings, file, name) for name in read(file).get("shippers", {}))]
+    tables = [from_file(file), *(from_file(file, name) for name in read(file).get("shippers", {}))]
     known = [path for path, field in every_field() if "SecretStr" in str(field.annotation)]
     named = []
     for path, found in (item for table in tables for item in table.items()):

@@ -48,7 +48,7 @@ from loadsheet.run_archive.contents import (
 from loadsheet.run_archive.replay_diff import Calls, Different, Side, compare_entries, compare_rows, unexplained
 from loadsheet.run_archive.verify import check_archive
 from loadsheet.settings import Settings
-from loadsheet.settings.sources import OLD_NAMES
+from loadsheet.settings.sections import OLD_NAMES
 
 DIFFERENCES_MAX = 20
 _TRIGGER = "trigger"

@@ -5,11 +5,10 @@ here. For one shipper: command line > `LOADSHEET_SHIPPERS__NAME__*` > `LOADSHEET
 file > capabilities > defaults. Folders and tokens have exceptions (see `sources`). Names end in their unit.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import (
     BaseModel,
@@ -17,7 +16,6 @@ from pydantic import (
     Field,
     PrivateAttr,
     SecretStr,
-    ValidationError,
     field_validator,
     model_validator,
 )
@@ -25,8 +23,6 @@ from pydantic.fields import FieldInfo
 
 from loadsheet.contract import Assumptions
 from loadsheet.file_modes import group_number
-from loadsheet.problems import SettingsError
-from loadsheet.settings import shippers, sources
 from loadsheet.settings.operations_sections import (
     ClusterSettings,
     ExpectedFilesSettings,
@@ -39,6 +35,7 @@ from loadsheet.settings.operations_sections import (
 )
 from loadsheet.settings.places import BY_DAY_AND_RUN, address_of, apart, checked, checked_template
 from loadsheet.settings.sections import (
+    OLD_NAMES,
     ArrivalSettings,
     DispatchSettings,
     LedgerSettings,
@@ -49,9 +46,26 @@ from loadsheet.settings.sections import (
     TranslationSettings,
     VerificationSettings,
     WatchSettings,
+    in_sections,
     without_empty,
 )
-from loadsheet.settings.sources import EMBEDDED, OLD_NAMES, PREFIX, Layer, in_sections
+
+EMBEDDED = "embedded"
+"""The value of `exchange` for our own exchange, in this process."""
+
+Steps = tuple[str, ...]
+
+
+class Found(NamedTuple):
+    """A value, its place as text for people, and the tables and name under which it is written in a file."""
+
+    value: Any
+    place: str
+    written: Steps = ()
+
+
+Layer = dict[Steps, Found]
+"""The settings of one source by path."""
 
 _ANSWERS = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
@@ -324,30 +338,15 @@ class Settings(BaseModel):
         return super().model_copy(update=changed, deep=deep)
 
     @classmethod
-    def load(cls, config: Path | None = None, *, shipper: str = "", **given: Any) -> Self:
+    def load(cls, config: Path | None = None, *, shipper: str = "", **given: Any) -> "Settings":
         """The settings from all sources: those of `shipper`, or the shared ones if it is empty. `given` are those of the command line; None
         means not given.
 
         Raises SettingsError that lists each wrong setting; an unknown name comes with the closest known one.
         """
-        file, names = _declared(config)
-        wanted = shipper or os.environ.get(f"{PREFIX}SHIPPER", "")
-        kept = {name: value for name, value in given.items() if value is not None}
-        own: frozenset[str] = frozenset()
-        if wanted:
-            name = shippers.chosen(names, wanted, file)
-            shippers.check_variables(cls, name)
-            layers = sources.of_shipper(cls, file, name, kept)
-            _line, variables, _everywhere, table, *_ = layers
-            own = sources.set_in(variables, table)
-        else:
-            layers = sources.shared(cls, file, kept)
-        found = sources.merged(layers)
-        try:
-            return cls.model_validate(sources.nested(found), context=Sources(file, found, own))
-        except ValidationError as error:
-            wrong = [_explain(details["loc"], details["msg"], found) for details in error.errors()]
-            raise SettingsError("\n".join(wrong)) from None
+        from loadsheet.settings.shippers import load  # reads sources by the fields declared here
+
+        return load(config, shipper, given)
 
 
 def every_field() -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
@@ -358,30 +357,3 @@ def every_field() -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
                 yield (name, inner), one
         else:
             yield (name,), whole
-
-
-def shippers_in(config: Path | None = None) -> tuple[str, ...]:
-    """The names of the shippers that the settings file declares. Raises SettingsError for invalid names and folders."""
-    return _declared(config)[1]
-
-
-def _declared(config: Path | None) -> tuple[Path | None, tuple[str, ...]]:
-    file = sources.find(config)
-    names = shippers.declared(file)
-    shippers.refuse_meetings(Settings, file, names)
-    return file, names
-
-
-def _explain(location: tuple[int | str, ...], message: str, found: Layer) -> str:
-    message = message.removeprefix("Value error, ")
-    if not location:  # settings that contradict each other
-        return message
-    steps = tuple(str(step) for step in location)
-    name = ".".join(steps)
-    lengths = range(len(steps), 0, -1)
-    place = next((found[steps[:length]].place for length in lengths if steps[:length] in found), "")
-    where = f"{place} " if place.endswith("]") else ""  # a shipper's table
-    if "Extra inputs" not in message:
-        return f"{where}{name}: {message}"
-    close = shippers.closest_name(Settings, name)
-    return f"{where}{name}: unknown setting" + (f"; did you mean {close}?" if close else "")

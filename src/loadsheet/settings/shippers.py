@@ -1,4 +1,4 @@
-"""Shippers: which are declared, whether their names and folders conflict, and which one a command uses.
+"""Loads the settings of a shipper or of all: which shippers are declared, whether they conflict, and which one a command uses.
 
 Owns: the rules for names, and that no two shippers share an inbox, outbox, state or ledger: order numbers of two shippers, or of two
 exchanges, must never mix.
@@ -7,21 +7,26 @@ exchanges, must never mix.
 import difflib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import ValidationError
 
 from loadsheet.problems import SettingsError
+from loadsheet.settings.model import Layer, Settings, Sources
+from loadsheet.settings.sections import OLD_NAMES, RETIRED
 from loadsheet.settings.sources import (
     BETWEEN,
-    OLD_NAMES,
     PREFIX,
-    RETIRED,
-    Layer,
     current_path,
+    find,
+    merged,
+    nested,
     of_shipper,
     read,
+    set_in,
+    shared,
     variables_of,
 )
 
@@ -32,6 +37,55 @@ _TAKEN = frozenset(
     | {"archive", "copying", "work"}  # folders in the state folder
     | {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}  # Windows
 )
+
+
+def load(config: Path | None, shipper: str, given: Mapping[str, Any]) -> Settings:
+    """The settings from all sources, as `Settings.load` says."""
+    file, names = _declared(config)
+    wanted = shipper or os.environ.get(f"{PREFIX}SHIPPER", "")
+    kept = {name: value for name, value in given.items() if value is not None}
+    own: frozenset[str] = frozenset()
+    if wanted:
+        name = chosen(names, wanted, file)
+        check_variables(name)
+        layers = of_shipper(file, name, kept)
+        _line, variables, _everywhere, table, *_ = layers
+        own = set_in(variables, table)
+    else:
+        layers = shared(file, kept)
+    found = merged(layers)
+    try:
+        return Settings.model_validate(nested(found), context=Sources(file, found, own))
+    except ValidationError as error:
+        wrong = [_explain(details["loc"], details["msg"], found) for details in error.errors()]
+        raise SettingsError("\n".join(wrong)) from None
+
+
+def shippers_in(config: Path | None = None) -> tuple[str, ...]:
+    """The names of the shippers that the settings file declares. Raises SettingsError for invalid names and folders."""
+    return _declared(config)[1]
+
+
+def _declared(config: Path | None) -> tuple[Path | None, tuple[str, ...]]:
+    file = find(config)
+    names = declared(file)
+    refuse_shared_places(file, names)
+    return file, names
+
+
+def _explain(location: tuple[int | str, ...], message: str, found: Layer) -> str:
+    message = message.removeprefix("Value error, ")
+    if not location:  # settings that contradict each other
+        return message
+    steps = tuple(str(step) for step in location)
+    name = ".".join(steps)
+    lengths = range(len(steps), 0, -1)
+    place = next((found[steps[:length]].place for length in lengths if steps[:length] in found), "")
+    where = f"{place} " if place.endswith("]") else ""  # a shipper's table
+    if "Extra inputs" not in message:
+        return f"{where}{name}: {message}"
+    close = closest_name(name)
+    return f"{where}{name}: unknown setting" + (f"; did you mean {close}?" if close else "")
 
 
 def declared(file: Path | None) -> tuple[str, ...]:
@@ -75,32 +129,32 @@ def _refuse_variables(names: Iterable[str]) -> None:
             raise SettingsError(f"{variable}: unknown shipper; declared are: {listed}")
 
 
-def check_variables(model: type[BaseModel], shipper: str) -> None:
+def check_variables(shipper: str) -> None:
     """Raise SettingsError if a variable of this shipper does not name a setting."""
     prefix = variables_of(shipper)
     for variable in os.environ:
         if not (written := variable.upper()).startswith(prefix):
             continue
-        path = current_path(model, tuple(written.removeprefix(prefix).lower().split(BETWEEN)))
-        if not _is_setting(model, path):
-            close = closest_name(model, ".".join(path))
+        path = current_path(tuple(written.removeprefix(prefix).lower().split(BETWEEN)))
+        if not _is_setting(path):
+            close = closest_name(".".join(path))
             meant = f"; did you mean {prefix}{close.upper().replace('.', BETWEEN)}?" if close else ""
             raise SettingsError(f"{variable}: unknown setting{meant}")
 
 
-def _is_setting(model: type[BaseModel], path: Sequence[str]) -> bool:
+def _is_setting(path: Sequence[str]) -> bool:
     if path[0] in RETIRED:
         return True
-    if path[0] not in model.model_fields or path[0] in ("shipper", "shippers"):
+    if path[0] not in Settings.model_fields or path[0] in ("shipper", "shippers"):
         return False
-    inner = getattr(model.model_fields[path[0]].annotation, "model_fields", None)
+    inner = getattr(Settings.model_fields[path[0]].annotation, "model_fields", None)
     return inner is None or len(path) == 1 or path[1] in inner
 
 
-def closest_name(model: type[BaseModel], name: str) -> str:
+def closest_name(name: str) -> str:
     """The setting, such as `dispatch.window`, that a wrong name most likely means; empty if none is close."""
     known = {old: ".".join(path) for old, path in OLD_NAMES.items()}
-    for first, field in model.model_fields.items():
+    for first, field in Settings.model_fields.items():
         inner = getattr(field.annotation, "model_fields", None)
         for second in inner or ():
             known[second] = known[f"{first}.{second}"] = f"{first}.{second}"
@@ -128,7 +182,7 @@ def chosen(names: Sequence[str], shipper: str, file: Path | None) -> str:
     raise SettingsError(f"there is no shipper {shipper}: declared are {', '.join(names)}{meant}")
 
 
-def refuse_meetings(model: type[BaseModel], file: Path | None, names: Sequence[str]) -> None:
+def refuse_shared_places(file: Path | None, names: Sequence[str]) -> None:
     """Raise SettingsError if two shippers share a place that each needs for itself, or one inbox is inside another.
 
     Checks only places: other errors in the settings of one shipper must not affect the others. Each shipper is compared with the owner of its
@@ -136,7 +190,7 @@ def refuse_meetings(model: type[BaseModel], file: Path | None, names: Sequence[s
     """
     if (key := _cache_key(file)) in _CHECKED:
         return
-    places = {name: _places(model, of_shipper(model, file, name, {})) for name in names}
+    places = {name: _places(of_shipper(file, name, {})) for name in names}
     owners: dict[tuple[str, object], str] = {}
     wrong = []
     for name, own in places.items():
@@ -168,11 +222,11 @@ def _cache_key(file: Path | None) -> tuple[object, ...]:
     return (file, file.read_bytes() if file and file.is_file() else b"", os.getcwd(), variables)  # noqa: PTH109 (only compared)
 
 
-def _places(model: type[BaseModel], layers: Sequence[Layer]) -> dict[str, object]:
+def _places(layers: Sequence[Layer]) -> dict[str, object]:
     """The places that a shipper needs for itself, by setting."""
 
     def value(name: str) -> str:
-        default = model.model_fields[name].default
+        default = Settings.model_fields[name].default
         return str(next((layer[name,].value for layer in layers if (name,) in layer), default) or "")
 
     folders = {name: value(name) for name in ("inbox", "outbox", "state", "archive") if value(name)}
