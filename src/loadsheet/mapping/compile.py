@@ -18,8 +18,7 @@ from zoneinfo import ZoneInfo
 from loadsheet.contract import Assumptions, Operation, update_of
 from loadsheet.mapping.calendars import read_calendars
 from loadsheet.mapping.column_guides import column_guides_of, language_of
-from loadsheet.mapping.conversion import Conventions
-from loadsheet.mapping.converters import converter
+from loadsheet.mapping.conversion import Conventions, converter
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
 from loadsheet.mapping.layouts import layouts_of, marks_of
 from loadsheet.mapping.leaves import PayloadContext

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from loadsheet.mapping.conversion import Conventions, bind_parts, plan_column
+from loadsheet.mapping.conversion import Conventions, plan_column
 from loadsheet.mapping.layouts import heading_clashes
 from loadsheet.mapping.names import compile_or_refuse
 from loadsheet.mapping.plans import (
@@ -39,6 +39,7 @@ from loadsheet.mapping.schema import (
     Totals,
     placeholders,
 )
+from loadsheet.mapping.texts import bind_parts
 from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
