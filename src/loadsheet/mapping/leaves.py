@@ -26,7 +26,7 @@ from loadsheet.contract import (
     unit_field,
 )
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.names import Draft, Names, Needs, Reference, concrete
+from loadsheet.mapping.names import DocumentFrame, Names, Needs, Reference, concrete
 from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
@@ -36,7 +36,7 @@ from loadsheet.mapping.yamlfile import Loc, read_part
 OMIT = object()
 """Marks a field that is left out of the record."""
 
-Make = Callable[[Draft], Any]
+Make = Callable[[DocumentFrame], Any]
 
 _REMEMBERED = 4_096  # spelled values kept for each leaf
 
@@ -146,7 +146,7 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
     if plan is None or when is None:
         return plan
     make, holds = plan.make, when.holds
-    return replace(plan, make=lambda draft: make(draft) if holds(draft) else OMIT, is_fixed=False, copied=None)
+    return replace(plan, make=lambda frame: make(frame) if holds(frame) else OMIT, is_fixed=False, copied=None)
 
 
 def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafPlan | None:
@@ -374,8 +374,8 @@ def _clock(value: Any) -> Any:
 
 
 def _copy(get: Evaluate, default: Any) -> Make:
-    def make(draft: Draft) -> Any:
-        found = get(draft)
+    def make(frame: DocumentFrame) -> Any:
+        found = get(frame)
         return default if found is None else found
 
     return make
@@ -390,29 +390,29 @@ class _Spelling:
     known: tuple[str, ...]
     context: LeafContext
 
-    def spell(self, found: Any, draft: Draft) -> Any:
+    def spell(self, found: Any, frame: DocumentFrame) -> Any:
         """The record's form of a value that is not blank; OMIT with the fault if it has none."""
         try:
             wire = self.spelled(found)
         except CALCULATION_ERRORS as error:
-            self.add_fault(error, draft)
+            self.add_fault(error, frame)
             return OMIT
         if self.known and wire not in self.known:
-            draft.unlisted.append((concrete(self.context.path, draft.at), str(wire), self.known))
+            frame.unlisted.append((concrete(self.context.path, frame.at), str(wire), self.known))
         return wire
 
-    def add_fault(self, error: BaseException, draft: Draft) -> None:
+    def add_fault(self, error: BaseException, frame: DocumentFrame) -> None:
         """Adds the fault of this value to the document."""
-        path = concrete(self.context.path, draft.at)
+        path = concrete(self.context.path, frame.at)
         if isinstance(error, ValueError) and str(error).startswith("expected"):  # the contract's own words
             text = f"must be {str(error).removeprefix('expected ')}"
-            draft.faults.append((path, "K501", {"path": path, "text": text}))
+            frame.faults.append((path, "K501", {"path": path, "text": text}))
         else:
-            draft.faults.append((path, "G407", {"target": self.context.field.name, "reason": reason(error)}))
+            frame.faults.append((path, "G407", {"target": self.context.field.name, "reason": reason(error)}))
 
-    def skip(self, draft: Draft) -> Any:
+    def skip(self, frame: DocumentFrame) -> Any:
         """Leave the field out because a cell that it needs was refused."""
-        draft.skipped.append(concrete(self.context.path, draft.at))
+        frame.skipped.append(concrete(self.context.path, frame.at))
         return OMIT
 
 
@@ -423,16 +423,16 @@ def _spelled_column(value: _Value, spelling: _Spelling) -> Make:
     get, needs, default, index = value.get, value.needs, spelling.default, value.row_index
     memory: dict[int, tuple[Any, Any]] = {}  # by id; holds the value too, so that no other object gets its id
 
-    def make(draft: Draft) -> Any:
-        if draft.all_refused and draft.lacks(needs):
-            return spelling.skip(draft)
-        found = get(draft) if index is None else draft.row[index]
+    def make(frame: DocumentFrame) -> Any:
+        if frame.all_refused and frame.lacks(needs):
+            return spelling.skip(frame)
+        found = get(frame) if index is None else frame.row[index]
         kept = memory.get(id(found))
         if kept is not None:
             return kept[1]
         if found is None or found == "":
             return default
-        wire = spelling.spell(found, draft)
+        wire = spelling.spell(found, frame)
         if wire is not OMIT and (not spelling.known or wire in spelling.known):
             if len(memory) >= _REMEMBERED:
                 memory.clear()
@@ -446,15 +446,15 @@ def _spelled_result(value: _Value, spelling: _Spelling) -> Make:
     """Evaluates an expression and spells its result."""
     evaluate, needs, default = value.get, value.needs, spelling.default
 
-    def make(draft: Draft) -> Any:
-        if draft.all_refused and draft.lacks(needs):
-            return spelling.skip(draft)
+    def make(frame: DocumentFrame) -> Any:
+        if frame.all_refused and frame.lacks(needs):
+            return spelling.skip(frame)
         try:
-            found = evaluate(draft)
+            found = evaluate(frame)
         except CALCULATION_ERRORS as error:
-            spelling.add_fault(error, draft)
+            spelling.add_fault(error, frame)
             return OMIT
-        return default if found is None or found == "" else spelling.spell(found, draft)
+        return default if found is None or found == "" else spelling.spell(found, frame)
 
     return make
 
