@@ -22,9 +22,9 @@ from loadsheet.reading.header import (
     check_header,
     closeness,
     find_header,
-    mark_stray_rows,
     rows_looked_at,
 )
+from loadsheet.reading.row_filters import mark_stray_rows
 from loadsheet.reading.tables import Bounds, Layout, Row, RowChecks, Table, Top, is_blank, with_line_feeds
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX

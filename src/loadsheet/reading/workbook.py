@@ -23,8 +23,8 @@ from loadsheet.reading.header import (
     closeness,
     find_header,
     fold,
-    mark_stray_rows,
 )
+from loadsheet.reading.row_filters import mark_stray_rows
 from loadsheet.reading.tables import (
     ALIKE_NOT_READ,
     CONTROL,
