@@ -22,7 +22,7 @@ MEASURES = {"weight": "kg", "volume": "m**3", "length": "cm", "width": "cm", "he
 MOMENTS = frozenset({"datetime", "date"})
 NUMBERS = frozenset({"integer", "decimal", "quantity"})
 
-_TRIED_MAX = 500  # distinct values that a look is decided by
+_TRIED_MAX = 500  # distinct values that a guess is decided by
 _SHOWN_MAX = 3
 _MONTHS = [  # the beginnings of their names
     "jan", "feb", "fev", "fév", "fëv", "mar", "mär", "mrz", "mrt", "apr", "avr", "abr", "kwi", "may", "mai", "maj", "mei",
@@ -240,9 +240,9 @@ def renamed(cells: Cells, values: Sequence[str]) -> Cells:
     return Cells(tuple(places), tuple(counted[place] for place in range(len(places))), codes)
 
 
-def sample(values: Sequence[str], most: int = _TRIED_MAX) -> Sequence[str]:
-    """At most about this many of the values, from all over."""
-    return values if len(values) <= most else values[:: len(values) // most]
+def sample(values: Sequence[str]) -> Sequence[str]:
+    """The values, or some hundreds from all over."""
+    return values if len(values) <= _TRIED_MAX else values[:: len(values) // _TRIED_MAX]
 
 
 def enough(read: int, of: int) -> bool:

@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from loadsheet.mapping.notations import format_reader, formats_reader, number_reader
 from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping_tools.columns import CHECK
+from loadsheet.mapping_tools.columns import CHECK, sample
 
 _DIGITS = str.maketrans("0123456789", "9999999999")
-_TRIED_MAX = 400  # texts of one shape
 _SHAPES_MAX = 200
 _FORMATS_MAX = 4
 _NEAR = 31  # days
@@ -77,7 +76,7 @@ def formats_of(counts: Mapping[str, int], locale: str | None, order: str = "") -
     formats = tuple(compatible(frequent[:_FORMATS_MAX], locale))
     read, others = 0, list[str]()
     for style in styles:
-        texts = _some(style.texts)
+        texts = sample(style.texts)
         missed = [text for text in texts if all(_reads(one, locale)(text) is None for one in formats)]
         read += round(style.cells * (1 - len(missed) / len(texts)))
         others += missed[:3]
@@ -89,7 +88,7 @@ def order_near(counts: Mapping[str, int], day: date, locale: str | None) -> str:
     near = []
     for order in ("day", "month"):
         found = formats_of(counts, locale, order)
-        read = [_reads(found.formats[0], locale)(text) for text in _some(list(counts))] if found else [None]
+        read = [_reads(found.formats[0], locale)(text) for text in sample(list(counts))] if found else [None]
         if all(moment is not None and abs((moment.date() - day).days) <= _NEAR for moment in read):
             near.append(order)
     return near[0] if len(near) == 1 else ""
@@ -108,7 +107,7 @@ def _styles(counts: Mapping[str, int]) -> Iterator[_Style]:
 
 def _readings(style: _Style, locale: str | None) -> tuple[str, str] | None:
     """The format that reads the most texts of a style, and another one that reads as many (empty: none). Day first comes first."""
-    texts = _some(style.texts)
+    texts = sample(style.texts)
     counts = {
         format_: sum(_reads(format_, locale)(text) is not None for text in texts)
         for format_ in _candidates(style.shape)
@@ -116,10 +115,6 @@ def _readings(style: _Style, locale: str | None) -> tuple[str, str] | None:
     most = max(counts.values(), default=0)
     best = [format_ for format_, count in counts.items() if count == most]
     return (best[0], best[1] if len(best) > 1 else "") if most and most * 2 >= len(texts) else None
-
-
-def _some(texts: Sequence[str]) -> Sequence[str]:
-    return texts if len(texts) <= _TRIED_MAX else texts[:: len(texts) // _TRIED_MAX]
 
 
 @cache
@@ -186,7 +181,7 @@ def _settled(found: Sequence[tuple[str, str, _Style]], locale: str | None, order
     if known or order:
         swap = (known or order) == "month"
     else:
-        texts = [text for _, other, style in found if other for text in _some(style.texts)]
+        texts = [text for _, other, style in found if other for text in sample(style.texts)]
         swap = _span(texts, open_[1], locale) < _span(texts, open_[0], locale)
     chosen = [other if other and swap else format_ for format_, other, _ in found]
     return chosen, "" if known or order else open_[0 if swap else 1], known

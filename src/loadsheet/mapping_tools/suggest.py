@@ -12,17 +12,24 @@ from typing import Any
 
 from loadsheet.contract import BY_NAME, Kind, Operation
 from loadsheet.mapping.schema import SET
-from loadsheet.mapping_tools.cell_offers import offers
-from loadsheet.mapping_tools.cell_parts import Parts, with_parts
+from loadsheet.mapping_tools.cell_hints import Parts, offers, with_parts
 from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
 from loadsheet.mapping_tools.column_types import country_code
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
-from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable
+from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, FolderValues
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
 from loadsheet.mapping_tools.field_targets import meaning
-from loadsheet.mapping_tools.folder_values import FolderValues
-from loadsheet.mapping_tools.record_groups import RecordRows, agreeing, identifies, record_rows
-from loadsheet.mapping_tools.relations import Tables, belongs, common, padding, related
+from loadsheet.mapping_tools.relations import (
+    RecordRows,
+    Tables,
+    agreeing,
+    belongs,
+    common,
+    identifies,
+    padding,
+    record_rows,
+    related,
+)
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, ranked
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of

@@ -10,12 +10,12 @@ from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn
 from loadsheet.mapping_tools.field_targets import code_of_event, is_needed, meaning, says_event
-from loadsheet.mapping_tools.local_habits import habits_of
 from loadsheet.mapping_tools.payload_parts import (
     Line,
     Payload,
     clock_of,
     grows_with,
+    habits_of,
     inside,
     is_reference,
     is_without_clock,
