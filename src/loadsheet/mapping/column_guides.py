@@ -100,7 +100,9 @@ def choices_of(spec: Column, lookup: Lookup | TableLookup | None, locale: str | 
     if spec.type == "yesno":
         yes, no = _yes_no_words(locale)
         return ((spec.yes or [yes])[0], (spec.no or [no])[0])
-    return {"country": _country_names(locale), "currency": currency_codes()}.get(spec.type, ())
+    if spec.type == "country":
+        return _country_names(locale)
+    return currency_codes() if spec.type == "currency" else ()
 
 
 def _yes_no_words(locale: str | None) -> tuple[str, str]:
