@@ -85,7 +85,7 @@ def _calendar(name: str, spec: CalendarSpec, file: "YamlFile", loc: "Loc") -> Ca
             days.append(day)
     path, content = None, b""
     if spec.file is not None and (path := file.beside(spec.file, (*loc, "file"))) is not None:
-        content = _content(path, spec.file, file, (*loc, "file"))
+        content = file.content_of(path, spec.file, (*loc, "file")) or b""
         days += _days_of(content, spec.file, file, (*loc, "file"))
     ordinals = sorted({day.toordinal() for day in days if day.weekday() not in weekend})
     return Calendar(weekend, tuple(ordinals), path, content)
@@ -96,20 +96,6 @@ def _day(text: str) -> date | None:
         return date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
         return None
-
-
-def _content(path: Path, named: str, file: "YamlFile", loc: "Loc") -> bytes:
-    """The bytes of the file; none, with the finding, if it cannot be read or is not UTF-8."""
-    try:
-        content = path.read_bytes()
-        content.decode("utf-8-sig")
-    except OSError as error:
-        file.refuse(loc, f"{named} cannot be read: {error.strerror}", "the path is relative to the mapping")
-    except UnicodeDecodeError as error:
-        file.refuse(loc, f"{named} is not UTF-8: first bad byte at offset {error.start}")
-    else:
-        return content
-    return b""
 
 
 def _days_of(content: bytes, named: str, file: "YamlFile", loc: "Loc") -> Iterator[date]:

@@ -18,15 +18,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import CellProblem, SetsPlan, TotalsPlan
 from loadsheet.mapping.rows import FillDown, RowReader, SetRow, UnknownKindRow, is_invalid, with_set_number
 from loadsheet.mapping.words import some
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.tables import Native, Row
+from loadsheet.reading.messages import pack_row, unpack_row
+from loadsheet.reading.tables import Row
 
 MEMORY_ROWS = 5_000
 KEYS_MAX = 300_000
@@ -422,16 +421,14 @@ def _spilled(sources: Sequence[KeyedTable], folder: Path | None) -> Gathered:
                 elif item.key is None:
                     yield _alone(None, (item.row,), position, len(sources))
                 else:
-                    database.execute(_INSERT, (position, item.key, item.order, _encode(_plain(item.row))))
+                    database.execute(_INSERT, (position, item.key, item.order, pack_row(item.row)))
         database.executescript(_RANK)
         for key, found in groupby(database.execute(_SORTED), itemgetter(0)):
             rows: tuple[list[Row], ...] = tuple([] for _ in sources)
             for _, table, row in found:
-                rows[table].append(_row(row))
+                rows[table].append(unpack_row(row))
             yield from _groups_of_key(key, rows)
 
-
-_encode = msgspec.json.Encoder().encode
 
 _TABLE = """
     pragma journal_mode = off; pragma synchronous = off; pragma temp_store = file;
@@ -453,17 +450,3 @@ _RANK = """
 _SORTED = """
     select ranked.k, rows.t, rows.r from rows cross join ranked on ranked.k = rows.k order by place, rows.t, rows.n
 """
-
-
-def _plain(row: Row) -> list[Any]:
-    cells = [[str(cell), cell.kind, str(cell.shown)] if isinstance(cell, Native) else cell for cell in row.cells]
-    return [row.number, cells, row.problem.to_json() if row.problem else None]
-
-
-def _row(stored: bytes) -> Row:
-    number, cells, problem = msgspec.json.decode(stored)
-    return Row(
-        number,
-        tuple(cell if isinstance(cell, str) else Native(cell[0], cell[1], cell[2]) for cell in cells),
-        Problem.from_json(problem) if problem else None,
-    )

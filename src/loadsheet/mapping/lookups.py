@@ -115,8 +115,16 @@ class Lookup:
     def _rows_of(self, keys: Sequence[Any]) -> Any:
         return found_by(self.by_form, keys if self.range is None else keys[:-1], ignore_case=self.ignore_case)
 
-    def missed(self, text: Any, others: Sequence[Any]) -> Any:
-        """The result for a key without a row, by the rule `missing`: a problem, the text itself, or None."""
+    def value_of(self, key: Any, others: Sequence[Any] = ()) -> Any:
+        """The values of a key and the further ones (of a table with a single value, that value). For keys without a row, the result by the rule
+        `missing`: a problem, the key itself, or None.
+        """
+        found = self.find(key, *others)
+        if found is None:
+            return self._missed(key, others)
+        return found if self.many else found[0]
+
+    def _missed(self, text: Any, others: Sequence[Any]) -> Any:
         if self.missing != "error":
             return text if self.missing == "keep" else None
         keys = (text, *others)
@@ -176,12 +184,7 @@ def range_reader(parse: Callable[[str], Any], lookup: Lookup) -> Callable[[str],
 
     def find(cell: str) -> Any:
         value = parse(cell)
-        if isinstance(value, CellProblem):
-            return value
-        found = lookup.find(value)
-        if found is None:
-            return lookup.missed(value, ())
-        return found if lookup.many else found[0]
+        return value if isinstance(value, CellProblem) else lookup.value_of(value)
 
     return find
 
@@ -244,17 +247,11 @@ def read_lookup(spec: LookupSpec, file: YamlFile, loc: Loc, zone: ZoneInfo | Non
     if path is None:
         return None
     names = [*spec.key, *_values_of(spec), *([spec.range.from_, spec.range.to] if spec.range else [])]
+    content = file.content_of(path, str(spec.file), (*loc, "file"))
+    if content is None:
+        return None
     try:
-        content = path.read_bytes()
         header, rows = _rows(content.decode("utf-8-sig"), names)
-    except OSError as error:
-        file.refuse(
-            (*loc, "file"), f"{spec.file} cannot be read: {error.strerror}", "the path is relative to the mapping"
-        )
-        return None
-    except UnicodeDecodeError as error:
-        file.refuse((*loc, "file"), f"{spec.file} is not UTF-8: first bad byte at offset {error.start}")
-        return None
     except csv.Error as error:
         file.refuse((*loc, "file"), f"{spec.file} is not CSV: {error}")
         return None

@@ -56,7 +56,7 @@ def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
 def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
     """The steps that need the whole row, or None. Raises SettingError."""
     if lookup is not None and spec.lookup_with:
-        check, find = _in_turn(_checks(spec)), _found_with(lookup)
+        check, find = _in_turn(_checks(spec)), lookup.value_of
 
         def finish(text: str, others: Sequence[Any]) -> Any:
             value = check(text)
@@ -174,8 +174,7 @@ def _matching(key: str, pattern: str | None, example: object) -> list[_Parse]:
 
 def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
     if lookup is not None:
-        find = _found_with(lookup)
-        return [lambda text: find(text, ())]
+        return [lookup.value_of]
     if spec.one_of is None:
         return []
     meanings = spec.one_of if isinstance(spec.one_of, dict) else {word: word for word in spec.one_of}
@@ -199,18 +198,6 @@ def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]
             hint = "ignore_case: true ignores capitals" if ignore_case else "remove one of them"
             raise SettingError("one_of", values, hint)
     return {key: meanings[word] for key, word in first.items()}
-
-
-def _found_with(lookup: Lookup) -> Callable[[str, Sequence[Any]], Any]:
-    """The values of a code table for a text and the further keys, or the result of its `missing` rule."""
-
-    def look_up(text: str, others: Sequence[Any]) -> Any:
-        found = lookup.find(text, *others)
-        if found is not None:
-            return found if lookup.many else found[0]
-        return lookup.missed(text, others)
-
-    return look_up
 
 
 # ---- settings that contradict each other ----

@@ -78,6 +78,19 @@ class YamlFile:
             return None
         return path
 
+    def content_of(self, path: Path, named: str, loc: Loc) -> bytes | None:
+        """The bytes of a text file in UTF-8 that the value at `loc` names; None, with the finding, if it cannot be read."""
+        try:
+            content = path.read_bytes()
+            content.decode("utf-8-sig")
+        except OSError as error:
+            self.refuse(loc, f"{named} cannot be read: {error.strerror}", "the path is relative to the mapping")
+        except UnicodeDecodeError as error:
+            self.refuse(loc, f"{named} is not UTF-8: first bad byte at offset {error.start}")
+        else:
+            return content
+        return None
+
     def refuse(self, loc: Loc, text: str, hint: str = "", *, at_key: bool = False) -> None:
         """Add a finding at a value (or at its key). A place that is missing in the file is replaced by its nearest parent."""
         marks = self.key_marks if at_key else self.marks

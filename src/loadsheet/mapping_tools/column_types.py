@@ -175,22 +175,17 @@ def _read(texts: Mapping[str, int], reader: Callable[[str], Any]) -> int:
 
 @cache
 def _zones() -> Callable[[str], Any]:
-    return _once(zone_reader())
+    return cache(zone_reader())
 
 
 @cache
 def _currencies(locale: str) -> Callable[[str], Any]:
-    return _once(currency_reader(locale or None))
+    return cache(currency_reader(locale or None))
 
 
 @cache
 def _country_names(locale: str) -> Callable[[str], Any]:
-    return _once(country_reader(locale or None))
-
-
-def _once(reader: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A reader that remembers each text: an unknown one takes long, as similar names are looked for."""
-    return cache(reader)
+    return cache(country_reader(locale or None))
 
 
 def countries_read(texts: Mapping[str, int], locale: str) -> int:
