@@ -282,13 +282,14 @@ class _Planner:
         spec = self._tables[plan.name]
         if spec.ignore_rows is None:
             return plan
-        columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
-        loc = ("source", "tables", plan.name, "ignore_rows")
-        rule = self._condition(spec.ignore_rows, self._shape(plan.name, columns), loc)
-        if rule is None:
-            return plan
-        needs = tuple(sorted(columns[use.column].index for use in rule.uses))
+        rule, needs = self._rule_on_cells(spec.ignore_rows, plan, ("source", "tables", plan.name, "ignore_rows"))
         return replace(plan, ignore=rule, ignore_needs=needs)
+
+    def _rule_on_cells(self, text: str, plan: TablePlan, loc: Loc) -> tuple[Expression | None, tuple[int, ...]]:
+        """A compiled rule on the columns of a table and the indexes of those it reads, or None with the finding."""
+        columns = {column.name: column.slot for column in plan.columns}
+        rule = self._condition(text, self._shape(plan.name, columns), loc)
+        return rule, tuple(sorted(columns[use.column].index for use in rule.uses)) if rule is not None else ()
 
     # ---- where rows come from ----
 
@@ -461,20 +462,16 @@ class _Planner:
     def _totals(self, plan: TablePlan, spec: TableSpec, loc: Loc) -> TotalsPlan | None:
         if spec.totals is None or not self._are_checked(spec.totals, loc):
             return None
-        columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
-        where = self._condition(spec.totals.where or "", self._shape(plan.name, columns), (*loc, "where"))
+        where, needs = self._rule_on_cells(spec.totals.where or "", plan, (*loc, "where"))
+        numbers = {column.name: column.slot.index for column in plan.columns if column.slot.type is Type.NUMBER}
         sums = []
         for number, name in enumerate(spec.totals.sum):
-            numbers = [known for known, slot in columns.items() if slot.type is Type.NUMBER]
             if name in numbers:
-                sums.append(columns[name].index)
+                sums.append(numbers[name])
             else:
                 hint = closest_or_known(name, numbers)
                 self._file.refuse((*loc, "sum", number), f'"{name}" is not a column of numbers', hint)
-        if where is None:
-            return None
-        needs = tuple(sorted(columns[use.column].index for use in where.uses))
-        return TotalsPlan(where, needs, tuple(sums), spec.totals.over == "block")
+        return None if where is None else TotalsPlan(where, needs, tuple(sums), spec.totals.over == "block")
 
     def _are_checked(self, totals: Totals, loc: Loc) -> bool:
         """Whether totals are found by an expression and checked. Otherwise they are found by their first words and ignored."""
