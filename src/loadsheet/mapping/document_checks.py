@@ -282,7 +282,7 @@ class GroupChecks:
     def _explained(self, code: str, key: str | None, values: dict[str, Any], position: int) -> tuple[CellProblem, int]:
         """The problem of a record without rows, or of rows without a record, and the part of the key that it is about."""
         row, key = self._frame.row, key or ""
-        why = (self._near.of_lacking if code == "G403" else self._near.of_left_over)(position, key)
+        why = (self._near.explain_lacking if code == "G403" else self._near.explain_left_over)(position, key)
         self._frame.row = row  # keys were read with it
         if why is None:
             return CellProblem(code, values), 0

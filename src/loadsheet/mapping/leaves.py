@@ -163,7 +163,7 @@ def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafP
     if found.turned is not None:
         spelled = _chain([found.turned, spelled])
     known = context.field.known if context.payload.assumptions.known_values == "open" else ()
-    if found.is_column and spelled is as_it_is and not known:
+    if found.is_column and spelled is unchanged and not known:
         copied = Copied(found.row_index, default) if found.row_index is not None else None
         return LeafPlan(_copy(found.get, default), found.sources, copied=copied)
     spelling = _Spelling(spelled, default, known, context)
@@ -325,9 +325,9 @@ def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], A
         steps.append(lambda value: Decimal(value).quantize(places, ROUND_HALF_UP))
     if leaf.format is not None:
         check_written(leaf.format)
-        steps += [_clock, operator.methodcaller("strftime", leaf.format)]
+        steps += [_time_of_day, operator.methodcaller("strftime", leaf.format)]
     elif kind is Kind.TIME:
-        steps.append(_clock)
+        steps.append(_time_of_day)
     is_plain = (found is Type.TEXT and kind in _TEXT_KINDS and leaf.as_ != "number") or (
         found is Type.NUMBER and kind is Kind.NUMERIC and numbers is NumberForm.JSON_NUMBER
     )
@@ -341,14 +341,14 @@ def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], A
     return _chain(steps)
 
 
-def as_it_is(value: Any) -> Any:
+def unchanged(value: Any) -> Any:
     """The spelling of a value that is already in the record's form."""
     return value
 
 
 def _chain(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     if not steps:
-        return as_it_is
+        return unchanged
     if len(steps) == 1:
         return steps[0]
 
@@ -360,7 +360,7 @@ def _chain(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     return chained
 
 
-def _clock(value: Any) -> Any:
+def _time_of_day(value: Any) -> Any:
     """A time of day as such; other values as they are."""
     if not isinstance(value, timedelta):
         return value
@@ -472,7 +472,7 @@ def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadCon
         if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str):
             continue
         other_field = unit_field(name)
-        stated = _stated(leaves.get(other_field), context)
+        stated = _constant_value(leaves.get(other_field), context)
         if not isinstance(stated, str):
             continue
         found = context.names.column(leaf["col"], item, (*loc, name, "col"))
@@ -493,7 +493,7 @@ def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadCon
             file.refuse((*loc, name), f"{name} is in {unit}, but {other_field} is {stated}", hint)
 
 
-def _stated(leaf: object, context: PayloadContext) -> object:
+def _constant_value(leaf: object, context: PayloadContext) -> object:
     """The value of a constant leaf; None for any other leaf."""
     if not isinstance(leaf, Mapping):
         return None

@@ -205,7 +205,7 @@ def by_form(
         form = tuple(len(key) - 1 if wildcards and key.endswith("*") else None for key in plain)
         compared = tuple(key[:length] for key, length in zip(plain, form, strict=True))
         forms.setdefault(form, {}).setdefault(compared, []).append(item)
-    return tuple(sorted(forms.items(), key=lambda found: [_length(key) for key in found[0]], reverse=True))
+    return tuple(sorted(forms.items(), key=lambda found: [_compared_length(key) for key in found[0]], reverse=True))
 
 
 def found_by(
@@ -220,7 +220,7 @@ def found_by(
     return None
 
 
-def _length(compared: int | None) -> int:
+def _compared_length(compared: int | None) -> int:
     """The length of a compared key; all of it is longer than any part."""
     return _LONGEST if compared is None else compared
 
@@ -256,7 +256,7 @@ def read_lookup(spec: LookupSpec, file: YamlFile, loc: Loc, zone: ZoneInfo | Non
         file.refuse((*loc, "file"), f"{spec.file} is not CSV: {error}")
         return None
     is_table = path.suffix.lower() in _TABLES  # do not quote the content of any other file
-    if not _has_all(names, header, spec, file, loc, is_table=is_table) or not _is_sound(spec, file, loc):
+    if not _has_columns(names, header, spec, file, loc, is_table=is_table) or not _is_sound(spec, file, loc):
         return None
     return _Reader(spec, file, loc, zone).lookup(content, _cells(rows, header, names, spec))
 
@@ -265,7 +265,7 @@ def _values_of(spec: LookupSpec) -> list[str]:
     return spec.value if isinstance(spec.value, list) else [spec.value]
 
 
-def _has_all(
+def _has_columns(
     names: list[str], header: list[str], spec: LookupSpec, file: YamlFile, loc: Loc, *, is_table: bool
 ) -> bool:
     """Whether the file has all columns; a missing one is a finding."""
@@ -403,12 +403,12 @@ class _Reader:
             if overlaps and search.match == "only":
                 hint = "correct them, or choose a row with match: first or match: last"
                 self._refuse(f": {lines} overlap: {one}, {other}", hint)
-            elif not overlaps and not gaps and other.low > self._next(one.high, search):
+            elif not overlaps and not gaps and other.low > self._next_bound(one.high, search):
                 hint = "add a row, or write gaps: allow"
                 self._refuse(f": there is a gap between {lines}: {one}, {other}", hint)
 
     @staticmethod
-    def _next(high: Any, search: Range) -> Any:
+    def _next_bound(high: Any, search: Range) -> Any:
         """The highest lower bound that leaves no gap after an upper bound."""
         if not search.upper_included:
             return high
@@ -416,10 +416,10 @@ class _Reader:
 
     def _range(self, spec: RangeSpec, rows: list[_Line]) -> Range:
         texts = [text for row in rows for text in row.bounds if text]
-        is_number = all(_is(_decimal, text) for text in texts)
+        is_number = all(_parses(_decimal, text) for text in texts)
         return Range(
             Type.NUMBER if is_number else Type.MOMENT,
-            not is_number and all(_is(date.fromisoformat, text) for text in texts),
+            not is_number and all(_parses(date.fromisoformat, text) for text in texts),
             spec.upper == "included",
             self._spec.match,
         )
@@ -488,7 +488,7 @@ def _local(text: str) -> datetime:
     return found
 
 
-def _is(read: Callable[[str], object], text: str) -> bool:
+def _parses(read: Callable[[str], object], text: str) -> bool:
     try:
         read(text)
     except ValueError:

@@ -179,7 +179,7 @@ class Names:
         """A compiled expression, or None with the finding."""
         found = compile_or_refuse(text, self.scope(item), self.file, loc)
         if found is not None:
-            self._ask_first(found.uses, item)
+            self._note_first_row(found.uses, item)
         return found
 
     def condition(self, text: str, item: int | None, loc: Loc) -> Expression | None:
@@ -209,11 +209,11 @@ class Names:
         rows = "here" if table.position == (item or 0) else rows
         kind = slot.codes[place].type if place is not None else slot.type
         uses = frozenset({Use(table.name, column, rows, code)})
-        self._ask_first(uses, item)
+        self._note_first_row(uses, item)
         get, index = _getter(slot.index, place, rows), slot.index if rows == "here" and place is None else None
         return Reference(get, kind, self.needs(uses), self.sources(uses, item), index)
 
-    def _ask_first(self, uses: Iterable[Use], item: int | None) -> None:
+    def _note_first_row(self, uses: Iterable[Use], item: int | None) -> None:
         main = self.tables[0]
         for use in uses:
             if use.column and use.table == main.name and (use.rows == "first" or (use.rows == "here" and item is None)):

@@ -384,7 +384,7 @@ class RowReader:
         values, refused, _ = self._convert(row.cells, self._cells)
         return self.holds(rule, self.plan.ignore_needs, values, refused)
 
-    def decided_by(self, index: int, refused: CellProblem) -> Sequence[int]:
+    def deciding_columns(self, index: int, refused: CellProblem) -> Sequence[int]:
         """The other columns involved in a refused value: the sources of a derived value, the further keys of a code table, or the time zone
         of a moment.
         """

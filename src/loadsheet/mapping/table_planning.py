@@ -131,21 +131,21 @@ class _Planner:
     def table(self, name: str, position: int, order: Sequence[str]) -> TablePlan | None:
         """One table without its keys. `order` are the names of all tables."""
         columns_spec, loc = self._section(self._spec.columns, "columns", name)
-        columns = self._columns(columns_spec, loc)
+        columns = self._plan_columns(columns_spec, loc)
         if columns is None:
             return None
         columns = bind_parts(columns, self._file, loc)
         self._references = {column.slot.index for column in columns if column.reference is not None}
         slots = {column.name: column.slot for column in columns}
-        derived = self._derived(name, slots)
+        derived = self._plan_derived(name, slots)
         shape = self._shape(name, slots)
         zone = slots.get((self._conventions.zone_column or "").removeprefix(f"{name}."))
         plan = TablePlan(
-            name, position, tuple(columns), derived, self._finishes(columns, shape, loc), shape,
+            name, position, tuple(columns), derived, self._plan_finishes(columns, shape, loc), shape,
             zone=zone.index if zone is not None else None, default_zone=self._conventions.zone, fold=self._conventions.fold,
         )  # fmt: skip
         self._check_zone(position, plan)
-        return self._with_ignore(self._sourced(plan, order, loc))
+        return self._with_ignore(self._with_source(plan, order, loc))
 
     def _section(self, section: Mapping[str, Any], title: str, name: str) -> tuple[Any, Loc]:
         """The entries of a table and their place: directly under the section for one table, under the table's name for several."""
@@ -160,7 +160,7 @@ class _Planner:
             )
             self._file.refuse(loc, f'the name "{name}" {problem}', at_key=True)
 
-    def _columns(self, section: Any, loc: Loc) -> list[ColumnPlan] | None:
+    def _plan_columns(self, section: Any, loc: Loc) -> list[ColumnPlan] | None:
         if not isinstance(section, dict) or not section:
             tables = some(self._tables)
             self._file.refuse(loc, f"columns must be given for each of the tables {tables}", at_key=True)
@@ -185,7 +185,7 @@ class _Planner:
             if low is not None and high is not None and low > high:
                 self._file.refuse((*loc, most), f"{most}: {high} is less than {least}: {low}", "no value fits")
 
-    def _derived(self, table: str, slots: dict[str, Slot]) -> tuple[DerivedPlan, ...]:
+    def _plan_derived(self, table: str, slots: dict[str, Slot]) -> tuple[DerivedPlan, ...]:
         """The derived values of a table in the order they are written; each may use those before it. Adds their slots."""
         section, loc = self._section(self._spec.derived, "derived", table)
         found = []
@@ -223,7 +223,7 @@ class _Planner:
         scope = Scope(cells_of(shape, self._references), of_cells=True)
         return compile_or_refuse(text, scope, self._file, loc)
 
-    def _finishes(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[FinishPlan, ...]:
+    def _plan_finishes(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[FinishPlan, ...]:
         found = []
         for column in columns:
             if column.finish is None:
@@ -237,11 +237,11 @@ class _Planner:
                 if when is None:
                     continue
                 needs = frozenset(shape.slots[use.column].index for use in when.uses)
-            others = self._keys_beside(column, columns, (*loc, column.name, "lookup_with"))
+            others = self._further_keys(column, columns, (*loc, column.name, "lookup_with"))
             found.append(FinishPlan(column, when, needs, others))
         return tuple(found)
 
-    def _keys_beside(self, column: ColumnPlan, columns: Sequence[ColumnPlan], loc: Loc) -> tuple[int, ...]:
+    def _further_keys(self, column: ColumnPlan, columns: Sequence[ColumnPlan], loc: Loc) -> tuple[int, ...]:
         """The indexes of the columns with the further keys of a code table. They must be texts, but for the number or date that is searched
         in a range, and known before the column.
         """
@@ -293,23 +293,22 @@ class _Planner:
 
     # ---- where rows come from ----
 
-    def _sourced(self, plan: TablePlan, order: Sequence[str], loc: Loc) -> TablePlan:
+    def _with_source(self, plan: TablePlan, order: Sequence[str], loc: Loc) -> TablePlan:
         """The table with the source of its rows; `loc` is the place of its columns."""
         spec = self._tables[plan.name]
         here: Loc = ("source", "tables", plan.name)
         patterns = self._patterns(spec)
         self._check_columns(plan, spec, patterns, loc)
-        sets = self._sets(plan, spec, here) if spec.sets is not None else None
+        sets = self._plan_sets(plan, spec, here) if spec.sets is not None else None
         joined_to = order.index(spec.join.to) if spec.join is not None else None
-        plan = replace(
-            plan, source=self._alike(spec.from_ or plan.name)[0], patterns=patterns, sets=sets, joined_to=joined_to
-        )
+        source = self._tables_of_sheet(spec.from_ or plan.name)[0]
+        plan = replace(plan, source=source, patterns=patterns, sets=sets, joined_to=joined_to)
         if spec.kind is not None:
-            plan = replace(plan, kind=self._kind(plan, spec, here, loc), prefix=f"{plan.name}.")
+            plan = replace(plan, kind=self._plan_kind(plan, spec, here, loc), prefix=f"{plan.name}.")
         if spec.from_ is not None:
             plan = replace(plan, made_of=list(order).index(spec.from_), prefix=f"{plan.name}.")
         if spec.totals is not None:
-            plan = replace(plan, totals=self._totals(plan, spec, (*here, "totals")))
+            plan = replace(plan, totals=self._plan_totals(plan, spec, (*here, "totals")))
         if all(column.spec.whereabouts() for column in plan.columns) and spec.kind is None:
             self._file.refuse(loc, f"{plan.name} needs a column under a heading of the file", at_key=True)
         return plan
@@ -343,7 +342,7 @@ class _Planner:
         companion = self._source.companions.get(of.file or "")
         return tuple(self._source.files) if companion is None else (companion,)
 
-    def _alike(self, name: str) -> list[str]:
+    def _tables_of_sheet(self, name: str) -> list[str]:
         """The tables with kinds of rows in the same file and sheet as this one, in order."""
         spec = self._tables[name]
         if spec.kind is None:
@@ -390,7 +389,7 @@ class _Planner:
 
     # ---- sets ----
 
-    def _sets(self, plan: TablePlan, spec: TableSpec, loc: Loc) -> SetsPlan:
+    def _plan_sets(self, plan: TablePlan, spec: TableSpec, loc: Loc) -> SetsPlan:
         columns = tuple(column for column in plan.columns if in_every_set(column))
         names = [column.name for column in columns]
         if not columns:
@@ -411,10 +410,10 @@ class _Planner:
 
     # ---- kinds ----
 
-    def _kind(self, plan: TablePlan, spec: TableSpec, loc: Loc, columns: Loc) -> KindPlan | None:
+    def _plan_kind(self, plan: TablePlan, spec: TableSpec, loc: Loc, columns: Loc) -> KindPlan | None:
         if spec.kind is None:
             return None
-        same_place = self._alike(plan.name)
+        same_place = self._tables_of_sheet(plan.name)
         first = self._tables[same_place[0]].kind
         if first is not None and spec.kind.label != first.label:
             self._file.refuse((*loc, "kind", "label"), f'the kind column of {same_place[0]} is "{first.label}"')
@@ -430,11 +429,11 @@ class _Planner:
         for key in sorted(spec.model_fields_set & _AROUND) if others is None else ():
             if key != "totals" or (spec.totals is not None and spec.totals.begins_with):
                 self._file.refuse((*loc, key), f"set {key} on {same_place[0]}", at_key=True)
-        above = [self._above(column, same_place, (*columns, column.name, "above")) for column in plan.columns]
+        above = [self._cell_above(column, same_place, (*columns, column.name, "above")) for column in plan.columns]
         found, is_strict = tuple(dict.fromkeys(filter(None, above))), (first or spec.kind).others == "error"
         return KindPlan(spec.kind.label, frozenset(spec.kind.is_), known, others, found, is_strict)
 
-    def _above(self, column: ColumnPlan, same_place: Sequence[str], loc: Loc) -> tuple[frozenset[str], str] | None:
+    def _cell_above(self, column: ColumnPlan, same_place: Sequence[str], loc: Loc) -> tuple[frozenset[str], str] | None:
         text = column.spec.above
         if text is None:
             return None
@@ -459,7 +458,7 @@ class _Planner:
 
     # ---- totals ----
 
-    def _totals(self, plan: TablePlan, spec: TableSpec, loc: Loc) -> TotalsPlan | None:
+    def _plan_totals(self, plan: TablePlan, spec: TableSpec, loc: Loc) -> TotalsPlan | None:
         if spec.totals is None or not self._are_checked(spec.totals, loc):
             return None
         where, needs = self._rule_on_cells(spec.totals.where or "", plan, (*loc, "where"))

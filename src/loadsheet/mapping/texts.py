@@ -46,17 +46,17 @@ def takes_any(spec: Column, lookup: Lookup | None) -> bool:
 
 def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
     """A function from a cell that is not blank to its text. Steps that need the row are left to `finish_by_row`."""
-    start = _start(spec)
+    start = _cleaner(spec)
     if spec.lookup_with or _waits_to_pad(spec):
         return start  # the row finishes it
-    finish = _in_turn([*_checks(spec), *_codes(spec, lookup), *_matching("split", spec.split, spec.example)])
+    finish = _chained([*_checks(spec), *_codes(spec, lookup), *_matching("split", spec.split, spec.example)])
     return lambda cell: finish(start(cell))
 
 
 def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
     """The steps that need the whole row, or None. Raises SettingError."""
     if lookup is not None and spec.lookup_with:
-        check, find = _in_turn(_checks(spec)), lookup.value_of
+        check, find = _chained(_checks(spec)), lookup.value_of
 
         def finish(text: str, others: Sequence[Any]) -> Any:
             value = check(text)
@@ -65,7 +65,7 @@ def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
             return find(value.value if isinstance(value, ValueWithWarning) else value, others)
 
     elif _waits_to_pad(spec):
-        alone = _in_turn([*_checks(spec), *_codes(spec, lookup)])
+        alone = _chained([*_checks(spec), *_codes(spec, lookup)])
 
         def finish(text: str, others: Sequence[Any]) -> Any:  # noqa: ARG001 (there are none)
             return alone(text)
@@ -79,7 +79,7 @@ def before_row(spec: Column, searched: Type | None) -> Finish:
     """The steps that are left when the whole row is read, before a row of another table is found for the value. Raises SettingError."""
     if spec.type != "text" or not (spec.lookup_with or _waits_to_pad(spec)):
         return Finish(lambda value, _: value, tuple(spec.lookup_with), searched=searched)
-    check = _in_turn(_checks(spec))
+    check = _chained(_checks(spec))
     return _finish(spec, lambda text, _: check(text), searched)
 
 
@@ -96,7 +96,7 @@ def _waits_to_pad(spec: Column) -> bool:
     return spec.pad_left is not None and spec.pad_left.when is not None
 
 
-def _start(spec: Column) -> Callable[[str], str]:
+def _cleaner(spec: Column) -> Callable[[str], str]:
     changes: dict[str | None, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, None: str}
     change = changes[spec.case]
 
@@ -107,7 +107,7 @@ def _start(spec: Column) -> Callable[[str], str]:
     return start
 
 
-def _in_turn(steps: Sequence[_Parse]) -> _Parse:
+def _chained(steps: Sequence[_Parse]) -> _Parse:
     """The steps in order, until one refuses. A warning is kept."""
     if not steps:
         return str
@@ -205,12 +205,12 @@ def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]
 
 def text_contradictions(spec: Column, lookup: Lookup | TableLookup | None) -> Iterator[SettingError]:
     """Settings of a text column that contradict each other, with what to do."""
-    yield from _of_codes(spec)
-    yield from _of_a_split(spec, lookup)
-    yield from _of_lengths(spec)
+    yield from _code_contradictions(spec)
+    yield from _split_contradictions(spec, lookup)
+    yield from _length_contradictions(spec)
 
 
-def _of_codes(spec: Column) -> Iterator[SettingError]:
+def _code_contradictions(spec: Column) -> Iterator[SettingError]:
     if spec.one_of is not None and spec.lookup is not None:
         yield SettingError("one_of", "one_of and lookup cannot be combined", "keep one of them")
     if spec.ignore_case and spec.one_of is None:
@@ -241,7 +241,7 @@ def _unreachable(spec: Column) -> list[str]:
 
 def _before_codes(spec: Column, pad: Pad | None) -> Callable[[str], str | None]:
     """A function from a text to the text used for the code lookup, padded by `pad` first; None if a step refuses it. Raises SettingError."""
-    start, check = _start(spec), _in_turn([*([_padded(pad)] if pad is not None else []), *_checks(spec)])
+    start, check = _cleaner(spec), _chained([*([_padded(pad)] if pad is not None else []), *_checks(spec)])
 
     def read(text: str) -> str | None:
         value = check(start(bare(text)))
@@ -250,7 +250,7 @@ def _before_codes(spec: Column, pad: Pad | None) -> Callable[[str], str | None]:
     return read
 
 
-def _of_a_split(spec: Column, lookup: Lookup | TableLookup | None) -> Iterator[SettingError]:
+def _split_contradictions(spec: Column, lookup: Lookup | TableLookup | None) -> Iterator[SettingError]:
     if spec.split is None:
         return
     if lookup is not None and lookup.many:
@@ -267,7 +267,7 @@ def _of_a_split(spec: Column, lookup: Lookup | TableLookup | None) -> Iterator[S
         yield SettingError("split", "a part of a split cannot be split again", f"name all parts at {spec.part_of}")
 
 
-def _of_lengths(spec: Column) -> Iterator[SettingError]:
+def _length_contradictions(spec: Column) -> Iterator[SettingError]:
     if spec.on_too_long != "error" and spec.max_length is None:
         yield SettingError("on_too_long", "on_too_long needs max_length")
     if spec.pad_left is not None and spec.max_length is not None and spec.pad_left.to > spec.max_length:

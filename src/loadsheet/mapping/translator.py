@@ -241,7 +241,7 @@ class _DocumentBuilder:
                 for index, problem in sorted({**refused, **row.warnings}.items()):
                     if keyless and index in reader.plan.key and problem.code == "C301":
                         continue  # a missing key is reported below
-                    also: list[Cell] = [(position, row.row, other) for other in reader.decided_by(index, problem)]
+                    also: list[Cell] = [(position, row.row, other) for other in reader.deciding_columns(index, problem)]
                     if len(found := row.found.get(index, ())) > 1:
                         also += self._keys_of(reader.plan.columns[index].reference, found)
                     self._problems.add((position, row.row, index), problem, also)

@@ -144,7 +144,7 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
     """A function from text to the two-letter code (ISO 3166): names in the locale's language, then in English, two- and
     three-letter codes; C308 with a proposal otherwise.
     """
-    codes, plainly = _countries(locale), _plainly(locale)
+    codes, plainly = _countries(locale), _plain_countries(locale)
     language = Locale.parse(locale or "en")
     written = (name for one in (language, Locale("en")) for name in one.territories.values() if len(name) > 3)
     names = {name: codes[name.casefold()] for name in written if name.casefold() in codes}
@@ -153,8 +153,8 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
     def read(text: str) -> str | CellProblem:
         code = (
             codes.get(text.casefold())
-            or plainly.get(_named(text))
-            or plainly.get(_named("{2} {0}".format(*text.partition(","))))
+            or plainly.get(_plain_name(text))
+            or plainly.get(_plain_name("{2} {0}".format(*text.partition(","))))
         )
         if code is not None:
             return code
@@ -175,22 +175,22 @@ def plain(text: str) -> str:
     return " ".join("saint" if word == "st" else word for word in words)
 
 
-def _named(text: str) -> str:
+def _plain_name(text: str) -> str:
     return plain(text).removeprefix("the ")
 
 
 @cache
-def _plainly(locale: str | None) -> dict[str, str]:
+def _plain_countries(locale: str | None) -> dict[str, str]:
     """The countries by their names without case, accents and punctuation, other names included. Excludes two-letter codes, as `D.E.` is
     ambiguous, and names of two countries.
     """
     found: dict[str, set[str]] = {}
     for code, words in _ALIASES.items():
         for word in words.split(", "):
-            found.setdefault(_named(word), set()).add(code)
+            found.setdefault(_plain_name(word), set()).add(code)
     named = {name: code for name, code in _countries(locale).items() if len(name) > 3}
     for name, code in named.items():
-        found.setdefault(_named(name), {code}).add(code)
+        found.setdefault(_plain_name(name), {code}).add(code)
     return {name: codes.pop() for name, codes in found.items() if len(codes) == 1}
 
 
@@ -255,8 +255,8 @@ def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> 
     """
     language = Locale.parse(locale).language if locale else "en"
     given_yes, given_no = list(yes), list(no)
-    words = _by_fold(given_yes or _usual(language, 0))
-    denials = _by_fold(given_no or _usual(language, 1))
+    words = _by_folded(given_yes or _usual_words(language, 0))
+    denials = _by_folded(given_no or _usual_words(language, 1))
     if both := [word for word in denials if word in words]:
         denied = denials[both[0]] if given_no else f"{denials[both[0]]} (the usual words)"
         message = f"{words[both[0]]} means yes and {denied} means no, but capitals are ignored"
@@ -270,11 +270,11 @@ def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> 
     return read
 
 
-def _usual(language: str, place: int) -> list[str]:
+def _usual_words(language: str, place: int) -> list[str]:
     return [word for code in {"en": 0, language: 0} for word in YES_NO.get(code, ("", ""))[place].split()]
 
 
-def _by_fold(words: Iterable[str]) -> dict[str, str]:
+def _by_folded(words: Iterable[str]) -> dict[str, str]:
     return {word.casefold(): word for word in words}
 
 
@@ -437,7 +437,7 @@ class Quantity:
     def _with_digits(self, text: str, otherwise: CellProblem) -> CellProblem:
         """The problem of an amount such as `1OO kg`, whose number has letters that look like digits; any other problem unchanged."""
         start, _, word = text.partition(" ")
-        number = self._read_number(start) if word and not isinstance(self._times(word.strip()), CellProblem) else None
+        number = self._read_number(start) if word and not isinstance(self._factor(word.strip()), CellProblem) else None
         meant = _MEANT.fullmatch(number.hint) if isinstance(number, CellProblem) else None
         return otherwise if meant is None else CellProblem("C302", {}, f"did you mean {meant[1]} {word}?")
 
@@ -454,10 +454,10 @@ class Quantity:
         return self._amount(seen.copy_sign(number), word)
 
     def _amount(self, number: Decimal, word: str) -> Decimal | CellProblem:
-        per = self._times(word) if word else self._per_assumed
+        per = self._factor(word) if word else self._per_assumed
         return per if isinstance(per, CellProblem) else number if per == 1 else canonical(number * per)
 
-    def _times(self, word: str) -> Decimal | CellProblem:
+    def _factor(self, word: str) -> Decimal | CellProblem:
         if unclear := which_ton(word, self._extra, self._locale):
             return self._wrong._replace(hint=unclear)
         try:

@@ -62,7 +62,7 @@ def inside(draft: Draft, table: DraftTable, record: Record, unit_of: Callable[[F
     a unit, without its closing brace.
     """
     own = [drafted for drafted in draft.unused if drafted.table is table and "inner" in drafted.column.concepts]
-    found = _matched(own, record, frozenset({"inner"}), draft)
+    found = _matching_columns(own, record, frozenset({"inner"}), draft)
     draft.use(*(drafted for _, drafted in found))
     by_measure = {meaning(field_): drafted.name for field_, drafted in found}
     texts = []
@@ -90,7 +90,7 @@ def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
             if concept == next((role for role in _ROLES if role in drafted.column.concepts), _ROLES[-1])
         ]
         named = next((known for known in role.known if concept in vocabulary().read(known).concepts), "")
-        found = _matched(own, record, frozenset({concept}), draft) if named else []
+        found = _matching_columns(own, record, frozenset({concept}), draft) if named else []
         if concept == "payer":  # a heading with only the payer concept has names
             rest = [
                 drafted for drafted in own if drafted.column.concepts == {"payer"} and drafted.keys["type"] == "text"
@@ -116,7 +116,7 @@ def _name_or_col(draft: Draft, drafted: DraftColumn, own: Sequence[DraftColumn])
     return f"{{expr: '$join([{', '.join(map(draft.ref, names))}], \" \")'}}"
 
 
-def _matched(own: Sequence[DraftColumn], record: Record, context: frozenset[str], draft: Draft) -> _Found:
+def _matching_columns(own: Sequence[DraftColumn], record: Record, context: frozenset[str], draft: Draft) -> _Found:
     """The columns that fill fields of a record, in the order of its fields."""
     columns = best_columns([drafted.column for drafted in own], record, draft.operation, context)
     by_column = {id(drafted.column): drafted for drafted in own}

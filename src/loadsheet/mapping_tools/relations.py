@@ -75,7 +75,7 @@ def _can_identify(column: Column) -> bool:
 
 def share(one: Column, other: Column) -> float:
     """The share of the different values of one column that also occur in the other, with or without leading zeros."""
-    mine, theirs = _bare(one), _bare(other)
+    mine, theirs = _without_zeros(one), _without_zeros(other)
     return len(mine & theirs) / max(1, len(mine))
 
 
@@ -99,10 +99,10 @@ def padding(keys: Column, others: Column) -> int:
 
 def common(one: Column, other: Column) -> int:
     """The number of different values that two columns share, without leading zeros."""
-    return len(_bare(one) & _bare(other))
+    return len(_without_zeros(one) & _without_zeros(other))
 
 
-def _bare(column: Column) -> set[str]:
+def _without_zeros(column: Column) -> set[str]:
     return {text.lstrip("0") or text for text in column.cells.shown}
 
 
@@ -130,7 +130,7 @@ def _same_layout(sheet: Sheet, main: Sheet) -> str:
 
 def _code_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
     """The offer to use a table as a code table, for the column whose values it holds; empty if it holds those of none."""
-    found = _keyed([column for column in sheet.columns if column.is_unique], used)
+    found = _key_pair([column for column in sheet.columns if column.is_unique], used)
     if found is None:
         return ""
     key, other = found
@@ -139,7 +139,7 @@ def _code_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
     return f"{held}: {_added(sheet, values, {'key': key.label})}, and lookup: {_name(sheet)} at {other.label}"
 
 
-def _keyed(columns: Sequence[Column], used: Sequence[Sheet]) -> tuple[Column, Column] | None:
+def _key_pair(columns: Sequence[Column], used: Sequence[Sheet]) -> tuple[Column, Column] | None:
     """The one of these columns that holds the values of a used one, and that one: of several, the one with most values."""
     best, found = (_ALL, 0), None
     for column in columns:
@@ -178,7 +178,7 @@ def _band_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
     if low is None or high is None or low is high or (low.guess.type in MOMENTS) != (high.guess.type in MOMENTS):
         return ""
     rest = [column for column in sheet.columns if column not in (low, high)]
-    key, other = _keyed(rest, used) or (None, None)
+    key, other = _key_pair(rest, used) or (None, None)
     by = _searched(low, used)
     band: dict[str, Any] = {"from": low.label, "to": high.label}
     if not set(low.cells.shown) & set(high.cells.shown):  # 0 to 99, 100 to 199

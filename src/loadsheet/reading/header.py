@@ -334,7 +334,7 @@ def _readings(lines: Sequence[_Line]) -> Iterator[_LabelReading]:
 
 def labels_over(rows: Sequence[Sequence[str]]) -> list[str]:
     """The labels over the columns of a table, from rows of one width: the texts of each column, those of merged cells included."""
-    return [_join_parts(parts) for parts in zip(*_spread(rows), strict=True)]
+    return [_join_parts(parts) for parts in zip(*_with_merged_cells(rows), strict=True)]
 
 
 def _join_parts(parts: Iterable[str]) -> str:
@@ -345,7 +345,7 @@ def _join_parts(parts: Iterable[str]) -> str:
     return BETWEEN.join(distinct)
 
 
-def _spread(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+def _with_merged_cells(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     """The rows with the text of merged cells repeated in each of them; a file holds it only in the first. Cells of the upper rows
     extend over blank cells to their right, as far as the cell above extends and a label is below.
     """
@@ -376,7 +376,7 @@ def _best_readings(
     """Each column whose label repeats, with the reading that finds it as often as the mapping expects, else the strictest that finds it.
     `readings` begin with the strictest one; other columns have the positions in `taken`.
     """
-    free = [_Repeats(labels, _without(taken, places)) for labels, places in readings]
+    free = [_Repeats(labels, _free_places(taken, places)) for labels, places in readings]
     for column in columns:
         found = [reading for reading in free if column.name in reading.places]
         fitting = [reading for reading in found if _is_expected(column, reading.places)]
@@ -384,7 +384,7 @@ def _best_readings(
             yield column, max(fitting or found[:1], key=lambda one: len(one.places[column.name]))
 
 
-def _without(taken: Container[int], places: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+def _free_places(taken: Container[int], places: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
     free = {name: tuple(place for place in own if place not in taken) for name, own in places.items()}
     return {name: own for name, own in free.items() if own}
 

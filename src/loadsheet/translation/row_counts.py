@@ -226,7 +226,7 @@ def column_uses(mapping: CompiledMapping) -> dict[str, dict[str, ColumnUse]]:
     """How a mapping reads the columns of each table, by their names in the table's layout."""
     uses: dict[str, dict[str, ColumnUse]] = {}
     for plan in mapping.plan.tables:
-        by_name = {f"{plan.prefix}{column.name}": _use(column) for column in plan.columns}
+        by_name = {f"{plan.prefix}{column.name}": _column_use(column) for column in plan.columns}
         own = uses.setdefault(plan.source, {})
         for wanted in wanted_columns(plan):
             use = by_name.get(wanted.name.partition("#")[0])
@@ -251,11 +251,11 @@ def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table],
     }
     missing = [column for plan in plans for column in wanted_columns(plan) if column.name not in table.columns]
     labels = {fold(label): column.labels[0] for column in missing for label in column.labels}
-    problems = [*_controls(table), *_misspelt(table, shown, labels), *_sheets_not_read(table)]
+    problems = [*_control_characters(table), *_misspelt_headings(table, shown, labels), *_sheets_not_read(table)]
     return Headings(tuple(shown.values()), tuple(problems))
 
 
-def _use(column: ColumnPlan) -> ColumnUse:
+def _column_use(column: ColumnPlan) -> ColumnUse:
     kind = column.spec.type
     pad = column.spec.pad_left
     return ColumnUse(
@@ -280,7 +280,7 @@ def _clean(label: str) -> str:
     return " ".join(CONTROL.sub("\N{REPLACEMENT CHARACTER}", label).split())
 
 
-def _controls(table: Table) -> Iterator[Problem]:
+def _control_characters(table: Table) -> Iterator[Problem]:
     for place, label in enumerate(table.header):
         if found := CONTROL.search(label):
             values = {"character": ord(found[0])}
@@ -288,7 +288,7 @@ def _controls(table: Table) -> Iterator[Problem]:
             yield Problem("R209", table.where(table.header_row, place), _clean(label), values, hint, "warning")
 
 
-def _misspelt(table: Table, unused: Mapping[int, str], labels: Mapping[str, str]) -> Iterator[Problem]:
+def _misspelt_headings(table: Table, unused: Mapping[int, str], labels: Mapping[str, str]) -> Iterator[Problem]:
     """A warning for each unused column whose heading is similar to a missing label."""
     for place, shown in unused.items():
         heading = table.header[place]
