@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from test_conversion import code, converter, refusal
 
 from loadsheet.mapping.notations import canonical, number_reader
-from loadsheet.mapping.words import ALIASES, factor, factor_by_pint
+from loadsheet.mapping.units import ALIASES, factor, factor_by_pint
 from loadsheet.reading.tables import Native
 
 

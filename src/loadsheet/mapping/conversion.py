@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calendars import Calendar
+from loadsheet.mapping.codes import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.column_guides import choices_of
 from loadsheet.mapping.lookups import Lookup, range_reader
 from loadsheet.mapping.notations import canonical, check_zone_word, formats_reader, is_locale, localize, number_reader
@@ -38,6 +39,7 @@ from loadsheet.mapping.plans import (
     ValueWithWarning,
 )
 from loadsheet.mapping.schema import Column
+from loadsheet.mapping.suggestions import closest_or_known
 from loadsheet.mapping.texts import (
     bare,
     before_row,
@@ -46,17 +48,7 @@ from loadsheet.mapping.texts import (
     text_contradictions,
     text_reader,
 )
-from loadsheet.mapping.words import (
-    Quantity,
-    closest_or_known,
-    country_reader,
-    currency_reader,
-    factor,
-    unit_named,
-    which_ton,
-    yes_no_reader,
-    zone_reader,
-)
+from loadsheet.mapping.units import Quantity, factor, unit_named, which_ton
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.frames import cell_of
 from loadsheet.reading.tables import Native

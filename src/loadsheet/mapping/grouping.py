@@ -22,7 +22,7 @@ from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import CellProblem, SetsPlan, TotalsPlan
 from loadsheet.mapping.rows import FillDown, RowReader, SetRow, UnknownKindRow, is_invalid, with_set_number
-from loadsheet.mapping.words import some
+from loadsheet.mapping.suggestions import some
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.messages import pack_row, unpack_row
 from loadsheet.reading.tables import Row

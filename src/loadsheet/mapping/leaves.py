@@ -30,7 +30,8 @@ from loadsheet.mapping.names import DocumentFrame, Names, Needs, Reference, conc
 from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
-from loadsheet.mapping.words import closest_or_known, factor, some, unit_named
+from loadsheet.mapping.suggestions import closest_or_known, some
+from loadsheet.mapping.units import factor, unit_named
 from loadsheet.mapping.yamlfile import Loc, read_part
 
 OMIT = object()
@@ -307,10 +308,10 @@ def _says_its_zone(format_: str, context: LeafContext, loc: Loc) -> bool:
 def _is_a_code(leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
     """Whether a text comes from the mapping or its code table, not from the cell."""
     found = context.payload.names.column(leaf.col, context.item, loc) if leaf.col is not None else None
-    spec = next((plan.spec for plan in found[0].columns if plan.name == found[1]), None) if found is not None else None
-    if spec is None or spec.lookup is None:
-        return spec is not None and isinstance(spec.one_of, dict)
-    table = context.payload.names.file.values["lookups"][spec.lookup]
+    column = found[0].column(found[1]) if found is not None else None
+    if column is None or column.spec.lookup is None:
+        return column is not None and isinstance(column.spec.one_of, dict)
+    table = context.payload.names.file.values["lookups"][column.spec.lookup]
     return "table" not in table and table.get("missing") != "keep"
 
 
@@ -476,10 +477,9 @@ def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadCon
         if not isinstance(stated, str):
             continue
         found = context.names.column(leaf["col"], item, (*loc, name, "col"))
-        column = found and next((plan for plan in found[0].columns if plan.name == found[1]), None)
+        column = found and found[0].column(found[1])
         if column and column.reference is not None and found:
-            there = context.names.tables[column.reference.position]
-            column = next((plan for plan in there.columns if plan.name == found[2]), None)
+            column = context.names.tables[column.reference.position].column(found[2])
         if not column or column.spec.type != "quantity" or column.spec.unit is None:
             continue
         unit = column.spec.unit

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.plans import CellProblem, Code, Type
 from loadsheet.mapping.schema import LookupSpec, RangeSpec, ValueType
-from loadsheet.mapping.words import did_you_mean, did_you_mean_value, some
+from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 _TABLES = frozenset({".csv", ".tsv", ".txt"})

@@ -24,7 +24,7 @@ from loadsheet.mapping.plans import (
     reason,
 )
 from loadsheet.mapping.schema import Check, MappingSpec
-from loadsheet.mapping.words import closest_or_known, did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.problems import Level
 

@@ -15,7 +15,7 @@ from loadsheet.confusables import shape, skeleton
 from loadsheet.mapping.grouping import BETWEEN, KEYS_MAX, KeyedRow, KeyedTable
 from loadsheet.mapping.plans import JoinPlan
 from loadsheet.mapping.rows import RowReader
-from loadsheet.mapping.words import near
+from loadsheet.mapping.suggestions import near
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.tables import Row
 

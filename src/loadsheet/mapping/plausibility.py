@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadsheet.contract import country_field
+from loadsheet.mapping.codes import country_reader
 from loadsheet.mapping.documents import Document, Ignored, Lineage, locate
 from loadsheet.mapping.notations import decimal_mark
 from loadsheet.mapping.plans import TablePlan
-from loadsheet.mapping.words import country_reader
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reading import Native, Table
 

@@ -34,8 +34,8 @@ from loadsheet.mapping.plans import (
     reason,
 )
 from loadsheet.mapping.schema import SET, part_of
+from loadsheet.mapping.suggestions import near, some
 from loadsheet.mapping.texts import bare
-from loadsheet.mapping.words import near, some
 from loadsheet.problems import Problem
 from loadsheet.reading.header import fold
 from loadsheet.reading.tables import Native, Row, Table

@@ -39,8 +39,8 @@ from loadsheet.mapping.schema import (
     Totals,
     placeholders,
 )
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.texts import bind_parts
-from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -22,7 +22,7 @@ from loadsheet.mapping.plans import (
     ValueWithWarning,
 )
 from loadsheet.mapping.schema import Column, Pad
-from loadsheet.mapping.words import did_you_mean, did_you_mean_value, some
+from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native
 

@@ -28,7 +28,7 @@ from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE
-from loadsheet.mapping.words import closest_or_known, did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.problems import MappingError
 
 Loc = tuple[str | int, ...]

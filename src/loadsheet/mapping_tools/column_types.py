@@ -10,17 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from loadsheet.mapping.codes import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.notations import decimal_mark, format_reader
 from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping.words import (
-    ALIASES,
-    country_reader,
-    currency_reader,
-    factor,
-    unit_named,
-    yes_no_reader,
-    zone_reader,
-)
+from loadsheet.mapping.units import ALIASES, factor, unit_named
 from loadsheet.mapping_tools.columns import (
     A_TIME,
     CHECK,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet.mapping.schema import SET
-from loadsheet.mapping.words import ALIASES
+from loadsheet.mapping.units import ALIASES
 from loadsheet.mapping_tools.column_types import countries_read, guess_type
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, Cells, Column, cells_of
 from loadsheet.mapping_tools.heading_rows import Headings, Rows, find_headings, is_form

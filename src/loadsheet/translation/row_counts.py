@@ -25,7 +25,7 @@ from loadsheet.mapping.layouts import wanted_columns
 from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
 from loadsheet.mapping.rows import View, source_row
-from loadsheet.mapping.words import near
+from loadsheet.mapping.suggestions import near
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold
