@@ -12,10 +12,11 @@ import msgspec
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, Ignored, lint, load, translate
+from loadsheet.mapping.translator import translate_by_group
 from loadsheet.reading import open_tables
 from loadsheet.reading.tables import Row, Table
 from loadsheet.settings import Settings
-from loadsheet.translation.parts import GroupChunks, Part, merge_chunks, pack, unpack
+from loadsheet.translation.parts import GroupChunks, merge_chunks, pack, unpack
 
 ASSUMED = Assumptions()
 NOW = datetime(2026, 3, 6, tzinfo=UTC)
@@ -131,8 +132,11 @@ def accounted(found):
 
 def in_parts(mapping, tables, count, *, stripe=1, **options):
     """What the parts come to together, each packed and unpacked, in the order of the chunks alone."""
-    wholes = [GroupChunks(Part(number, count, stripe)) for number in range(count)]
-    packed = [[pack(chunk) for chunk in whole.chunks(mapping, tables, now=NOW, **options)] for whole in wholes]
+    wholes = [GroupChunks(number, count, stripe) for number in range(count)]
+    packed = [
+        [pack(chunk) for chunk in whole.chunks(translate_by_group(mapping, tables, now=NOW, **options))]
+        for whole in wholes
+    ]
     chunks = heapq.merge(*[[unpack(one) for one in part] for part in packed], key=lambda chunk: chunk.first)
     return list(merge_chunks(chunks, lambda: [whole.groups for whole in wholes]))
 

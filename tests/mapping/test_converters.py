@@ -5,7 +5,7 @@ from sheets import ASSUMED, NOW
 
 import loadsheet
 from loadsheet.mapping import lint, load
-from loadsheet.mapping.converters import converter
+from loadsheet.mapping.conversion import converter
 
 MAPPING = """\
 mapping: items
@@ -70,5 +70,5 @@ def test_another_version_of_a_converter_is_another_mapping(written, monkeypatch)
     before = load(path, ASSUMED).hash
     assert load(path, ASSUMED).hash == before
     assert converter("gtin").version == "example-converters 1.0"
-    monkeypatch.setattr("loadsheet.mapping.converters._version", lambda _entry: "example-converters 1.1")
+    monkeypatch.setattr("loadsheet.mapping.conversion._version", lambda _entry: "example-converters 1.1")
     assert load(path, ASSUMED).hash != before

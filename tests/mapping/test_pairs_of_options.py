@@ -15,7 +15,7 @@ from sheets import ASSUMED, NOW, table
 
 from loadsheet.mapping import lint, load
 from loadsheet.mapping.grouping import gather
-from loadsheet.mapping.names import Draft
+from loadsheet.mapping.names import DocumentFrame
 from loadsheet.mapping.row_reader import RowReader
 from loadsheet.mapping.schema import Column
 
@@ -328,10 +328,10 @@ columns:
 
 def values_of(plan, rows, file):
     """The values of each row by column name; what was refused is RefusedError."""
-    draft = Draft(NOW)
-    draft.clear()
+    frame = DocumentFrame(NOW)
+    frame.clear()
     reader = RowReader(
-        plan, table(plan, rows, file=file, header=["No", "Beside", *dict.fromkeys(headings(plan))]), draft
+        plan, table(plan, rows, file=file, header=["No", "Beside", *dict.fromkeys(headings(plan))]), frame
     )
     (group,) = gather([reader])
     names = {slot.index: name for name, slot in plan.shape.slots.items()}

@@ -14,9 +14,10 @@ from test_grouping import FLAT
 
 from loadsheet.mapping import Document, Ignored, SourceRow, load_folder, route, translate
 from loadsheet.mapping.documents import Instead
+from loadsheet.mapping.translator import translate_by_group
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Row
-from loadsheet.translation.parts import Chunk, GroupChunks, Part, PartsLost, merge_chunks, pack, unpack
+from loadsheet.translation.parts import Chunk, GroupChunks, PartsLost, merge_chunks, pack, unpack
 
 ROOT = Path(__file__).parents[2]
 INBOX = ROOT / "inbox_samples"
@@ -99,14 +100,14 @@ def test_only_the_groups_of_a_part_are_made(flat):
 
     rows = [Row(number, Cells([str(number), "Ulm", "a", "1"])) for number in range(2, 12)]
     one = {"rows": replace(table(flat.plan.tables[0], []), rows=lambda: iter(rows))}
-    list(GroupChunks(Part(1, 2, 5)).chunks(flat, one, now=NOW))
+    list(GroupChunks(1, 2, 5).chunks(translate_by_group(flat, one, now=NOW)))
     assert {key for key, count in touched.items() if count} == {str(number) for number in range(7, 12)}
 
 
 def test_a_chunk_of_many_rows_is_not_made_larger(flat):
     rows = [[str(number // 900), "Ulm", "a", "1"] for number in range(3_600)]
     one = {"rows": table(flat.plan.tables[0], rows)}
-    chunks = GroupChunks(Part(0, 1)).chunks(flat, one, now=NOW)
+    chunks = GroupChunks(0, 1).chunks(translate_by_group(flat, one, now=NOW))
     assert [(chunk.first, chunk.groups) for chunk in chunks] == [(0, 3), (3, 1)]
 
 
@@ -117,7 +118,7 @@ def test_a_fault_of_the_file_comes_through(flat):
 
     one = {"rows": replace(table(flat.plan.tables[0], []), rows=rows)}
     with pytest.raises(FileRefused):
-        list(GroupChunks(Part(1, 2)).chunks(flat, one, now=NOW))
+        list(GroupChunks(1, 2).chunks(translate_by_group(flat, one, now=NOW)))
 
 
 # ---- the proof that nothing is missing ----
@@ -126,8 +127,8 @@ def test_a_fault_of_the_file_comes_through(flat):
 def chunks_of(flat, count):
     rows = [[str(number), "Ulm", "a", "1"] for number in range(10)]
     one = {"rows": table(flat.plan.tables[0], rows)}
-    wholes = [GroupChunks(Part(number, count, 2)) for number in range(count)]
-    return sorted(chunk for whole in wholes for chunk in whole.chunks(flat, one, now=NOW))
+    wholes = [GroupChunks(number, count, 2) for number in range(count)]
+    return sorted(chunk for whole in wholes for chunk in whole.chunks(translate_by_group(flat, one, now=NOW)))
 
 
 @pytest.mark.parametrize("place", range(5))

@@ -24,6 +24,7 @@ payload:
 CASES = {
     "another quote": ('quote: "\'"', "1,'Bonn, am Rhein','it''s'\n", ("Bonn, am Rhein", "it's")),
     "another quote, none in sight": ('quote: "\'"', '1,Bonn,5" pipe\n', ("Bonn", '5" pipe')),
+    "a quote that usually delimits": ("quote: ';'", "1,;Bonn, am Rhein;,pipe\n", ("Bonn, am Rhein", "pipe")),
     "no quote at all": ("quote: none", '1,"Bonn,5" pipe\n', ('"Bonn', '5" pipe')),
     "an escape": ('escape: "\\\\"', '1,Bonn\\, am Rhein,"5\\" pipe"\n', ("Bonn, am Rhein", '5" pipe')),
     "an escape, none in sight": ('escape: "\\\\"', "1,Bonn,pipe\n", ("Bonn", "pipe")),

@@ -8,7 +8,7 @@ import pytest
 from command_in_process import loadsheet
 from test_suggest import drafted_columns, line_of, mapping_of, mistakes, suggested, translated
 
-from loadsheet.mapping_tools.folder_values import values_of
+from loadsheet.mapping_tools.drafts import values_of
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.yaml_writer import write_draft

@@ -308,9 +308,3 @@ def test_a_stray_quote_above_the_header_does_not_matter(tmp_path):
 def test_a_declared_quote_that_is_never_closed_is_named(tmp_path):
     problem = refusal(text_file(tmp_path, "a,b\n1,2\n'open,3\n4,5\n"), layout("a", "b", quote="'"))
     assert (problem.code, problem.where.row) == ("R206", 3)
-
-
-@pytest.mark.parametrize("marks", [{"quote": "''"}, {"quote": " "}, {"escape": "\n"}, {"quote": "'", "escape": "'"}])
-def test_marks_that_cannot_be_are_refused_when_the_layout_is_built(marks):
-    with pytest.raises(ValueError, match="cannot be a quote or an escape"):
-        layout("a", **marks)

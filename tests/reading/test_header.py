@@ -112,12 +112,6 @@ def test_looking_for_the_header_reads_no_further_than_it_must():
     assert find_header(rows(), Layout("rows", wanted("Order"))).row == 1
 
 
-@pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n"])
-def test_a_layout_that_cannot_be_read_is_refused_when_it_is_built(delimiter):
-    with pytest.raises(ValueError, match="delimiter"):
-        layout("Order", delimiters=(delimiter,))
-
-
 def test_a_label_that_is_nearly_there_is_pointed_at(tmp_path):
     problem = refusal(text_file(tmp_path, "Order,Wieght,Town\nA1,1,Ulm\n"), layout("Order", "Weight", "City"))
     assert problem.hint == (

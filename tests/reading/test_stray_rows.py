@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from reading_corpus import inline, layout, rows_of, text_file, workbook_parts, write_parts
 
 from loadsheet.reading import Layout, WantedColumn
-from loadsheet.reading.header import find_header, mark_stray_rows
+from loadsheet.reading.header import find_header
+from loadsheet.reading.row_filters import mark_stray_rows
 from loadsheet.reading.tables import Row, RowFilters
 
 AUTO = "units_row: auto (the first row under the header holds only units)"

@@ -136,7 +136,7 @@ def suggest(
     A comment gives the evidence for each guess. Missing values are marked FILL IN, uncertain ones CHECK. What all mappings in the folder have in
     common, such as the sender, is taken from them.
     """
-    from loadsheet.mapping_tools.folder_values import values_of
+    from loadsheet.mapping_tools.drafts import values_of
     from loadsheet.mapping_tools.json_schema import schema_line
     from loadsheet.mapping_tools.sheet_profiles import observe
     from loadsheet.mapping_tools.suggest import draft

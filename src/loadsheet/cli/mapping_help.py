@@ -5,7 +5,7 @@ from click.shell_completion import CompletionItem
 
 from loadsheet.cli.options import JSON
 from loadsheet.cli.output import print_json
-from loadsheet.mapping.words import closest_or_known
+from loadsheet.mapping.suggestions import closest_or_known
 
 
 def _words(_ctx: click.Context, _argument: click.Parameter, begun: str) -> list[CompletionItem]:

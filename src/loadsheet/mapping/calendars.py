@@ -10,12 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from loadsheet.mapping.schema import CalendarSpec, Weekday
-
-if TYPE_CHECKING:
-    from loadsheet.mapping.yamlfile import Loc, YamlFile  # at run time it would import this module again
+from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 _LAST = date.max.toordinal()
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -65,12 +63,12 @@ USUAL = Calendar()
 """The calendar of a mapping without calendars: only Saturday and Sunday are off."""
 
 
-def read_calendars(specs: Mapping[str, CalendarSpec], file: "YamlFile") -> dict[str, Calendar]:
+def read_calendars(specs: Mapping[str, CalendarSpec], file: YamlFile) -> dict[str, Calendar]:
     """The calendars of a mapping by name. What is wrong with them becomes findings of the file."""
     return {name: _calendar(name, spec, file, ("calendars", name)) for name, spec in specs.items()}
 
 
-def _calendar(name: str, spec: CalendarSpec, file: "YamlFile", loc: "Loc") -> Calendar:
+def _calendar(name: str, spec: CalendarSpec, file: YamlFile, loc: Loc) -> Calendar:
     weekend = frozenset(_WEEKDAYS.index(day) for day in spec.weekend)
     if not spec.model_fields_set:
         file.refuse(loc, f"the calendar {name} says no day off", "write weekend, holidays or file", at_key=True)
@@ -85,7 +83,7 @@ def _calendar(name: str, spec: CalendarSpec, file: "YamlFile", loc: "Loc") -> Ca
             days.append(day)
     path, content = None, b""
     if spec.file is not None and (path := file.beside(spec.file, (*loc, "file"))) is not None:
-        content = _content(path, spec.file, file, (*loc, "file"))
+        content = file.content_of(path, spec.file, (*loc, "file")) or b""
         days += _days_of(content, spec.file, file, (*loc, "file"))
     ordinals = sorted({day.toordinal() for day in days if day.weekday() not in weekend})
     return Calendar(weekend, tuple(ordinals), path, content)
@@ -98,21 +96,7 @@ def _day(text: str) -> date | None:
         return None
 
 
-def _content(path: Path, named: str, file: "YamlFile", loc: "Loc") -> bytes:
-    """The bytes of the file; none, with the finding, if it cannot be read or is not UTF-8."""
-    try:
-        content = path.read_bytes()
-        content.decode("utf-8-sig")
-    except OSError as error:
-        file.refuse(loc, f"{named} cannot be read: {error.strerror}", "the path is relative to the mapping")
-    except UnicodeDecodeError as error:
-        file.refuse(loc, f"{named} is not UTF-8: first bad byte at offset {error.start}")
-    else:
-        return content
-    return b""
-
-
-def _days_of(content: bytes, named: str, file: "YamlFile", loc: "Loc") -> Iterator[date]:
+def _days_of(content: bytes, named: str, file: YamlFile, loc: Loc) -> Iterator[date]:
     """The dates of a file, one a line; the first line may be a heading, and what stands behind a comma, semicolon or tab is not read. The
     first line without a date is a finding that does not quote it: the file may be any file.
     """

@@ -9,13 +9,13 @@ from functools import cache
 from babel import Locale
 
 from loadsheet.languages import Language, known_language, words_in
+from loadsheet.mapping.codes import NO_COUNTRIES, YES_NO, currency_codes, plain
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.layouts import wanted_columns
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.patterns import example_of, group_names
 from loadsheet.mapping.plans import ColumnPlan, TableLookup, TablePlan
 from loadsheet.mapping.schema import Column
-from loadsheet.mapping.words import NO_COUNTRIES, YES_NO, currency_codes, plain
 
 MOMENT = datetime(2026, 3, 24, 8, 0)  # noqa: DTZ001 (a local time in an example)
 """A moment for examples: its day cannot be mistaken for a month."""
@@ -100,7 +100,9 @@ def choices_of(spec: Column, lookup: Lookup | TableLookup | None, locale: str | 
     if spec.type == "yesno":
         yes, no = _yes_no_words(locale)
         return ((spec.yes or [yes])[0], (spec.no or [no])[0])
-    return {"country": _country_names(locale), "currency": currency_codes()}.get(spec.type, ())
+    if spec.type == "country":
+        return _country_names(locale)
+    return currency_codes() if spec.type == "currency" else ()
 
 
 def _yes_no_words(locale: str | None) -> tuple[str, str]:

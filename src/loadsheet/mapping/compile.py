@@ -18,8 +18,7 @@ from zoneinfo import ZoneInfo
 from loadsheet.contract import Assumptions, Operation, update_of
 from loadsheet.mapping.calendars import read_calendars
 from loadsheet.mapping.column_guides import column_guides_of, language_of
-from loadsheet.mapping.conversion import Conventions
-from loadsheet.mapping.converters import converter
+from loadsheet.mapping.conversion import Conventions, converter
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
 from loadsheet.mapping.layouts import layouts_of, marks_of
 from loadsheet.mapping.leaves import PayloadContext
@@ -30,8 +29,8 @@ from loadsheet.mapping.payload import TargetPlan, Targets, plan_targets, read_ta
 from loadsheet.mapping.plans import JoinPlan, TablePlan, Type
 from loadsheet.mapping.schema import MappingSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.table_planning import plan_tables
-from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part, read_with_base, source_texts
 from loadsheet.problems import MappingError
 from loadsheet.reading.tables import Layout
@@ -224,7 +223,7 @@ class _Compiler:
 
     def _finished(self, plan: Plan, conventions: Conventions, main_role: str, batch_size: int | None) -> Mapping:
         spec, source = self._spec, self._spec.source
-        used = self._used(conventions)
+        used = self._files_used(conventions)
         return Mapping(
             name=spec.mapping,
             version=spec.version,
@@ -250,7 +249,7 @@ class _Compiler:
             shared=source.shared,
         )
 
-    def _used(self, conventions: Conventions) -> dict[Path, bytes]:
+    def _files_used(self, conventions: Conventions) -> dict[Path, bytes]:
         """The files of the mapping, itself first, with their bytes."""
         file, specs, lookups = self._file, self._spec.lookups, conventions.lookups
         paths = {name: file.owner(("lookups", name, "file")).parent / (specs[name].file or "") for name in lookups}
@@ -343,7 +342,7 @@ class _Compiler:
     def _main_with_key(self, main: TablePlan, target: TargetPlan | None) -> TablePlan:
         operation, chooser = (target.operations[0], target.column or "") if target is not None else (None, "")
         group, joined, key = self._spec.group, self._join_columns(main), list[int]()
-        naming = self._naming(main, operation) if operation is not None else []
+        naming = self._identifying_columns(main, operation) if operation is not None else []
         if group is not None:
             self._indexes(main, group.one_value, ("group", "one_value"))
             key = self._indexes(main, group.by, ("group", "by"))
@@ -356,11 +355,11 @@ class _Compiler:
         if chooser in main.shape.slots and not joined and operation is not None and (group or not operation.repeatable):
             key.append(main.shape.slots[chooser].index)  # one file may create a record and then change it
         if operation is not None and not naming:
-            naming = self._calculating(main, operation)
+            naming = self._values_of_key_expressions(main, operation)
         fills_by = tuple(main.shape.slots[name].index for name in naming)
-        return replace(main, key=tuple(key), fills_by=fills_by, order=self._sorting(main))
+        return replace(main, key=tuple(key), fills_by=fills_by, order=self._sort_columns(main))
 
-    def _naming(self, main: TablePlan, operation: Operation) -> list[str]:
+    def _identifying_columns(self, main: TablePlan, operation: Operation) -> list[str]:
         """The columns that identify the record: those that fill its key directly, or have `key: true`."""
         leaves = [self._spec.payload.get(name) for name in operation.record.key]
         columns = [str(leaf["col"]).split(".")[-1] for leaf in leaves if isinstance(leaf, dict) and "col" in leaf]
@@ -368,7 +367,7 @@ class _Compiler:
         marked = [column.name for column in main.columns if column.spec.key]
         return filling if len(filling) == len(operation.record.key) else marked or filling
 
-    def _calculating(self, main: TablePlan, operation: Operation) -> list[str]:
+    def _values_of_key_expressions(self, main: TablePlan, operation: Operation) -> list[str]:
         """The values used in the expressions of the record's key fields."""
         leaves = [self._spec.payload.get(name) for name in operation.record.key]
         expressions = " ".join(str(leaf["expr"]) for leaf in leaves if isinstance(leaf, dict) and "expr" in leaf)
@@ -394,7 +393,7 @@ class _Compiler:
                 found.append(slot.index)
         return found
 
-    def _sorting(self, main: TablePlan) -> tuple[int, ...]:
+    def _sort_columns(self, main: TablePlan) -> tuple[int, ...]:
         indexes = self._indexes(main, self._spec.order, ("order",))
         for number, index in enumerate(indexes):
             kind = main.columns[index].slot.type

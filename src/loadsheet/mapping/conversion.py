@@ -4,25 +4,30 @@ Values are str, Decimal, bool, datetime (aware) and timedelta (a time of day). M
 trimmed of Unicode white space and composed, so every way of typing `Köln` gives the same text. Contradictory settings of a column
 are refused at load. Knows no row and no file.
 
+A converter of another package (`convert: NAME`) is found by its entry point. It gets the text of a cell and returns a text, which the column
+reads by its type, or a number, date, time or flag, which it takes like a typed cell of a workbook. None is a blank. What it raises for a bad
+value becomes a problem of the cell.
+
 Columns are described for shippers, in English or German: what a column takes, and the values to choose from. The descriptions are made
 from the mapping's own keys, so that they always match the conversion.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calendars import Calendar
+from loadsheet.mapping.codes import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.column_guides import choices_of
-from loadsheet.mapping.converters import Converter, converter
-from loadsheet.mapping.lookups import Lookup, folded, range_reader
+from loadsheet.mapping.lookups import Lookup, range_reader
 from loadsheet.mapping.notations import canonical, check_zone_word, formats_reader, is_locale, localize, number_reader
-from loadsheet.mapping.patterns import group_names
 from loadsheet.mapping.plans import (
+    CALCULATION_ERRORS,
     CellProblem,
     ColumnPlan,
     Convert,
@@ -35,26 +40,18 @@ from loadsheet.mapping.plans import (
     ValueWithWarning,
 )
 from loadsheet.mapping.schema import Column
+from loadsheet.mapping.suggestions import closest_or_known
 from loadsheet.mapping.texts import (
     bare,
-    before_codes,
     before_row,
     finish_by_row,
-    part_reader,
     takes_any,
+    text_contradictions,
     text_reader,
 )
 from loadsheet.mapping.units import Quantity, factor, unit_named, which_ton, with_unit_of
-from loadsheet.mapping.words import (
-    closest_or_known,
-    country_reader,
-    currency_reader,
-    did_you_mean,
-    some,
-    yes_no_reader,
-    zone_reader,
-)
 from loadsheet.mapping.yamlfile import Loc, YamlFile
+from loadsheet.reading.frames import cell_of
 from loadsheet.reading.tables import Native
 
 _Parse = Callable[[str], Any]
@@ -67,6 +64,9 @@ _TYPES = {
     "time": Type.SPAN,
     "yesno": Type.FLAG,
 }
+CONVERTERS = "loadsheet.converters"
+"""The group of entry points that are converters."""
+
 _TIMES = ("%H:%M:%S", "%H:%M")
 _CLOCK = re.compile("%-?[HIMScXT]")  # the time of day in a format
 
@@ -198,6 +198,47 @@ def _as_cell(value: object) -> str:
     if isinstance(value, bool):
         return Native(str(value).lower(), "flag")
     return Native(str(value), "number") if isinstance(value, int | Decimal) else str(value)
+
+
+# ---- converters of other packages ----
+
+
+class Converter(NamedTuple):
+    """A converter: its name, its function, and the package and version it comes from."""
+
+    name: str
+    function: Callable[[str], object]
+    version: str
+
+    def before(self, parse: Callable[[str], Any], blank: object) -> Callable[[str], Any]:
+        """A parser that converts the text of a cell first; `blank` is the value if the converter gives none."""
+
+        def converted(cell: str) -> Any:
+            text = (cell.shown if isinstance(cell, Native) else cell).strip()
+            try:
+                value = cell_of(self.function(text))
+            except CALCULATION_ERRORS as error:
+                fault = f"the converter {self.name} fails on it ({type(error).__name__})"
+                return CellProblem("C313", hint=str(error) if type(error) is ValueError else fault)
+            return parse(value) if value else blank
+
+        return converted
+
+
+def converter(name: str) -> Converter:
+    """The converter of this name. Raises SettingError if none is installed, or if its package cannot be loaded."""
+    known = {entry.name: entry for entry in entry_points(group=CONVERTERS)}
+    if name not in known:
+        raise SettingError("convert", f'no converter "{name}" is installed', closest_or_known(name, known))
+    try:
+        function = known[name].load()
+    except (ImportError, AttributeError) as error:
+        raise SettingError("convert", f"the converter {name} cannot be loaded: {error}") from error
+    return Converter(name, function, _version(known[name]))
+
+
+def _version(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else ""
 
 
 # ---- one cell ----
@@ -388,9 +429,7 @@ def _declared(
 def contradictions(spec: Column, lookup: Lookup | TableLookup | None) -> Iterator[SettingError]:
     """Settings of a column that contradict each other, with what to do."""
     if spec.type == "text":
-        yield from _of_codes(spec)
-        yield from _of_a_split(spec, lookup)
-        yield from _of_lengths(spec)
+        yield from text_contradictions(spec, lookup)
     if spec.unit_column is not None and lookup is not None:
         yield SettingError(
             "unit_column", "unit_column and lookup cannot be combined", "look the value up in another column"
@@ -400,93 +439,3 @@ def contradictions(spec: Column, lookup: Lookup | TableLookup | None) -> Iterato
         key = "one_of" if spec.type == "text" else "yes" if blank[0] in spec.yes else "no"
         text = f'"{blank[0]}" is also listed under blank, so no cell can have this value'
         yield SettingError(key, text, "remove it from one of the two")
-
-
-def _of_codes(spec: Column) -> Iterator[SettingError]:
-    if spec.one_of is not None and spec.lookup is not None:
-        yield SettingError("one_of", "one_of and lookup cannot be combined", "keep one of them")
-    if spec.ignore_case and spec.one_of is None:
-        hint = (
-            f"set it under lookups: {spec.lookup}" if spec.lookup else "it compares the cell with the codes of one_of"
-        )
-        yield SettingError("ignore_case", "ignore_case needs one_of", hint)
-    try:
-        dead = [] if spec.one_of is None or spec.lookup is not None else _unreachable(spec)
-    except SettingError:
-        return  # reported where the column is compiled
-    if dead:
-        steps = [key for key in ("case", "pad_left", "min_length", "max_length", "pattern") if getattr(spec, key)]
-        yield SettingError("one_of", f"no cell can match {some(dead)} after {' and '.join(steps)}", "change the codes")
-
-
-def _unreachable(spec: Column) -> list[str]:
-    """The codes of `one_of` that no cell can match, because earlier steps change the code itself."""
-    ways = [before_codes(spec, padded=padded) for padded in (False, True)]
-    if spec.pad_left is None or spec.pad_left.when is None:
-        ways = ways[1:]
-    texts = {code: {way(code) for way in ways} for code in spec.one_of or ()}
-    same = {code: folded(code, ignore_case=spec.ignore_case) for code in texts}
-    return [
-        code
-        for code, found in texts.items()
-        if not any(folded(text, ignore_case=spec.ignore_case) == same[code] for text in found if text is not None)
-    ]
-
-
-def _of_a_split(spec: Column, lookup: Lookup | TableLookup | None) -> Iterator[SettingError]:
-    if spec.split is None:
-        return
-    if lookup is not None and lookup.many:
-        yield SettingError(
-            "split", f"lookup {spec.lookup} gives several values, but split needs one text", "name one value"
-        )
-    if spec.lookup_with:
-        yield SettingError(
-            "split", "split cannot be combined with lookup_with: the parts are needed before the row is complete"
-        )
-    if spec.pad_left is not None and spec.pad_left.when is not None:
-        yield SettingError("split", "split cannot be combined with pad_left.when", "pad the part instead")
-    if spec.part_of is not None:
-        yield SettingError("split", "a part of a split cannot be split again", f"name all parts at {spec.part_of}")
-
-
-def _of_lengths(spec: Column) -> Iterator[SettingError]:
-    if spec.on_too_long != "error" and spec.max_length is None:
-        yield SettingError("on_too_long", "on_too_long needs max_length")
-    if spec.pad_left is not None and spec.max_length is not None and spec.pad_left.to > spec.max_length:
-        message = f"pad_left pads to {spec.pad_left.to} characters, but max_length is {spec.max_length}"
-        yield SettingError("max_length", message, "no value fits")
-
-
-# ---- parts of a split column ----
-
-
-def bind_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> list[ColumnPlan]:
-    """The columns; a part of a split column is bound to that column."""
-    by_name = {column.name: column for column in columns}
-    found = []
-    for column in columns:
-        part_of = column.spec.part_of
-        whole = by_name.get(part_of or "")
-        if part_of is not None and whole is not None and column.name in _parts_of(whole):
-            convert = part_reader(column.name, column.convert, whole.convert, whole.spec.split or "")
-            found.append(replace(column, convert=convert, cells=whole.cells, heading=whole.label))
-            continue
-        found.append(column)
-        if part_of is None:
-            continue
-        if whole is None or whole.spec.split is None:
-            splits = [name for name, other in by_name.items() if other.spec.split is not None]
-            hint = did_you_mean(part_of, splits) or f"columns with split: {some(splits) or 'none'}"
-            file.refuse((*loc, column.name, "part_of"), f'"{part_of}" is not a column with a split', hint)
-        else:
-            names = _parts_of(whole)
-            hint = f"name the column as one of {some(names)}" if names else "name the parts: (?P<name>...)"
-            file.refuse(
-                (*loc, column.name), f'the split of {whole.name} has no part "{column.name}"', hint, at_key=True
-            )
-    return found
-
-
-def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
-    return group_names(whole.spec.split) if whole.spec.split is not None else ()

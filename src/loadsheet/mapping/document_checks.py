@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.documents import Lineage, SourceRow, Trace, trace
 from loadsheet.mapping.grouping import Group
-from loadsheet.mapping.names import CheckPlan, Draft
+from loadsheet.mapping.names import CheckPlan, DocumentFrame
 from loadsheet.mapping.near_keys import NearKeys, correct_there
 from loadsheet.mapping.payload import Variant
 from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, JoinPlan, reason
@@ -34,13 +34,13 @@ class DocumentProblems:
     """The problems of the current document, in `found`. `begin` starts the next document; `source` are its rows."""
 
     def __init__(
-        self, readers: Sequence[RowReader], lineage: Lineage, draft: Draft, one_value: Iterable[int] = ()
+        self, readers: Sequence[RowReader], lineage: Lineage, frame: DocumentFrame, one_value: Iterable[int] = ()
     ) -> None:
         """`one_value` are the values of the main table that must be equal in all rows of a record."""
         self._readers = readers
         self._one_value = frozenset(one_value)
         self._lineage = lineage
-        self._draft = draft
+        self._frame = frame
         self._group = Group(None, ())
         self._suppressed: dict[str, str] = {}  # faults of the contract that may follow from reported problems
         self.source: tuple[SourceRow, ...] = ()
@@ -76,7 +76,7 @@ class DocumentProblems:
 
     def add_at(self, path: str, code: str, values: Mapping[str, Any], *, level: Level = "error") -> None:
         """Add a problem of a payload path, at the first cell that the value comes from."""
-        found = trace(self._lineage, self.source, self._draft.items, path)
+        found = trace(self._lineage, self.source, self._frame.items, path)
         table = self._readers[0].table
         row, column, text = self.source[0], None, ""
         if found:
@@ -155,12 +155,12 @@ class DocumentProblems:
 
     def check_contract(self, variant: Variant, payload: dict[str, Any]) -> None:
         """Report the problems of one record of the document."""
-        draft, faults = self._draft, tuple(variant.check_record(payload))
-        if not (faults or draft.faults or draft.skipped or draft.unlisted):
+        frame, faults = self._frame, tuple(variant.check_record(payload))
+        if not (faults or frame.faults or frame.skipped or frame.unlisted):
             return
-        for path, code, values in draft.faults:
+        for path, code, values in frame.faults:
             self.add_at(path, code, values)
-        reported = {path for path, _, _ in draft.faults}.union(draft.skipped)
+        reported = {path for path, _, _ in frame.faults}.union(frame.skipped)
         for fault in faults:
             around = (
                 (path, f"{path}.", f"{path}[") for path in reported
@@ -170,21 +170,21 @@ class DocumentProblems:
                 self._suppressed.setdefault(fault.path, fault.text)
             else:
                 self._add_fault(fault.path, fault.text)
-        for path in draft.skipped:
+        for path in frame.skipped:
             self._suppressed.setdefault(path, "has no value because a cell that it needs was refused")
         refused = {fault.path for fault in faults}
-        for path, found, known in draft.unlisted:
+        for path, found, known in frame.unlisted:
             if path not in refused:
                 values = {"path": path, "found": found, "expected": ", ".join(known)}
                 self.add_at(path, "K502", values, level="warning")
 
     def check_complete(self) -> None:
         """Report the suppressed faults if this document has no other error."""
-        if not (self._suppressed or self._draft.all_refused) or self.has_errors:
+        if not (self._suppressed or self._frame.all_refused) or self.has_errors:
             return
         for path, text in self._suppressed.items():
             self._add_fault(path, text)
-        if self._draft.all_refused and not self._suppressed:
+        if self._frame.all_refused and not self._suppressed:
             self._add_fault("", "cannot be built because a cell that it needs was refused")
 
     def _add_fault(self, path: str, text: str) -> None:
@@ -192,12 +192,12 @@ class DocumentProblems:
 
     def _was_refused(self, path: str) -> bool:
         """Whether the field has no value because a cell behind this path was refused."""
-        if not self._draft.all_refused:
+        if not self._frame.all_refused:
             return False
-        for found in trace(self._lineage, self.source, self._draft.items, path):
+        for found in trace(self._lineage, self.source, self._frame.items, path):
             plan = self._reader(found.source.table).plan
             slot = plan.shape.slots.get(found.source.column)
-            if slot is not None and (plan.position, slot.index) in self._draft.all_refused:
+            if slot is not None and (plan.position, slot.index) in self._frame.all_refused:
                 return True
         return False
 
@@ -205,8 +205,10 @@ class DocumentProblems:
 class GroupChecks:
     """Partners of rows, agreement of rows, and the mapping's own checks, for one record at a time."""
 
-    def __init__(self, plan: compiled.Plan, problems: DocumentProblems, draft: Draft, near_keys: NearKeys) -> None:
-        self._plan, self._problems, self._draft, self._near = plan, problems, draft, near_keys
+    def __init__(
+        self, plan: compiled.Plan, problems: DocumentProblems, frame: DocumentFrame, near_keys: NearKeys
+    ) -> None:
+        self._plan, self._problems, self._frame, self._near = plan, problems, frame, near_keys
         self._key: str | None = None
         self._inner_joins = plan.inner_joins
         self._incomplete: set[int] = set()  # tables with missing or refused rows in this record
@@ -224,19 +226,19 @@ class GroupChecks:
             self._mark_refused(read)
 
     def _mark_refused(self, read: Rows) -> None:
-        draft = self._draft
+        frame = self._frame
         for table in self._plan.tables:
             if table.belongs_to in self._incomplete:
                 self._incomplete.add(table.position)
-        draft.rows_refused = [[frozenset(row.refused) for row in rows] for rows in read]
+        frame.rows_refused = [[frozenset(row.refused) for row in rows] for rows in read]
         refused = {(position, index) for position, rows in enumerate(read) for row in rows for index in row.refused}
         for position in self._incomplete:
             slots = self._plan.tables[position].shape.slots
             refused.update((position, slot.index) for slot in slots.values())
             refused.add((position, -1))
-        draft.all_refused = frozenset(refused)
+        frame.all_refused = frozenset(refused)
         if read[0]:
-            draft.row_refused = draft.main_refused = frozenset(read[0][0].refused)
+            frame.row_refused = frame.main_refused = frozenset(read[0][0].refused)
 
     def _mark_incomplete(self, read: Rows, positions: Sequence[int]) -> None:
         if positions:
@@ -280,9 +282,9 @@ class GroupChecks:
 
     def _explained(self, code: str, key: str | None, values: dict[str, Any], position: int) -> tuple[CellProblem, int]:
         """The problem of a record without rows, or of rows without a record, and the part of the key that it is about."""
-        row, key = self._draft.row, key or ""
-        why = (self._near.of_lacking if code == "G403" else self._near.of_left_over)(position, key)
-        self._draft.row = row  # keys were read with it
+        row, key = self._frame.row, key or ""
+        why = (self._near.explain_lacking if code == "G403" else self._near.explain_left_over)(position, key)
+        self._frame.row = row  # keys were read with it
         if why is None:
             return CellProblem(code, values), 0
         values |= {"meant": why.meant} if why.meant else {}
@@ -313,7 +315,7 @@ class GroupChecks:
 
     def _check_inner_joins(self, read: Rows) -> None:
         """Joins the tables that are joined to another joined table, and reports missing partners."""
-        nested, incomplete = dict(self._draft.nested), []
+        nested, incomplete = dict(self._frame.nested), []
         for position, join in self._inner_joins:
             table, to = self._plan.tables[position], self._plan.tables[join.to]
             met = join_rows(join, [row.values for row in read[position]], [row.values for row in read[join.to]])
@@ -331,7 +333,7 @@ class GroupChecks:
                 if not mine and join.missing == "error":
                     self._add_lonely("G403", join.to, read[join.to][index], there, table.name)
                     incomplete.append(position)
-        self._draft.nested = nested
+        self._frame.nested = nested
         self._mark_incomplete(read, incomplete)
 
     def _add_lonely(self, code: str, position: int, row: ReadRow, on: Sequence[int], partner: str) -> None:
@@ -343,28 +345,28 @@ class GroupChecks:
 
     def run_checks(self, read: Rows) -> None:
         """Runs all checks on the rows of a record, by table, and reports the failures."""
-        draft = self._draft
+        frame = self._frame
         for check in self._plan.checks:
             if check.position is None:
                 self._check(check, read, 0)
                 continue
-            everything, children = draft.lists, check.children
+            everything, children = frame.lists, check.children
             for index, row in enumerate(read[check.position]):
-                draft.row = row.values
+                frame.row = row.values
                 if children:
-                    draft.lists = everything
-                    draft.narrow(children, index)
-                draft.row_refused = draft.rows_refused[check.position][index] if draft.all_refused else frozenset()
+                    frame.lists = everything
+                    frame.narrow(children, index)
+                frame.row_refused = frame.rows_refused[check.position][index] if frame.all_refused else frozenset()
                 self._check(check, read, index)
-            draft.lists = everything
-        draft.row, draft.row_refused = draft.main, draft.main_refused
+            frame.lists = everything
+        frame.row, frame.row_refused = frame.main, frame.main_refused
 
     def _check(self, check: CheckPlan, read: Rows, row: int) -> None:
         """Runs a check on the row of this number in the check's own table."""
-        if self._draft.lacks(check.needs):
+        if self._frame.lacks(check.needs):
             return
         try:
-            if check.rule.evaluate(self._draft):
+            if check.rule.evaluate(self._frame):
                 return
             values, because = {**check.says, "check": check.id}, self._rows_elsewhere(check)
             problem = CellProblem("G406", values, correct_there(because) if because else "", check.level, because)
@@ -381,14 +383,14 @@ class GroupChecks:
         positions = {position for position, _ in check.needs.all}.intersection(self._plan.joins)
         if not positions or self._key is None:
             return None
-        row = self._draft.row
+        row = self._frame.row
         found = self._near.rows_elsewhere(self._key, positions)
-        self._draft.row = row
+        self._frame.row = row
         return found
 
     def _taking_part(self, check: CheckPlan, read: Rows, row: int) -> Iterator[Cell]:
         """The cells involved in a check: those the mapping names, and those its rule reads."""
-        own, needs, nested = check.position or 0, check.needs, self._draft.nested
+        own, needs, nested = check.position or 0, check.needs, self._frame.nested
         everywhere = {(position, index) for position, index in needs.all if index >= 0}
         for position, index in [*check.cells, *((own, index) for index in sorted(needs.here))]:
             if position == own and (position, index) not in everywhere:

@@ -18,16 +18,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import CellProblem, SetsPlan, TotalsPlan
 from loadsheet.mapping.row_reader import RowReader, is_invalid
 from loadsheet.mapping.rows import FillDown, SetRow, UnknownKindRow, with_set_number
-from loadsheet.mapping.words import some
+from loadsheet.mapping.suggestions import some
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.tables import Native, Row
+from loadsheet.reading.messages import pack_row, unpack_row
+from loadsheet.reading.tables import Row
 
 MEMORY_ROWS = 5_000
 KEYS_MAX = 300_000
@@ -58,15 +57,15 @@ class KeyedTable:
         if plan.is_view or plan.totals is not None or plan.fills:
             return self._expanded_rows()
         rows = self._reader.table.rows()
-        return (self._left_out(row, row.ignored) if row.ignored else self._whole(row) for row in rows)
+        return (self._ignored(row, row.ignored) if row.ignored else self._whole_row(row) for row in rows)
 
-    def _whole(self, row: Row) -> KeyedRow | Ignored:
+    def _whole_row(self, row: Row) -> KeyedRow | Ignored:
         values, refused = self._read(row)
-        if self._plan.ignore is not None and (rule := self._ignored_by(row, values, refused)):
-            return self._left_out(row, rule)
-        return self._keyed(row, values)
+        if self._plan.ignore is not None and (rule := self._ignoring_rule(row, values, refused)):
+            return self._ignored(row, rule)
+        return self._with_key(row, values)
 
-    def _keyed(self, row: Row, values: list[Any]) -> KeyedRow:
+    def _with_key(self, row: Row, values: list[Any]) -> KeyedRow:
         plan, key = self._plan, None
         order = BETWEEN.join([_sortable(values[index]) for index in plan.order]) if plan.order else ""
         if not plan.key:
@@ -77,10 +76,10 @@ class KeyedTable:
             key = BETWEEN.join(map(str, parts))
         return KeyedRow(row, key, order)
 
-    def _left_out(self, row: Row, rule: str) -> Ignored:
+    def _ignored(self, row: Row, rule: str) -> Ignored:
         return Ignored(self._reader.view.source(row), rule)
 
-    def _ignored_by(self, row: Row, values: list[Any], refused: dict[int, CellProblem]) -> str:
+    def _ignoring_rule(self, row: Row, values: list[Any], refused: dict[int, CellProblem]) -> str:
         """The rule by which a row is left out; empty if it is not."""
         rule = self._plan.ignore
         if rule is None or row.problem is not None:
@@ -108,13 +107,13 @@ class KeyedTable:
                 )
                 continue
             if found.ignored:
-                yield self._left_out(found, found.ignored)
+                yield self._ignored(found, found.ignored)
                 continue
             row = fill.filled(found) if fill is not None else found
             if sums is not None and (totals_row := self._totals(sums, row)) is not None:
                 yield totals_row
                 continue
-            items = list(self._parts(row, plan.sets)) if plan.sets is not None else [self._whole(row)]
+            items = list(self._parts(row, plan.sets)) if plan.sets is not None else [self._whole_row(row)]
             yield from items
             if fill is not None and not isinstance(items[0], Ignored):
                 fill.remember(row)
@@ -125,14 +124,14 @@ class KeyedTable:
         why, count = f"sets: none of {some(word for word, _ in sets.words)} is filled in", 0
         for part in self._reader.view.expand(row):
             values, refused = self._read(part.row)
-            if rule := self._ignored_by(part.row, values, refused):
+            if rule := self._ignoring_rule(part.row, values, refused):
                 why = rule
                 continue
-            keyed = self._keyed(with_set_number(part, count), values)
+            keyed = self._with_key(with_set_number(part, count), values)
             yield keyed if self.is_keyed else keyed._replace(key=f"{keyed.key}/{count}")
             count += 1
         if not count:
-            yield self._left_out(row, why)
+            yield self._ignored(row, why)
 
     def _totals(self, sums: "_RunningTotals", row: Row) -> KeyedRow | Ignored | None:
         """The result for a row with totals. None for any other row, which is added to the sums."""
@@ -144,9 +143,9 @@ class KeyedTable:
             unsaid = " (not compared: a value above was refused)" if sums.are_unknown else ""
             problem = sums.compare(row, values, refused)
             if problem is None:
-                return self._left_out(row, f"totals: {sums.plan.where.text}{unsaid}")
+                return self._ignored(row, f"totals: {sums.plan.where.text}{unsaid}")
             return KeyedRow(Row(row.number, row.cells, problem), None, "")
-        if not self._ignored_by(row, values, refused):
+        if not self._ignoring_rule(row, values, refused):
             sums.add(values, refused)
         return None
 
@@ -257,7 +256,7 @@ def gather(
     if held is not None:
         return _in_memory(held)
     rank = _key_ranks(sources, in_key_order=True) or _key_ranks(sources, in_key_order=False)
-    return _merge(sources, rank) if rank is not None else _spilled(sources, spill_folder)
+    return _merge(sources, rank) if rank is not None else _sorted_on_disk(sources, spill_folder)
 
 
 def _each_row(source: KeyedTable) -> Gathered:
@@ -288,7 +287,7 @@ def _in_memory(held: list[list[KeyedRow | Ignored]]) -> Gathered:
             if isinstance(item, Ignored):
                 yield item
             elif item.key is None:
-                yield _alone(None, (item.row,), position, len(held))
+                yield _group_of_one_table(None, (item.row,), position, len(held))
             else:
                 if (rows := groups.get(item.key)) is None:
                     rows = groups[item.key] = tuple([] for _ in held)
@@ -298,7 +297,7 @@ def _in_memory(held: list[list[KeyedRow | Ignored]]) -> Gathered:
         yield from _groups_of_key(key, groups[key])
 
 
-def _alone(key: str | None, rows: Sequence[Row], position: int, tables: int) -> Group:
+def _group_of_one_table(key: str | None, rows: Sequence[Row], position: int, tables: int) -> Group:
     """A group with rows of one table only."""
     return Group(key, tuple(rows if place == position else () for place in range(tables)))
 
@@ -310,7 +309,7 @@ def _groups_of_key(key: str, rows: tuple[Sequence[Row], ...]) -> Gathered:
         return
     for position, own in enumerate(rows):
         if own:
-            yield _alone(key, own, position, len(rows))
+            yield _group_of_one_table(key, own, position, len(rows))
 
 
 # ---- streaming ----
@@ -372,7 +371,7 @@ class _Runs:
             if isinstance(item, Ignored):
                 yield item
             elif item.key is None:
-                yield _alone(None, (item.row,), self._position, self._tables)
+                yield _group_of_one_table(None, (item.row,), self._position, self._tables)
             elif self.key is None or item.key == self.key:
                 self.key = item.key
                 self.rows.append(item.row)
@@ -389,7 +388,7 @@ def _merge(sources: Sequence[KeyedTable], rank: _Rank) -> Gathered:
         here = rank(main.key)
         rows: list[Sequence[Row]] = [main.rows]
         for place, partner in enumerate(partners, 1):
-            yield from _left_over(partner, place, len(sources), lambda key: key is None or key < here, rank)  # noqa: B023 (used at once)
+            yield from _unmatched_runs(partner, place, len(sources), lambda key: key is None or key < here, rank)  # noqa: B023 (used at once)
             is_partner = partner.key == main.key
             rows.append(partner.rows if is_partner else ())
             if is_partner:
@@ -397,19 +396,19 @@ def _merge(sources: Sequence[KeyedTable], rank: _Rank) -> Gathered:
         yield Group(main.key, tuple(rows))
         yield from main.advance()
     for place, partner in enumerate(partners, 1):
-        yield from _left_over(partner, place, len(sources), lambda _: True, rank)
+        yield from _unmatched_runs(partner, place, len(sources), lambda _: True, rank)
 
 
-def _left_over(runs: _Runs, position: int, tables: int, passed: Callable[[Any], bool], rank: _Rank) -> Gathered:
+def _unmatched_runs(runs: _Runs, position: int, tables: int, passed: Callable[[Any], bool], rank: _Rank) -> Gathered:
     while runs.key is not None and passed(rank(runs.key)):
-        yield _alone(runs.key, runs.rows, position, tables)
+        yield _group_of_one_table(runs.key, runs.rows, position, tables)
         yield from runs.advance()
 
 
 # ---- on disk ----
 
 
-def _spilled(sources: Sequence[KeyedTable], folder: Path | None) -> Gathered:
+def _sorted_on_disk(sources: Sequence[KeyedTable], folder: Path | None) -> Gathered:
     """Rows in a temporary SQLite database, sorted there."""
     with (
         tempfile.TemporaryDirectory(prefix="loadsheet-", dir=folder) as name,
@@ -421,18 +420,16 @@ def _spilled(sources: Sequence[KeyedTable], folder: Path | None) -> Gathered:
                 if isinstance(item, Ignored):
                     yield item
                 elif item.key is None:
-                    yield _alone(None, (item.row,), position, len(sources))
+                    yield _group_of_one_table(None, (item.row,), position, len(sources))
                 else:
-                    database.execute(_INSERT, (position, item.key, item.order, _encode(_plain(item.row))))
+                    database.execute(_INSERT, (position, item.key, item.order, pack_row(item.row)))
         database.executescript(_RANK)
         for key, found in groupby(database.execute(_SORTED), itemgetter(0)):
             rows: tuple[list[Row], ...] = tuple([] for _ in sources)
             for _, table, row in found:
-                rows[table].append(_row(row))
+                rows[table].append(unpack_row(row))
             yield from _groups_of_key(key, rows)
 
-
-_encode = msgspec.json.Encoder().encode
 
 _TABLE = """
     pragma journal_mode = off; pragma synchronous = off; pragma temp_store = file;
@@ -454,17 +451,3 @@ _RANK = """
 _SORTED = """
     select ranked.k, rows.t, rows.r from rows cross join ranked on ranked.k = rows.k order by place, rows.t, rows.n
 """
-
-
-def _plain(row: Row) -> list[Any]:
-    cells = [[str(cell), cell.kind, str(cell.shown)] if isinstance(cell, Native) else cell for cell in row.cells]
-    return [row.number, cells, row.problem.to_json() if row.problem else None]
-
-
-def _row(stored: bytes) -> Row:
-    number, cells, problem = msgspec.json.decode(stored)
-    return Row(
-        number,
-        tuple(cell if isinstance(cell, str) else Native(cell[0], cell[1], cell[2]) for cell in cells),
-        Problem.from_json(problem) if problem else None,
-    )

@@ -18,15 +18,15 @@ def layouts_of(source: Source, tables: tuple[TablePlan, ...], main_role: str) ->
     for name in dict.fromkeys(table.source for table in tables):
         spec = source.tables[name]
         columns = [column for table in tables if table.source == name for column in wanted_columns(table, repeated)]
-        base = Layout(name, tuple(columns))
+        base, marks = Layout(name, tuple(columns)), marks_of(source)
         layout = Layout(
             base.name,
             base.columns,
             tuple(spec.sheet or ()),
             spec.header_row,
             tuple(source.encoding or base.encodings),
-            tuple(source.delimiter or base.delimiters),
-            *marks_of(source),
+            tuple(source.delimiter or (usual for usual in base.delimiters if usual not in marks)),
+            *marks,
             header_rows=spec.header_rows,
             row_filters=_row_filters(spec),
         )

@@ -26,18 +26,18 @@ from loadsheet.contract import (
     unit_field,
 )
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.names import Draft, Names, Needs, Reference, concrete
+from loadsheet.mapping.names import DocumentFrame, Names, Needs, Reference, concrete
 from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
+from loadsheet.mapping.suggestions import closest_or_known, some
 from loadsheet.mapping.units import factor, unit_named
-from loadsheet.mapping.words import closest_or_known, some
 from loadsheet.mapping.yamlfile import Loc, read_part
 
 OMIT = object()
 """Marks a field that is left out of the record."""
 
-Make = Callable[[Draft], Any]
+Make = Callable[[DocumentFrame], Any]
 
 _REMEMBERED = 4_096  # spelled values kept for each leaf
 
@@ -147,7 +147,7 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
     if plan is None or when is None:
         return plan
     make, holds = plan.make, when.holds
-    return replace(plan, make=lambda draft: make(draft) if holds(draft) else OMIT, is_fixed=False, copied=None)
+    return replace(plan, make=lambda frame: make(frame) if holds(frame) else OMIT, is_fixed=False, copied=None)
 
 
 def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafPlan | None:
@@ -164,7 +164,7 @@ def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafP
     if found.turned is not None:
         spelled = _chain([found.turned, spelled])
     known = context.field.known if context.payload.assumptions.known_values == "open" else ()
-    if found.is_column and spelled is as_it_is and not known:
+    if found.is_column and spelled is unchanged and not known:
         copied = Copied(found.row_index, default) if found.row_index is not None else None
         return LeafPlan(_copy(found.get, default), found.sources, copied=copied)
     spelling = _Spelling(spelled, default, known, context)
@@ -308,10 +308,10 @@ def _says_its_zone(format_: str, context: LeafContext, loc: Loc) -> bool:
 def _is_a_code(leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
     """Whether a text comes from the mapping or its code table, not from the cell."""
     found = context.payload.names.column(leaf.col, context.item, loc) if leaf.col is not None else None
-    spec = next((plan.spec for plan in found[0].columns if plan.name == found[1]), None) if found is not None else None
-    if spec is None or spec.lookup is None:
-        return spec is not None and isinstance(spec.one_of, dict)
-    table = context.payload.names.file.values["lookups"][spec.lookup]
+    column = found[0].column(found[1]) if found is not None else None
+    if column is None or column.spec.lookup is None:
+        return column is not None and isinstance(column.spec.one_of, dict)
+    table = context.payload.names.file.values["lookups"][column.spec.lookup]
     return "table" not in table and table.get("missing") != "keep"
 
 
@@ -326,9 +326,9 @@ def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], A
         steps.append(lambda value: Decimal(value).quantize(places, ROUND_HALF_UP))
     if leaf.format is not None:
         check_written(leaf.format)
-        steps += [_clock, operator.methodcaller("strftime", leaf.format)]
+        steps += [_time_of_day, operator.methodcaller("strftime", leaf.format)]
     elif kind is Kind.TIME:
-        steps.append(_clock)
+        steps.append(_time_of_day)
     is_plain = (found is Type.TEXT and kind in _TEXT_KINDS and leaf.as_ != "number") or (
         found is Type.NUMBER and kind is Kind.NUMERIC and numbers is NumberForm.JSON_NUMBER
     )
@@ -342,14 +342,14 @@ def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], A
     return _chain(steps)
 
 
-def as_it_is(value: Any) -> Any:
+def unchanged(value: Any) -> Any:
     """The spelling of a value that is already in the record's form."""
     return value
 
 
 def _chain(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     if not steps:
-        return as_it_is
+        return unchanged
     if len(steps) == 1:
         return steps[0]
 
@@ -361,7 +361,7 @@ def _chain(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     return chained
 
 
-def _clock(value: Any) -> Any:
+def _time_of_day(value: Any) -> Any:
     """A time of day as such; other values as they are."""
     if not isinstance(value, timedelta):
         return value
@@ -375,8 +375,8 @@ def _clock(value: Any) -> Any:
 
 
 def _copy(get: Evaluate, default: Any) -> Make:
-    def make(draft: Draft) -> Any:
-        found = get(draft)
+    def make(frame: DocumentFrame) -> Any:
+        found = get(frame)
         return default if found is None else found
 
     return make
@@ -391,29 +391,29 @@ class _Spelling:
     known: tuple[str, ...]
     context: LeafContext
 
-    def spell(self, found: Any, draft: Draft) -> Any:
+    def spell(self, found: Any, frame: DocumentFrame) -> Any:
         """The record's form of a value that is not blank; OMIT with the fault if it has none."""
         try:
             wire = self.spelled(found)
         except CALCULATION_ERRORS as error:
-            self.add_fault(error, draft)
+            self.add_fault(error, frame)
             return OMIT
         if self.known and wire not in self.known:
-            draft.unlisted.append((concrete(self.context.path, draft.at), str(wire), self.known))
+            frame.unlisted.append((concrete(self.context.path, frame.at), str(wire), self.known))
         return wire
 
-    def add_fault(self, error: BaseException, draft: Draft) -> None:
+    def add_fault(self, error: BaseException, frame: DocumentFrame) -> None:
         """Adds the fault of this value to the document."""
-        path = concrete(self.context.path, draft.at)
+        path = concrete(self.context.path, frame.at)
         if isinstance(error, ValueError) and str(error).startswith("expected"):  # the contract's own words
             text = f"must be {str(error).removeprefix('expected ')}"
-            draft.faults.append((path, "K501", {"path": path, "text": text}))
+            frame.faults.append((path, "K501", {"path": path, "text": text}))
         else:
-            draft.faults.append((path, "G407", {"target": self.context.field.name, "reason": reason(error)}))
+            frame.faults.append((path, "G407", {"target": self.context.field.name, "reason": reason(error)}))
 
-    def skip(self, draft: Draft) -> Any:
+    def skip(self, frame: DocumentFrame) -> Any:
         """Leave the field out because a cell that it needs was refused."""
-        draft.skipped.append(concrete(self.context.path, draft.at))
+        frame.skipped.append(concrete(self.context.path, frame.at))
         return OMIT
 
 
@@ -424,16 +424,16 @@ def _spelled_column(value: _Value, spelling: _Spelling) -> Make:
     get, needs, default, index = value.get, value.needs, spelling.default, value.row_index
     memory: dict[int, tuple[Any, Any]] = {}  # by id; holds the value too, so that no other object gets its id
 
-    def make(draft: Draft) -> Any:
-        if draft.all_refused and draft.lacks(needs):
-            return spelling.skip(draft)
-        found = get(draft) if index is None else draft.row[index]
+    def make(frame: DocumentFrame) -> Any:
+        if frame.all_refused and frame.lacks(needs):
+            return spelling.skip(frame)
+        found = get(frame) if index is None else frame.row[index]
         kept = memory.get(id(found))
         if kept is not None:
             return kept[1]
         if found is None or found == "":
             return default
-        wire = spelling.spell(found, draft)
+        wire = spelling.spell(found, frame)
         if wire is not OMIT and (not spelling.known or wire in spelling.known):
             if len(memory) >= _REMEMBERED:
                 memory.clear()
@@ -447,15 +447,15 @@ def _spelled_result(value: _Value, spelling: _Spelling) -> Make:
     """Evaluates an expression and spells its result."""
     evaluate, needs, default = value.get, value.needs, spelling.default
 
-    def make(draft: Draft) -> Any:
-        if draft.all_refused and draft.lacks(needs):
-            return spelling.skip(draft)
+    def make(frame: DocumentFrame) -> Any:
+        if frame.all_refused and frame.lacks(needs):
+            return spelling.skip(frame)
         try:
-            found = evaluate(draft)
+            found = evaluate(frame)
         except CALCULATION_ERRORS as error:
-            spelling.add_fault(error, draft)
+            spelling.add_fault(error, frame)
             return OMIT
-        return default if found is None or found == "" else spelling.spell(found, draft)
+        return default if found is None or found == "" else spelling.spell(found, frame)
 
     return make
 
@@ -473,14 +473,13 @@ def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadCon
         if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str):
             continue
         other_field = unit_field(name)
-        stated = _stated(leaves.get(other_field), context)
+        stated = _constant_value(leaves.get(other_field), context)
         if not isinstance(stated, str):
             continue
         found = context.names.column(leaf["col"], item, (*loc, name, "col"))
-        column = found and next((plan for plan in found[0].columns if plan.name == found[1]), None)
+        column = found and found[0].column(found[1])
         if column and column.reference is not None and found:
-            there = context.names.tables[column.reference.position]
-            column = next((plan for plan in there.columns if plan.name == found[2]), None)
+            column = context.names.tables[column.reference.position].column(found[2])
         if not column or column.spec.type != "quantity" or (unit := column.spec.unit) is None:
             continue
         try:
@@ -493,7 +492,7 @@ def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadCon
             file.refuse((*loc, name), f"{name} is in {unit}, but {other_field} is {stated}", hint)
 
 
-def _stated(leaf: object, context: PayloadContext) -> object:
+def _constant_value(leaf: object, context: PayloadContext) -> object:
     """The value of a constant leaf; None for any other leaf."""
     if not isinstance(leaf, Mapping):
         return None

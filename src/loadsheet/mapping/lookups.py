@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.plans import CellProblem, Code, Type
 from loadsheet.mapping.schema import LookupSpec, RangeSpec, ValueType
-from loadsheet.mapping.words import did_you_mean, did_you_mean_value, some
+from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 _TABLES = frozenset({".csv", ".tsv", ".txt"})
@@ -115,8 +115,16 @@ class Lookup:
     def _rows_of(self, keys: Sequence[Any]) -> Any:
         return found_by(self.by_form, keys if self.range is None else keys[:-1], ignore_case=self.ignore_case)
 
-    def missed(self, text: Any, others: Sequence[Any]) -> Any:
-        """The result for a key without a row, by the rule `missing`: a problem, the text itself, or None."""
+    def value_of(self, key: Any, others: Sequence[Any] = ()) -> Any:
+        """The values of a key and the further ones (of a table with a single value, that value). For keys without a row, the result by the rule
+        `missing`: a problem, the key itself, or None.
+        """
+        found = self.find(key, *others)
+        if found is None:
+            return self._missed(key, others)
+        return found if self.many else found[0]
+
+    def _missed(self, text: Any, others: Sequence[Any]) -> Any:
         if self.missing != "error":
             return text if self.missing == "keep" else None
         keys = (text, *others)
@@ -176,12 +184,7 @@ def range_reader(parse: Callable[[str], Any], lookup: Lookup) -> Callable[[str],
 
     def find(cell: str) -> Any:
         value = parse(cell)
-        if isinstance(value, CellProblem):
-            return value
-        found = lookup.find(value)
-        if found is None:
-            return lookup.missed(value, ())
-        return found if lookup.many else found[0]
+        return value if isinstance(value, CellProblem) else lookup.value_of(value)
 
     return find
 
@@ -202,7 +205,7 @@ def by_form(
         form = tuple(len(key) - 1 if wildcards and key.endswith("*") else None for key in plain)
         compared = tuple(key[:length] for key, length in zip(plain, form, strict=True))
         forms.setdefault(form, {}).setdefault(compared, []).append(item)
-    return tuple(sorted(forms.items(), key=lambda found: [_length(key) for key in found[0]], reverse=True))
+    return tuple(sorted(forms.items(), key=lambda found: [_compared_length(key) for key in found[0]], reverse=True))
 
 
 def found_by(
@@ -217,7 +220,7 @@ def found_by(
     return None
 
 
-def _length(compared: int | None) -> int:
+def _compared_length(compared: int | None) -> int:
     """The length of a compared key; all of it is longer than any part."""
     return _LONGEST if compared is None else compared
 
@@ -244,22 +247,16 @@ def read_lookup(spec: LookupSpec, file: YamlFile, loc: Loc, zone: ZoneInfo | Non
     if path is None:
         return None
     names = [*spec.key, *_values_of(spec), *([spec.range.from_, spec.range.to] if spec.range else [])]
+    content = file.content_of(path, str(spec.file), (*loc, "file"))
+    if content is None:
+        return None
     try:
-        content = path.read_bytes()
         header, rows = _rows(content.decode("utf-8-sig"), names)
-    except OSError as error:
-        file.refuse(
-            (*loc, "file"), f"{spec.file} cannot be read: {error.strerror}", "the path is relative to the mapping"
-        )
-        return None
-    except UnicodeDecodeError as error:
-        file.refuse((*loc, "file"), f"{spec.file} is not UTF-8: first bad byte at offset {error.start}")
-        return None
     except csv.Error as error:
         file.refuse((*loc, "file"), f"{spec.file} is not CSV: {error}")
         return None
     is_table = path.suffix.lower() in _TABLES  # do not quote the content of any other file
-    if not _has_all(names, header, spec, file, loc, is_table=is_table) or not _is_sound(spec, file, loc):
+    if not _has_columns(names, header, spec, file, loc, is_table=is_table) or not _is_sound(spec, file, loc):
         return None
     return _Reader(spec, file, loc, zone).lookup(content, _cells(rows, header, names, spec))
 
@@ -268,7 +265,7 @@ def _values_of(spec: LookupSpec) -> list[str]:
     return spec.value if isinstance(spec.value, list) else [spec.value]
 
 
-def _has_all(
+def _has_columns(
     names: list[str], header: list[str], spec: LookupSpec, file: YamlFile, loc: Loc, *, is_table: bool
 ) -> bool:
     """Whether the file has all columns; a missing one is a finding."""
@@ -406,12 +403,12 @@ class _Reader:
             if overlaps and search.match == "only":
                 hint = "correct them, or choose a row with match: first or match: last"
                 self._refuse(f": {lines} overlap: {one}, {other}", hint)
-            elif not overlaps and not gaps and other.low > self._next(one.high, search):
+            elif not overlaps and not gaps and other.low > self._next_bound(one.high, search):
                 hint = "add a row, or write gaps: allow"
                 self._refuse(f": there is a gap between {lines}: {one}, {other}", hint)
 
     @staticmethod
-    def _next(high: Any, search: Range) -> Any:
+    def _next_bound(high: Any, search: Range) -> Any:
         """The highest lower bound that leaves no gap after an upper bound."""
         if not search.upper_included:
             return high
@@ -419,10 +416,10 @@ class _Reader:
 
     def _range(self, spec: RangeSpec, rows: list[_Line]) -> Range:
         texts = [text for row in rows for text in row.bounds if text]
-        is_number = all(_is(_decimal, text) for text in texts)
+        is_number = all(_parses(_decimal, text) for text in texts)
         return Range(
             Type.NUMBER if is_number else Type.MOMENT,
-            not is_number and all(_is(date.fromisoformat, text) for text in texts),
+            not is_number and all(_parses(date.fromisoformat, text) for text in texts),
             spec.upper == "included",
             self._spec.match,
         )
@@ -491,7 +488,7 @@ def _local(text: str) -> datetime:
     return found
 
 
-def _is(read: Callable[[str], object], text: str) -> bool:
+def _parses(read: Callable[[str], object], text: str) -> bool:
     try:
         read(text)
     except ValueError:

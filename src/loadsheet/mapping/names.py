@@ -1,7 +1,7 @@
 """What a name in a mapping refers to: a column of the current row, of the main table's first row, or all rows of a table.
 
 Outside of lists the current row is the first row of the main table. Inside `each: packages` it is the row of that package. `rows` are
-always all rows of the main table in the document. Conditions and the mapping's checks are compiled here. A `Draft` holds the rows of one
+always all rows of the main table in the document. Conditions and the mapping's checks are compiled here. A `DocumentFrame` holds the rows of a
 document while its payload is built. Knows no payload field.
 """
 
@@ -24,7 +24,7 @@ from loadsheet.mapping.plans import (
     reason,
 )
 from loadsheet.mapping.schema import Check, MappingSpec
-from loadsheet.mapping.words import closest_or_known, did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.problems import Level
 
@@ -43,7 +43,7 @@ class Needs:
     around: frozenset[int] = frozenset()
 
 
-class Draft(Frame):
+class DocumentFrame(Frame):
     """The frame of one document: its rows, their refused values, and the faults found while its payload is built."""
 
     __slots__ = (
@@ -107,16 +107,16 @@ class Condition:
     needs: Needs
     path: str
 
-    def holds(self, draft: Draft) -> bool:
+    def holds(self, frame: DocumentFrame) -> bool:
         """Whether the condition holds. If it cannot be evaluated, the result is False and the document gets a problem."""
-        if draft.all_refused and draft.lacks(self.needs):
-            draft.skipped.append(concrete(self.path, draft.at))
+        if frame.all_refused and frame.lacks(self.needs):
+            frame.skipped.append(concrete(self.path, frame.at))
             return False
         try:
-            return bool(self.evaluate(draft))
+            return bool(self.evaluate(frame))
         except CALCULATION_ERRORS as error:
-            path = concrete(self.path, draft.at)
-            draft.faults.append((path, "G407", {"target": path, "reason": reason(error)}))
+            path = concrete(self.path, frame.at)
+            frame.faults.append((path, "G407", {"target": path, "reason": reason(error)}))
             return False
 
 
@@ -179,7 +179,7 @@ class Names:
         """A compiled expression, or None with the finding."""
         found = compile_or_refuse(text, self.scope(item), self.file, loc)
         if found is not None:
-            self._ask_first(found.uses, item)
+            self._note_first_row(found.uses, item)
         return found
 
     def condition(self, text: str, item: int | None, loc: Loc) -> Expression | None:
@@ -209,11 +209,11 @@ class Names:
         rows = "here" if table.position == (item or 0) else rows
         kind = slot.codes[place].type if place is not None else slot.type
         uses = frozenset({Use(table.name, column, rows, code)})
-        self._ask_first(uses, item)
+        self._note_first_row(uses, item)
         get, index = _getter(slot.index, place, rows), slot.index if rows == "here" and place is None else None
         return Reference(get, kind, self.needs(uses), self.sources(uses, item), index)
 
-    def _ask_first(self, uses: Iterable[Use], item: int | None) -> None:
+    def _note_first_row(self, uses: Iterable[Use], item: int | None) -> None:
         main = self.tables[0]
         for use in uses:
             if use.column and use.table == main.name and (use.rows == "first" or (use.rows == "here" and item is None)):

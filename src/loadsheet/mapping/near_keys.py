@@ -15,7 +15,7 @@ from loadsheet.confusables import shape, skeleton
 from loadsheet.mapping.grouping import BETWEEN, KEYS_MAX, KeyedRow, KeyedTable
 from loadsheet.mapping.plans import JoinPlan
 from loadsheet.mapping.row_reader import RowReader
-from loadsheet.mapping.words import near
+from loadsheet.mapping.suggestions import near
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.tables import Row
 
@@ -43,7 +43,7 @@ class _Place(NamedTuple):
     refused: Problem | None = None
 
 
-_Alike = Mapping[str, Sequence[_Place]]
+_ByLook = Mapping[str, Sequence[_Place]]
 """What keys look like -> the keys that look like it, those of the main table first."""
 
 
@@ -56,50 +56,50 @@ class NearKeys:
         self._joins = joins
         above = [reader.plan.kind.above for reader in own if reader.plan.kind is not None]
         self._heads = frozenset(word for found in above for kinds, _ in found for word in kinds)
-        self._found: _Alike | None = None
+        self._found: _ByLook | None = None
         self._shapes: Counter[str] = Counter()
         self._lacking: set[str] = set()
         self._headless: list[Problem] = []
 
     # ---- answers ----
 
-    def of_left_over(self, position: int, key: str) -> Explanation | None:
+    def explain_left_over(self, position: int, key: str) -> Explanation | None:
         """Why the rows of this key in a joined table have no partner in the main table."""
-        alike = self._like(key)
+        alike = self._places_like(key)
         here = next((place for place in alike if place.key == key and place.refused is None), None)
-        main = _main(alike)
+        main = _main_place(alike)
         if here is None or (main is None and here.position == position):
             return None
         if main is None:  # other tables lack the same head
-            return self._follows(here, here, self._lonely("G404", here))
+            return self._consequence(here, here, self._unmatched_problem("G404", here))
         if main.refused is not None:
-            return self._follows(here, main, main.refused)
+            return self._consequence(here, main, main.refused)
         if self._is_wrong(main, alike):
-            return self._follows(here, main, self._lonely("G403", main, key))
-        return self._proposed(here, main)
+            return self._consequence(here, main, self._unmatched_problem("G403", main, key))
+        return self._proposal(here, main)
 
-    def of_lacking(self, position: int, key: str) -> Explanation | None:
+    def explain_lacking(self, position: int, key: str) -> Explanation | None:
         """Why a record of the main table has no rows in the joined table at this position."""
-        alike = self._like(key)
-        main, other = _main(alike), _other(alike, key, (position,))
+        alike = self._places_like(key)
+        main, other = _main_place(alike), _other_place(alike, key, (position,))
         if main is None or main.key != key or other is None:
             return None
         if self._is_wrong(main, alike):
-            return self._proposed(main, other)
-        return self._follows(main, other, self._reported(other, main))
+            return self._proposal(main, other)
+        return self._consequence(main, other, self._reported_problem(other, main))
 
     def rows_elsewhere(self, key: str, positions: Collection[int]) -> Problem | None:
         """The problem of rows in these tables that belong to this record but have a key that only looks like its key; None without any."""
-        alike = self._like(key)
-        main = _main(alike)
+        alike = self._places_like(key)
+        main = _main_place(alike)
         if main is None or main.key != key or self._is_wrong(main, alike):
             return None
-        other = _other(alike, key, positions)
-        return None if other is None else self._reported(other, main)
+        other = _other_place(alike, key, positions)
+        return None if other is None else self._reported_problem(other, main)
 
     def head_above(self, row: Row) -> Problem | None:
         """The problem of the row above whose kind looks like the one that names the record of this row; None if there is none."""
-        self._like("")
+        self._places_like("")
         return next((problem for problem in reversed(self._headless) if problem.where.row < row.number), None)
 
     # ---- of two keys, which one is wrong ----
@@ -111,8 +111,8 @@ class NearKeys:
             return False
         return self._shapes[shape(main.key)] < self._shapes[shape(others.pop())]
 
-    def _proposed(self, wrong: _Place, right: _Place) -> Explanation:
-        part = _differing(wrong.key, right.key)
+    def _proposal(self, wrong: _Place, right: _Place) -> Explanation:
+        part = _differing_part(wrong.key, right.key)
         (_, text), (where, _) = self._cell(wrong, part), self._cell(right, part)
         typed, meant = (place.key.split(BETWEEN)[part] for place in (wrong, right))
         hint = f"did you mean {meant}? It is at {where}"
@@ -120,15 +120,15 @@ class NearKeys:
             hint = f"{typed} looks like {meant} at {where}"
         return Explanation(hint, part, None, meant)
 
-    def _follows(self, here: _Place, wrong: _Place, because: Problem) -> Explanation:
-        part = _differing(here.key, wrong.key)
+    def _consequence(self, here: _Place, wrong: _Place, because: Problem) -> Explanation:
+        part = _differing_part(here.key, wrong.key)
         return Explanation(correct_there(because), part, because)
 
-    def _reported(self, other: _Place, main: _Place) -> Problem:
-        return other.refused or self._lonely("G404", other, main.key)
+    def _reported_problem(self, other: _Place, main: _Place) -> Problem:
+        return other.refused or self._unmatched_problem("G404", other, main.key)
 
-    def _lonely(self, code: str, place: _Place, meant: str = "") -> Problem:
-        part = _differing(place.key, meant) if meant else 0
+    def _unmatched_problem(self, code: str, place: _Place, meant: str = "") -> Problem:
+        part = _differing_part(place.key, meant) if meant else 0
         where, found = self._cell(place, part)
         return Problem(code, where, found, {"meant": meant.split(BETWEEN)[part]} if meant else {})
 
@@ -140,16 +140,16 @@ class NearKeys:
 
     # ---- the keys of all tables ----
 
-    def _like(self, key: str) -> Sequence[_Place]:
+    def _places_like(self, key: str) -> Sequence[_Place]:
         if self._found is None:
-            self._found = self._read()
+            self._found = self._index_keys()
         return self._found.get(skeleton(key), ())
 
     def _rows(self) -> Iterator[tuple[int, KeyedRow]]:
         for position, reader in sorted(self._readers.items()):
             yield from ((position, item) for item in KeyedTable(reader) if isinstance(item, KeyedRow))
 
-    def _read(self) -> _Alike:
+    def _index_keys(self) -> _ByLook:
         """All keys that look like one without a partner; nothing if there are too many keys to remember."""
         tables: dict[str, int] = {}  # the tables of each key, as bits: two texts a key less than sets of each table
         unread: list[_Place] = []
@@ -159,7 +159,7 @@ class NearKeys:
                 if len(tables) > KEYS_MAX:
                     return {}
             elif len(unread) < _KEYLESS_MAX:
-                unread += self._unread(position, item.row)
+                unread += self._refused_places(position, item.row)
         needed = sum(1 << position for position, join in self._joins.items() if join.missing == "error" and not join.to)
         self._lacking = {key for key, found in tables.items() if found & 1 and needed & ~found}
         self._shapes.update(map(shape, tables))
@@ -170,9 +170,9 @@ class NearKeys:
             if (look := skeleton(key)) in looks:
                 counts[look] += found.bit_count()
         wanted = {look for look, count in counts.items() if count > 1}
-        return self._alike(wanted, unread) if wanted else {}
+        return self._by_look(wanted, unread) if wanted else {}
 
-    def _alike(self, wanted: set[str], unread: Sequence[_Place]) -> _Alike:
+    def _by_look(self, wanted: set[str], unread: Sequence[_Place]) -> _ByLook:
         found: defaultdict[str, dict[tuple[str, int, bool], _Place]] = defaultdict(dict)
         every = (_Place(item.key, position, item.row) for position, item in self._rows() if item.key is not None)
         for place in chain(unread, every):
@@ -185,7 +185,7 @@ class NearKeys:
             if len(places) <= _ALIKE_MAX
         }
 
-    def _unread(self, position: int, row: Row) -> Iterator[_Place]:
+    def _refused_places(self, position: int, row: Row) -> Iterator[_Place]:
         """A row whose key was refused, with the text of its key."""
         reader = self._readers[position]
         kind, refused = reader.plan.kind, row.problem
@@ -209,19 +209,19 @@ def correct_there(because: Problem) -> str:
     return f"correct {because.found} at {because.where}; that settles this too"
 
 
-def _main(alike: Sequence[_Place]) -> _Place | None:
+def _main_place(alike: Sequence[_Place]) -> _Place | None:
     """The only key of the main table among keys that look alike; None if there is none, or several."""
     found = [place for place in alike if not place.position]
     return found[0] if len(found) == 1 else None
 
 
-def _other(alike: Sequence[_Place], key: str, positions: Collection[int]) -> _Place | None:
+def _other_place(alike: Sequence[_Place], key: str, positions: Collection[int]) -> _Place | None:
     """The first place in these tables with another key, or with this one if it cannot be read; None if there is none."""
     found = (place for place in alike if place.position in positions and (place.key != key or place.refused))
     return next(found, None)
 
 
-def _differing(key: str, other: str) -> int:
+def _differing_part(key: str, other: str) -> int:
     """The first part in which two keys differ; 0 if they are equal."""
     pairs = zip(key.split(BETWEEN), other.split(BETWEEN), strict=False)
     return next((place for place, (one, two) in enumerate(pairs) if one != two), 0)

@@ -31,10 +31,10 @@ from loadsheet.contract import (
 from loadsheet.mapping.documents import Lineage, in_order, list_of
 from loadsheet.mapping.leaves import OMIT, Copied, LeafContext, Make, PayloadContext, check_units, plan_leaf
 from loadsheet.mapping.lookups import Lookup
-from loadsheet.mapping.names import Condition, Draft, concrete
+from loadsheet.mapping.names import Condition, DocumentFrame, concrete
 from loadsheet.mapping.plans import TablePlan, Type
 from loadsheet.mapping.schema import MappingSpec, Target
-from loadsheet.mapping.words import closest_or_known, did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
 _OPERATIONS: dict[str, tuple[Operation, ...]] = {operation.name: (operation,) for operation in WRITES} | {
@@ -294,7 +294,7 @@ class _Tree:
                 return None
             nodes = self.fields(value, found.record, context.item, context.path, loc)
             make = _object(nodes)
-            return _Node(name, lambda draft: make(draft) or OMIT)
+            return _Node(name, lambda frame: make(frame) or OMIT)
         leaf = plan_leaf(value, context, loc)
         if leaf is None:
             return None
@@ -399,9 +399,9 @@ def _object(fields: Sequence[_Node]) -> Make:
     copied = tuple((node.name, *node.copied) for node in fields if node.copied is not None)
     filled = tuple((node.name, node.make) for node in fields if node.constant is OMIT and node.copied is None)
 
-    def make(draft: Draft) -> dict[str, Any]:
+    def make(frame: DocumentFrame) -> dict[str, Any]:
         record = template.copy()
-        row = draft.row
+        row = frame.row
         for name, index, default in copied:
             value = row[index]
             if value is None:
@@ -411,7 +411,7 @@ def _object(fields: Sequence[_Node]) -> Make:
             else:
                 record[name] = value
         for name, make_value in filled:
-            value = make_value(draft)
+            value = make_value(frame)
             if value is OMIT:
                 del record[name]
             else:
@@ -424,21 +424,21 @@ def _object(fields: Sequence[_Node]) -> Make:
 def _each_row(make: Make, position: int, children: tuple[int, ...]) -> Make:
     """One item for each row of a table. Inside an item, child tables are limited to the rows of that row."""
 
-    def made(draft: Draft) -> Any:
-        row, row_refused, everything = draft.row, draft.row_refused, draft.lists
+    def made(frame: DocumentFrame) -> Any:
+        row, row_refused, everything = frame.row, frame.row_refused, frame.lists
         items = []
-        draft.at.append(0)
+        frame.at.append(0)
         for index, values in enumerate(everything[position]):
-            draft.row, draft.at[-1] = values, index
+            frame.row, frame.at[-1] = values, index
             if children:
-                draft.outer_index = index
-                draft.lists = everything
-                draft.narrow(children, index)
-            if draft.all_refused:
-                draft.row_refused = draft.rows_refused[position][index]
-            items.append(make(draft))
-        draft.at.pop()
-        draft.row, draft.row_refused, draft.lists = row, row_refused, everything
+                frame.outer_index = index
+                frame.lists = everything
+                frame.narrow(children, index)
+            if frame.all_refused:
+                frame.row_refused = frame.rows_refused[position][index]
+            items.append(make(frame))
+        frame.at.pop()
+        frame.row, frame.row_refused, frame.lists = row, row_refused, everything
         return items or OMIT
 
     return made
@@ -447,20 +447,20 @@ def _each_row(make: Make, position: int, children: tuple[int, ...]) -> Make:
 def _each_inner_row(make: Make, position: int, path: str) -> Make:
     """One item for each child row of the row of the surrounding list."""
 
-    def made(draft: Draft) -> Any:
-        row, row_refused, outer, outer_refused = draft.row, draft.row_refused, draft.outer, draft.outer_refused
-        among, items = draft.nested[position][draft.outer_index], []
+    def made(frame: DocumentFrame) -> Any:
+        row, row_refused, outer, outer_refused = frame.row, frame.row_refused, frame.outer, frame.outer_refused
+        among, items = frame.nested[position][frame.outer_index], []
         if among:
-            draft.items[list_of(concrete(path, draft.at))] = tuple(among)
-        draft.outer, draft.outer_refused = row, row_refused
-        draft.at.append(0)
-        for place, (index, values) in enumerate(zip(among, draft.lists[position], strict=True)):
-            draft.row, draft.at[-1] = values, place
-            if draft.all_refused:
-                draft.row_refused = draft.rows_refused[position][index]
-            items.append(make(draft))
-        draft.at.pop()
-        draft.row, draft.row_refused, draft.outer, draft.outer_refused = row, row_refused, outer, outer_refused
+            frame.items[list_of(concrete(path, frame.at))] = tuple(among)
+        frame.outer, frame.outer_refused = row, row_refused
+        frame.at.append(0)
+        for place, (index, values) in enumerate(zip(among, frame.lists[position], strict=True)):
+            frame.row, frame.at[-1] = values, place
+            if frame.all_refused:
+                frame.row_refused = frame.rows_refused[position][index]
+            items.append(make(frame))
+        frame.at.pop()
+        frame.row, frame.row_refused, frame.outer, frame.outer_refused = row, row_refused, outer, outer_refused
         return items or OMIT
 
     return made
@@ -469,20 +469,20 @@ def _each_inner_row(make: Make, position: int, path: str) -> Make:
 def _entries(entries: Sequence[tuple[Make, Condition | None]], path: str) -> Make:
     """The explicit entries of a list."""
 
-    def made(draft: Draft) -> Any:
+    def made(frame: DocumentFrame) -> Any:
         items: list[Any] = []
         kept: list[int] = []
-        here = concrete(path, draft.at)
-        draft.at.append(0)
+        here = concrete(path, frame.at)
+        frame.at.append(0)
         for number, (make, condition) in enumerate(entries):
-            draft.at[-1] = len(items)
-            value = make(draft) if condition is None or condition.holds(draft) else None
+            frame.at[-1] = len(items)
+            value = make(frame) if condition is None or condition.holds(frame) else None
             if value:
                 items.append(value)
                 kept.append(number)
-        draft.at.pop()
+        frame.at.pop()
         if items and len(kept) < len(entries):
-            draft.items[here] = tuple(kept)
+            frame.items[here] = tuple(kept)
         return items or OMIT
 
     return made

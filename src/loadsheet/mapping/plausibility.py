@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadsheet.contract import country_field
+from loadsheet.mapping.codes import country_reader
 from loadsheet.mapping.documents import Document, Ignored, Lineage, locate
 from loadsheet.mapping.notations import decimal_mark
 from loadsheet.mapping.plans import TablePlan
-from loadsheet.mapping.words import country_reader
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reading import Native, Table
 
@@ -84,13 +84,14 @@ class NotationCheck:
             problem
             for proof, value in self._proofs.items()
             for table in tables.values()
-            if (table.file, table.sheet) == proof[:2] and (problem := self._judge(proof, value, table)) is not None
+            if (table.file, table.sheet) == proof[:2]
+            and (problem := self._wrong_notation(proof, value, table)) is not None
         ]
         return list(
             {(problem.where.file, problem.where.sheet, problem.where.column): problem for problem in found}.values()
         )
 
-    def _judge(self, proof: _Proof, value: str, table: Table) -> Problem | None:
+    def _wrong_notation(self, proof: _Proof, value: str, table: Table) -> Problem | None:
         either = proof._replace(notation=Notation(proof.notation.of, _EITHER))
         if (
             either in self._proofs or table.header.count(proof.column) != 1
@@ -177,8 +178,8 @@ class DateRangeCheck:
     @classmethod
     def around(cls, now: datetime, *, years_back: int, years_ahead: int) -> "DateRangeCheck":
         """Bounds in years before and after the day of a run; 0: no bound."""
-        first = _moved(now.date(), -years_back) if years_back else ""
-        return cls(first, _moved(now.date(), years_ahead) if years_ahead else "9999-99-99")
+        first = _shifted_years(now.date(), -years_back) if years_back else ""
+        return cls(first, _shifted_years(now.date(), years_ahead) if years_ahead else "9999-99-99")
 
     def watch(
         self, documents: Iterable[Document | Ignored], lineage: Lineage, tables: Mapping[str, Table]
@@ -201,7 +202,7 @@ class DateRangeCheck:
         return Problem("C318", where, found or day, {"day": day, "bound": bound}, _HINT, "warning")
 
 
-def _moved(day: date, years: int) -> str:
+def _shifted_years(day: date, years: int) -> str:
     year = min(max(day.year + years, 1), 9999)
     return f"{year:04}-{day.month:02}-{day.day:02}"
 

@@ -23,7 +23,7 @@ from loadsheet.mapping.compile import combined_error, examine
 from loadsheet.mapping.documents import JOINT
 from loadsheet.mapping.schema import PLACEHOLDER, match
 from loadsheet.mapping.shared_files import combined, obstacle
-from loadsheet.mapping.words import nearest
+from loadsheet.mapping.suggestions import nearest
 from loadsheet.mapping.yamlfile import KEY, read_yaml
 from loadsheet.problems import MappingError, Problem, Where
 
@@ -256,7 +256,7 @@ def route(
         if (problem := _blocked(name, broken, by_shipper, is_taken=bool(found))) is not None
     }
     together: dict[tuple[str, ...], CompiledMapping] = {}
-    claims = {name: _joined(found, together) for name, found in claims.items() if name not in blocked}
+    claims = {name: _combined_claim(found, together) for name, found in claims.items() if name not in blocked}
     ambiguous = {
         name: _ambiguous(name, found)
         for name, found in claims.items()
@@ -271,7 +271,7 @@ def route(
     for name, claim in clear.items():
         own_of[claim.mapping.name][name] = claim
     for mapping in readers:
-        for found, waits in _sets(mapping, own_of[mapping.name]):
+        for found, waits in _file_sets(mapping, own_of[mapping.name]):
             complete += [found] if found is not None else []
             waiting |= waits
     return Routes(tuple(complete), waiting, unmapped, ambiguous, blocked)
@@ -341,7 +341,7 @@ def _claim(name: str, mapping: CompiledMapping, *, fixed: str = _ORIGINAL) -> _C
     return None
 
 
-def _joined(claims: list[_Claim], together: dict[tuple[str, ...], CompiledMapping]) -> list[_Claim]:
+def _combined_claim(claims: list[_Claim], together: dict[tuple[str, ...], CompiledMapping]) -> list[_Claim]:
     """The claim of all these mappings together, if they can share the file; else the claims. `together` keeps the combinations."""
     mappings = {claim.mapping.name: claim.mapping for claim in claims}
     if len(mappings) < 2 or obstacle(mappings.values()):
@@ -352,7 +352,9 @@ def _joined(claims: list[_Claim], together: dict[tuple[str, ...], CompiledMappin
     return [replace(claims[0], mapping=together[names], role=together[names].main_role)]
 
 
-def _sets(mapping: CompiledMapping, own: Mapping[str, _Claim]) -> Iterator[tuple[Route | None, dict[str, Problem]]]:
+def _file_sets(
+    mapping: CompiledMapping, own: Mapping[str, _Claim]
+) -> Iterator[tuple[Route | None, dict[str, Problem]]]:
     """The sets of one mapping: a main file with the companions and the trigger that share its placeholders."""
     taken: set[str] = set()
     partners = _Partners(own)
@@ -360,10 +362,10 @@ def _sets(mapping: CompiledMapping, own: Mapping[str, _Claim]) -> Iterator[tuple
         if claim.role != mapping.main_role:
             continue
         files, trigger, missing = {mapping.main_role: name}, None, []
-        for role, pattern in _others(mapping, claim):
+        for role, pattern in _awaited_roles(mapping, claim):
             partner = partners.take(role, claim)  # never one file in two sets
             if partner is None:
-                missing.append(_filled(pattern, claim))
+                missing.append(_expected_name(pattern, claim))
             elif role == _TRIGGER:
                 trigger = partner
             else:
@@ -376,10 +378,10 @@ def _sets(mapping: CompiledMapping, own: Mapping[str, _Claim]) -> Iterator[tuple
             yield Route(mapping, files, trigger), {}
     for name, claim in own.items():
         if name not in taken and claim.role != mapping.main_role:
-            yield None, {name: _waits(name, _filled(mapping.files[0], claim))}
+            yield None, {name: _waits(name, _expected_name(mapping.files[0], claim))}
 
 
-def _others(mapping: CompiledMapping, claim: _Claim) -> list[tuple[str, str]]:
+def _awaited_roles(mapping: CompiledMapping, claim: _Claim) -> list[tuple[str, str]]:
     """The roles that a main file waits for, with their patterns. A fix file waits for none."""
     waits = mapping.complete_when is not None and not claim.is_fixed
     trigger = [(_TRIGGER, mapping.complete_when or "")] if waits else []
@@ -414,7 +416,7 @@ class _Partners:
         return None
 
 
-def _filled(pattern: str, claim: _Claim) -> str:
+def _expected_name(pattern: str, claim: _Claim) -> str:
     values = dict(claim.values)
     name = PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), pattern)
     stem, dot, ending = name.rpartition(".")

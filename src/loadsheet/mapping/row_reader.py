@@ -166,7 +166,7 @@ class RowReader:
         values, refused = self._read_ignored(row)
         return self.holds(rule, self.plan.ignore_needs, values, refused)
 
-    def decided_by(self, index: int, refused: CellProblem) -> Sequence[int]:
+    def deciding_columns(self, index: int, refused: CellProblem) -> Sequence[int]:
         """The other columns involved in a refused value: the sources of a derived value, the further keys of a code table, the unit, or the
         time zone of a moment.
         """

@@ -20,8 +20,8 @@ from loadsheet.mapping.plans import (
     in_every_set,
 )
 from loadsheet.mapping.schema import SET, part_of
+from loadsheet.mapping.suggestions import near, some
 from loadsheet.mapping.texts import bare
-from loadsheet.mapping.words import near, some
 from loadsheet.problems import Problem
 from loadsheet.reading.header import fold
 from loadsheet.reading.tables import Row, Table

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from loadsheet.mapping.conversion import Conventions, bind_parts, plan_column
+from loadsheet.mapping.conversion import Conventions, plan_column
 from loadsheet.mapping.layouts import heading_clashes
 from loadsheet.mapping.names import compile_or_refuse
 from loadsheet.mapping.plans import (
@@ -39,7 +39,8 @@ from loadsheet.mapping.schema import (
     Totals,
     placeholders,
 )
-from loadsheet.mapping.words import closest_or_known, did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
+from loadsheet.mapping.texts import bind_parts
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -130,21 +131,21 @@ class _Planner:
     def table(self, name: str, position: int, order: Sequence[str]) -> TablePlan | None:
         """One table without its keys. `order` are the names of all tables."""
         columns_spec, loc = self._section(self._spec.columns, "columns", name)
-        columns = self._columns(columns_spec, loc)
+        columns = self._plan_columns(columns_spec, loc)
         if columns is None:
             return None
         columns = bind_parts(columns, self._file, loc)
         self._references = {column.slot.index for column in columns if column.reference is not None}
         slots = {column.name: column.slot for column in columns}
-        derived = self._derived(name, slots)
+        derived = self._plan_derived(name, slots)
         shape = self._shape(name, slots)
         zone = slots.get((self._conventions.zone_column or "").removeprefix(f"{name}."))
         plan = TablePlan(
-            name, position, tuple(columns), derived, self._finishes(columns, shape, loc), shape,
+            name, position, tuple(columns), derived, self._plan_finishes(columns, shape, loc), shape,
             zone=zone.index if zone is not None else None, default_zone=self._conventions.zone, fold=self._conventions.fold,
         )  # fmt: skip
         self._check_zone(position, plan)
-        return self._with_ignore(self._sourced(plan, order, loc))
+        return self._with_ignore(self._with_source(plan, order, loc))
 
     def _section(self, section: Mapping[str, Any], title: str, name: str) -> tuple[Any, Loc]:
         """The entries of a table and their place: directly under the section for one table, under the table's name for several."""
@@ -159,7 +160,7 @@ class _Planner:
             )
             self._file.refuse(loc, f'the name "{name}" {problem}', at_key=True)
 
-    def _columns(self, section: Any, loc: Loc) -> list[ColumnPlan] | None:
+    def _plan_columns(self, section: Any, loc: Loc) -> list[ColumnPlan] | None:
         if not isinstance(section, dict) or not section:
             tables = some(self._tables)
             self._file.refuse(loc, f"columns must be given for each of the tables {tables}", at_key=True)
@@ -184,7 +185,7 @@ class _Planner:
             if low is not None and high is not None and low > high:
                 self._file.refuse((*loc, most), f"{most}: {high} is less than {least}: {low}", "no value fits")
 
-    def _derived(self, table: str, slots: dict[str, Slot]) -> tuple[DerivedPlan, ...]:
+    def _plan_derived(self, table: str, slots: dict[str, Slot]) -> tuple[DerivedPlan, ...]:
         """The derived values of a table in the order they are written; each may use those before it. Adds their slots."""
         section, loc = self._section(self._spec.derived, "derived", table)
         found = []
@@ -222,7 +223,7 @@ class _Planner:
         scope = Scope(cells_of(shape, self._references), of_cells=True)
         return compile_or_refuse(text, scope, self._file, loc)
 
-    def _finishes(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[FinishPlan, ...]:
+    def _plan_finishes(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[FinishPlan, ...]:
         found = []
         for column in columns:
             if column.finish is None:
@@ -278,33 +279,33 @@ class _Planner:
         spec = self._tables[plan.name]
         if spec.ignore_rows is None:
             return plan
-        columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
-        loc = ("source", "tables", plan.name, "ignore_rows")
-        rule = self._condition(spec.ignore_rows, self._shape(plan.name, columns), loc)
-        if rule is None:
-            return plan
-        needs = tuple(sorted(columns[use.column].index for use in rule.uses))
+        rule, needs = self._rule_on_cells(spec.ignore_rows, plan, ("source", "tables", plan.name, "ignore_rows"))
         return replace(plan, ignore=rule, ignore_needs=needs)
+
+    def _rule_on_cells(self, text: str, plan: TablePlan, loc: Loc) -> tuple[Expression | None, tuple[int, ...]]:
+        """A compiled rule on the columns of a table and the indexes of those it reads, or None with the finding."""
+        columns = {column.name: column.slot for column in plan.columns}
+        rule = self._condition(text, self._shape(plan.name, columns), loc)
+        return rule, tuple(sorted(columns[use.column].index for use in rule.uses)) if rule is not None else ()
 
     # ---- where rows come from ----
 
-    def _sourced(self, plan: TablePlan, order: Sequence[str], loc: Loc) -> TablePlan:
+    def _with_source(self, plan: TablePlan, order: Sequence[str], loc: Loc) -> TablePlan:
         """The table with the source of its rows; `loc` is the place of its columns."""
         spec = self._tables[plan.name]
         here: Loc = ("source", "tables", plan.name)
         patterns = self._patterns(spec)
         self._check_columns(plan, spec, patterns, loc)
-        sets = self._sets(plan, spec, here) if spec.sets is not None else None
+        sets = self._plan_sets(plan, spec, here) if spec.sets is not None else None
         joined_to = order.index(spec.join.to) if spec.join is not None else None
-        plan = replace(
-            plan, source=self._alike(spec.from_ or plan.name)[0], patterns=patterns, sets=sets, joined_to=joined_to
-        )
+        source = self._tables_of_sheet(spec.from_ or plan.name)[0]
+        plan = replace(plan, source=source, patterns=patterns, sets=sets, joined_to=joined_to)
         if spec.kind is not None:
-            plan = replace(plan, kind=self._kind(plan, spec, here, loc), prefix=f"{plan.name}.")
+            plan = replace(plan, kind=self._plan_kind(plan, spec, here, loc), prefix=f"{plan.name}.")
         if spec.from_ is not None:
             plan = replace(plan, made_of=list(order).index(spec.from_), prefix=f"{plan.name}.")
         if spec.totals is not None:
-            plan = replace(plan, totals=self._totals(plan, spec, (*here, "totals")))
+            plan = replace(plan, totals=self._plan_totals(plan, spec, (*here, "totals")))
         if all(column.spec.whereabouts() for column in plan.columns) and spec.kind is None:
             self._file.refuse(loc, f"{plan.name} needs a column under a heading of the file", at_key=True)
         return plan
@@ -338,7 +339,7 @@ class _Planner:
         companion = self._source.companions.get(of.file or "")
         return tuple(self._source.files) if companion is None else (companion,)
 
-    def _alike(self, name: str) -> list[str]:
+    def _tables_of_sheet(self, name: str) -> list[str]:
         """The tables with kinds of rows in the same file and sheet as this one, in order."""
         spec = self._tables[name]
         if spec.kind is None:
@@ -385,7 +386,7 @@ class _Planner:
 
     # ---- sets ----
 
-    def _sets(self, plan: TablePlan, spec: TableSpec, loc: Loc) -> SetsPlan:
+    def _plan_sets(self, plan: TablePlan, spec: TableSpec, loc: Loc) -> SetsPlan:
         columns = tuple(column for column in plan.columns if in_every_set(column))
         names = [column.name for column in columns]
         if not columns:
@@ -406,10 +407,10 @@ class _Planner:
 
     # ---- kinds ----
 
-    def _kind(self, plan: TablePlan, spec: TableSpec, loc: Loc, columns: Loc) -> KindPlan | None:
+    def _plan_kind(self, plan: TablePlan, spec: TableSpec, loc: Loc, columns: Loc) -> KindPlan | None:
         if spec.kind is None:
             return None
-        same_place = self._alike(plan.name)
+        same_place = self._tables_of_sheet(plan.name)
         first = self._tables[same_place[0]].kind
         if first is not None and spec.kind.label != first.label:
             self._file.refuse((*loc, "kind", "label"), f'the kind column of {same_place[0]} is "{first.label}"')
@@ -425,11 +426,11 @@ class _Planner:
         for key in sorted(spec.model_fields_set & _AROUND) if others is None else ():
             if key != "totals" or (spec.totals is not None and spec.totals.begins_with):
                 self._file.refuse((*loc, key), f"set {key} on {same_place[0]}", at_key=True)
-        above = [self._above(column, same_place, (*columns, column.name, "above")) for column in plan.columns]
+        above = [self._cell_above(column, same_place, (*columns, column.name, "above")) for column in plan.columns]
         found, is_strict = tuple(dict.fromkeys(filter(None, above))), (first or spec.kind).others == "error"
         return KindPlan(spec.kind.label, frozenset(spec.kind.is_), known, others, found, is_strict)
 
-    def _above(self, column: ColumnPlan, same_place: Sequence[str], loc: Loc) -> tuple[frozenset[str], str] | None:
+    def _cell_above(self, column: ColumnPlan, same_place: Sequence[str], loc: Loc) -> tuple[frozenset[str], str] | None:
         text = column.spec.above
         if text is None:
             return None
@@ -454,23 +455,19 @@ class _Planner:
 
     # ---- totals ----
 
-    def _totals(self, plan: TablePlan, spec: TableSpec, loc: Loc) -> TotalsPlan | None:
+    def _plan_totals(self, plan: TablePlan, spec: TableSpec, loc: Loc) -> TotalsPlan | None:
         if spec.totals is None or not self._are_checked(spec.totals, loc):
             return None
-        columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
-        where = self._condition(spec.totals.where or "", self._shape(plan.name, columns), (*loc, "where"))
+        where, needs = self._rule_on_cells(spec.totals.where or "", plan, (*loc, "where"))
+        numbers = {column.name: column.slot.index for column in plan.columns if column.slot.type is Type.NUMBER}
         sums = []
         for number, name in enumerate(spec.totals.sum):
-            numbers = [known for known, slot in columns.items() if slot.type is Type.NUMBER]
             if name in numbers:
-                sums.append(columns[name].index)
+                sums.append(numbers[name])
             else:
                 hint = closest_or_known(name, numbers)
                 self._file.refuse((*loc, "sum", number), f'"{name}" is not a column of numbers', hint)
-        if where is None:
-            return None
-        needs = tuple(sorted(columns[use.column].index for use in where.uses))
-        return TotalsPlan(where, needs, tuple(sums), spec.totals.over == "block")
+        return None if where is None else TotalsPlan(where, needs, tuple(sums), spec.totals.over == "block")
 
     def _are_checked(self, totals: Totals, loc: Loc) -> bool:
         """Whether totals are found by an expression and checked. Otherwise they are found by their first words and ignored."""

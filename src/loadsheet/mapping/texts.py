@@ -1,19 +1,29 @@
 """Texts: trimmed, composed, padded, measured, matched, looked up in lists and code tables, and split.
 
 `docs/mapping/columns.md` states the order of these steps. Two steps wait until the whole row is read: padding with a condition, and code
-tables with several keys. Knows no row, no number and no date.
-
+tables with several keys. Contradictory settings are refused at load. Knows no row, no number and no date.
 """
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from loadsheet.mapping.lookups import Lookup, folded
-from loadsheet.mapping.patterns import PatternError, describe_pattern, matcher
-from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, Finish, SettingError, Type, ValueWithWarning
-from loadsheet.mapping.schema import Column
-from loadsheet.mapping.words import did_you_mean_value, some
+from loadsheet.mapping.patterns import PatternError, describe_pattern, group_names, matcher
+from loadsheet.mapping.plans import (
+    CONSEQUENCE,
+    CellProblem,
+    ColumnPlan,
+    Finish,
+    SettingError,
+    TableLookup,
+    Type,
+    ValueWithWarning,
+)
+from loadsheet.mapping.schema import Column, Pad
+from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value, some
+from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native
 
 _INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"
@@ -36,85 +46,57 @@ def takes_any(spec: Column, lookup: Lookup | None) -> bool:
 
 def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
     """A function from a cell that is not blank to its text. Steps that need the row are left to `finish_by_row`."""
-    start = _start(spec)
-    if spec.lookup_with or (spec.pad_left is not None and spec.pad_left.when is not None):
+    start = _cleaner(spec)
+    if spec.lookup_with or _waits_to_pad(spec):
         return start  # the row finishes it
-    finish = _in_turn([*_checks(spec), *_codes(spec, lookup), *_matching("split", spec.split, spec.example)])
-    if spec.pad_left is not None:
-        to, letter = spec.pad_left.to, spec.pad_left.with_
-        return lambda cell: finish(start(cell).rjust(to, letter))
+    finish = _chained([*_checks(spec), *_codes(spec, lookup), *_matching("split", spec.split, spec.example)])
     return lambda cell: finish(start(cell))
 
 
 def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
     """The steps that need the whole row, or None. Raises SettingError."""
-    pad = spec.pad_left
     if lookup is not None and spec.lookup_with:
-        check, always = _in_turn(_checks(spec)), pad if pad is not None and pad.when is None else None
-        find = _found_with(lookup)
+        check, find = _chained(_checks(spec)), lookup.value_of
 
         def finish(text: str, others: Sequence[Any]) -> Any:
-            value = check(text if always is None else text.rjust(always.to, always.with_))
+            value = check(text)
             if isinstance(value, CellProblem):
                 return value
             return find(value.value if isinstance(value, ValueWithWarning) else value, others)
 
-    elif pad is None or pad.when is None:
-        return None
-    else:
-        alone = _in_turn([*_checks(spec), *_codes(spec, lookup)])
+    elif _waits_to_pad(spec):
+        alone = _chained([*_checks(spec), *_codes(spec, lookup)])
 
         def finish(text: str, others: Sequence[Any]) -> Any:  # noqa: ARG001 (there are none)
             return alone(text)
 
-    searched = lookup.range.type if lookup is not None and lookup.range is not None else None
-    if pad is None or pad.when is None:
-        return Finish(finish, tuple(spec.lookup_with), searched=searched)
-    return Finish(finish, tuple(spec.lookup_with), pad.when, pad.to, pad.with_, searched)
+    else:
+        return None
+    return _finish(spec, finish, lookup.searched if lookup is not None else None)
 
 
 def before_row(spec: Column, searched: Type | None) -> Finish:
     """The steps that are left when the whole row is read, before a row of another table is found for the value. Raises SettingError."""
-    pad = spec.pad_left
-    if spec.type != "text" or not (spec.lookup_with or (pad is not None and pad.when is not None)):
+    if spec.type != "text" or not (spec.lookup_with or _waits_to_pad(spec)):
         return Finish(lambda value, _: value, tuple(spec.lookup_with), searched=searched)
-    check, always = _in_turn(_checks(spec)), pad if pad is not None and pad.when is None else None
+    check = _chained(_checks(spec))
+    return _finish(spec, lambda text, _: check(text), searched)
 
-    def finish(text: str, others: Sequence[Any]) -> Any:  # noqa: ARG001 (they are keys)
-        return check(text if always is None else text.rjust(always.to, always.with_))
 
+def _finish(spec: Column, finish: Callable[[str, Sequence[Any]], Any], searched: Type | None) -> Finish:
+    """These steps, after the padding that has a condition."""
+    pad, others = spec.pad_left, tuple(spec.lookup_with)
     if pad is None or pad.when is None:
-        return Finish(finish, tuple(spec.lookup_with), searched=searched)
-    return Finish(finish, tuple(spec.lookup_with), pad.when, pad.to, pad.with_, searched)
+        return Finish(finish, others, searched=searched)
+    return Finish(finish, others, pad.when, pad.to, pad.with_, searched)
 
 
-def before_codes(spec: Column, *, padded: bool) -> Callable[[str], str | None]:
-    """A function from a text to the text used for the code lookup; None if an earlier step refuses it. Raises SettingError."""
-    start, check, pad = _start(spec), _in_turn(_checks(spec)), spec.pad_left if padded else None
-
-    def read(text: str) -> str | None:
-        text = start(bare(text))
-        value = check(text if pad is None else text.rjust(pad.to, pad.with_))
-        return None if isinstance(value, CellProblem) else value.value if isinstance(value, ValueWithWarning) else value
-
-    return read
+def _waits_to_pad(spec: Column) -> bool:
+    """Whether the padding has a condition on the row."""
+    return spec.pad_left is not None and spec.pad_left.when is not None
 
 
-def part_reader(name: str, convert: _Parse, whole: _Parse, split: str) -> _Parse:
-    """The converter of a part: the named group of `split` in the value that `whole` gives for the cell."""
-    match = matcher(split)
-
-    def read(cell: str) -> Any:
-        value = whole(cell)
-        if isinstance(value, CellProblem):
-            return CONSEQUENCE
-        found = match((value.value if isinstance(value, ValueWithWarning) else value) or "")
-        return convert("" if found is None else found[name] or "")
-
-    return read
-
-
-def _start(spec: Column) -> Callable[[str], str]:
+def _cleaner(spec: Column) -> Callable[[str], str]:
     changes: dict[str | None, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, None: str}
     change = changes[spec.case]
 
@@ -125,7 +107,7 @@ def _start(spec: Column) -> Callable[[str], str]:
     return start
 
 
-def _in_turn(steps: Sequence[_Parse]) -> _Parse:
+def _chained(steps: Sequence[_Parse]) -> _Parse:
     """The steps in order, until one refuses. A warning is kept."""
     if not steps:
         return str
@@ -149,7 +131,13 @@ def _in_turn(steps: Sequence[_Parse]) -> _Parse:
 
 
 def _checks(spec: Column) -> list[_Parse]:
-    return [*_length(spec), *_matching("pattern", spec.pattern, spec.example)]
+    """Padding without a condition, length and pattern."""
+    pads = [] if spec.pad_left is None or _waits_to_pad(spec) else [_padded(spec.pad_left)]
+    return [*pads, *_length(spec), *_matching("pattern", spec.pattern, spec.example)]
+
+
+def _padded(pad: Pad) -> Callable[[str], str]:
+    return lambda text: text.rjust(pad.to, pad.with_)
 
 
 def _length(spec: Column) -> list[_Parse]:
@@ -186,8 +174,7 @@ def _matching(key: str, pattern: str | None, example: object) -> list[_Parse]:
 
 def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
     if lookup is not None:
-        find = _found_with(lookup)
-        return [lambda text: find(text, ())]
+        return [lookup.value_of]
     if spec.one_of is None:
         return []
     meanings = spec.one_of if isinstance(spec.one_of, dict) else {word: word for word in spec.one_of}
@@ -213,13 +200,124 @@ def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]
     return {key: meanings[word] for key, word in first.items()}
 
 
-def _found_with(lookup: Lookup) -> Callable[[str, Sequence[Any]], Any]:
-    """The values of a code table for a text and the further keys, or the result of its `missing` rule."""
+# ---- settings that contradict each other ----
 
-    def look_up(text: str, others: Sequence[Any]) -> Any:
-        found = lookup.find(text, *others)
-        if found is not None:
-            return found if lookup.many else found[0]
-        return lookup.missed(text, others)
 
-    return look_up
+def text_contradictions(spec: Column, lookup: Lookup | TableLookup | None) -> Iterator[SettingError]:
+    """Settings of a text column that contradict each other, with what to do."""
+    yield from _code_contradictions(spec)
+    yield from _split_contradictions(spec, lookup)
+    yield from _length_contradictions(spec)
+
+
+def _code_contradictions(spec: Column) -> Iterator[SettingError]:
+    if spec.one_of is not None and spec.lookup is not None:
+        yield SettingError("one_of", "one_of and lookup cannot be combined", "keep one of them")
+    if spec.ignore_case and spec.one_of is None:
+        hint = (
+            f"set it under lookups: {spec.lookup}" if spec.lookup else "it compares the cell with the codes of one_of"
+        )
+        yield SettingError("ignore_case", "ignore_case needs one_of", hint)
+    try:
+        dead = [] if spec.one_of is None or spec.lookup is not None else _unreachable(spec)
+    except SettingError:
+        return  # reported where the column is compiled
+    if dead:
+        steps = [key for key in ("case", "pad_left", "min_length", "max_length", "pattern") if getattr(spec, key)]
+        yield SettingError("one_of", f"no cell can match {some(dead)} after {' and '.join(steps)}", "change the codes")
+
+
+def _unreachable(spec: Column) -> list[str]:
+    """The codes of `one_of` that no cell can match, because earlier steps change the code itself."""
+    ways = [_before_codes(spec, pad) for pad in ((None, spec.pad_left) if _waits_to_pad(spec) else (None,))]
+    texts = {code: {way(code) for way in ways} for code in spec.one_of or ()}
+    same = {code: folded(code, ignore_case=spec.ignore_case) for code in texts}
+    return [
+        code
+        for code, found in texts.items()
+        if not any(folded(text, ignore_case=spec.ignore_case) == same[code] for text in found if text is not None)
+    ]
+
+
+def _before_codes(spec: Column, pad: Pad | None) -> Callable[[str], str | None]:
+    """A function from a text to the text used for the code lookup, padded by `pad` first; None if a step refuses it. Raises SettingError."""
+    start, check = _cleaner(spec), _chained([*([_padded(pad)] if pad is not None else []), *_checks(spec)])
+
+    def read(text: str) -> str | None:
+        value = check(start(bare(text)))
+        return None if isinstance(value, CellProblem) else value.value if isinstance(value, ValueWithWarning) else value
+
+    return read
+
+
+def _split_contradictions(spec: Column, lookup: Lookup | TableLookup | None) -> Iterator[SettingError]:
+    if spec.split is None:
+        return
+    if lookup is not None and lookup.many:
+        yield SettingError(
+            "split", f"lookup {spec.lookup} gives several values, but split needs one text", "name one value"
+        )
+    if spec.lookup_with:
+        yield SettingError(
+            "split", "split cannot be combined with lookup_with: the parts are needed before the row is complete"
+        )
+    if spec.pad_left is not None and spec.pad_left.when is not None:
+        yield SettingError("split", "split cannot be combined with pad_left.when", "pad the part instead")
+    if spec.part_of is not None:
+        yield SettingError("split", "a part of a split cannot be split again", f"name all parts at {spec.part_of}")
+
+
+def _length_contradictions(spec: Column) -> Iterator[SettingError]:
+    if spec.on_too_long != "error" and spec.max_length is None:
+        yield SettingError("on_too_long", "on_too_long needs max_length")
+    if spec.pad_left is not None and spec.max_length is not None and spec.pad_left.to > spec.max_length:
+        message = f"pad_left pads to {spec.pad_left.to} characters, but max_length is {spec.max_length}"
+        yield SettingError("max_length", message, "no value fits")
+
+
+# ---- parts of a split column ----
+
+
+def bind_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> list[ColumnPlan]:
+    """The columns; a part of a split column is bound to that column."""
+    by_name = {column.name: column for column in columns}
+    found = []
+    for column in columns:
+        part_of = column.spec.part_of
+        whole = by_name.get(part_of or "")
+        if part_of is not None and whole is not None and column.name in _parts_of(whole):
+            convert = _part_reader(column.name, column.convert, whole.convert, whole.spec.split or "")
+            found.append(replace(column, convert=convert, cells=whole.cells, heading=whole.label))
+            continue
+        found.append(column)
+        if part_of is None:
+            continue
+        if whole is None or whole.spec.split is None:
+            splits = [name for name, other in by_name.items() if other.spec.split is not None]
+            hint = did_you_mean(part_of, splits) or f"columns with split: {some(splits) or 'none'}"
+            file.refuse((*loc, column.name, "part_of"), f'"{part_of}" is not a column with a split', hint)
+        else:
+            names = _parts_of(whole)
+            hint = f"name the column as one of {some(names)}" if names else "name the parts: (?P<name>...)"
+            file.refuse(
+                (*loc, column.name), f'the split of {whole.name} has no part "{column.name}"', hint, at_key=True
+            )
+    return found
+
+
+def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
+    return group_names(whole.spec.split) if whole.spec.split is not None else ()
+
+
+def _part_reader(name: str, convert: _Parse, whole: _Parse, split: str) -> _Parse:
+    """The converter of a part: the named group of `split` in the value that `whole` gives for the cell."""
+    match = matcher(split)
+
+    def read(cell: str) -> Any:
+        value = whole(cell)
+        if isinstance(value, CellProblem):
+            return CONSEQUENCE
+        found = match((value.value if isinstance(value, ValueWithWarning) else value) or "")
+        return convert("" if found is None else found[name] or "")
+
+    return read

@@ -17,7 +17,7 @@ from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.document_checks import Cell, DocumentProblems, GroupChecks, Rows, join_rows
 from loadsheet.mapping.documents import LOOKED_UP, SHARED, Document, Ignored, Instead, SourceRow, rows_of, sets_of
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
-from loadsheet.mapping.names import Draft
+from loadsheet.mapping.names import DocumentFrame
 from loadsheet.mapping.near_keys import NearKeys, correct_there
 from loadsheet.mapping.payload import Variant
 from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, TableLookup
@@ -67,10 +67,10 @@ def translate_by_group(
     """Like `translate`, with one iterable of results for each group of rows. Iterate it before the next group. Documents are made on
     iteration, so a skipped group costs only its reading. The groups and their order are the same every time.
     """
-    draft = Draft(now)
-    draft.clear()
-    readers = [RowReader(plan, tables[plan.source], draft) for plan in mapping.plan.tables]
-    builder = _DocumentBuilder(mapping, readers, draft)
+    frame = DocumentFrame(now)
+    frame.clear()
+    readers = [RowReader(plan, tables[plan.source], frame) for plan in mapping.plan.tables]
+    builder = _DocumentBuilder(mapping, readers, frame)
     for left in read_references(readers):
         yield (left,) if isinstance(left, Ignored) else builder.unusable(left)
     gathered = [reader for reader in readers if reader.plan.made_of is None and not reader.plan.lookups]
@@ -81,15 +81,15 @@ def translate_by_group(
 class _DocumentBuilder:
     """Makes the documents of groups, one group at a time."""
 
-    def __init__(self, mapping: compiled.Mapping, readers: Sequence[RowReader], draft: Draft) -> None:
+    def __init__(self, mapping: compiled.Mapping, readers: Sequence[RowReader], frame: DocumentFrame) -> None:
         self._plan = mapping.plan
         self._readers = readers
-        self._draft = draft
+        self._frame = frame
         self._problems = DocumentProblems(
-            readers, mapping.lineage, draft, self._plan.one_value if self._plan.is_grouped else ()
+            readers, mapping.lineage, frame, self._plan.one_value if self._plan.is_grouped else ()
         )
         self._near = NearKeys(readers, self._plan.joins)
-        self._checks = GroupChecks(self._plan, self._problems, draft, self._near)
+        self._checks = GroupChecks(self._plan, self._problems, frame, self._near)
         self._is_plain = not any(reader.plan.is_view for reader in readers)
         self._looks_up = any(reader.plan.lookups for reader in readers)
         self._looking_up = [
@@ -126,15 +126,15 @@ class _DocumentBuilder:
             items |= self._looked_up(group, read)
             if there := tuple(range(own, len(source))):
                 items |= {LOOKED_UP: there, SHARED: tuple(sorted({*items.get(SHARED, ()), *there}))}
-        self._draft.clear()
-        self._draft.nested = nested
+        self._frame.clear()
+        self._frame.nested = nested
         yield self._document(group, source, items, read)
 
     def unusable(self, left: Unusable) -> Iterator[Document]:
         """The document of a row that others would look up, with the problem for which they cannot."""
         group = Group(None, tuple((left.row,) if place == left.position else () for place in range(len(self._readers))))
         source, items = self._source_rows(group.rows)
-        self._draft.clear()
+        self._frame.clear()
         yield self._document(group, source, items, self._read(group))
 
     def _read(self, group: Group) -> list[list[ReadRow]]:
@@ -144,22 +144,22 @@ class _DocumentBuilder:
         ]
 
     def _document(self, group: Group, source: tuple[SourceRow, ...], items: Items, read: Rows) -> Document:
-        """The document of a group, whose rows were read. The caller has cleared the draft."""
-        draft, problems, checks = self._draft, self._problems, self._checks
+        """The document of a group, whose rows were read. The caller has cleared the frame."""
+        frame, problems, checks = self._frame, self._problems, self._checks
         problems.begin(group, source)
-        draft.items.update(items)
+        frame.items.update(items)
         self._report_refused_rows(group)
-        draft.lists = [[row.values for row in rows] for rows in read]
+        frame.lists = [[row.values for row in rows] for rows in read]
         if read[0]:
-            draft.row = draft.main = read[0][0].values
+            frame.row = frame.main = read[0][0].values
         checks.begin(group, read)
         self._report_conversions(group, read)
         checks.check_grouping(group, read)
         variant = self._variant(read[0])
         if not read[0]:
             return self._invalid_document(group, variant, {})
-        if self._plan.targets.chooser in draft.main_refused:  # the operation decides which fields may be missing
-            return self._invalid_document(group, variant, variant.make(draft), is_chosen=False)
+        if self._plan.targets.chooser in frame.main_refused:  # the operation decides which fields may be missing
+            return self._invalid_document(group, variant, variant.make(frame), is_chosen=False)
         checks.run_checks(read)
         payload, instead = self._record(variant)
         if problems.has_errors:
@@ -175,12 +175,12 @@ class _DocumentBuilder:
 
     def _record(self, variant: Variant) -> tuple[dict[str, Any], Instead | None]:
         """The record and its update form. The problems of both count, because either may be sent."""
-        draft, instead = self._draft, None
-        payload = variant.make(draft)
+        frame, instead = self._frame, None
+        payload = variant.make(frame)
         if variant.instead is not None:
-            other = variant.instead.make(draft)
+            other = variant.instead.make(frame)
             self._problems.check_contract(variant.instead, other)
-            draft.faults, draft.unlisted, draft.skipped = [], [], []
+            frame.faults, frame.unlisted, frame.skipped = [], [], []
             content_hash = hashlib.sha256(_ENCODE_SORTED(other)).hexdigest()
             instead = Instead(variant.instead.operation.name, _ENCODE(other), content_hash)
         self._problems.check_contract(variant, payload)
@@ -197,7 +197,7 @@ class _DocumentBuilder:
             hashlib.sha256(_ENCODE_SORTED(payload)).hexdigest(),
             self._problems.source,
             tuple(self._problems.found),
-            {**self._draft.items, **variant.declared} if variant.declared else self._draft.items,
+            {**self._frame.items, **variant.declared} if variant.declared else self._frame.items,
             instead,
             variant.ordered,
         )
@@ -210,7 +210,7 @@ class _DocumentBuilder:
         key = operation.key_of(payload) or group.shown_key(self._plan.key_shown)
         lane = operation.lane_of(payload if payload and is_chosen else {operation.record.key[0]: key})
         problems = tuple(self._problems.found)
-        return Document(operation.name, key, lane, b"", "", self._problems.source, problems, self._draft.items)
+        return Document(operation.name, key, lane, b"", "", self._problems.source, problems, self._frame.items)
 
     # ---- problems of rows ----
 
@@ -242,7 +242,7 @@ class _DocumentBuilder:
                 for index, problem in sorted({**refused, **row.warnings}.items()):
                     if keyless and index in reader.plan.key and problem.code == "C301":
                         continue  # a missing key is reported below
-                    also: list[Cell] = [(position, row.row, other) for other in reader.decided_by(index, problem)]
+                    also: list[Cell] = [(position, row.row, other) for other in reader.deciding_columns(index, problem)]
                     if len(found := row.found.get(index, ())) > 1:
                         also += self._keys_of(reader.plan.columns[index].reference, found)
                     self._problems.add((position, row.row, index), problem, also)

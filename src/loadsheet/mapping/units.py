@@ -1,7 +1,8 @@
-"""Units of measure: their words, the factors between them, and amounts read in a unit.
+"""Units of weight, volume and length: amounts with a unit, converted exactly.
 
 Common units have their own aliases and sizes (pint does not know KGS, LBS, CBM and Ton). pint is loaded only for other units and calculates
 with Decimal. `Ton` is the metric ton, as in the interface. Another ton is declared under `source.units`; for a US sheet this is required.
+Knows no column.
 """
 
 import re
@@ -14,7 +15,7 @@ from babel import Locale
 
 from loadsheet.mapping.notations import canonical
 from loadsheet.mapping.plans import CellProblem, Finish
-from loadsheet.mapping.words import did_you_mean, did_you_mean_value
+from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value
 from loadsheet.reading.tables import Native
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class Quantity:
     def _with_digits(self, text: str, otherwise: CellProblem) -> CellProblem:
         """The problem of an amount such as `1OO kg`, whose number has letters that look like digits; any other problem unchanged."""
         start, _, word = text.partition(" ")
-        number = self._read_number(start) if word and not isinstance(self._times(word.strip()), CellProblem) else None
+        number = self._read_number(start) if word and not isinstance(self._factor(word.strip()), CellProblem) else None
         meant = _MEANT.fullmatch(number.hint) if isinstance(number, CellProblem) else None
         return otherwise if meant is None else CellProblem("C302", {}, f"did you mean {meant[1]} {word}?")
 
@@ -199,14 +200,14 @@ class Quantity:
         return self._amount(seen.copy_sign(number), word, beside)
 
     def _amount(self, number: Decimal, word: str, beside: str) -> Decimal | CellProblem:
-        per = self._times(word or beside) if word or beside else self._per_assumed
-        if beside and word and per != self._times(beside):
+        per = self._factor(word or beside) if word or beside else self._per_assumed
+        if beside and word and per != self._factor(beside):
             return self._wrong._replace(hint=f"the cell says {word}, and the column of its unit says {beside}")
         if beside and isinstance(per, CellProblem):
             return per._replace(hint="; ".join(filter(None, [f'the column of its unit says "{beside}"', per.hint])))
         return per if isinstance(per, CellProblem) else number if per == 1 else canonical(number * per)
 
-    def _times(self, word: str) -> Decimal | CellProblem:
+    def _factor(self, word: str) -> Decimal | CellProblem:
         if unclear := which_ton(word, self._extra, self._locale):
             return self._wrong._replace(hint=unclear)
         try:

@@ -28,7 +28,7 @@ from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE
-from loadsheet.mapping.words import closest_or_known, did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.problems import MappingError
 
 Loc = tuple[str | int, ...]
@@ -78,6 +78,19 @@ class YamlFile:
             return None
         return path
 
+    def content_of(self, path: Path, named: str, loc: Loc) -> bytes | None:
+        """The bytes of a text file in UTF-8 that the value at `loc` names; None, with the finding, if it cannot be read."""
+        try:
+            content = path.read_bytes()
+            content.decode("utf-8-sig")
+        except OSError as error:
+            self.refuse(loc, f"{named} cannot be read: {error.strerror}", "the path is relative to the mapping")
+        except UnicodeDecodeError as error:
+            self.refuse(loc, f"{named} is not UTF-8: first bad byte at offset {error.start}")
+        else:
+            return content
+        return None
+
     def refuse(self, loc: Loc, text: str, hint: str = "", *, at_key: bool = False) -> None:
         """Add a finding at a value (or at its key). A place that is missing in the file is replaced by its nearest parent."""
         marks = self.key_marks if at_key else self.marks
@@ -90,8 +103,8 @@ class YamlFile:
         if loc not in self.marks:
             self.refuse(loc, text, hint)
             return
-        value, mark = str(_at(self.values, loc)), self.marks[loc]
-        self._add(loc, _within(self.texts.get(self.owner(loc), ""), mark, value, offset) or mark, text, hint)
+        value, mark = str(_section_at(self.values, loc)), self.marks[loc]
+        self._add(loc, _place_in_text(self.texts.get(self.owner(loc), ""), mark, value, offset) or mark, text, hint)
 
     def _add(self, loc: Loc, mark: tuple[int, int], text: str, hint: str) -> None:
         finding = MappingError(text, file=str(self.owner(loc)), line=mark[0], column=mark[1], hint=hint)
@@ -110,7 +123,7 @@ class YamlFile:
         return self.owners.get(loc, self.path)
 
 
-def _within(source: str, mark: tuple[int, int], value: str, offset: int) -> tuple[int, int] | None:
+def _place_in_text(source: str, mark: tuple[int, int], value: str, offset: int) -> tuple[int, int] | None:
     """The line and column of a character of a YAML text that starts at `mark`. White space may differ, as in folded lines. None if it cannot be
     found, such as behind an escape.
     """
@@ -304,12 +317,12 @@ def read_with_base(path: Path, home: Path | None = None) -> YamlFile:
 
 def _merge(file: YamlFile, base: YamlFile, loc: Loc) -> None:
     """Add the keys that only the base has to the file's section at `loc`."""
-    own, theirs = _at(file.values, loc), _at(base.values, loc)
+    own, theirs = _section_at(file.values, loc), _section_at(base.values, loc)
     for key, value in theirs.items():
         here = (*loc, key)
         if key not in own:
             own[key] = value
-            _borrow(file, base, here, value)
+            _take_marks(file, base, here, value)
         elif own[key] is None:
             del own[key]
         elif isinstance(own[key], dict) and isinstance(value, dict) and not _is_leaf(value):
@@ -326,17 +339,17 @@ def _is_leaf(value: dict[str, Any]) -> bool:
     )
 
 
-def _borrow(file: YamlFile, base: YamlFile, loc: Loc, value: object) -> None:
+def _take_marks(file: YamlFile, base: YamlFile, loc: Loc, value: object) -> None:
     file.owners[loc] = base.path
     if loc in base.key_marks:
         file.key_marks[loc] = base.key_marks[loc]
     file.marks[loc] = base.marks[loc]
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, member in inner:
-        _borrow(file, base, (*loc, key), member)
+        _take_marks(file, base, (*loc, key), member)
 
 
-def _at(values: Any, loc: Loc) -> dict[str, Any]:
+def _section_at(values: Any, loc: Loc) -> dict[str, Any]:
     for step in loc:
         values = values[step]
     found: dict[str, Any] = values
@@ -385,7 +398,7 @@ def read_part(model: type[P], file: YamlFile, value: object, loc: Loc) -> P | No
         return model.model_validate(value)
     except ValidationError as error:
         placed = {
-            _real_steps(details["loc"], loc, file): details for details in reversed(error.errors(include_url=False))
+            _file_location(details["loc"], loc, file): details for details in reversed(error.errors(include_url=False))
         }
         for steps, details in reversed(placed.items()):
             if not any(other[: len(steps)] == steps and other != steps for other in placed):
@@ -434,7 +447,7 @@ _WORDS = {
 }
 
 
-def _real_steps(found: tuple[int | str, ...], base: Loc, file: YamlFile) -> Loc:
+def _file_location(found: tuple[int | str, ...], base: Loc, file: YamlFile) -> Loc:
     """Pydantic's location without the names of union branches and key markers."""
     steps: Loc = base
     for position, step in enumerate(found):

@@ -1,9 +1,9 @@
 """Tools for authors of mappings, outside the stages. No run uses them. They send and store nothing.
 
 - `suggest.py`: a draft from sheets. `sheet_profiles` finds the tables and their `columns`, whose types `column_types` and `notation_guesses`
-  guess; `target_choice`, `field_matching`, `relations`, `record_groups` and `column_sets` give it its shape; `suggest_payload`, with
-  `payload_parts`, `local_habits` and `folder_values`, fills the payload; `yaml_writer` writes the file. `vocabulary` understands headings
-- `explain.py`: the origin of each value of a document
+  guess; `target_choice`, `field_matching`, `relations`, `column_sets` and `cell_hints` give it its shape; `suggest_payload`, with
+  `payload_parts`, fills the payload; `yaml_writer` writes the file. `vocabulary` understands headings
+- `value_origins.py`: the origin of each value of a document
 - `comparison.py`: two mappings on the same files, and golden tests
 - `template.py`: the workbook that a shipper fills in
 - `reference.py`: what every key and function means, with examples; `reference_pages.py` shows it

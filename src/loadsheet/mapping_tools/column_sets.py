@@ -14,7 +14,7 @@ from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.column_types import guess_type
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, Cells, Column, Guess
 from loadsheet.mapping_tools.field_matching import Filled, Match
-from loadsheet.mapping_tools.field_targets import code_of_event, meaning, says_event
+from loadsheet.mapping_tools.field_targets import event_code_field, gives_event, meaning
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import Reading, words_of
 
@@ -57,7 +57,7 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
     another column gives the event, or the operation has no events.
     """
     sheet, fields = sheets[main], match.operation.record.fields
-    code = code_of_event(fields)
+    code = event_code_field(fields)
     moment = next(
         (field for field in fields if {"status", "moment"} <= meaning(field) and field.kind in DATE_SHAPES), None
     )
@@ -67,10 +67,10 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
         or code is None
         or moment is None
         or len(found) < _LEAST
-        or says_event(match.operation, match.filled)
+        or gives_event(match.operation, match.filled)
     ):
         return match, sheet, None
-    at, event = _at(found), _event(found)
+    at, event = _moment_column(found), _event_column(found)
     rest = tuple(column for column in sheet.columns if column not in found)
     kept = {path: filled for path, filled in match.filled.items() if path != moment.name and filled.column not in found}
     doubt = "the codes are the headings; replace them with the codes of the exchange"
@@ -81,7 +81,7 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
     return Match(match.operation, kept), replace(sheet, columns=(*rest, at, event)), sets
 
 
-def _at(found: Sequence[Column]) -> Column:
+def _moment_column(found: Sequence[Column]) -> Column:
     """One column with the moments of all milestones."""
     formats = list(dict.fromkeys(format_ for column in found for format_ in column.guess.keys.get("formats", [])))
     evidence = f"{sum(column.filled for column in found)} values under {len(found)} headings"
@@ -91,7 +91,7 @@ def _at(found: Sequence[Column]) -> Column:
     return Column(SET, -1, reading, "", _merged([column.cells for column in found]), guess)
 
 
-def _event(found: Sequence[Column]) -> Column:
+def _event_column(found: Sequence[Column]) -> Column:
     reading = Reading(frozenset({"status", "code"}), (), found[0].reading.languages)
     return Column("event", -2, reading, "", found[0].cells, Guess("text", {}, "the code of the set"))
 
@@ -125,13 +125,13 @@ def with_items(sheet: Sheet) -> tuple[Sheet, Sets | None]:
             repeated[f"{column.label} {SET}"][column.occurrence] = column
         elif found := _NUMBERED.fullmatch(column.label):
             numbered[f"{found[1]}{SET}{found[3]}"][int(found[2])] = column
-    items = _of_one_size(numbered)
+    items = _largest_families(numbered)
     is_repeated = not items
-    if is_repeated and _are_in_turn(families := _of_one_size(repeated)):
+    if is_repeated and _are_in_turn(families := _largest_families(repeated)):
         items = families
     if not items:
         return sheet, None
-    columns = [_combined(label, own, sheet) for label, own in items.items()]
+    columns = [_combined_column(label, own, sheet) for label, own in items.items()]
     positions = {column.position for own in items.values() for column in own.values()}
     rest = [column for column in sheet.columns if column.position not in positions]
     by = max(items, key=lambda label: sum(column.filled for column in items[label].values()))
@@ -143,7 +143,7 @@ def with_items(sheet: Sheet) -> tuple[Sheet, Sets | None]:
     return replace(sheet, columns=tuple(merged)), sets
 
 
-def _of_one_size(families: Mapping[str, dict[int, Column]]) -> dict[str, dict[int, Column]]:
+def _largest_families(families: Mapping[str, dict[int, Column]]) -> dict[str, dict[int, Column]]:
     """The families of columns about items that have the most members, numbered from 1, and those that stand among them in every set; none if
     only one is about items.
     """
@@ -177,7 +177,7 @@ def _is_always(own: Mapping[int, Column], by: Mapping[int, Column]) -> bool:
     )
 
 
-def _combined(label: str, own: Mapping[int, Column], sheet: Sheet) -> Column:
+def _combined_column(label: str, own: Mapping[int, Column], sheet: Sheet) -> Column:
     first, cells = own[1], _merged([own[number].cells for number in sorted(own)])
     guess = guess_type(cells, first.reading, first.unit, sheet.habits.locale)
     first_words, *more = guess.evidence.split("; ")

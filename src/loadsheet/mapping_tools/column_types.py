@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from loadsheet.mapping.codes import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.notations import decimal_mark, format_reader
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.units import ALIASES, common_unit, factor, unit_named
-from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping_tools.columns import (
     A_TIME,
     CHECK,
@@ -168,22 +168,17 @@ def _read(texts: Mapping[str, int], reader: Callable[[str], Any]) -> int:
 
 @cache
 def _zones() -> Callable[[str], Any]:
-    return _once(zone_reader())
+    return cache(zone_reader())
 
 
 @cache
 def _currencies(locale: str) -> Callable[[str], Any]:
-    return _once(currency_reader(locale or None))
+    return cache(currency_reader(locale or None))
 
 
 @cache
 def _country_names(locale: str) -> Callable[[str], Any]:
-    return _once(country_reader(locale or None))
-
-
-def _once(reader: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A reader that remembers each text: an unknown one takes long, as similar names are looked for."""
-    return cache(reader)
+    return cache(country_reader(locale or None))
 
 
 def countries_read(texts: Mapping[str, int], locale: str) -> int:

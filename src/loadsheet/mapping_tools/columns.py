@@ -23,7 +23,7 @@ MEASURES = {"weight": "kg", "volume": "m**3", "length": "cm", "width": "cm", "he
 MOMENTS = frozenset({"datetime", "date"})
 NUMBERS = frozenset({"integer", "decimal", "quantity"})
 
-_TRIED_MAX = 500  # distinct values that a look is decided by
+_TRIED_MAX = 500  # distinct values that a guess is decided by
 _SHOWN_MAX = 3
 _LANGUAGES = ("en", "de", "fr", "es", "nl", "sv", "it", "pl", "pt")  # of months
 _DATED = re.compile(
@@ -250,9 +250,9 @@ def _months() -> frozenset[str]:
     return frozenset(name[:end] for name in names for end in range(3, len(name) + 1))
 
 
-def sample(values: Sequence[str], most: int = _TRIED_MAX) -> Sequence[str]:
-    """At most about this many of the values, from all over."""
-    return values if len(values) <= most else values[:: len(values) // most]
+def sample(values: Sequence[str]) -> Sequence[str]:
+    """The values, or some hundreds from all over."""
+    return values if len(values) <= _TRIED_MAX else values[:: len(values) // _TRIED_MAX]
 
 
 def enough(read: int, of: int) -> bool:

@@ -67,15 +67,15 @@ def match(sheets: Sequence[Sheet], operation: Operation, main: int = -1, lines: 
     ]
     targets = list(targets_of(operation.record, operation))
     if lines < 0:
-        return Match(operation, _assigned(columns, _wanted(targets, columns)))
+        return Match(operation, _assign(columns, _wanted_targets(targets, columns)))
     of_lines = [one for one in columns if one[0] == lines]
-    filled = _assigned(of_lines, [target for target in targets if target.in_list])
+    filled = _assign(of_lines, [target for target in targets if target.in_list])
     used = {found.column for found in filled.values()}
     totals = [one for one in of_lines if one[1].guess.type in NUMBERS and one[1] not in used]
     record = [target for target in targets if not target.in_list]
-    own = _assigned([one for one in columns if one[0] == main], record)
+    own = _assign([one for one in columns if one[0] == main], record)
     open_ = [target for target in record if target.path not in own and target.field.kind is Kind.NUMERIC]
-    return Match(operation, own | _assigned(totals, open_) | filled)
+    return Match(operation, own | _assign(totals, open_) | filled)
 
 
 def best_columns(
@@ -85,10 +85,10 @@ def best_columns(
     these columns may also have.
     """
     targets = list(targets_of(record, operation, context=context, in_list=True))
-    return {path: found.column for path, found in _assigned([(0, column) for column in columns], targets).items()}
+    return {path: found.column for path, found in _assign([(0, column) for column in columns], targets).items()}
 
 
-def _wanted(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) -> list[Target]:
+def _wanted_targets(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) -> list[Target]:
     """The targets without lists that no column is for: a weight without a kind or an item is one of the record, not of a package, unless other
     columns are of packages alone, such as their length. Where there are packages, a total has to be called one.
     """
@@ -130,7 +130,7 @@ def _score(column: Column, target: Target) -> float:
     likeness = _likeness(column, target, recognised=evidence)
     if not likeness:
         return 0.0
-    extra = _extra(column, target)
+    extra = _extra_concepts(column, target)
     score = likeness - 0.25 * len(extra) - 0.12 * min(len(column.reading.unknown), 3)
     score *= _IMPLIED if target.side and not own else 1.0
     score += 0.2 * evidence + 0.04 * len(label & target.whole - target.what) + 0.05 * target.needed
@@ -146,20 +146,24 @@ def _likeness(column: Column, target: Target, *, recognised: float) -> float:
     """How much of the field the heading names, 0 to 1."""
     label = column.concepts
     if label == _MOMENT and target.field.kind in DATE_SHAPES:
-        return _of_a_bare_date(target)
+        return _likeness_of_date(target)
     if not target.what:  # a moment of one side
         return 1.0 if target.side in label else 0.0
-    if target.field.kind is Kind.NUMERIC and column.guess.type == "integer" and (share := _of_pieces(label, target)):
+    if (
+        target.field.kind is Kind.NUMERIC
+        and column.guess.type == "integer"
+        and (share := _likeness_of_pieces(label, target))
+    ):
         return share
     named = label & target.what
     if named == target.what:
         counts = target.field.kind is Kind.NUMERIC and target.what - {"total"} == PIECES
         return 0.0 if counts and column.guess.type != "integer" else 1.0
     is_part = bool(named - FREE - {"total"}) and "unit" not in target.what  # of a unit, the measure has to be said
-    return 0.7 if is_part else _implied(column, target, recognised=recognised)
+    return 0.7 if is_part else _implied_share(column, target, recognised=recognised)
 
 
-def _of_a_bare_date(target: Target) -> float:
+def _likeness_of_date(target: Target) -> float:
     """How probably the only date of a record is this one: mostly that of the pickup."""
     if target.what:
         return 0.5
@@ -167,14 +171,14 @@ def _of_a_bare_date(target: Target) -> float:
     return (0.7 if target.needed else 0.5) if first else 0.0
 
 
-def _of_pieces(label: frozenset[str], target: Target) -> float:
+def _likeness_of_pieces(label: frozenset[str], target: Target) -> float:
     """Whether a number of packages or pieces is meant, where headings use each other's words."""
     if target.what - {"total"} == PIECES and label & {"quantity", "package"} and not label & {"item", "type"}:
         return 0.8
     return 0.7 if target.what == {"quantity"} and "package" in label and not label & {"quantity", "type"} else 0.0
 
 
-def _implied(column: Column, target: Target, *, recognised: float) -> float:
+def _implied_share(column: Column, target: Target, *, recognised: float) -> float:
     """How much of a field is meant by a heading that does not name it."""
     label = column.concepts
     others = label - SIDES - TIMES - FREE - {"company", "location"}
@@ -194,7 +198,7 @@ def _names_company(column: Column) -> bool:
     return "name" in column.concepts or column.cells.names_companies
 
 
-def _extra(column: Column, target: Target) -> frozenset[str]:
+def _extra_concepts(column: Column, target: Target) -> frozenset[str]:
     """The concepts of a heading that the field does not have."""
     lines = frozenset({"item", "package", "each"}) if target.in_list else frozenset[str]()
     allowed = target.whole | target.context | FREE | lines | {target.subject} | (PLANNED - target.exact)
@@ -231,10 +235,10 @@ def _evidence(column: Column, target: Target) -> float:
         return 0.0
     if field.known:
         return _named_values(column, target)
-    return _of_text(column, target) if column.filled else 0.0
+    return _evidence_of_text(column, target) if column.filled else 0.0
 
 
-def _of_text(column: Column, target: Target) -> float:
+def _evidence_of_text(column: Column, target: Target) -> float:
     concepts = meaning(target.field)
     looked = next((look(column) for concept, look in _LOOKED_AT.items() if concept in concepts), None)
     if looked is not None:
@@ -242,8 +246,8 @@ def _of_text(column: Column, target: Target) -> float:
     if column.holds_moments or column.cells.looks & {"email", "url"}:
         return -1.0
     if target.is_key:
-        return _identity(column)
-    return 0.0 if concepts & {"id", "rate", "value"} else _of_words(column, concepts)
+        return _evidence_of_identity(column)
+    return 0.0 if concepts & {"id", "rate", "value"} else _evidence_of_words(column, concepts)
 
 
 def _as_digits(column: Column, look: str) -> float:
@@ -269,7 +273,7 @@ _LOOKED_AT: dict[str, Callable[[Column], float]] = {
 """What the cells say about a field with one of these concepts; the first counts."""
 
 
-def _of_words(column: Column, concepts: frozenset[str]) -> float:
+def _evidence_of_words(column: Column, concepts: frozenset[str]) -> float:
     """Whether the cells are names, places or other words, as these concepts need them."""
     if column.guess.type in {"decimal", "yesno"} or column.cells.is_yes_or_no:
         return -1.0
@@ -288,7 +292,7 @@ def _of_words(column: Column, concepts: frozenset[str]) -> float:
     return 0.0
 
 
-def _identity(column: Column) -> float:
+def _evidence_of_identity(column: Column) -> float:
     """Whether the cells identify records: codes or numbers without a fraction, most of them different."""
     if column.guess.type in {"decimal", "yesno", "country", "currency"} or len(column.cells.values) < 2 < column.filled:
         return -1.0
@@ -311,13 +315,13 @@ def _named_values(column: Column, target: Target) -> float:
     if meant := sum(bool(vocabulary().value_meant(text, known)) for text in texts):
         return meant / len(texts)
     named = column.concepts & target.what - {"type"}
-    return 0.0 if target.in_list and named and not _extra(column, target) else -1.0
+    return 0.0 if target.in_list and named and not _extra_concepts(column, target) else -1.0
 
 
 # ---- the assignment ----
 
 
-def _assigned(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) -> dict[str, Filled]:
+def _assign(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) -> dict[str, Filled]:
     """The columns, with the numbers of their sheets, that fill these fields: the pairs with the highest sum of scores."""
     scores = {
         (place, goal): score
@@ -333,7 +337,7 @@ def _assigned(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) 
             for (other, same), score in scores.items()
             if same == goal and other != place and score > scores[place, goal] - _CLOSE and columns[other][0] == number
         ]
-        doubt = _doubt(column, targets[goal], columns) or _rival(rivals)
+        doubt = _doubt(column, targets[goal], columns) or _rival_doubt(rivals)
         found[targets[goal].path] = Filled(number, column, scores[place, goal], doubt)
     return _with_one_address(found, {target.path: target for target in targets})
 
@@ -357,11 +361,11 @@ def best_pairs(scores: Mapping[tuple[int, int], float]) -> dict[int, int]:
     goals = sorted({goal for _, goal in scores})
     blanks = [0.0] * len(places)  # a goal for each place that means no field
     cost = [[-scores.get((place, goal), _NO_PAIR) for goal in goals] + blanks for place in places]
-    of_goal = _cheapest(cost, len(goals) + len(places))
+    of_goal = _hungarian_method(cost, len(goals) + len(places))
     return {places[of_goal[goal]]: goals[goal] for goal in range(len(goals)) if of_goal[goal] >= 0}
 
 
-def _cheapest(cost: Sequence[Sequence[float]], width: int) -> list[int]:
+def _hungarian_method(cost: Sequence[Sequence[float]], width: int) -> list[int]:
     """For each of `width` goals the row that takes it (-1: none), so that the sum of costs is least. Each row takes one goal, by the shortest
     path that augments the assignment of the rows before it; potentials keep reduced costs at or above 0.
     """
@@ -395,7 +399,7 @@ def _cheapest(cost: Sequence[Sequence[float]], width: int) -> list[int]:
 def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]) -> str:
     """The reason to doubt that a heading matches its field; empty if there is none."""
     words = [word for word in column.reading.unknown if not currency_code(word)]
-    extra, missing = _extra(column, target), target.what - column.concepts - {"company", "type"}
+    extra, missing = _extra_concepts(column, target), target.what - column.concepts - {"company", "type"}
     if "package" in column.concepts and not set(column.cells.shown) <= _LINE_NUMBERS:  # `Boxes`
         missing -= {"quantity"}
     no_country = "country" in meaning(target.field) and column.guess.type != "country"
@@ -436,5 +440,5 @@ def _is_sided(target: Target, columns: Sequence[tuple[int, Column]]) -> bool:
     return any(column.concepts & SIDES and target.what and target.what <= column.concepts for _, column in columns)
 
 
-def _rival(rivals: Sequence[Column]) -> str:
+def _rival_doubt(rivals: Sequence[Column]) -> str:
     return f"{' and '.join(column.label for column in rivals[:2])} could fill it as well" if rivals else ""

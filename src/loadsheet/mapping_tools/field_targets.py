@@ -57,12 +57,12 @@ def is_needed(field: Field, operation: Operation) -> bool:
     return field.when is When.ALWAYS or (operation.creates and field.when is When.ON_CREATE)
 
 
-def code_of_event(fields: Sequence[Field]) -> Field | None:
+def event_code_field(fields: Sequence[Field]) -> Field | None:
     """The field with the event code, if the operation has one."""
     return next((field for field in fields if {"status", "code"} <= meaning(field) and field.record is None), None)
 
 
-def says_event(operation: Operation, filled: Container[str]) -> bool:
+def gives_event(operation: Operation, filled: Container[str]) -> bool:
     """Whether one of the filled fields gives the event of each record."""
     fields = operation.record.fields
     return any(field.name in filled for field in fields if "status" in meaning(field) and field.kind not in DATE_SHAPES)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from loadsheet.mapping_tools.vocabulary import reading_of
 from loadsheet.reading import Native, Top, fold
-from loadsheet.reading.header import BETWEEN
+from loadsheet.reading.header import labels_over
 
 Rows = Sequence[tuple[int, tuple[str, ...]]]
 """Rows as number and cells."""
@@ -123,22 +123,10 @@ def _twice(labels: Sequence[str]) -> int:
 
 
 def _labels(lines: _Lines) -> tuple[str, ...]:
-    """The labels of these rows. A cell of an upper row also applies to the blank cells to its right, as in merged cells."""
+    """The labels of these rows; blank where the lowest row is."""
     width = max(len(cells) for _, cells in lines)
     rows = [[*cells, *[""] * (width - len(cells))] for _, cells in lines]
-    parts: list[list[str]] = [[] for _ in range(width)]
-    above = [0] * width  # for each position, the start of the label above it
-    for row in rows[:-1]:
-        begin = list(range(width))
-        for position in range(1, width):
-            if not row[position].strip() and above[position] == above[position - 1]:
-                begin[position] = begin[position - 1]
-        above = begin
-        for position in range(width):
-            parts[position].append(row[begin[position]].strip() if rows[-1][position].strip() else "")
-    for position in range(width):
-        parts[position].append(rows[-1][position].strip())
-    return tuple(BETWEEN.join(dict.fromkeys(filter(None, labels))) for labels in parts)
+    return tuple(label if cell.strip() else "" for label, cell in zip(labels_over(rows), rows[-1], strict=True))
 
 
 def is_form(top: Top) -> bool:

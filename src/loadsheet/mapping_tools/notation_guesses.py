@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from loadsheet.mapping.notations import format_reader, formats_reader, number_reader
 from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping_tools.columns import CHECK
+from loadsheet.mapping_tools.columns import CHECK, sample
 
 _DIGITS = str.maketrans("0123456789", "9999999999")
-_TRIED_MAX = 400  # texts of one shape
 _SHAPES_MAX = 200
 _FORMATS_MAX = 4
 _NEAR = 31  # days
@@ -68,7 +67,7 @@ def formats_of(counts: Mapping[str, int], locale: str | None, order: str = "") -
     found = [(*readings, style) for style in styles if (readings := _readings(style, locale))]
     if not found:
         return None
-    chosen, ambiguous, proved = _settled(found, locale, order)
+    chosen, ambiguous, proved = _settle_order(found, locale, order)
     kept: dict[str, int] = defaultdict(int)
     for format_, style in zip(chosen, (style for _, _, style in found), strict=True):
         kept[format_] += style.cells
@@ -77,8 +76,8 @@ def formats_of(counts: Mapping[str, int], locale: str | None, order: str = "") -
     formats = tuple(compatible(frequent[:_FORMATS_MAX], locale))
     read, others = 0, list[str]()
     for style in styles:
-        texts = _some(style.texts)
-        missed = [text for text in texts if all(_reads(one, locale)(text) is None for one in formats)]
+        texts = sample(style.texts)
+        missed = [text for text in texts if all(_reader_of(one, locale)(text) is None for one in formats)]
         read += round(style.cells * (1 - len(missed) / len(texts)))
         others += missed[:3]
     return Formats(formats, read, tuple(others), ambiguous, proved) if read * 2 >= sum(counts.values()) else None
@@ -89,7 +88,7 @@ def order_near(counts: Mapping[str, int], day: date, locale: str | None) -> str:
     near = []
     for order in ("day", "month"):
         found = formats_of(counts, locale, order)
-        read = [_reads(found.formats[0], locale)(text) for text in _some(list(counts))] if found else [None]
+        read = [_reader_of(found.formats[0], locale)(text) for text in sample(list(counts))] if found else [None]
         if all(moment is not None and abs((moment.date() - day).days) <= _NEAR for moment in read):
             near.append(order)
     return near[0] if len(near) == 1 else ""
@@ -108,18 +107,14 @@ def _styles(counts: Mapping[str, int]) -> Iterator[_Style]:
 
 def _readings(style: _Style, locale: str | None) -> tuple[str, str] | None:
     """The format that reads the most texts of a style, and another one that reads as many (empty: none). Day first comes first."""
-    texts = _some(style.texts)
+    texts = sample(style.texts)
     counts = {
-        format_: sum(_reads(format_, locale)(text) is not None for text in texts)
+        format_: sum(_reader_of(format_, locale)(text) is not None for text in texts)
         for format_ in _candidates(style.shape)
     }
     most = max(counts.values(), default=0)
     best = [format_ for format_, count in counts.items() if count == most]
     return (best[0], best[1] if len(best) > 1 else "") if most and most * 2 >= len(texts) else None
-
-
-def _some(texts: Sequence[str]) -> Sequence[str]:
-    return texts if len(texts) <= _TRIED_MAX else texts[:: len(texts) // _TRIED_MAX]
 
 
 @cache
@@ -170,11 +165,13 @@ def _clock_format(clock: re.Match[str]) -> str:
 
 
 @cache
-def _reads(format_: str, locale: str | None) -> Callable[[str], datetime | None]:
+def _reader_of(format_: str, locale: str | None) -> Callable[[str], datetime | None]:
     return format_reader(format_, locale)
 
 
-def _settled(found: Sequence[tuple[str, str, _Style]], locale: str | None, order: str) -> tuple[list[str], str, str]:
+def _settle_order(
+    found: Sequence[tuple[str, str, _Style]], locale: str | None, order: str
+) -> tuple[list[str], str, str]:
     """The format of each style, the other reading if nothing decides between day and month first, and the order that the styles prove. What
     some styles prove holds for the rest; else the order with the shorter span of time, as the dates of one file are mostly close together.
     """
@@ -186,7 +183,7 @@ def _settled(found: Sequence[tuple[str, str, _Style]], locale: str | None, order
     if known or order:
         swap = (known or order) == "month"
     else:
-        texts = [text for _, other, style in found if other for text in _some(style.texts)]
+        texts = [text for _, other, style in found if other for text in sample(style.texts)]
         swap = _span(texts, open_[1], locale) < _span(texts, open_[0], locale)
     chosen = [other if other and swap else format_ for format_, other, _ in found]
     return chosen, "" if known or order else open_[0 if swap else 1], known
@@ -200,7 +197,9 @@ def _order(format_: str) -> str:
 
 
 def _span(texts: Iterable[str], format_: str, locale: str | None) -> float:
-    moments = [moment.replace(tzinfo=None) for text in texts if (moment := _reads(format_, locale)(text)) is not None]
+    moments = [
+        moment.replace(tzinfo=None) for text in texts if (moment := _reader_of(format_, locale)(text)) is not None
+    ]
     return float((max(moments) - min(moments)).total_seconds()) if moments else 0.0
 
 

@@ -1,10 +1,11 @@
-"""Parts of the payload of a draft: its lines of YAML, nested lists, and moments in two columns.
+"""Parts of the payload of a draft: its lines of YAML, nested lists, moments in two columns, and usual values.
 
 Owns: the unused columns about package contents and parties, the packages of a row, and the time of a date column: its time column
-(`Ladedatum` and `Ladezeit`), or an assumed time. Fields and roles are identified by their meaning in the contract.
+(`Ladedatum` and `Ladezeit`), or an assumed time. Also country, currency and time zone where no column has them: by the notation of the sheet,
+its countries and its currency; every value from there is marked CHECK. Fields and roles are identified by their meaning in the contract.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 from loadsheet.contract import Field, Kind, Record
 from loadsheet.mapping.plans import CellProblem
+from loadsheet.mapping_tools.column_types import country_code, currency_code
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import best_columns
@@ -60,7 +62,7 @@ def inside(draft: Draft, table: DraftTable, record: Record, unit_of: Callable[[F
     a unit, without its closing brace.
     """
     own = [drafted for drafted in draft.unused if drafted.table is table and "inner" in drafted.column.concepts]
-    found = _matched(own, record, frozenset({"inner"}), draft)
+    found = _matching_columns(own, record, frozenset({"inner"}), draft)
     draft.use(*(drafted for _, drafted in found))
     by_measure = {meaning(field_): drafted.name for field_, drafted in found}
     texts = []
@@ -88,7 +90,7 @@ def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
             if concept == next((role for role in _ROLES if role in drafted.column.concepts), _ROLES[-1])
         ]
         named = next((known for known in role.known if concept in vocabulary().read(known).concepts), "")
-        found = _matched(own, record, frozenset({concept}), draft) if named else []
+        found = _matching_columns(own, record, frozenset({concept}), draft) if named else []
         if concept == "payer":  # a heading with only the payer concept has names
             rest = [
                 drafted for drafted in own if drafted.column.concepts == {"payer"} and drafted.keys["type"] == "text"
@@ -114,7 +116,7 @@ def _name_or_col(draft: Draft, drafted: DraftColumn, own: Sequence[DraftColumn])
     return f"{{expr: '$join([{', '.join(map(draft.ref, names))}], \" \")'}}"
 
 
-def _matched(own: Sequence[DraftColumn], record: Record, context: frozenset[str], draft: Draft) -> _Found:
+def _matching_columns(own: Sequence[DraftColumn], record: Record, context: frozenset[str], draft: Draft) -> _Found:
     """The columns that fill fields of a record, in the order of its fields."""
     columns = best_columns([drafted.column for drafted in own], record, draft.operation, context)
     by_column = {id(drafted.column): drafted for drafted in own}
@@ -235,3 +237,45 @@ def is_without_clock(day: DraftColumn) -> bool:
         return False
     natives = (cell for cell in day.column.cells.values if isinstance(cell, Native) and cell.kind == "datetime")
     return all(cell.endswith(" 00:00:00") for cell in natives)
+
+
+# ---- usual values ----
+
+
+def habits_of(draft: Draft) -> dict[str, str]:
+    """The defaults `country`, `currency` and `zone`, as far as they are known: of the sheet's locale or language, else of the country that its
+    cells name. A currency in a heading counts before both.
+    """
+    known, own = vocabulary(), draft.main.sheet.habits
+    by_locale = [dict(habits) for habits in known.habits.values() if habits["locale"] == own.locale]
+    habits = by_locale[0] if by_locale else dict(known.habits[own.language])
+    currency = _currency_of(draft)
+    if "country" not in habits and (country := _country_of(draft, currency)):
+        habits |= {"country": country, **known.countries.get(country, {})}
+    return habits | ({"currency": currency} if currency else {})
+
+
+def _country_of(draft: Draft, currency: str) -> str:
+    """The country of most cells, else the only one with this currency; empty if there is none."""
+    counts: Counter[str] = Counter()
+    for drafted in draft.filled.values():
+        if drafted.column.guess.type == "country":
+            for text, count in drafted.column.cells.shown.items():
+                counts[country_code(text, drafted.table.sheet.habits.locale)] += count
+    del counts[""]
+    if counts:
+        return counts.most_common(1)[0][0]
+    own = [country for country, habits in vocabulary().countries.items() if habits["currency"] == currency]
+    return own[0] if len(own) == 1 else ""
+
+
+def _currency_of(draft: Draft) -> str:
+    """The only currency code in a heading, such as `Value (INR)`; empty if there is none."""
+    words = {
+        currency_code(word)
+        for table in draft.tables
+        for drafted in table.columns
+        for word in drafted.column.reading.unknown
+        if currency_code(word)
+    }
+    return words.pop() if len(words) == 1 else ""

@@ -1,10 +1,11 @@
-"""How the tables of a drop belong together, by the values that their columns share and not by headings alone.
+"""How rows and tables of a drop belong together, by the values of their columns and not by headings alone.
 
-Owns: the table whose rows are the records, the table with their lines, and code tables offered for the rest. Values may have lost their
-leading zeros in one of the tables.
+Owns: the rows of each record and the columns that have one value for all of them; the table whose rows are the records, the table with their
+lines, and code tables offered for the rest. Values may have lost their leading zeros in one of the tables.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from loadsheet.mapping_tools.columns import MEASURES, MOMENTS, NUMBERS, Column
@@ -74,7 +75,7 @@ def _can_identify(column: Column) -> bool:
 
 def share(one: Column, other: Column) -> float:
     """The share of the different values of one column that also occur in the other, with or without leading zeros."""
-    mine, theirs = _bare(one), _bare(other)
+    mine, theirs = _without_zeros(one), _without_zeros(other)
     return len(mine & theirs) / max(1, len(mine))
 
 
@@ -98,10 +99,10 @@ def padding(keys: Column, others: Column) -> int:
 
 def common(one: Column, other: Column) -> int:
     """The number of different values that two columns share, without leading zeros."""
-    return len(_bare(one) & _bare(other))
+    return len(_without_zeros(one) & _without_zeros(other))
 
 
-def _bare(column: Column) -> set[str]:
+def _without_zeros(column: Column) -> set[str]:
     return {text.lstrip("0") or text for text in column.cells.shown}
 
 
@@ -129,7 +130,7 @@ def _same_layout(sheet: Sheet, main: Sheet) -> str:
 
 def _code_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
     """The offer to use a table as a code table, for the column whose values it holds; empty if it holds those of none."""
-    found = _keyed([column for column in sheet.columns if column.is_unique], used)
+    found = _key_pair([column for column in sheet.columns if column.is_unique], used)
     if found is None:
         return ""
     key, other = found
@@ -138,7 +139,7 @@ def _code_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
     return f"{held}: {_added(sheet, values, {'key': key.label})}, and lookup: {_name(sheet)} at {other.label}"
 
 
-def _keyed(columns: Sequence[Column], used: Sequence[Sheet]) -> tuple[Column, Column] | None:
+def _key_pair(columns: Sequence[Column], used: Sequence[Sheet]) -> tuple[Column, Column] | None:
     """The one of these columns that holds the values of a used one, and that one: of several, the one with most values."""
     best, found = (_ALL, 0), None
     for column in columns:
@@ -177,7 +178,7 @@ def _band_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
     if low is None or high is None or low is high or (low.guess.type in MOMENTS) != (high.guess.type in MOMENTS):
         return ""
     rest = [column for column in sheet.columns if column not in (low, high)]
-    key, other = _keyed(rest, used) or (None, None)
+    key, other = _key_pair(rest, used) or (None, None)
     by = _searched(low, used)
     band: dict[str, Any] = {"from": low.label, "to": high.label}
     if not set(low.cells.shown) & set(high.cells.shown):  # 0 to 99, 100 to 199
@@ -207,3 +208,93 @@ def _searched(low: Column, used: Sequence[Sheet]) -> Column | None:
         return next((column for column in columns if column.guess.type in MOMENTS), None)
     measured = low.concepts & MEASURES.keys()
     return next((one for one in columns if measured & one.concepts and one.guess.type in NUMBERS), None)
+
+
+# ---- the rows of each record ----
+
+_AGREES = 0.9  # share of groups with one value, for a column of the whole record
+_ONCE = 0.8  # share of the rows without a key in which a column of the record is blank too
+_FEW = 0.05  # share of rows without a key that are only gaps
+_FILLED = 0.98  # share of the cells of a key
+_DIFFERENT = 0.95
+_ROWS_MOST = 12  # rows of a record on average, if rows agree in other columns
+_NO_KEYS = frozenset(
+    {"other", "unused", "postal", "phone", "quantity", "weight", "item"}
+)  # concepts of headings that are no keys
+_BLANK = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRows:
+    """The rows of a table by record. `rows` are those of records with several rows, `groups` is the number of records, and `without_key` are
+    the rows whose key is blank. `is_written_once`: these rows continue the record above them.
+    """
+
+    key: Column
+    rows: Sequence[Sequence[int]]
+    groups: int
+    without_key: Sequence[int]
+    is_written_once: bool
+
+    @property
+    def several(self) -> int:
+        """The number of records with several rows."""
+        return len(self.rows)
+
+    def is_once(self, column: Column) -> bool:
+        """Whether a column is filled in the first row of each record, and mostly blank below."""
+        codes, below = column.cells.codes, set(self.without_key)
+        blank = sum(codes[row] == _BLANK for row in below)
+        first = (code for row, code in enumerate(codes) if row not in below)
+        return blank >= _ONCE * len(below) and all(code != _BLANK for code in first)
+
+
+def record_rows(sheet: Sheet, key: Column, *more: Column) -> RecordRows:
+    """The rows of a sheet by record, where `more` columns belong to the key as well."""
+    blank = [row for row, code in enumerate(key.cells.codes) if code == _BLANK]
+    is_once = _is_written_once(sheet, key, blank)
+    groups: dict[tuple[int, ...], list[int]] = {}
+    last = (_BLANK,)
+    for row, codes in enumerate(zip(key.cells.codes, *(column.cells.codes for column in more), strict=True)):
+        last = codes if codes[0] != _BLANK else last if is_once else (_BLANK,)
+        if last[0] != _BLANK:
+            groups.setdefault(last, []).append(row)
+    several = [rows for rows in groups.values() if len(rows) > 1]
+    return RecordRows(key, several, len(groups), blank, is_once)
+
+
+def _is_written_once(sheet: Sheet, key: Column, blank: Sequence[int]) -> bool:
+    """Whether rows without a key continue a record: there are many, they have values, and other columns are blank in the same rows."""
+    rows = len(key.cells.codes)
+    if not blank or key.cells.codes[0] == _BLANK or len(blank) <= _FEW * rows:
+        return False
+    others = [column for column in sheet.columns if column is not key and column.filled]
+    with_values = sum(any(column.cells.codes[row] != _BLANK for column in others) for row in blank)
+    share = [sum(column.cells.codes[row] == _BLANK for row in blank) / len(blank) for column in others]
+    return with_values >= _ONCE * len(blank) and sum(one >= _ONCE for one in share) >= 1
+
+
+def agreeing(keyed: RecordRows, column: Column) -> tuple[bool, bool]:
+    """Whether a column has one value in nearly every record with several rows, blanks aside; and whether no row of these is blank."""
+    codes, one, same = column.cells.codes, 0, 0
+    for rows in keyed.rows:
+        values = {codes[row] for row in rows}
+        same += len(values) == 1
+        one += len(values - {_BLANK}) <= 1
+    return one >= _AGREES * len(keyed.rows), same >= _AGREES * len(keyed.rows)
+
+
+def identifies(sheet: Sheet, column: Column) -> bool:
+    """Whether the values of a column identify records: nearly all are different, or rows with the same value agree in other columns."""
+    if not column.filled or column.filled < _FILLED * column.rows or column.guess.type not in {"text", "integer"}:
+        return False
+    if not column.cells.looks & {"code", "digits"} or column.concepts & _NO_KEYS:
+        return False
+    if len(column.cells.values) >= _DIFFERENT * column.rows:
+        return True
+    keyed = record_rows(sheet, column)
+    others = [
+        other for other in sheet.columns if other is not column and len(other.cells.values) > 1 and other.concepts
+    ]
+    agree = sum(agreeing(keyed, other)[0] for other in others)
+    return len(column.cells.values) * _ROWS_MOST >= column.rows and agree * 2 >= max(len(others), 4)

@@ -104,7 +104,7 @@ class _Endings(NamedTuple):
     rows: list[tuple[int, tuple[str, ...]]]
 
 
-def _endings(rows: Rows, damaged: Collection[int]) -> _Endings:
+def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     """The rows of a table, and the first words that identify other rows. Words that also begin a proper row are not used. Rows with a
     `damaged` number count only as notes, which often have fewer cells.
     """
@@ -243,7 +243,7 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     table = open_tables(path, path.name, [layout], settings)["rows"]
     rows = list(islice((row for row in table.rows() if not row.ignored), ROWS_READ + 1))
     damaged = {row.number for row in rows if row.problem is not None}
-    found = _endings([(row.number, row.cells) for row in rows[:ROWS_READ]], damaged)
+    found = _split_endings([(row.number, row.cells) for row in rows[:ROWS_READ]], damaged)
     if not found.rows:
         return None
     columns = {
@@ -280,7 +280,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
         if not fold(label) or SET in label:  # a mapping would take the latter for a set of columns
             unnamed.append(column_letters(position))
             continue
-        reading, unit = _understood(label)
+        reading, unit = _read_heading(label)
         guess = guess_type(cells, reading, unit, habits.locale)
         reading = _with_side(reading, is_moment=guess.type in MOMENTS)
         if again:
@@ -351,7 +351,7 @@ def _all_columns(raw: _Raw) -> Iterator[tuple[int, Cells]]:
 
 
 @lru_cache(maxsize=1024)
-def _understood(label: str) -> tuple[Reading, str]:
+def _read_heading(label: str) -> tuple[Reading, str]:
     """What a heading means, and its unit by pint's name. Of a heading over several rows, the lowest says what it is."""
     *upper, lowest = label.split(BETWEEN)
     own, unit = _without_unit(lowest)

@@ -12,17 +12,24 @@ from typing import Any
 
 from loadsheet.contract import BY_NAME, Kind, Operation
 from loadsheet.mapping.schema import SET
-from loadsheet.mapping_tools.cell_offers import offers
-from loadsheet.mapping_tools.cell_parts import Parts, with_parts
+from loadsheet.mapping_tools.cell_hints import Parts, offers, with_parts
 from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
 from loadsheet.mapping_tools.column_types import country_code
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
-from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable
+from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, FolderValues
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
 from loadsheet.mapping_tools.field_targets import meaning
-from loadsheet.mapping_tools.folder_values import FolderValues
-from loadsheet.mapping_tools.record_groups import RecordRows, agreeing, identifies, record_rows
-from loadsheet.mapping_tools.relations import Tables, belongs, common, padding, related
+from loadsheet.mapping_tools.relations import (
+    RecordRows,
+    Tables,
+    agreeing,
+    belongs,
+    common,
+    identifies,
+    padding,
+    record_rows,
+    related,
+)
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, ranked
 from loadsheet.mapping_tools.unit_columns import take_units
@@ -53,7 +60,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     choosing = chooser(sheets[tables.main], found.operation.subject)
     chosen_by = choosing.column if choosing is not None and named is None else None
     operation = BY_NAME[choosing.operation] if choosing is not None and chosen_by is not None else found.operation
-    sheets, tables, of_items = _apart(sheets, tables, with_sets[tables.main], operation)
+    sheets, tables, of_items = _items_apart(sheets, tables, with_sets[tables.main], operation)
     found = _with_key(match(sheets, operation, tables.main, tables.lines), tables, key)
     if tables.lines >= 0 and all(filled.sheet != tables.lines for filled in found.filled.values()):
         tables = tables._replace(lines=-1)  # its columns fill nothing
@@ -77,14 +84,14 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         items = made.tables[1]
         items.name, items.sets, items.source = "items", of_items, made.main
         made.main.name = f"{operation.subject}s"
-    _shape(made, found, dict(zip(numbers, made.tables, strict=True)), chosen_by)
+    _shape_tables(made, found, dict(zip(numbers, made.tables, strict=True)), chosen_by)
     _name_parts(made, [parts for _, found_parts in split for parts in found_parts])
     if choosing is not None:
-        _choose(made, choosing, by_it=chosen_by is not None)
+        _use_chooser(made, choosing, by_it=chosen_by is not None)
     return made
 
 
-def _apart(
+def _items_apart(
     sheets: Sequence[Sheet], tables: Tables, combined: tuple[Sheet, Sets | None], operation: Operation
 ) -> tuple[Sequence[Sheet], Tables, Sets | None]:
     """The sheets with the repeated items of the main one (`combined`) as a table of their own, unless another sheet has the lines, or the record
@@ -102,7 +109,7 @@ def _apart(
     return apart, tables._replace(lines=len(sheets)), sets
 
 
-def _shape(made: Draft, found: Match, places: dict[int, DraftTable], chosen_by: Column | None) -> None:
+def _shape_tables(made: Draft, found: Match, places: dict[int, DraftTable], chosen_by: Column | None) -> None:
     """Name the columns, join the tables and group the rows. Rows of one key for different operations (`chosen_by` a column) are different
     records.
     """
@@ -238,7 +245,7 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
                 drafted.nullable = False
             else:
                 _describe(drafted, path, found.operation, rows)
-                _guard(drafted, field_.kind if field_ is not None else None)
+                _refuse_negative(drafted, field_.kind if field_ is not None else None)
                 _fill_down(drafted, keyed if table is made.main else None, path)
             table.columns.append(drafted)
             if path:
@@ -304,7 +311,7 @@ def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row
 def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int]) -> None:
     """Set the keys and the comment of a column that fills the field at `path` (empty: none)."""
     column = drafted.column
-    keys = drafted.keys = {**_where(column), "type": column.guess.type}
+    keys = drafted.keys = {**_heading_keys(column), "type": column.guess.type}
     sets = drafted.table.sets
     in_set = sets is not None and column in sets.columns
     blank = sum(code < 0 and row in rows for row, code in enumerate(column.cells.codes))
@@ -333,12 +340,12 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
         drafted.remark += f"; {blank} of {len(rows)} cells blank"
 
 
-def _where(column: Column) -> dict[str, Any]:
+def _heading_keys(column: Column) -> dict[str, Any]:
     """The heading of a column, and which of several columns with that heading it is."""
     return {"label": column.label, **({"occurrence": column.occurrence} if column.occurrence else {})}
 
 
-def _guard(drafted: DraftColumn, kind: Kind | None) -> None:
+def _refuse_negative(drafted: DraftColumn, kind: Kind | None) -> None:
     """Refuse negative amounts, unless some are negative and the author has to decide."""
     concepts = MEASURES.keys() | {"quantity", "package"}
     if kind is Kind.NUMERIC and drafted.column.concepts & concepts and "min" not in drafted.keys:
@@ -402,7 +409,7 @@ def _unique(name: str, taken: set[str]) -> str:
     return wanted
 
 
-def _choose(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
+def _use_chooser(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
     """Let the column choose the operation, or only add a comment if the author named an operation."""
     made.chooser = choosing
     drafted = next((one for one in made.main.columns if one.column.label == choosing.column.label), None)
@@ -411,7 +418,7 @@ def _choose(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
     made.chosen_by = drafted
     made.filled = {path: found for path, found in made.filled.items() if found is not drafted}
     made.use(drafted)
-    drafted.keys = {**_where(drafted.column), "type": "text", "required": True, "one_of": choosing.codes}
+    drafted.keys = {**_heading_keys(drafted.column), "type": "text", "required": True, "one_of": choosing.codes}
     drafted.nullable = False
     drafted.remark = f"{drafted.column.guess.evidence}; {CHECK} the meaning of each code"
 
@@ -470,10 +477,10 @@ def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
             made.of_group.add(drafted.name)
             if is_same or drafted.keys.get("fill_down"):
                 made.one_value.append(drafted.name)
-    _let_go(made)
+    _free_varying_texts(made)
 
 
-def _let_go(made: Draft) -> None:
+def _free_varying_texts(made: Draft) -> None:
     """Texts that differ within a record fill none of its fields: they say something of a line."""
     for path, drafted in list(made.filled.items()):
         if (
@@ -486,6 +493,6 @@ def _let_go(made: Draft) -> None:
             continue
         del made.filled[path]
         made.unused.append(drafted)
-        drafted.keys = {**_where(drafted.column), "type": drafted.column.guess.type, **drafted.column.guess.keys}
+        drafted.keys = {**_heading_keys(drafted.column), "type": drafted.column.guess.type, **drafted.column.guess.keys}
         drafted.nullable = True
         drafted.remark = f"{drafted.column.guess.evidence}; {CHECK}: its values differ within a record"

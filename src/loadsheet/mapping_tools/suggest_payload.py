@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn
-from loadsheet.mapping_tools.field_targets import code_of_event, is_needed, meaning, says_event
-from loadsheet.mapping_tools.local_habits import habits_of
+from loadsheet.mapping_tools.field_targets import event_code_field, gives_event, is_needed, meaning
 from loadsheet.mapping_tools.payload_parts import (
     Line,
     Payload,
     clock_of,
     grows_with,
+    habits_of,
     inside,
     is_reference,
     is_without_clock,
@@ -490,6 +490,6 @@ class _Filler:
 def _missing_event(draft: Draft) -> Field | None:
     """The event code field, if the operation has events and no column gives the event."""
     is_status = draft.operation.action is Action.STATUS
-    if not is_status or says_event(draft.operation, draft.filled):
+    if not is_status or gives_event(draft.operation, draft.filled):
         return None
-    return code_of_event(draft.operation.record.fields)
+    return event_code_field(draft.operation.record.fields)

@@ -11,7 +11,7 @@ from loadsheet.contract import DATE_SHAPES, WRITES, Action, Operation
 from loadsheet.mapping_tools.column_sets import milestones
 from loadsheet.mapping_tools.columns import Column
 from loadsheet.mapping_tools.field_matching import Match, match
-from loadsheet.mapping_tools.field_targets import code_of_event, is_needed, meaning, says_event
+from loadsheet.mapping_tools.field_targets import event_code_field, gives_event, is_needed, meaning
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import SIDES, reading_of, words_of
 from loadsheet.reading import fold
@@ -113,9 +113,9 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
         events = max(len(milestones(sheet)) for sheet in sheets)
         if events >= _EVENTS:
             yield 2.0 * events, f"{events} headings are events with a date below them"
-        code, fields = code_of_event(operation.record.fields), operation.record.fields
+        code, fields = event_code_field(operation.record.fields), operation.record.fields
         moment = any(f.name in filled for f in fields if "status" in meaning(f) and f.kind in DATE_SHAPES)
-        if code is not None and says_event(operation, filled) and moment:
+        if code is not None and gives_event(operation, filled) and moment:
             yield 3.0, "each row has an event and its time"
         elif not moment and not events:
             yield -4.0, ""

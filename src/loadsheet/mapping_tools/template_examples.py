@@ -43,7 +43,7 @@ class Examples:
                 parts = [part for part in table.columns if part.spec.part_of == column.name]
                 known = fields.get((table.name, column.name), [])
                 self._first[table.position, column.name] = _cell(column, parts, known, place)
-        for mine, theirs in self._equal():
+        for mine, theirs in self._equal_columns():
             self._first[mine] = self._first[theirs]
 
     def rows(self, table: TablePlan, column: ColumnPlan) -> tuple[Cell, ...]:
@@ -56,9 +56,9 @@ class Examples:
         if not self._is_alone:
             return (first,)
         is_key = column.spec.key or table.columns.index(column) in (*table.key, *table.fills_by)
-        return first, _next(column, first) if is_key else first
+        return first, _next_key(column, first) if is_key else first
 
-    def _equal(self) -> Iterator[tuple[tuple[int, str], tuple[int, str]]]:
+    def _equal_columns(self) -> Iterator[tuple[tuple[int, str], tuple[int, str]]]:
         """The columns whose cells equal those of another: keys of joined tables, and of rows that are looked up."""
         tables = self._plan.tables
         pairs = [
@@ -153,7 +153,7 @@ def _number(column: ColumnPlan, field: str) -> Decimal:
     return number.to_integral_value() if spec.type == "integer" else number
 
 
-def _next(column: ColumnPlan, first: Cell) -> Cell:
+def _next_key(column: ColumnPlan, first: Cell) -> Cell:
     """The key of the next record: its last number is one more."""
     found = _LAST_NUMBER.search(first) if isinstance(first, str) else None
     if isinstance(first, Decimal):

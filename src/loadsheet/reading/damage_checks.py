@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from loadsheet.internal_errors import isolated
 from loadsheet.problems import NOT_EXAMINED, Problem, Where
-from loadsheet.reading.header import SUM_WORDS, fold
+from loadsheet.reading.header import fold
+from loadsheet.reading.row_filters import begins_like_totals
 from loadsheet.reading.tables import ColumnUse, Native, Row, Table
 
 # ---- the shapes of cells ----
@@ -174,11 +175,6 @@ class _LostZeros(NamedTuple):
     width: int
     tally: _Tally
     pads_to: int
-
-
-def begins_like_totals(cell: str) -> bool:
-    """Whether a row with this text in its first column looks like a row of totals."""
-    return cell.strip(" :*.").casefold() in SUM_WORDS
 
 
 class DamageChecks:

@@ -22,9 +22,9 @@ from loadsheet.reading.header import (
     check_header,
     closeness,
     find_header,
-    mark_stray_rows,
     rows_looked_at,
 )
+from loadsheet.reading.row_filters import mark_stray_rows
 from loadsheet.reading.tables import Bounds, Layout, Row, RowChecks, Table, Top, is_blank, with_line_feeds
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX
@@ -87,7 +87,7 @@ def delimited_top(source: Source, name: str, bounds: Bounds) -> Top:
     if text.blank:
         raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
     with text.open() as stream:
-        top = list(_bounded(islice(stream, TOP_ROWS)))
+        top = list(_up_to_limit(islice(stream, TOP_ROWS)))
     separator = _SEPARATOR_LINE.fullmatch(top[0])
     skip = 1 if separator else 0
     best, most = Top("", (), text.encoding, ","), 0
@@ -195,7 +195,7 @@ def _refuse_with_cause(text: Survey, name: str, layout: Layout, bounds: Bounds, 
     """Raises FileRefused if the cause of an incomplete header is known: a quote that is never closed, or a delimiter that the
     mapping does not name.
     """
-    for dialect, records in _tops(text, layout, bounds):
+    for dialect, records in _top_records(text, layout, bounds):
         header = find_header(((record.number, record.cells) for record in records), layout)
         header_record = next((record for record in records if record.number == header.row), None)
         if header_record is not None and header_record.fault == "open" and closeness(header) > closeness(start.header):
@@ -213,10 +213,10 @@ def _refuse_with_cause(text: Survey, name: str, layout: Layout, bounds: Bounds, 
             raise FileRefused(replace(failure.problem, hint=hint)) from failure
 
 
-def _tops(text: Survey, layout: Layout, bounds: Bounds) -> Iterator[tuple[_Dialect, list[_Record]]]:
+def _top_records(text: Survey, layout: Layout, bounds: Bounds) -> Iterator[tuple[_Dialect, list[_Record]]]:
     """The records that can hold the header, for each possible delimiter."""
     with text.open() as stream:
-        top = list(_bounded(islice(stream, rows_looked_at(layout) + 1 + bounds.record_lines_max)))
+        top = list(_up_to_limit(islice(stream, rows_looked_at(layout) + 1 + bounds.record_lines_max)))
     separator = _SEPARATOR_LINE.fullmatch(top[0])
     delimiters, skip = ((separator[1],), 1) if separator else (layout.delimiters, 0)
     for delimiter in delimiters:
@@ -228,7 +228,7 @@ def _find_start(text: Survey, layout: Layout, bounds: Bounds) -> _Start:
     """The start of the table, with the delimiter that finds the most wanted columns."""
     dialect = _Dialect(layout.delimiters[0], layout.quote, layout.escape, layout.row_filters.comment)
     best = _Start(dialect, NO_HEADER, 0, 0, 0)
-    for dialect, records in _tops(text, layout, bounds):
+    for dialect, records in _top_records(text, layout, bounds):
         header = find_header(((record.number, record.cells) for record in records if not record.fault), layout)
         if not best.header.row or closeness(header) > closeness(best.header):
             header_record = next((record for record in records if record.number == header.row), _Record(0, [], "", 1))
@@ -239,7 +239,7 @@ def _find_start(text: Survey, layout: Layout, bounds: Bounds) -> _Start:
     return best
 
 
-def _bounded(lines: Iterable[str]) -> Iterator[str]:
+def _up_to_limit(lines: Iterable[str]) -> Iterator[str]:
     """The lines up to the largest size of a record."""
     length = 0
     for line in lines:
@@ -280,7 +280,7 @@ class _Lines:
             return "\n"  # a quote in a comment opens nothing
         return line
 
-    def give_again(self) -> None:
+    def rewind(self) -> None:
         """Return all lines of this record except its first once more."""
         self._again.extendleft(reversed(self.taken[1:]))
         self.ended = False
@@ -307,7 +307,7 @@ def _quoted_records(
         except (csv.Error, _EndlessRecord):
             fault: Fault = "open" if len(taken) > 1 or source.ended else "stray"
             cells = [cell.strip(dialect.quote) for cell in taken[0].rstrip("\r\n").split(dialect.delimiter)]
-            source.give_again()
+            source.rewind()
             reader = dialect.reader(source)
             yield _Record(number, cells, fault, len(taken))
             number += 1
@@ -317,11 +317,11 @@ def _quoted_records(
         span = len(taken)
         if span > 1:
             cells = with_line_feeds(cells)
-        yield _Record(number, cells, "open" if span > 1 and _swallowed(taken, dialect, width) else "", span)
+        yield _Record(number, cells, "open" if span > 1 and _swallows_rows(taken, dialect, width) else "", span)
         number += span
 
 
-def _swallowed(lines: list[str], dialect: _Dialect, width: int) -> bool:
+def _swallows_rows(lines: list[str], dialect: _Dialect, width: int) -> bool:
     """Whether each line of a record looks like a row: the right number of delimiters, not all followed by a space as in prose.
     Such a record starts with a quote that is never closed, and ends at the quote of another row.
     """

@@ -152,7 +152,7 @@ def as_original(table: Table, original: Original | None) -> Fixed:
         places = [place for place in range(len(table.header)) if place != at]
         labels = [table.header[place] for place in places]
     else:
-        places, labels = _places(table, original.header), list(original.header)
+        places, labels = _column_places(table, original.header), list(original.header)
         more = sorted(set(table.columns.values()) - {*places, at})
         places, labels = [*places, *more], [*labels, *(table.header[place] for place in more)]
     positions_text = ", ".join(column_letters(place) if place >= 0 else "-" for place in places)
@@ -313,7 +313,7 @@ def _marks_at(table: Table) -> int | None:
     return next((place for place, label in enumerate(table.header) if fold(label) == ROW_COLUMN), None)
 
 
-def _places(table: Table, labels: Sequence[str]) -> list[int]:
+def _column_places(table: Table, labels: Sequence[str]) -> list[int]:
     """The positions of the columns with these headings, -1 for missing ones; equal headings keep their order."""
     by_heading: dict[str, list[int]] = {}
     for place in reversed(range(len(table.header))):

@@ -1,25 +1,24 @@
-"""The header of a table, and the rows under it that are not part of the table. Pure, and the same for every format.
+"""The header of a table. Pure, and the same for every format.
 
 The header is the row near the top, or the group of rows, that holds the labels the mapping wants. A refusal names the closest
 row and its missing labels. A label that spans several rows (`Consignee` merged over `Name` and `City`) is read as one:
 `Consignee / City`.
 
-Under the header, units, comments, totals, notes and a repeated header are not part of the table. They are returned as
-`Row.ignored` with the rule in words, so that every row of a file is accounted for. Starts are compared folded and by whole words.
+Labels may repeat, such as Item, Qty, Item, Qty, if the mapping says so. A column that was inserted or removed would shift values into
+the field of another column. So a header that repeats them in another way refuses the file.
 """
 
 import re
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple
 
-from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.repeated_headings import Repeats, best_readings, check_repeats
-from loadsheet.reading.tables import Layout, Native, Row, WantedColumn, is_blank, numbered, place
+from loadsheet.problems import FileRefused, Problem, Where, column_letters
+from loadsheet.reading.tables import Layout, WantedColumn, is_blank, numbered, place
 
 TOP_ROWS = 50
 """The last row in which a header is searched, unless the mapping gives its row."""
@@ -77,6 +76,13 @@ class _Line(NamedTuple):
 
     number: int
     cells: tuple[str, ...]
+
+
+class _Repeats(NamedTuple):
+    """One way to read the labels of a header: the labels by position, and all positions of the columns whose label repeats."""
+
+    labels: Sequence[str]
+    places: Mapping[str, tuple[int, ...]]
 
 
 class _LabelReading(NamedTuple):
@@ -148,13 +154,6 @@ def check_header(header: Header, layout: Layout, where: Where, columns_max: int,
             second = place(where.file, where.sheet, header.labels, header.row, positions[1])
             hint = "leave one of them, or give one another label"
             raise FileRefused(Problem("R211", second, name, {"columns": labels}, hint))
-
-
-def _check_repeats(header: Header, layout: Layout, where: Where) -> None:
-    def at(position: int) -> Where:
-        return place(where.file, where.sheet, header.labels, header.row, position) if position >= 0 else where
-
-    check_repeats(layout.columns, header.repeats, header.rows[-1], at)
 
 
 def _incomplete(header: Header, layout: Layout, where: Where, looked_at: Sequence[str]) -> Problem:
@@ -255,12 +254,12 @@ class _ColumnMatcher:
         """These rows as a header. The strictest reading that finds a label decides the position of its column."""
         labels = [""] * max(len(line.cells) for line in lines)
         positions: dict[str, tuple[int, ...]] = {}
-        repeated: list[Repeats] = []
+        repeated: list[_Repeats] = []
         for reading in _readings(lines):
             taken = {position for places in positions.values() for position in places}
             found = self._find_columns(reading)
             own = {column.name: found.pop(column.name, ()) for column in self._repeating}
-            repeated.append(Repeats(reading.labels, own))
+            repeated.append(_Repeats(reading.labels, own))
             for name, places in found.items():
                 if name not in positions and not taken.issuperset(places):
                     positions[name] = places
@@ -275,12 +274,12 @@ class _ColumnMatcher:
         return Header(lines[-1].number, tuple(labels), positions, missing, lines[0].number, cells, repeats)
 
     def _choose_occurrences(
-        self, readings: Sequence[Repeats], positions: dict[str, tuple[int, ...]], labels: list[str]
+        self, readings: Sequence[_Repeats], positions: dict[str, tuple[int, ...]], labels: list[str]
     ) -> dict[str, tuple[int, ...]]:
         """Add the position that is meant of each column whose label repeats, and number its label: `Item (2)`. Returns all its positions."""
         taken = {position for places in positions.values() for position in places}
         repeats: dict[str, tuple[int, ...]] = {}
-        for column, reading in best_readings(self._repeating, readings, taken):
+        for column, reading in _best_readings(self._repeating, readings, taken):
             places = repeats[column.name] = reading.places[column.name]
             if column.occurrence <= len(places):
                 position = places[column.occurrence - 1]
@@ -327,10 +326,15 @@ def _readings(lines: Sequence[_Line]) -> Iterator[_LabelReading]:
         yield _LabelReading(rows[0], loose=False)
         yield _LabelReading(rows[0], loose=True)
         return
-    yield _LabelReading([_join_parts(parts) for parts in zip(*_spread(rows), strict=True)], loose=True)
+    yield _LabelReading(labels_over(rows), loose=True)
     yield _LabelReading([_join_parts(parts) for parts in zip(*rows, strict=True)], loose=True)
     lowest = [[part for part in parts if part.strip()] for parts in zip(*rows, strict=True)]
     yield _LabelReading([parts[-1] if parts else "" for parts in lowest], loose=False)
+
+
+def labels_over(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The labels over the columns of a table, from rows of one width: the texts of each column, those of merged cells included."""
+    return [_join_parts(parts) for parts in zip(*_with_merged_cells(rows), strict=True)]
 
 
 def _join_parts(parts: Iterable[str]) -> str:
@@ -341,7 +345,7 @@ def _join_parts(parts: Iterable[str]) -> str:
     return BETWEEN.join(distinct)
 
 
-def _spread(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+def _with_merged_cells(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     """The rows with the text of merged cells repeated in each of them; a file holds it only in the first. Cells of the upper rows
     extend over blank cells to their right, as far as the cell above extends and a label is below.
     """
@@ -360,125 +364,87 @@ def _spread(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     return [*spread, rows[-1]]
 
 
-# ---- rows that are not part of the table ----
+# ---- labels that repeat ----
 
-_UNITS = """
-    g gr kg kgs t to lb lbs oz mt cwt mm cm dm m km in inch inches ft feet yd mi ldm lm % cbm cdm ccm m3 m² m2 m³ dm3 dm³ cm3 cm³ cft cuft
-    ft3 ft³ l ltr ml hl gal pc pcs pce st stk stck stuck ea each ctn pal plt h hrs min s sec d days kw kwh °c °f
-    eur usd gbp chf pln czk sek nok dkk jpy cny € $ £ dd.mm.yyyy yyyy-mm-dd dd/mm/yyyy mm/dd/yyyy tt.mm.jjjj hh:mm
-"""
-UNITS = frozenset(_UNITS.split())
-"""The texts in the cells of a units row; any text in brackets counts as well."""
-
-_LONGER_MAX = 3  # surrounding characters make a repeated label at most this much longer
-_BRACKETED = re.compile(r"(?![\[(][0-9\s.,+-]*[\])])(?:\[[^\[\]]{1,20}\]|\([^()]{1,20}\))")  # (12.5) is a number
-SUM_WORDS = frozenset(
-    {"sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals", "grand total", "gesamt summe"}
-)  # fmt: skip
-"""The words that start rows of totals, in lower case."""
+_NUMBER = re.compile(r"\(([0-9]+)\)\W*$")
+_RESTORE = "remove the column that was inserted, or restore the missing one"
 
 
-def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
-    """The rows under a header, with stray rows marked as ignored. In `rows`, None stands for blank rows."""
-    row_filters, rules = layout.row_filters, _StrayRowRules(layout, header)
-    has_rules = bool(row_filters.comment or row_filters.totals or row_filters.footer)
-    place, label = rules.header_cell
-    shortest, longest = len(label) - _LONGER_MAX, len(label) + _LONGER_MAX
-    ended, last, first = "", header.row, True
-    for row in rows:
-        if row is None:
-            if row_filters.stop_at_blank and not first and not ended:
-                ended = f"stop_at_blank: below row {last}"
-            continue
-        last = row.number
-        if row.ignored:
-            yield row
-            continue
-        if row.problem is not None and row.problem.code == "R214":
-            yield row  # reading ends here; report it, whatever the rules say
-            continue
-        rule = ended
-        if not rule and has_rules:
-            rule, ends = rules.rule_of_first_text(row)
-            ended = rule if ends else ""
-        if not rule and first:
-            first, rule = False, rules.units_rule(row)
-        if not rule and shortest <= len(row.cells[place]) <= longest and rules.is_header(row):
-            rule = "repeated header"
-        yield Row(row.number, row.cells, None, rule) if rule else row
+def _best_readings(
+    columns: Iterable[WantedColumn], readings: Iterable[_Repeats], taken: Container[int]
+) -> Iterator[tuple[WantedColumn, _Repeats]]:
+    """Each column whose label repeats, with the reading that finds it as often as the mapping expects, else the strictest that finds it.
+    `readings` begin with the strictest one; other columns have the positions in `taken`.
+    """
+    free = [_Repeats(labels, _free_places(taken, places)) for labels, places in readings]
+    for column in columns:
+        found = [reading for reading in free if column.name in reading.places]
+        fitting = [reading for reading in found if _is_expected(column, reading.places)]
+        if found:
+            yield column, max(fitting or found[:1], key=lambda one: len(one.places[column.name]))
 
 
-class _StrayRowRules:
-    """The rules of a layout, for the rows under one header."""
-
-    def __init__(self, layout: Layout, header: Header) -> None:
-        self._row_filters_of = layout.row_filters
-        required = [column.name for column in layout.columns if column.required]
-        columns = header.columns
-        self._required = [columns[name] for name in required if name in columns]
-        self._place = min(columns.values())
-        self._totals = _starts_with(layout.row_filters.totals)
-        self._footer = _starts_with(layout.row_filters.footer)
-        last = header.rows[-1]
-        label = last[self._place] if self._place < len(last) else ""
-        self.header_cell = self._place, label
-        """A position, and the text of the header's last row at it. Its length alone excludes nearly all rows."""
-        self._word = (fold(label).split() or [""])[0]
-        self._compared = fold if sum(bool(cell.strip()) for cell in last) > 1 else _plain
-        self._header = self._compared_cells(last)
-
-    def is_header(self, row: Row) -> bool:
-        """Whether a row repeats the last row of the header. Labels are compared folded, a single label exactly."""
-        text = row.cells[self._place]
-        if not self._word or (text.isascii() and self._word not in text.casefold()):  # cheap check first
-            return False
-        return (
-            self._compared(text) == self._compared(self.header_cell[1])
-            and self._compared_cells(row.cells) == self._header
-        )
-
-    def _compared_cells(self, cells: Sequence[str]) -> tuple[str, ...]:
-        """The cells in the form used for comparison, without trailing blanks."""
-        bare = [self._compared(cell) for cell in cells]
-        while bare and not bare[-1]:
-            bare.pop()
-        return tuple(bare)
-
-    def units_rule(self, row: Row) -> str:
-        """The rule that makes the first row under the header a units row; empty if it is not one. An undeclared units row must
-        lack a required value, or hold only texts in brackets.
-        """
-        if self._row_filters_of.units_row is True:
-            return "units_row: the first row under the header"
-        texts = [cell.strip() for cell in row.cells if cell.strip()]
-        if self._row_filters_of.units_row is False or not texts or any(isinstance(cell, Native) for cell in row.cells):
-            return ""
-        bracketed = all(_BRACKETED.fullmatch(text) for text in texts)
-        partial = any(not row.cells[place].strip() for place in self._required)
-        units = all(_BRACKETED.fullmatch(text) or text.casefold().rstrip(".") in UNITS for text in texts)
-        if bracketed or (partial and units):
-            return "units_row: auto (the first row under the header holds only units)"
-        return ""
-
-    def rule_of_first_text(self, row: Row) -> tuple[str, bool]:
-        """The rule that ignores a row because of its first text, and whether the table ends with it."""
-        text = next((cell for cell in row.cells if cell and not cell.isspace()), "")
-        comment = self._row_filters_of.comment
-        if comment and text.lstrip().startswith(comment):
-            return f"comment: {comment}", False
-        if self._totals is not None and (found := self._totals.match(fold(text))):
-            return f"totals: begins with {found[0]}", False
-        if self._footer is not None and (found := self._footer.match(fold(text))):
-            return f"footer: row {row.number} begins with {found[0]}, and all below", True
-        return "", False
+def _free_places(taken: Container[int], places: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    free = {name: tuple(place for place in own if place not in taken) for name, own in places.items()}
+    return {name: own for name, own in free.items() if own}
 
 
-def _plain(cell: str) -> str:
-    """The cell without surrounding white space, and without the byte order mark of an appended file."""
-    return cell.lstrip("\ufeff").strip()
+def _is_expected(column: WantedColumn, places: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether the label of a column repeats as often as the mapping says; that of a set as often as the others of its sets."""
+    if not column.in_set:
+        return len(places[column.name]) == column.count
+    return len({len(own) for name, own in places.items() if "#" in name and _table(name) == _table(column.name)}) == 1
 
 
-def _starts_with(words: Sequence[str]) -> re.Pattern[str] | None:
-    """A pattern for folded texts that start with one of the words as a whole word."""
-    folded = sorted(filter(None, map(fold, words)), key=len, reverse=True)
-    return re.compile(f"(?:{'|'.join(map(re.escape, folded))})(?![^\\W_])") if folded else None
+def _check_repeats(header: Header, layout: Layout, where: Where) -> None:
+    """Raises FileRefused unless labels repeat as often and in the order that the mapping says."""
+    texts = header.rows[-1]
+
+    def at(position: int) -> Where:
+        return place(where.file, where.sheet, header.labels, header.row, position) if position >= 0 else where
+
+    sets: dict[str, dict[str, tuple[int, ...]]] = {}
+    for column in (column for column in layout.columns if column.occurrence):
+        found, label = header.repeats.get(column.name, ()), column.labels[0]
+        if len(found) > column.count or (len(found) < column.count and not column.in_set):
+            raise _wrong_count(label, found, f"{'at most ' if column.in_set else ''}{column.count} times", at)
+        numbers = [_number(texts[position]) if position < len(texts) else 0 for position in found]
+        if not any(map(_number, column.labels)) and any(
+            number not in (0, place) for place, number in enumerate(numbers, 1)
+        ):
+            order = ", ".join(numbered(label, place) for place in range(1, len(found) + 1))
+            raise _wrong_count(label, found, f"in the order {order}", at)
+        if column.in_set and found:
+            sets.setdefault(_table(column.name), {})[label] = found
+    for labels in sets.values():
+        _check_order(labels, texts, at)
+
+
+def _table(name: str) -> str:
+    """The table of a column of sets; empty if the layout has no other table."""
+    return name.rpartition(".")[0]
+
+
+def _check_order(labels: Mapping[str, tuple[int, ...]], texts: Sequence[str], at: Callable[[int], Where]) -> None:
+    """Raises FileRefused unless the labels of the sets of one table repeat in the order of the first set, each once in every set."""
+    found = sorted((position, label) for label, positions in labels.items() for position in positions)
+    order = list(dict.fromkeys(label for _, label in found))
+    beyond = (found[-1][0] + 1, "")
+    for index, (position, label) in enumerate([*found, beyond] if len(found) % len(order) else found):
+        wanted = order[index % len(order)]
+        if label != wanted:
+            values = {"number": index // len(order) + 1, "order": ", ".join(order), "label": wanted}
+            values["at"] = column_letters(position)
+            text = texts[position] if position < len(texts) else ""
+            raise FileRefused(Problem("R244", at(position), text, values, _RESTORE))
+
+
+def _number(label: str) -> int:
+    """The number at the end of a label such as `Item (2)`; 0 without one."""
+    found = _NUMBER.search(label)
+    return int(found[1]) if found else 0
+
+
+def _wrong_count(label: str, found: Sequence[int], expected: str, at: Callable[[int], Where]) -> FileRefused:
+    values = {"label": label, "expected": expected, "columns": ", ".join(map(column_letters, found)) or "none"}
+    return FileRefused(Problem("R243", at(found[-1] if found else -1), "", values, _RESTORE))

@@ -125,7 +125,19 @@ def _pack(value: object) -> object:
     return (text, value.kind) if value.shown == text else (text, value.kind, value.shown)
 
 
+_decode_row = msgspec.msgpack.Decoder(_PackedRow).decode
 _decode_rows = msgspec.msgpack.Decoder(list[_PackedRow]).decode
+
+
+def pack_row(row: Row) -> bytes:
+    """A row as MessagePack, for a file of our own; `unpack_row` reads it back."""
+    return msgspec.msgpack.encode(row, enc_hook=_pack)
+
+
+def unpack_row(packed: bytes) -> Row:
+    """The row that `pack_row` wrote."""
+    number, cells, problem, ignored = _decode_row(packed)
+    return Row(number, tuple([cell if isinstance(cell, str) else _native(cell) for cell in cells]), problem, ignored)
 
 
 def unpack_rows(body: bytes | memoryview, width: int) -> Iterator[Row]:

@@ -31,7 +31,7 @@ from loadsheet.reading.package import (
 from loadsheet.reading.tables import Bounds, Layout, Table, Top
 from loadsheet.reading.workbook import Book, open_workbook, workbook_tops
 from loadsheet.reading.xls import OLE, open_xls
-from loadsheet.reading.xlsb import open_xlsb
+from loadsheet.reading.xlsb import MAIN_PART, open_xlsb
 from loadsheet.reading.xlsx import open_xlsx
 
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
@@ -70,7 +70,6 @@ _ALSO_WORDS = (b"BZh", b"PAR1", b"GIF8")
 """Signatures that a text may begin with as well; the binary formats contain zero bytes."""
 
 _PACKAGES: dict[str, Kind] = {  # by the part that identifies them
-    "xl/workbook.bin": ("a binary workbook (.xlsb)", SAVE_AS),
     "word/document.xml": ("a Word document", SAVE_AS),
     "ppt/presentation.xml": ("a presentation", SEND_TABLE),
     "index/document.iwa": ("a document of Apple's iWork", SAVE_AS),
@@ -178,7 +177,7 @@ def _as_text(head: bytes) -> str:
 def _is_document(source: Source, name: str, inflated_bytes_max: int) -> bool:
     """Whether a zip file is a document rather than an archive of files."""
     with open_package(source, name, inflated_bytes_max) as package:
-        marking_parts = ("mimetype", "[Content_Types].xml", *_PACKAGES)
+        marking_parts = ("mimetype", "[Content_Types].xml", MAIN_PART, *_PACKAGES)
         return any(package.has(part) for part in marking_parts) or _holds_workbook(package)
 
 
@@ -187,7 +186,7 @@ def _open_package(source: Source, name: str, inflated_bytes_max: int) -> Book:
     with open_package(source, name, inflated_bytes_max) as package:
         if _holds_workbook(package):
             opener = open_xlsx
-        elif package.has("xl/workbook.bin"):
+        elif package.has(MAIN_PART):
             opener = open_xlsb
         elif _odf_kind(package).startswith("spreadsheet"):
             opener = open_ods

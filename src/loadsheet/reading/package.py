@@ -40,6 +40,8 @@ FAULTS = (
 
 
 T = TypeVar("T")
+Relations = dict[str, tuple[str, str]]
+"""The relations of a part: id -> (last word of its type, name of the target part)."""
 
 
 class _ForbiddenMarkup(Exception):
@@ -111,8 +113,8 @@ class Package:
         parser.StartElementHandler = start
         return self.feed(part, parser, found)
 
-    def relations(self, part: str) -> dict[str, tuple[str, str]]:
-        """The relations of a part: id -> (last word of its type, name of the target part)."""
+    def relations(self, part: str) -> Relations:
+        """The relations of a part."""
         folder, base = posixpath.split(part)
         rels = posixpath.join(folder, "_rels", f"{base}.rels")
         if not self.has(rels):

@@ -103,19 +103,6 @@ class Layout:
     header_rows: int | Literal["auto"] = "auto"
     row_filters: RowFilters = RowFilters()
 
-    def __post_init__(self) -> None:
-        """Raises ValueError for an invalid layout: no column, no encoding, no delimiter, a delimiter that is not one character, or
-        one character with two meanings.
-        """
-        if not self.columns or not self.encodings or not self.delimiters:
-            raise ValueError(f"table {self.name} needs at least one column, one encoding and one delimiter")
-        for delimiter in self.delimiters:
-            if len(delimiter) != 1 or delimiter in "\r\n" or delimiter in (self.quote, self.escape):
-                raise ValueError(f"table {self.name}: {delimiter!r} cannot be a delimiter")
-        for mark in filter(None, (self.quote, self.escape)):
-            if len(mark) > 1 or mark in "\r\n " or self.quote == self.escape:
-                raise ValueError(f"table {self.name}: {mark!r} cannot be a quote or an escape")
-
 
 class Bounds(NamedTuple):
     """Settings of the same names, in rows, characters, columns, unpacked bytes, and lines of one record."""

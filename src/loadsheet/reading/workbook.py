@@ -23,8 +23,8 @@ from loadsheet.reading.header import (
     closeness,
     find_header,
     fold,
-    mark_stray_rows,
 )
+from loadsheet.reading.row_filters import mark_stray_rows
 from loadsheet.reading.tables import (
     ALIKE_NOT_READ,
     CONTROL,
@@ -180,7 +180,7 @@ def workbook_tops(book: Book) -> list[Top]:
     tops = []
     for sheet in (sheet for sheet in book.sheets if not sheet.hidden):
         with closing(book.rows_of(sheet)) as rows:
-            first = tuple((number, tuple(_spread(cells))) for number, cells in islice(rows, TOP_ROWS))
+            first = tuple((number, tuple(_in_places(cells))) for number, cells in islice(rows, TOP_ROWS))
         tops.append(Top(sheet.title, tuple(row for row in first if not is_blank(row[1]))))
     return tops
 
@@ -219,7 +219,7 @@ def _refuse_ambiguous_sheets(body: "_Body", alike: Sequence[Sheet]) -> None:
 def _has_cells(book: Book, sheet: Sheet) -> bool:
     try:
         with closing(book.rows_of(sheet)) as rows:
-            return any(not is_blank(_spread(cells)) for _, cells in islice(rows, TOP_ROWS))
+            return any(not is_blank(_in_places(cells)) for _, cells in islice(rows, TOP_ROWS))
     except FileRefused:  # damaged: it is not blank
         return True
 
@@ -298,7 +298,7 @@ def _header_of(book: Book, sheet: Sheet, layout: Layout) -> tuple[Header, int]:
         def spread() -> Iterator[tuple[int, list[str]]]:
             for number, cells in rows:
                 seen.append(number)
-                values = _spread(cells)
+                values = _in_places(cells)
                 yield (
                     number,
                     ["" if place in hidden else value for place, value in enumerate(values)] if hidden else values,
@@ -318,7 +318,7 @@ def _are_blank(cells: Cells) -> bool:
     return True
 
 
-def _spread(cells: Cells) -> list[str]:
+def _in_places(cells: Cells) -> list[str]:
     """The cells of a row in their places, blanks between."""
     values = [""] * (max(position for position, _ in cells) + 1)
     for position, value in cells:
@@ -352,7 +352,7 @@ class _Body:
                 if number <= header_row or _are_blank(cells):
                     continue
                 if number - last - 1 > self.blank_rows_max:
-                    yield self._far_below(number, cells, number - last - 1)
+                    yield self._row_far_below(number, cells, number - last - 1)
                     return
                 if number > last + 1:
                     yield None
@@ -362,7 +362,7 @@ class _Body:
 
     def _row(self, number: int, cells: Cells) -> Row:
         checks, width = self.checks, len(self.checks.header)
-        values: Sequence[str] = _spread(cells)
+        values: Sequence[str] = _in_places(cells)
         if len(values) != width:
             if not is_blank(values[width:]):  # cells to the right of the header
                 return checks.ragged(number, values)
@@ -373,7 +373,7 @@ class _Body:
         needs_check = len(together) > checks.cell_length_max or CONTROL.search(together)
         return Row(number, tuple(values), checks.find_damage(number, values) if needs_check else None)
 
-    def _far_below(self, number: int, cells: Cells, blank: int) -> Row:
+    def _row_far_below(self, number: int, cells: Cells, blank: int) -> Row:
         hint = "delete the blank rows or what stands below them, or raise reading.blank_rows_max"
         problem = Problem("R214", self.checks.where(number), "", {"blank": blank}, hint)
-        return Row(number, self.checks.fit_width(_spread(cells)), problem)
+        return Row(number, self.checks.fit_width(_in_places(cells)), problem)

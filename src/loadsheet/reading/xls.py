@@ -116,10 +116,10 @@ class _Reader:
                 cells: Cells = []
                 for position, kind in enumerate(sheet.row_types(number)):
                     if kind in (_NUMBER, _DATE):
-                        how = self._how(sheet.cell_xf_index(number, position))
+                        how = self._format_at(sheet.cell_xf_index(number, position))
                         text = repr(float(sheet.cell_value(number, position)))
                         cells.append((position, read_number(text, how, from_1904=from_1904)))
-                    elif kind and (value := _other(kind, sheet.cell_value(number, position))):
+                    elif kind and (value := _other_cell(kind, sheet.cell_value(number, position))):
                         cells.append((position, value))
                 if cells:
                     yield number + 1, cells
@@ -136,9 +136,9 @@ class _Reader:
                     hidden_rows.add(number + 1, number + 1)
             columns = {place for place, column in sheet.colinfo_map.items() if column.hidden and place < sheet.ncols}
             filtered = any(kind == _FILTERMODE for kind, _ in self._records(bound.offset))
-            return Traits(merged, hidden_rows, tuple(sorted(columns)), "on" if filtered else "", _silent(sheet))
+            return Traits(merged, hidden_rows, tuple(sorted(columns)), "on" if filtered else "", _count_silent(sheet))
 
-    def _how(self, style: int) -> Format:
+    def _format_at(self, style: int) -> Format:
         return self._formats[style] if 0 <= style < len(self._formats) else GENERAL
 
     def _records(self, start: int) -> Iterator[tuple[int, bytes]]:
@@ -154,7 +154,7 @@ class _Reader:
                 return
 
 
-def _silent(sheet: xlrd.sheet.Sheet) -> int:
+def _count_silent(sheet: xlrd.sheet.Sheet) -> int:
     """The number of cells with an empty text. They are formulas: programs write no other cells like this."""
     count = 0
     for number in range(sheet.nrows):
@@ -165,7 +165,7 @@ def _silent(sheet: xlrd.sheet.Sheet) -> int:
     return count
 
 
-def _other(kind: int, value: object) -> str:
+def _other_cell(kind: int, value: object) -> str:
     """A cell that is not a number; empty for blank cells."""
     if kind == _TEXT:
         return str(value)

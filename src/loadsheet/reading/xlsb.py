@@ -9,12 +9,13 @@ from typing import IO
 
 from loadsheet.problems import column_letters
 from loadsheet.reading.encoding import Source, refused
-from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
-from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package
+from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number
+from loadsheet.reading.package import SEND_AGAIN, Package, Relations
 from loadsheet.reading.tables import Native
 from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
-from loadsheet.reading.xlsx import Dictionary
+from loadsheet.reading.xlsx import Dictionary, PartReaders, open_parts
 
+MAIN_PART = "xl/workbook.bin"
 ERRORS = {
     0x00: "#NULL!",
     0x07: "#DIV/0!",
@@ -39,30 +40,14 @@ _ROW_HIDDEN = 0x10
 
 
 def open_xlsb(source: Source, name: str, inflated_bytes_max: int) -> Book:
-    """The workbook of a file. Shared texts are read now, sheets on demand. Raises FileRefused."""
-    with open_package(source, name, inflated_bytes_max) as package:
-        check_markup(package)
-        main = "xl/workbook.bin"
-        relations = package.relations(main)
-        sheets, notes = _read_main(package, main, relations)
-        if not sheets:
-            raise refused(name, "it is a workbook without a worksheet", SEND_AGAIN)
-        dictionary = _read_dictionary(package, dict(relations.values()), from_1904="date system" in notes)
-
-    def rows(part: str) -> Rows:
-        with open_package(source, name, inflated_bytes_max) as reopened:
-            yield from _stream_rows(reopened, part, dictionary)
-
-    def verify(part: str) -> Traits:
-        with open_package(source, name, inflated_bytes_max) as reopened:
-            return _read_traits(reopened, part)
-
-    return Book(name, "workbook (.xlsb)", tuple(sheets), notes, rows, verify)
+    """The workbook of a file. Raises FileRefused."""
+    readers = PartReaders(
+        "workbook (.xlsb)", lambda _: MAIN_PART, _read_sheets, _read_texts_and_formats, _stream_rows, _read_traits
+    )
+    return open_parts(source, name, inflated_bytes_max, readers)
 
 
-def _read_main(
-    package: Package, main: str, relations: dict[str, tuple[str, str]]
-) -> tuple[list[Sheet], dict[str, str]]:
+def _read_sheets(package: Package, main: str, relations: Relations) -> tuple[list[Sheet], dict[str, str]]:
     sheets: list[Sheet] = []
     notes: dict[str, str] = {}
     with package.opened(main) as stream:
@@ -76,37 +61,34 @@ def _read_main(
                 role, part = relations.get(relation, ("", ""))
                 if role == "worksheet":
                     sheets.append(Sheet(_text(data, after)[0], part, hidden=bool(data[0])))
-    if any(role == "vbaProject" for role, _ in relations.values()):
-        notes["macros"] = "not run"
     return sheets, notes
 
 
-def _read_dictionary(package: Package, parts: dict[str, str], *, from_1904: bool) -> Dictionary:
+def _read_texts_and_formats(package: Package, parts: dict[str, str]) -> tuple[list[str], list[Format]]:
     texts: list[str] = []
     if "sharedStrings" in parts:
         with package.opened(parts["sharedStrings"]) as stream:
             texts = [_text(data, 1)[0] for kind, data in _records(stream) if kind == _SST_ITEM]
-    formats: tuple[Format, ...] = ()
+    formats: list[Format] = []
     if "styles" in parts:
         with package.opened(parts["styles"]) as stream:
-            formats = _read_styles(stream)
-    return Dictionary(tuple(texts), formats, from_1904)
+            formats = read_formats(_style_elements(stream))
+    return texts, formats
 
 
-def _read_styles(stream: IO[bytes]) -> tuple[Format, ...]:
-    """The format of each cell style, in order."""
-    codes: dict[str, str] = {}
-    styles: list[str] = []
-    in_cell_styles = False
+def _style_elements(stream: IO[bytes]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The records of styles as the elements that an .xlsx has."""
     for kind, data in _records(stream):
         if kind == _FORMAT:
-            codes[str(int.from_bytes(data[:2], "little"))] = _text(data, 2)[0]
+            yield "numFmt", {"numFmtId": _number(data[:2]), "formatCode": _text(data, 2)[0]}
         elif kind in (_STYLES_BEGIN, _STYLES_END):
-            in_cell_styles = kind == _STYLES_BEGIN
-        elif kind == _STYLE and in_cell_styles:
-            styles.append(str(int.from_bytes(data[2:4], "little")))
-    known = {number: format_of(number, codes) for number in set(styles)}
-    return tuple(known[number] for number in styles)
+            yield "cellXfs" if kind == _STYLES_BEGIN else "cellStyles", {}
+        elif kind == _STYLE:
+            yield "xf", {"numFmtId": _number(data[2:4])}
+
+
+def _number(data: bytes) -> str:
+    return str(int.from_bytes(data, "little"))
 
 
 def _stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:

@@ -6,13 +6,22 @@ cells with those of a second reader, python-calamine.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from typing import NamedTuple
 
 from loadsheet.reading.encoding import Source, refused
 from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number
-from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, local_name, open_package, safe_parser
+from loadsheet.reading.package import (
+    SEND_AGAIN,
+    Package,
+    Relations,
+    check_markup,
+    local_name,
+    open_package,
+    safe_parser,
+)
 from loadsheet.reading.tables import Native, formula_cell
 from loadsheet.reading.workbook import COLUMNS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
 
@@ -231,32 +240,56 @@ def _iso_moment(text: str) -> Native:
 _YES = ("1", "true", "on")
 
 
+class PartReaders(NamedTuple):
+    """How the parts of workbooks of one format are read: the format in words; the name of the main part; its worksheets, and notes on the workbook; the data that
+    cells refer to; the rows of a sheet; the traits of a sheet.
+    """
+
+    kind: str
+    main: Callable[[Package], str]
+    sheets: Callable[[Package, str, Relations], tuple[list[Sheet], dict[str, str]]]
+    texts_and_formats: Callable[[Package, dict[str, str]], tuple[Iterable[str], Iterable[Format]]]
+    rows: Callable[[Package, str, Dictionary], Rows]
+    traits: Callable[[Package, str], Traits]
+
+
 def open_xlsx(source: Source, name: str, inflated_bytes_max: int) -> Book:
-    """The workbook of a file. Shared texts are read now, sheets on demand. Raises FileRefused."""
+    """The workbook of a file. Raises FileRefused."""
+    readers = PartReaders("workbook", _main_part, _read_sheets, _read_texts_and_formats, stream_rows, read_traits)
+    return open_parts(source, name, inflated_bytes_max, readers)
+
+
+def open_parts(source: Source, name: str, inflated_bytes_max: int, readers: PartReaders) -> Book:
+    """The workbook of a package. Shared texts are read now, sheets on demand. Raises FileRefused."""
     with open_package(source, name, inflated_bytes_max) as package:
         check_markup(package)
-        main = next((part for kind, part in package.relations("").values() if kind == "officeDocument"), "")
-        main = main or "xl/workbook.xml"
+        main = readers.main(package)
         relations = package.relations(main)
-        sheets, notes = _read_main(package, main, relations)
+        sheets, notes = readers.sheets(package, main, relations)
         if not sheets:
             raise refused(name, "it is a workbook without a worksheet", SEND_AGAIN)
-        dictionary = _read_dictionary(package, dict(relations.values()), from_1904="date system" in notes)
+        if any(kind == "vbaProject" for kind, _ in relations.values()):
+            notes["macros"] = "not run"
+        texts, formats = readers.texts_and_formats(package, dict(relations.values()))
+        dictionary = Dictionary(tuple(texts), tuple(formats), "date system" in notes)
 
     def rows(part: str) -> Rows:
         with open_package(source, name, inflated_bytes_max) as reopened:
-            yield from stream_rows(reopened, part, dictionary)
+            yield from readers.rows(reopened, part, dictionary)
 
     def verify(part: str) -> Traits:
         with open_package(source, name, inflated_bytes_max) as reopened:
-            return read_traits(reopened, part)
+            return readers.traits(reopened, part)
 
-    return Book(name, "workbook", tuple(sheets), notes, rows, verify)
+    return Book(name, readers.kind, tuple(sheets), notes, rows, verify)
 
 
-def _read_main(
-    package: Package, main: str, relations: dict[str, tuple[str, str]]
-) -> tuple[list[Sheet], dict[str, str]]:
+def _main_part(package: Package) -> str:
+    main = next((part for kind, part in package.relations("").values() if kind == "officeDocument"), "")
+    return main or "xl/workbook.xml"
+
+
+def _read_sheets(package: Package, main: str, relations: Relations) -> tuple[list[Sheet], dict[str, str]]:
     """The worksheets, and notes on the workbook. Chart, dialog and macro sheets are left out."""
     sheets: list[Sheet] = []
     notes: dict[str, str] = {}
@@ -272,12 +305,9 @@ def _read_main(
             notes["calculation"] = "manual: saved results of formulas may be out of date"
         elif tag == "externalReference":
             notes["links to other files"] = "not followed"
-    if any(kind == "vbaProject" for kind, _ in relations.values()):
-        notes["macros"] = "not run"
     return sheets, notes
 
 
-def _read_dictionary(package: Package, parts: dict[str, str], *, from_1904: bool) -> Dictionary:
-    texts = tuple(read_texts(package, parts["sharedStrings"])) if "sharedStrings" in parts else ()
-    formats = read_formats(package.elements(parts["styles"])) if "styles" in parts else []
-    return Dictionary(texts, tuple(formats), from_1904)
+def _read_texts_and_formats(package: Package, parts: dict[str, str]) -> tuple[Iterable[str], Iterable[Format]]:
+    texts = read_texts(package, parts["sharedStrings"]) if "sharedStrings" in parts else ()
+    return texts, read_formats(package.elements(parts["styles"])) if "styles" in parts else ()

@@ -13,8 +13,7 @@ from loadsheet.translation.parts import (
     part_jobs,
     should_split,
 )
-from loadsheet.translation.row_counts import OneProcess
-from loadsheet.translation.shared_rows import with_counting_tables
+from loadsheet.translation.row_counts import OneProcess, with_counting_tables
 
 __all__ = [
     "OneProcess",

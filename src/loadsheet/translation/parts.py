@@ -32,7 +32,6 @@ from loadsheet.contract import Assumptions
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load, of_shipper
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow, TableNotes
-from loadsheet.mapping.grouping import MEMORY_ROWS
 from loadsheet.mapping.translator import translate_by_group
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import FileRefused, MappingError, Problem
@@ -47,18 +46,6 @@ _ROWS_MAX = 2_000  # a chunk ends at this size
 _START = "import sys; sys.path[:] = sys.argv[1:]; from loadsheet.translation.parts import serve; serve()"
 _PIPE_BYTES = 1 << 20  # limits how far a part runs ahead of planning
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TEMP", "TMP")
-
-
-class Part(NamedTuple):
-    """One part of a drop: its number from 0, the number of parts, and how many consecutive groups go to one part."""
-
-    number: int
-    of: int
-    stripe: int = STRIPE
-
-    def has(self, position: int) -> bool:
-        """Whether the group at this position belongs to this part."""
-        return position // self.stripe % self.of == self.number
 
 
 class Chunk(NamedTuple):
@@ -76,34 +63,27 @@ class PartsLost(Exception):
 
 
 class GroupChunks:
-    """The chunks of one part. `groups` is the number of all groups of the drop, once the chunks were iterated."""
+    """The chunks of the part with this number (from 0) of so many parts; `stripe` consecutive groups go to one part. `groups` is the number
+    of all groups of the drop, once the chunks were iterated.
+    """
 
-    def __init__(self, part: Part) -> None:
-        self.part = part
+    def __init__(self, part: int, of: int, stripe: int = STRIPE) -> None:
+        self._part, self._of, self._stripe = part, of, stripe
         self.groups = 0
 
-    def chunks(
-        self,
-        mapping: CompiledMapping,
-        tables: Mapping[str, Table],
-        *,
-        now: datetime,
-        memory_rows: int = MEMORY_ROWS,
-        spill_folder: Path | None = None,
-    ) -> Iterator[Chunk]:
-        """The chunks of the part. Arguments and errors are those of `translate`."""
-        by_group = translate_by_group(mapping, tables, now=now, memory_rows=memory_rows, spill_folder=spill_folder)
+    def chunks(self, by_group: Iterable[Iterable[Document | Ignored]]) -> Iterator[Chunk]:
+        """The chunks of the part, from the results of all groups (see `translate_by_group`). Raises what these raise."""
         items: list[Document | Ignored] = []
         groups = rows = 0
         for position, documents in enumerate(by_group):
             self.groups = position + 1
-            if not self.part.has(position):
+            if position // self._stripe % self._of != self._part:
                 continue
             groups += 1
             for item in documents:
                 items.append(item)
                 rows += len(item.rows) if isinstance(item, Document) else 1
-            if self.groups % self.part.stripe == 0 or rows >= _ROWS_MAX:
+            if self.groups % self._stripe == 0 or rows >= _ROWS_MAX:
                 yield Chunk(self.groups - groups, groups, items)
                 items, groups, rows = [], 0, 0
         if groups:  # the rest, up to the last group
@@ -233,12 +213,13 @@ class PartTranslation:
         self._counted = CountedTables(
             self._mapping, tables, damage_checks=not job.part
         )  # all parts read all rows; one check of them is enough
-        self._group_chunks = GroupChunks(Part(job.part, job.of))
+        self._group_chunks = GroupChunks(job.part, job.of)
 
     def chunks(self) -> Iterator[Chunk]:
         """Its chunks. Raises FileRefused and other errors of reading."""
         now = datetime.fromisoformat(self._job.now)
-        return self._group_chunks.chunks(self._mapping, self._counted.tables, now=now, spill_folder=self._spill_folder)
+        by_group = translate_by_group(self._mapping, self._counted.tables, now=now, spill_folder=self._spill_folder)
+        return self._group_chunks.chunks(by_group)
 
     def summary(self) -> PartSummary:
         """Its summary, after the last chunk."""
@@ -261,26 +242,12 @@ def _recompiled(job: PartJob, settings: Settings) -> CompiledMapping:
     return of_shipper(mapping, job.shipper) if job.shipper else mapping
 
 
-class MergedParts:
-    """The merged result of several parts. `summaries` is called after the last chunk; chunks come in the order of their positions."""
-
-    def __init__(self, chunks: Iterable[Chunk], summaries: Callable[[], Sequence[PartSummary]]) -> None:
-        self._chunks, self._summaries = chunks, summaries
-
-    def documents(self) -> Iterator[Document | Ignored]:
-        """The documents and ignored rows of all parts, in order. Raises PartsLost if they are incomplete."""
-        yield from merge_chunks(self._chunks, lambda: [part.groups for part in self._summaries()])
-
-    def rows(self) -> Mapping[str, int]:
-        """How many rows every part read, by table. Raises PartsLost if the parts differ."""
-        first, *others = [part.rows for part in self._summaries()]
-        if any(rows != first for rows in others):
-            raise PartsLost(f"parts read different rows: {first} and {next(rows for rows in others if rows != first)}")
-        return first
-
-    def notes(self) -> Mapping[str, TableNotes]:
-        """The first part's notes on each table."""
-        return self._summaries()[0].notes
+def rows_of_each(parts: Sequence[PartSummary]) -> Mapping[str, int]:
+    """How many rows each of these parts read, by table. Raises PartsLost if they differ."""
+    first, *others = [part.rows for part in parts]
+    if other := next((rows for rows in others if rows != first), None):
+        raise PartsLost(f"parts read different rows: {first} and {other}")
+    return first
 
 
 class _Task(NamedTuple):
@@ -292,14 +259,16 @@ class _Task(NamedTuple):
     spill_folder: str
 
 
-class PartProcesses(MergedParts):
-    """The parts of a drop, each translated by its own process. Leaving the context ends all processes."""
+class PartProcesses:
+    """The parts of a drop, each translated by its own process. Rows and notes are known after the last document. Leaving the context ends
+    all processes.
+    """
 
     def __init__(self, jobs: Sequence[PartJob], settings: Settings) -> None:
         self._jobs, self._settings = jobs, settings
         self._ending = ExitStack()
+        self._chunks: Iterable[Chunk] = ()
         self._ended: dict[int, PartSummary] = {}
-        super().__init__((), lambda: [self._ended[job.part] for job in jobs])
 
     def __enter__(self) -> Self:
         plain = self._settings.model_dump(mode="json", include={"reading", "translation"})
@@ -318,6 +287,21 @@ class PartProcesses(MergedParts):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ending.close()
+
+    def documents(self) -> Iterator[Document | Ignored]:
+        """The documents and ignored rows of all parts, in order. Raises PartsLost if they are incomplete."""
+        return merge_chunks(self._chunks, lambda: [part.groups for part in self._summaries()])
+
+    def rows(self) -> Mapping[str, int]:
+        """How many rows every part read, by table. Raises PartsLost if the parts differ."""
+        return rows_of_each(self._summaries())
+
+    def notes(self) -> Mapping[str, TableNotes]:
+        """The first part's notes on each table."""
+        return self._summaries()[0].notes
+
+    def _summaries(self) -> list[PartSummary]:
+        return [self._ended[job.part] for job in self._jobs]
 
     def _stream(self, part: int, connection: Connection) -> Iterator[Chunk]:
         try:

@@ -1,31 +1,35 @@
 """The tables of a drop while they are read: rows are counted, and the headings and cells are checked for damage.
 
 The row count is compared with what the ledger received. It does not depend on the mapping, so it cannot share the mapping's faults.
-A row of a sheet that several mappings read counts once (see `shared_rows`).
+
+A row of a sheet that several mappings read counts once, whatever they make of it. Rows are compared by their number, so the mappings may
+find different headings and leave out different rows. The first document with a row counts it, later ones share it. A row is ignored only
+if no mapping makes anything of it. Its rule is that of the first mapping.
+
 Unused columns are information. A heading that looks like a misspelling of a missing column gives a warning, as does a control
 character in a heading.
 """
 
 import re
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 from loadsheet.mapping import translate
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.documents import Document, Ignored, TableNotes
+from loadsheet.mapping.documents import COUNTED_IN, SHARED, Document, Ignored, TableNotes, part_of_table
 from loadsheet.mapping.layouts import wanted_columns
 from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
-from loadsheet.mapping.rows import View
-from loadsheet.mapping.words import near
+from loadsheet.mapping.rows import View, source_row
+from loadsheet.mapping.suggestions import near
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold
 from loadsheet.reading.tables import ALIKE_NOT_READ, CONTROL, ColumnUse
-from loadsheet.translation.shared_rows import RowMarks, SharedRows, counting_tables
 
 
 class CountedTables:
@@ -66,25 +70,19 @@ class CountedTables:
         return TableNotes((*problems, *damage_checks.problems()), unused, damage_checks.blank_rows)
 
     def _counting(self, table: Table) -> Callable[[], Iterator[Row]]:
-        damage_checks = self._damage_checks.get(table.name)
+        damage_checks, counting = self._damage_checks.get(table.name), self._counted_in.get(table.name)
 
         def counted() -> Iterator[Row]:
             count = 0
             rows = table.rows() if damage_checks is None else damage_checks.watch(table.rows())
-            for count, row in enumerate(rows, start=1):  # noqa: B007 (the count is needed)
-                yield row
-            self._rows[table.name] = count
-
-        return counted if table.name not in self._counted_in else self._counting_once(table, counted)
-
-    def _counting_once(self, table: Table, rows: Callable[[], Iterator[Row]]) -> Callable[[], Iterator[Row]]:
-        counting = self._counted_in[table.name]
-        numbers = self._numbers[counting]
-
-        def counted() -> Iterator[Row]:
-            yield from numbers.watch(rows())
-            self._rows[table.name] = 0
-            self._rows[counting] = len(numbers)
+            if counting is None:
+                for count, row in enumerate(rows, start=1):  # noqa: B007 (the count is needed)
+                    yield row
+                self._rows[table.name] = count
+            else:
+                yield from self._numbers[counting].watch(rows)
+                self._rows[table.name] = 0
+                self._rows[counting] = len(self._numbers[counting])
 
         return counted
 
@@ -109,6 +107,104 @@ class OneProcess(CountedTables):
         yield from rows.ignored()
 
 
+# ---- rows of sheets that several mappings read ----
+
+
+class RowMarks:
+    """A mark for each row of a sheet, by the row's number (0: none), in two bytes a row. Its length is the number of marked rows."""
+
+    def __init__(self) -> None:
+        self._marks = array("H")
+        self._count = 0
+
+    def add(self, number: int, mark: int = 1) -> bool:
+        """Mark a row that has no mark. Returns whether it had none."""
+        marks = self._marks
+        if number >= len(marks):
+            marks.frombytes(bytes(2 * max(number + 1 - len(marks), len(marks))))  # doubles, so that few rows extend it
+        if marks[number]:
+            return False
+        marks[number] = mark
+        self._count += 1
+        return True
+
+    def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The rows, unchanged. They are marked."""
+        for row in rows:
+            self.add(row.number)
+            yield row
+
+    def has_others(self, than: "RowMarks") -> bool:
+        """Whether a row is marked here but not there."""
+        return any(mark and not than[number] for number, mark in enumerate(self._marks))
+
+    def __getitem__(self, number: int) -> int:
+        return self._marks[number] if number < len(self._marks) else 0
+
+    def __len__(self) -> int:
+        return self._count
+
+
+def with_counting_tables(tables: Mapping[str, Table]) -> dict[str, Table]:
+    """The tables of a drop. A table on a sheet that a mapping before reads names, in `found`, the table there that counts the rows."""
+    first: dict[tuple[str, str], Table] = {}
+    marked = {}
+    for name, table in tables.items():
+        counting = first.setdefault((table.file, table.sheet), table)
+        is_shared = part_of_table(counting.name) != part_of_table(name)
+        marked[name] = replace(table, found={**table.found, COUNTED_IN: counting.name}) if is_shared else table
+    return marked
+
+
+def counting_tables(tables: Mapping[str, Table]) -> dict[str, str]:
+    """The table that counts the rows of each table on a sheet that several mappings read."""
+    found = {name: table.found[COUNTED_IN] for name, table in tables.items() if COUNTED_IN in table.found}
+    return {counting: counting for counting in found.values()} | found
+
+
+class SharedRows:
+    """Counts the rows that the documents of all mappings of a drop are made from."""
+
+    def __init__(self, tables: Mapping[str, Table]) -> None:
+        self._tables, self._counted_in = tables, counting_tables(tables)
+        self._used = {counting: RowMarks() for counting in self._counted_in.values()}
+        self._left = {counting: RowMarks() for counting in self._used}  # marked with the number of the rule
+        self._rules: dict[str, int] = {}
+
+    def once(self, items: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
+        """The documents of one mapping; those that share rows with earlier ones say so. Ignored rows of shared sheets come at the end."""
+        for item in items:
+            if isinstance(item, Document):
+                yield self._counted_once(item)
+            elif (counting := self._counted_in.get(item.row.table)) is None:
+                yield item
+            else:
+                self._left[counting].add(item.row.number, self._rules.setdefault(item.rule, len(self._rules) + 1))
+
+    def ignored(self) -> Iterator[Ignored]:
+        """The rows of shared sheets that no mapping made anything of, after the last document. Reads their sheets again."""
+        rules = dict(zip(self._rules.values(), self._rules, strict=True))
+        for name, counting in self._counted_in.items():
+            table, left, used = self._tables[name], self._left[counting], self._used[counting]
+            for row in table.rows() if left.has_others(used) else ():
+                if left[row.number] and used.add(row.number):
+                    yield Ignored(source_row(table, row), rules[left[row.number]])
+
+    def _counted_once(self, document: Document) -> Document:
+        before = document.items.get(SHARED, ())
+        shared = []
+        for index, row in enumerate(document.rows):
+            counting = self._counted_in.get(row.table)
+            if index in before if counting is None else not self._used[counting].add(row.number):
+                shared.append(index)
+        if tuple(shared) == before:
+            return document
+        items = {name: indexes for name, indexes in document.items.items() if name != SHARED}
+        return replace(document, items={**items, SHARED: tuple(shared)} if shared else items)
+
+
+# ---- headings ----
+
 _NUMBERS = frozenset({"integer", "decimal", "quantity"})
 _MOMENTS = frozenset({"date", "datetime", "time"})
 _BRACKETED = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
@@ -130,7 +226,7 @@ def column_uses(mapping: CompiledMapping) -> dict[str, dict[str, ColumnUse]]:
     """How a mapping reads the columns of each table, by their names in the table's layout."""
     uses: dict[str, dict[str, ColumnUse]] = {}
     for plan in mapping.plan.tables:
-        by_name = {f"{plan.prefix}{column.name}": _use(column) for column in plan.columns}
+        by_name = {f"{plan.prefix}{column.name}": _column_use(column) for column in plan.columns}
         own = uses.setdefault(plan.source, {})
         for wanted in wanted_columns(plan):
             use = by_name.get(wanted.name.partition("#")[0])
@@ -155,11 +251,11 @@ def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table],
     }
     missing = [column for plan in plans for column in wanted_columns(plan) if column.name not in table.columns]
     labels = {fold(label): column.labels[0] for column in missing for label in column.labels}
-    problems = [*_controls(table), *_misspelt(table, shown, labels), *_sheets_not_read(table)]
+    problems = [*_control_characters(table), *_misspelt_headings(table, shown, labels), *_sheets_not_read(table)]
     return Headings(tuple(shown.values()), tuple(problems))
 
 
-def _use(column: ColumnPlan) -> ColumnUse:
+def _column_use(column: ColumnPlan) -> ColumnUse:
     kind = column.spec.type
     pad = column.spec.pad_left
     return ColumnUse(
@@ -184,7 +280,7 @@ def _clean(label: str) -> str:
     return " ".join(CONTROL.sub("\N{REPLACEMENT CHARACTER}", label).split())
 
 
-def _controls(table: Table) -> Iterator[Problem]:
+def _control_characters(table: Table) -> Iterator[Problem]:
     for place, label in enumerate(table.header):
         if found := CONTROL.search(label):
             values = {"character": ord(found[0])}
@@ -192,7 +288,7 @@ def _controls(table: Table) -> Iterator[Problem]:
             yield Problem("R209", table.where(table.header_row, place), _clean(label), values, hint, "warning")
 
 
-def _misspelt(table: Table, unused: Mapping[int, str], labels: Mapping[str, str]) -> Iterator[Problem]:
+def _misspelt_headings(table: Table, unused: Mapping[int, str], labels: Mapping[str, str]) -> Iterator[Problem]:
     """A warning for each unused column whose heading is similar to a missing label."""
     for place, shown in unused.items():
         heading = table.header[place]

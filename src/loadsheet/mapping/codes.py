@@ -1,86 +1,18 @@
-"""Words with a fixed meaning: countries, currencies, time zones, yes and no; and the closest word to a wrong one.
+"""Countries, currencies, time zones, yes and no, as people write them.
 
-Words are known in the file's language (Babel's names of territories and currencies) and in English.
-
-The hint "did you mean": names in a mapping may be several letters off. The value of a cell (`near`) may not: a code with
-another digit is another code, not a typing error. The exception are characters that look alike, such as O for 0. A proposal is only
-shown, never applied. Knows no column and no cell.
+They are known in the file's language (Babel's names of territories and currencies) and in English. Knows no column and no cell.
 """
 
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from babel import Locale
 from babel.core import get_global
-from rapidfuzz import fuzz, process
-from rapidfuzz.distance import OSA
 
-from loadsheet.confusables import skeleton
 from loadsheet.mapping.notations import zone_names
 from loadsheet.mapping.plans import CellProblem, SettingError
-
-_CLOSE_ENOUGH = 60  # of 100; lower values give confusing proposals
-_NEAR_LETTERS_MIN = 3  # one letter of two is half the word
-
-
-def nearest(name: str, patterns: Iterable[str], most: int = 3) -> list[str]:
-    """The file name patterns most similar to a file's name, the closest first. Folders are ignored."""
-    bare = name.rpartition("/")[2].casefold()
-    likeness = {pattern: fuzz.ratio(bare, pattern.rpartition("/")[2].casefold()) for pattern in patterns}
-    return sorted(likeness, key=lambda pattern: -likeness[pattern])[:most]
-
-
-def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """The hint `did you mean X?` for a name, ignoring case, or an empty text."""
-    by_folded = {option.casefold(): option for option in options}
-    found = process.extractOne(word.casefold(), by_folded.keys(), scorer=fuzz.ratio, score_cutoff=_CLOSE_ENOUGH)
-    return f"did you mean {by_folded[found[0]]}?" if found else ""
-
-
-def closest_or_known(word: str, options: Iterable[str], most: int = 30) -> str:
-    """The hint `did you mean X?`, or a list of the options."""
-    names = list(options)
-    return did_you_mean(word, names) or f"known: {some(names, most) or 'none'}"
-
-
-def near(word: str, options: Iterable[str]) -> str:
-    """The one option within one typing error of a value, ignoring case, or an empty text. A typing error is a letter too many, missing or
-    wrong, or two neighbours swapped. Digits must agree. If no option is that close: the one option that looks the same. `options` may
-    map each option to its meaning: options with the same meaning count as one.
-    """
-    typed, names = word.casefold(), list(options)
-    found: list[str] = []
-    if len(typed) >= _NEAR_LETTERS_MIN:
-        folded = [name.casefold() for name in names]
-        close = process.extract(typed, folded, scorer=OSA.distance, score_cutoff=1, limit=None)
-        found = [names[place] for _, _, place in close if _digits(names[place]) == _digits(typed)]
-    if not found and any(letter.isdecimal() or letter.isalpha() for letter in word):
-        looks = skeleton(word)
-        found = [name for name in names if skeleton(name) == looks]
-    meanings = {options[name] for name in found} if isinstance(options, Mapping) else set(found)
-    return found[0] if len(meanings) == 1 else ""
-
-
-def did_you_mean_value(word: str, options: Iterable[str]) -> str:
-    """The hint `did you mean X?` for the value of a cell, or an empty text."""
-    option = near(word, options)
-    return f"did you mean {option}?" if option else ""
-
-
-def _digits(text: str) -> str:
-    return "".join(letter for letter in text if letter.isdigit())
-
-
-def some(options: Iterable[str], most: int = 8) -> str:
-    """The options as a short list: `a, b, c` or `a, b, ... (40 in all)`."""
-    names = list(options)
-    if len(names) <= most:
-        return ", ".join(names)
-    return f"{', '.join(names[:most])}, ... ({len(names)} in all)"
-
-
-# ---- countries, currencies, time zones, yes and no ----
+from loadsheet.mapping.suggestions import did_you_mean_value
 
 NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are not countries
 _CODE = 3  # letters
@@ -135,7 +67,7 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
     """A function from text to the two-letter code (ISO 3166): names in the locale's language, then in English, two- and
     three-letter codes; C308 with a proposal otherwise.
     """
-    codes, plainly = _countries(locale), _plainly(locale)
+    codes, plainly = _countries(locale), _plain_countries(locale)
     language = Locale.parse(locale or "en")
     written = (name for one in (language, Locale("en")) for name in one.territories.values() if len(name) > 3)
     names = {name: codes[name.casefold()] for name in written if name.casefold() in codes}
@@ -144,8 +76,8 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
     def read(text: str) -> str | CellProblem:
         code = (
             codes.get(text.casefold())
-            or plainly.get(_named(text))
-            or plainly.get(_named("{2} {0}".format(*text.partition(","))))
+            or plainly.get(_plain_name(text))
+            or plainly.get(_plain_name("{2} {0}".format(*text.partition(","))))
         )
         if code is not None:
             return code
@@ -166,22 +98,22 @@ def plain(text: str) -> str:
     return " ".join("saint" if word == "st" else word for word in words)
 
 
-def _named(text: str) -> str:
+def _plain_name(text: str) -> str:
     return plain(text).removeprefix("the ")
 
 
 @cache
-def _plainly(locale: str | None) -> dict[str, str]:
+def _plain_countries(locale: str | None) -> dict[str, str]:
     """The countries by their names without case, accents and punctuation, other names included. Excludes two-letter codes, as `D.E.` is
     ambiguous, and names of two countries.
     """
     found: dict[str, set[str]] = {}
     for code, words in _ALIASES.items():
         for word in words.split(", "):
-            found.setdefault(_named(word), set()).add(code)
+            found.setdefault(_plain_name(word), set()).add(code)
     named = {name: code for name, code in _countries(locale).items() if len(name) > 3}
     for name, code in named.items():
-        found.setdefault(_named(name), {code}).add(code)
+        found.setdefault(_plain_name(name), {code}).add(code)
     return {name: codes.pop() for name, codes in found.items() if len(codes) == 1}
 
 
@@ -246,8 +178,8 @@ def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> 
     """
     language = Locale.parse(locale).language if locale else "en"
     given_yes, given_no = list(yes), list(no)
-    words = _by_fold(given_yes or _usual(language, 0))
-    denials = _by_fold(given_no or _usual(language, 1))
+    words = _by_folded(given_yes or _usual_words(language, 0))
+    denials = _by_folded(given_no or _usual_words(language, 1))
     if both := [word for word in denials if word in words]:
         denied = denials[both[0]] if given_no else f"{denials[both[0]]} (the usual words)"
         message = f"{words[both[0]]} means yes and {denied} means no, but capitals are ignored"
@@ -261,9 +193,9 @@ def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> 
     return read
 
 
-def _usual(language: str, place: int) -> list[str]:
+def _usual_words(language: str, place: int) -> list[str]:
     return [word for code in {"en": 0, language: 0} for word in YES_NO.get(code, ("", ""))[place].split()]
 
 
-def _by_fold(words: Iterable[str]) -> dict[str, str]:
+def _by_folded(words: Iterable[str]) -> dict[str, str]:
     return {word.casefold(): word for word in words}

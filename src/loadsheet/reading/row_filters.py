@@ -1,0 +1,137 @@
+"""The rows under a header that are not part of the table. Pure, and the same for every format.
+
+Units, comments, totals, notes and a repeated header are returned as `Row.ignored` with the rule in words, so that every row of a file is
+accounted for. Starts are compared folded and by whole words.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from loadsheet.reading.header import Header, fold
+from loadsheet.reading.tables import Layout, Native, Row
+
+_UNITS = """
+    g gr kg kgs t to lb lbs oz mt cwt mm cm dm m km in inch inches ft feet yd mi ldm lm % cbm cdm ccm m3 m² m2 m³ dm3 dm³ cm3 cm³ cft cuft
+    ft3 ft³ l ltr ml hl gal pc pcs pce st stk stck stuck ea each ctn pal plt h hrs min s sec d days kw kwh °c °f
+    eur usd gbp chf pln czk sek nok dkk jpy cny € $ £ dd.mm.yyyy yyyy-mm-dd dd/mm/yyyy mm/dd/yyyy tt.mm.jjjj hh:mm
+"""
+UNITS = frozenset(_UNITS.split())
+"""The texts in the cells of a units row; any text in brackets counts as well."""
+
+_LONGER_MAX = 3  # surrounding characters make a repeated label at most this much longer
+_BRACKETED = re.compile(r"(?![\[(][0-9\s.,+-]*[\])])(?:\[[^\[\]]{1,20}\]|\([^()]{1,20}\))")  # (12.5) is a number
+SUM_WORDS = frozenset(
+    {"sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals", "grand total", "gesamt summe"}
+)  # fmt: skip
+"""The words that start rows of totals, in lower case."""
+
+
+def begins_like_totals(cell: str) -> bool:
+    """Whether a row with this text in its first column looks like a row of totals."""
+    return cell.strip(" :*.").casefold() in SUM_WORDS
+
+
+def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
+    """The rows under a header, with stray rows marked as ignored. In `rows`, None stands for blank rows."""
+    row_filters, rules = layout.row_filters, _StrayRowRules(layout, header)
+    has_rules = bool(row_filters.comment or row_filters.totals or row_filters.footer)
+    place, label = rules.header_cell
+    shortest, longest = len(label) - _LONGER_MAX, len(label) + _LONGER_MAX
+    ended, last, first = "", header.row, True
+    for row in rows:
+        if row is None:
+            if row_filters.stop_at_blank and not first and not ended:
+                ended = f"stop_at_blank: below row {last}"
+            continue
+        last = row.number
+        if row.ignored:
+            yield row
+            continue
+        if row.problem is not None and row.problem.code == "R214":
+            yield row  # reading ends here; report it, whatever the rules say
+            continue
+        rule = ended
+        if not rule and has_rules:
+            rule, ends = rules.rule_of_first_text(row)
+            ended = rule if ends else ""
+        if not rule and first:
+            first, rule = False, rules.units_rule(row)
+        if not rule and shortest <= len(row.cells[place]) <= longest and rules.is_header(row):
+            rule = "repeated header"
+        yield Row(row.number, row.cells, None, rule) if rule else row
+
+
+class _StrayRowRules:
+    """The rules of a layout, for the rows under one header."""
+
+    def __init__(self, layout: Layout, header: Header) -> None:
+        self._row_filters_of = layout.row_filters
+        required = [column.name for column in layout.columns if column.required]
+        columns = header.columns
+        self._required = [columns[name] for name in required if name in columns]
+        self._place = min(columns.values())
+        self._totals = _starts_with(layout.row_filters.totals)
+        self._footer = _starts_with(layout.row_filters.footer)
+        last = header.rows[-1]
+        label = last[self._place] if self._place < len(last) else ""
+        self.header_cell = self._place, label
+        """A position, and the text of the header's last row at it. Its length alone excludes nearly all rows."""
+        self._word = (fold(label).split() or [""])[0]
+        self._compared = fold if sum(bool(cell.strip()) for cell in last) > 1 else _unmarked
+        self._header = self._compared_cells(last)
+
+    def is_header(self, row: Row) -> bool:
+        """Whether a row repeats the last row of the header. Labels are compared folded, a single label exactly."""
+        text = row.cells[self._place]
+        if not self._word or (text.isascii() and self._word not in text.casefold()):  # cheap check first
+            return False
+        return (
+            self._compared(text) == self._compared(self.header_cell[1])
+            and self._compared_cells(row.cells) == self._header
+        )
+
+    def _compared_cells(self, cells: Sequence[str]) -> tuple[str, ...]:
+        """The cells in the form used for comparison, without trailing blanks."""
+        bare = [self._compared(cell) for cell in cells]
+        while bare and not bare[-1]:
+            bare.pop()
+        return tuple(bare)
+
+    def units_rule(self, row: Row) -> str:
+        """The rule that makes the first row under the header a units row; empty if it is not one. An undeclared units row must
+        lack a required value, or hold only texts in brackets.
+        """
+        if self._row_filters_of.units_row is True:
+            return "units_row: the first row under the header"
+        texts = [cell.strip() for cell in row.cells if cell.strip()]
+        if self._row_filters_of.units_row is False or not texts or any(isinstance(cell, Native) for cell in row.cells):
+            return ""
+        bracketed = all(_BRACKETED.fullmatch(text) for text in texts)
+        partial = any(not row.cells[place].strip() for place in self._required)
+        units = all(_BRACKETED.fullmatch(text) or text.casefold().rstrip(".") in UNITS for text in texts)
+        if bracketed or (partial and units):
+            return "units_row: auto (the first row under the header holds only units)"
+        return ""
+
+    def rule_of_first_text(self, row: Row) -> tuple[str, bool]:
+        """The rule that ignores a row because of its first text, and whether the table ends with it."""
+        text = next((cell for cell in row.cells if cell and not cell.isspace()), "")
+        comment = self._row_filters_of.comment
+        if comment and text.lstrip().startswith(comment):
+            return f"comment: {comment}", False
+        if self._totals is not None and (found := self._totals.match(fold(text))):
+            return f"totals: begins with {found[0]}", False
+        if self._footer is not None and (found := self._footer.match(fold(text))):
+            return f"footer: row {row.number} begins with {found[0]}, and all below", True
+        return "", False
+
+
+def _unmarked(cell: str) -> str:
+    """The cell without surrounding white space, and without the byte order mark of an appended file."""
+    return cell.lstrip("\ufeff").strip()
+
+
+def _starts_with(words: Sequence[str]) -> re.Pattern[str] | None:
+    """A pattern for folded texts that start with one of the words as a whole word."""
+    folded = sorted(filter(None, map(fold, words)), key=len, reverse=True)
+    return re.compile(f"(?:{'|'.join(map(re.escape, folded))})(?![^\\W_])") if folded else None
