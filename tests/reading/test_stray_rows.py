@@ -13,6 +13,7 @@ from loadsheet.reading.tables import Row, RowFilters
 
 AUTO = "units_row: auto (the first row under the header holds only units)"
 AGAIN = "repeated header"
+LINE = "separator line"
 FOOTER = "footer: row 4 begins with source, and all below"
 
 
@@ -43,6 +44,7 @@ CASES = {  # the labels, the rules, the text, and the fate of each row
     ),
     "a footer": ("Order,City", {"footer": ("Source",)}, "A1,Ulm\n\nSource: Acme\nB1,Bonn\na,b,c,d", {2: "row", 4: FOOTER, 5: FOOTER, 6: FOOTER}),
     "a note without a rule": ("Order,City", {}, "A1,Ulm\n\nSource: Acme", {2: "row", 4: "R205"}),
+    "lines between rows": ("Order,City,Kg", {}, "-----,---,---\nA1,Ulm,1\n=====\n---,,\n--,,\n-,-,-\n---,Ulm,1", {2: LINE, 3: "row", 4: LINE, 5: LINE, 6: "row", 7: "row", 8: "row"}),
     "the header again": ("Order,City", {}, "A1,Ulm\nOrder,City \nA2,Bonn\nOrder,Berlin", {2: "row", 3: AGAIN, 4: "row", 5: "row"}),
     "the header in capitals": ("Order,Ship to", {}, "ORDER,SHIP TO\nA1,x", {2: AGAIN, 3: "row"}),
     "the header with other punctuation": ("Order,Ship to", {}, "Order ,Ship  to *\nA1,x", {2: AGAIN, 3: "row"}),
@@ -59,6 +61,31 @@ CASES = {  # the labels, the rules, the text, and the fate of each row
 def test_each_row_is_of_the_table_or_ignored_with_its_rule(tmp_path, header, rules, text, expected):
     asked = layout(*(label.strip(" *") for label in header.split(",")), row_filters=RowFilters(**rules))
     assert fates(text_file(tmp_path, f"{header}\n{text}\n"), asked) == expected
+
+
+LIST = """\
+26.11.2026     Deliveries to be shipped     Page    1
+
+--------
+|Order|City|
+--------
+|A1|Ulm|
+{}
+|A2|Bonn|
+"""
+PAGES = {
+    "the next page": ("--------\n27.11.2026   Deliveries to be shipped    Page   12\n\n--------\n|Order|City|\n--------", "repeated title"),
+    "no header below": ("27.11.2026   Deliveries to be shipped    Page   12", "R205"),
+    "another text": ("27.11.2026   Deliveries to be collected    Page   12\n|Order|City|", "R205"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("between", "fate"), PAGES.values(), ids=PAGES)
+def test_the_title_of_a_further_page_is_ignored_above_its_header(tmp_path, between, fate):
+    path = text_file(tmp_path, LIST.format(between))
+    asked = layout("Order", "City", delimiters=("|",))
+    found = [said for said in fates(path, asked).values() if said != LINE]
+    assert found == ["row", fate, *([AGAIN] if "|Order|" in between else []), "row"]
 
 
 def test_a_comment_above_the_header_is_no_header(tmp_path):

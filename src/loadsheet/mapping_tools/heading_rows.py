@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from loadsheet.mapping_tools.vocabulary import reading_of
 from loadsheet.reading import Native, Top, fold
 from loadsheet.reading.header import labels_over
+from loadsheet.reading.row_filters import is_separator
 
 Rows = Sequence[tuple[int, tuple[str, ...]]]
 """Rows as number and cells."""
@@ -51,6 +52,7 @@ def find_headings(top: Top) -> Headings | None:
     """The most probable headings: several texts, known words, and cells below them. Several rows are joined only if the lowest row has
     duplicate labels. None if no row looks like headings.
     """
+    top = top._replace(rows=tuple(row for row in top.rows if not is_separator(row[1])))
     scored = [
         (_score(lines, top.rows[place + 1 :], top.rows[: place + 1 - len(lines)]), lines)
         for place, lines in _candidates(top)

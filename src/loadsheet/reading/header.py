@@ -41,7 +41,7 @@ _LIKENESS_MIN = 0.6
 class Header:
     """One or more rows as a header: the numbers of the last row (`row`) and the first (`top`), the cells of its `rows`, the labels
     without trailing blanks, all positions of each wanted column, and the missing required columns. `repeats` are all positions of the
-    columns whose label repeats.
+    columns whose label repeats, `titles` the texts that stand alone in a row above.
     """
 
     row: int
@@ -51,6 +51,7 @@ class Header:
     top: int = 0
     rows: tuple[tuple[str, ...], ...] = ()
     repeats: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    titles: tuple[str, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -120,13 +121,21 @@ def find_header(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> He
     """
     closest, wanted = NO_HEADER, _ColumnMatcher(layout)
     demanding = any(column.required for column in layout.columns)
-    for alternatives in _candidates(rows, layout):
+    alone: list[tuple[int, str]] = []
+
+    def noted() -> Iterator[tuple[int, Sequence[str]]]:
+        for number, cells in rows:
+            texts = [cell for cell in cells if not is_blank([cell])]
+            alone.extend((number, text) for text in texts if len(texts) == 1)
+            yield number, cells
+
+    for alternatives in _candidates(noted(), layout):
         header = max((wanted.match(lines) for lines in alternatives), key=closeness)
-        if header.is_complete and demanding:
-            return header
         if not closest.row or closeness(header) > closeness(closest):
             closest = header
-    return closest
+        if header.is_complete and demanding:
+            break
+    return replace(closest, titles=tuple(text for number, text in alone if number < closest.top))
 
 
 def closeness(header: Header) -> tuple[bool, int]:

@@ -1,11 +1,11 @@
 """The rows under a header that are not part of the table. Pure, and the same for every format.
 
-Units, comments, totals, notes and a repeated header are returned as `Row.ignored` with the rule in words, so that every row of a file is
+Units, comments, totals, notes, separator lines, a repeated header and the titles of further pages are returned as `Row.ignored` with the rule in words, so that every row of a file is
 accounted for. Starts are compared folded and by whole words.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from loadsheet.reading.header import Header, fold
 from loadsheet.reading.tables import Layout, Native, Row
@@ -18,6 +18,11 @@ _UNITS = """
 UNITS = frozenset(_UNITS.split())
 """The texts in the cells of a units row; any text in brackets counts as well."""
 
+_HEADER_AGAIN = "repeated header"
+_NUMBERS_AND_SPACES = re.compile(r"[\W\d_]+")
+_LETTERS_MIN = 3  # of a title
+_LINE_SIGNS = frozenset("-=_~+:")
+_SEPARATOR = re.compile(r"\s*[-=_~+:]{3,}\s*")
 _LONGER_MAX = 3  # surrounding characters make a repeated label at most this much longer
 _BRACKETED = re.compile(r"(?![\[(][0-9\s.,+-]*[\])])(?:\[[^\[\]]{1,20}\]|\([^()]{1,20}\))")  # (12.5) is a number
 SUM_WORDS = frozenset(
@@ -31,8 +36,48 @@ def begins_like_totals(cell: str) -> bool:
     return cell.strip(" :*.").casefold() in SUM_WORDS
 
 
+def is_separator(cells: Iterable[str]) -> bool:
+    """Whether a row is a line that only separates others: dashes or the like in all its cells that are not blank, three at least."""
+    texts = [cell for cell in cells if cell and not cell.isspace()]
+    return bool(texts) and all(map(_SEPARATOR.fullmatch, texts))
+
+
 def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
     """The rows under a header, with stray rows marked as ignored. In `rows`, None stands for blank rows."""
+    marked = _marked(rows, layout, header)
+    titles = {page for title in header.titles if (page := _of_any_page(title))}
+    return _with_page_titles(marked, titles) if titles else marked
+
+
+def _with_page_titles(rows: Iterable[Row], titles: Container[str]) -> Iterator[Row]:
+    """The rows, with the title of each further page ignored: the same text as above the first page but for numbers, alone in its row, with
+    the header below it.
+    """
+    waiting: list[Row] = []
+    for row in rows:
+        texts = [cell for cell in row.cells if cell and not cell.isspace()]
+        is_title = not row.ignored and len(texts) == 1 and _of_any_page(texts[0]) in titles
+        if is_title or (waiting and row.ignored and row.ignored != _HEADER_AGAIN):
+            waiting.append(row)
+            continue
+        is_page = row.ignored == _HEADER_AGAIN
+        yield from (each if each.ignored or not is_page else _left_out(each, "repeated title") for each in waiting)
+        waiting.clear()
+        yield row
+    yield from waiting
+
+
+def _of_any_page(title: str) -> str:
+    """A title without its numbers, dates and spaces; empty if little is left."""
+    letters = _NUMBERS_AND_SPACES.sub("", title)
+    return letters if len(letters) >= _LETTERS_MIN else ""
+
+
+def _left_out(row: Row, rule: str) -> Row:
+    return Row(row.number, row.cells, None, rule)
+
+
+def _marked(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
     row_filters, rules = layout.row_filters, _StrayRowRules(layout, header)
     has_rules = bool(row_filters.comment or row_filters.totals or row_filters.footer)
     place, label = rules.header_cell
@@ -54,11 +99,17 @@ def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) 
         if not rule and has_rules:
             rule, ends = rules.rule_of_first_text(row)
             ended = rule if ends else ""
+        if (
+            not rule
+            and not _LINE_SIGNS.isdisjoint((row.cells[0][:1], row.cells[place][:1]))
+            and is_separator(row.cells)
+        ):
+            rule = "separator line"
         if not rule and first:
             first, rule = False, rules.units_rule(row)
         if not rule and shortest <= len(row.cells[place]) <= longest and rules.is_header(row):
-            rule = "repeated header"
-        yield Row(row.number, row.cells, None, rule) if rule else row
+            rule = _HEADER_AGAIN
+        yield _left_out(row, rule) if rule else row
 
 
 class _StrayRowRules:

@@ -449,6 +449,8 @@ RULES = {
     "stop_at_blank: {0}": "below the table",
     "units_row: {0}": "a row of units",
     "repeated header": "the headings again",
+    "separator line": "a line between rows",
+    "repeated title": "the title of another page",
     "hidden_rows: ignore": "a hidden row",
     "sets: {0}": "none of its sets of columns is filled in",
     "lookup: {0}": "other rows look up its values",
