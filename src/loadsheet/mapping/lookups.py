@@ -205,7 +205,12 @@ def by_form(
         form = tuple(len(key) - 1 if wildcards and key.endswith("*") else None for key in plain)
         compared = tuple(key[:length] for key, length in zip(plain, form, strict=True))
         forms.setdefault(form, {}).setdefault(compared, []).append(item)
-    return tuple(sorted(forms.items(), key=lambda found: [_compared_length(key) for key in found[0]], reverse=True))
+    return tuple(sorted(forms.items(), key=_specificity, reverse=True))
+
+
+def _specificity(form: tuple[Form, object]) -> list[int]:
+    """The compared lengths of the keys; all of a key is longer than any part."""
+    return [_LONGEST if length is None else length for length in form[0]]
 
 
 def found_by(
@@ -218,11 +223,6 @@ def found_by(
         if found is not None:
             return found
     return None
-
-
-def _compared_length(compared: int | None) -> int:
-    """The length of a compared key; all of it is longer than any part."""
-    return _LONGEST if compared is None else compared
 
 
 # ---- reading a code table ----

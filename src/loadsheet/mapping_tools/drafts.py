@@ -59,7 +59,6 @@ class FolderValues:
 
     fields: dict[str, tuple[str, int]] = field(default_factory=dict)
     zone: str = ""
-    zones: int = 0
 
 
 @dataclass(slots=True)
@@ -146,7 +145,7 @@ def values_of(folder: Path) -> FolderValues:
                 if text := _constant(leaf, values.get("constants")):
                     fields[str(name)].append(text)
     common = {name: (texts[0], len(texts)) for name, texts in fields.items() if len(set(texts)) == 1}
-    return FolderValues(common, zones[0] if len(set(zones)) == 1 else "", len(zones))
+    return FolderValues(common, zones[0] if len(set(zones)) == 1 else "")
 
 
 def _constant(leaf: Any, constants: Any) -> str:

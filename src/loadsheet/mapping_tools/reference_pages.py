@@ -55,12 +55,7 @@ def _schema() -> Json:
 def _values(name: str) -> str:
     key = keys()[name]
     owner = _schema() if "." not in name else _schema()["$defs"][key.model.__name__]
-    return _in_words(owner["properties"][key.name])
-
-
-def _in_words(schema: Mapping[str, Any]) -> str:
-    """The values that a JSON Schema takes, in words."""
-    return _either(list(dict.fromkeys(_options(schema))))
+    return _either(list(dict.fromkeys(_options(owner["properties"][key.name]))))
 
 
 def _options(schema: Mapping[str, Any]) -> Iterator[str]:

@@ -29,14 +29,13 @@ _TEXTS = frozenset({"text", "integer", "country", "currency"})
 
 
 class Tables(NamedTuple):
-    """The number of the table with the records, that of the table with their lines (-1: none) and the column of each by which they join, and
+    """The number of the table with the records, that of the table with their lines (-1: none), the column of the first by which they join, and
     remarks on other tables, by their numbers.
     """
 
     main: int
     lines: int = -1
     main_key: Column | None = None
-    lines_key: Column | None = None
     offers: tuple[tuple[int, str], ...] = ()
 
 
@@ -51,7 +50,7 @@ def related(sheets: Sequence[Sheet], key: Column | None, of: int) -> Tables:
     main = max(holders, key=lambda number: (_distinct(holders[number]), number == of, -number))
     others = [number for number in holders if number != main and belongs(holders[main], holders[number])]
     lines = max(others, key=lambda number: (holders[number].rows, -number), default=-1)
-    found = Tables(main, lines, holders[main], holders.get(lines))
+    found = Tables(main, lines, holders[main])
     return found._replace(offers=tuple(_offers(sheets, found)))
 
 
