@@ -29,10 +29,10 @@ from loadsheet.mapping_tools.relations import (
     padding,
     record_rows,
     related,
+    take_units,
 )
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, ranked
-from loadsheet.mapping_tools.unit_columns import take_units
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
