@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from loadsheet import object_storage
 from loadsheet.ledger import Ledger, Remark, WorkbookRead
+from loadsheet.ledger.codec import stamp
 from loadsheet.problems import FileRefused, ReadersUnavailable
 from loadsheet.reading import Layout, WantedColumn, open_tables
 from loadsheet.settings import Settings
@@ -153,10 +154,9 @@ def _rows_of(book: _Workbook, settings: Settings) -> Iterator[_Row]:
 def _remarks_in(book: _Workbook, rows: Sequence[_Row], before: Mapping[int, str]) -> Iterator[Remark]:
     """The changes in a workbook since we wrote it or, for rows in `before`, since we last read it."""
     author, moment = _saved_by(book.path), datetime.fromtimestamp(book.saved_ns // 1_000_000 / 1000, tz=UTC)
-    at = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     for row in rows:
         for name, value in changed(row.cells, row.before(before.get(row.entry, ""))).items():
-            yield Remark(row.entry, name, value, author, at)
+            yield Remark(row.entry, name, value, author, stamp(moment))
 
 
 def _saved_by(path: Path) -> str:

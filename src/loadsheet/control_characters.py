@@ -36,5 +36,10 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(char if _is_visible(char) else "?" for char in text)
 
 
+def one_line(text: str) -> str:
+    """The text as one line: characters that are not printable, and runs of spaces, become one space."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
 def _is_visible(char: str) -> bool:
     return char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs"

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from loadsheet.contract import Assumptions, register
+from loadsheet.control_characters import one_line
 from loadsheet.file_modes import replace_file
 from loadsheet.problems import SettingsError
 
@@ -140,7 +141,7 @@ def _assumptions(path: Path, given: object) -> dict[str, Value]:
 def _assumption_lines(answer: Answer) -> list[str]:
     sections = {entry.setting: entry.section for entry in reversed(register())}  # the first of a setting counts
     section = sections.get(f"assumptions.{answer.assumption}", "")
-    comments = [f"  # {section}: {_line(answer.question)}", f"  # {answer.confidence}: {_line(answer.finding)}"]
+    comments = [f"  # {section}: {one_line(answer.question)}", f"  # {answer.confidence}: {one_line(answer.finding)}"]
     if answer.value is None:
         return ["", *comments, f"  # {answer.assumption}: not determined"]
     return ["", *comments, f"  {answer.assumption}: {_quoted(answer.value)}"]
@@ -158,11 +159,6 @@ def _quoted(value: Value) -> str:
     """A value as JSON, which is valid YAML: a text is never read as another type."""
     quoted = json.dumps(value, ensure_ascii=False)
     return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in quoted)
-
-
-def _line(text: str) -> str:
-    """A text as one line, so that a comment ends where it should."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def _read(path: Path) -> Mapping[str, Any]:

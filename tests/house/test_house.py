@@ -57,7 +57,7 @@ MAY_IMPORT = {
     "languages": set(),
     "contract": {"problems"},
     "problem_groups": {"plurals", "problems"},
-    "exchange_profile": {"contract", "file_modes", "problems"},
+    "exchange_profile": {"contract", "control_characters", "file_modes", "problems"},
     "settings": {"exchange_profile", "contract", "file_modes", "languages", "problems", "schedules"},
     "run_log": {"problems", "settings"},
     "internal_errors": {"exit_codes", "run_log", "problems"},

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, BinaryIO, NamedTuple
 
 from loadsheet.contract import Assumptions, Fault, Operation, SaidNo, UndocumentedAnswer, read_refusal, read_success
+from loadsheet.control_characters import one_line
 
 EXCERPT_LENGTH = 200
 SAID_NO = "a success that says no: "
@@ -258,9 +259,7 @@ def _refuse_constant(name: str) -> object:
 
 def excerpt(body: bytes) -> str:
     """The beginning of a body as one printable line."""
-    text = body[: EXCERPT_LENGTH * 4].decode("utf-8", "replace")
-    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
-    return line[:EXCERPT_LENGTH]
+    return one_line(body[: EXCERPT_LENGTH * 4].decode("utf-8", "replace"))[:EXCERPT_LENGTH]
 
 
 _strict = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_unique)

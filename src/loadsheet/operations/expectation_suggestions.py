@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
+from glob import escape
 from itertools import groupby, pairwise
 
 from loadsheet.ledger.run_queries import Arrival
@@ -96,7 +97,7 @@ def patterns(names: Sequence[str]) -> tuple[str, ...]:
         return tuple(by_shape)
     bare = sorted({name.rpartition("/")[2] for name in names})
     first, last = _common(bare), _common([name[::-1] for name in bare])[::-1]
-    return (f"{_literally(first)}*{_literally(last)}",)
+    return (f"{escape(first)}*{escape(last)}",)
 
 
 def _suggested(
@@ -189,11 +190,7 @@ def _clock(minutes: float) -> str:
 
 def _shape(name: str) -> str:
     stem = re.sub(r"[0-9]+", "\0", name)
-    return re.sub(r"\*([-_. ]\*)+", "*", _literally(stem).replace("\0", "*"))
-
-
-def _literally(text: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", text)
+    return re.sub(r"\*([-_. ]\*)+", "*", escape(stem).replace("\0", "*"))
 
 
 def _common(names: Sequence[str]) -> str:
