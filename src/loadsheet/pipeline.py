@@ -93,7 +93,7 @@ def resolve_earlier(context: RunContext) -> LoadsheetError | None:
     Returns the error if the exchange could not be queried; nothing is sent then.
     """
     try:
-        verify_unknown(context.ledger, context.client, context.run, context.settings, timer=context.timer)
+        verify_unknown(context)
     except (ExchangeUnreachable, TokenRefused) as stopped:
         return stopped
     context.ledger.release(context.run, updating=context.updating)
@@ -124,7 +124,7 @@ def _reconcile(context: RunContext, sent: DeliveryResult, stopped: LoadsheetErro
     seen = sent.seen
     if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
         fresh = fetch_listings(context.client, _subjects(ledger.queries.drops_of(this_run)) - seen.keys())
-        verify_with(fresh, ledger, this_run, settings, timer=context.timer)
+        verify_with(fresh, context)
         seen = seen | fresh
     import_annotations(settings, ledger)
     with run_log.stage("reconcile"):

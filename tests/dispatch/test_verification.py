@@ -13,7 +13,7 @@ from faulty_exchange import misbehaving
 from scripted_exchange import Scripted, accepts, lists
 
 from loadsheet.contract import UNAUTHORISED, UNKNOWN_METHOD, Assumptions
-from loadsheet.dispatch import SendOptions, UnknownTimer, send, verify_unknown
+from loadsheet.dispatch import SendOptions, send
 from loadsheet.exchange import serve_embedded
 from loadsheet.problems import ExchangeUnreachable, TokenRefused
 
@@ -22,7 +22,7 @@ SETTINGS = ready_entries.settings()
 
 def resolve(ledger, run, url, token=ready_entries.TOKEN, settings=SETTINGS):
     with ready_entries.client_of(url, settings, token) as client:
-        return verify_unknown(ledger, client, run, settings)
+        return ready_entries.verify(ledger, run, client, settings)
 
 
 def lose(ledger, run, move=scripted_exchange.closes_without_answer):
@@ -155,7 +155,7 @@ def at_work(folder, *rules, options, **assumptions):
 
         def night(plan=lambda _run: None):
             run, naps = ledger.begin_run(), ready_entries.Naps()
-            verify_unknown(ledger, client, run, options, timer=UnknownTimer(ledger.now))
+            ready_entries.verify(ledger, run, client, options)
             ledger.release(run)
             planned = plan(run)
             report = send(ledger, client, run, options, SendOptions(sleep=naps.sleep, clock=naps.clock))

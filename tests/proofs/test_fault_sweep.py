@@ -15,7 +15,7 @@ from faulty_exchange import Misbehaving, misbehaving
 from invariants import check_laws, read_ledger, read_truth
 
 from loadsheet.contract import WRITES
-from loadsheet.dispatch import Client, SendingReport, SendOptions, send, verify_unknown
+from loadsheet.dispatch import Client, SendingReport, SendOptions, send
 from loadsheet.ledger import State, open_ledger
 
 COUNT = 4
@@ -150,7 +150,7 @@ def _night(folder: Path, exchange: Misbehaving, options: Any, operation: str, *,
     url = f"sqlite:///{folder / 'ledger.db'}"
     with open_ledger(url) as ledger, Client(exchange.exchange.url, TOKEN, options) as client:
         run = ledger.begin_run()
-        verify_unknown(ledger, client, run, options)
+        ready_entries.verify(ledger, run, client, options)
         if operation:
             ready_entries.plan(
                 ledger,
@@ -160,7 +160,7 @@ def _night(folder: Path, exchange: Misbehaving, options: Any, operation: str, *,
                 file=f"{operation}.csv",
             )
         report = send(ledger, client, run, options, SendOptions(sleep=naps.sleep, clock=naps.clock))
-        verify_unknown(ledger, client, run, options)
+        ready_entries.verify(ledger, run, client, options)
         if report.stopped is None and ledger.ready(1):  # on a slow machine patience has run out by now
             report = send(ledger, client, run, options, SendOptions(sleep=naps.sleep, clock=naps.clock))
         ledger.end_run(run, exit_code=0, summary={})

@@ -7,7 +7,7 @@ import ledgers
 from scripted_exchange import Scripted
 
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch import Client, SendOptions, send
+from loadsheet.dispatch import Client, Dispatcher, RunContext, SendOptions, UnknownTimer, send, verify_unknown
 from loadsheet.ledger import Settlement, State
 from loadsheet.settings import Settings
 
@@ -88,6 +88,11 @@ def events(ledger, run, count, *, orders=None, **more):
 def client_of(url, options, token=TOKEN):
     with Client(url, token, options) as client:
         yield client
+
+
+def verify(ledger, run, client, options):
+    """Look unknown outcomes up in the listings; returns the report."""
+    return verify_unknown(RunContext(options, ledger, run, Dispatcher(client), UnknownTimer(ledger.now)))
 
 
 def send_all(ledger, run, url, options=None, *, token=TOKEN, naps=None, progress=None):

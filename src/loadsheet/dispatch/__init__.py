@@ -9,13 +9,15 @@ The path of a call: `batching` (which entries share a call) -> `sending` (the wi
 
 from loadsheet.dispatch.circuit_breaker import StopReason
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.delivery import DeliveryResult, Dispatcher, Forecast, RunContext, deliver
+from loadsheet.dispatch.delivery import DeliveryResult, Forecast, deliver
 from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.dispatch.sending import SendingReport, SendOptions, send
 from loadsheet.dispatch.unknown_rules import UnknownTimer
 from loadsheet.dispatch.verification import (
+    Dispatcher,
     Listings,
+    RunContext,
     VerificationReport,
     fetch_listings,
     verify_after_sending,

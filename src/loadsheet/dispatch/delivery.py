@@ -4,7 +4,6 @@ Decides the order of these steps and why a run stops delivering. `sending` makes
 listings. `Forecast` estimates whether the rest is sent in time, from the recent rate.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import NamedTuple
@@ -12,12 +11,9 @@ from typing import NamedTuple
 from loadsheet import run_log
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch.circuit_breaker import StopReason
-from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.dispatch.sending import Progress, SendingReport, SendOptions, send
-from loadsheet.dispatch.unknown_rules import UnknownTimer
-from loadsheet.dispatch.verification import Listings, verify_after_sending
-from loadsheet.ledger import Ledger, Run, State
+from loadsheet.dispatch.verification import Listings, RunContext, verify_after_sending
+from loadsheet.ledger import State
 from loadsheet.plurals import count_of
 from loadsheet.problems import ExchangeUnreachable, LoadsheetError, TokenRefused
 from loadsheet.settings import Settings
@@ -75,41 +71,13 @@ class DeliveryResult(NamedTuple):
         return "" if self.forecast is None or self.forecast.fits else self.left
 
 
-class Dispatcher(NamedTuple):
-    """The means to send: a client of the exchange, the rate shared with other processes (None: no sharing), and the signals received
-    so far (None: the sender installs handlers itself).
-    """
-
-    client: Client
-    shared_rate: SharedRate | None = None
-    stopping: Sequence[int] | None = None
-
-
-class RunContext(NamedTuple):
-    """The values that the stages of one run share. `timer` measures how long outcomes have been unknown; `updating` names the mappings whose
-    changed records go out as updates.
-    """
-
-    settings: Settings
-    ledger: Ledger
-    run: Run
-    dispatcher: Dispatcher
-    timer: UnknownTimer
-    updating: tuple[str, ...] = ()
-
-    @property
-    def client(self) -> Client:
-        """The client of the exchange."""
-        return self.dispatcher.client
-
-
 @run_log.stage("sending")
 def deliver(context: RunContext, progress: Progress | None = None) -> DeliveryResult:
     """Send ready entries, and hold those that still wait for an order or tender.
 
     Raises nothing for exchange failures (see `DeliveryResult.stopped`). Raises LedgerError.
     """
-    settings, ledger, run, dispatcher, timer, updating = context
+    settings, ledger, run, dispatcher, _, updating = context
 
     def sending(most: int | None) -> SendingReport:
         options = SendOptions(most, progress, dispatcher.stopping, dispatcher.shared_rate)
@@ -128,7 +96,7 @@ def deliver(context: RunContext, progress: Progress | None = None) -> DeliveryRe
     if sent.interrupted:  # the process survived the signal: ready entries stay ready
         return DeliveryResult(None, listings, rest_of(sent), limited=True)
     if sent.stopped is None:
-        listings = verify_after_sending(ledger, dispatcher.client, run, settings, timer)
+        listings = verify_after_sending(context)
         ledger.release(run, updating=updating)
         if ledger.ready(1):  # children of listed records, or of a create whose answer was lost
             rest = None if most is None else most - sent.accepted - sent.refused - sent.unknown

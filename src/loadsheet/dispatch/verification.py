@@ -6,12 +6,14 @@ entries to be sent again become ready.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from loadsheet.contract import BY_NAME, LISTED_KEYS, WRITES, Action, Listing, Operation, listed_subject
 from loadsheet.dispatch.client import Client
+from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.dispatch.unknown_rules import (
     NO_LISTING,
     Case,
@@ -47,30 +49,48 @@ class VerificationReport:
         return self.unknown - self.accepted - self.again
 
 
-def verify_unknown(
-    ledger: Ledger, client: Client, run: Run, settings: Settings, *, timer: UnknownTimer | None = None
-) -> VerificationReport:
+class Dispatcher(NamedTuple):
+    """The means to send: a client of the exchange, the rate shared with other processes (None: no sharing), and the signals received
+    so far (None: the sender installs handlers itself).
+    """
+
+    client: Client
+    shared_rate: SharedRate | None = None
+    stopping: Sequence[int] | None = None
+
+
+class RunContext(NamedTuple):
+    """The values that the stages of one run share. `timer` measures how long outcomes have been unknown; `updating` names the mappings whose
+    changed records go out as updates.
+    """
+
+    settings: Settings
+    ledger: Ledger
+    run: Run
+    dispatcher: Dispatcher
+    timer: UnknownTimer
+    updating: tuple[str, ...] = ()
+
+    @property
+    def client(self) -> Client:
+        """The client of the exchange."""
+        return self.dispatcher.client
+
+
+def verify_unknown(context: RunContext) -> VerificationReport:
     """Fetch the listings of the unknown entries, settle what they prove, and record what they show of the others.
 
-    `timer` measures the time since the last attempt; a process with several runs uses one for all. Raises ExchangeUnreachable and
-    TokenRefused. An exchange without listings proves nothing, which is not an error.
+    Raises ExchangeUnreachable and TokenRefused. An exchange without listings proves nothing, which is not an error.
     """
-    wanted = {BY_NAME[entry.operation].proved_by for entry in ledger.queries.entries_in(State.UNKNOWN)}
-    operations = [BY_NAME[name] for name in sorted(filter(None, wanted))]
-    listings = {operation.subject: _listing(client, operation) for operation in operations}
-    return verify_with(listings, ledger, run, settings, timer=timer)
+    unknown = context.ledger.queries.entries_in(State.UNKNOWN)
+    operations = [BY_NAME[name] for name in sorted(filter(None, {BY_NAME[one.operation].proved_by for one in unknown}))]
+    return verify_with({operation.subject: _listing(context.client, operation) for operation in operations}, context)
 
 
-def verify_with(
-    listings: Mapping[str, Listing | None],
-    ledger: Ledger,
-    run: Run,
-    settings: Settings,
-    *,
-    timer: UnknownTimer | None = None,
-) -> VerificationReport:
+def verify_with(listings: Mapping[str, Listing | None], context: RunContext) -> VerificationReport:
     """Like `verify_unknown` with listings already fetched, by subject; other subjects are skipped."""
-    cases = list(unknown_cases(listings, ledger, settings, timer or UnknownTimer(ledger.now)))
+    settings, ledger, run = context.settings, context.ledger, context.run
+    cases = list(unknown_cases(listings, ledger, settings, context.timer))
     concluded = [(case, conclude(case, settings)) for case in cases]
     ledger.record_findings(
         run,
@@ -146,21 +166,22 @@ Listings = dict[str, Listing | None]
 """The fetched listing of each subject; None if it could not be fetched, which proves nothing."""
 
 
-def verify_after_sending(ledger: Ledger, client: Client, run: Run, settings: Settings, timer: UnknownTimer) -> Listings:
+def verify_after_sending(context: RunContext) -> Listings:
     """Fetch the listings that waiting entries or lost calls need; none if nothing does.
 
     Settles what they prove. With `verification.parents = look` it also records which awaited lanes (orders, tenders) are
     listed. Raises nothing for exchange failures.
     """
+    ledger = context.ledger
     unknown = {BY_NAME[entry.operation] for entry in ledger.queries.entries_in(State.UNKNOWN)}
-    lanes = set(ledger.queries.waiting_lanes()) if settings.verification.parents == "look" else set()
+    lanes = set(ledger.queries.waiting_lanes()) if context.settings.verification.parents == "look" else set()
     if not unknown and not lanes:
         return {}
     subjects = {operation.subject for operation in unknown if operation.proved_by}
-    listings = fetch_listings(client, subjects | {lane.partition(":")[0] for lane in lanes})
-    verify_with(listings, ledger, run, settings, timer=timer)
+    listings = fetch_listings(context.client, subjects | {lane.partition(":")[0] for lane in lanes})
+    verify_with(listings, context)
     if shown := listed_lanes(listings, lanes):
-        ledger.record_seen(run, shown)
+        ledger.record_seen(context.run, shown)
     return listings
 
 
