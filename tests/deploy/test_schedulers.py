@@ -14,7 +14,7 @@ import click
 import pytest
 from ruamel.yaml import YAML
 
-from loadsheet.deploy import traps, zone_of_this_machine
+from loadsheet.deploy import clock_change_warnings, zone_of_this_machine
 
 TASK = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
 SUMMER = date(2026, 6, 1)
@@ -131,7 +131,7 @@ def test_a_time_or_a_zone_that_does_not_exist_is_refused_in_words(deployed, word
     ],
 )
 def test_the_nights_on_which_a_time_does_not_come_or_comes_twice_are_named(at, zone, told):
-    found = traps(at, zone, SUMMER)
+    found = clock_change_warnings(at, zone, SUMMER)
     assert bool(found) == bool(told)
     for sentence in told:
         assert any(f"On {sentence} in {zone}" in line for line in found), found

@@ -19,8 +19,8 @@ from loadsheet.deploy import (
     MONITORING_FILES,
     Credential,
     Site,
+    clock_change_warnings,
     monitoring_file,
-    traps,
     zone_of_this_machine,
 )
 from loadsheet.problems import FolderError, SettingsError
@@ -124,7 +124,7 @@ def _scheduled(kinds: list[str], *, at: time, zone: str, user: str | None, confi
     for kind in kinds:
         who = user or ("S-1-5-19" if kind == "windows" else "loadsheet")
         made |= KINDS[kind](_site(sound, at=at, zone=zone, user=who))
-    for line in traps(at, zone, _today()):
+    for line in clock_change_warnings(at, zone, _today()):
         say(f"loadsheet: {line}")
     return made
 

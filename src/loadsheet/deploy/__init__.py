@@ -1,7 +1,7 @@
 """Deploy: files for the schedulers of operating systems, filled in for one installation, and files for monitoring.
 
 Owns: the templates in this folder, and how paths and words are quoted in each of their formats. Writes no file and queries no system:
-Each function in `KINDS` returns texts by file name. `traps` finds the nights on which a time of day does not exist or comes twice. Schedulers treat these
+Each function in `KINDS` returns texts by file name. `clock_change_warnings` finds the nights on which a time of day does not exist or comes twice. Schedulers treat these
 differently, so another time is safer.
 """
 
@@ -22,8 +22,8 @@ __all__ = [
     "MONITORING_FILES",
     "Credential",
     "Site",
+    "clock_change_warnings",
     "monitoring_file",
-    "traps",
     "zone_of_this_machine",
 ]
 
@@ -109,7 +109,7 @@ def _unit_place(site: Site) -> list[str]:
     own mount, and files cannot be renamed between mounts.
     """
     lines = [f"User={site.user}", f"WorkingDirectory={_unit_rest(site.folder)}"]
-    together = _together(site.writes)
+    together = _common_folder(site.writes)
     opened = list(site.also)
     if together and together.parent == Path("/var/lib"):
         lines += [f"StateDirectory={_unit_word(together.name)}", "StateDirectoryMode=0750"]
@@ -137,7 +137,7 @@ def _unit_rest(path: Path) -> str:
     return str(path).replace("%", "%%")
 
 
-def _together(folders: tuple[Path, ...]) -> Path | None:
+def _common_folder(folders: tuple[Path, ...]) -> Path | None:
     """The common folder of these that may be opened for them; None if there is none, or if it is shared with others."""
     common = Path(os.path.commonpath([str(folder.parent) for folder in folders]))
     near = all(len(folder.relative_to(common).parts) <= 2 for folder in folders)
@@ -177,9 +177,9 @@ def _cron_word(word: str) -> str:
 
 
 def _windows(site: Site) -> dict[str, str]:
-    words = [*site.program[1:], "run", "--quiet", *(["--config", str(site.config)] if site.config else [])]
+    program, *words = _run_command(site)
     values = {
-        "COMMAND": escape(site.program[0]),
+        "COMMAND": escape(program),
         "ARGUMENTS": escape(" ".join(f'"{word}"' if re.search(r"\s", word) else word for word in words)),
         "FOLDER": escape(str(site.folder)),
         "TIME": f"{site.at:%H:%M}",
@@ -190,9 +190,8 @@ def _windows(site: Site) -> dict[str, str]:
 
 
 def _launchd(site: Site) -> dict[str, str]:
-    words = [*site.program, "run", "--quiet", *(["--config", str(site.config)] if site.config else [])]
     values = {
-        "WORDS": "\n".join(f"    <string>{escape(word)}</string>" for word in words),
+        "WORDS": "\n".join(f"    <string>{escape(word)}</string>" for word in _run_command(site)),
         "USER": escape(site.user),
         "FOLDER": escape(str(site.folder)),
         "LOG": escape(str(site.folder / "loadsheet.log")),
@@ -200,6 +199,10 @@ def _launchd(site: Site) -> dict[str, str]:
         "MINUTE": str(site.at.minute),
     }
     return {"loadsheet.plist": _filled("launchd.plist", values)}
+
+
+def _run_command(site: Site) -> list[str]:
+    return [*site.program, "run", "--quiet", *(["--config", str(site.config)] if site.config else [])]
 
 
 KINDS: Mapping[str, Callable[[Site], dict[str, str]]] = {
@@ -212,7 +215,7 @@ KINDS: Mapping[str, Callable[[Site], dict[str, str]]] = {
 
 def _remark(site: Site, sign: str) -> str:
     """The effect of clock changes on the time of day, as comment lines."""
-    found = traps(site.at, site.zone, site.today)
+    found = clock_change_warnings(site.at, site.zone, site.today)
     lines = found or [f"No clock change affects {site.at:%H:%M} in {site.zone}: it comes exactly once a day."]
     return "\n".join(f"{sign} {line}" for line in lines)
 
@@ -231,7 +234,7 @@ def monitoring_file(name: str) -> str:
 # ---- clock changes ----
 
 
-def traps(at: time, zone: str, today: date) -> list[str]:
+def clock_change_warnings(at: time, zone: str, today: date) -> list[str]:
     """A sentence for each night of the next two years on which `at`, or the minutes after it, does not exist in `zone` or comes twice."""
     found, where = [], ZoneInfo(zone)
     for day in (today + timedelta(days=number) for number in range(_DAYS)):

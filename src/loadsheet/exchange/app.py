@@ -131,7 +131,7 @@ class _BearerTokens(AuthenticationBackend):
         return AuthCredentials(), caller
 
     async def _refusal(self, scope: Scope, token: str) -> Response:
-        if await self._wrong_tokens.held_back(scope.get("client"), token):
+        if await self._wrong_tokens.delay_refusal(scope.get("client"), token):
             return JsonResponse(UNAUTHORISED, 401, {"www-authenticate": "Bearer"})
         return refused_unexamined(scope, 429, self._wrong_tokens.refusal_text(), ceil(WAIT_MAX_S))
 

@@ -172,7 +172,7 @@ class WrongTokenLimit:
         if per_second:
             self._addresses, self._tokens = (LeakyBuckets(per_second, self._wait_max_s, clock) for _ in range(2))
 
-    async def held_back(self, client: Sequence[object] | None, token: str) -> bool:
+    async def delay_refusal(self, client: Sequence[object] | None, token: str) -> bool:
         """Delay the refusal of this wrong token for this client (address and port); False at once if the delay would be too long."""
         wait = self.wait(str(client[0]) if client else "", token) if self._per_second else 0.0
         if wait is None:
@@ -335,7 +335,7 @@ class Sessions:
         """
         started = time.monotonic()
         if await self._authenticator.caller(token) is None:
-            if not await self._wrong_tokens.held_back(request.client, token):
+            if not await self._wrong_tokens.delay_refusal(request.client, token):
                 raise TooManyLogins
             await asyncio.sleep(max(0.0, started + self._failed_s - time.monotonic()))
             return False
