@@ -53,10 +53,11 @@ IN_ALL = [
     "reports.results.DropResults.finish",
     "reports.summarise",
     "reports.headline._headline",
-    "stages._still_waiting",
-    "stages._still_missing",
+    "pipeline._still_waiting",
+    "pipeline._still_missing",
     "reconcile.Reconciliation.pack_snapshot",
 ]
+NOBODY = "http://127.0.0.1:9/"  # a health check that nobody serves
 AFTER_IT = {
     "operations.notifications.notices.send_notifications": "notices",
     "operations.notifications.notices.ping_start": "notice of the beginning",
@@ -257,6 +258,7 @@ def test_any_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house
 def recorded_as_it_ended(house, monkeypatch, capsys, *places):
     undone = {AFTER_IT[where]: "KeyError: 'no such thing'" for where in places}
     with monkeypatch.context() as patch:
+        patch.setenv("LOADSHEET_NOTIFICATIONS__PING_URL", NOBODY)
         for where in places:
             broken(patch, where)
         assert invoke(["run", "--json"]) == 70
@@ -300,6 +302,7 @@ def test_an_end_that_the_ledger_cannot_take_is_in_run_json_and_told_by_the_next_
 
 def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
     with monkeypatch.context() as patch:
+        patch.setenv("LOADSHEET_NOTIFICATIONS__PING_URL", NOBODY)
         broken(patch, "operations.notifications.notices.send_notifications")
         broken(patch, "ledger.maintenance.Maintenance.correct_end")
         broken(patch, "reports.rewrite_summary")
@@ -328,7 +331,7 @@ def test_a_fault_in_the_warnings_costs_the_warnings_alone(house, monkeypatch, ca
 def test_a_run_that_died_and_cannot_be_told_does_not_break_those_after_it(house, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         broken(patch, "pipeline._reconcile_and_report")
-        broken(patch, "stages._write_minimal")
+        broken(patch, "pipeline._write_minimal")
         assert invoke(["run"]) == 70  # as versions before this one ended
     write_orders(house / "inbox", 1, first=20)
     from loadsheet.reports.results import DropResults

@@ -219,7 +219,6 @@ class CallConnection:
         self._limit = self._listing_limit if long else self._call_limit
         self._request = b"%b%d\r\n\r\n%b" % (self._head(operation, query), len(body), body)
         self._sent_bytes = 0
-        self._answer.begin()
         self._handle.begin(self._began + self._limit.seconds)
         self._deadlines.add(self._handle)
 
