@@ -7,10 +7,12 @@ import ssl
 import subprocess
 
 import pytest
+from click import Context
 from command_in_process import loadsheet
 from exchange_calls import AUTHORISED
 from exchange_process import TOKEN, serving
 
+from loadsheet.cli.exchange import serve
 from loadsheet.exchange import Address
 from loadsheet.exchange.server import check_address
 from loadsheet.problems import SettingsError
@@ -54,6 +56,11 @@ def asked(url, headers=AUTHORISED, trusted=None):
     read = answer.status, answer.read(), dict(answer.headers)
     connection.close()
     return read
+
+
+def test_by_default_only_this_machine_is_listened_to():
+    host = next(option for option in serve.params if option.name == "host")
+    assert host.get_default(Context(serve)) == "127.0.0.1"
 
 
 def test_an_address_that_others_reach_is_refused_without_tls(tmp_path):

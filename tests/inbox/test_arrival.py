@@ -39,50 +39,6 @@ from loadsheet.settings import Settings
 DAY = date(2026, 3, 4)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
 
-MODES = """
-A1 test_a_file_is_finished_when_it_has_not_changed_for_as_long_as_is_demanded test_a_writer_that_stalls_is_known_by_its_handle
-A2 test_a_late_write_is_noticed_and_the_file_goes_back test_a_claim_of_a_file_that_is_written_to_is_undone test_a_file_that_is_written_to_while_it_is_read_is_not_planned_and_goes_back
-A3 mapping/test_cut_files.py
-A4 test_names_that_are_to_be_ignored_are_never_opened
-A5 test_both_contents_of_a_file_replaced_at_any_moment_arrive
-A6 test_the_same_name_is_another_arrival_and_the_same_bytes_are_known
-A7 test_the_same_name_is_another_arrival_and_the_same_bytes_are_known test_the_same_bytes_again_are_said_to_be_known acceptance/test_watch.py
-A8 ledger/test_planning.py
-A9 test_both_contents_of_a_file_replaced_at_any_moment_arrive
-A10 test_files_that_vanish_during_a_scan_or_claim_are_no_error
-A11 test_an_empty_file_is_given_time
-A12 test_a_huge_file_is_reported_unread
-A13 test_a_swarm_is_found_in_the_order_of_arrival acceptance/test_watch_swarm.py
-A14 acceptance/test_watch_swarm.py
-A15 acceptance/test_watch.py
-A16 test_shares_are_known_by_their_file_system test_on_a_network_share_or_on_demand_the_watch_polls_and_says_so_once
-A17 test_another_folder_in_the_place_of_the_inbox_is_refused
-A18 test_of_two_processes_one_claims_each_file
-A19 test_a_full_disk_leaves_the_source_and_no_half_copy
-A20 test_a_claim_across_volumes_is_verified
-A21 test_killed_at_random_moments_every_file_lies_in_one_place
-A22 acceptance/test_watch.py
-A23 acceptance/test_watch.py
-A24 test_a_clock_that_jumps_finishes_nothing
-A25 test_a_time_of_change_decides_nothing
-A26 test_any_name_is_data
-A27 test_only_regular_files_are_taken test_a_file_with_a_second_name_is_copied
-A28 test_a_link_swapped_in_leads_nowhere test_a_folder_swapped_for_a_link_leads_nowhere
-A29 test_names_that_differ_in_case_or_composition_are_two_files
-A30 reading/test_file_types.py
-A31 test_what_the_shipper_drops_afterwards_changes_nothing_and_is_never_overwritten
-A32 test_a_bad_file_dropped_again_and_again_is_counted
-"""
-
-
-def test_each_way_in_which_an_arrival_goes_wrong_has_its_tests():
-    root = Path(__file__).parents[1]
-    texts = (path.read_text(encoding="utf-8") for path in (root / "inbox").glob("test_*.py"))
-    known = {name for text in texts for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
-    lines = [line.split() for line in MODES.splitlines() if line]
-    assert [mode for mode, *_ in lines] == [f"A{number}" for number in range(1, 33)]
-    assert [test for _, *tests in lines for test in tests if test not in known and not (root / test).is_file()] == []
-
 
 def later():
     """A clock on which what was dropped so far has been quiet for an hour."""

@@ -4,7 +4,7 @@ import pytest
 from sheets import ASSUMED, codes, decode, documents, load_text, run, table
 
 from loadsheet.contract import Assumptions, FlagForm
-from loadsheet.mapping import Document, Place, Source, locate
+from loadsheet.mapping import Document, Place, Source, load, locate
 from loadsheet.problems import MappingError
 
 ORDER = """\
@@ -52,6 +52,15 @@ payload:
   receiver_id:   {value: B}
   tender_status: {value: OPEN}
   %s
+"""
+
+DELETES = """\
+mapping: deletes
+version: 1
+target: order.delete
+source: {files: "*.csv"}
+columns: {order: {label: Order, required: true}}
+payload: {order_id: {expr: 'order + "-A"'}}
 """
 
 
@@ -399,3 +408,14 @@ def test_the_hash_does_not_depend_on_the_order_of_keys(tmp_path):
     (second,) = documents(two, [["1", "x"]])
     assert first.payload != second.payload
     assert first.content_hash == second.content_hash
+
+
+def test_m4_a_mapping_edited_while_it_is_used_changes_nothing(tmp_path):
+    mapping = load_text(tmp_path, DELETES)
+    mapping.path.write_text(DELETES.replace("-A", "-B"), encoding="utf-8")
+    (document,) = documents(mapping, [["7"]])
+    assert document.key == "7-A"
+    edited = load(mapping.path, ASSUMED)
+    assert edited.hash != mapping.hash
+    (document,) = documents(edited, [["7"]])
+    assert document.key == "7-B"
