@@ -9,7 +9,7 @@ import pytest
 from workspace import SAMPLES
 
 from loadsheet import inbox
-from loadsheet.cli.run import answer_check_folder
+from loadsheet.cli.shipper_runs import answer_check_folder
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import PROPERTY

@@ -15,8 +15,8 @@ from command_in_process import loadsheet
 from exchange_process import TOKEN, exchange
 from notification_servers import web
 
-from loadsheet.cli.doctor import examine
 from loadsheet.cli.doctor_checks import system_version
+from loadsheet.cli.doctor_examination import examine
 from loadsheet.ledger import open_ledger
 from loadsheet.settings import Settings
 

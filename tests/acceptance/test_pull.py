@@ -17,6 +17,7 @@ from ledgers import order, tender
 
 from loadsheet.cli import invoke
 from loadsheet.contract import BY_NAME
+from loadsheet.reports.listing_export import FORMS
 
 ODD = '=HYPERLINK("http://e.example";"pay")'
 EXACT = Decimal("1234567890123.123456789")
@@ -225,6 +226,11 @@ def test_wrong_usage_says_what_is_wrong(capsys, words, said):
     out, err = capsys.readouterr()
     assert out == ""
     assert said in err
+
+
+def test_the_help_names_the_endings_of_the_files_that_it_writes(capsys):
+    assert invoke(["pull", "--help"]) == 0
+    assert f"ending in {', '.join(FORMS)}." in " ".join(capsys.readouterr().out.split())
 
 
 def test_nobody_there_and_a_wrong_token_end_as_everywhere(served, tmp_path):

@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 
+import click
+
+from loadsheet.cli import COMMANDS, loadsheet
 from loadsheet.ledger import open_ledger
 
 MAPPING = """\
@@ -26,9 +29,9 @@ COUNTING = """\
 import json, sys
 from loadsheet.cli import invoke
 loaded = {}
-for words in json.loads(sys.argv[1]):
+for name, words in json.loads(sys.argv[1]):
     code = invoke(words)
-    loaded[words[0]] = [code, sorted(sys.modules)]
+    loaded[name] = [code, sorted(sys.modules)]
 from loadsheet.mapping import expressions
 from rule_engine import Rule
 loaded["grammar"] = sorted({str(production.file) for production in Rule.parser._parser.productions})
@@ -36,10 +39,28 @@ print("\\n" + json.dumps(loaded))
 """
 FOR_A_LOOK = {"pandas", "numpy", "duckdb", "pint", "rule_engine", "babel", "ruamel", "openpyxl", "xlsxwriter", "xlrd", "jinja2", "leather"} | {
     "requests", "httptools", "starlette", "uvicorn", "holidays", "alembic", "watchdog", "apprise", "opentelemetry", "prometheus_client",
+    "filelock", "rich", "structlog",
 }  # fmt: skip
+FOR_HELP = FOR_A_LOOK | {
+    "asyncio",
+    "pydantic",
+    "sqlalchemy",
+    "loadsheet.contract",
+    "loadsheet.ledger",
+    "loadsheet.settings",
+}
 FOR_A_RUN = {"pandas", "numpy", "duckdb", "pint", "rule_engine", "openpyxl", "xlrd", "holidays", "watchdog"} | {
     "starlette", "uvicorn", "sqlalchemy.dialects.postgresql",
 }  # fmt: skip
+
+
+def helps():
+    """The words for the help of every command, with those in groups."""
+    context = click.Context(loadsheet)
+    for name in COMMANDS:
+        command = loadsheet.get_command(context, name)
+        yield [name, "--help"]
+        yield from ([name, inner, "--help"] for inner in getattr(command, "commands", ()))
 
 
 def test_no_command_loads_what_it_has_no_use_for(tmp_path):
@@ -59,11 +80,11 @@ def test_no_command_loads_what_it_has_no_use_for(tmp_path):
     for name in ("inbox", "mappings", "outbox"):
         run += [f"--{name}", str(tmp_path / name)]
     commands = [
-        ["--help"],
-        ["runs", *state],
-        ["show", "1", *state],
-        ["check", "--mappings", str(tmp_path / "mappings"), str(tmp_path / "inbox" / "one.csv")],
-        run,
+        *((" ".join(words), words) for words in helps()),
+        ("runs", ["runs", *state]),
+        ("show", ["show", "1", *state]),
+        ("check", ["check", "--mappings", str(tmp_path / "mappings"), str(tmp_path / "inbox" / "one.csv")]),
+        ("run", run),
     ]
     done = subprocess.run(
         [sys.executable, "-c", COUNTING, json.dumps(commands)],
@@ -74,7 +95,11 @@ def test_no_command_loads_what_it_has_no_use_for(tmp_path):
         env=os.environ | {"LOADSHEET_TOKEN": "a-token"},
     )
     loaded = json.loads(done.stdout.splitlines()[-1])
-    for name in ("--help", "runs", "show"):
+    for words in helps():
+        name = " ".join(words)
+        assert loaded[name][0] == 0, name
+        assert not FOR_HELP.intersection(loaded[name][1]), name
+    for name in ("runs", "show"):
         assert not FOR_A_LOOK.intersection(loaded[name][1]), name
     for name in ("check", "run"):
         assert not FOR_A_RUN.intersection(loaded[name][1]), name

@@ -187,6 +187,10 @@ def test_the_command_writes_a_draft_once(tmp_path):
     assert "already exists" in again.stderr
     shown = loadsheet(tmp_path, "mapping", "suggest", INBOX / "order_deletes.csv", "--target", "order.delete")
     assert "order_id: {col: order}" in shown.stdout
+    wrong = loadsheet(tmp_path, "mapping", "suggest", INBOX / "order_deletes.csv", "--target", "order.remove")
+    assert wrong.returncode == 2
+    assert "order.remove is none of tender, order, " in wrong.stderr
+    assert "order.delete" in wrong.stderr
 
 
 def test_contacts_payers_and_inner_packs_become_entries_of_their_lists(tmp_path):

@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from loadsheet.cli.config import trace
+from loadsheet.cli.settings_shown import trace
 from loadsheet.credentials import read_token
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings, every_field

@@ -3,6 +3,9 @@
 Owns: the command group, the options that all commands share, and the one place where exceptions become exit codes:
 0 clean, 1 finished with rows that need someone, 2 usage, 65 nothing usable, 70 internal error, rows that do not balance or a
 damaged ledger, 75 try again, 77 token refused, 78 settings or mapping wrong, 130 interrupted, 143 terminated (SIGTERM).
+
+The module of a command imports at its top what its help needs, and in the command what its work needs, so that help is quick. Where that
+is much, the work has a module of its own, such as `shipper_runs` for `run`.
 """
 
 import contextvars
@@ -20,7 +23,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from loadsheet import exit_codes
-from loadsheet.control_characters import printable
 from loadsheet.internal_errors import Terminated
 from loadsheet.problems import LoadsheetError
 
@@ -145,12 +147,6 @@ def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> 
         return exit_codes.TERMINATED if terminated else exit_codes.INTERRUPTED
 
 
-def _say_on_stderr(text: str) -> None:
-    run_log = sys.modules.get("loadsheet.run_log")  # if it is not loaded, stderr has no JSON
-    if run_log is None or not run_log.say_as_json(f"loadsheet: {text}"):
-        click.echo(printable(f"loadsheet: {text}"), err=True)
-
-
 class Failed(NamedTuple):
     """A failed action: its exit code and the reason."""
 
@@ -174,7 +170,9 @@ def attempt(action: Callable[[], _Done]) -> _Done | Failed:
 def _to_exit_code(action: Callable[[], int]) -> int:
     code = attempt(action)
     if isinstance(code, Failed):
-        _say_on_stderr(code.why)
+        from loadsheet.cli.output import say
+
+        say(f"loadsheet: {code.why}")
         return code.exit_code
     return code
 

@@ -1,6 +1,6 @@
 """What a command opens: the ledger of the settings, the exchange; who holds the ledger; and the clock of a command.
 
-Libraries that only calls need are imported on use: `runs` and `show` start without them.
+What opens them is imported on use: help needs none of it, and `runs` and `show` need no calls.
 """
 
 import getpass
@@ -13,47 +13,38 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loadsheet import run_resources
 from loadsheet.cli.output import say
-from loadsheet.ledger import Clock, Ledger, read_ledger, utc_now
-from loadsheet.ledger.ledger_opening import file_of
-from loadsheet.run_resources import check_exchange, exchange_client
-from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
-    from loadsheet.dispatch import Dispatcher
-
-__all__ = [
-    "check_exchange",
-    "clock",
-    "dispatcher_for",
-    "exchange_client",
-    "held_ledger",
-    "holder_of",
-    "holder_of_file",
-    "ledger_to_read",
-    "refuse_to_decide",
-]
+    from loadsheet.dispatch import Client, Dispatcher
+    from loadsheet.ledger import Clock, Ledger
+    from loadsheet.settings import Settings
 
 
-def clock() -> Clock:
+def clock() -> "Clock":
     """The clock of this command: the one given to `invoke`, else the current time in UTC."""
+    from loadsheet.ledger import utc_now
+
     ctx = click.get_current_context(silent=True)
     given: Clock | None = ctx.find_root().obj if ctx else None
     return given or utc_now
 
 
-def ledger_to_read(settings: Settings) -> AbstractContextManager[Ledger]:
+def ledger_to_read(settings: "Settings") -> AbstractContextManager["Ledger"]:
     """The ledger of the settings, for reading only: a run may be in progress. Raises what `open_ledger` raises."""
+    from loadsheet.ledger import read_ledger
+
     return read_ledger(settings.database_url, settings.state, clock=clock())
 
 
-def held_ledger(settings: Settings) -> AbstractContextManager[Ledger]:
+def held_ledger(settings: "Settings") -> AbstractContextManager["Ledger"]:
     """The ledger of the settings, held by this process alone. Raises what `open_ledger` raises."""
+    from loadsheet import run_resources
+
     return run_resources.held_ledger(settings, clock())
 
 
-def refuse_to_decide(settings: Settings) -> None:
+def refuse_to_decide(settings: "Settings") -> None:
     """Raise UsageError if `ledger.deciders` names neither the user of this process nor one of the user's groups."""
     allowed = settings.ledger.deciders
     user, groups = _user_and_groups()
@@ -93,15 +84,26 @@ def holder_of_file(path: Path) -> str:
     return holder
 
 
-def holder_of(settings: Settings) -> str:
+def holder_of(settings: "Settings") -> str:
     """The live process that holds the ledger of the settings, as text; empty if none does. Raises LedgerGone if the server is unreachable."""
     if not settings.is_shared:
+        from loadsheet.ledger.ledger_opening import file_of
+
         return holder_of_file(file_of(settings.database_url))
     from loadsheet.ledger.postgres import look
 
     return look(settings.database_url, settings.cluster.takeover_s).holder
 
 
-def dispatcher_for(settings: Settings, stopping: Sequence[int] | None = None) -> AbstractContextManager["Dispatcher"]:
+def exchange_client(settings: "Settings") -> AbstractContextManager["Client"]:
+    """A client of the exchange (see `run_resources`)."""
+    from loadsheet import run_resources
+
+    return run_resources.exchange_client(settings)
+
+
+def dispatcher_for(settings: "Settings", stopping: Sequence[int] | None = None) -> AbstractContextManager["Dispatcher"]:
     """The dispatcher of a run (see `run_resources`)."""
+    from loadsheet import run_resources
+
     return run_resources.dispatcher_for(settings, say, stopping)

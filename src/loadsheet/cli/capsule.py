@@ -9,12 +9,12 @@ from loadsheet.cli.access import clock, ledger_to_read
 from loadsheet.cli.completion import run_names
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.ledger import Run
-from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
+    from loadsheet.ledger import Run
+    from loadsheet.ledger.queries import LedgerQueries
     from loadsheet.run_archive.replay import Replayed
+    from loadsheet.settings import Settings
 
 NOTHING_THERE = 65
 TAMPERED = 1
@@ -40,7 +40,7 @@ def capsule() -> None:
 )
 @with_settings(MAPPINGS, OUTBOX, STATE)
 @JSON
-def make(*, settings: Settings, run: str, target: Path | None, as_json: bool) -> int:
+def make(*, settings: "Settings", run: str, target: Path | None, as_json: bool) -> int:
     """Pack a run, such as 2026-03-04-01 or `last`, into a capsule, and print its head. Keep the head elsewhere.
 
     The capsule holds the files of the run as they were dropped, including personal data.
@@ -158,7 +158,7 @@ def show(file: Path, *, as_json: bool) -> int:
 _UNVOUCHED = "there is no record of it here; give its head (--head) to detect whether the whole capsule was replaced"
 
 
-def _run(queries: LedgerQueries, name: str) -> Run | None:
+def _run(queries: "LedgerQueries", name: str) -> "Run | None":
     if name == "last":
         return next((run for run in queries.runs() if run.finished_at and queries.drops_of(run)), None)
     return next((run for run in queries.runs_named(name) if run.name == name), None)

@@ -3,18 +3,18 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from loadsheet.checking import Checked, CheckResult, Corrections, Finding, check_files, problems_of
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, say
-from loadsheet.mapping import load_folder
 from loadsheet.plurals import count_of
-from loadsheet.problem_groups import Cause
-from loadsheet.reading import start_fork_server
+
+if TYPE_CHECKING:
+    from loadsheet.checking import Checked, CheckResult, Corrections, Finding
+    from loadsheet.problem_groups import Cause
 
 
 @click.command()
@@ -44,13 +44,17 @@ def check(
     as_json: bool,
 ) -> int:
     """Read, translate and validate FILES and show what is wrong. Nothing is sent or stored, and no file is moved."""
+    from loadsheet.checking import Checked, Corrections, check_files, problems_of
+    from loadsheet.mapping import load_folder
+    from loadsheet.reading import start_fork_server
+
     corrections = Corrections(dict(map(_old_and_new, given)))
     settings = load(config, mappings=mappings)
     start_fork_server(settings)
     loaded = load_folder(settings.mappings, settings.assumptions)
     problems: list[dict[str, Any]] = []
 
-    def show(found: Finding) -> None:
+    def show(found: "Finding") -> None:
         if trying:
             corrections.propose(found)
         for problem in problems_of(found):
@@ -75,13 +79,13 @@ def check(
     return result.exit_code
 
 
-def _result_json(result: CheckResult, problems: list[dict[str, Any]]) -> dict[str, Any]:
+def _result_json(result: "CheckResult", problems: list[dict[str, Any]]) -> dict[str, Any]:
     left_out, causes = result.left_out, result.causes.ranked()
     rows = {"left_out": left_out.count, "left_out_by": left_out.to_json(), "tables": left_out.tables}
     return {"usable": result.usable, "errors": result.errors, **rows, "causes": causes, "problems": problems}
 
 
-def _result_lines(result: CheckResult) -> Iterator[str]:
+def _result_lines(result: "CheckResult") -> Iterator[str]:
     """The causes, the rows left out, and the counts."""
     yield from map(describe_cause, result.causes.ranked())
     yield from result.left_out.sentences()
@@ -98,7 +102,7 @@ def _old_and_new(text: str) -> tuple[str, str]:
     return old, new
 
 
-def _tried_lines(before: CheckResult, tried: CheckResult, corrections: Corrections) -> Iterator[str]:
+def _tried_lines(before: "CheckResult", tried: "CheckResult", corrections: "Corrections") -> Iterator[str]:
     """What corrected values would clear, in lines."""
     if not corrections.cells:
         yield "Nothing to try: no problem proposes another value, and no cell has a value that was given"
@@ -109,12 +113,12 @@ def _tried_lines(before: CheckResult, tried: CheckResult, corrections: Correctio
     yield f"With these values {count_of(tried.usable, 'document')} could be sent ({more:+,}); {count_of(tried.errors, 'error')} left. No file was changed"
 
 
-def _tried_json(tried: CheckResult, corrections: Corrections) -> dict[str, Any]:
+def _tried_json(tried: "CheckResult", corrections: "Corrections") -> dict[str, Any]:
     values = [{"old": old, "new": new, "cells": count} for (old, new), count in corrections.cells.most_common()]
     return {"values": values, "usable": tried.usable, "errors": tried.errors}
 
 
-def describe_cause(cause: Cause) -> str:
+def describe_cause(cause: "Cause") -> str:
     """A cause in up to four lines: what happened, where, what to do, and what follows from it."""
     lines = [f"{cause.code} {cause.level}: {cause.say}"]
     if cause.places:
@@ -128,7 +132,7 @@ def describe_cause(cause: Cause) -> str:
     return "\n".join(lines)
 
 
-def _line(checked: Checked) -> bytes:
+def _line(checked: "Checked") -> bytes:
     document, tables, mapping = checked
     rows = [
         {"file": (table := tables[row.table]).file, "sheet": table.sheet, "row": row.number} for row in document.rows

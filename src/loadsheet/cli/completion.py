@@ -7,15 +7,18 @@ wrong, and a ledger that is missing or damaged, give no offers and no message.
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 from loadsheet.cli.access import ledger_to_read
 from loadsheet.cli.options import load
-from loadsheet.ledger import Ledger, State
 from loadsheet.problems import LoadsheetError
-from loadsheet.settings import Settings
+
+if TYPE_CHECKING:
+    from loadsheet.ledger import Ledger
+    from loadsheet.settings import Settings
 
 Offers = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -23,7 +26,7 @@ _MOST = 100  # more names help nobody
 _NAME = re.compile(r"^mapping: *[\"']?([^\s\"'#]+)", re.MULTILINE)
 
 
-def _settings(ctx: click.Context) -> Settings:
+def _settings(ctx: click.Context) -> "Settings":
     """The settings of the command line as far as it is typed. Raises LoadsheetError and click.UsageError."""
     given = {name: ctx.params[name] for name in ("mappings", "state") if name in ctx.params}
     with ctx.scope(cleanup=False):
@@ -31,7 +34,7 @@ def _settings(ctx: click.Context) -> Settings:
 
 
 @contextmanager
-def _ledger(ctx: click.Context) -> Iterator[Ledger | None]:
+def _ledger(ctx: click.Context) -> Iterator["Ledger | None"]:
     """The ledger in a file of the command line, or None if it is on a server."""
     settings = _settings(ctx)
     if settings.is_shared:
@@ -50,13 +53,15 @@ def _quietly(offers: Offers) -> Offers:
     return offer
 
 
-def keys(*states: State) -> Offers:
-    """Offers the keys of entries in one of these states (default: any), those of the latest entries first."""
+def keys(*states: str) -> Offers:
+    """Offers the keys of entries in one of these states (values of State; default: any), those of the latest entries first."""
 
     @_quietly
     def offer(ctx: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+        from loadsheet.ledger import State
+
         with _ledger(ctx) as ledger:
-            found = ledger.queries.keys_beginning(begun, states, _MOST) if ledger else []
+            found = ledger.queries.keys_beginning(begun, [*map(State, states)], _MOST) if ledger else []
         return [CompletionItem(key) for key in found]
 
     return offer

@@ -6,13 +6,13 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import click
 from click.shell_completion import get_completion_class
 
-from loadsheet.cli.options import CONFIG, load_each, together
+from loadsheet.cli.options import CONFIG, load_each, settings_or_raise, together
 from loadsheet.cli.output import say
 from loadsheet.deploy import (
     KINDS,
@@ -23,10 +23,10 @@ from loadsheet.deploy import (
     monitoring_file,
     zone_of_this_machine,
 )
-from loadsheet.problems import FolderError, SettingsError
-from loadsheet.settings import EMBEDDED, Settings
-from loadsheet.settings.places import address_of
-from loadsheet.settings.sources import PREFIX, variables_of
+from loadsheet.problems import FolderError
+
+if TYPE_CHECKING:
+    from loadsheet.settings import Settings
 
 SHELLS = ("bash", "zsh", "fish")
 _COMPLETE = "_LOADSHEET_COMPLETE"
@@ -116,10 +116,7 @@ def everything(*, to: Path | None, **chosen: Any) -> None:
 
 def _scheduled(kinds: list[str], *, at: time, zone: str, user: str | None, config: Path | None) -> dict[str, str]:
     every = load_each(config)
-    for wrong in every.values():
-        if isinstance(wrong, SettingsError):
-            raise wrong
-    sound = {name: settings for name, settings in every.items() if isinstance(settings, Settings)}
+    sound = {name: settings_or_raise(settings) for name, settings in every.items()}
     made: dict[str, str] = {}
     for kind in kinds:
         who = user or ("S-1-5-19" if kind == "windows" else "loadsheet")
@@ -129,8 +126,10 @@ def _scheduled(kinds: list[str], *, at: time, zone: str, user: str | None, confi
     return made
 
 
-def _site(every: Mapping[str, Settings], *, at: time, zone: str, user: str) -> Site:
+def _site(every: "Mapping[str, Settings]", *, at: time, zone: str, user: str) -> Site:
     """This installation, run in the current folder with the settings of every shipper."""
+    from loadsheet.settings import EMBEDDED
+
     config = next(iter(every.values())).file
     also = [folder for settings in every.values() for folder in _also_written(settings)]
     read = [path for settings in every.values() for path in (settings.mappings, settings.capabilities, config) if path]
@@ -151,7 +150,7 @@ def _site(every: Mapping[str, Settings], *, at: time, zone: str, user: str) -> S
     )
 
 
-def _also_written(settings: Settings) -> Iterator[Path]:
+def _also_written(settings: "Settings") -> Iterator[Path]:
     """Folders other than inbox, outbox and state that a run writes to."""
     if settings.monitoring.metrics_file is not None:
         yield settings.monitoring.metrics_file.parent
@@ -161,15 +160,19 @@ def _also_written(settings: Settings) -> Iterator[Path]:
         yield Path(settings.database.removeprefix(_SQLITE)).parent
 
 
-def _credential(shipper: str, settings: Settings) -> Credential:
+def _credential(shipper: str, settings: "Settings") -> Credential:
+    from loadsheet.settings.sources import PREFIX, variables_of
+
     name = f"loadsheet_token_{shipper}" if shipper else "loadsheet_token"
     start = variables_of(shipper) if shipper else PREFIX
     file = settings.token_file or Path("/etc/loadsheet", f"token_{shipper}" if shipper else "token")
     return Credential(name, file.absolute(), f"{start}TOKEN_FILE")
 
 
-def _folders(settings: Settings) -> list[Path]:
+def _folders(settings: "Settings") -> list[Path]:
     """The folders that are written to, without places in object stores."""
+    from loadsheet.settings.places import address_of
+
     own = (settings.inbox, settings.outbox, settings.state, settings.archive)
     return [folder for folder in own if folder is not None and not address_of(folder)]
 

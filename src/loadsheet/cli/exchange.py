@@ -1,11 +1,10 @@
 """`loadsheet exchange ...`: serve our own exchange and manage its tokens, probe any exchange, list the assumptions."""
 
 from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,23 +12,12 @@ from loadsheet import exit_codes
 from loadsheet.cli.access import exchange_client
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, Target, load, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
-from loadsheet.contract import register
-from loadsheet.credentials import read_token
-from loadsheet.dispatch.probe import PAUSE_S, ProbeResult
-from loadsheet.dispatch.probe import probe as ask_exchange
-from loadsheet.exchange import (
-    Address,
-    ExchangeSetup,
-    Tls,
-    Token,
-    TokenAdmin,
-)
-from loadsheet.exchange import serve as serve_exchange
-from loadsheet.exchange.auth import utc_now
-from loadsheet.exchange_profile import deviations, read_personality, write_capabilities
 from loadsheet.file_modes import write_privately
 from loadsheet.problems import SettingsError
-from loadsheet.settings import EMBEDDED
+
+if TYPE_CHECKING:
+    from loadsheet.dispatch.probe import ProbeResult
+    from loadsheet.exchange import Token, TokenAdmin
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -70,6 +58,11 @@ def serve(
     The operator's token comes from LOADSHEET_TOKEN or a token file; `exchange token add` creates tokens for parties. Addresses that
     other machines can reach need --tls-cert and --tls-key, or --tls-in-front.
     """
+    from loadsheet.credentials import read_token
+    from loadsheet.exchange import Address, ExchangeSetup, Tls
+    from loadsheet.exchange import serve as serve_exchange
+    from loadsheet.exchange_profile import deviations, read_personality
+
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key go together.")
     settings = load(config)
@@ -86,6 +79,8 @@ def serve(
 @JSON
 def assumptions(*, as_json: bool) -> None:
     """List what the interface leaves open, the default, and the setting that changes it."""
+    from loadsheet.contract import register
+
     names = ("section", "question", "default", "choices", "setting", "affects")
     rows = [[getattr(entry, name) for name in names] for entry in register()]
     if as_json:
@@ -112,10 +107,10 @@ def token() -> None:
 @JSON
 def add(party: str, name: str, expires_days: int | None, database: str, as_json: bool) -> None:
     """Create a token and print it. It is never shown again."""
-    with TokenAdmin(database) as admin:
+    with _token_admin(database) as admin:
         made, secret = admin.add(party, name=name, expires_days=expires_days)
     if as_json:
-        print_json({"token": secret, **_described(made, utc_now())})
+        print_json({"token": secret, **_described(made)})
         return
     print_lines([secret])
     until = f"until {made.expires:%Y-%m-%d %H:%M} UTC" if made.expires else "until it is revoked"
@@ -129,8 +124,8 @@ def add(party: str, name: str, expires_days: int | None, database: str, as_json:
 @JSON
 def list_(database: str, as_json: bool) -> None:
     """List all tokens, including expired and revoked ones, without their text."""
-    with TokenAdmin(database) as admin:
-        described = [_described(each, utc_now()) for each in admin.all()]
+    with _token_admin(database) as admin:
+        described = [_described(each) for each in admin.all()]
     if as_json:
         print_json(described)
     else:
@@ -144,20 +139,28 @@ def list_(database: str, as_json: bool) -> None:
 @JSON
 def revoke(name_or_number: str, database: str, as_json: bool) -> None:
     """Revoke a token for good. Running exchanges refuse it within a second."""
-    with TokenAdmin(database) as admin:
+    with _token_admin(database) as admin:
         revoked = admin.revoke(name_or_number)
     if as_json:
-        print_json(_described(revoked, utc_now()))
+        print_json(_described(revoked))
     else:
         print_lines([f"token {revoked.name} (number {revoked.number}) is revoked"])
 
 
-def _described(each: Token, now: datetime) -> dict[str, Any]:
+def _token_admin(database: str) -> "TokenAdmin":
+    from loadsheet.exchange import TokenAdmin
+
+    return TokenAdmin(database)
+
+
+def _described(each: "Token") -> dict[str, Any]:
+    from loadsheet.exchange.auth import utc_now
+
     return {
         "number": each.number,
         "name": each.name,
         "party": each.party,
-        "state": each.state(now),
+        "state": each.state(utc_now()),
         "created": each.created.isoformat(),
         "expires": each.expires.isoformat() if each.expires else None,
         "revoked": each.revoked.isoformat() if each.revoked else None,
@@ -190,7 +193,7 @@ def _described(each: Token, now: datetime) -> dict[str, Any]:
 @click.option(
     "--pause",
     "pause_s",
-    default=PAUSE_S,
+    default=0.1,
     show_default=True,
     type=click.FloatRange(0),
     help="Seconds between two calls.",
@@ -209,6 +212,10 @@ def probe(
     as_json: bool,
 ) -> int:
     """Find out how an exchange's sandbox handles what the interface leaves open. Writes to the tenant and cleans up."""
+    from loadsheet.dispatch.probe import probe as ask_exchange
+    from loadsheet.exchange_profile import write_capabilities
+    from loadsheet.settings import EMBEDDED
+
     settings = load(config, exchange=exchange, capabilities="")  # ignores earlier findings, which may be wrong
     values = dict(_pair(text) for text in given)
     if settings.exchange == EMBEDDED:
@@ -243,7 +250,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _print_findings(found: ProbeResult, *, as_json: bool) -> None:
+def _print_findings(found: "ProbeResult", *, as_json: bool) -> None:
     capabilities = found.capabilities
     names = ("question", "assumption", "value", "sent", "came_back", "finding", "confidence")
     if as_json:

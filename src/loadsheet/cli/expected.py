@@ -2,20 +2,20 @@
 
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import click
 
 from loadsheet.cli.access import clock, ledger_to_read
 from loadsheet.cli.options import JSON, STATE, with_settings
 from loadsheet.cli.output import print_json, print_lines, print_table, say
-from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.operations import expected_files
-from loadsheet.operations.expectation_suggestions import DAYS, as_toml, suggest
-from loadsheet.operations.expected_files import ExpectationStatus, has_holidays, local_text, zone_of
-from loadsheet.schedules import Schedule
-from loadsheet.settings import Settings
-from loadsheet.settings.operations_sections import Expectation
+
+if TYPE_CHECKING:
+    from loadsheet.ledger.queries import LedgerQueries
+    from loadsheet.operations.expected_files import ExpectationStatus
+    from loadsheet.schedules import Schedule
+    from loadsheet.settings import Settings
+    from loadsheet.settings.operations_sections import Expectation
 
 LATE = 1
 _LAST = _NEXT = 3  # arrivals and runs shown
@@ -26,7 +26,7 @@ _LAST = _NEXT = 3  # arrivals and runs shown
 @click.option("--timezone", default="", help="With --suggest: time zone of the suggestions (default: this machine's).")
 @with_settings(STATE)
 @JSON
-def expected(*, settings: Settings, suggesting: bool, timezone: str, as_json: bool) -> int:
+def expected(*, settings: "Settings", suggesting: bool, timezone: str, as_json: bool) -> int:
     """List the expected files, the last one received of each, and the next scheduled runs. Exits with 1 if a file or run is late.
 
     --suggest prints tables for loadsheet.toml, for files that came regularly, with the evidence for each.
@@ -37,7 +37,11 @@ def expected(*, settings: Settings, suggesting: bool, timezone: str, as_json: bo
         return _print_status(settings, ledger.queries, clock()(), as_json=as_json)
 
 
-def _print_status(settings: Settings, queries: LedgerQueries, now: datetime, *, as_json: bool) -> int:
+def _print_status(settings: "Settings", queries: "LedgerQueries", now: datetime, *, as_json: bool) -> int:
+    from loadsheet.ledger.codec import stamp
+    from loadsheet.operations import expected_files
+    from loadsheet.operations.expected_files import has_holidays, local_text, zone_of
+
     awaited = expected_files.statuses(settings, queries)
     late = expected_files.overdue(settings, queries, now)
     missing = [overdue.text for overdue in late if overdue.is_one_off]
@@ -81,7 +85,9 @@ def _print_status(settings: Settings, queries: LedgerQueries, now: datetime, *, 
     return LATE if late else 0
 
 
-def _row(expectation: Expectation, status: ExpectationStatus) -> list[str]:
+def _row(expectation: "Expectation", status: "ExpectationStatus") -> list[str]:
+    from loadsheet.operations.expected_files import local_text, zone_of
+
     zone = zone_of(expectation.timezone)
     judged = local_text(status.due, zone) if status.due else "not yet"
     upcoming = local_text(status.next_due, zone) if status.next_due else "never"
@@ -93,7 +99,9 @@ def _row(expectation: Expectation, status: ExpectationStatus) -> list[str]:
     return [status.name, judged, now, upcoming, "; ".join(last) or "nothing"]
 
 
-def _as_json(status: ExpectationStatus) -> dict[str, object]:
+def _as_json(status: "ExpectationStatus") -> dict[str, object]:
+    from loadsheet.ledger.codec import stamp
+
     came = [
         {"name": came.name, "came": stamp(came.came), "run": came.run, "set_aside": came.set_aside}
         for came in status.came
@@ -102,11 +110,15 @@ def _as_json(status: ExpectationStatus) -> dict[str, object]:
     return {"name": status.name, **dues, "late": status.late, "text": status.text, "came": came}
 
 
-def _nexts(schedule: Schedule, now: datetime) -> list[datetime]:
+def _nexts(schedule: "Schedule", now: datetime) -> list[datetime]:
     return list(islice(schedule.after(now), _NEXT))
 
 
-def _suggest(settings: Settings, queries: LedgerQueries, now: datetime, timezone: str, *, as_json: bool) -> int:
+def _suggest(settings: "Settings", queries: "LedgerQueries", now: datetime, timezone: str, *, as_json: bool) -> int:
+    from loadsheet.ledger.codec import stamp
+    from loadsheet.operations.expectation_suggestions import DAYS, as_toml, suggest
+    from loadsheet.operations.expected_files import zone_of
+
     try:
         zone = zone_of(timezone)
     except (KeyError, ValueError, OSError):

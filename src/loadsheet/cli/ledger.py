@@ -4,7 +4,7 @@ import getpass
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -24,18 +24,12 @@ from loadsheet.cli.options import (
     with_settings,
 )
 from loadsheet.cli.output import confirm, print_json, print_lines, say
-from loadsheet.ledger import Ledger
-from loadsheet.ledger.ledger_opening import file_of
-from loadsheet.ledger.moving import Destination
-from loadsheet.ledger.moving import move as move_all
-from loadsheet.ledger.moving import restore as restore_copy
-from loadsheet.operations.retention.key_erasure import ErasurePlan, Request, Traces, find, plan
-from loadsheet.operations.retention.key_erasure import forget as forget_all
-from loadsheet.operations.retention.ledger_copies import BY_THE_SERVER, backup_folder, make_backup, note_copy
-from loadsheet.operations.retention.ledger_copies import check as check_all
-from loadsheet.operations.retention.ledger_copies import export as export_tables
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
-from loadsheet.settings import Settings
+
+if TYPE_CHECKING:
+    from loadsheet.ledger import Ledger
+    from loadsheet.operations.retention.key_erasure import ErasurePlan, Request, Traces
+    from loadsheet.settings import Settings
 
 
 @click.group()
@@ -46,11 +40,13 @@ def ledger() -> None:
 @ledger.command()
 @with_settings(STATE)
 @JSON
-def check(*, settings: Settings, as_json: bool) -> int:
+def check(*, settings: "Settings", as_json: bool) -> int:
     """Check the database, foreign keys, states against events, the hash chain of decisions, originals and backups.
 
     Exits with 70 if the ledger contradicts itself, and with 1 if something around it needs someone. A run may be in progress.
     """
+    from loadsheet.operations.retention.ledger_copies import check as check_all
+
     with ledger_to_read(settings) as opened:
         found = check_all(settings, opened, clock()())
     if as_json:
@@ -70,12 +66,14 @@ def check(*, settings: Settings, as_json: bool) -> int:
 @click.option("--to", "--out", "target", type=Target(), help="File to write.")
 @with_settings(STATE)
 @JSON
-def backup(*, settings: Settings, target: Path | None, as_json: bool) -> int:
+def backup(*, settings: "Settings", target: Path | None, as_json: bool) -> int:
     """Copy the whole ledger, also while a run or a watch is in progress.
 
     Without --to, the copy goes to STATE/backups, named after the time. It is never removed automatically. It is compressed if its name
     ends with .gz.
     """
+    from loadsheet.operations.retention.ledger_copies import BY_THE_SERVER, backup_folder, make_backup, note_copy
+
     _require_file_ledger(settings, f"{BY_THE_SERVER}: use pg_dump, or base backups with the write-ahead log")
     target = target or backup_folder(settings) / f"ledger-{clock()():%Y-%m-%dT%H%M%SZ}.db.gz"
     if target.exists():
@@ -95,12 +93,15 @@ def backup(*, settings: Settings, target: Path | None, as_json: bool) -> int:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_settings(STATE)
 @JSON
-def restore(*, settings: Settings, file: Path, yes: bool, as_json: bool) -> int:
+def restore(*, settings: "Settings", file: Path, yes: bool, as_json: bool) -> int:
     """Replace the ledger with the copy FILE. The replaced ledger is kept beside it.
 
     Refused while a run or a watch holds the ledger. The copy is checked first. A copy that is older than the last run does not know
     what was sent since: the next run refuses it, unless ledger.accept_older is set.
     """
+    from loadsheet.ledger.moving import restore as restore_copy
+    from loadsheet.operations.retention.ledger_copies import BY_THE_SERVER
+
     _require_file_ledger(
         settings, f"{BY_THE_SERVER}: restore with pg_restore, or from base backups with the write-ahead log"
     )
@@ -127,7 +128,7 @@ def restore(*, settings: Settings, file: Path, yes: bool, as_json: bool) -> int:
 @ledger.command()
 @with_settings(STATE)
 @JSON
-def vacuum(*, settings: Settings, as_json: bool) -> int:
+def vacuum(*, settings: "Settings", as_json: bool) -> int:
     """Rewrite the database without the free space of deleted rows. Needs as much free disk space as the database."""
     _require_file_ledger(
         settings, "the ledger is on PostgreSQL, which vacuums automatically; this command is for a ledger in a file"
@@ -141,7 +142,7 @@ def vacuum(*, settings: Settings, as_json: bool) -> int:
     return 0
 
 
-def _require_file_ledger(settings: Settings, refusal: str) -> None:
+def _require_file_ledger(settings: "Settings", refusal: str) -> None:
     """Raise UsageError if the ledger is on PostgreSQL; SettingsError first if it is still in a file and must be moved."""
     if settings.is_shared:
         with suppress(LedgerError), ledger_to_read(settings):
@@ -165,7 +166,7 @@ def _require_file_ledger(settings: Settings, refusal: str) -> None:
 @JSON
 def export(
     *,
-    settings: Settings,
+    settings: "Settings",
     target: Path,
     kind: Literal["parquet", "csv"] | None,
     since: str | None,
@@ -173,6 +174,8 @@ def export(
     as_json: bool,
 ) -> int:
     """Export runs, entries, attempts and exceptions as tables for other programs. Times are in UTC."""
+    from loadsheet.operations.retention.ledger_copies import export as export_tables
+
     chosen: Literal["parquet", "csv"] = kind or ("csv" if target.suffix.lower() == ".csv" else "parquet")
     with ledger_to_read(settings) as opened:
         written = export_tables(opened, target, chosen, since=_day(since), payloads=payloads)
@@ -196,6 +199,8 @@ def move(*, source: Path | None, yes: bool, state: Path | None, config: Path | N
     is renamed and not used any more. If the command is interrupted, run it again to continue. There is no way back. Nothing else
     may run in the meantime.
     """
+    from loadsheet.operations.retention.ledger_copies import BY_THE_SERVER
+
     every = load_each(config, state=state)
     if source is not None and len(every) > 1:
         raise click.UsageError(f"--from needs one shipper: add --shipper {'|'.join(every)}")
@@ -213,9 +218,12 @@ def move(*, source: Path | None, yes: bool, state: Path | None, config: Path | N
 
 
 def _move_or_report(
-    shipper: str, settings: Settings | SettingsError, source: Path | None, moved: list[dict[str, object]]
+    shipper: str, settings: "Settings | SettingsError", source: Path | None, moved: list[dict[str, object]]
 ) -> int:
     """Move the ledger of one shipper; a failure is reported and does not stop the others."""
+    from loadsheet.ledger.moving import Destination
+    from loadsheet.ledger.moving import move as move_all
+
     try:
         own = settings_or_raise(settings)
         if not own.is_shared:
@@ -267,7 +275,7 @@ NOTHING_KNOWN = 1
 @click.option("--names", is_flag=True, help="Also replace the names of files with records of other keys.")
 @with_settings(OUTBOX, STATE, EXCHANGE)
 @JSON
-def forget(*, settings: Settings, key: str, because: str, who: str, yes: bool, as_json: bool, **more: bool) -> int:
+def forget(*, settings: "Settings", key: str, because: str, who: str, yes: bool, as_json: bool, **more: bool) -> int:
     """Erase payloads, cells, answers and comments of every entry of KEY for good. Counts, states and totals stay.
 
     File names that identify the record are replaced by `forgotten-NUMBER.csv`: a name under which only forgotten records came, a
@@ -277,6 +285,9 @@ def forget(*, settings: Settings, key: str, because: str, who: str, yes: bool, a
     Shows what is erased and what stays, by path. The erasure is recorded as a decision in the hash chain, with who, when and why,
     and a hash in place of the key. Nothing is sent. Entries that are ready or unknown must be settled first.
     """
+    from loadsheet.ledger.ledger_opening import file_of
+    from loadsheet.operations.retention.key_erasure import Request, find, plan
+
     wanted = Request(**more, who=who or (getpass.getuser() if yes else ""), because=because.strip())
     if yes and not wanted.because:
         raise click.UsageError("erasing needs --because TEXT: the reason is stored with the decision")
@@ -294,7 +305,9 @@ def forget(*, settings: Settings, key: str, because: str, who: str, yes: bool, a
     return 0
 
 
-def _erase(settings: Settings, ledger: Ledger, found: Traces, wanted: Request) -> None:
+def _erase(settings: "Settings", ledger: "Ledger", found: "Traces", wanted: "Request") -> None:
+    from loadsheet.operations.retention.key_erasure import forget as forget_all
+
     run = ledger.begin_run()
     summary = {"entries": {}, "forgotten": len(found.entries)}
     try:
@@ -305,7 +318,7 @@ def _erase(settings: Settings, ledger: Ledger, found: Traces, wanted: Request) -
     ledger.end_run(run, exit_code=0, summary=summary)
 
 
-def _print_erasure(found: Traces, erasure: ErasurePlan, *, done: bool, as_json: bool) -> None:
+def _print_erasure(found: "Traces", erasure: "ErasurePlan", *, done: bool, as_json: bool) -> None:
     if as_json:
         entries = [{"entry": entry.id, "operation": entry.operation, "state": entry.state} for entry in found.entries]
         print_json({"key": found.key, "done": done, "entries": entries, "goes": erasure.goes, "stays": erasure.stays})

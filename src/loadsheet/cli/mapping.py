@@ -1,30 +1,28 @@
-"""`loadsheet mapping suggest`, `lint`, `template` and `schema`: files for an author and for a shipper. `help` is in `mapping_help`, the other
-verbs in `mapping_results`.
-"""
+"""`loadsheet mapping ...`: files for an author and for a shipper, and what mappings give. `help` is in `mapping_help`."""
 
 import sys
 import unicodedata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from loadsheet.cli.completion import mapping_names
 from loadsheet.cli.mapping_help import explain
-from loadsheet.cli.mapping_results import diff, home_of, mapping_named, preview, test
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, Target, load, together
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, Target, load, together, with_settings
 from loadsheet.cli.output import print_json, progress, say
-from loadsheet.contract import WRITES
-from loadsheet.mapping import lint as lint_file
-from loadsheet.mapping import load as load_mapping
-from loadsheet.mapping import mapping_files
 from loadsheet.plurals import count_of
 from loadsheet.problems import MappingError
 
+if TYPE_CHECKING:
+    from loadsheet.settings import Settings
+
+_MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _WIDE = frozenset("WF")  # East Asian letters that take two places on a terminal
 _SHOWN = 160  # characters of a line; longer lines are cut on both sides of the place
 
 
-@click.group(commands=(explain, preview, test, diff))
+@click.group(commands=(explain,))
 def mapping() -> None:
     """Mapping files: what the shipper sends, and what the exchange gets."""
 
@@ -37,6 +35,11 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
 
     On a terminal, the line is shown below each mistake, with a caret. In a pipe, each mistake is one line.
     """
+    from loadsheet.cli.mapping_results import home_of
+    from loadsheet.mapping import lint as lint_file
+    from loadsheet.mapping import load as load_mapping
+    from loadsheet.mapping import mapping_files
+
     settings = load(config, mappings=mappings)
     paths = files or (tuple(mapping_files(settings.mappings)) if settings.mappings.is_dir() else ())
     home = {path: home_of(path, settings) for path in paths}
@@ -113,12 +116,26 @@ def _columns(text: str) -> int:
     )
 
 
+def _targets() -> list[str]:
+    from loadsheet.contract import WRITES
+
+    return ["tender", "order", *(operation.name for operation in WRITES)]
+
+
+def _checked_target(_ctx: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    if name is not None and name not in _targets():
+        raise click.BadParameter(f"{name} is none of {', '.join(_targets())}")
+    return name
+
+
 @mapping.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--target",
-    type=click.Choice(["tender", "order", *(operation.name for operation in WRITES)]),
-    help="The operation of the records, or tender or order for the most likely one of these. Default: the most likely one.",
+    metavar="tender|order|OPERATION",
+    callback=_checked_target,
+    shell_complete=lambda _ctx, _option, begun: [name for name in _targets() if name.startswith(begun)],
+    help="The operation of the records, such as order.create, or tender or order for the most likely one of these. Default: the most likely one.",
 )
 @click.option("--to", "--out", "out", type=Target(), help="Write the draft to this file, which must not exist.")
 @together(MAPPINGS, CONFIG, JSON)
@@ -173,6 +190,7 @@ def template(name: str, *, out: Path | None, mappings: Path | None, config: Path
 
     A mapping of several files gives one workbook for each, named after its role.
     """
+    from loadsheet.cli.mapping_results import mapping_named
     from loadsheet.mapping_tools.template import file_name, write_template
 
     chosen = mapping_named(name, load(config, mappings=mappings))
@@ -199,3 +217,84 @@ def schema(*, out: Path | None) -> None:
         return
     out.write_text(schema_text(), encoding="utf-8")
     say(f'{out} written; first line of a mapping beside it: "# yaml-language-server: $schema={out.name}"')
+
+
+@mapping.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--mapping",
+    "name",
+    metavar="NAME",
+    shell_complete=mapping_names,
+    help="A mapping by name or file. Default: the mapping that takes the file.",
+)
+@click.option(
+    "--rows", "records", default=3, show_default=True, type=click.IntRange(1), help="Number of records to show."
+)
+@click.option(
+    "--watch", "watching", is_flag=True, help="Show them again whenever a mapping, a code table or a file is saved."
+)
+@with_settings(MAPPINGS)
+@JSON
+def preview(
+    files: tuple[Path, ...], *, settings: "Settings", name: str | None, records: int, watching: bool, as_json: bool
+) -> int:
+    """Show the first records of FILES: each cell beside the field and value it becomes, with its problems.
+
+    Nothing is sent or stored. In a pipe, each value is one line: record, field, value, place, heading, cell. If several mappings share
+    the file, each shows its first records. --watch goes on until Ctrl-C.
+    """
+    from loadsheet.cli.mapping_results import show_preview
+
+    return show_preview(files, name, settings, records, watching=watching, as_json=as_json)
+
+
+@mapping.command()
+@click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--update", is_flag=True, help="Write the current results as the expected ones. Review the difference.")
+@together(MAPPINGS, CONFIG, JSON)
+def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Path | None, as_json: bool) -> int:
+    """Run the golden tests in FOLDER (default: tests in the folder of mappings) and show what differs.
+
+    A test is a file (or a folder of files) in a folder named after its mapping, with CASE.expected.jsonl beside it.
+    """
+    from loadsheet.cli.mapping_results import run_tests
+
+    return run_tests(load(config, mappings=mappings), folder, update=update, as_json=as_json)
+
+
+@mapping.command()
+@click.argument("old", type=_MAPPING_FILE)
+@click.argument("new", type=_MAPPING_FILE)
+@click.option(
+    "--on",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A file to translate with both mappings, or a folder with the files of one drop. Repeatable.",
+)
+@click.option(
+    "--last", type=click.IntRange(1), metavar="N", help="Use the last N originals that the mapping of this name read."
+)
+@together(STATE, CONFIG, JSON)
+def diff(
+    old: Path,
+    new: Path,
+    *,
+    files: tuple[Path, ...],
+    last: int | None,
+    as_json: bool,
+    config: Path | None,
+    state: Path | None,
+) -> int:
+    """Translate files with mapping OLD and with NEW, and compare each document: identical, changed, now failing.
+
+    From a folder, the files that match the patterns of OLD or NEW are used. --last takes originals from the archive; files that are read
+    together count once. Exits with 65 if there is nothing to compare.
+    """
+    from loadsheet.cli.mapping_results import show_differences
+
+    if bool(files) == bool(last):
+        raise click.UsageError("give either --on FILE or --last N")
+    settings = load(config, state=state) if last else load(config)
+    return show_differences(settings, old, new, files, last, as_json=as_json)

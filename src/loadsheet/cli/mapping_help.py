@@ -5,7 +5,6 @@ from click.shell_completion import CompletionItem
 
 from loadsheet.cli.options import JSON
 from loadsheet.cli.output import print_json
-from loadsheet.mapping.suggestions import closest_or_known
 
 
 def _words(_ctx: click.Context, _argument: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -30,6 +29,8 @@ def explain(name: str | None, *, as_json: bool) -> None:
     found = find(name) if name is not None else list(entries().values())
     fields = pages.fields_named(name) if name is not None else []
     if not found and not fields:
+        from loadsheet.mapping.suggestions import closest_or_known
+
         short = {known.rpartition(".")[2] or known: known for known in entries()}
         hint = closest_or_known(name or "", [*entries(), *short], most=8)
         raise click.UsageError(f'"{name}" is not a word of mapping files; {hint}')

@@ -1,4 +1,4 @@
-"""`loadsheet mapping preview`, `test` and `diff`: show the result of a mapping, test it with golden cases, compare it with another.
+"""What `loadsheet mapping preview`, `test` and `diff` do: show the result of a mapping, test it with golden cases, compare it with another.
 
 Files are translated with one mapping, independent of their names.
 """
@@ -18,8 +18,6 @@ from rich.table import Table as Grid
 from loadsheet import exit_codes, object_storage
 from loadsheet.checking import name_in_inbox
 from loadsheet.cli.access import ledger_to_read
-from loadsheet.cli.completion import mapping_names
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.cli.save_watch import show_at_each_save
 from loadsheet.ledger import SourceFile
@@ -95,33 +93,12 @@ def mapping_for(files: Sequence[Path], settings: Settings) -> Mapping:
 _SHORT = 48  # characters of a cell
 _SHOWN = 20  # documents shown one by one; --json has them all
 
-_MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--mapping",
-    "name",
-    metavar="NAME",
-    shell_complete=mapping_names,
-    help="A mapping by name or file. Default: the mapping that takes the file.",
-)
-@click.option(
-    "--rows", "records", default=3, show_default=True, type=click.IntRange(1), help="Number of records to show."
-)
-@click.option(
-    "--watch", "watching", is_flag=True, help="Show them again whenever a mapping, a code table or a file is saved."
-)
-@with_settings(MAPPINGS)
-@JSON
-def preview(
-    files: tuple[Path, ...], *, settings: Settings, name: str | None, records: int, watching: bool, as_json: bool
+def show_preview(
+    files: tuple[Path, ...], name: str | None, settings: Settings, records: int, *, watching: bool, as_json: bool
 ) -> int:
-    """Show the first records of FILES: each cell beside the field and value it becomes, with its problems.
-
-    Nothing is sent or stored. In a pipe, each value is one line: record, field, value, place, heading, cell. If several mappings share
-    the file, each shows its first records. --watch goes on until Ctrl-C.
+    """Show the first records of files by the mapping of this name, or the one that takes them; with `watching` at each save. Returns the
+    exit code.
     """
     show = partial(_preview, files, name, settings, records, as_json=as_json)
     if not watching:
@@ -218,16 +195,8 @@ def _cell(cell: Cell) -> dict[str, str]:
     return {"place": str(cell.where), "label": cell.label, "text": cell.text}
 
 
-@click.command()
-@click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--update", is_flag=True, help="Write the current results as the expected ones. Review the difference.")
-@together(MAPPINGS, CONFIG, JSON)
-def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Path | None, as_json: bool) -> int:
-    """Run the golden tests in FOLDER (default: tests in the folder of mappings) and show what differs.
-
-    A test is a file (or a folder of files) in a folder named after its mapping, with CASE.expected.jsonl beside it.
-    """
-    settings = load(config, mappings=mappings)
+def run_tests(settings: Settings, folder: Path | None, *, update: bool, as_json: bool) -> int:
+    """Run the golden tests in a folder (None: that of the mappings) and show what differs; returns the exit code. Raises MappingError."""
     place = folder or settings.mappings / FOLDER
     cases = find_cases(place) if place.is_dir() else []
     if not cases:
@@ -262,38 +231,12 @@ def _run_case(case: Case, mapping: Mapping, settings: Settings, *, update: bool)
     return []
 
 
-@click.command()
-@click.argument("old", type=_MAPPING_FILE)
-@click.argument("new", type=_MAPPING_FILE)
-@click.option(
-    "--on",
-    "files",
-    multiple=True,
-    type=click.Path(exists=True, path_type=Path),
-    help="A file to translate with both mappings, or a folder with the files of one drop. Repeatable.",
-)
-@click.option(
-    "--last", type=click.IntRange(1), metavar="N", help="Use the last N originals that the mapping of this name read."
-)
-@together(STATE, CONFIG, JSON)
-def diff(
-    old: Path,
-    new: Path,
-    *,
-    files: tuple[Path, ...],
-    last: int | None,
-    as_json: bool,
-    config: Path | None,
-    state: Path | None,
+def show_differences(
+    settings: Settings, old: Path, new: Path, files: Sequence[Path], last: int | None, *, as_json: bool
 ) -> int:
-    """Translate files with mapping OLD and with NEW, and compare each document: identical, changed, now failing.
-
-    From a folder, the files that match the patterns of OLD or NEW are used. --last takes originals from the archive; files that are read
-    together count once. Exits with 65 if there is nothing to compare.
+    """Translate these files, or the last originals, with both mappings, and show what differs; returns the exit code. Raises FileRefused
+    if there is nothing to compare.
     """
-    if bool(files) == bool(last):
-        raise click.UsageError("give either --on FILE or --last N")
-    settings = load(config, state=state) if last else load(config)
     before, after = (load_mapping(path, settings.assumptions, home_of(path, settings)) for path in (old, new))
     now = datetime.now(UTC)
     total = Comparison()

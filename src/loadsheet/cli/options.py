@@ -1,17 +1,22 @@
-"""Options that several commands share, and the settings made from them, shared or for one shipper."""
+"""Options that several commands share, and the settings made from them, shared or for one shipper.
+
+Help needs the options only, so the settings are imported when they are loaded.
+"""
 
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from loadsheet.problems import FolderError, SettingsError
-from loadsheet.settings import Settings, shippers_in
+
+if TYPE_CHECKING:
+    from loadsheet.settings import Settings
 
 Command = Callable[..., Any]
 
@@ -58,7 +63,7 @@ def _store_shipper(ctx: click.Context, _option: click.Parameter, name: str | Non
 def shipper_names(ctx: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
     """Offers the names of the declared shippers to a shell that completes."""
     try:
-        names = shippers_in(ctx.params.get("config"))
+        names = _shippers(ctx.params.get("config"))
     except SettingsError:
         return []
     return [CompletionItem(name) for name in names if name.casefold().startswith(begun.casefold())]
@@ -97,18 +102,30 @@ def shipper_given() -> str:
     return str(ctx.meta.get(_SHIPPER, "")) if ctx else ""
 
 
-def load(config: Path | None, **given: Any) -> Settings:
+def _shippers(config: Path | None) -> tuple[str, ...]:
+    from loadsheet.settings import shippers_in
+
+    return shippers_in(config)
+
+
+def _of(shipper: str, config: Path | None, given: dict[str, Any]) -> "Settings":
+    from loadsheet.settings import Settings
+
+    return Settings.load(config, shipper=shipper, **given)
+
+
+def load(config: Path | None, **given: Any) -> "Settings":
     """The settings of a command; options that were not given are None.
 
     If several shippers are declared and none is named, a command that needs the folders, the ledger or the exchange of one is refused. Other
     commands get the shared settings. Raises SettingsError and click.UsageError.
     """
     name = shipper_given()
-    if not name and not _OF_ONE.isdisjoint(given) and (names := shippers_in(config)):
+    if not name and not _OF_ONE.isdisjoint(given) and (names := _shippers(config)):
         if len(names) > 1:
             raise click.UsageError(f"which shipper? --shipper {'|'.join(names)}")
         (name,) = names
-    return Settings.load(config, shipper=name, **given)
+    return _of(name, config, given)
 
 
 def with_settings(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -125,24 +142,24 @@ def with_settings(*options: Callable[[Command], Command]) -> Callable[[Command],
     return decorate
 
 
-def load_each(config: Path | None, **given: Any) -> dict[str, Settings | SettingsError]:
+def load_each(config: Path | None, **given: Any) -> "dict[str, Settings | SettingsError]":
     """The settings of the named shipper, else of every declared one, by name (empty where none is declared). With several, wrong settings
     of one are returned as its SettingsError.
 
     Raises SettingsError for errors that concern all, and click.UsageError if folders or the exchange are given for several.
     """
-    names = (shipper_given(),) if shipper_given() else shippers_in(config) or ("",)
+    names = (shipper_given(),) if shipper_given() else _shippers(config) or ("",)
     if len(names) > 1 and (single := [name for name in _SETTINGS if given.get(name) is not None]):
         listed = "|".join(names)
         raise click.UsageError(f"--{single[0]} needs one shipper, and several are declared: add --shipper {listed}")
     if len(names) == 1:
-        return {names[0]: Settings.load(config, shipper=names[0], **given)}
+        return {names[0]: _of(names[0], config, given)}
     return {name: _settings_or_error(config, name, given) for name in names}
 
 
-def _settings_or_error(config: Path | None, name: str, given: dict[str, Any]) -> Settings | SettingsError:
+def _settings_or_error(config: Path | None, name: str, given: dict[str, Any]) -> "Settings | SettingsError":
     try:
-        return Settings.load(config, shipper=name, **given)
+        return _of(name, config, given)
     except SettingsError as wrong:
         return wrong
 
@@ -152,18 +169,21 @@ def serves_all(found: Mapping[str, object]) -> bool:
     return bool(next(iter(found))) and not shipper_given()
 
 
-def settings_or_raise(settings: Settings | SettingsError) -> Settings:
+def settings_or_raise(settings: "Settings | SettingsError") -> "Settings":
     """The settings; raises the SettingsError if that is what was loaded."""
     if isinstance(settings, SettingsError):
         raise settings
     return settings
 
 
-def is_quiet(settings: Settings) -> bool:
+def is_quiet(settings: "Settings") -> bool:
     """Whether the settings ask for silence when nothing needs attention, as cron expects."""
     return not sys.stdout.isatty() if settings.quiet == "auto" else settings.quiet
 
 
-def any_allows_root(found: Iterable[Settings | SettingsError]) -> bool:
+def any_allows_root(found: "Iterable[Settings | SettingsError]") -> bool:
     """Whether one of these settings lets loadsheet run as root without a warning."""
-    return any(isinstance(settings, Settings) and (settings.allow_root or settings.quiet is True) for settings in found)
+    return any(
+        not isinstance(settings, SettingsError) and (settings.allow_root or settings.quiet is True)
+        for settings in found
+    )

@@ -1,4 +1,7 @@
-"""The output of commands: tables and progress bars on a terminal, plain lines in a pipe, JSON on request."""
+"""The output of commands: tables and progress bars on a terminal, plain lines in a pipe, JSON on request.
+
+rich is imported where a terminal is drawn on: at night there is none.
+"""
 
 import os
 import sys
@@ -9,12 +12,7 @@ from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
-from loadsheet import run_log
 from loadsheet.control_characters import printable
 
 Advance = Callable[[int, int], None]
@@ -31,6 +29,10 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     no effect.
     """
     if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(*heads, header_style="bold")
         for row in rows:
             table.add_row(*(Text(printable(str(cell))) for cell in row))
@@ -43,7 +45,8 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 def say(text: str) -> None:
     """A line for the user, on stderr."""
-    if not run_log.say_as_json(text):  # else it is written as plain text
+    run_log = sys.modules.get("loadsheet.run_log")  # if it is not loaded, stderr has no JSON
+    if run_log is None or not run_log.say_as_json(text):
         click.echo(printable(text), err=True)
 
 
@@ -53,6 +56,9 @@ def progress(title: str) -> Iterator[Advance | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)

@@ -1,29 +1,19 @@
 """`loadsheet pull`: downloads the records of the exchange as workbook, CSV or JSON, for analysts."""
 
-import difflib
 import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from loadsheet.cli.access import clock, exchange_client
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_table, say
-from loadsheet.contract import BY_NAME, overview_of
-from loadsheet.reports.listing_export import (
-    FORMS,
-    Layout,
-    Pulled,
-    layout,
-    write_json,
-    write_pulled,
-    write_table,
-)
-from loadsheet.reports.report_files import text_of
-from loadsheet.settings import EMBEDDED
+
+if TYPE_CHECKING:
+    from loadsheet.reports.listing_export import Layout, Pulled
 
 PARTIAL, NOT_LISTED = 1, 65
 _SHOWN = 50
@@ -38,7 +28,7 @@ _HEADS = ("Key", "Status", "From", "To", "Pickup", "Packages")  # fits a narrow 
     "target",
     metavar="FILE",
     type=Target(),
-    help=f"File to write, ending in {', '.join(FORMS)}.",
+    help="File to write, ending in .xlsx, .csv, .json, .jsonl.",
 )
 @click.option(
     "--columns",
@@ -63,6 +53,10 @@ def pull(
     Without --to, prints a table on a terminal and CSV in a pipe; --json prints the listing as received. Exits with 1 if the listing
     does not hold all records of the exchange: the interface has no second page.
     """
+    from loadsheet.contract import BY_NAME
+    from loadsheet.reports.listing_export import FORMS, Pulled, layout, write_pulled
+    from loadsheet.settings import EMBEDDED
+
     subject = what.removesuffix("s")
     if columns == ("list",):
         click.echo("\n".join(layout(subject).names))
@@ -86,6 +80,10 @@ def pull(
 
 def _chosen(subject: str, columns: Sequence[str]) -> list[str]:
     """The column names in the option; raises UsageError for an unknown one."""
+    import difflib
+
+    from loadsheet.reports.listing_export import layout
+
     chosen = [name.strip() for text in columns for name in text.split(",") if name.strip()]
     if columns and not chosen:
         raise click.BadParameter("no column is given", param_hint="--columns")
@@ -100,8 +98,11 @@ def _chosen(subject: str, columns: Sequence[str]) -> list[str]:
     return chosen
 
 
-def _show(pulled: Pulled, laid_out: Layout, *, as_json: bool, chosen: bool) -> None:
+def _show(pulled: "Pulled", laid_out: "Layout", *, as_json: bool, chosen: bool) -> None:
     """The listing on stdout."""
+    from loadsheet.reports.listing_export import write_json, write_table
+    from loadsheet.reports.report_files import text_of
+
     first = islice(pulled.records(), _SHOWN)
     if as_json:
         write_json(pulled, sys.stdout)
@@ -118,13 +119,15 @@ def _show(pulled: Pulled, laid_out: Layout, *, as_json: bool, chosen: bool) -> N
         say(f"the first {_SHOWN} are shown; --to FILE.xlsx writes all")
 
 
-def _overview_row(pulled: Pulled, record: dict[str, object]) -> list[object]:
+def _overview_row(pulled: "Pulled", record: dict[str, object]) -> list[object]:
+    from loadsheet.contract import overview_of
+
     seen = overview_of(pulled.operation.record, record)
     ends = (", ".join(filter(None, (stop.city, stop.country))) for stop in (seen.pickup, seen.delivery))
     return [seen.key, seen.status, *ends, seen.pickup.early, seen.packages]
 
 
-def _report_completeness(pulled: Pulled, written: list[Path], *, as_json: bool) -> int:
+def _report_completeness(pulled: "Pulled", written: list[Path], *, as_json: bool) -> int:
     """Report how complete the listing is; returns the exit code."""
     lacking = pulled.counted.lacking
     if as_json:

@@ -4,24 +4,24 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from loadsheet import exit_codes, reconcile, reports
-from loadsheet.annotations import import_annotations, unread_workbooks
+from loadsheet import exit_codes
 from loadsheet.cli.access import exchange_client, held_ledger, ledger_to_read
 from loadsheet.cli.completion import run_names
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_lines, print_raw_json, say
-from loadsheet.contract import BY_NAME
-from loadsheet.dispatch import Listings, fetch_listings
 from loadsheet.file_modes import write_privately
-from loadsheet.ledger import Drop, Ledger, Run
-from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import FolderError
-from loadsheet.settings import Settings
-from loadsheet.settings.places import shown
+
+if TYPE_CHECKING:
+    from loadsheet import reconcile, reports
+    from loadsheet.dispatch import Listings
+    from loadsheet.ledger import Drop, Ledger, Run
+    from loadsheet.ledger.queries import LedgerQueries
+    from loadsheet.settings import Settings
 
 NOTHING_THERE = 65
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -31,9 +31,9 @@ _LATEST_RUNS = 100
 class Selection(NamedTuple):
     """The subject of the reports: a run, or one that combines all runs of a day; the runs themselves, oldest first, and their drops."""
 
-    run: Run
-    runs: tuple[Run, ...]
-    drops: tuple[Drop, ...]
+    run: "Run"
+    runs: "tuple[Run, ...]"
+    drops: "tuple[Drop, ...]"
 
 
 @click.command()
@@ -72,6 +72,8 @@ def report(
     the exchange now. Nothing is sent. Only the analyst's entries in the replaced workbook are recorded, so another run may be in
     progress. With --day, the exit code is 1 if something of that day is still open.
     """
+    from loadsheet import reports
+
     if schema:
         print_raw_json(reports.acknowledgement_schema() if schema == "ack" else reports.schema())
         return 0
@@ -113,7 +115,7 @@ def _check(name: str | None, day: str | None) -> None:
         raise click.BadParameter(f"{name} is a date; write --day {name}", param_hint="--run")
 
 
-def _select(queries: LedgerQueries, name: str | None, day: str | None) -> Selection | None:
+def _select(queries: "LedgerQueries", name: str | None, day: str | None) -> Selection | None:
     """The subject of the reports; None if there is none. A day begins with its first run and ends as its last."""
     if not name and not day:
         latest = queries.runs(_LATEST_RUNS)
@@ -130,10 +132,13 @@ def _select(queries: LedgerQueries, name: str | None, day: str | None) -> Select
     return Selection(run, tuple(runs), tuple(queries.drops_of(*runs)))
 
 
-def _keep_annotations(settings: Settings, ledger: Ledger, folder: str) -> None:
+def _keep_annotations(settings: "Settings", ledger: "Ledger", folder: str) -> None:
     """Import the analyst's entries before the workbook is replaced. Raises LedgerBusy if a run holds the ledger, and FolderError if the
     workbook cannot be read.
     """
+    from loadsheet.annotations import import_annotations
+    from loadsheet.settings.places import shown
+
     if not _unread_annotations(folder, settings, ledger):
         return
     with held_ledger(settings) as ours:
@@ -143,13 +148,17 @@ def _keep_annotations(settings: Settings, ledger: Ledger, folder: str) -> None:
             raise FolderError(f"{text}; nothing was written: close it or move it away, then try again")
 
 
-def _unread_annotations(folder: str, settings: Settings, ledger: Ledger) -> list[str]:
+def _unread_annotations(folder: str, settings: "Settings", ledger: "Ledger") -> list[str]:
+    from loadsheet.annotations import unread_workbooks
+
     return [name for name in unread_workbooks(settings, ledger) if name.startswith(f"{folder}/")]
 
 
 def _write(
-    queries: LedgerQueries, selection: Selection, settings: Settings, *, ask: bool
-) -> tuple[reports.Written, reconcile.Reconciliation]:
+    queries: "LedgerQueries", selection: Selection, settings: "Settings", *, ask: bool
+) -> "tuple[reports.Written, reconcile.Reconciliation]":
+    from loadsheet import reconcile, reports
+
     recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run)) for run in selection.runs])
     seen = _listings(selection.drops, settings) if ask else recalled
     found = reconcile.settle(queries, seen, selection.run, settings, drops=selection.drops)
@@ -157,8 +166,11 @@ def _write(
     return reports.write(queries, found, selection.run, settings), found
 
 
-def _listings(drops: Sequence[Drop], settings: Settings) -> Listings:
+def _listings(drops: Sequence["Drop"], settings: "Settings") -> "Listings":
     """The current listings for the subjects of these drops; raises ExchangeUnreachable and TokenRefused."""
+    from loadsheet.contract import BY_NAME
+    from loadsheet.dispatch import fetch_listings
+
     operations = [BY_NAME[name] for drop in drops for name in drop.operations]
     subjects = {operation.subject for operation in operations if operation.proved_by}
     if not subjects:

@@ -11,6 +11,7 @@ from loadsheet.reports.html_pages import compile_templates
 
 _MODULES = (
     "loadsheet.cli.run",
+    "loadsheet.cli.shipper_runs",
     "loadsheet.cluster.runs",
     "loadsheet.credentials",
     "loadsheet.ledger.migrations",
@@ -18,6 +19,7 @@ _MODULES = (
     "loadsheet.mapping.expressions",
     "loadsheet.pipeline",
     "loadsheet.reports",
+    "loadsheet.run_resources",
     "pandas",
     "psycopg",
     "sqlalchemy.dialects.postgresql.psycopg",

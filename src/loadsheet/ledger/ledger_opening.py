@@ -19,7 +19,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, desc, event, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError
 
@@ -203,6 +202,8 @@ def file_of(url: str) -> Path:
 @contextmanager
 def locked(path: Path, clock: Clock) -> Iterator[None]:
     """Hold the exclusive lock. Raises LedgerBusy naming the holder, and LedgerUnwritable."""
+    from filelock import FileLock, Timeout  # readers need no lock
+
     # The operating system releases the lock when its holder dies, so a killed run never leaves a stale lock.
     lock, holder = FileLock(f"{path}.lock", mode=0o600), Path(f"{path}.holder")
     try:

@@ -102,6 +102,9 @@ COUNTED_IN = "rows counted in"
 JOINT = " + "
 """Stands between the names of the mappings that read a file together, and between their operations."""
 
+SHARED_LIST = "shared.list"
+"""The first of the files of their combination: the paths of the mappings among the others, one a line."""
+
 
 def part_of_table(table: str) -> str:
     """What the names of all tables of one mapping begin with if several mappings read the file: `acme/` for `acme/rows`. Else empty."""
@@ -288,3 +291,8 @@ def _label(lineage: Lineage, source: Source, items: Mapping[str, tuple[int, ...]
     of_sets = lineage.get(f"{rows_of(source.table)}.{source.column}")
     sets = items.get(sets_of(source.table), ())
     return of_sets[sets[nth]].label if of_sets and nth < len(sets) else source.label
+
+
+def main_path(source: Sequence[str]) -> str:
+    """The path of a kept mapping in its own folder, from the paths of its files; of a combination that of the first mapping."""
+    return source[0] if source[0] != SHARED_LIST else source[1].partition("/")[2]

@@ -12,10 +12,7 @@ from pathlib import Path
 
 from loadsheet.contract import SENDING_ORDER, Assumptions, update_of
 from loadsheet.mapping.compile import MAIN, Mapping, load
-from loadsheet.mapping.documents import JOINT, Lineage, rows_of
-
-_LIST = "shared.list"
-"""The first of the files of a combination: the paths of the mappings among the others, one a line."""
+from loadsheet.mapping.documents import JOINT, SHARED_LIST, Lineage, rows_of
 
 
 def obstacle(mappings: Iterable[Mapping]) -> str:
@@ -69,14 +66,9 @@ def current(name: str, mappings: Iterable[Mapping]) -> Mapping | None:
 
 def load_kept(path: Path, assumptions: Assumptions) -> Mapping:
     """The mapping whose files were kept (see `Mapping.source`); `path` is the first of them. Raises MappingError, OSError and ValueError."""
-    if path.name != _LIST:
+    if path.name != SHARED_LIST:
         return load(path, assumptions)
     return combined([load(path.parent / main, assumptions) for main in path.read_text(encoding="utf-8").split("\n")])
-
-
-def main_path(source: Sequence[str]) -> str:
-    """The path of a kept mapping in its own folder, from the paths of its files; of a combination that of the first mapping."""
-    return source[0] if source[0] != _LIST else source[1].partition("/")[2]
 
 
 def operations_of(mapping: Mapping) -> str:
@@ -126,4 +118,4 @@ def _source(mappings: Sequence[Mapping]) -> dict[str, str]:
         return {}
     kept = {f"{mapping.name}/{path}": text for mapping in mappings for path, text in mapping.source.items()}
     mains = [f"{mapping.name}/{next(iter(mapping.source))}" for mapping in mappings]
-    return {_LIST: "\n".join(mains), **kept}
+    return {SHARED_LIST: "\n".join(mains), **kept}
