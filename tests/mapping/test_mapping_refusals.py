@@ -78,7 +78,7 @@ CHANGES = {
     },
     "target: tender.create": {
         "target: tender.crate": 'm.yaml:3:9: "tender.crate" is not an operation (did you mean tender.create?)',
-        "target: order.list": 'm.yaml:3:9: "order.list" is not an operation (did you mean order.delete?)',
+        "target: order.list": 'm.yaml:3:9: "order.list" is not an operation (did you mean order.upsert?)',
     },
     "locale: de_DE": {
         "locale: xx_YY": "m.yaml:6:11: locale xx_YY is not known (such as de_DE or en_GB)",

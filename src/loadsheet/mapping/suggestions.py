@@ -5,27 +5,24 @@ error. The exception are characters that look alike, such as O for 0. A proposal
 """
 
 from collections.abc import Iterable, Mapping
-
-from rapidfuzz import fuzz, process
-from rapidfuzz.distance import OSA
+from difflib import SequenceMatcher, get_close_matches
 
 from loadsheet.confusables import skeleton
 
-_CLOSE_ENOUGH = 60  # of 100; lower values give confusing proposals
 _NEAR_LETTERS_MIN = 3  # one letter of two is half the word
 
 
 def nearest(name: str, patterns: Iterable[str], most: int = 3) -> list[str]:
     """The file name patterns most similar to a file's name, the closest first. Folders are ignored."""
     bare = name.rpartition("/")[2].casefold()
-    likeness = {pattern: fuzz.ratio(bare, pattern.rpartition("/")[2].casefold()) for pattern in patterns}
+    likeness = {one: SequenceMatcher(None, bare, one.rpartition("/")[2].casefold()).ratio() for one in patterns}
     return sorted(likeness, key=lambda pattern: -likeness[pattern])[:most]
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """The hint `did you mean X?` for a name, ignoring case, or an empty text."""
     by_folded = {option.casefold(): option for option in options}
-    found = process.extractOne(word.casefold(), by_folded.keys(), scorer=fuzz.ratio, score_cutoff=_CLOSE_ENOUGH)
+    found = get_close_matches(word.casefold(), by_folded, 1)
     return f"did you mean {by_folded[found[0]]}?" if found else ""
 
 
@@ -43,9 +40,8 @@ def near(word: str, options: Iterable[str]) -> str:
     typed, names = word.casefold(), list(options)
     found: list[str] = []
     if len(typed) >= _NEAR_LETTERS_MIN:
-        folded = [name.casefold() for name in names]
-        close = process.extract(typed, folded, scorer=OSA.distance, score_cutoff=1, limit=None)
-        found = [names[place] for _, _, place in close if _digits(names[place]) == _digits(typed)]
+        close = _with_one_error(typed, set("".join(names).casefold()))
+        found = [name for name in names if name.casefold() in close and _digits(name) == _digits(typed)]
     if not found and any(letter.isdecimal() or letter.isalpha() for letter in word):
         looks = skeleton(word)
         found = [name for name in names if skeleton(name) == looks]
@@ -57,6 +53,13 @@ def did_you_mean_value(word: str, options: Iterable[str]) -> str:
     """The hint `did you mean X?` for the value of a cell, or an empty text."""
     option = near(word, options)
     return f"did you mean {option}?" if option else ""
+
+
+def _with_one_error(word: str, letters: Iterable[str]) -> set[str]:
+    """The word, and all texts one typing error away from it in which another letter is one of these."""
+    parts = [(word[:place], word[place:]) for place in range(len(word) + 1)]
+    others = {start + letter + rest for start, end in parts for letter in letters for rest in (end, end[1:])}
+    return others.union(*((start + end[1:], start + end[1::-1] + end[2:]) for start, end in parts))
 
 
 def _digits(text: str) -> str:

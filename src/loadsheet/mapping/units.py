@@ -82,10 +82,15 @@ def _registry() -> "pint.UnitRegistry[Decimal]":
 
 def unit_named(word: str, extra: Mapping[str, str]) -> str:
     """Pint's name for a unit in a mapping or a cell. Raises ValueError with a proposal for an unknown unit."""
-    pint_name = _declared(word, extra) or common_unit(word)
-    if not pint_name or not is_unit(pint_name):
+    pint_name = _known_unit(word, extra)
+    if not pint_name:
         raise ValueError(did_you_mean(word, [*extra, *ALIASES]))
     return pint_name
+
+
+def _known_unit(word: str, extra: Mapping[str, str]) -> str:
+    pint_name = _declared(word, extra) or common_unit(word)
+    return pint_name if pint_name and is_unit(pint_name) else ""
 
 
 def common_unit(word: str) -> str:
@@ -210,9 +215,8 @@ class Quantity:
     def _factor(self, word: str) -> Decimal | CellProblem:
         if unclear := which_ton(word, self._extra, self._locale):
             return self._wrong._replace(hint=unclear)
-        try:
-            pint_name = unit_named(word, self._extra)
-        except ValueError:
+        pint_name = _known_unit(word, self._extra)
+        if not pint_name:
             return self._wrong._replace(hint=did_you_mean_value(word, _words_for(self._unit, self._extra)))
         found = factor(pint_name, self._unit)
         return self._wrong._replace(hint=_another_measure(word, pint_name, self._unit)) if found is None else found

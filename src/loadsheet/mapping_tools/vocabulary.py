@@ -8,10 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path
-
-from rapidfuzz import fuzz, process
 
 from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.reading import fold
@@ -19,7 +18,7 @@ from loadsheet.reading import fold
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-zA-Z]{3})(?=[0-9])")
 _ELIDED = re.compile(r"\b[dl]['\u2019]")  # d'enlèvement
 _APART = re.compile(r"[\s_/.,;:()\[\]\-+&?!*|\"']+")
-_ALIKE = 88  # of 100; for words of at least five letters
+_ALIKE = 0.88  # for words of at least five letters
 _PART_MIN = 4  # letters of a word that may be part of a compound
 _FUZZY_MIN = 5
 _LONGEST_PHRASE = 4
@@ -100,8 +99,7 @@ class Vocabulary:
                     return [word[:end], *([tail] if tail else [])]
         if len(word) < _FUZZY_MIN:
             return []
-        near = process.extractOne(word, self.phrases.keys(), scorer=fuzz.ratio, score_cutoff=_ALIKE)
-        return [near[0]] if near else []
+        return get_close_matches(word, self.phrases, 1, _ALIKE)
 
 
 @cache
