@@ -189,7 +189,6 @@ HOMES = {  # each third-party library and the only places that import it
     "pint": {"loadsheet.mapping"},
     "starlette": {"loadsheet.exchange"},
     "jinja2": {"loadsheet.page_templates", "loadsheet.exchange.pages", "loadsheet.reports.html_pages"},
-    "leather": {"loadsheet.reports.html_pages"},
     "uvicorn": {"loadsheet.exchange"},
     "pandas": {"loadsheet.library", "loadsheet.reading.frames", "loadsheet.reconcile"},
     "holidays": {"loadsheet.reports.reconciliation.worklist", "loadsheet.operations.expected_files"},

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from html import unescape
+from xml.etree import ElementTree as ET
 
 import pytest
 from ledgers import ledger_in
@@ -12,7 +13,7 @@ from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
 from loadsheet.ledger import ExceptionStatus
 from loadsheet.reconcile import Exceptions
-from loadsheet.reports.html_pages import fleet_shown, write_index
+from loadsheet.reports.html_pages import Layer, columns, fleet_shown, write_index
 from loadsheet.settings import Settings
 
 
@@ -141,6 +142,27 @@ def test_of_thousands_of_runs_the_newest_are_read_and_the_others_counted(tmp_pat
     assert html.count("results.csv</a>") == 20
     assert html.count('class="chart columns"') == 1
     assert len(html.encode()) < 150_000
+
+
+def test_the_columns_of_a_chart_are_as_high_as_their_counts():
+    layers = [Layer("agree", "good", [30, 0, 9]), Layer("need attention", "bad", [4, 20, 0])]
+    chart = ET.fromstring(columns("<Runs>", ["a&b", "c", "d"], layers))
+    assert chart.get("aria-label") == "<Runs>"
+    texts = [text.text for text in chart.iter("text")]
+    assert texts == ["need attention", "agree", "0", "10", "20", "30", "40", "a&b", "c", "d"]
+    heights = [float(line.get("y1")) for line in chart.iter("line")]
+    ten = heights[0] - heights[1]
+    legend, bars = list(chart.iter("rect"))[:2], list(chart.iter("rect"))[2:]
+    assert [one.get("class") for one in legend] == ["bad", "good"]
+    drawn = [
+        (bar.get("class"), (heights[0] - float(bar.get("y"))) / ten * 10, float(bar.get("height")) / ten * 10)
+        for bar in bars
+    ]
+    expected = [("good", 30, 30), ("bad", 34, 4), ("bad", 20, 20), ("good", 9, 9)]  # tone, upper end, height
+    assert drawn == [
+        (tone, pytest.approx(end, abs=0.1), pytest.approx(height, abs=0.1)) for tone, end, height in expected
+    ]
+    assert columns("none", ["a"], [Layer("agree", "good", [0])]) == ""
 
 
 def test_a_young_outbox_has_an_index_too(tmp_path, queries):

@@ -16,17 +16,16 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-import leather  # type: ignore[import-untyped]  # has neither annotations nor stubs
 import msgspec
 from jinja2 import Environment
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from loadsheet import exit_codes
 from loadsheet.ledger import ExceptionStatus, Run
@@ -113,9 +112,6 @@ def _place(text: str) -> str:
     return f"{quote(file)}#{quote(anchor)}"
 
 
-_DIGITS = 28
-_WIDTH = 480
-_COLUMNS_HEIGHT = 260
 _LABELS_MAX = 5
 _ROUND = (1, 2, 5, 10)
 
@@ -129,25 +125,14 @@ class Layer(NamedTuple):
 
 
 def columns(title: str, labels: Sequence[str], layers: Sequence[Layer]) -> Markup:
-    """Stacked columns, bottom up, with a legend. Labels must differ. Empty if all columns are empty."""
-    totals = [sum(counts) for counts in zip(*(layer.counts for layer in layers), strict=True)]
-    most = max(totals, default=0)
+    """Stacked columns, bottom up, with a legend. Empty if all columns are empty."""
+    most = max((sum(counts) for counts in zip(*(layer.counts for layer in layers), strict=True)), default=0)
     if not most:
         return Markup("")
-    chart = leather.Chart()
-    chart.add_y_scale(0, _ticks(most)[-1])
-    chart.add_y_axis(ticks=_ticks(most), tick_formatter=_number)
     every = -(-len(labels) // _LABELS_MAX)
-    chart.add_x_axis(tick_formatter=lambda label, index, _: label if index % every == 0 else "")
-    for layer in reversed(layers):  # the library draws columns over each other, so the tallest goes first
-        heights = list(zip(labels, totals, strict=True))
-        chart.add_columns(heights, name=layer.name, fill_color=f"var(--fill-{layer.tone})")
-        totals = [total - count for total, count in zip(totals, layer.counts, strict=True)]
-    return _svg(chart, title, "columns", _COLUMNS_HEIGHT)
-
-
-def _number(value: int, _index: int, _of: int) -> str:
-    return f"{value:,}"
+    return part(
+        "columns.html", {"title": title, "labels": labels, "every": every, "layers": layers, "ticks": _ticks(most)}
+    )
 
 
 def _ticks(most: int) -> list[int]:
@@ -160,14 +145,6 @@ def _ticks(most: int) -> list[int]:
             if size > step
         )
     return list(range(0, most + step, step))
-
-
-def _svg(chart: leather.Chart, title: str, kind: str, height: int) -> Markup:
-    with localcontext(prec=_DIGITS):  # enough digits for the ticks of any figure in a report
-        drawn = str(chart.to_svg(width=_WIDTH, height=height))
-    head = f'<svg width="{_WIDTH}" height="{height}"'
-    opening_tag = f'<svg class="chart {kind}" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}"'
-    return Markup(drawn.replace(head, opening_tag, 1))  # noqa: S704 (written by the library, which escapes labels)
 
 
 PAGE = "run.html"
