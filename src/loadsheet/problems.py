@@ -212,6 +212,7 @@ CATALOGUE: dict[str, Kind] = {
         "Invalid here, accepted before",
         "this version is invalid; the exchange has the version of {key} that was accepted in run {run}",
     ),
+    "L617": Kind("Valid elsewhere", "this version is invalid; the version of {key} in {file} is valid and is sent"),
     "L606": Kind("Rows not accounted for", "an internal error: {reason}"),
     # from the exchange
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),
@@ -228,9 +229,7 @@ _FOR_ITS_SENDER = {"A101": "no mapping matches the file name {found}"}
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A place in a shipper's file. `row` counts from 1, as the sender's program shows it; `cell` is the address, such as
-    J14 (empty in CSV); `path` is the payload path. Empty parts are unknown.
-    """
+    """A place in a shipper's file; unknown parts are empty. `row` counts from 1, `cell` is such as J14, `path` is in the payload."""
 
     file: str = ""
     sheet: str = ""

@@ -21,7 +21,7 @@ def test_they_are_opened_changed_and_closed(ledger, run):
     ready_entries.orders(ledger, run, 502)  # more than one part of a list
     many = [status(run, entry) for entry in range(1, 503)]
     ledger.record_exceptions(run, many)
-    assert ledger.queries.exceptions_at(run) == many
+    assert [one._replace(versions=()) for one in ledger.queries.exceptions_at(run)] == many
     second = ledger.begin_run()
     other = status(run, 7)._replace(verdict="value difference", found=(Difference("city", "Köln", ""),))
     gone = status(run, 8, closed="explained")

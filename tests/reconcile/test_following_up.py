@@ -145,7 +145,8 @@ def test_of_a_record_that_comes_back_as_two_none_is_lost(house):
 
 def event(code, row, *problems):
     payload = {"order_id": "A-00001", "status_code": code}
-    return document("order.status", payload, [("orders", row, ("A-00001",))], *problems)
+    weight = problems[0].found if problems else "12"
+    return document("order.status", payload, [("orders", row, ("A-00001", code, "", weight, ""))], *problems)
 
 
 def test_another_status_event_closes_nothing(house):
@@ -159,6 +160,18 @@ def test_a_status_event_from_a_fix_of_its_drop_closes_one(house):
     plan(house.ledger, house.run, replace(drop_of(("orders", "in.fix.csv")), fixes=1), [event("PICKED_UP", 2)])
     send(house.ledger, house.run)
     assert [line[3] for line in house.again()] == ["a later document was accepted"]
+
+
+def test_an_event_in_the_same_file_again_is_one_exception_until_its_row_is_corrected(house):
+    wrong, other = event("PICKED_UP", 2, weight_problem("in.csv", 2)), event("LOADED", 3)
+    assert [line[0] for line in house.night([wrong, other])] == [1]
+    shuffled = [event("LOADED", 2), event("PICKED_UP", 3, weight_problem("in.csv", 3))]
+    assert [line[0] for line in house.night(shuffled)] == [1]
+    (open_one,) = house.ledger.queries.exceptions_at(house.run)
+    assert open_one.versions == (1, 4)
+    assert house.night([event("DELIVERED", 2)], file="other.csv") == [(1, FIRST, "not sent: invalid", "")]
+    right = [event("LOADED", 2), event("PICKED_UP", 3)]
+    assert house.night(right) == [(1, FIRST, "not sent: invalid", "a later document was accepted")]
 
 
 def test_an_unknown_outcome_that_a_listing_settles_closes_itself(house):

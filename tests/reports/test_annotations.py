@@ -131,7 +131,7 @@ def test_a_workbook_of_another_shape_loses_nothing(house, spoil):
         elif spoil == "no heading":
             sheet["A1"].value = "Nr"
         else:
-            sheet.delete_cols(26)
+            sheet.delete_cols(28)
 
     edit_exceptions(house.night(wrong(1)), change)
     import_annotations(house.settings, house.ledger)

@@ -97,7 +97,7 @@ def test_the_summary_tells_the_verdict_the_legs_and_the_balance_first(values):
 def test_tables_have_names_and_span_their_rows(book):
     tables = dict(pair for sheet in book for pair in sheet.tables.items())
     assert tables["tblMatched"] == "A1:I4"
-    assert tables["tblExceptions"] == "A1:Z6"
+    assert tables["tblExceptions"] == "A1:AB6"
     assert tables["tblProblems"] == "A1:K5"
     assert set(tables) == {
         *("tblExceptions", "tblClosed", "tblMatched", "tblNotVerifiable", "tblFields"),

@@ -133,7 +133,7 @@ def test_what_the_analyst_may_write_is_offered(house):
     assert offered["N2"] == ('"Bert"', False)
     assert offered["O2"][0].startswith('"timing,waiting,unknown outcome,shipper data,mapping,')
     assert offered["Q2"] == ('"open,explained,fixed,accepted difference"', True)
-    assert sheet.column_dimensions["Z"].hidden
+    assert sheet.column_dimensions["AB"].hidden
     assert sheet.print_area == "'Exceptions'!$A$1:$Q$2"
     limits = [(rule.operator, rule.formula) for place in sheet.conditional_formatting for rule in place.rules]
     assert limits == [("greaterThan", ["10"]), ("greaterThan", ["5"])]

@@ -26,8 +26,9 @@ _found = msgspec.json.Decoder(tuple[Difference, ...]).decode
 
 class ExceptionStatus(NamedTuple):
     """The status of an exception: its entry, the run that opened it and when (ISO 8601 UTC), its last verdict, and the fields that
-    differ. `closed` is the closing reason (empty: open), `closed_run` the run that closed it. `returned` is the latest entry made from
-    the same rows, if they came back in a fix file and are not settled (0: none). Such an entry is no exception of its own.
+    differ. `closed` is the closing reason (empty: open), `closed_run` the run that closed it. `versions` are its entry and the later ones
+    for the same record that came while it was open, the one that shows the record as it is now last (see `versions`; empty: not asked
+    for). None of them is an exception of its own. `settled`: its rows are in order in a fix file or a later version of the file.
     """
 
     entry: int
@@ -37,12 +38,13 @@ class ExceptionStatus(NamedTuple):
     found: tuple[Difference, ...] = ()
     closed: str = ""
     closed_run: str = ""
-    returned: int = 0
+    versions: tuple[int, ...] = ()
+    settled: bool = False
 
     @property
     def latest(self) -> int:
         """The entry that shows the record as it is now."""
-        return self.returned or self.entry
+        return self.versions[-1] if self.versions else self.entry
 
     @property
     def finding(self) -> tuple[str, tuple[Difference, ...]]:

@@ -11,14 +11,14 @@ from sqlalchemy import Connection, Select, and_, case, desc, func, or_, select
 from loadsheet import exit_codes
 from loadsheet.ledger import codec, exceptions
 from loadsheet.ledger.decisions import all_decisions
-from loadsheet.ledger.ledger_tables import attempts, drops, entries, events, findings, remarks, runs
+from loadsheet.ledger.ledger_tables import attempts, entries, events, findings, remarks, runs
 from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
-from loadsheet.ledger.planning import ALREADY, waits_as
+from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
-from loadsheet.ledger.run_queries import FIXES, RunQueries
+from loadsheet.ledger.run_queries import FIXES
 from loadsheet.ledger.statements import FETCH, Statement, chunks, streamed
 from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace, Waits
-from loadsheet.mapping.documents import FIX_OF
+from loadsheet.ledger.versions import VersionQueries
 from loadsheet.workbook_marks import SURPLUS_ROW_CODES, FixedEntry
 
 INTERRUPTED = "the process ended while this was being sent"
@@ -50,56 +50,8 @@ class CallTimes(NamedTuple):
     within: tuple[int, ...]
 
 
-class _Fix(NamedTuple):
-    """What became of an entry whose rows came back in fix files: the latest entry made from them, and whether one of them is at the exchange."""
-
-    latest: int
-    is_settled: bool
-
-    def after(self, earlier: "_Fix | None") -> "_Fix":
-        """Both in one."""
-        return (
-            self if earlier is None else _Fix(max(self.latest, earlier.latest), self.is_settled or earlier.is_settled)
-        )
-
-
-class LedgerQueries(RunQueries):
-    """The reading side of the ledger: entries and their outcomes; runs and drops come from `RunQueries`."""
-
-    def mended(self, wanted: Sequence[int]) -> set[int]:
-        """The entries among these that a fix file of their drop replaced with an accepted or already sent document. The key may
-        differ, if the key itself was wrong. Reads the fixes of each drop once.
-        """
-        return {entry for entry, fix in self._fixes_of(wanted).items() if fix.is_settled}
-
-    def _fixes_of(self, wanted: Sequence[int], run: Run | None = None) -> "dict[int, _Fix]":
-        """For these entries, what became of the rows that came back in fix files, up to a run."""
-        drop_of = {row.id: row.drop_id for row in self._rows_of(_DROPS_OF, wanted)}
-        found: dict[int, dict[int, _Fix]] = {}
-        for drop in sorted({*drop_of.values()}):
-            if drop not in found:
-                found |= self._fixes_of_drop(drop, run)
-        return {entry: found[drop][entry] for entry, drop in drop_of.items() if entry in found[drop]}
-
-    def _fixes_of_drop(self, drop: int, run: Run | None) -> "dict[int, dict[int, _Fix]]":
-        """By drop, the fixed entries of a drop and of its unfinished fixes, recursively."""
-        fixing = _FIXING.where(drops.c.fixes == drop, *([drops.c.run_id <= run.id] if run is not None else []))
-        own: dict[int, _Fix] = {}
-        unfinished: dict[int, dict[int, tuple[int, ...]]] = {}
-        for row in streamed(self._engine, fixing):
-            fixed = codec.decode_items(row.items).get(FIX_OF, ())
-            is_settled = row.state == State.ACCEPTED or (
-                row.state == State.UNCHANGED and row.reason.startswith(ALREADY)
-            )
-            own |= {entry: _Fix(row.id, is_settled).after(own.get(entry)) for entry in fixed}
-            if fixed and not is_settled:
-                unfinished.setdefault(row.drop_id, {})[row.id] = fixed
-        by_drop: dict[int, dict[int, _Fix]] = {}
-        for fix, entries_of in unfinished.items():
-            by_drop |= self._fixes_of_drop(fix, run)
-            for entry, later in by_drop[fix].items():
-                own |= {first: later.after(own[first]) for first in entries_of.get(entry, ())}
-        return by_drop | {drop: own}
+class LedgerQueries(VersionQueries):
+    """The reading side of the ledger: entries and their outcomes; runs and drops come from `RunQueries`, later versions from `VersionQueries`."""
 
     def repeats(self, unchanged: Sequence[int]) -> dict[int, State]:
         """The entries among these unchanged ones that repeat an entry that was not accepted at planning, each with the current
@@ -122,8 +74,9 @@ class LedgerQueries(RunQueries):
         return states
 
     def keys_of(self, wanted: Sequence[int]) -> dict[int, str]:
-        """The keys of these entries, without empty ones."""
-        return {row.id: row.key for row in self._rows_of(_KEYS, wanted) if row.key}
+        """The keys of these entries in this order, without empty ones."""
+        keys = {row.id: row.key for row in self._rows_of(_KEYS, wanted)}
+        return {entry: keys[entry] for entry in wanted if keys.get(entry)}
 
     def fixed_entries(self, wanted: Sequence[int]) -> dict[int, FixedEntry]:
         """The data that a fix file needs about these entries, for those that exist."""
@@ -244,12 +197,11 @@ class LedgerQueries(RunQueries):
         """The exceptions that were open at the start of a run or opened by it, oldest first. Those that it closed are listed as closed."""
         with self._engine.connect() as connection:
             statuses = exceptions.statuses_at(connection, run)
-        fixes = self._fixes_of([status.entry for status in statuses], run)
+        versions = self.versions_of({status.entry: status.verdict for status in statuses}, run)
         return [
-            status._replace(returned=fixes[status.entry].latest)
-            if status.entry in fixes and not fixes[status.entry].is_settled
-            else status
+            status._replace(versions=found.entries, settled=found.settled)
             for status in statuses
+            for found in (versions[status.entry],)
         ]
 
     def exceptions_of(self, wanted: Sequence[int]) -> dict[int, exceptions.ExceptionStatus]:
@@ -372,9 +324,6 @@ def _calls(run: str, *more: Any) -> Select[Any]:
 _STATES_OF = Statement("select id, state, reason from entries where id in (:wanted)")
 _DROPS_OF = Statement("select id, drop_id from entries where id in (:wanted)")
 _KEYS = Statement("select id, key, problems from entries where id in (:wanted)")
-_FIXING = select(
-    *(entries.c[name] for name in ("id", "drop_id", "state", "reason", "items")),
-).join(drops, drops.c.id == entries.c.drop_id)
 _HELD_CHILDREN = Statement(
     """
     select count(*) over (), entries.key, entries.created_at from entries join drops on drops.id = entries.drop_id

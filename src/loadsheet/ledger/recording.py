@@ -160,16 +160,16 @@ def record_entries(
     connection = transaction.connection
     wanted = {document.lane for document in documents if document.usable}
     lanes, seen = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
-    accepted = _accepted_versions(connection, documents)
+    others = _other_versions(connection, documents, drop)
     (last,) = _LAST_ENTRY.rows(connection)
     records, events, states = [], [], []
     for identity, given in enumerate(documents, start=(last.id or 0) + 1):  # safe: one writer at a time
         lane = lanes.setdefault(given.lane, [])
         decision = decide(recognized(given, lane), lane, changed=changed, seen=given.lane in seen)
         verdict = decision.verdict
-        if verdict.state is State.INVALID and given.lane in accepted:
-            values = {"key": given.key, "run": accepted[given.lane]}
-            verdict = verdict._replace(problem=Problem("L616", values=values, level="warning"))
+        if verdict.state is State.INVALID and given.lane in others:
+            code, where = others[given.lane]
+            verdict = verdict._replace(problem=Problem(code, values={"key": given.key, **where}, level="warning"))
             decision = decision._replace(verdict=verdict)
         if verdict.stays_on_lane:
             lane.append(_as_earlier(identity, decision))
@@ -250,19 +250,27 @@ def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str
     return lanes
 
 
-def _accepted_versions(connection: Connection, documents: Sequence[Document]) -> dict[str, str]:
-    """For invalid documents whose record is at the exchange: by lane, the run in which that version was accepted."""
+def _other_versions(
+    connection: Connection, documents: Sequence[Document], drop: int
+) -> dict[str, tuple[str, dict[str, str]]]:
+    """For invalid documents of whose record another version was accepted, or is ready in another drop: by lane, the code of the remark,
+    and the run that accepted it or the file that holds it.
+    """
     wanted = {
         document.lane
         for document in documents
         if not document.usable and document.key and document.operation in _VERSIONS
     }
-    last: dict[str, tuple[int, str]] = {}
-    for row in sorted(_ACCEPTED_ON_LANES.rows_of(connection, sorted(wanted)), key=itemgetter(0)):
-        if row.operation in _VERSIONS or row.operation in _DELETES:
-            last[row.lane] = (row.id, row.operation)
-    versions = {entry: lane for lane, (entry, operation) in last.items() if operation in _VERSIONS}
-    return {versions[row.entry_id]: row.name for row in _ACCEPTED_IN.rows_of(connection, sorted(versions))}
+    last: dict[str, Any] = {}
+    for row in sorted(_VALID_ON_LANES.rows_of(connection, sorted(wanted)), key=itemgetter(0)):
+        if row.drop_id != drop and (row.operation in _VERSIONS or row.operation in _DELETES):
+            last[row.lane] = row
+    versions = {row.id: row for row in last.values() if row.operation in _VERSIONS}
+    accepted = {row.entry_id: row.name for row in _ACCEPTED_IN.rows_of(connection, sorted(versions))}
+    return {
+        row.lane: ("L616", {"run": accepted[row.id]}) if row.id in accepted else ("L617", {"file": row.file})
+        for row in versions.values()
+    }
 
 
 def seen_lanes(connection: Connection, wanted: Collection[str]) -> set[str]:
@@ -355,7 +363,14 @@ _ON_LANES = Statement(  # also held entries that wait for an outcome or a parent
     )
     """
 )
-_ACCEPTED_ON_LANES = Statement("select id, lane, operation from entries where state = 'accepted' and lane in (:wanted)")
+_VALID_ON_LANES = Statement(
+    """
+    select id, lane, operation, drop_id, (
+        select name from files where files.drop_id = entries.drop_id order by files.id limit 1
+    ) as file
+    from entries where state in ('accepted', 'ready') and lane in (:wanted)
+    """
+)
 _ACCEPTED_IN = Statement(
     """
     select events.entry_id, runs.name from events join runs on runs.id = events.run_id

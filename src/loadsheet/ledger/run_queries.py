@@ -426,18 +426,25 @@ def _is_other_version(connection: Connection, last: int, new: Drop) -> bool:
 
 def _missing(connection: Connection, last: int, new: int) -> MissingRecords | None:
     """The keys of the last version that the new one lacks. None if there are none, or if less than half of its keys are shared."""
-    keys_of = {
-        drop: select(entries.c.key).where(entries.c.drop_id == drop, entries.c.key != "") for drop in (last, new)
-    }
-    missing = keys_of[last].except_(keys_of[new]).subquery()
+    before, now = (select(entries.c.key).where(entries.c.drop_id == drop, entries.c.key != "") for drop in (last, new))
+    missing = before.except_(now).subquery()
     first = select(missing.c.key, func.count().over()).order_by(missing.c.key).limit(KEYS_MAX)
     rows = connection.execute(first).all()
     if not rows:
         return None
-    count, distinct = rows[0][1], func.count(entries.c.key.distinct())
-    before, now = (connection.scalar(query.with_only_columns(distinct)) or 0 for query in keys_of.values())
-    shared = before - count
-    if not shared or 2 * shared < now:
+    if not shares_keys(connection, last, new):
         return None
     run = select(runs.c.name).join(drops, drops.c.run_id == runs.c.id).where(drops.c.id == last)
-    return MissingRecords(connection.scalar(run) or "", count, tuple(key for key, _ in rows))
+    return MissingRecords(connection.scalar(run) or "", rows[0][1], tuple(key for key, _ in rows))
+
+
+def shares_keys(connection: Connection, last: int, new: int) -> bool:
+    """Whether a later drop shares keys with an earlier one, at least half of its own: both are versions of one file."""
+    before, now = (
+        select(entries.c.key).where(entries.c.drop_id == drop, entries.c.key != "").distinct() for drop in (last, new)
+    )
+    shared, own = (
+        connection.scalar(select(func.count()).select_from(some.subquery())) or 0
+        for some in (before.intersect(now), now)
+    )
+    return shared > 0 and own <= 2 * shared

@@ -55,6 +55,19 @@ TRANSITIONS: Mapping[str, frozenset[State]] = {
 SETTLED = frozenset({State.INVALID, State.HELD, State.ACCEPTED, State.REFUSED, State.UNCHANGED})
 """States that need no further call."""
 
+VERDICTS = {
+    State.INVALID: "not sent: invalid",
+    State.HELD: "not sent: held",
+    State.READY: "waiting to be sent",
+    State.REFUSED: "refused",
+    State.SENDING: "outcome unknown",
+    State.UNKNOWN: "outcome unknown",
+}
+"""The verdicts that follow from the state alone (see `reconcile.verdicts`)."""
+
+NOT_SENT = frozenset(VERDICTS[state] for state in (State.INVALID, State.HELD, State.READY, State.REFUSED))
+"""The verdicts on documents that the exchange does not have."""
+
 NEEDS_SOMEONE = frozenset({State.INVALID, State.HELD, State.REFUSED, State.UNKNOWN})
 """States that wait for a person. A run that ends with such an entry exits 1."""
 

@@ -4,10 +4,11 @@
 2. the entry agrees now, or has been accepted since;
 3. a later document for the same record (or, where there is no listing, with the same key) was accepted or is
    unchanged. A status event has no key: for it, an event from a fix of the same drop counts. So does a document made
-   from the same rows, returned in a fix file, whatever its key is now;
-4. it stays open. If its rows came back in a fix file and are still wrong, the latest document made from them decides what it
-   shows: a record is one exception, however often it comes back. A difference shown by a listing stays until another
-   listing shows the record. A listing that is partial or was not read proves nothing.
+   from the same rows, returned in a fix file, whatever its key is now, and the corrected row of a record without a key
+   in a later version of its file (see `ledger.versions`);
+4. it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides
+   what it shows. A difference shown by a listing stays until another listing shows the record. A listing that is partial
+   or was not read proves nothing.
 
 Does not know how the ledger stores exceptions or how a workbook looks.
 """
@@ -21,6 +22,7 @@ from loadsheet.contract import Difference
 from loadsheet.ledger import Entry, ExceptionStatus, Run, State, Trace
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.statements import chunks
+from loadsheet.ledger.versions import Versions
 from loadsheet.reconcile.verdicts import (
     AGREES,
     BY_STATE,
@@ -32,13 +34,16 @@ from loadsheet.reconcile.verdicts import (
     Matches,
     Verdict,
 )
-from loadsheet.workbook_marks import WORDS
+from loadsheet.workbook_marks import WORDS, exception_id
 
 LATER = "a later document was accepted"
 """The reason for closing an exception whose own entry was never accepted."""
 
 SINCE = "accepted since"
 """The reason for closing an exception whose entry was accepted, if no listing was read."""
+
+MERGED = "it is the same record as {exception}"
+"""The reason for closing an exception whose record has an older one."""
 
 _STATES_SAY = frozenset(BY_STATE.values())
 _TRACED = (*TRACED, State.UNCHANGED)
@@ -56,7 +61,7 @@ class Exceptions:
     @cached_property
     def by_entry(self) -> dict[int, bool]:
         """The entries that are exceptions or their latest versions, and whether each is open."""
-        return {entry: not one.closed for one in self.standings for entry in (one.entry, one.latest)}
+        return {entry: not one.closed for one in self.standings for entry in (one.entry, *one.versions)}
 
     @cached_property
     def settled(self) -> frozenset[int]:
@@ -80,16 +85,38 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     the verdicts on accepted entries of earlier runs by the current listings.
     """
     kept = {one.entry: one for one in queries.exceptions_at(run)}
-    shown = {entry for one in kept.values() for entry in (one.entry, one.returned)}
+    shown = {entry for one in kept.values() for entry in (one.entry, *one.versions)}
     needing = [entry for entry in matches.having(NEEDS_SOMEONE) if entry not in shown]
+    earlier = queries.exceptions_of(needing)
+    versions = queries.versions_of(
+        {entry: earlier[entry].verdict if entry in earlier else "" for entry in needing}, run
+    )
+    versions |= {one.entry: Versions(one.versions, one.settled) for one in kept.values()}
+    merged, wanted = _merged(versions, kept)
     standings: list[ExceptionStatus] = []
-    wanted = sorted({*kept, *needing})
-    mended = queries.mended(wanted)
     for some in chunks(wanted):
-        known = {**queries.exceptions_of([entry for entry in some if entry not in kept]), **kept}
-        part = _Part(queries, some, known, matches, judge)
-        standings += part.standings(run, mended)
-    return Exceptions(tuple(sorted(standings, key=lambda one: (one.opened_at, one.entry))))
+        part = _Part(queries, {entry: versions[entry] for entry in some}, {**earlier, **kept}, matches, judge)
+        standings += part.standings(run)
+    closed = (
+        one._replace(closed=MERGED.format(exception=exception_id(merged[one.entry])), versions=())
+        if one.entry in merged and not one.closed
+        else one
+        for one in standings
+    )
+    return Exceptions(tuple(sorted(closed, key=lambda one: (one.opened_at, one.entry))))
+
+
+def _merged(versions: Mapping[int, Versions], kept: Collection[int]) -> tuple[dict[int, int], list[int]]:
+    """Of the entries that need attention or did: those that belong to the exception of an earlier one, with that one; and all that are
+    exceptions. An exception that the ledger has already is one of these also if it belongs to an earlier one.
+    """
+    first: dict[int, int] = {}
+    for entry in sorted(versions):
+        for later in versions[entry].entries if entry not in first else ():
+            if later != entry:
+                first.setdefault(later, entry)
+    merged = {entry: first[entry] for entry in versions if entry in first}
+    return merged, [entry for entry in sorted(versions) if entry not in merged or entry in kept]
 
 
 class _CurrentVerdict(NamedTuple):
@@ -103,13 +130,14 @@ class _Part:
     def __init__(
         self,
         queries: LedgerQueries,
-        some: Sequence[int],
+        versions: Mapping[int, Versions],
         known: Mapping[int, ExceptionStatus],
         matches: Matches,
         judge: Judge,
     ) -> None:
-        self._known = known
-        self._latest = {entry: known[entry].latest if entry in known else entry for entry in some}
+        self._known, self._versions = known, versions
+        some = sorted(versions)
+        self._latest = {entry: versions[entry].entries[-1] for entry in some}
         latest = sorted({*self._latest.values()})
         self._traces = {trace.id: trace for trace in queries.traces_by_id(sorted({*some, *latest}))}
         lanes = sorted({trace.lane for trace in self._traces.values()})
@@ -117,7 +145,6 @@ class _Part:
         events = [trace.id for trace in (*settled, *self._traces.values()) if trace.operation in EVENTS]
         self._origins = queries.origins_of(events) if events else {}
         self._later = self._last_of_each(settled)
-        self._mended: Collection[int] = frozenset()
         remarked = queries.remarks_on([entry for entry in some if entry in known])
         self._words = {entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks}
         matched = ((entry, matches.get(entry)) for entry in latest)
@@ -126,18 +153,18 @@ class _Part:
         for match in judge(list(queries.entries_by_id(rest))) if rest else ():
             self._now[match.entry] = _CurrentVerdict(match.verdict, match.differences)
 
-    def standings(self, run: Run, mended: Collection[int]) -> Iterator[ExceptionStatus]:
-        """The current status of each exception. `mended` are entries whose rows were returned and accepted."""
-        self._mended = mended
+    def standings(self, run: Run) -> Iterator[ExceptionStatus]:
+        """The current status of each exception."""
         for entry, latest in sorted(self._latest.items()):
             trace = self._traces[entry]
             now = self._now.get(latest) or _CurrentVerdict(BY_STATE[self._traces[latest].state])
-            kept = self._known.get(entry)
-            if kept is None:
+            versions, settled = self._versions[entry]
+            if (kept := self._known.get(entry)) is None:
                 opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.found)
-                yield opened._replace(closed=LATER if self._is_superseded(trace, now) else "")
+                now_status = opened._replace(closed=LATER if self._is_superseded(trace, now) else "")
             else:
-                yield self._updated(trace, kept, now)
+                now_status = self._updated(trace, kept, now)
+            yield now_status._replace(versions=versions, settled=settled)
 
     def _updated(self, trace: Trace, kept: ExceptionStatus, now: _CurrentVerdict) -> ExceptionStatus:
         before = kept._replace(closed="", closed_run="")
@@ -160,10 +187,7 @@ class _Part:
     def _is_superseded(self, trace: Trace, now: _CurrentVerdict) -> bool:
         if now.verdict not in _STATES_SAY:
             return False
-        if trace.id in self._mended:
-            return True
-        latest = self._traces[self._latest[trace.id]]
-        return self._has_later(trace) or (latest is not trace and self._has_later(latest))
+        return self._versions[trace.id].settled or self._has_later(self._traces[self._latest[trace.id]])
 
     def _has_later(self, trace: Trace) -> bool:
         """Whether a later document for the same record was accepted or is unchanged."""

@@ -22,6 +22,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, WRITES, Action, Difference
 from loadsheet.ledger import Entry, State, Trace
+from loadsheet.ledger.states import VERDICTS
 
 
 class Verdict(StrEnum):
@@ -172,14 +173,7 @@ EVENTS = frozenset(operation.name for operation in WRITES if operation.action is
 
 DELETES = frozenset(operation.name for operation in WRITES if operation.action is Action.DELETE)
 
-BY_STATE = {
-    State.INVALID: Verdict.INVALID,
-    State.HELD: Verdict.HELD,
-    State.READY: Verdict.WAITING,
-    State.REFUSED: Verdict.REFUSED,
-    State.SENDING: Verdict.UNKNOWN,
-    State.UNKNOWN: Verdict.UNKNOWN,
-}
+BY_STATE = {state: Verdict(verdict) for state, verdict in VERDICTS.items()}
 """The verdicts that follow from the state alone."""
 
 

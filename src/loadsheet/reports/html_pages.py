@@ -366,13 +366,14 @@ def _chart(lines: Sequence[RunLine]) -> Markup:
 
 
 def _open_lines(outbox: Path, queries: LedgerQueries, standings: Sequence[ExceptionStatus]) -> Iterator[dict[str, str]]:
-    """Open exceptions, each with its place on the page of the run that first saw it, if there is a page."""
-    for standing, entry in zip(standings, queries.entries_by_id([one.entry for one in standings]), strict=True):
+    """Open exceptions, each with its place on the page of the run in which it came last, if there is a page."""
+    for standing, entry in zip(standings, queries.entries_by_id([one.latest for one in standings]), strict=True):
+        run = queries.drop(entry.drop).run
         yield {
             "key": entry.key,
             "operation": entry.operation,
             "verdict": standing.verdict,
             "tone": tone_of(Verdict(standing.verdict)),
             "since": standing.opened_at,
-            "place": f"{standing.run}/{PAGE}#{anchor(entry.key)}" if _has_page(outbox / standing.run) else "",
+            "place": f"{run}/{PAGE}#{anchor(entry.key)}" if _has_page(outbox / run) else "",
         }

@@ -156,6 +156,8 @@ def exception_columns(owners: Sequence[str]) -> tuple[Column, ...]:
         Column("Value", Kind.MONEY, width=11, printed=False),
         Column("Currency", width=8, printed=False),
         Column("In run", width=14, printed=False),
+        Column("Last in run", width=14, printed=False),
+        Column("Times", Kind.COUNT, width=6, printed=False),
         Column(WRITTEN, hidden=True, printed=False),
     )
 
@@ -257,7 +259,8 @@ class WorkList:
             file, place = self._place(entry, drop, where)
             line: list[Value] = [exception_id(exception.entry), entry.key, file, exception.verdict]
             line += [*what, place, _day(exception.opened_at), days, *values.values()]
-            line += [drop.mapping, entry.operation, bucket, *weight, *value, exception.run, as_written(values)]
+            line += [drop.mapping, entry.operation, bucket, *weight, *value, exception.run]
+            line += [drop.run, len(exception.versions) or 1, as_written(values)]
             sheet.add(line, _TONES)
 
     def write_closed(self, sheet: TableSheet, closed: Iterator[ExceptionStatus]) -> None:
@@ -301,7 +304,7 @@ class WorkList:
         where = place_of(problem)
         sent = dict(payload_values(entry.payload)).get(path, "") if path and entry.attempts else ""
         what = problem.text + (f" ({problem.hint})" if problem.hint else "")
-        what = "; ".join((what, *(one.text for one in entry.problems if one.code == _ACCEPTED_BEFORE)))
+        what = "; ".join((what, *(one.text for one in entry.problems if one.code in _OTHER_VERSION)))
         return (
             path or where.column,
             problem.found or source,
@@ -334,7 +337,7 @@ class WorkList:
         return "", NOWHERE
 
 
-_ACCEPTED_BEFORE = "L616"  # an invalid document of which the exchange has an earlier version
+_OTHER_VERSION = ("L616", "L617")  # an invalid document of which another version is valid
 
 
 def _day(moment: str) -> datetime:

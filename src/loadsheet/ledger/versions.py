@@ -1,0 +1,329 @@
+"""Later versions of entries: what later drops made of the same record or of the same row. Read-only.
+
+An entry is a later version of another one if
+
+- it was made from its rows, which came back in a fix file (the key may have been wrong);
+- it has the same key, and is a document of the same kind in a later drop;
+- it has no key of its own (a row without identifier, a row of totals, a status event), and a later file of the same name and mapping has
+  its row in the same table: with the same cells, or other ones only where the problems of the entry are.
+
+In the last two cases, the n-th of a drop continues as the n-th of a later drop. What was accepted is no version: it settles the entry, and
+nothing of its drop or a later one is a version. That is found here for rows and fix files (`Versions.settled`), not for equal keys. A row of
+totals that agrees now is no entry any more; it settles an entry if it came in a fix file, or in a file that shares at least half of its keys
+with the first one.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from sqlalchemy import select
+
+from loadsheet.contract import BY_NAME, WRITES, Action
+from loadsheet.ledger import codec
+from loadsheet.ledger.ledger_tables import drops, entries, files, ignored, mappings
+from loadsheet.ledger.planning import ALREADY
+from loadsheet.ledger.run_queries import RunQueries, shares_keys
+from loadsheet.ledger.statements import Statement, chunks, streamed
+from loadsheet.ledger.states import NOT_SENT, Drop, Run, State, Waits
+from loadsheet.mapping.documents import FIX_OF, SourceRow
+
+TOTALS_RULE = "totals:"
+"""The beginning of the rule by which rows of totals are ignored."""
+
+_EVENTS = frozenset(write.name for write in WRITES if write.action is Action.STATUS)
+_VERSIONED = frozenset({Action.CREATE, Action.UPDATE})
+
+
+class Versions(NamedTuple):
+    """An entry and its later versions, the one that shows the record as it is now last. `settled`: a document that was made from its rows,
+    or its row itself, is in order now.
+    """
+
+    entries: tuple[int, ...]
+    settled: bool = False
+
+
+class _Line(NamedTuple):
+    """What is compared of an entry."""
+
+    id: int
+    drop: int
+    run: int
+    operation: str
+    key: str
+    state: str
+    waits: str
+    reason: str
+    items: str
+
+    @property
+    def record(self) -> tuple[str, str] | None:
+        """What it has in common with other documents for its record; None if its key does not identify it."""
+        if not self.key or self.operation in _EVENTS:
+            return None
+        operation = BY_NAME[self.operation]
+        return (operation.subject if operation.action in _VERSIONED else operation.name), self.key
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the exchange has it."""
+        return self.state == State.ACCEPTED or (self.state == State.UNCHANGED and self.reason.startswith(ALREADY))
+
+    @property
+    def follows(self) -> bool:
+        """Whether it only waits for the outcome of an earlier one."""
+        return self.state == State.HELD and self.waits == Waits.EARLIER
+
+    @property
+    def returned(self) -> tuple[int, ...]:
+        """The entries whose rows it was made from, if they came back in a fix file."""
+        return codec.decode_items(self.items).get(FIX_OF, ()) if FIX_OF in self.items else ()
+
+
+class VersionQueries(RunQueries):
+    """The queries about later versions."""
+
+    def mended(self, wanted: Sequence[int]) -> set[int]:
+        """The entries among these whose rows came back in a fix file and were accepted, or are in order in a later version of their file."""
+        return {entry for entry, versions in self.versions_of(dict.fromkeys(wanted, "")).items() if versions.settled}
+
+    def versions_of(self, wanted: Mapping[int, str], run: Run | None = None) -> dict[int, Versions]:
+        """The later versions of these entries, each with its last verdict (empty: unknown), up to a run.
+
+        A verdict on what was sent, such as a difference, concerns that document: only repetitions of it continue it.
+        """
+        known = self._lines(wanted)
+        sent = {
+            entry
+            for entry, verdict in wanted.items()
+            if verdict not in NOT_SENT and (known[entry].is_done or known[entry].state == State.UNKNOWN)
+        }
+        found = {entry: {entry} for entry in wanted}
+        settled: dict[int, int] = {}
+        fresh = {entry: {entry} for entry in wanted if entry not in sent}
+        while fresh:
+            known |= self._lines(later for some in fresh.values() for later in some if later not in known)
+            asked = {later: known[later] for some in fresh.values() for later in some}
+            after, done = self._after(asked, run)
+            for entry, some in fresh.items():
+                if ends := [done[one] for one in some if one in done]:
+                    settled[entry] = min([*ends, settled.get(entry, ends[0])])
+            fresh = {
+                entry: new
+                for entry, some in fresh.items()
+                if (new := {later for one in some for later in after.get(one, ())} - found[entry])
+            }
+            for entry, new in fresh.items():
+                found[entry] |= new
+        for entry, repeats in self._repeats({entry: known[entry] for entry in sent}, run).items():
+            found[entry] |= {line.id for line in repeats}
+            known |= {line.id: line for line in repeats}
+        return {
+            entry: Versions(tuple(_ordered([known[one] for one in some], settled.get(entry))), entry in settled)
+            for entry, some in found.items()
+        }
+
+    def _lines(self, wanted: Iterable[int]) -> dict[int, _Line]:
+        return {row.id: _Line(*row) for row in self._rows_of(_LINES, sorted(set(wanted)))}
+
+    def _after(self, asked: Mapping[int, _Line], run: Run | None) -> tuple[dict[int, set[int]], dict[int, int]]:
+        """The next versions of each of these entries, and the drops that settled some of them."""
+        after: dict[int, set[int]] = defaultdict(set)
+        settled: dict[int, int] = {}
+        for later in self._fixes(asked.values(), run):
+            for entry in set(later.returned) & asked.keys():
+                if later.is_done:
+                    settled[entry] = min(later.drop, settled.get(entry, later.drop))
+                else:
+                    after[entry].add(later.id)
+        for entry, lines in self._with_key(asked, run).items():
+            after[entry] |= {line.id for line in lines}
+        for entry, drop, version in self._with_row([line for line in asked.values() if line.record is None], run):
+            if version:
+                after[entry].add(version)
+            else:
+                settled[entry] = min(drop, settled.get(entry, drop))
+        return after, settled
+
+    def _fixes(self, asked: Iterable[_Line], run: Run | None) -> Iterator[_Line]:
+        """The entries of the fix files of their drops."""
+        for drop in sorted({line.drop for line in asked}):
+            yield from (
+                _Line(*row) for row in streamed(self._engine, _until(_OF_FIXES.where(drops.c.fixes == drop), run))
+            )
+
+    def _with_key(self, asked: Mapping[int, _Line], run: Run | None) -> dict[int, list[_Line]]:
+        """The documents of later drops with the same key that were not accepted. Those of a fix file name their entries themselves."""
+        found: dict[int, list[_Line]] = {}
+        records = self._records(asked.values(), run)
+        for entry, own in asked.items():
+            by_drop: dict[int, list[_Line]] = defaultdict(list)
+            for line in records.get(own.record, ()):
+                if line.id == entry or not (line.is_done or line.returned):
+                    by_drop[line.drop].append(line)
+            place = by_drop[own.drop].index(own) if own.record else 0
+            later = [lines for drop, lines in by_drop.items() if drop > own.drop and place < len(lines)]
+            found[entry] = [lines[place] for lines in later]
+        return found
+
+    def _repeats(self, asked: Mapping[int, _Line], run: Run | None) -> dict[int, list[_Line]]:
+        """The documents of later drops that repeat one that was sent, or wait for its outcome."""
+        records = self._records(asked.values(), run)
+        return {
+            entry: [
+                line
+                for line in records.get(own.record, ())
+                if line.drop > own.drop and (line.follows or (line.is_done and line.state == State.UNCHANGED))
+            ]
+            for entry, own in asked.items()
+        }
+
+    def _records(self, asked: Iterable[_Line], run: Run | None) -> dict[tuple[str, str] | None, list[_Line]]:
+        """All documents for the records of these entries, oldest first."""
+        found: dict[tuple[str, str] | None, list[_Line]] = defaultdict(list)
+        for row in sorted(self._rows_of(_WITH_KEY, sorted({line.key for line in asked if line.record}))):
+            line = _Line(*row)
+            if line.record and (run is None or line.run <= run.id):
+                found[line.record].append(line)
+        return found
+
+    def _with_row(self, asked: Sequence[_Line], run: Run | None) -> Iterator[tuple[int, int, int]]:
+        """For entries without a key of their own: each with a later drop and the entry that has its row there (0: the row is in order)."""
+        by_drop: dict[int, list[int]] = defaultdict(list)
+        for line in asked:
+            by_drop[line.drop].append(line.id)
+        for drop, some in by_drop.items():
+            yield from _Rows(self, self.drop(drop), some).versions(run)
+
+    def rows_in(self, wanted: Sequence[int]) -> Iterator[Any]:
+        """Id, rows and problems of these entries, in order."""
+        for part in chunks(sorted(wanted)):
+            yield from streamed(self._engine, _ROWS.where(entries.c.id.in_(part)).order_by(entries.c.id))
+
+    def later_files(self, drop: Drop, run: Run | None) -> list[int]:
+        """The later drops with the first file and the mapping of this one that are no fix files, oldest first."""
+        first = self.original(drop)
+        same = _SAME_FILE.where(files.c.name == first.name, mappings.c.name == first.mapping, drops.c.id > drop.id)
+        return [row.id for row in self._all(_until(same, run).order_by(drops.c.id))]
+
+    def fix_drops(self, drop: Drop, run: Run | None) -> list[int]:
+        """The fix files of this drop."""
+        return [row.id for row in self._all(_until(select(drops.c.id).where(drops.c.fixes == drop.id), run))]
+
+    def rows_of_drop(self, drop: int, *, accepted: bool) -> Iterator[tuple[int, SourceRow]]:
+        """The rows of the accepted entries of a drop, or of those that the exchange does not have, each with its entry, in planning order."""
+        is_accepted = entries.c.state == State.ACCEPTED
+        is_done = is_accepted | ((entries.c.state == State.UNCHANGED) & entries.c.reason.startswith(ALREADY))
+        chosen = _ROWS.where(entries.c.drop_id == drop, is_accepted if accepted else ~is_done).order_by(entries.c.id)
+        for row in streamed(self._engine, chosen):
+            yield from ((row.id, source) for source in codec.decode_rows(row.rows))
+
+    def totals_of_drop(self, drop: int) -> "Counter[_Cells]":
+        """The rows of totals of a drop that agreed, each as its table and cells."""
+        query = select(ignored.c.table_name, ignored.c.cells).where(
+            ignored.c.drop_id == drop, ignored.c.rule.startswith(TOTALS_RULE)
+        )
+        return Counter((row.table_name, codec.decode_cells(row.cells)) for row in streamed(self._engine, query))
+
+    def is_same_file(self, first: int, later: int) -> bool:
+        """Whether a later drop shares at least half of its keys with an earlier one."""
+        with self._engine.connect() as connection:
+            return shares_keys(connection, first, later)
+
+
+_Cells = tuple[str, tuple[str, ...]]
+
+
+class _Rows:
+    """The rows of some entries of a drop that have no key of their own, and where they are in later drops."""
+
+    def __init__(self, queries: VersionQueries, drop: Drop, some: Sequence[int]) -> None:
+        self._queries, self._drop = queries, drop
+        self._own: dict[int, tuple[_Cells, frozenset[int]]] = {}
+        tables = {table.name: table for table in drop.tables}
+        for row in queries.rows_in(some):
+            for source in codec.decode_rows(row.rows)[:1]:
+                places = {
+                    tables[source.table].position(problem.where) for problem in codec.decode_problems(row.problems)
+                }
+                wrong = frozenset(place for place in places if place is not None)
+                self._own[row.id] = (source.table, source.cells), wrong
+
+    def versions(self, run: Run | None) -> Iterator[tuple[int, int, int]]:
+        """Each entry with a later drop and the entry that has its row there; with 0 if the row is in order in the newest file or a fix file."""
+        later, open_ones = self._queries.later_files(self._drop, run), dict(self._own)
+        for drop in later:
+            waiting = list(self._queries.rows_of_drop(drop, accepted=False))
+            matches = dict(self._matching(waiting))
+            yield from ((entry, drop, version) for entry, version in matches.items())
+            if drop == later[-1]:
+                open_ones = {entry: own for entry, own in open_ones.items() if entry not in matches}
+                accepted = list(self._queries.rows_of_drop(drop, accepted=True))
+                yield from ((entry, drop, 0) for entry, _ in self._matching(accepted, open_ones))
+                if open_ones and self._queries.is_same_file(self._drop.id, drop):
+                    agreeing = self._queries.totals_of_drop(drop) - self._queries.totals_of_drop(self._drop.id)
+                    yield from ((entry, drop, 0) for entry, _ in self._matching(_rows_of(agreeing), open_ones))
+        for drop in self._queries.fix_drops(self._drop, run):
+            yield from (
+                (entry, drop, 0) for entry, _ in self._matching(_rows_of(self._queries.totals_of_drop(drop)), open_ones)
+            )
+
+    def _matching(
+        self, rows: Sequence[tuple[int, SourceRow]], own: Mapping[int, tuple[_Cells, frozenset[int]]] | None = None
+    ) -> Iterator[tuple[int, int]]:
+        """Each entry with the entry of its row among these: first by equal cells, then by the cells that were not wrong."""
+        left, rest = list(rows), dict(self._own if own is None else own)
+        for masked in (False, True):
+            masks = {wrong if masked else frozenset[int]() for _, wrong in rest.values()}
+            by_cells: dict[tuple[_Cells, frozenset[int]], list[int]] = defaultdict(list)
+            for place, (_, row) in enumerate(left):
+                for mask in masks:
+                    by_cells[_without((row.table, row.cells), mask), mask].append(place)
+            taken: set[int] = set()
+            for entry, (cells, wrong) in sorted(rest.items()):
+                mask = wrong if masked else frozenset[int]()
+                places = (place for place in by_cells.get((_without(cells, mask), mask), ()) if place not in taken)
+                for found in islice(places, 1):
+                    taken.add(found)
+                    del rest[entry]
+                    yield entry, left[found][0]
+            left = [row for number, row in enumerate(left) if number not in taken]
+
+
+def _rows_of(totals: "Counter[_Cells]") -> list[tuple[int, SourceRow]]:
+    return [(0, SourceRow(table, 0, cells)) for table, cells in totals.elements()]
+
+
+def _ordered(lines: Iterable[_Line], settled_by: int | None) -> list[int]:
+    """The versions, in the order of planning after those that only follow others; without those of the drop that settled them, or later."""
+    before = (line for line in lines if settled_by is None or line.drop < settled_by)
+    return [line.id for line in sorted(before, key=lambda line: (not line.follows, line.id))]
+
+
+def _without(cells: _Cells, wrong: frozenset[int]) -> _Cells:
+    """A row without the cells in these places."""
+    return cells[0], tuple("" if place in wrong else cell for place, cell in enumerate(cells[1])) if wrong else cells[1]
+
+
+def _until(query: Any, run: Run | None) -> Any:
+    return query if run is None else query.where(drops.c.run_id <= run.id)
+
+
+_NAMES = ("operation", "key", "state", "waits", "reason", "items")
+_COLUMNS = f"entries.id, entries.drop_id, drops.run_id, {', '.join(f'entries.{name}' for name in _NAMES)}"
+_FROM = "from entries join drops on drops.id = entries.drop_id"
+_LINES = Statement(f"select {_COLUMNS} {_FROM} where entries.id in (:wanted)")
+_WITH_KEY = Statement(f"select {_COLUMNS} {_FROM} where entries.key in (:wanted)")
+_OF_FIXES = select(entries.c.id, entries.c.drop_id, drops.c.run_id, *(entries.c[name] for name in _NAMES)).join(
+    drops, drops.c.id == entries.c.drop_id
+)
+_ROWS = select(entries.c.id, entries.c.rows, entries.c.problems)
+_SAME_FILE = (
+    select(drops.c.id)
+    .join(files, files.c.drop_id == drops.c.id)
+    .join(mappings, mappings.c.hash == drops.c.mapping_hash)
+    .where(drops.c.fixes.is_(None))
+    .distinct()
+)
