@@ -3,7 +3,6 @@
 Owns: where they are caught, and the exit code of an exception that ends the process. The run log gets the traceback, people get one line. A LoadsheetError is not an internal error and passes through.
 """
 
-import errno
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -14,10 +13,6 @@ from loadsheet.problems import LoadsheetError
 _TEXT_MAX = 120
 
 _Done = TypeVar("_Done")
-
-
-CLOSED_PIPE = 1
-"""The exit code of click if stdout is closed."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -73,5 +68,4 @@ def exit_code_of(error: BaseException) -> int:
         return error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return exit_codes.TERMINATED if isinstance(error, Terminated) else exit_codes.INTERRUPTED
-    pipe_closed = isinstance(error, OSError) and error.errno == errno.EPIPE
-    return CLOSED_PIPE if pipe_closed else LoadsheetError.exit_code
+    return LoadsheetError.exit_code

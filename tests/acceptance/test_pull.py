@@ -242,9 +242,8 @@ def test_nobody_there_and_a_wrong_token_end_as_everywhere(served, tmp_path):
 
 
 def test_a_reader_that_goes_away_is_no_fault_of_ours(served, entered, capsys):
-    with stdout_to(nobody_reads()), pytest.raises(SystemExit) as ended:
-        invoke(["pull", "orders", "--exchange", served, "--json"])
-    assert ended.value.code == 1
+    with stdout_to(nobody_reads()):
+        assert invoke(["pull", "orders", "--exchange", served, "--json"]) == 0
     assert "internal error" not in capsys.readouterr().err
 
 

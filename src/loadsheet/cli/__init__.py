@@ -2,7 +2,8 @@
 
 Owns: the command group, the options that all commands share, and the one place where exceptions become exit codes:
 0 clean, 1 finished with rows that need someone, 2 usage, 65 nothing usable, 70 internal error, rows that do not balance or a
-damaged ledger, 75 try again, 77 token refused, 78 settings or mapping wrong, 130 interrupted, 143 terminated (SIGTERM).
+damaged ledger, 75 try again, 77 token refused, 78 settings or mapping wrong, 130 interrupted, 143 terminated (SIGTERM). A reader of
+stdout or stderr that goes away (`| head -1`) changes neither the work nor its exit code.
 
 The module of a command imports at its top what its help needs, and in the command what its work needs, so that help is quick. Where that
 is much, the work has a module of its own, such as `shipper_runs` for `run`.
@@ -11,13 +12,16 @@ is much, the work has a module of its own, such as `shipper_runs` for `run`.
 import contextvars
 import gc
 import importlib
+import io
+import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -25,6 +29,9 @@ from click.shell_completion import CompletionItem
 from loadsheet import exit_codes
 from loadsheet.internal_errors import Terminated
 from loadsheet.problems import LoadsheetError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 _Done = TypeVar("_Done")
 
@@ -129,6 +136,11 @@ def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> 
     """Run one command; returns its exit code. `clock` returns the current time (aware) for the command, if not the real one. The user never
     sees a traceback: that of an internal error is written to a file.
     """
+    with _readers_may_leave():
+        return _invoke(words, clock)
+
+
+def _invoke(words: list[str], clock: Callable[[], datetime] | None) -> int:
     try:
         return contextvars.copy_context().run(
             _to_exit_code,
@@ -145,6 +157,42 @@ def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> 
             interrupted.__cause__, Terminated
         )  # click wraps it
         return exit_codes.TERMINATED if terminated else exit_codes.INTERRUPTED
+
+
+class _Outlet(io.FileIO):
+    """The file descriptor of an output. If its reader has gone away, what is written goes nowhere."""
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        """The number of bytes taken."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return memoryview(data).nbytes
+
+
+@contextmanager
+def _readers_may_leave() -> Iterator[None]:
+    """Outputs that a command can write to, even if their readers go away or they were closed before it began."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(_outlet, before)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # of a full disk, which whoever wrote to it knows
+            sys.stdout.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _outlet(stream: TextIO | None) -> TextIO:
+    if stream is None:
+        return Path(os.devnull).open("w", encoding="utf-8")
+    buffer = getattr(stream, "buffer", None)
+    if not isinstance(getattr(buffer, "raw", buffer), io.FileIO):  # an unbuffered one is the file itself
+        return stream  # a test or a library has replaced it
+    with suppress(BrokenPipeError):
+        stream.flush()
+    outlet = io.BufferedWriter(_Outlet(stream.fileno(), "w", closefd=False))
+    return io.TextIOWrapper(outlet, stream.encoding, stream.errors, line_buffering=bool(stream.line_buffering))
 
 
 class Failed(NamedTuple):

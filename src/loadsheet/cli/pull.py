@@ -106,7 +106,7 @@ def _show(pulled: "Pulled", laid_out: "Layout", *, as_json: bool, chosen: bool) 
     first = islice(pulled.records(), _SHOWN)
     if as_json:
         write_json(pulled, sys.stdout)
-        sys.stdout.flush()  # raises here if the pipe is closed
+        sys.stdout.flush()  # raises here if the disk is full
     elif not sys.stdout.isatty():
         write_table(pulled, sys.stdout, laid_out)
         sys.stdout.flush()
