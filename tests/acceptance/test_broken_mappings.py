@@ -60,7 +60,7 @@ def test_the_other_files_go_and_its_own_stay_and_are_reported(house, tmp_path):
 def test_commands_about_other_mappings_work(house):
     alder, draft = house / "inbox" / "alder_2026-03-10.csv", house / "inbox" / "draft_1.csv"
     done = command(house, "check", alder)
-    assert (done.returncode, "2 documents could be sent; 1 error," in done.stderr) == (1, True)
+    assert (done.returncode, "2 documents could be sent; 1 error," in done.stdout) == (1, True)
     assert command(house, "check", alder, draft).returncode == 78
     assert command(house, "mapping", "preview", alder).returncode in (0, 1)
     assert command(house, "mapping", "preview", draft).returncode == 78

@@ -74,6 +74,21 @@ def test_a_total_that_does_not_agree_is_not_suspected_too_but_a_second_row_of_to
         assert sorted(problem["code"] for problem in said["problems"]) == codes
 
 
+def test_the_result_of_a_check_is_on_stdout_and_all_else_on_stderr(workspace):
+    workspace.write_orders(3, first=1, wrong_every=2)
+    files = ("inbox/orders.csv", "inbox/packages.csv")
+    plain = workspace.command("check", *files)
+    summary = plain.stdout.splitlines()[-1]
+    assert (summary, plain.stderr) == ("2 documents could be sent; 1 error, 0 warnings", "")
+    as_json = workspace.command("check", *files, "--json")
+    assert (json.loads(as_json.stdout)["usable"], as_json.stderr) == (2, "")
+    records = workspace.command("check", *files, "--payloads")
+    assert [json.loads(line)["payload"]["order_id"] for line in records.stdout.splitlines()] == ["00000001", "00000003"]
+    assert summary in records.stderr
+    failed = workspace.command("check", "nowhere.csv")
+    assert (failed.stdout, "nowhere.csv" in failed.stderr) == ("", True)
+
+
 def test_try_shows_what_the_proposed_values_would_clear_and_changes_no_file(workspace):
     workspace.write_orders(4)
     orders, packages = workspace.inbox / "orders.csv", workspace.inbox / "packages.csv"
@@ -85,13 +100,13 @@ def test_try_shows_what_the_proposed_values_would_clear_and_changes_no_file(work
     plain = workspace.command("check", *files)
     tried = workspace.command("check", *files, "--try")
     assert tried.returncode == plain.returncode == 65
-    assert tried.stderr.startswith(plain.stderr)
-    assert "tried Raod -> Road in 4 cells" in tried.stderr
+    assert tried.stdout.startswith(plain.stdout)
+    assert "tried Raod -> Road in 4 cells" in tried.stdout
     found = json.loads(workspace.command("check", *files, "--try", "--correct", "Palette=PLT", "--json").stdout)
     assert found["tried"]["usable"] == 4
     assert found["tried"]["errors"] == 0
     assert {"old": "Raod", "new": "Road", "cells": 4} in found["tried"]["values"]
     assert found["usable"] == 0
     assert (orders.read_bytes(), packages.read_bytes()) == before
-    assert "Nothing to try" in workspace.command("check", *files, "--correct", "x=y").stderr
+    assert "Nothing to try" in workspace.command("check", *files, "--correct", "x=y").stdout
     assert workspace.command("check", *files, "--correct", "x").returncode == 2

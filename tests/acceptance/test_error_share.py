@@ -69,7 +69,7 @@ def test_the_setting_holds_for_mappings_that_say_nothing_and_theirs_comes_first(
 def test_check_folds_problems_by_cause_and_says_that_a_run_would_hold_the_rest(house):
     done = house.command("check", "inbox/orders.csv", "inbox/packages.csv")
     assert done.returncode == 65, done.stderr
-    lines = done.stderr.splitlines()
+    lines = done.stdout.splitlines()
     assert lines[0] == 'C302 error: column Weight: "heavy" is not a number, in 3 rows'
     assert lines[1].startswith("    at packages.csv:")
     assert lines[1].endswith(": heavy")
@@ -80,7 +80,7 @@ def test_check_folds_problems_by_cause_and_says_that_a_run_would_hold_the_rest(h
 
 def test_check_says_every_problem_on_wish_and_counts_causes_for_machines(house):
     files = ("inbox/orders.csv", "inbox/packages.csv")
-    lines = house.command("check", "--all", *files).stderr.splitlines()
+    lines = house.command("check", "--all", *files).stdout.splitlines()
     assert sum("packages.csv:" in line and ": C302 error: " in line for line in lines) == 3
     told = json.loads(house.command("check", "--json", *files).stdout)
     first, second = told["causes"]

@@ -79,8 +79,8 @@ def test_an_empty_inbox_and_files_without_a_row_need_nobody(workspace):
     assert done.returncode == 0, done.stderr
     workspace.write_orders(0)
     checked = workspace.command("check", "inbox/orders.csv", "inbox/packages.csv")
-    assert (checked.returncode, "0 errors, 2 warnings" in checked.stderr) == (0, True), checked.stderr
-    assert "R239 warning: there is a header but no row below it" in checked.stderr
+    assert (checked.returncode, "0 errors, 2 warnings" in checked.stdout) == (0, True), checked.stderr
+    assert "R239 warning: there is a header but no row below it" in checked.stdout
     foretold = workspace.run("--dry-run")
     assert (foretold.returncode, foretold.stdout.count("R239 warning")) == (0, 2), foretold.stdout
     done = workspace.run()
@@ -126,7 +126,7 @@ def test_a_file_too_large_to_be_taken_needs_someone_and_stands_in_the_reports(st
 
 def test_a_file_that_waits_needs_someone_only_when_its_companion_is_overdue(stuck):
     checked = stuck.command("check", "inbox/orders.csv")
-    assert (checked.returncode, "A103 warning" in checked.stderr) == (0, True)
+    assert (checked.returncode, "A103 warning" in checked.stdout) == (0, True)
     unfinished = stuck.run(LOADSHEET_ARRIVAL__DONE_MARKER="{name}.done")
     assert (unfinished.returncode, "A107 warning" in unfinished.stderr) == (0, True)
     told = stuck.run_json()["inbox"]

@@ -137,7 +137,7 @@ def test_a_dry_run_and_a_check_foresee_all_records(one_sheet):
     )
     checked = one_sheet.command("check", path)
     assert checked.returncode == 1
-    assert "4 documents could be sent; 4 errors" in checked.stderr
+    assert "4 documents could be sent; 4 errors" in checked.stdout
     lines = one_sheet.command("check", path, "--payloads").stdout.splitlines()
     assert [json.loads(line)["mapping"]["name"] for line in lines] == ["orders", "orders", "events", "events"]
     preview = one_sheet.command("mapping", "preview", path, "--rows", "1").stdout

@@ -62,7 +62,7 @@ def test_check_says_which_rows_are_left_out_by_which_rule(tmp_path):
     (tmp_path / "mappings").mkdir()
     load_text(tmp_path / "mappings", MAPPING)
     (tmp_path / "a.csv").write_text(FILE, encoding="utf-8")
-    assert loadsheet(tmp_path, "check", "a.csv").stderr.splitlines() == [
+    assert loadsheet(tmp_path, "check", "a.csv").stdout.splitlines() == [
         'a.csv: 1 row left out, units_row: the first row under the header (row 4 "id")',
         'a.csv: 1 row left out, comment: # (row 6 "# late ones")',
         'a.csv: 1 row left out, totals: begins with total (row 8 "Total")',

@@ -1,7 +1,7 @@
 """`loadsheet check`: shows what is wrong with files. Nothing is sent or stored."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
-from loadsheet.cli.output import print_json, say
+from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.plurals import count_of
 
 if TYPE_CHECKING:
@@ -43,11 +43,15 @@ def check(
     config: Path | None,
     as_json: bool,
 ) -> int:
-    """Read, translate and validate FILES and show what is wrong. Nothing is sent or stored, and no file is moved."""
+    """Read, translate and validate FILES and show what is wrong. Nothing is sent or stored, and no file is moved.
+
+    The findings go to stdout; with --payloads, only the records do.
+    """
     from loadsheet.checking import Checked, Corrections, check_files, problems_of
     from loadsheet.mapping import load_folder
     from loadsheet.reading import start_fork_server
 
+    show_lines = _say_each if payloads else print_lines
     corrections = Corrections(dict(map(_old_and_new, given)))
     settings = load(config, mappings=mappings)
     start_fork_server(settings)
@@ -61,7 +65,7 @@ def check(
             if as_json and not payloads:
                 problems.append(problem.to_json())
             elif every:
-                say(str(problem))
+                show_lines([str(problem)])
         if payloads and isinstance(found, Checked) and found.document.usable:
             sys.stdout.buffer.write(_line(found))
 
@@ -72,11 +76,13 @@ def check(
         found = _result_json(result, problems)
         print_json(found if tried is None else {**found, "tried": _tried_json(tried, corrections)})
         return result.exit_code
-    for line in _result_lines(result):
-        say(line)
-    for line in _tried_lines(result, tried, corrections) if tried is not None else ():
-        say(line)
+    show_lines([*_result_lines(result), *(_tried_lines(result, tried, corrections) if tried is not None else ())])
     return result.exit_code
+
+
+def _say_each(lines: Sequence[str]) -> None:
+    for line in lines:
+        say(line)
 
 
 def _result_json(result: "CheckResult", problems: list[dict[str, Any]]) -> dict[str, Any]:
