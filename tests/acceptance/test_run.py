@@ -120,7 +120,7 @@ def test_a_file_too_large_to_be_taken_needs_someone_and_stands_in_the_reports(st
     left = pages[1].read_text(encoding="utf-8").partition("Left in the inbox")[2]
     assert "orders.csv" in left
     assert "the limit is 10 " in left
-    assert stuck.command("report", LOADSHEET_ARRIVAL__FILE_BYTES_MAX="1000").returncode == 0
+    assert stuck.command("report", LOADSHEET_ARRIVAL__FILE_BYTES_MAX="1000").returncode == 1
     assert [page.read_bytes() for page in pages] == before
 
 
@@ -216,6 +216,30 @@ def test_runs_of_a_day_are_chosen_by_the_day_that_is_shown(workspace, monkeypatc
     time.tzset()
     assert "2026-03-05 00:30" in shown.stdout
     assert (other.returncode, other.stderr) == (0, "no run matches\n")
+
+
+def test_the_report_of_a_day_takes_the_day_that_is_shown(workspace, monkeypatch):
+    workspace.write_orders(1)
+    assert workspace.run().returncode == 0
+    workspace.change("update runs set started_at = '2026-03-04T22:30:00Z'")
+    with monkeypatch.context() as east:
+        east.setenv("TZ", "Europe/Athens")
+        time.tzset()
+        shown, other = (workspace.command("report", "--day", day) for day in ("2026-03-05", "2026-03-04"))
+    time.tzset()
+    assert (shown.returncode, "(day 2026-03-05)" in shown.stdout) == (0, True)
+    assert (other.returncode, other.stdout) == (65, "")
+
+
+def test_the_report_of_a_run_ends_as_what_it_shows(workspace):
+    workspace.write_orders(2, first=1, wrong_every=2)
+    assert workspace.run().returncode == 1
+    shown = workspace.command("report", "--run", workspace.reports()[-1].name)
+    assert (shown.returncode, shown.stdout[0]) == (1, "✗")
+    workspace.write_orders(2, first=1)
+    assert workspace.run().returncode == 0
+    shown = workspace.command("report")
+    assert (shown.returncode, shown.stdout[0]) == (0, "✓")
 
 
 def test_show_tells_of_a_run_and_where_everything_is_with_and_without_its_reports(workspace):

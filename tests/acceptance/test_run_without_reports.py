@@ -61,7 +61,7 @@ def test_what_a_run_without_reports_did_is_told_by_the_next_one_and_not_again(ho
     assert f"not finished, reported by {folder.name}" in shown
     before = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     shutil.rmtree(folder)
-    assert loadsheet(house, "report", "--run", folder.name).returncode == 0
+    assert loadsheet(house, "report", "--run", folder.name).returncode == 1
     assert {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     shutil.rmtree(folder)
     again = loadsheet(house, "run")
@@ -72,7 +72,7 @@ def test_what_a_run_without_reports_did_is_told_by_the_next_one_and_not_again(ho
     shutil.rmtree(folder)
     for place in places:
         place.unlink()
-    assert loadsheet(house, "report", "--run", dead).returncode == 0
+    assert loadsheet(house, "report", "--run", dead).returncode == 1
     assert told(house)[0]["entries"] == {"accepted": 10, "invalid": 2}
 
 

@@ -55,7 +55,7 @@ def checked(tmp_path, capfd):
     def check(rows, **manner):
         folder = house(tmp_path, rows, **manner)
         code = invoke(["check", str(folder / "inbox" / "lanes.csv"), "--mappings", str(folder / "mappings")])
-        return code, capfd.readouterr().err
+        return code, capfd.readouterr().out
 
     return check
 
@@ -300,7 +300,7 @@ def test_check_warns_of_postal_codes_from_a_code_table(tmp_path, capfd, is_share
     (tmp_path / "mappings" / "sites.csv").write_text(SITES, encoding="utf-8")
     path = csv_of(tmp_path, "No,Site,Zip", "T1,A,01067", "T2,B,01067")
     assert invoke(["check", str(path), "--mappings", str(tmp_path / "mappings")]) == 0
-    said = capfd.readouterr().err
+    said = capfd.readouterr().out
     assert "C319 warning" in said
     assert "the postal code 1067 of DE has 4 digits instead of 5" in said
 

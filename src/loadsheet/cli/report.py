@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,7 +45,7 @@ class Selection(NamedTuple):
     shell_complete=run_names,
     help="The run, such as 2026-03-04-01 (default: the last one).",
 )
-@click.option("--day", metavar="D", help="Report all runs of a day, such as 2026-03-04, as one.")
+@click.option("--day", metavar="D", help="Report all runs of a day, such as 2026-03-04 in local time, as one.")
 @click.option("--ask", is_flag=True, help="Query the exchange's listings now, instead of showing what the run saw.")
 @click.option("--open", "opening", is_flag=True, help="Open the page or the workbook.")
 @click.option(
@@ -70,7 +71,8 @@ def report(
 
     They show what the run itself saw at the exchange. An entry that has changed since then is not verifiable, unless --ask queries
     the exchange now. Nothing is sent. Only the analyst's entries in the replaced workbook are recorded, so another run may be in
-    progress. With --day, the exit code is 1 if something of that day is still open.
+    progress. The exit code is 0 if the run, or all of the day, ended with 0 as the reports show it, and 1 if not. Other codes are
+    failures of this command.
     """
     from loadsheet import reports
 
@@ -102,17 +104,23 @@ def report(
         path = next(path for path in written.paths if path.suffix in (".html", ".xlsx"))
         if click.launch(str(path.absolute())):
             say(f"no program on this machine could open {path}")
-    is_open = day and written.summary.exit_code in exit_codes.ROWS_NEED_SOMEONE
-    return exit_codes.NEEDS_SOMEONE if is_open else exit_codes.DONE
+    return exit_codes.DONE if written.summary.exit_code == exit_codes.DONE else exit_codes.NEEDS_SOMEONE
 
 
 def _check(name: str | None, day: str | None) -> None:
     if name and day:
         raise click.UsageError("--run and --day exclude each other")
-    if day is not None and not _DAY.fullmatch(day):
+    if day is not None and not _is_date(day):
         raise click.BadParameter(f"{day} is not a date; write it as 2026-03-04", param_hint="--day")
     if name is not None and _DAY.fullmatch(name):
         raise click.BadParameter(f"{name} is a date; write --day {name}", param_hint="--run")
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return bool(_DAY.fullmatch(text) and date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def _select(queries: "LedgerQueries", name: str | None, day: str | None) -> Selection | None:
@@ -122,13 +130,13 @@ def _select(queries: "LedgerQueries", name: str | None, day: str | None) -> Sele
         chosen = next((run for run in latest if queries.listing_snapshot(run)), next(iter(latest), None))
         runs = [chosen] if chosen else []
     else:
-        runs = [run for run in queries.runs_named(day or name or "") if day or run.name == name]
+        runs = queries.runs_of_day(day) if day else [run for run in queries.runs_named(name or "") if run.name == name]
     if not runs:
         return None
     first, last = runs[0], runs[-1]
     if not day:
         return Selection(last, tuple(runs), tuple(queries.drops_of(*runs)))
-    run = replace(last, name=day, started_at=first.started_at)
+    run = replace(last, name=day, started_at=first.started_at, parts=tuple(one.name for one in runs))
     return Selection(run, tuple(runs), tuple(queries.drops_of(*runs)))
 
 

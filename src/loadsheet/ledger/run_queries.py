@@ -109,6 +109,13 @@ class RunQueries:
         matching = or_(runs.c.name == name, runs.c.name.startswith(f"{name}-", autoescape=True))
         return [_run(row) for row in self._all(select(runs).where(matching).order_by(runs.c.id))]
 
+    def runs_of_day(self, day: str) -> list[Run]:
+        """The runs that began on this day (`2026-03-04`) on the clock of this machine, oldest first."""
+        begin = datetime.fromisoformat(day)
+        first, last = (codec.stamp(when.astimezone()) for when in (begin, begin + timedelta(days=1)))
+        mine = (runs.c.started_at >= first) & (runs.c.started_at < last)
+        return [_run(row) for row in self._all(select(runs).where(mine).order_by(runs.c.id))]
+
     def runs_by_id(self, wanted: Sequence[int]) -> list[Run]:
         """These runs, oldest first."""
         return [_run(row) for row in self._all(select(runs).where(runs.c.id.in_(wanted)).order_by(runs.c.id))]

@@ -74,7 +74,9 @@ NEEDS_SOMEONE = frozenset({State.INVALID, State.HELD, State.REFUSED, State.UNKNO
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of loadsheet. `name` is its day and number, such as 2026-03-04-01. Times are ISO 8601 UTC texts."""
+    """One run of loadsheet. `name` is its day (in UTC) and number, such as 2026-03-04-01. Times are ISO 8601 UTC texts. If it represents a
+    whole day, `parts` are the names of its runs.
+    """
 
     id: int
     name: str
@@ -82,10 +84,11 @@ class Run:
     finished_at: str = ""
     exit_code: int | None = None
     summary: str = ""
+    parts: tuple[str, ...] = ()
 
     def holds(self, name: str) -> bool:
         """Whether `name` is this run or, if this object represents a whole day, a run of that day."""
-        return name == self.name or name.startswith(f"{self.name}-")
+        return name == self.name or name in self.parts
 
 
 UNUSED, BLANK_ROWS = "columns not used", "blank rows skipped"

@@ -197,7 +197,7 @@ def strange_files(folder: Path) -> list[str]:
 
 def _is_over(ledger: Ledger, day: str, old: Collection[str]) -> bool:
     """Whether all runs of a day may be removed."""
-    return all(run.name in old for run in ledger.queries.runs_named(day))
+    return all(run.name in old for run in ledger.queries.runs_of_day(day))
 
 
 def _has_aside(settings: Settings, name: str) -> bool:
