@@ -1,9 +1,9 @@
 """The check folder: each file dropped there is answered with what a run would do. Nothing is sent or planned.
 
-A file is translated, planned and reported by the same functions as in a run, but into a copy of the ledger that is thrown away. So
-an answer has the names and forms of real reports. It appears as `NAME.answer/` in the same folder, where the shipper sees it, and
-the file moves into it. The answer is complete before the file moves: after a kill, the file is checked again. Files that a mapping
-reads together are answered together, under the name of the first.
+A file is translated, planned and reported by the same functions as in a run, but into a ledger of its own that is thrown away. The real
+one is only read: what it knows about the records of the file is copied. So an answer has the names and forms of real reports. It appears as `NAME.answer/` in the same folder, where the shipper sees it, and
+the file moves into it. The answer is complete before the file moves: after a kill, the file is checked again. Every run answers after its
+own work, a worker's run too, and a watch while it waits: on one machine one of them at a time. Files that a mapping reads together are answered together, under the name of the first.
 """
 
 import hashlib
@@ -22,10 +22,13 @@ from loadsheet import inbox, reports
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.inbox.files import READ
 from loadsheet.ingest import IngestContext, RoutedFiles, ingest, route_files
-from loadsheet.ledger import Drop, Ledger, open_ledger
+from loadsheet.ledger import Drop, Ledger, open_ledger, utc_now
+from loadsheet.ledger.exporting import EarlierRows
+from loadsheet.ledger.ledger_opening import locked
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping import load_folder
-from loadsheet.problems import FolderError, Problem
+from loadsheet.problems import FolderError, LedgerBusy, Problem
 from loadsheet.reconcile import ONLY_CHECKED, Exceptions, RunNotes, settle
 from loadsheet.settings import Settings
 
@@ -40,9 +43,7 @@ class Answer(NamedTuple):
 
 
 def answer_checks(settings: Settings, ledger: Ledger, scan: Callable[[Settings], inbox.Scan]) -> list[Answer]:
-    """Answer the finished files of the check folder, if there is one. Returns the answers. `ledger` is only read; one on
-    PostgreSQL is not copied: there, what was sent before does not count. Raises LoadsheetError.
-    """
+    """Answer the finished files of the check folder, if there is one. Returns the answers. `ledger` is only read. Raises LoadsheetError."""
     folder = settings.check_folder
     if folder is None:
         return []
@@ -56,12 +57,14 @@ def answer_checks(settings: Settings, ledger: Ledger, scan: Callable[[Settings],
     found = scan(checked)
     if not found.candidates:
         return []
-    known = None if settings.is_shared else ledger
     mappings = load_folder(settings.mappings, settings.assumptions)
-    context = IngestContext(checked, mappings, known.queries if known else None, datetime.now(UTC))
-    return [
-        answer for part in _parts(route_files(found, context), checked) if (answer := _answer(part, context, known))
-    ]
+    context = IngestContext(checked, mappings, ledger.queries, datetime.now(UTC))
+    try:
+        with locked(checked.state / "answers", utc_now):
+            parts = _parts(route_files(found, context), checked)
+            return [answer for part in parts if (answer := _answer(part, context, ledger.queries))]
+    except LedgerBusy:  # another process answers them
+        return []
 
 
 def _parts(routed: RoutedFiles, settings: Settings) -> Iterator[RoutedFiles]:
@@ -77,33 +80,33 @@ def _parts(routed: RoutedFiles, settings: Settings) -> Iterator[RoutedFiles]:
         yield replace(routed, drops=(), aside={name: problem})
 
 
-def _answer(part: RoutedFiles, context: IngestContext, known: Ledger | None) -> Answer | None:
+def _answer(part: RoutedFiles, context: IngestContext, known: LedgerQueries) -> Answer | None:
     """Check files and put the answer beside them. None if a file changed meanwhile: it is checked later."""
     settings = context.settings
     names = [*part.aside, *(name for drop in part.drops for name in drop.names)]
     with tempfile.TemporaryDirectory(prefix="answer-", dir=settings.state) as place:
-        copy = Path(place, "ledger.db")
-        if known is not None:
-            known.back_up(copy)
         places = {"state": Path(place), "outbox": Path(place, "outbox"), "archive": None, "database": ""}
         trial = settings.model_copy(update={**places, "outbox_group": "", "reports": {"feedback": "workbook"}})
-        with open_ledger(f"sqlite:///{copy}") as ledger:
-            written = _report(part, context._replace(settings=trial, queries=ledger.queries), ledger)
-        if written is None:
+        with open_ledger(f"sqlite:///{place}/ledger.db") as ledger:
+            written = _report(part, context._replace(settings=trial), ledger, known)
+        files = [part.candidates[name].path for name in names]
+        if written is None or not all(file.exists() for file in files):  # another machine may have answered
             return None
         says = " · ".join(written.summary.headline.details)
-        files = [part.candidates[name].path for name in names]
         try:
             return Answer(_hand_over(written.folder, files, settings.inbox / names[0]), says)
         except OSError as error:
             raise FolderError(f"the answer to {names[0]} cannot be written ({error.strerror})") from error
 
 
-def _report(part: RoutedFiles, context: IngestContext, ledger: Ledger) -> reports.Written | None:
+def _report(part: RoutedFiles, context: IngestContext, ledger: Ledger, known: LedgerQueries) -> reports.Written | None:
     """Plan files and write the reports of a run that sends nothing. None if a file changed meanwhile."""
     settings = context.settings
-    run = ledger.begin_run(name=f"check of {datetime.now(UTC):%Y-%m-%d %H.%M} UTC")
-    ingest(part, _TrialSink(settings, ledger, run), context)
+    with known.at_one_moment() as connection:
+        earlier = EarlierRows(connection)
+        ledger.change_all(earlier.begin)
+        run = ledger.begin_run(name=f"check of {datetime.now(UTC):%Y-%m-%d %H.%M} UTC")
+        ingest(part, _TrialSink(settings, ledger, run, known=earlier), context)
     drops = [drop for drop in ledger.queries.drops_of(run) if drop.run == run.name]
     if not drops:
         return None

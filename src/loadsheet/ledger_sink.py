@@ -14,6 +14,7 @@ from loadsheet.fix_files import FIX_ROLE
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, route_files, within_budget
 from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, SourceFile, SourceTable
+from loadsheet.ledger.exporting import EarlierRows
 from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import MEANT_FOR
@@ -69,13 +70,19 @@ def _claims(settings: Settings) -> Iterator[inbox.Claims]:
 
 class LedgerSink:
     """Plans the drops of one run in its ledger. `left` are the problems of files that went back to the inbox, and warnings. `fault`
-    is the last internal error.
+    is the last internal error. `known` are the rows of another ledger by which the documents are judged (see `PlanningRules`).
     """
 
     def __init__(
-        self, settings: Settings, ledger: Ledger, run: Run, claims: inbox.Claims = inbox.SINGLE_PROCESS
+        self,
+        settings: Settings,
+        ledger: Ledger,
+        run: Run,
+        claims: inbox.Claims = inbox.SINGLE_PROCESS,
+        *,
+        known: EarlierRows | None = None,
     ) -> None:
-        self._settings, self._ledger, self._run, self._claims = settings, ledger, run, claims
+        self._settings, self._ledger, self._run, self._claims, self._known = settings, ledger, run, claims, known
         self.left: list[Problem] = []
         self.fault: LoadsheetError | None = None
 
@@ -137,7 +144,7 @@ class LedgerSink:
         return self._record(drop)
 
     def _record(self, drop: ReadDrop) -> Drop:
-        mapping, rules = drop.mapping, PlanningRules(drop.mapping.changed, drop.error_share_max)
+        mapping, rules = drop.mapping, PlanningRules(drop.mapping.changed, drop.error_share_max, self._known)
         unplanned = _unplanned(self._run, drop)
         planned, fates = self._ledger.plan(self._run, unplanned, mapping.lineage, _items(drop), rules)
         rows = sum(drop.translated.rows().values())

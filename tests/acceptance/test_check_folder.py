@@ -10,6 +10,8 @@ from workspace import SAMPLES
 
 from loadsheet import inbox
 from loadsheet.cli.shipper_runs import answer_check_folder
+from loadsheet.ledger import utc_now
+from loadsheet.ledger.ledger_opening import locked
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import PROPERTY
@@ -137,6 +139,17 @@ def test_a_watch_answers_what_has_settled(place, monkeypatch):
     said = []
     answer_check_folder(settings, inbox.quick_scan, said.append)
     assert said == [f"checked: check/{ALDER}.answer: 2 of 3 documents would be sent · 1 of 3 documents needs attention"]
+
+
+def test_one_process_answers_at_a_time(place, monkeypatch):
+    place.run()
+    monkeypatch.chdir(place)
+    path = to_check(place)
+    said = []
+    with locked(place.state / "check" / "answers", utc_now):
+        answer_check_folder(Settings(arrival={"check_folder": "check", "settle_s": 0}), inbox.quick_scan, said.append)
+    assert said == []
+    assert path.exists()
 
 
 def test_a_second_answer_keeps_the_first(place):

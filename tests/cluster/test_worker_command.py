@@ -1,5 +1,6 @@
 """`loadsheet worker` as it is started: what it says and does, how it ends, and what its supervisor hears."""
 
+import csv
 import shutil
 import signal
 import socket
@@ -12,6 +13,7 @@ from exchange_process import exchange
 from orders import MAPPINGS, write_orders
 from worker_processes import house, until, want
 
+from loadsheet.ledger.ledger_opening import make
 from loadsheet.settings import Settings
 
 ORDERS = 60
@@ -122,6 +124,21 @@ def test_a_watch_has_a_worker_run_what_comes_and_runs_itself_when_none_lives(tmp
     assert ask("select count(*) from procrastinate_jobs") == [(1,)]
     assert "10 accepted" in watch.said
     assert ask("select count(*) from takeovers") == [(0,)]
+
+
+@pytest.mark.journey
+def test_the_run_of_a_worker_answers_the_check_folder_and_knows_what_was_sent(tmp_path, database_url, ask):
+    with exchange(tmp_path / "exchange.db") as served:
+        house_with_orders(tmp_path, database_url, served.url, **{"arrival.check_folder": '"check"'})
+        write_orders(tmp_path / "check", 3, first=ORDERS - 2)
+        settings = Settings.load(tmp_path / "loadsheet.toml")
+        make(settings.database_url)
+        want(settings)
+        done = loadsheet(tmp_path, "worker", "--once")
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "check" / "orders.csv.answer" / "orders.csv.results.csv").open(newline="") as file:
+        assert [row["outcome"] for row in csv.DictReader(file)] == ["unchanged", "unchanged", "ready"]
+    assert ask("select count(*), max(state) from t.entries") == [(ORDERS, "accepted")]
 
 
 @pytest.mark.journey

@@ -3,6 +3,7 @@
 Owns: the names and contents of exported columns. People and programs outside rely on them: columns may be added, never changed. Also
 owns which rows determine a run's decisions and reports: its drops with their entries, and the entries on the same lanes. Exceptions
 of that time, fixes, earlier drops of the same bytes and earlier runs belong to them too. `put_in` inserts a slice into an empty ledger.
+And which earlier rows decide on the documents of a check: `EarlierRows` copies them into the ledger of the check.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ from loadsheet.ledger.ledger_tables import (
     tables,
 )
 from loadsheet.ledger.run_queries import FIXES, RunQueries, with_adopted_runs
-from loadsheet.ledger.statements import streamed_within
+from loadsheet.ledger.statements import chunks, streamed_within
 from loadsheet.ledger.states import Run
 
 Kind = Literal["text", "whole", "moment"]
@@ -156,6 +157,8 @@ _TABLES = {
 TABLES = tuple(_TABLES)
 """The tables of a slice, in insertion order."""
 
+_HISTORY = tuple(name for name, table in _TABLES.items() if "entry_id" in table.c)
+
 _PUT_AT_ONCE = 500
 
 
@@ -184,10 +187,9 @@ class Slice:
 
     def _query(self, table: str) -> Select[Any]:
         rows, mine = _TABLES[table], drops.c.id.in_(self._drop_ids())
-        used = select(drops.c.mapping_hash).where(mine, drops.c.mapping_hash.is_not(None))
         conditions: dict[str, Any] = {
             "runs": runs.c.id.in_(self._run_ids()),
-            "mappings": mappings.c.hash.in_(used),
+            "mappings": _used_by(mine),
             "drops": mine,
             "files": files.c.drop_id.in_(self._drop_ids()),
             "tables": tables.c.drop_id.in_(self._drop_ids()),
@@ -198,8 +200,7 @@ class Slice:
         }
         if table in conditions:
             return select(rows).where(conditions[table]).order_by(*rows.primary_key.columns)
-        order = [rows.c.entry_id, *(rows.c[name] for name in ("number", "id") if name in rows.c)]
-        return select(rows).where(rows.c.entry_id.in_(self._entries)).order_by(*order)
+        return _of_entries(rows, rows.c.entry_id.in_(self._entries))
 
     def _drop_ids(self) -> CompoundSelect[Any]:
         of_entries = select(entries.c.drop_id).where(entries.c.id.in_(self._entries))
@@ -210,19 +211,81 @@ class Slice:
 
     def _run_ids(self) -> CompoundSelect[Any]:
         before = select(runs.c.id).where(runs.c.id <= self._run.id, runs.c.id > self._run.id - RUNS_BEFORE)
-        of_entries = [
-            select(rows.c[name]).where(rows.c.entry_id.in_(self._entries), rows.c[name].is_not(None))
-            for rows, name in (
-                (attempts, "run_id"),
-                (events, "run_id"),
-                (findings, "run_id"),
-                (exceptions, "run_id"),
-                (exceptions, "closed_run_id"),
-            )
-        ]
         of_drops = select(drops.c.run_id).where(drops.c.id.in_(self._drop_ids()))
         of_lanes = select(seen.c.run_id).where(seen.c.lane.in_(self._lanes()))
-        return union(before, of_drops, of_lanes, *of_entries)
+        return union(before, of_drops, of_lanes, *_runs_of_entries(self._entries))
+
+
+class EarlierRows:
+    """The rows of a ledger, read at one moment, that decide on the documents of a check. They are copied into the ledger of the check,
+    in a file, when their lanes come up: the cost grows with the documents, not with the ledger. Ids stay, and new ones continue after
+    the last of the source.
+    """
+
+    def __init__(self, source: Connection) -> None:
+        self._source = source
+        self._entries: set[int] = set()  # copied ones
+        self._drops: set[int] = set()
+
+    def begin(self, target: Connection) -> None:
+        """Copy the last run, drop and entry, after which new ids continue."""
+        last_run = self._source.scalar(select(func.max(runs.c.id)))
+        last_drop, last_entry = (self._source.scalar(select(func.max(rows.c.id))) for rows in (drops, entries))
+        self._copy(target, "runs", runs.c.id == last_run)
+        self._copy_drops(target, {last_drop} if last_drop else set())
+        self._copy_entries(target, entries.c.id == last_entry)
+
+    def copy(self, target: Connection, lanes: Collection[str], fixes: int | None) -> None:
+        """Copy the entries on these lanes with their histories and drops, and the drops that a fix file corrects: `fixes`, the drop
+        that that one fixes, and so on.
+        """
+        chain: set[int] = set()
+        while fixes is not None:
+            chain.add(fixes)
+            fixes = self._source.scalar(select(drops.c.fixes).where(drops.c.id == fixes))
+        self._copy_drops(target, chain)
+        for some in chunks(sorted(lanes)):
+            self._copy(target, "runs", runs.c.id.in_(select(seen.c.run_id).where(seen.c.lane.in_(some))))
+            self._copy(target, "seen", seen.c.lane.in_(some))
+            self._copy_entries(target, entries.c.lane.in_(some))
+
+    def _copy_entries(self, target: Connection, which: Any) -> None:
+        of_drop = {
+            row.id: row.drop_id for row in self._source.execute(select(entries.c.id, entries.c.drop_id).where(which))
+        }
+        new = sorted(of_drop.keys() - self._entries)
+        self._entries.update(new)
+        self._copy_drops(target, {of_drop[entry] for entry in new})
+        for some in chunks(new):
+            self._copy(target, "runs", runs.c.id.in_(union(*_runs_of_entries(some))))
+            self._copy(target, "entries", entries.c.id.in_(some))
+            for table in _HISTORY:
+                self._copy(target, table, _TABLES[table].c.entry_id.in_(some))
+
+    def _copy_drops(self, target: Connection, wanted: set[int]) -> None:
+        new = sorted(wanted - self._drops)
+        self._drops.update(new)
+        for some in chunks(new):
+            mine = drops.c.id.in_(some)
+            self._copy(target, "runs", runs.c.id.in_(select(drops.c.run_id).where(mine)))
+            self._copy(target, "mappings", _used_by(mine))
+            self._copy(target, "drops", mine)
+            for table in ("files", "tables"):
+                self._copy(target, table, _TABLES[table].c.drop_id.in_(some))
+
+    def _copy(self, target: Connection, table: str, which: Any) -> None:
+        """Copy rows; those of shared tables may be there already. Rows that nothing refers to get ids of the target, and runs have no
+        summary, because a check shows no earlier runs.
+        """
+        rows = _TABLES[table]
+        order = _of_entries(rows, which) if table in _HISTORY else select(rows).where(which).order_by(*rows.primary_key)
+        left_out = {"runs": "summary"}.get(table, "" if table in ("drops", "entries") else "id")
+        found = [
+            {name: value for name, value in row._asdict().items() if name != left_out}
+            for row in self._source.execute(order)
+        ]
+        if found:
+            target.execute(insert(rows).prefix_with("or ignore"), found)
 
 
 @contextmanager
@@ -230,6 +293,29 @@ def slice_of(queries: RunQueries, run: Run) -> Iterator[Slice]:
     """The rows of a run and of everything that its decisions depend on, from one snapshot, for the `with` block."""
     with queries.at_one_moment() as connection:
         yield Slice(connection, run)
+
+
+def _used_by(mine: Any) -> Any:
+    """The condition for the mappings of drops."""
+    return mappings.c.hash.in_(select(drops.c.mapping_hash).where(mine, drops.c.mapping_hash.is_not(None)))
+
+
+def _of_entries(rows: Table, which: Any) -> Select[Any]:
+    """The query for rows of a table in which every row belongs to an entry: by entry, in recording order."""
+    order = [rows.c.entry_id, *(rows.c[name] for name in ("number", "id") if name in rows.c)]
+    return select(rows).where(which).order_by(*order)
+
+
+def _runs_of_entries(wanted: Any) -> Iterator[Select[Any]]:
+    """The queries for the runs that made, changed or looked up entries, given as a query for their ids or as a list."""
+    for rows, name in (
+        (attempts, "run_id"),
+        (events, "run_id"),
+        (findings, "run_id"),
+        (exceptions, "run_id"),
+        (exceptions, "closed_run_id"),
+    ):
+        yield select(rows.c[name]).where(rows.c.entry_id.in_(wanted), rows.c[name].is_not(None))
 
 
 def put_in(connection: Connection, table: str, rows: Iterator[Row]) -> None:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, insert, select, update
 
@@ -20,6 +20,9 @@ from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, S
 from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_events
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import DoesNotBalance, Problem, Where
+
+if TYPE_CHECKING:
+    from loadsheet.ledger.exporting import EarlierRows
 
 STOPPED = "a problem concerns all files of its drop"
 _ANALYZE_AFTER, _ANALYZE_FACTOR = 1000, 4
@@ -37,11 +40,13 @@ class ReadTotals(NamedTuple):
 
 class PlanningRules(NamedTuple):
     """How the documents of a drop are planned. `changed`: the treatment of a create whose record was accepted with other
-    content. `error_share_max`: the share (0 to 1) of invalid documents above which none is sent.
+    content. `error_share_max`: the share (0 to 1) of invalid documents above which none is sent. `known`: the rows of another ledger
+    by which a check judges them, copied first.
     """
 
     changed: Changed = "hold"
     error_share_max: float = 1.0
+    known: "EarlierRows | None" = None
 
 
 DEFAULT_RULES = PlanningRules()
@@ -66,6 +71,8 @@ def record_plan(
         rows.update(item.row.table for item in ignored)
         rows.update(row.table for document in documents for row in document.own_rows)
         _record_ignored(connection, identity, ignored)
+        if rules.known is not None:
+            rules.known.copy(connection, {document.lane for document in documents}, drop.fixes)
         fates.update(record_entries(transaction, identity, documents, rules.changed))
         if fates.total() >= analyze_at:
             analyze_at = fates.total() * _ANALYZE_FACTOR
