@@ -155,24 +155,42 @@ def test_columns_with_a_list_offer_it_and_say_what_they_take(tmp_path):
     assert [line[0] for line in rows(lists)] == list(choices)
 
 
-def test_only_what_explains_is_locked_and_rows_can_be_sorted_inserted_and_deleted(tmp_path):
-    """No row has a locked cell, because spreadsheet programs would then neither sort nor delete it."""
+def test_only_sheets_that_explain_are_locked_and_rules_guard_headings_and_what_to_fix(tmp_path):
+    """A sheet with rows is not protected: a pasted cell would be locked, and programs neither sort nor delete a row that has one."""
     book = a_run(tmp_path, invalid(1, [("orders", 2, cell(1)), ("orders", 3, cell(1))], in_book(1))).book
-    for sheet in book:
+    for sheet in book.worksheets[1:]:
         assert sheet.protection.sheet
         assert sheet.protection.password is None
         allowed = ("insertRows", "deleteRows", "insertColumns", "sort", "autoFilter", "formatColumns", "formatCells")
         assert not any(getattr(sheet.protection, name) for name in allowed)  # the file names what is not allowed
     sheet = book["Aufträge"]
-    assert all(one.protection.locked for one in sheet[1])
-    assert not any(one.protection.locked for line in sheet.iter_rows(min_row=2) for one in line)
-    beyond = sheet.column_dimensions["H"]  # and the columns after it
-    assert (beyond.max, beyond.protection.locked) == (16_384, False)
+    assert not sheet.protection.sheet
     rules = {str(one.sqref): one for one in sheet.data_validations.dataValidation}
-    guard = rules["A2:A3"]
-    assert (guard.type, guard.formula1, guard.errorStyle) == ("custom", "FALSE", None)
-    assert guard.error.startswith("This column only explains")
+    for place, error in (("A2:A3", "This column only explains"), ("A1:G1", "Leave the headings as they are")):
+        guard = rules[place]
+        assert (guard.type, guard.formula1, guard.errorStyle) == ("custom", "FALSE", None)
+        assert guard.error.startswith(error)
     assert all(one.protection.locked for line in book["Read me"].iter_rows() for one in line if one.value)
+
+
+def test_a_wide_sheet_prints_over_several_pages_with_its_first_column_on_each(tmp_path):
+    """One page wide, 40 columns would be too small to read. What to fix is only on the first page, beside that column."""
+    heads = tuple(f"Spalte {number} mit Text" for number in range(40))
+    at = Where("book.xlsx", "Aufträge", 2, heads[3], "E2")
+    items = [
+        document("order.create", order(1), [("orders", 2, ("x",) * 40)], Problem("C302", at, "x", {"locale": "de"}))
+    ]
+    drop = drop_of(("orders", "book.xlsx", "Aufträge"), header=heads)
+    sheet = a_run(tmp_path, *items, drop=drop).book["Aufträge"]
+    setup = sheet.page_setup
+    assert (setup.orientation, int(setup.paperSize), setup.scale, setup.pageOrder) == (
+        "landscape",
+        9,
+        70,
+        "overThenDown",
+    )
+    assert not sheet.sheet_properties.pageSetUpPr.fitToPage
+    assert (sheet.print_title_rows, sheet.print_title_cols) == ("$1:$1", "$B:$B")
 
 
 def test_a_sheet_prints_one_page_wide_on_a4_with_its_headings_on_every_page(tmp_path):

@@ -115,6 +115,19 @@ def test_each_sheet_of_a_workbook_gets_its_own_sheet(tmp_path):
         assert {"book.xlsx.Aufträge.results.csv", "book.xlsx.Pakete__2.results.csv"} < names
 
 
+def test_a_wide_workbook_prints_over_several_pages_with_row_and_outcome_on_each(tmp_path):
+    heads = tuple(f"Spalte {number} mit Text" for number in range(40))
+    for header, scale, columns in ((heads, 70, "$A:$B"), (heads[:1], 100, None)):
+        with run_begun(tmp_path / str(len(header)), reports={"results": "xlsx"}) as (ledger, run, settings):
+            items = [document("order.create", order(1), [("orders", 2, ("x",) * len(header))])]
+            plan(ledger, run, drop_of(("orders", "book.xlsx", "S"), header=header), items)
+            folder = written(ledger, run, settings).folder
+        sheet = openpyxl.load_workbook(folder / "book.xlsx.results.xlsx")["S"]
+        setup = sheet.page_setup
+        assert (setup.orientation, setup.scale or 100, sheet.print_title_cols) == ("landscape", scale, columns)
+        assert bool(sheet.sheet_properties.pageSetUpPr.fitToPage) is (columns is None)
+
+
 def test_a_sheet_that_holds_two_tables_comes_back_as_one_file(tmp_path):
     with run_begun(tmp_path) as (ledger, run, settings):
         rows = [("heads", 2, cell(1)), ("lines", 3, cell(1)), ("lines", 4, cell(1))]

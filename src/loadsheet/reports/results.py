@@ -46,7 +46,7 @@ from loadsheet.reports.run_document import (
     RunSummary,
     TableSummary,
 )
-from loadsheet.reports.sheets import ROWS_MAX, Book, Kind, Tone, open_book, write
+from loadsheet.reports.sheets import ROWS_MAX, Book, Kind, Tone, fit_paper, head_width, open_book, write
 from loadsheet.workbook_marks import sheet_titles
 
 SUFFIX, BOOK_SUFFIX = ".results.csv", ".results.xlsx"
@@ -70,7 +70,7 @@ OUTCOMES = {
 
 _BOOKS = frozenset({".xlsx", ".xlsm", ".xls", ".xlsb", ".ods"})
 _COLUMNS_MAX = 16_384
-_WIDTHS = {"row": 7, "outcome": 16, "problem": 54, "what to do": 44}
+_WIDTHS = {"row": 7, "outcome": 14, "problem": 46, "what to do": 36}
 _WIDTH_MIN, _WIDTH_MAX, _LINE_HEIGHT, _LINES_MOST = 9, 34, 13, 12
 
 Place = tuple[str, str]
@@ -261,7 +261,9 @@ def _write_sheet(book: Book, title: str, page: _Page, words: Words) -> None:
     for position, head in enumerate(heads):
         sheet.write_string(0, position, sheet_text(visible(head)), book.head_style(Kind.TEXT))
     widths = defaultdict(lambda: _WIDTH_MIN, enumerate(_WIDTHS.values()))
-    widths |= {at: min(len(head) * 5 // 4 + 3, _WIDTH_MAX) for at, head in enumerate(heads[first:], start=first)}
+    widths |= {
+        at: max(_WIDTH_MIN, min(head_width(head) + 2, _WIDTH_MAX)) for at, head in enumerate(heads[first:], start=first)
+    }
     looks = {outcome: book.style(tone=tone) for outcome, tone in OUTCOMES.items()}
     numbers, wrapped, plain, row = book.style(Kind.NUMBER, Tone.MUTED), book.style(wrap=True), book.style(), 0
     for row, (number, line) in enumerate(page.rows(), start=1):
@@ -282,10 +284,11 @@ def _write_sheet(book: Book, title: str, page: _Page, words: Words) -> None:
                 write(sheet, row, position + first, visible(value) if isinstance(value, str) else value, look)
                 widths[position + first] = max(widths[position + first], min(len(cell), _WIDTH_MAX))
     for position, width in widths.items():
-        sheet.set_column(position, position, max(_WIDTH_MIN, width) if position else width, plain)
+        sheet.set_column(position, position, width, plain)
     sheet.freeze_panes(1, 2)
     sheet.autofilter(0, 0, max(1, row), len(heads) - 1)
     sheet.repeat_rows(0)
+    fit_paper(sheet, widths.values(), 0, 1)
     sheet.ignore_errors({"number_stored_as_text": f"A1:XFD{row + 1}", "two_digit_text_year": f"A1:XFD{row + 1}"})
 
 

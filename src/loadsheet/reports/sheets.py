@@ -75,6 +75,8 @@ _KINDS: dict[Kind, dict[str, Any]] = {
     Kind.CHANGE: {"num_format": "+#,##0;-#,##0;0"},
 }
 
+_PAPER_PT = (297 / 25.4 - 0.8) * 72  # A4 landscape between the margins
+_READABLE, _SPLIT_SCALE = 0.6, 70  # the least scale of one page, and that of several in percent: 6 and 7 pt
 _CHART_FONT = {"name": "Arial", "size": 9, "color": _MUTED}
 _FONT = {"font_name": "Arial", "font_size": 10, "valign": "top"}
 
@@ -143,6 +145,17 @@ class Book:
             bold=True,
             valign="vcenter",
         )
+
+
+def fit_paper(sheet: Any, widths: Iterable[float], first: int, last: int) -> None:
+    """Print a sheet with these column widths, in characters, one page wide while that stays readable. A wider one goes over pages
+    side by side, each with its columns `first` to `last`.
+    """
+    needed_pt = sum((7 * width + 5) * 0.75 for width in widths)
+    if needed_pt * _READABLE > _PAPER_PT:
+        sheet.set_print_scale(_SPLIT_SCALE)
+        sheet.repeat_columns(first, last)
+        sheet.print_across()
 
 
 @contextmanager
@@ -241,7 +254,7 @@ class TableSheet:
         self._table = begin_table(book, self._sheet, 0, columns, f"tbl{title.title().replace(' ', '')}")
         self._sheet.set_row(0, 30)
         self._row = 0
-        self._widths = [max(column.width, _head_width(column)) for column in columns]
+        self._widths = [max(column.width, head_width(column.head)) for column in columns]
         self._styles: dict[tuple[int, Tone], Any] = {}
         self._wrapping = [position for position, column in enumerate(columns) if column.wrap]
         self._more: Callable[[Iterable[Any]], object] | None = None
@@ -337,10 +350,9 @@ class TableSheet:
         self._more([csv_text(value) if isinstance(value, str) else value for value in values])
 
 
-def _head_width(column: Column) -> int:
-    """The least width that shows a heading of up to two lines beside its filter button."""
-    words = column.head.split() if column.wrap or " " in column.head else [column.head]
-    return max(len(max(words, key=len)) + 2, len(column.head) * 3 // 4 + 1)
+def head_width(head: str) -> int:
+    """The least width, in characters, that shows a heading of up to two lines beside its filter button."""
+    return max(max(map(len, head.split()), default=0) + 2, len(head) * 3 // 4 + 1)
 
 
 def begin_table(

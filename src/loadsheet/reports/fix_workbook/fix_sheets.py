@@ -27,7 +27,7 @@ from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Level, Problem
 from loadsheet.reports.fix_workbook.wording import line_of, takes_of
 from loadsheet.reports.report_files import Spool, sheet_text
-from loadsheet.reports.sheets import Book, Kind, Tone
+from loadsheet.reports.sheets import Book, Kind, Tone, fit_paper, head_width
 from loadsheet.workbook_marks import ROW_COLUMN, RowMark
 
 _encode = msgspec.json.Encoder().encode
@@ -176,7 +176,7 @@ _BAD = {"border": 2, "border_color": "#C62828", "bg_color": "#FBD5D5"}
 _WARNED = {"border": 1, "border_color": "#C99700", "bg_color": "#FFF1B8"}
 _PLAIN: Mapping[str, Any] = {}
 _BELONGS = {"bg_color": "#F1F3F5", "italic": True}
-_SAID_WIDTH, _WIDTH_MIN, _WIDTH_MAX = 52, 9, 34
+_SAID_WIDTH, _WIDTH_MIN, _WIDTH_MAX = 52, 7, 34
 _SAID_LENGTH = 60  # characters per line at that width, in a proportional font
 _LINE_HEIGHT, _LINES_MOST = 13, 12
 _DIGITS_EXACT = 15  # spreadsheet programs keep 15 digits of a typed number
@@ -199,8 +199,8 @@ _ALLOWED = dict.fromkeys(
     ),
     True,
 )
-"""What a shipper may do on our sheets. Spreadsheet programs neither sort nor delete rows that have a locked cell, so all
-cells below the headings are unlocked: a validation rule guards those that only explain.
+"""What a shipper may do on the sheets that only explain. Those with rows are not protected: a cell that is pasted from elsewhere would
+be locked, and programs neither sort nor delete rows that have one. Rules guard their headings and what only explains.
 """
 
 
@@ -268,7 +268,7 @@ class FixSheet:
         self._sheet.hide_gridlines(1)
         self._row = 0
         self._first: tuple[int, int] | None = None
-        self._widths = [len(label) * 5 // 4 + 3 for label in labels]
+        self._widths = [head_width(label) + 1 for label in labels]
         self._mark_at = len(labels) + 1
         self._styles: dict[tuple[int, str], Any] = {}
         self._sheet.set_row(0, 30)
@@ -293,7 +293,7 @@ class FixSheet:
             self._first = (self._row, 0)
         look = _look(whole, belongs=not row.remarks)
         said = {"bold": False, "bg_color": "#FFFFFF", **look}
-        style = self._book.style(tone=Tone.BAD if row.is_wrong else Tone.MUTED, wrap=True, locked=False, **said)
+        style = self._book.style(tone=Tone.BAD if row.is_wrong else Tone.MUTED, wrap=True, **said)
         self._sheet.write_string(self._row, 0, sheet_text(text), style)
         natives = {position: (kind, text) for position, kind, text in row.natives}
         for position, cell in enumerate(row.cells):
@@ -301,20 +301,21 @@ class FixSheet:
             self._write(position + 1, cell, natives.get(position), look)
             if position in by_cell:
                 self._note(position + 1, by_cell[position])
-        self._sheet.write_string(self._row, self._mark_at, row.mark, self._book.style(tone=Tone.MUTED, locked=False))
+        self._sheet.write_string(self._row, self._mark_at, row.mark, self._book.style(tone=Tone.MUTED))
 
     def finish(self) -> None:
-        """Complete the sheet: widths, filter, drop-downs, protection and opening view."""
+        """Complete the sheet: widths, filter, drop-downs, guarded cells and opening view."""
         sheet, last = self._sheet, max(1, self._row)
-        text = self._book.style(line=False, locked=False)
+        text = self._book.style(line=False)
         sheet.set_column(0, _COLUMN_LAST, None, text)
-        sheet.set_column(0, 0, _SAID_WIDTH + 2, text)
-        for position, width in enumerate(self._widths, start=1):
-            sheet.set_column(position, position, max(_WIDTH_MIN, min(width, _WIDTH_MAX)) + 2, text)
+        widths = [_SAID_WIDTH + 2, *(max(_WIDTH_MIN, min(width, _WIDTH_MAX)) + 2 for width in self._widths)]
+        for position, width in enumerate(widths):
+            sheet.set_column(position, position, width, text)
         sheet.set_column(self._mark_at, self._mark_at, 12, text, {"hidden": True})
         sheet.freeze_panes(1, min(2, self._mark_at))
         sheet.autofilter(0, 0, last, self._mark_at)
         sheet.repeat_rows(0)
+        fit_paper(sheet, widths, 1, 1)
         whole = f"A1:{xl_col_to_name(self._mark_at)}{last + _ROWS_TO_COME + 1}"
         sheet.ignore_errors(
             {"number_stored_as_text": whole, "two_digit_text_year": whole, "list_data_validation": whole}
@@ -322,18 +323,23 @@ class FixSheet:
         for position, label in enumerate(self._labels, start=1):
             if label in self._guide and label.strip():
                 self._offer(position, label, self._guide[label], last + _ROWS_TO_COME)
-        protect(sheet)
-        refuses = {
-            "error_title": self._words.say("What to fix")[:_TITLE_MOST],
-            "error_message": self._words.say("This column only explains. Correct the red cells to the right of it."),
-        }
-        sheet.data_validation(1, 0, last, 0, {"validate": "custom", "value": "=FALSE", **refuses})
+        self._refuse(
+            (0, 0, 0, self._mark_at), self._words.say("Leave the headings as they are: they say what each column is.")
+        )
+        explains = self._words.say("This column only explains. Correct the red cells to the right of it.")
+        self._refuse((1, 0, last, 0), explains)
         chosen = self._first or (1, 0)
         sheet.set_selection(*chosen, *chosen)
         if self._first:
             sheet.set_tab_color(_BAD["border_color"])
             if self._shared.first is None:
                 self._shared.first = sheet
+
+    def _refuse(self, cells: tuple[int, int, int, int], why: str) -> None:
+        """Have the program refuse typing in these cells (first row and column, last row and column)."""
+        title = self._words.say("What to fix")[:_TITLE_MOST]
+        rule = {"validate": "custom", "value": "=FALSE", "error_title": title, "error_message": why}
+        self._sheet.data_validation(*cells, rule)
 
     def _write(self, column: int, cell: str, native: tuple[str, str] | None, look: Mapping[str, Any]) -> None:
         if look is _BAD and self._first is None:
@@ -363,7 +369,7 @@ class FixSheet:
         if key not in self._styles:
             tone = Tone.BAD if look is _BAD else Tone.MUTED if look is _BELONGS else Tone.PLAIN
             typed_as: dict[str, Any] = {"num_format": code, "align": "right", "indent": 0} if code else {}
-            self._styles[key] = self._book.style(tone=tone, locked=False, **typed_as, **look)
+            self._styles[key] = self._book.style(tone=tone, **typed_as, **look)
         return self._styles[key]
 
     def _note(self, column: int, remarks: Sequence[Remark]) -> None:

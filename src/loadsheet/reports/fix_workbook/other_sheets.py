@@ -319,7 +319,7 @@ def _kind(problem: Problem) -> _Kind:
 
 
 _LINE_HEIGHT, _LINES_MOST = 13, 10
-_ERROR_WIDTHS = (20, 18, 24, 46, 40, 18, 10, 24, 38, 8)
+_ERROR_WIDTHS = (18, 16, 22, 42, 36, 16, 8, 24, 34, 8)
 _CHANGED_WIDTHS = (22, 50, 10, 34, 34, 42)
 _ASIDE_WIDTHS = (80, 40, 8)
 _ALSO_SHOWN = 3
