@@ -2,7 +2,8 @@
 
 import json
 import re
-from datetime import date, datetime, time
+from dataclasses import replace
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
 import openpyxl
@@ -137,7 +138,11 @@ def test_an_untouched_template_is_found_and_holds_no_row(tmp_path, name):
             wanted = next(layout for layout in layouts if layout.name == table.name)
             assert set(table.columns) == {column.name for column in wanted.columns}
         for heading in (heading for form in forms(mapping, role) for heading in form.headings):
-            assert not heading.codes or str(heading.example) in heading.codes or heading.column.spec.type == "country"
+            assert (
+                not heading.codes
+                or str(heading.example) in (*heading.codes, "")
+                or heading.column.spec.type == "country"
+            )
             assert isinstance(heading.example, time | date | Decimal | int | str)
 
 
@@ -311,10 +316,51 @@ def test_the_examples_of_every_mapping_translate_without_problems(tmp_path, sour
     mapping = without_totals(shipped_mapping(source) if isinstance(source, str) else load(source, ASSUMED))
     if any(table.kind is not None for table in mapping.plan.tables):
         return  # rows of several kinds have no template
-    paths = [filled_with_its_examples(mapping, role, tmp_path) for role in mapping.layouts]
-    documents = translate_files(mapping, paths, Settings(), now=NOW).documents
-    assert documents
-    assert [str(problem) for document in documents for problem in document.problems] == []
+    for language in ("en", "de", "fr", "es") if isinstance(source, str) else (mapping.language,):
+        mapping = replace(mapping, language=language)
+        paths = [filled_with_its_examples(mapping, role, tmp_path) for role in mapping.layouts]
+        documents = translate_files(mapping, paths, Settings(), now=NOW).documents
+        assert documents
+        assert [str(problem) for document in documents for problem in document.problems] == []
+
+
+@pytest.mark.parametrize("name", OF_ONE_KIND)
+def test_example_rows_differ(name):
+    mapping = shipped_mapping(name)
+    for role in mapping.layouts:
+        for form in forms(mapping, role):
+            rows = list(zip(*(heading.examples for heading in form.headings), strict=True))
+            assert len(set(rows)) == len(rows) in (1, 2), form.title
+
+
+def test_the_second_row_is_another_package_and_each_pallet_has_a_key_of_its_own():
+    """In: a mapping with packages in rows, one of pallets with cartons, and one with sets. Out: what a real shipment would say."""
+    rows = {heading.text: heading.examples for heading in forms(shipped_mapping("acme-flat"), "main")[0].headings}
+    assert rows["Artikel"] == ("Kreiselpumpen CP-40", "Ersatzdichtungen CP-40")
+    assert rows["Verpackung"] == ("EUP", "EWP")
+    assert rows["Gewicht"] == (Decimal("1480.5"), Decimal("64.5"))
+    assert (rows["Länge"], rows["Gefahrgut"]) == ((120, 60), ("nein", "nein"))
+    assert [rows[label] for label in ("Ort", "PLZ", "Land")] == [("Brescia",) * 2, ("25121",) * 2, ("IT",) * 2]
+    sheets = forms(shipped_mapping("terracotta-nested"), "main")
+    keys = [[heading.examples for heading in form.headings if heading.text == "Palet"] for form in sheets]
+    assert keys == [[], [("P-1", "P-2")], [("P-1", "P-2")]]
+    sets = {
+        heading.text: heading.examples for heading in forms(shipped_mapping("brightwater-pairs"), "main")[0].headings
+    }
+    assert [sets[f"Item {number}"] for number in (1, 2, 3)] == [
+        ("Centrifugal pumps CP-40", "Spare seals CP-40"),
+        ("Spare seals CP-40", ""),
+        ("", ""),
+    ]
+
+
+def test_a_second_record_goes_to_another_place_a_day_later():
+    """Country, postcode and city fit each other. A mapping that does not take the other place keeps the first."""
+    rows = {
+        heading.text: heading.examples for heading in forms(shipped_mapping("lindqvist-changes"), "main")[0].headings
+    }
+    assert [rows[label][1] for label in ("Order", "Postnr", "Ort", "Land")] == ["SO-2026-0418", "69003", "Lyon", "FR"]
+    assert rows["Leverans"][1] - rows["Leverans"][0] == timedelta(days=1)
 
 
 def test_the_examples_are_one_shipment(tmp_path):

@@ -231,6 +231,49 @@ _RECORDS: dict[str, Json] = {
 _LISTED: dict[str, Json] = {"tender.list": _TENDER, "order.list": _ORDER}
 
 
+OTHER_PLACE = {
+    "delivery_company": "Ateliers Garance",
+    "delivery_country": "FR",
+    "delivery_city": "Lyon",
+    "delivery_pincode": "69003",
+    "delivery_address1": "Rue Garibaldi 21",
+}
+"""Another place of delivery, by path. Its country, postcode and city fit each other."""
+
+OTHER_PACKAGE = {
+    "packages[].item_name": "Spare seals CP-40",
+    "packages[].description": "Two cartons of seals",
+    "packages[].quantity": "2",
+    "packages[].weight": "64.5",
+    "packages[].volume": "0.38",
+    "packages[].length": "0.6 m",
+    "packages[].width": "0.4 m",
+    "packages[].height": "0.5 m",
+    "packages[].inner_cargos[].item_name": "Seal kit CP-40",
+    "packages[].inner_cargos[].goods_description": "Seals, rubber",
+    "packages[].inner_cargos[].quantity": "12",
+    "packages[].inner_cargos[].weight": "60",
+    "total_packages": "2",
+    "total_weight": "64.5",
+    "total_volume": "0.38",
+    "goods_value": "4150",
+}
+"""Another package, and the totals of a record with only that, by path without numbers. Sizes have their unit."""
+
+OTHER_RECORD = {
+    **OTHER_PLACE,
+    **OTHER_PACKAGE,
+    "tenderRate": "1760",
+    "status_location": "Brescia",
+    "latitude": "45.5416",
+    "longitude": "10.2118",
+}
+"""Another record, by path without numbers."""
+
+SIZES = {"packages[].length": "1.2 m", "packages[].width": "0.8 m", "packages[].height": "1.1 m"}
+"""The sizes of the package of the example records, by path without numbers."""
+
+
 def example_record(operation: Operation) -> Json:
     """A realistic request record of a write operation."""
     return dict(_RECORDS[operation.name])

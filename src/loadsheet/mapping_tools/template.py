@@ -87,7 +87,9 @@ def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
         headings: list[Heading] = []
         for wanted in sorted(layout.columns, key=lambda wanted: wanted.occurrence):
             table, column = columns[layout.name, wanted.name.split("#")[0]]
-            heading = Heading(wanted.labels[0], column, wanted.required, column.choices, examples.rows(table, column))
+            nth = sum(other.column is column for other in headings)
+            cells = examples.rows(table, column, nth if wanted.occurrence or table.sets is not None else 0)
+            heading = Heading(wanted.labels[0], column, wanted.required, column.choices, cells)
             if wanted.occurrence or heading.text not in (other.text for other in headings):  # several may read one
                 headings.append(heading)
         row = layout.header_row if isinstance(layout.header_row, int) else 1
