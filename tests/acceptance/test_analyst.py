@@ -4,6 +4,7 @@ import os
 from urllib.parse import unquote
 
 import openpyxl
+import pytest
 from workspace import SAMPLES
 
 
@@ -44,10 +45,14 @@ def test_a_wrong_order_is_remarked_on_rolled_forward_and_gone_when_it_is_fixed(w
     assert first_line.startswith(f"order.create {closed['Key']}: accepted"), "how it stands now comes first"
 
 
-def test_a_source_cell_opens_the_kept_original_at_the_cell(workspace):
+@pytest.mark.parametrize("archive_path", ["{yyyy}/{mm}/{dd}/{run}/{name}", "{yyyy}-{mm}/of {run}/{name}", "{name}"])
+def test_a_source_cell_opens_the_kept_original_at_the_cell(workspace, archive_path):
+    """Wherever the archive keeps originals. The second of the same name is numbered there."""
     workspace.use_shipped("acme-flat")
-    workspace.drop("acme_orders_50% [a]#1.xlsx", SAMPLES / "acme_orders_2026-03.xlsx")
-    assert workspace.run().returncode == 1
+    workspace.variables["LOADSHEET_ARCHIVE_PATH"] = archive_path
+    for _ in range(1 + (archive_path == "{name}")):
+        workspace.drop("acme_orders_50% [a]#1.xlsx", SAMPLES / "acme_orders_2026-03.xlsx")
+        assert workspace.run().returncode == 1
     folder = workspace.reports()[-1]
     book = openpyxl.load_workbook(folder / "reconciliation.xlsx")
     followed, originals = [], {}

@@ -94,6 +94,16 @@ def test_the_run_of_the_samples_is_replayed_byte_for_byte(two_runs):
 
 
 @pytest.mark.journey
+def test_a_replay_makes_the_same_links_to_originals_in_another_layout(tmp_path):
+    house = House(tmp_path, "acme-flat", archive_path="{yyyy}-{mm}/{name}")
+    house.drop("acme_orders_2026-03.xlsx")
+    path = house.capsule(house.run())
+    assert read_manifest(CapsuleReader(path)).archive_path == "{yyyy}-{mm}/{name}"
+    done = replay(path)
+    assert (done.differences, done.other, done.is_same) == ((), (), True)
+
+
+@pytest.mark.journey
 def test_a_replay_needs_nothing_but_the_capsule_and_no_network(two_runs, tmp_path):
     path = shutil.copy(two_runs.capsule(two_runs.second), tmp_path / "carried.zip")
     (tmp_path / "loadsheet.toml").write_text('reports.language = "de"\n[assumptions]\n', encoding="utf-8")

@@ -251,7 +251,7 @@ def _write(
         def new_workbook() -> ReconciliationWorkbook:
             title = f"Reconciliation {run.name}"
             book = books.enter_context(open_book(folder / name, title=title, footer=f"loadsheet {title_of(run.name)}"))
-            links = SourceLinks(archive_from(settings, run.name))
+            links = SourceLinks(archive_from(settings, run.name), settings.archive_path)
             return ReconciliationWorkbook(book, folder, queries, reconciliation, links)
 
         workbook = Optional(_WORKBOOK, new_workbook, missing)

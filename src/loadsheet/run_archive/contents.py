@@ -24,6 +24,7 @@ import msgspec
 
 from loadsheet.ledger.exporting import Row
 from loadsheet.problems import LoadsheetError
+from loadsheet.settings.places import BY_DAY_AND_RUN
 
 
 class CannotSeal(LoadsheetError):
@@ -255,6 +256,7 @@ class Manifest(msgspec.Struct, frozen=True):
     counts: dict[str, int]
     outputs: tuple[Output, ...]
     archive: str = ""  # as the reports link to it
+    archive_path: str = BY_DAY_AND_RUN
 
 
 class _Versioned(msgspec.Struct):

@@ -191,6 +191,7 @@ class _Making:
             counts=counts,
             outputs=tuple(self._outputs()),
             archive=archive_from(settings, run.name),
+            archive_path=settings.archive_path,
         )
 
     def _changed_since(self) -> int:

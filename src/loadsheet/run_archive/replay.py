@@ -284,6 +284,7 @@ def _settings(manifest: Manifest, place: Path, outbox: Path) -> Settings:
             state=place / "state",
             outbox=outbox,
             archive=outbox.absolute() / manifest.run / manifest.archive if manifest.archive else None,
+            archive_path=manifest.archive_path,
         )
     except ValidationError as error:
         raise CannotOpen(f"this program cannot use the capsule's settings: {error.errors()[0]['msg']}") from error

@@ -14,6 +14,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cache, lru_cache
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -32,6 +33,7 @@ from loadsheet.reports.report_files import text_of
 from loadsheet.reports.run_page import payload_values
 from loadsheet.reports.run_summary import place_of
 from loadsheet.reports.sheets import Cell, Column, Formula, Kind, Link, Page, TableSheet, Tone, Value
+from loadsheet.settings.places import BY_DAY_AND_RUN
 from loadsheet.workbook_marks import (
     ACCEPTED,
     HEADS,
@@ -102,7 +104,7 @@ _NAMED = 3
 _DROPS_KNOWN = 64
 _TARGET_MAX = 2_000  # characters of a link
 _UNSAFE = re.compile(r"[%#?\s\"<>\[\]^`{}|]")
-_IN_ARCHIVE = re.compile(r".*/([0-9]{4}/[0-9]{2}/[0-9]{2}/[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]+/.+)", re.DOTALL)
+_PARTS = {"{yyyy}": "[0-9]{4}", "{mm}": "[0-9]{2}", "{dd}": "[0-9]{2}", "{run}": "[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]+"}
 _YOURS = range(13, 17)
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 _TONES = {3: Tone.BAD, **dict.fromkeys(_YOURS, Tone.YOURS)}
@@ -211,21 +213,34 @@ class SourceLinks:
     Whether these still exist is not checked: the same ledger gives the same workbook.
     """
 
-    def __init__(self, archive: str) -> None:
-        """`archive` is the folder of originals relative to the workbook; empty: no links."""
-        self._archive = archive
+    def __init__(self, archive: str, archive_path: str) -> None:
+        """`archive` is the folder of originals relative to the workbook; empty: no links. `archive_path` is the setting; originals may
+        also lie where it puts them by default.
+        """
+        self._archive, self._layouts = archive, tuple(dict.fromkeys((archive_path, BY_DAY_AND_RUN)))
 
     def link(self, drop: Drop, where: Where, text: str) -> str:
         """The text, as a link to the cell of the original; in a text file to the file."""
         kept_as = next((file.kept_as for file in drop.files if file.name == where.file), "")
-        found = _IN_ARCHIVE.fullmatch(kept_as.replace(os.sep, "/"))
-        if not self._archive or found is None or "\\" in found[1]:
+        found = self._in_archive(kept_as.replace(os.sep, "/"), where.file) if self._archive and kept_as else ""
+        if not found or "\\" in found:
             return text
-        target = _UNSAFE.sub(lambda unsafe: quote(unsafe[0]), f"{self._archive}/{found[1]}")
+        target = _UNSAFE.sub(lambda unsafe: quote(unsafe[0]), f"{self._archive}/{found}")
         if where.sheet:
             quoted = where.sheet.replace("'", "''")
             target += f"#'{quoted}'!{where.cell or f'A{where.row or 1}'}"
         return Link.to(target, text) if len(target) <= _TARGET_MAX else text
+
+    def _in_archive(self, kept_as: str, name: str) -> str:
+        """The path within the archive of the original of this name; empty if it does not lie there."""
+        path = PurePosixPath(name)
+        own = f"{re.escape(str(path.with_suffix('')))}(~[0-9]+)?{re.escape(path.suffix)}"
+        for layout in self._layouts:
+            folder = layout.removesuffix("{name}")
+            pattern = "".join(_PARTS.get(part) or re.escape(part) for part in re.split(r"(\{\w+\})", folder))
+            if found := re.fullmatch(f"(?:.*/)?({pattern}{own})", kept_as, re.DOTALL):
+                return found[1]
+        return ""
 
 
 class WorkList:
