@@ -267,6 +267,37 @@ def test_diff_compares_on_the_last_originals_in_the_archive(workspace):
     assert (none.returncode, "there is no ledger" in none.stderr) == (78, True)
 
 
+@pytest.mark.journey
+def test_diff_compares_an_edited_mapping_with_the_versions_that_the_runs_used(workspace):
+    """In: two runs with different versions, and then an edit. Nobody made a copy before it."""
+    mapping = next((workspace / "mappings").glob("*join*.yaml"))
+    texts = [mapping.read_text(encoding="utf-8")]
+    texts += [texts[0].replace("CARRIER1", name) for name in ("CARRIER2", "CARRIER3")]
+    for count, text in enumerate(texts, start=1):
+        mapping.write_text(text, encoding="utf-8")
+        if count < len(texts):
+            workspace.write_orders(count)
+            workspace.run()
+    found = workspace.command("mapping", "diff", mapping, "--last", "3")
+    assert found.returncode == 1
+    told = json.loads(workspace.command("mapping", "diff", mapping, "--last", "3", "--json").stdout)
+    assert told["counts"]["changed"] == 1 + 2
+    assert {json.loads(change["old"]) for one in told["documents"] for change in one["changes"]} == {
+        "CARRIER1",
+        "CARRIER2",
+    }
+    assert {json.loads(change["new"]) for one in told["documents"] for change in one["changes"]} == {"CARRIER3"}
+    assert len({one["hash"] for one in (told["old"], *told["older"], told["new"])}) == 3
+    assert [line.count(" -> ") for line in found.stdout.splitlines()[:2]] == [1, 1]
+    mapping.write_text(texts[1], encoding="utf-8")
+    assert workspace.command("mapping", "diff", mapping, "--last", "1").returncode == 0  # as that run read it
+    workspace.change("update mappings set source = '{}'")
+    lost = workspace.command("mapping", "diff", mapping, "--last", "1")
+    assert (lost.returncode, "name a copy of it" in lost.stderr) == (78, True)
+    alone = workspace.command("mapping", "diff", mapping, "--on", mapping)
+    assert (alone.returncode, "name two mappings" in alone.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("content", [{}, {"notes.txt": "see you on Monday\n"}])
 def test_diff_of_a_folder_that_holds_nothing_for_the_mappings_is_refused(house, content):
     folder = house / "drop"

@@ -265,7 +265,7 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
 
 @mapping.command()
 @click.argument("old", type=_MAPPING_FILE)
-@click.argument("new", type=_MAPPING_FILE)
+@click.argument("new", type=_MAPPING_FILE, required=False)
 @click.option(
     "--on",
     "files",
@@ -279,7 +279,7 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
 @together(STATE, CONFIG, JSON)
 def diff(
     old: Path,
-    new: Path,
+    new: Path | None,
     *,
     files: tuple[Path, ...],
     last: int | None,
@@ -290,11 +290,14 @@ def diff(
     """Translate files with mapping OLD and with NEW, and compare each document: identical, changed, now failing.
 
     From a folder, the files that match the patterns of OLD or NEW are used. --last takes originals from the archive; files that are read
-    together count once. Exits with 65 if there is nothing to compare.
+    together count once. With --last and one mapping, it is compared with the version that read each original, as the ledger kept it.
+    Exits with 65 if there is nothing to compare.
     """
     from loadsheet.cli.mapping_results import show_differences
 
     if bool(files) == bool(last):
         raise click.UsageError("give either --on FILE or --last N")
+    if new is None and not last:
+        raise click.UsageError("name two mappings to compare on files; with --last N one is enough")
     settings = load(config, state=state) if last else load(config)
     return show_differences(settings, old, new, files, last, as_json=as_json)

@@ -4,6 +4,7 @@ Files are translated with one mapping, independent of their names.
 """
 
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -20,11 +21,12 @@ from loadsheet.checking import name_in_inbox
 from loadsheet.cli.access import ledger_to_read
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.cli.save_watch import show_at_each_save
-from loadsheet.ledger import SourceFile
+from loadsheet.ledger import Drop, SourceFile
 from loadsheet.mapping import Mapping, load_folder, route
 from loadsheet.mapping import load as load_mapping
 from loadsheet.mapping.routing import LoadedMappings
-from loadsheet.mapping.shared_files import version_of
+from loadsheet.mapping.shared_files import load_kept, version_of
+from loadsheet.mapping.yamlfile import write_source
 from loadsheet.mapping_tools.comparison import (
     FOLDER,
     Case,
@@ -232,33 +234,60 @@ def _run_case(case: Case, mapping: Mapping, settings: Settings, *, update: bool)
 
 
 def show_differences(
-    settings: Settings, old: Path, new: Path, files: Sequence[Path], last: int | None, *, as_json: bool
+    settings: Settings, old: Path, new: Path | None, files: Sequence[Path], last: int | None, *, as_json: bool
 ) -> int:
-    """Translate these files, or the last originals, with both mappings, and show what differs; returns the exit code. Raises FileRefused
-    if there is nothing to compare.
+    """Translate these files, or the last originals, with both mappings, and show what differs; returns the exit code. Without `new`, the
+    old mapping is compared with the versions that read the originals. Raises FileRefused if there is nothing to compare.
     """
-    before, after = (load_mapping(path, settings.assumptions, home_of(path, settings)) for path in (old, new))
+    before, after = (load_mapping(path, settings.assumptions, home_of(path, settings)) for path in (old, new or old))
     now = datetime.now(UTC)
-    total = Comparison()
-    drops = _last_originals(before, last, settings) if last else _drops(files, before, after)
-    for drop in drops:
-        roles = ((mapping, _named_roles(mapping, drop)) for mapping in (before, after))
-        old_side, new_side = (translate_roles(mapping, named, settings, now=now) for mapping, named in roles)
+    total, used = Comparison(), dict[str, Mapping]()
+    drops = _last_originals(before, last, settings, as_read=new is None) if last else _drops(files, before, after)
+    for drop, mapping in drops:
+        used.setdefault(mapping.hash, mapping)
+        roles = ((side, _named_roles(side, drop)) for side in (mapping, after))
+        old_side, new_side = (translate_roles(side, named, settings, now=now) for side, named in roles)
         total.merge(compare(old_side.documents, new_side.documents))
     if not total.counts:
         raise _nothing_in(files or [settings.archive_place], before, after)
     if as_json:
-        print_json(_as_json(before, after, total))
+        print_json(_as_json([*used.values()], after, total))
     else:
-        _print(before, after, total)
+        _print([*used.values()], after, total)
     return 0 if total.same else exit_codes.NEEDS_SOMEONE
 
 
-def _last_originals(mapping: Mapping, last: int, settings: Settings) -> list[dict[str, Path]]:
-    """The files of the last drops that the mapping of this name read, by role. Raises FolderError and LedgerError."""
+def _last_originals(
+    mapping: Mapping, last: int, settings: Settings, *, as_read: bool
+) -> list[tuple[dict[str, Path], Mapping]]:
+    """The files of the last drops that the mapping of this name read, by role, newest first, with this mapping or with the version that
+    read them (`as_read`). Raises FolderError, LedgerError and MappingError.
+    """
     with ledger_to_read(settings) as ledger:
         drops = ledger.queries.drops_read_by(mapping.name, last)
-    return [{file.role: _original(file, settings) for file in drop.files if file.role != "trigger"} for drop in drops]
+        versions = {drop.mapping_hash: mapping for drop in drops}
+        for drop in drops if as_read else ():
+            if versions[drop.mapping_hash] is mapping:
+                source = ledger.queries.mapping_source(drop.mapping_hash)
+                versions[drop.mapping_hash] = _version_of_run(drop, source, settings)
+    return [
+        (
+            {file.role: _original(file, settings) for file in drop.files if file.role != "trigger"},
+            versions[drop.mapping_hash],
+        )
+        for drop in drops
+    ]
+
+
+def _version_of_run(drop: Drop, source: dict[str, str], settings: Settings) -> Mapping:
+    """The version of a mapping that read a drop, from the files that the ledger kept. Raises MappingError."""
+    with tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
+        try:
+            return load_kept(write_source(source, Path(folder)), settings.assumptions)
+        except (ValueError, OSError, MappingError) as error:
+            message = f"version {drop.mapping_version} as run {drop.run} used it cannot be loaded from the ledger"
+            hint = "name a copy of it: mapping diff OLD NEW --last N"
+            raise MappingError(message, file=drop.mapping, hint=hint) from error
 
 
 def _original(file: SourceFile, settings: Settings) -> Path:
@@ -279,15 +308,16 @@ def _named_roles(mapping: Mapping, drop: Sequence[Path] | dict[str, Path]) -> di
     return roles_of(mapping, drop)
 
 
-def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple[Path, ...]]:
-    """One drop for each file, or one for all files if the mapping has several; a folder is one drop."""
+def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple[tuple[Path, ...], Mapping]]:
+    """One drop for each file, or one for all files if the mapping has several, with the mapping before; a folder is one drop."""
     alone = [path for path in files if path.is_file()]
     folders = [sorted(inner for inner in path.iterdir() if inner.is_file()) for path in files if path.is_dir()]
     if before.companions:
-        return [tuple(drop) for drop in (alone, *folders) if drop]
+        return [(tuple(drop), before) for drop in (alone, *folders) if drop]
     patterns = (*before.files, *after.files)
     return [
-        (path,) for path in [*alone, *(inner for folder in folders for inner in folder if named_by(patterns, inner))]
+        ((path,), before)
+        for path in [*alone, *(inner for folder in folders for inner in folder if named_by(patterns, inner))]
     ]
 
 
@@ -299,9 +329,10 @@ def _nothing_in(files: Sequence[Path], before: Mapping, after: Mapping) -> FileR
     return FileRefused(Problem("A101", Where(found), found, {"patterns": patterns}, hint))
 
 
-def _print(old: Mapping, new: Mapping, comparison: Comparison) -> None:
-    names = (f"{mapping.name} version {mapping.version} ({mapping.hash[:12]})" for mapping in (old, new))
-    print_lines([" -> ".join(names)])
+def _print(old: Sequence[Mapping], new: Mapping, comparison: Comparison) -> None:
+    for used in old:
+        names = (f"{mapping.name} version {mapping.version} ({mapping.hash[:12]})" for mapping in (used, new))
+        print_lines([" -> ".join(names)])
     for verdict in Verdict:
         if comparison.counts[verdict]:
             print_lines([f"{comparison.counts[verdict]:>8}  {verdict}"])
@@ -323,9 +354,10 @@ def _heading(mapping: Mapping) -> dict[str, Any]:
     return {"mapping": mapping.name, "version": version, "hash": mapping.hash}
 
 
-def _as_json(old: Mapping, new: Mapping, found: Comparison) -> dict[str, Any]:
+def _as_json(old: Sequence[Mapping], new: Mapping, found: Comparison) -> dict[str, Any]:
     return {
-        "old": _heading(old),
+        "old": _heading(old[0]),
+        "older": [_heading(mapping) for mapping in old[1:]],
         "new": _heading(new),
         "counts": {verdict.value: found.counts[verdict] for verdict in Verdict},
         "fields": dict(found.fields.most_common()),
