@@ -93,6 +93,49 @@ def test_senders_are_told_what_a_column_takes_in_the_language_of_their_sheet(tmp
     assert mapping.guide["rows"]["Day"].takes == takes
 
 
+KNOWN = """\
+mapping: orders
+version: 1
+target: order.update
+source: {files: ["*.xlsx"]}
+columns:
+  id:     {label: ID, required: true}
+  unit:   {label: Unit}
+  both:   {label: Both}
+  upper:  {label: Upper, pattern: "[A-Z]+"}
+  mode:   {label: Mode, max_length: 4}
+  made:   {label: Made, required: true}
+  own:    {label: Own, one_of: {pallet: Pallet/Skid}}
+payload:
+  order_id: {col: id}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  gross_weight_uom: {col: both, unless_blank: true}
+  chargeable_weight_uom: {col: both, unless_blank: true}
+  transport_mode: {col: mode}
+  order_status: {expr: '$replace(made, "x", "y")'}
+  packages:
+    each: rows
+    item: {package_type: {col: own}, item_name: {col: id}, weight_uom: {col: unit}, volume_uom: {col: upper}}
+"""
+
+
+def test_values_that_the_interface_names_are_listed_where_a_column_sends_them_as_they_are(tmp_path):
+    """Not where an expression makes the value, or where the mapping has a list of its own."""
+    found = {label: guide.choices for label, guide in load_text(tmp_path, KNOWN).guide["rows"].items()}
+    assert found == {
+        "ID": (),
+        "Unit": ("KG", "Ton"),
+        "Both": ("KG", "Ton"),  # what both fields take
+        "Upper": ("CBM",),
+        "Mode": ("ROAD", "AIR", "SEA", "RAIL"),
+        "Made": (),
+        "Own": ("pallet",),
+    }
+    short = load_text(tmp_path, KNOWN.replace("max_length: 4", "max_length: 3"))
+    assert short.guide["rows"]["Mode"].choices == ()  # the column would refuse ROAD
+
+
 def test_the_values_of_a_column_are_listed_unless_they_are_too_many(tmp_path):
     mapping = load_text(tmp_path, MORE.format(locale="de_DE"), packs=PACKS, many=MANY)
     guide = mapping.guide["rows"]

@@ -1,7 +1,7 @@
 """What each column of a sheet takes, in words for its sender: for templates, fix workbooks and error texts."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -52,9 +52,12 @@ def language_of(locale: str | None) -> str:
     return (locale or "").partition("_")[0].casefold()
 
 
-def column_guides_of(tables: Sequence[TablePlan], locale: str | None) -> dict[str, dict[str, ColumnGuide]]:
+def column_guides_of(
+    tables: Sequence[TablePlan], locale: str | None, known: Mapping[tuple[str, str], tuple[str, ...]]
+) -> dict[str, dict[str, ColumnGuide]]:
     """The descriptions of a file's columns, by table and by every heading that a column may have: in the language of the sheet, or in
-    English if there are no texts in it.
+    English if there are no texts in it. `known` are the values that the interface names, by table and column: a column that leaves all
+    of them as they are offers them.
     """
     language = known_language(locale or "") or "en"
     found: dict[str, dict[str, ColumnGuide]] = {}
@@ -64,10 +67,16 @@ def column_guides_of(tables: Sequence[TablePlan], locale: str | None) -> dict[st
         for wanted in wanted_columns(table):
             column = by_name.get(wanted.name.partition("#")[0])
             if column is not None:
-                choices = column.choices if len(column.choices) <= CHOICES_MAX else ()
+                choices = column.choices or _unchanged(column, known.get((table.name, column.name), ()))
+                choices = choices if len(choices) <= CHOICES_MAX else ()
                 guide = ColumnGuide(expected(column, language), choices, column.spec.required)
                 own |= {label: guide for label in wanted.shown if label not in own}
     return found
+
+
+def _unchanged(column: ColumnPlan, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Texts that a column offers: these, if it leaves each of them as it is."""
+    return known if column.spec.type == "text" and all(column.convert(text) == text for text in known) else ()
 
 
 def expected(column: ColumnPlan, language: Language) -> str:

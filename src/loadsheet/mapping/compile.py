@@ -243,7 +243,7 @@ class _Compiler:
             error_share_max=float(spec.errors.stop_at) if spec.errors else None,
             notes=plan.targets.notes,
             language=language_of(source.locale),
-            guide=column_guides_of(plan.tables, source.locale),
+            guide=column_guides_of(plan.tables, source.locale, plan.targets.known),
             source=source_texts(used),
             plan=plan,
             shared=source.shared,

@@ -69,7 +69,8 @@ class Variant:
 @dataclass(frozen=True, slots=True)
 class Targets:
     """The variants by operation name. `chooser` is the index of the choosing column in the main table, None for a fixed operation. `fixed`
-    is also used for a row whose operation cannot be read.
+    is also used for a row whose operation cannot be read. `known` holds the values that the interface names for the fields to which a
+    column is sent as it is, by table and column.
     """
 
     fixed: Variant
@@ -77,6 +78,7 @@ class Targets:
     by_name: Mapping[str, Variant]
     operations: tuple[Operation, ...]
     lineage: Lineage
+    known: Mapping[tuple[str, str], tuple[str, ...]]
     notes: tuple[str, ...]
 
 
@@ -127,6 +129,7 @@ def plan_targets(
         by_name,
         tuple(BY_NAME[name] for name in operations),
         planner.lineage,
+        planner.known,
         tuple(dict.fromkeys(planner.notes)),
     )
 
@@ -170,6 +173,7 @@ class _Variants:
 
     def __init__(self, spec: MappingSpec, context: PayloadContext, operations: list[str]) -> None:
         self.lineage: Lineage = {}
+        self.known: dict[tuple[str, str], tuple[str, ...]] = {}
         self.notes: list[str] = []
         self._spec = spec
         self._around = context
@@ -190,6 +194,7 @@ class _Variants:
             tree.check_constants(loc)
             for path, sources in tree.lineage.items():
                 self.lineage[path] = tuple(dict.fromkeys((*self.lineage.get(path, ()), *sources)))
+            self.known |= tree.known
             self.notes += tree.notes
             check_record, ordered = checker(operation, self._around.assumptions), (*tree.ordered, *tree.written_out)
             self._variants[operation.name] = Variant(
@@ -230,6 +235,7 @@ class _Tree:
 
     def __init__(self, operation: Operation, context: PayloadContext) -> None:
         self.lineage: Lineage = {}
+        self.known: dict[tuple[str, str], tuple[str, ...]] = {}
         self.notes: list[str] = []
         self.ordered: dict[str, None] = {}
         self.written_out: dict[str, None] = {}
@@ -301,6 +307,11 @@ class _Tree:
         if value.get("format") is not None and found.kind in DATE_SHAPES:
             self._check_format(value["format"], found, (*loc, "format"))
         self.lineage[context.path] = leaf.sources
+        if found.known and value.keys() <= {"col", "unless_blank", "default", "when"} and len(leaf.sources) == 1:
+            table, column, *_, via = leaf.sources[0]
+            if not via and value.get("col", "").rpartition(".")[2] == column:
+                before = self.known.get((table, column), found.known)
+                self.known[table, column] = tuple(one for one in before if one in found.known)
         if leaf.constant is not OMIT:
             self._note_constant(leaf.constant, found, context.path, loc)
         return _Node(name, leaf.make, leaf.constant if leaf.is_fixed else OMIT, leaf.copied)
