@@ -64,6 +64,7 @@ _COLUMNS = (
     *("supersedes", "duplicate_of"),
 )
 _BLANK = ("",) * 10  # the file and group columns of a record's CSV line
+_AFTER = "," * len(_BLANK) + "\r\n"
 _NO_RECORDS = b'"records":[]}'
 _encode = msgspec.json.Encoder().encode
 
@@ -250,7 +251,7 @@ class _File:
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._json, self._csv = roll(stack), roll(stack)
         self._before = b"\n"
-        self._same = ("record", header.control, str(header.sequence), header.file)
+        self._same = csv_row(("record", header.control, str(header.sequence), header.file)).removesuffix("\r\n")
 
     def add(self, record: AcknowledgedRecord, *, settled: bool) -> None:
         """Add a record; `settled` means that its outcome is final."""
@@ -260,7 +261,8 @@ class _File:
         self._before = b",\n"
         problems = " ".join(dict.fromkeys([problem.code for problem in record.problems])) if record.problems else ""
         fields = (record.operation, record.key, _rows(record.rows), record.code, record.state, record.number, problems)
-        self._csv.write(csv_row((*self._same, *fields, *_BLANK)).encode(errors="replace"))
+        line = csv_row(fields).removesuffix("\r\n")
+        self._csv.write(f"{self._same},{line}{_AFTER}".encode(errors="replace"))
 
     def finish(self, folder: Path) -> list[str]:
         """Write both files, problems of the whole file first; returns their names."""

@@ -157,6 +157,7 @@ _FORMULA = re.compile(rf"[\t\r\n]|[\s\"'\u201c\u201d]*[{_STARTS}]")
 _INNER = re.compile(rf"([;\t\r\n|]\s*)(?=[{_STARTS}])")
 # For a whole line, with NUL before each text: every dangerous beginning follows one of a few characters.
 _RISK = re.compile(rf"[\0;\t\r\n|](?:[\s\"'\u201c\u201d]*[{_STARTS}]|(?<=\0)[\t\r\n])")
+_NEAR_RISK = re.compile(rf"\0[\s\"'\u201c\u201d{_STARTS}]")
 _NUMBER = re.compile(r"[+-]?(\d[\d.,' \u00a0\u202f]*)?\d([eE][+-]?\d+)?%?")
 
 
@@ -177,8 +178,14 @@ def csv_row(texts: Sequence[str], delimiter: str = ",") -> str:
 
 def _is_harmless(joined: str, count: int, delimiter: str) -> bool:
     """Whether these `count` texts, joined by NUL, need no quotes or escapes in a CSV report."""
-    quoted = '"' in joined or delimiter in joined or "\n" in joined or "\r" in joined or joined.count("\0") >= count
-    return not (quoted or has_control(joined.replace("\0", "")) or _RISK.search("\0" + joined))
+    if '"' in joined or delimiter in joined or "\n" in joined or "\r" in joined or joined.count("\0") >= count:
+        return False
+    together = joined.replace("\0", "")
+    marked = "\0" + joined
+    # the first check is several times cheaper and clears nearly every line
+    if together.isprintable() and not (";" in joined or "|" in joined or _NEAR_RISK.search(marked)):
+        return True
+    return not (has_control(together) or _RISK.search(marked))
 
 
 def csv_text(text: str) -> str:
@@ -238,6 +245,7 @@ def _units(text: str) -> int:
 
 
 _BLOCK_BYTES = 262_144
+_LINES_AT_ONCE = 256
 
 
 def roll(stack: ExitStack) -> IO[bytes]:
@@ -257,37 +265,41 @@ class Spool:
     def __init__(self, stack: ExitStack) -> None:
         """`stack` closes the temporary file."""
         self._roll = roll(stack)
+        self._fresh: list[bytes] = []  # lines that are not yet in the file
         self._numbers, self._ends = array("L"), array("Q")
         self._end, self._last, self._in_order = 0, 0, True
 
     def add(self, number: int, line: bytes) -> None:
         """Add a line."""
-        self._roll.write(line)
+        self._fresh.append(line)
         self._end += len(line)
         if number < self._last:
             self._in_order = False
         self._last = number
         self._numbers.append(number)
         self._ends.append(self._end)
+        if len(self._fresh) == _LINES_AT_ONCE:
+            self._flush()
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """All lines with their numbers, sorted by number."""
-        if not self._numbers:
-            return
-        order = range(len(self._numbers))
-        start = 0
-        file = self._roll
+        self._flush()
+        file, start = self._roll, 0
         file.seek(0)
-        for position in order if self._in_order else sorted(order, key=self._numbers.__getitem__):
-            if not self._in_order:
+        if not self._in_order:
+            for position in sorted(range(len(self._numbers)), key=self._numbers.__getitem__):
                 start = self._ends[position - 1] if position else 0
                 file.seek(start)
-            yield self._numbers[position], file.read(self._ends[position] - start)
-            start = self._ends[position]
+                yield self._numbers[position], file.read(self._ends[position] - start)
+            return
+        for first in range(0, len(self._numbers), _LINES_AT_ONCE):
+            some = slice(first, first + _LINES_AT_ONCE)
+            block, at = file.read(self._ends[some][-1] - start), 0
+            for number, end in zip(self._numbers[some], self._ends[some], strict=True):
+                yield number, block[at : end - start]
+                at = end - start
+            start += at
 
-    def pour(self, target: IO[bytes]) -> None:
-        """Write all lines, sorted by number, to a file."""
-        if self._in_order:
-            pour(self._roll, target)
-        else:
-            target.writelines(line for _, line in self.lines())
+    def _flush(self) -> None:
+        self._roll.write(b"".join(self._fresh))
+        self._fresh.clear()

@@ -115,8 +115,9 @@ class DropResults:
         tail = (entry.operation, entry.key, entry.receipt, self._words.raw(match.verdict))
         looked_up = frozenset(entry.items.get(LOOKED_UP, ()))
         if not entry.problems and entry.state not in NEEDS_SOMEONE:
+            line = _Line(entry.state.value, tail=tail)
             for position, row in enumerate(entry.rows):
-                self._put(row, _Line(entry.state, tail=tail), is_looked_up=position in looked_up)
+                self._put(row, line, is_looked_up=position in looked_up)
             return
         by_row = _problems_by_row(entry, self._tables)
         cause = next(
@@ -154,7 +155,8 @@ class DropResults:
                 return
             self._looked_up.add((row.table, row.number, line))
         cells = row.cells or ("",) * len(self._tables[row.table].header)  # removed by retention
-        self._by_table[row.table].put(row.number, line._replace(cells=cells, natives=row.natives))
+        whole = _Line(line.outcome, line.problems, line.todo, cells, row.natives, line.tail)
+        self._by_table[row.table].put(row.number, whole)
 
     def _texts_of(self, problem: Problem, entry: Entry | None = None) -> tuple[str, str]:
         """A problem of an entry or of the file in its sender's words, and what to do about it."""
@@ -193,6 +195,7 @@ class _Page:
     def __init__(self, words: Words, stack: ExitStack) -> None:
         self.header: Sequence[str] = ()
         self._words, self._spool = words, Spool(stack)
+        self._joint, self._outcome = words.raw("; "), cache(words.raw)
 
     def put(self, number: int, line: _Line) -> None:
         self._spool.add(number, _encode(line))
@@ -213,8 +216,8 @@ class _Page:
 
     def texts(self, number: int, line: _Line) -> tuple[str, ...]:
         """The cells of a row before and after the sender's own."""
-        joint = self._words.raw("; ")
-        return str(number or ""), self._words.raw(line.outcome), joint.join(line.problems), joint.join(line.todo)
+        joint = self._joint
+        return str(number or ""), self._outcome(line.outcome), joint.join(line.problems), joint.join(line.todo)
 
 
 def _merged(first: _Line, others: Sequence[_Line]) -> _Line:
@@ -237,8 +240,9 @@ def _write_text(path: Path, page: _Page, form: tuple[str, str]) -> None:
     def put(encoding: str, errors: str) -> None:
         with placed(path) as part, part.open("w", encoding=encoding, errors=errors, newline="") as target:
             target.write(csv_row(page.heads, delimiter))
-            for number, line in page.rows():
-                target.write(csv_row((*page.texts(number, line), *line.cells, *line.tail), delimiter))
+            target.writelines(
+                csv_row((*page.texts(number, line), *line.cells, *line.tail), delimiter) for number, line in page.rows()
+            )
 
     try:
         put(own, "strict")
