@@ -16,7 +16,7 @@ from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
 from loadsheet.ledger.run_queries import FIXES
-from loadsheet.ledger.statements import FETCH, Statement, chunks, streamed
+from loadsheet.ledger.statements import Statement, chunks, streamed
 from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace, Waits
 from loadsheet.ledger.versions import VersionQueries
 from loadsheet.workbook_marks import SURPLUS_ROW_CODES, FixedEntry
@@ -124,10 +124,10 @@ class LedgerQueries(VersionQueries):
 
     def traces_on(self, lanes: Sequence[str], *states: State) -> Iterator[Trace]:
         """The traces of all entries on these lanes in these states, per lane in the order in which they reached the state."""
-        for start in range(0, len(lanes), FETCH):
-            chosen = entries.c.lane.in_(lanes[start : start + FETCH]) & entries.c.state.in_(states)
-            order = (entries.c.lane, entries.c.changed_at, entries.c.id)
-            yield from self._traces(select(*_TRACE).where(chosen).order_by(*order))
+        names = [state.value for state in states]
+        with self._engine.connect() as connection:
+            for some in chunks(lanes):
+                yield from map(_trace, _TRACES_ON.rows(connection, lanes=list(some), states=names))
 
     def traces_by_id(self, wanted: Sequence[int]) -> Iterator[Trace]:
         """The traces of these entries, in no order."""
@@ -287,9 +287,12 @@ class LedgerQueries(VersionQueries):
         return map(codec.entry, streamed(self._engine, query))
 
     def _traces(self, query: Select[Any]) -> Iterator[Trace]:
-        for row in streamed(self._engine, query):
-            identity, operation, key, lane, state, content_hash = row
-            yield Trace(identity, operation, key, lane, _STATES[state], content_hash)
+        return map(_trace, streamed(self._engine, query))
+
+
+def _trace(row: Any) -> Trace:
+    identity, operation, key, lane, state, content_hash = row
+    return Trace(identity, operation, key, lane, _STATES[state], content_hash)
 
 
 def _is_from_known_folder(connection: Connection, drop: int, known_folders: dict[str, bool]) -> bool:
@@ -342,6 +345,12 @@ _WITNESSES = Statement(
         and later.state in ('accepted', 'unknown', 'sending') and later.operation in (:ends)
     )
     order by id desc limit :most
+    """
+)
+_TRACES_ON = Statement(
+    """
+    select id, operation, key, lane, state, content_hash from entries
+    where lane in (:lanes) and state in (:states) order by lane, changed_at, id
     """
 )
 _READY_PARTS = Statement("select distinct drop_id, operation from entries where state = 'ready'")

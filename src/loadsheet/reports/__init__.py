@@ -9,10 +9,11 @@ report, `run.json` last. A report that cannot be uploaded stays on this machine.
 
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -22,11 +23,11 @@ from loadsheet import object_storage
 from loadsheet.contract import exactly
 from loadsheet.file_modes import close_one, close_to_others
 from loadsheet.internal_errors import Fault, fault_summary, isolated, log_fault, raising_fault
-from loadsheet.ledger import Drop, Run
+from loadsheet.ledger import Drop, Entry, Run
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import ReportsIncomplete
-from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Reconciliation
+from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fix_workbook import Fixes, words_for
 from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
@@ -224,10 +225,35 @@ class Optional:
         self._report = report
         self._made = None if report in missing else raising_fault(report, make)
 
+    def add_all(self, found: Iterable[tuple[Entry, Match]]) -> None:
+        """Add these entries with their matches."""
+        if self._made is not None:
+            raising_fault(self._report, _add_all, self._made, found)
+
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         if self._made is None:
             return lambda *_words: ()
         return partial(raising_fault, self._report, getattr(self._made, verb))
+
+
+def _with_matches(
+    entries: Iterator[Entry], reconciliation: Reconciliation
+) -> Iterator[tuple[list[Entry], list[tuple[Entry, Match]]]]:
+    """Entries in parts; each part also with its matches and the states that decided them."""
+    while some := list(islice(entries, _ENTRIES_AT_ONCE)):
+        matches = [reconciliation.matches[entry.id] for entry in some]
+        yield (
+            some,
+            [
+                (entry if entry.state is match.state else entry._replace(state=match.state), match)
+                for entry, match in zip(some, matches, strict=True)
+            ],
+        )
+
+
+def _add_all(report: Any, found: Iterable[tuple[Entry, Match]]) -> None:
+    for entry, match in found:
+        report.add(entry, match)
 
 
 def _write(
@@ -263,15 +289,14 @@ def _write(
                 results = DropResults(drop, folder, names.results[drop.id], words_for(drop, settings), spools)
                 fixes.open(drop, spools)
                 acknowledgements.open(drop, spools)
-                writers = [one.add for one in (tally, results, workbook, page, acknowledgements)]
-                fix = fixes.add
-                for entry in queries.entries_of(drop.id):
-                    if not settled or entry.id not in settled:
-                        fix(entry)
-                    match = reconciliation.matches[entry.id]
-                    counted = entry if entry.state is match.state else entry._replace(state=match.state)
-                    for add in writers:
-                        add(counted, match)
+                for some, found in _with_matches(queries.entries_of(drop.id), reconciliation):
+                    for entry in some:
+                        if not settled or entry.id not in settled:
+                            fixes.add(entry)
+                    _add_all(tally, found)
+                    _add_all(results, found)
+                    for report in (workbook, page, acknowledgements):
+                        report.add_all(found)
                 for row in queries.ignored_of(drop.id):
                     results.leave_out(row)
                 names.reports.extend(results.finish())
@@ -293,6 +318,7 @@ def _write(
 
 
 _PARENTS_MAX = 4
+_ENTRIES_AT_ONCE = 500
 _OPEN_KEYS_MAX = 3
 
 

@@ -16,8 +16,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import version
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import NamedTuple, TextIO
@@ -70,6 +71,7 @@ OUTCOMES = {
 
 _BOOKS = frozenset({".xlsx", ".xlsm", ".xls", ".xlsb", ".ods"})
 _COLUMNS_MAX = 16_384
+_ROWS_AT_ONCE = 256
 _WIDTHS = {"row": 7, "outcome": 14, "problem": 46, "what to do": 36}
 _WIDTH_MIN, _WIDTH_MAX, _LINE_HEIGHT, _LINES_MOST = 9, 34, 13, 12
 
@@ -240,9 +242,11 @@ def _write_text(path: Path, page: _Page, form: tuple[str, str]) -> None:
     def put(encoding: str, errors: str) -> None:
         with placed(path) as part, part.open("w", encoding=encoding, errors=errors, newline="") as target:
             target.write(csv_row(page.heads, delimiter))
-            target.writelines(
+            rows = (
                 csv_row((*page.texts(number, line), *line.cells, *line.tail), delimiter) for number, line in page.rows()
             )
+            while some := "".join(islice(rows, _ROWS_AT_ONCE)):  # encoding costs more for each text than for its length
+                target.write(some)
 
     try:
         put(own, "strict")
