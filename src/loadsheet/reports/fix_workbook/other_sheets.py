@@ -201,7 +201,7 @@ def _is_calculated(entry: Entry, cells: "_Cells", value: str) -> bool:
 
 def _stands_in(sent: str, shown: str) -> bool:
     """Whether a value equals the text, or one or more words of it."""
-    return re.search(rf"(?<!\w){re.escape(sent)}(?!\w)", shown) is not None if sent else not shown
+    return sent == shown or bool(sent and sent in shown and re.search(rf"(?<!\w){re.escape(sent)}(?!\w)", shown))
 
 
 def _same_moment(text: str, moment: re.Match[str]) -> bool:
