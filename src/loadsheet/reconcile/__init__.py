@@ -342,7 +342,8 @@ class _Judge:
     ) -> tuple[str, ...]:
         """Process an entry. Returns the fields that the listing must keep: those that differ, and those of differing figures."""
         operation = BY_NAME[entry.operation]
-        self.subjects.update([operation.subject] if operation.proved_by else [])
+        if operation.proved_by:
+            self.subjects.add(operation.subject)
         self.tally.add(entry)
         content = entry.payload or entry.figures
         needed = content and (listed is not None or measures_of(operation))

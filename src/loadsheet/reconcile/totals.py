@@ -439,16 +439,16 @@ class Tally:
     def add(self, entry: Entry) -> None:
         """Count the rows of an entry under its state. A row shared by several entries counts once, under the worst."""
         self._entries += 1
-        tables, state = self._counting[entry.drop], entry.state
-        for table, number, _, _ in own_rows(entry.rows, entry.items):
-            tables[table].add(number, state)
+        tables, rank = self._counting[entry.drop], _RANKS[entry.state]
+        for row in own_rows(entry.rows, entry.items):
+            tables[row.table].add(row.number, rank)
         for index in entry.items.get(SHARED, ()):
-            tables[entry.rows[index].table].share(entry.rows[index].number, state)
+            tables[entry.rows[index].table].share(entry.rows[index].number, rank)
 
     def leave_out(self, drop: Drop, rows: Iterable[IgnoredRow]) -> None:
         """Count the rows that rules ignored."""
         for row in rows:
-            self._counting[drop.id][row.table].add(row.number, IGNORED)
+            self._counting[drop.id][row.table].add(row.number, _RANKS[IGNORED])
 
     def balance(self) -> Balance:
         """The counts so far."""
@@ -460,33 +460,33 @@ _RANKS = {fate: rank for rank, fate in enumerate(WORST_FIRST, start=1)}
 
 
 class _TableTally:
+    """Counts the rows of one table by the rank of their fates."""
+
     def __init__(self, drop: int, table: SourceTable) -> None:
         self._drop, self._table = drop, table
-        self._rows: Counter[str] = Counter()
-        self._fates = bytearray()  # one byte per row number (0: none yet), to prove that no row has two fates
-        self._early: dict[int, str] = {}  # rows seen before their own document: the worst fate so far
-        self._twice = 0
+        self._ranks = bytearray()  # one byte per row number (0: none yet), to prove that no row has two fates
+        self._early: dict[int, int] = {}  # rows seen before their own document: the worst rank so far
+        self._again: Counter[int] = Counter()  # ranks of rows that were added once more
 
-    def add(self, number: int, fate: str) -> None:
+    def add(self, number: int, rank: int) -> None:
         if self._early:
-            fate = min(fate, self._early.pop(number, fate), key=_RANKS.__getitem__)
-        self._rows[fate] += 1
-        fates = self._fates
-        if number >= len(fates):
-            fates.extend(bytes(max(number + 1 - len(fates), len(fates))))  # doubles, so that few rows extend it
-        self._twice += fates[number] > 0
-        fates[number] = _RANKS[fate]
+            rank = min(rank, self._early.pop(number, rank))
+        ranks = self._ranks
+        if number >= len(ranks):
+            ranks.extend(bytes(max(number + 1 - len(ranks), len(ranks))))  # doubles, so that few rows extend it
+        if before := ranks[number]:
+            self._again[before] += 1
+        ranks[number] = rank
 
-    def share(self, number: int, fate: str) -> None:
+    def share(self, number: int, rank: int) -> None:
         """Another document shares a row that its own document counts: the worse fate wins."""
-        before = self._fates[number] if number < len(self._fates) else 0
+        before = self._ranks[number] if number < len(self._ranks) else 0
         if not before:
-            self._early[number] = min(fate, self._early.get(number, fate), key=_RANKS.__getitem__)
-        elif before > _RANKS[fate]:
-            self._rows[WORST_FIRST[before - 1]] -= 1
-            self._rows[fate] += 1
-            self._fates[number] = _RANKS[fate]
+            self._early[number] = min(rank, self._early.get(number, rank))
+        elif before > rank:
+            self._ranks[number] = rank
 
     def balance(self) -> TableBalance:
-        table, rows = self._table, {fate: self._rows[fate] for fate in FATES}
-        return TableBalance(self._drop, table.name, table.file, table.sheet, table.rows, rows, self._twice)
+        table = self._table
+        rows = {fate: self._ranks.count(_RANKS[fate]) + self._again[_RANKS[fate]] for fate in FATES}
+        return TableBalance(self._drop, table.name, table.file, table.sheet, table.rows, rows, self._again.total())

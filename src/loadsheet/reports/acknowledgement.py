@@ -65,6 +65,7 @@ _COLUMNS = (
 )
 _BLANK = ("",) * 10  # the file and group columns of a record's CSV line
 _AFTER = "," * len(_BLANK) + "\r\n"
+_RECORDS_AT_ONCE = 256
 _NO_RECORDS = b'"records":[]}'
 _encode = msgspec.json.Encoder().encode
 
@@ -250,6 +251,7 @@ class _File:
         self._header, self._name, self._final = header, name, True
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._json, self._csv = roll(stack), roll(stack)
+        self._fresh: list[tuple[bytes, str]] = []  # records that are not yet in them
         self._before = b"\n"
         self._same = csv_row(("record", header.control, str(header.sequence), header.file)).removesuffix("\r\n")
 
@@ -257,15 +259,24 @@ class _File:
         """Add a record; `settled` means that its outcome is final."""
         self._final = self._final and settled
         self._counts[record.operation][record.code] += 1
-        self._json.write(self._before + escaped(_encode(record)))
-        self._before = b",\n"
         problems = " ".join(dict.fromkeys([problem.code for problem in record.problems])) if record.problems else ""
         fields = (record.operation, record.key, _rows(record.rows), record.code, record.state, record.number, problems)
         line = csv_row(fields).removesuffix("\r\n")
-        self._csv.write(f"{self._same},{line}{_AFTER}".encode(errors="replace"))
+        self._fresh.append((_encode(record), f"{self._same},{line}{_AFTER}"))
+        if len(self._fresh) == _RECORDS_AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._fresh:
+            records, lines = zip(*self._fresh, strict=True)
+            self._json.write(self._before + escaped(b",\n".join(records)))
+            self._csv.write("".join(lines).encode(errors="replace"))
+            self._before = b",\n"
+            self._fresh.clear()
 
     def finish(self, folder: Path) -> list[str]:
         """Write both files, problems of the whole file first; returns their names."""
+        self._flush()
         groups = []
         for operation, of_group in sorted(self._counts.items()):
             each = [of_group[code] for code in (ACCEPTED, WITH_ERRORS, REJECTED, WAITING)]

@@ -4,7 +4,7 @@
 """
 
 import platform
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -402,16 +402,19 @@ def _agreeing(noun: str, verb: str, verdicts: Mapping[str, int]) -> str:
 
 def rows_by_place(rows: Iterable[SourceRow], tables: Mapping[str, SourceTable]) -> dict[str, str]:
     """The row numbers of a document by file and sheet, with ranges shortened."""
-    by_table: defaultdict[str, list[int]] = defaultdict(list)
+    by_table: dict[str, set[int]] = {}
     for row in rows:
-        by_table[row.table].append(row.number)
-    numbers: defaultdict[str, list[int]] = defaultdict(list)
+        by_table.setdefault(row.table, set()).add(row.number)
+    numbers: dict[str, set[int]] = {}
     for name, mine in by_table.items():
-        numbers[f"{tables[name].file} {tables[name].sheet}".strip()] += mine
+        numbers.setdefault(f"{tables[name].file} {tables[name].sheet}".strip(), set()).update(mine)
     return {place: _ranges(sorted(found)) for place, found in numbers.items()}
 
 
 def _ranges(numbers: Sequence[int]) -> str:
+    first, last = numbers[0], numbers[-1]
+    if last - first == len(numbers) - 1:  # as nearly always
+        return f"{first}-{last}" if last > first else str(first)
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number <= runs[-1][-1] + 1:
