@@ -7,6 +7,7 @@ one machine: client and server share its cores.
 """
 
 import argparse
+import gc
 import json
 import os
 import resource
@@ -77,6 +78,8 @@ class Pace:
 
     def under_way(self):
         """Entries a second in the part between the first and the last quarter: without the start, which feels its way, and the end."""
+        if not self.points:  # nothing was sent
+            return 0.0
         total = self.points[-1][1]
         inner = [point for point in self.points if total / 4 <= point[1] <= total * 3 / 4]
         (began, first), (ended, last) = inner[0], inner[-1]
@@ -156,6 +159,7 @@ def settings_for(folder, connections, window, url=None):
 
 def measure(settings, count, *, alone):
     """One run over `count` orders; returns stages as (name, wall s, CPU s), the CPU of the ledger, and the peak of memory."""
+    gc.set_threshold(50_000)  # as in the command line
     clock, stages = Clock(), []
     mappings = load_folder(settings.mappings, settings.assumptions)
     if alone:

@@ -241,14 +241,11 @@ def _with_matches(
 ) -> Iterator[tuple[list[Entry], list[tuple[Entry, Match]]]]:
     """Entries in parts; each part also with its matches and the states that decided them."""
     while some := list(islice(entries, _ENTRIES_AT_ONCE)):
-        matches = [reconciliation.matches[entry.id] for entry in some]
-        yield (
-            some,
-            [
-                (entry if entry.state is match.state else entry._replace(state=match.state), match)
-                for entry, match in zip(some, matches, strict=True)
-            ],
-        )
+        found = []
+        for entry in some:
+            match = reconciliation.matches[entry.id]
+            found.append((entry if entry.state is match.state else entry._replace(state=match.state), match))
+        yield some, found
 
 
 def _add_all(report: Any, found: Iterable[tuple[Entry, Match]]) -> None:
@@ -289,10 +286,11 @@ def _write(
                 results = DropResults(drop, folder, names.results[drop.id], words_for(drop, settings), spools)
                 fixes.open(drop, spools)
                 acknowledgements.open(drop, spools)
+                fix = fixes.add
                 for some, found in _with_matches(queries.entries_of(drop.id), reconciliation):
                     for entry in some:
                         if not settled or entry.id not in settled:
-                            fixes.add(entry)
+                            fix(entry)
                     _add_all(tally, found)
                     _add_all(results, found)
                     for report in (workbook, page, acknowledgements):

@@ -100,6 +100,7 @@ class DropResults:
     def __init__(self, drop: Drop, folder: Path, names: Mapping[Place, str], words: Words, stack: ExitStack) -> None:
         """`names` are the file names in `folder` by source file and sheet; `stack` closes the spools."""
         self._drop, self._folder, self._names, self._words = drop, folder, names, words
+        self._in_words = cache(words.raw)
         self._looked_up: set[tuple[str, int, _Line]] = set()
         self._tables = {table.name: table for table in drop.tables}
         self._titles = {table.name: table.sheet or table.file for table in drop.tables}
@@ -114,7 +115,7 @@ class DropResults:
 
     def add(self, entry: Entry, match: Match) -> None:
         """Add the rows of an entry."""
-        tail = (entry.operation, entry.key, entry.receipt, self._words.raw(match.verdict))
+        tail = (entry.operation, entry.key, entry.receipt, self._in_words(match.verdict))
         looked_up = frozenset(entry.items.get(LOOKED_UP, ()))
         if not entry.problems and entry.state not in NEEDS_SOMEONE:
             line = _Line(entry.state.value, tail=tail)
