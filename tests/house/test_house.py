@@ -200,6 +200,7 @@ HOMES = {  # each third-party library and the only places that import it
     "httptools": {"loadsheet.dispatch", "loadsheet.exchange"},
     "alembic": {"loadsheet.exchange.migrations", "loadsheet.ledger.migrations"},
     "psycopg": {"loadsheet.exchange.database", "loadsheet.ledger.postgres"},
+    "backports": {"loadsheet.ledger.contents"},
     "keyring": {"loadsheet.credentials"},
     "platformdirs": {"loadsheet.settings.sources"},
     "structlog": {"loadsheet.run_log"},
@@ -281,6 +282,7 @@ def test_every_dependency_is_used_and_says_why():
         "google-re2": "re2",
         "ruamel.yaml": "ruamel",
         "prometheus-client": "prometheus_client",
+        "backports-zstd": "backports",
     }
     unimported = {"tzdata"}  # zoneinfo reads it
     for line in lines:

@@ -31,7 +31,7 @@ def test_outcomes_are_recorded_on_a_full_disk_and_nothing_more_is_sent_until_the
     with open_ledger(disk.url) as ledger:
         run = ledger.begin_run()
         drop = ready_entries.orders(ledger, run, 300)
-        ledger._checkpoint()
+        ledger.maintenance.empty_log()
         sent = mark(ledger, run, 256)
         disk.fill()
         ledger.settle(run, [ledgers.accepted(one) for one in sent])

@@ -184,7 +184,7 @@ def upgrade_and_die(url, point):
     return dies_at(point, act)
 
 
-@pytest.mark.parametrize("apart", [9, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("apart", [6, pytest.param(1, marks=pytest.mark.sweep)])
 def test_killed_at_any_statement_the_upgrade_goes_on_when_it_is_opened_again(tmp_path, apart):
     whole = tmp_path / "whole.db"
     url = make_first(whole)

@@ -10,7 +10,7 @@ from pathlib import Path
 import databases
 import pytest
 from killed_steps import dies_at
-from ledgers import drop_of, order, refused, send, unknown, upsert, weight_problem
+from ledgers import blocks_in, bytes_of, drop_of, order, refused, send, unknown, upsert, weight_problem
 from retention_runs import PERSON, house_in, orders, records
 from sqlalchemy import select
 
@@ -27,7 +27,12 @@ OTHER = "Herr Anderer"
 def files_with(house, text):
     """The files around the ledger in which this text stands."""
     paths = [path for path in house.place.iterdir() if path.is_file()]
-    return sorted(path.name for path in paths if text.encode() in path.read_bytes())
+    return sorted(path.name for path in paths if text.encode() in bytes_of(path))
+
+
+def pieces(block):
+    """Pieces of a packed block, which would tell something of what was in it."""
+    return [block[start : start + 24] for start in range(24, len(block) - 24, 24)]
 
 
 def do(house, key, **wanted):
@@ -59,6 +64,7 @@ def filled(house):
 def test_no_byte_of_a_forgotten_person_is_left_in_the_ledger_nor_in_its_log(house):
     filled(house)
     assert files_with(house, PERSON)
+    packed = blocks_in(house.place / "ledger.db")
     unknown_one = house.entry("A-00003")
     with pytest.raises(LedgerError, match=r"order.create A-00003 is unknown: .* `loadsheet resolve A-00003`"):
         do(house, "A-00003")
@@ -74,6 +80,8 @@ def test_no_byte_of_a_forgotten_person_is_left_in_the_ledger_nor_in_its_log(hous
     do(house, "A-00004")
     for text in (PERSON, OTHER, "pincode"):
         assert files_with(house, text) == []
+    raw = b"".join(path.read_bytes() for path in house.place.glob("ledger.db*"))
+    assert not [piece for block in packed for piece in pieces(block) if piece in raw]
     assert house.ledger.check() == []
     assert house.entry("A-00003").state is State.INVALID
 
@@ -198,7 +206,7 @@ def test_reports_capsules_and_copies_are_named_and_go_on_wish(reporting):
     copy = reporting.place / "backups" / "ledger-2026-03-04.db"
     copy.parent.mkdir()
     reporting.ledger.back_up(copy)
-    assert PERSON.encode() in copy.read_bytes()
+    assert PERSON.encode() in bytes_of(copy)
     stays = do(reporting, "A-00001").stays
     assert all(any(text.startswith(f"{path}: ") for text in stays) for path in (folder, capsule, copy))
     assert folder.exists()
@@ -225,7 +233,7 @@ def everywhere(house, text):
                     packed.read(name) for name in packed.namelist()
                 ]
         else:
-            content = [path.read_bytes()]
+            content = [bytes_of(path)]
         spelled = (text.encode(), json.dumps(text)[1:-1].encode())
         found += [str(path)] if any(one in part for one in spelled for part in content) else []
     with house.ledger.queries.at_one_moment() as connection:
@@ -423,7 +431,7 @@ def test_with_yes_and_a_reason_it_is_done_and_recorded(left, capsys, monkeypatch
     assert "--because" in err
     code, out, _ = command(left, capsys, "forget", "A-00001", "--yes", "--because", "request 18", "--who", "clerk")
     assert (code, out.startswith("gone:  payloads")) == (0, True)
-    assert PERSON.encode() not in (left / "ledger.db").read_bytes()
+    assert PERSON.encode() not in bytes_of(left / "ledger.db")
     code, out, _ = command(left, capsys, "check")
     assert "contents of 1 entry removed" in out
     code, _, err = command(left, capsys, "forget", "A-99999")

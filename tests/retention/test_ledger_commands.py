@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import duckdb
+import msgspec
 import pandas as pd
 import pytest
 from command import environment
@@ -22,6 +23,7 @@ from retention_runs import PERSON, house_in, orders, records, unpacked
 
 from loadsheet.cli import invoke
 from loadsheet.ledger import Opening, State, open_ledger, read_ledger
+from loadsheet.ledger.contents import BLOCK, zstd
 from loadsheet.ledger.moving import restore
 
 
@@ -362,6 +364,10 @@ def test_an_export_takes_bounded_memory(state, tmp_path):
         names = ", ".join(columns)
         for _ in range(15):
             database.execute(f"insert into entries ({names}) select {names} from entries limit 8000")
+        (last,) = database.execute("select max(id) from entries").fetchone()
+        full = zstd.compress(msgspec.msgpack.encode((b'{"note":"%s"}' % (b"x" * 1000),) * BLOCK + (b"[]",) * BLOCK))
+        blocks = ((block, full) for block in range(last // BLOCK + 1))
+        database.executemany("insert or replace into contents values (?, ?)", blocks)
     many = counts(state)["entries"]
     assert many > 30_000
     assert (

@@ -1,7 +1,8 @@
 """A real ledger filled without network: documents are planned, sent to nobody, and settled as a test decides."""
 
 import hashlib
-from contextlib import contextmanager
+import sqlite3
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -22,6 +23,7 @@ from loadsheet.ledger import (
     State,
     open_ledger,
 )
+from loadsheet.ledger.contents import zstd
 from loadsheet.ledger.ledger_tables import tenures
 from loadsheet.ledger.location import Surroundings
 from loadsheet.ledger.postgres import Fence
@@ -54,6 +56,18 @@ def ledger_at(url, clock=None):
 
 def ledger_in(folder, clock=None):
     return ledger_at(f"sqlite:///{folder / 'ledger.db'}", clock)
+
+
+def blocks_in(path):
+    """The packed records and cells of a ledger's file."""
+    with closing(sqlite3.connect(path)) as database:
+        return [packed for (packed,) in database.execute("select packed from contents order by block")]
+
+
+def bytes_of(path):
+    """The bytes of a file, those of a ledger also unpacked."""
+    packed = blocks_in(path) if path.name.startswith("ledger") and path.suffix == ".db" else []
+    return path.read_bytes() + b"".join(map(zstd.decompress, packed))
 
 
 def refusal(opening, error=LedgerError, match=None):

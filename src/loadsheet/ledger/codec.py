@@ -88,9 +88,9 @@ def decode_instead(stored: bytes) -> Instead:
     return Instead(operation, bytes(payload), content_hash)
 
 
-def entry(row: Any) -> Entry:
-    """An entry from a row of the entries table, with its columns in table order."""
-    identity, drop, operation, key, lane, state, reason, payload, content_hash, rows, items, problems, *rest = row
+def entry(row: Any, payload: bytes, rows: bytes) -> Entry:
+    """An entry from a row of the entries table, with its columns in table order, and from its contents."""
+    identity, drop, operation, key, lane, state, reason, _, content_hash, _, items, problems, *rest = row
     receipt, attempts, created_at, changed_at, waits, removed, figures, _instead = rest
     return Entry(
         identity,

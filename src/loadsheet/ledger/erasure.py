@@ -13,12 +13,14 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Column, Connection, Select, func, or_, select, update
 
 from loadsheet import exit_codes
 from loadsheet.ledger import codec
+from loadsheet.ledger.contents import Content, with_contents
+from loadsheet.ledger.contents import replace as replace_contents
 from loadsheet.ledger.decisions import FORGET, chain
 from loadsheet.ledger.ledger_tables import (
     attempts,
@@ -43,6 +45,7 @@ from loadsheet.ledger.transitions import Transaction, change
 from loadsheet.problems import LedgerError
 
 ALONE = "every record in it is forgotten"
+_CONTENTS = select(*(entries.c[name] for name in ("id", "payload", "rows")))
 _KNOWN_ENDING = re.compile(r"(\.(csv|tsv|tab|txt|xlsx|xlsm|xls|xlsb|ods))?(\.(gz|zip))?$", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")
 _LETTERS_MIN, _DIGITS_MIN = 3, 6  # shorter words, such as a day or a year, identify no person
@@ -201,18 +204,18 @@ def _identifying_words(
     """The words of a name that occur in cells of these entries but in no other record and no heading."""
     mine: set[str] = set()
     wanted = [word for word in _words(name) if len(word) >= (_DIGITS_MIN if word.isdigit() else _LETTERS_MIN)]
-    rows = select(entries.c.id, entries.c.rows).where(entries.c.drop_id.in_(here))
-    for row in streamed_within(connection, rows.where(entries.c.id.in_(own))) if wanted else ():
-        mine |= _words_of(row.rows) & set(wanted)
+    rows = _CONTENTS.where(entries.c.drop_id.in_(here))
+    for _, content in _contents(connection, rows.where(entries.c.id.in_(own))) if wanted else ():
+        mine |= _words_of(content.rows) & set(wanted)
     if mine:
         heads = connection.execute(
             select(tables.c.header, tables.c.sheet, tables.c.name).where(tables.c.drop_id.in_(here))
         )
         for header, sheet, table in heads.all():
             mine -= set(_words(" ".join((*codec.decode_cells(header), sheet, table))))
-    for row in streamed_within(connection, rows) if mine else ():
-        if row.id not in forgotten:
-            mine -= _words_of(row.rows)
+    for entry, content in _contents(connection, rows) if mine else ():
+        if entry not in forgotten:
+            mine -= _words_of(content.rows)
     return [word for word in wanted if word in mine]
 
 
@@ -373,11 +376,9 @@ def forget(transaction: Transaction, request: ErasureRequest) -> None:
     held = [Settlement(entry.id, State.INVALID, FORGOTTEN) for entry in mine if entry.state is State.HELD]
     change(transaction, held)
     wanted = [entry.id for entry in mine]
-    shared = list(_entries_sharing_rows(connection, mine))
+    replace_contents(connection, dict(_entries_sharing_rows(connection, mine)))
     for some in chunks(wanted):
         empty(connection, some, now)
-    for entry, rows in shared:
-        connection.execute(update(entries).where(entries.c.id == entry).values(rows=rows))
     erased_words = [entry for some in chunks(wanted) for entry in _erase_words(connection, some)]
     evidence = f"key sha256 {hashlib.sha256(key.encode()).hexdigest()[:16]}; contents of {len(mine)} entries removed"
     if request.with_key:
@@ -391,19 +392,25 @@ def forget(transaction: Transaction, request: ErasureRequest) -> None:
     chain(connection, [Decision(entry.id, now, request.who, FORGET, request.because, evidence, "") for entry in mine])
 
 
-def _entries_sharing_rows(connection: Connection, mine: Sequence[KeyEntry]) -> Iterator[tuple[int, bytes]]:
-    """Entries of other keys that share a source row, each with its rows without the shared cells."""
+def _entries_sharing_rows(connection: Connection, mine: Sequence[KeyEntry]) -> Iterator[tuple[int, Content]]:
+    """Entries of other keys that share a source row, each with its contents without the shared cells."""
     own = {entry.id for entry in mine}
     for drop in sorted({entry.drop for entry in mine}):
-        rows = select(entries.c.id, entries.c.rows).where(entries.c.drop_id == drop)
-        places = {place for row in streamed_within(connection, rows) if row.id in own for place in _places(row.rows)}
-        for row in streamed_within(connection, rows):
-            if row.id not in own and places & _places(row.rows):
+        query = _CONTENTS.where(entries.c.drop_id == drop)
+        its = _contents(connection, query)
+        places = {place for entry, content in its if entry in own for place in _places(content.rows)}
+        for entry, content in _contents(connection, query):
+            if entry not in own and places & _places(content.rows):
                 kept = [
                     source._replace(cells=(), natives=()) if (source.table, source.number) in places else source
-                    for source in codec.decode_rows(row.rows)
+                    for source in codec.decode_rows(content.rows)
                 ]
-                yield row.id, codec.encode_rows(kept)
+                yield entry, content._replace(rows=codec.encode_rows(kept))
+
+
+def _contents(connection: Connection, query: Select[Any]) -> Iterator[tuple[int, Content]]:
+    rows = streamed_within(connection, query)
+    return ((row.id, content) for row, content in with_contents(connection, rows))
 
 
 def _places(rows: bytes) -> set[Place]:

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import CompoundSelect, Connection, Select, Table, and_, func, insert, or_, select, union
 
 from loadsheet.ledger import codec
+from loadsheet.ledger.contents import Content, with_contents
 from loadsheet.ledger.ledger_tables import (
     attempts,
     decisions,
@@ -37,6 +38,7 @@ from loadsheet.ledger.states import Run
 Kind = Literal["text", "whole", "moment"]
 
 
+_NOT_EXPORTED = ("id", "rows")  # needed to read a payload
 _WHOLE = frozenset({"entry", "drop", "attempts", "exit_code", "number", "status", "duration_ms"})
 
 
@@ -59,20 +61,22 @@ class Export(NamedTuple):
         return tuple(
             Column(name, "moment" if name.endswith("_at") else "whole" if name in _WHOLE else "text")
             for name in self.query.selected_columns.keys()  # noqa: SIM118 (not a dict)
+            if name not in _NOT_EXPORTED
         )
 
-    def values(self, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-        """The values of the rows of the query, in the order of the columns."""
-        columns = self.columns
-        for row in rows:
+    def rows(self, connection: Connection) -> Iterator[tuple[Any, ...]]:
+        """The rows, with their values in the order of the columns."""
+        columns, rows = self.columns, streamed_within(connection, self.query)
+        payloads = "payload" in self.query.selected_columns
+        for row, content in with_contents(connection, rows) if payloads else ((row, Content(b"", b"")) for row in rows):
             values: list[Any] = []
-            for column, value in zip(columns, row, strict=True):
+            for column, value in zip(columns, row, strict=False):
                 if column.name == "problems":
                     values.append(_codes(value))
                 elif column.kind == "moment":
                     values.append(value or None)
                 else:
-                    values.append(value.decode() if isinstance(value, bytes) else value)
+                    values.append(content.payload.decode() if column.name == "payload" else value)
             yield tuple(values)
 
 
@@ -125,7 +129,7 @@ def _entries(*, payloads: bool) -> Select[Any]:
         entries.c.receipt.label("service_order"),
         *_columns(entries, ("attempts", "content_hash", "created_at", "changed_at")),
         entries.c.removed.label("removed_at"),
-        *_columns(entries, ("payload",) if payloads else ()),
+        *_columns(entries, ("payload", *_NOT_EXPORTED) if payloads else ()),
     )
     return (
         query.join(drops, drops.c.id == entries.c.drop_id)
@@ -182,8 +186,7 @@ class Slice:
 
     def rows(self, table: str) -> Iterator[Row]:
         """The rows of one of `TABLES`: events and attempts ordered by entry, all others in recording order."""
-        for row in streamed_within(self._connection, self._query(table)):
-            yield row._asdict()
+        return _as_records(self._connection, table, streamed_within(self._connection, self._query(table)))
 
     def _query(self, table: str) -> Select[Any]:
         rows, mine = _TABLES[table], drops.c.id.in_(self._drop_ids())
@@ -281,8 +284,8 @@ class EarlierRows:
         order = _of_entries(rows, which) if table in _HISTORY else select(rows).where(which).order_by(*rows.primary_key)
         left_out = {"runs": "summary"}.get(table, "" if table in ("drops", "entries") else "id")
         found = [
-            {name: value for name, value in row._asdict().items() if name != left_out}
-            for row in self._source.execute(order)
+            {name: value for name, value in record.items() if name != left_out}
+            for record in _as_records(self._source, table, self._source.execute(order))
         ]
         if found:
             target.execute(insert(rows).prefix_with("or ignore"), found)
@@ -293,6 +296,13 @@ def slice_of(queries: RunQueries, run: Run) -> Iterator[Slice]:
     """The rows of a run and of everything that its decisions depend on, from one snapshot, for the `with` block."""
     with queries.at_one_moment() as connection:
         yield Slice(connection, run)
+
+
+def _as_records(connection: Connection, table: str, rows: Iterable[Any]) -> Iterator[Row]:
+    """Rows as values by column; entries have their contents in the columns where older ledgers kept them."""
+    if table == entries.name:
+        return (row._asdict() | content._asdict() for row, content in with_contents(connection, rows))
+    return (row._asdict() for row in rows)
 
 
 def _used_by(mine: Any) -> Any:

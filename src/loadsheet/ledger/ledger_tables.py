@@ -18,7 +18,7 @@ from sqlalchemy import event as sqlalchemy_event
 
 from loadsheet.ledger.states import State, Waits
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 metadata = MetaData()
 
@@ -121,9 +121,9 @@ entries = Table(
     *_texts("lane"),
     Column("state", Text, CheckConstraint(f"state in ({_states})", name="known_state"), nullable=False),
     *_texts("reason"),
-    Column("payload", LargeBinary, nullable=False),
+    Column("payload", LargeBinary, nullable=False),  # empty: see `contents`
     *_texts("content_hash"),
-    Column("rows", LargeBinary, nullable=False),
+    Column("rows", LargeBinary, nullable=False),  # likewise
     *_texts("items", "problems", "receipt"),
     *_numbers("attempts"),
     *_texts("created_at", "changed_at"),
@@ -133,6 +133,13 @@ entries = Table(
     Column("instead", LargeBinary),  # the other form of an upsert (create or update)
     Index("entries_by_lane", "lane", "state"),
     Index("entries_by_state", "state", "waits", "id"),
+)
+
+contents = Table(  # the payloads and rows of entries with neighbouring ids, as `ledger.contents` packs them
+    "contents",
+    metadata,
+    Column("block", Integer, primary_key=True, autoincrement=False),
+    Column("packed", LargeBinary, nullable=False),
 )
 
 ignored = Table(
@@ -156,6 +163,7 @@ attempts = Table(  # inserted before the call leaves, completed when its outcome
     Column("status", Integer),
     *_texts("detail", default=""),
     Column("duration_ms", Integer),
+    sqlite_with_rowid=False,  # the key is the row: one tree instead of two; older ledgers keep both
 )
 
 events = Table(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from decimal import Decimal
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,8 @@ from sqlalchemy import Connection, Engine, func, or_, select, update
 
 from loadsheet.contract import BY_NAME, figures_only, measures_of
 from loadsheet.ledger import codec
+from loadsheet.ledger.contents import Content, damaged, with_contents
+from loadsheet.ledger.contents import replace as replace_contents
 from loadsheet.ledger.decisions import all_decisions, first_broken_decision
 from loadsheet.ledger.ledger_tables import (
     attempts,
@@ -198,7 +201,8 @@ class Maintenance:
 
     def rows_of(self, table: "Export") -> Iterator[tuple[Any, ...]]:
         """The rows of an exported table, in the order of its columns."""
-        return table.values(streamed(self._engine, table.query))
+        with self._engine.connect() as connection:
+            yield from table.rows(connection)
 
     # removal statistics and disk space
 
@@ -281,22 +285,20 @@ def size_of(connection: Connection) -> int:
 
 def empty(connection: Connection, wanted: Sequence[int], now: str) -> int:
     """Remove the contents of these entries and the values in answers, findings and problems about them. Returns their number."""
+    known = list(with_contents(connection, _CONTENTS.rows_of(connection, wanted)))
     changes = [
         {
             "entry": row.id,
             "reason": REFUSED_BEFORE if row.state == State.REFUSED else row.reason,
-            "payload": b"",
-            "rows": codec.encode_rows(
-                [source._replace(cells=(), natives=()) for source in codec.decode_rows(row.rows)]
-            ),
             "problems": _without_stored_values(row.problems),
             "now": now,
-            "figures": row.figures or figures_of(row.operation, row.payload),
+            "figures": row.figures or figures_of(row.operation, content.payload),
         }
-        for row in _CONTENTS.rows_of(connection, wanted)
+        for row, content in known
     ]
     if changes:
         _EMPTY.run(connection, changes)
+        replace_contents(connection, {row.id: Content(b"", _without_cells(content.rows)) for row, content in known})
     answered = (events.c.before == State.SENDING) & (events.c.after != State.ACCEPTED)
     for some in chunks(wanted):
         connection.execute(update(attempts).where(attempts.c.entry_id.in_(some)).values(detail=""))
@@ -326,6 +328,10 @@ def figures_of(operation: str, payload: bytes) -> bytes:
     return _encode(figures) if figures else b""
 
 
+def _without_cells(rows: bytes) -> bytes:
+    return codec.encode_rows([row._replace(cells=(), natives=()) for row in codec.decode_rows(rows)])
+
+
 def _without_stored_values(problems: str) -> str:
     """The stored problems of an entry without the values in them."""
     return codec.encode_problems(
@@ -351,6 +357,7 @@ def faults_in(connection: Connection) -> Iterator[str]:
         yield f"the attempt count of entry {row.id} does not match its recorded attempts"
     for row in _CONTENTS_LEFT.rows(connection, most=FAULTS_SHOWN):
         yield f"entry {row.id} has a payload although it is marked as removed"
+    yield from islice(damaged(connection), FAULTS_SHOWN)
     broken = first_broken_decision(all_decisions(connection))
     if broken is not None:
         yield f"the decision of {broken.who} of {broken.at} on entry {broken.entry} was altered, or one before it is missing"
@@ -392,8 +399,7 @@ _CONTENTS = Statement(
 )
 _EMPTY = Statement(
     """
-    update entries set reason = :reason, payload = :payload, rows = :rows, problems = :problems, removed = :now,
-        figures = :figures, instead = null
+    update entries set reason = :reason, problems = :problems, removed = :now, figures = :figures, instead = null
     where id = :entry
     """
 )

@@ -233,6 +233,17 @@ def _sixth() -> None:
     op.drop_table("batches")
 
 
+def _seventh() -> None:
+    """6 to 7: the contents of new entries are packed in blocks. Those of existing entries stay where they are."""
+    op.create_table(
+        "contents",
+        sa.Column(
+            "block", sa.Integer().with_variant(sa.BigInteger(), "postgresql"), primary_key=True, autoincrement=False
+        ),
+        sa.Column("packed", sa.LargeBinary, nullable=False),
+    )
+
+
 def _id() -> sa.Column[Any]:
     return sa.Column("id", sa.Integer, primary_key=True)
 
@@ -249,5 +260,5 @@ def _texts(*names: str) -> list[sa.Column[Any]]:
     return [sa.Column(name, sa.Text, nullable=False) for name in names]
 
 
-STEPS = {0: _first, 1: _second, 2: _third, 3: _fourth, 4: _fifth, 5: _sixth}
+STEPS = {0: _first, 1: _second, 2: _third, 3: _fourth, 4: _fifth, 5: _sixth, 6: _seventh}
 """Each step by the version it starts from."""

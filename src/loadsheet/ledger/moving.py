@@ -29,7 +29,7 @@ from sqlalchemy import Connection, delete, func, insert, select, text
 from loadsheet.file_modes import sync_folder
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.ledger_opening import Opening, file_of, locked, open_ledger, open_on_server
-from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, metadata, runs, tenures
+from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, contents, entries, meta, metadata, runs, tenures
 from loadsheet.ledger.location import (
     Arriving,
     Note,
@@ -166,7 +166,8 @@ def _held(connection: Connection) -> _Held:
     lengths = [func.sum(func.length(entries.c[name])) for name in ("payload", "rows", "problems", "instead")]
     query = select(entries.c.state, func.count(), func.sum(entries.c.attempts), *lengths)
     sums = connection.execute(query.group_by(entries.c.state).order_by(entries.c.state))
-    return _Held(counts, [tuple(row) for row in sums])
+    packed = connection.execute(select(func.sum(func.length(contents.c.packed))))
+    return _Held(counts, [tuple(row) for row in (*sums, *packed)])
 
 
 def _compared(old: _Held, new: Connection) -> dict[str, int]:

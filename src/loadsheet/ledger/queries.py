@@ -10,13 +10,14 @@ from sqlalchemy import Connection, Select, and_, case, desc, func, or_, select
 
 from loadsheet import exit_codes
 from loadsheet.ledger import codec, exceptions
+from loadsheet.ledger.contents import with_contents
 from loadsheet.ledger.decisions import all_decisions
 from loadsheet.ledger.ledger_tables import attempts, entries, events, findings, remarks, runs
 from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
 from loadsheet.ledger.run_queries import FIXES
-from loadsheet.ledger.statements import Statement, chunks, streamed
+from loadsheet.ledger.statements import Statement, chunks, streamed, streamed_within
 from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace, Waits
 from loadsheet.ledger.versions import VersionQueries
 from loadsheet.workbook_marks import SURPLUS_ROW_CODES, FixedEntry
@@ -284,7 +285,9 @@ class LedgerQueries(VersionQueries):
         )
 
     def _entries(self, query: Select[Any]) -> Iterator[Entry]:
-        return map(codec.entry, streamed(self._engine, query))
+        with self._engine.connect() as connection:
+            for row, content in with_contents(connection, streamed_within(connection, query)):
+                yield codec.entry(row, *content)
 
     def _traces(self, query: Select[Any]) -> Iterator[Trace]:
         return map(_trace, streamed(self._engine, query))

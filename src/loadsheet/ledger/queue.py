@@ -15,6 +15,8 @@ from sqlalchemy import Connection
 from loadsheet.confusables import lookalikes
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
+from loadsheet.ledger.contents import replace as replace_contents
+from loadsheet.ledger.contents import with_contents
 from loadsheet.ledger.planning import Changed, Verdict, decide, parent_exists, parent_of
 from loadsheet.ledger.recording import earlier_entries, seen_lanes
 from loadsheet.ledger.statements import Statement
@@ -65,7 +67,10 @@ def submissions(connection: Connection, limit: int, left_out: LeftOut, part: Par
         rows = _READY.rows(connection, **given)
     else:
         rows = _READY_OF_PART.rows(connection, **given, drop=part[0], operation=part[1])
-    return [Submission._make(row) for row in rows]
+    return [
+        Submission(row.id, row.drop_id, row.operation, row.key, row.lane, content.payload, row.attempts, row.batch_size)
+        for row, content in with_contents(connection, rows)
+    ]
 
 
 # waiting entries
@@ -243,8 +248,8 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
     for rows in _waiting(connection, Waits.EARLIER, State.HELD):
         lanes = earlier_entries(connection, {row.lane for row in rows})
         shown = seen_lanes(connection, list(lanes))
-        settlements, updates = [], []
-        for row in rows:
+        settlements, updates, contents = [], [], {}
+        for row, content in with_contents(connection, rows):
             lane = lanes[row.lane]
             if any(earlier.state in BUSY for earlier in lane):
                 continue
@@ -252,7 +257,9 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             # if a create follows later, an upsert creates nothing
             later = [entry for entry in lane[place + 1 :] if BY_NAME[entry.operation].creates]
             changed: Changed = "update" if row.drop_id in policies else "hold"
-            decision = decide(_document(row), lane[:place], changed=changed, seen=row.lane in shown, later=later)
+            decision = decide(
+                _document(row, content.payload), lane[:place], changed=changed, seen=row.lane in shown, later=later
+            )
             document, verdict = decision.document, decision.verdict
             if verdict.waits is Waits.EARLIER:
                 continue  # an earlier entry was abandoned: its outcome is unknown until a person decides
@@ -264,11 +271,13 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             )
             settlements.append(_judged(row, verdict))
             if document.operation != row.operation:
-                previous = Instead(row.operation, row.payload, row.content_hash)  # in case it changes back
+                previous = Instead(row.operation, content.payload, row.content_hash)  # in case it changes back
                 instead = None if row.instead is None else codec.encode_instead(previous)
                 updates.append({"entry": row.id, **sent_as, "instead": instead})
+                contents[row.id] = content._replace(payload=document.payload)
         if updates:
             _SEND_AS.run(connection, updates)
+            replace_contents(connection, contents)
         change(transaction, settlements)
         judged += len(settlements)
     return judged
@@ -279,16 +288,16 @@ def _judged(row: Any, verdict: Verdict) -> Settlement:
     return Settlement(row.id, verdict.state, verdict.reason, verdict.receipt, problems, waits=verdict.waits)
 
 
-def _document(row: Any) -> Document:
-    """The document of a row, with both forms of an upsert as the mapping produced them."""
+def _document(row: Any, payload: bytes) -> Document:
+    """The document of a row and its payload, with both forms of an upsert as the mapping produced them."""
     problems = still_valid(codec.decode_problems(row.problems))
-    document = Document(row.operation, row.key, row.lane, row.payload, row.content_hash, (), problems)
+    document = Document(row.operation, row.key, row.lane, payload, row.content_hash, (), problems)
     if row.instead is None:
         return document
     other = codec.decode_instead(row.instead)
     if BY_NAME[row.operation].creates:
         return replace(document, instead=other)
-    return replace(document, **other._asdict(), instead=Instead(row.operation, row.payload, row.content_hash))
+    return replace(document, **other._asdict(), instead=Instead(row.operation, payload, row.content_hash))
 
 
 def _faults(connection: Connection, lanes: Collection[str]) -> dict[str, Problem]:
@@ -359,8 +368,8 @@ _WHY = {
 
 # `other.state || ''` is an expression, so that no index on states is used: a lane has few entries, a state may have all of them.
 _MAY_BE_SENT = """
-    select entries.id, entries.drop_id, entries.operation, entries.key, entries.lane, entries.payload, entries.attempts,
-        mappings.batch_size
+    select entries.id, entries.drop_id, entries.operation, entries.key, entries.lane, entries.payload, entries.rows,
+        entries.attempts, mappings.batch_size
     from entries
     join drops on drops.id = entries.drop_id
     join mappings on mappings.hash = drops.mapping_hash
@@ -387,7 +396,7 @@ _READY = Statement(_MAY_BE_SENT + _NOT_LEFT_OUT)
 _READY_OF_PART = Statement(_MAY_BE_SENT + _OF_PART)
 _WAITING = Statement(
     """
-    select id, drop_id, operation, key, lane, state, payload, content_hash, problems, receipt, waits, instead
+    select id, drop_id, operation, key, lane, state, payload, rows, content_hash, problems, receipt, waits, instead
     from entries where waits = :waits and state = :state and id > :after order by id limit :most
     """
 )
@@ -421,8 +430,7 @@ _RELEASE = Statement("update entries set waits = '' where id = :entry and state 
 _MAKE_WAIT = Statement("update entries set waits = 'parent' where id = :entry and state = 'ready'")
 _SEND_AS = Statement(
     """
-    update entries set operation = :operation, payload = :payload, content_hash = :content_hash, instead = :instead
-    where id = :entry
+    update entries set operation = :operation, content_hash = :content_hash, instead = :instead where id = :entry
     """
 )
 _INSERT_SEEN = Statement("insert into seen (lane, run_id, at) values (:lane, :run, :now)")

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, insert, select, update
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
+from loadsheet.ledger.contents import Content, store, with_contents
 from loadsheet.ledger.ledger_tables import drops, files, mappings, runs, tables
 from loadsheet.ledger.planning import Changed, Decision, EarlierEntry, Verdict, decide, parent_exists, recognized
 from loadsheet.ledger.statements import Statement
@@ -169,7 +170,7 @@ def record_entries(
     lanes, seen = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
     others = _other_versions(connection, documents, drop)
     (last,) = _LAST_ENTRY.rows(connection)
-    records, events, states = [], [], []
+    records, contents, events, states = [], {}, [], []
     for identity, given in enumerate(documents, start=(last.id or 0) + 1):  # safe: one writer at a time
         lane = lanes.setdefault(given.lane, [])
         decision = decide(recognized(given, lane), lane, changed=changed, seen=given.lane in seen)
@@ -181,10 +182,12 @@ def record_entries(
         if verdict.stays_on_lane:
             lane.append(_as_earlier(identity, decision))
         records.append(_entry_record(identity, drop, decision, transaction.now))
+        contents[identity] = Content(decision.document.payload, codec.encode_rows(given.rows))
         events.append((identity, "", verdict.state.value, verdict.reason))
         states.append(verdict.state)
     if records:
         _INSERT_ENTRY.run(connection, records)
+        store(connection, contents)
         record_events(transaction, events)
     return states
 
@@ -246,12 +249,13 @@ def _analyze(connection: Connection) -> None:
 def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str, list[EarlierEntry]]:
     """The entries on these lanes, oldest first. Held ones only if they wait for an outcome or a parent, or were abandoned."""
     lanes: dict[str, list[EarlierEntry]] = {}
-    for row in sorted(_ON_LANES.rows_of(connection, list(wanted)), key=itemgetter(0)):
+    rows = sorted(_ON_LANES.rows_of(connection, list(wanted)), key=itemgetter(0))
+    for row, content in with_contents(connection, rows):
         state = State(row.state)
         given_up = state is State.HELD and row.waits == Waits.DECISION
         problems = codec.decode_problems(row.problems)
         entry = EarlierEntry(
-            row.id, row.operation, row.key, state, row.content_hash, row.payload, row.receipt, problems, given_up
+            row.id, row.operation, row.key, state, row.content_hash, content.payload, row.receipt, problems, given_up
         )
         lanes.setdefault(row.lane, []).append(entry)
     return lanes
@@ -312,15 +316,14 @@ def _entry_record(identity: int, drop: int, decision: Decision, now: str) -> dic
         "lane": document.lane,
         "state": verdict.state.value,
         "reason": verdict.reason,
-        "payload": document.payload,
         "content_hash": document.content_hash,
-        "rows": codec.encode_rows(document.rows),
         "items": codec.encode(document.items) if document.items else codec.NOTHING,
         "problems": codec.encode_problems(problems),
         "receipt": verdict.receipt,
         "now": now,
         "waits": verdict.waits.value,
         "instead": codec.encode_instead(other),
+        "elsewhere": b"",
     }
 
 
@@ -360,7 +363,7 @@ _DELETES = frozenset(write.name for write in WRITES if write.action is Action.DE
 _LAST_ENTRY = Statement("select max(id) as id from entries")
 _ON_LANES = Statement(  # also held entries that wait for an outcome or a parent, or were abandoned
     """
-    select id, lane, operation, key, state, content_hash, payload, receipt, problems, waits from entries
+    select id, lane, operation, key, state, content_hash, payload, rows, receipt, problems, waits from entries
     where lane in (:wanted) and (
         state in ('ready', 'sending', 'accepted', 'refused', 'unknown')
         or state = 'held' and waits <> ''
@@ -391,7 +394,7 @@ _INSERT_ENTRY = Statement(
         id, drop_id, operation, key, lane, state, reason, payload, content_hash, rows, items, problems, receipt,
         attempts, created_at, changed_at, waits, instead
     ) values (
-        :id, :drop, :operation, :key, :lane, :state, :reason, :payload, :content_hash, :rows, :items, :problems, :receipt,
+        :id, :drop, :operation, :key, :lane, :state, :reason, :elsewhere, :content_hash, :elsewhere, :items, :problems, :receipt,
         0, :now, :now, :waits, :instead
     )
     """

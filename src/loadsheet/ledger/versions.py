@@ -18,14 +18,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
+from loadsheet.ledger.contents import Content, with_contents
 from loadsheet.ledger.ledger_tables import drops, entries, files, ignored, mappings
 from loadsheet.ledger.planning import ALREADY
 from loadsheet.ledger.run_queries import RunQueries, shares_keys
-from loadsheet.ledger.statements import Statement, chunks, streamed
+from loadsheet.ledger.statements import Statement, chunks, streamed, streamed_within
 from loadsheet.ledger.states import NOT_SENT, Drop, Run, State, Waits
 from loadsheet.mapping.documents import FIX_OF, SourceRow
 
@@ -197,10 +198,14 @@ class VersionQueries(RunQueries):
         for drop, some in by_drop.items():
             yield from _Rows(self, self.drop(drop), some).versions(run)
 
-    def rows_in(self, wanted: Sequence[int]) -> Iterator[Any]:
-        """Id, rows and problems of these entries, in order."""
+    def rows_in(self, wanted: Sequence[int]) -> Iterator[tuple[Any, Content]]:
+        """These entries, each with its id, problems and contents, in order."""
         for part in chunks(sorted(wanted)):
-            yield from streamed(self._engine, _ROWS.where(entries.c.id.in_(part)).order_by(entries.c.id))
+            yield from self._contents(_ROWS.where(entries.c.id.in_(part)))
+
+    def _contents(self, query: Select[Any]) -> Iterator[tuple[Any, Content]]:
+        with self._engine.connect() as connection:
+            yield from with_contents(connection, streamed_within(connection, query.order_by(entries.c.id)))
 
     def later_files(self, drop: Drop, run: Run | None) -> list[int]:
         """The later drops with the first file and the mapping of this one that are no fix files, oldest first."""
@@ -216,9 +221,9 @@ class VersionQueries(RunQueries):
         """The rows of the accepted entries of a drop, or of those that the exchange does not have, each with its entry, in planning order."""
         is_accepted = entries.c.state == State.ACCEPTED
         is_done = is_accepted | ((entries.c.state == State.UNCHANGED) & entries.c.reason.startswith(ALREADY))
-        chosen = _ROWS.where(entries.c.drop_id == drop, is_accepted if accepted else ~is_done).order_by(entries.c.id)
-        for row in streamed(self._engine, chosen):
-            yield from ((row.id, source) for source in codec.decode_rows(row.rows))
+        chosen = _ROWS.where(entries.c.drop_id == drop, is_accepted if accepted else ~is_done)
+        for row, content in self._contents(chosen):
+            yield from ((row.id, source) for source in codec.decode_rows(content.rows))
 
     def totals_of_drop(self, drop: int) -> "Counter[_Cells]":
         """The rows of totals of a drop that agreed, each as its table and cells."""
@@ -243,8 +248,8 @@ class _Rows:
         self._queries, self._drop = queries, drop
         self._own: dict[int, tuple[_Cells, frozenset[int]]] = {}
         tables = {table.name: table for table in drop.tables}
-        for row in queries.rows_in(some):
-            for source in codec.decode_rows(row.rows)[:1]:
+        for row, content in queries.rows_in(some):
+            for source in codec.decode_rows(content.rows)[:1]:
                 places = {
                     tables[source.table].position(problem.where) for problem in codec.decode_problems(row.problems)
                 }
@@ -319,7 +324,7 @@ _WITH_KEY = Statement(f"select {_COLUMNS} {_FROM} where entries.key in (:wanted)
 _OF_FIXES = select(entries.c.id, entries.c.drop_id, drops.c.run_id, *(entries.c[name] for name in _NAMES)).join(
     drops, drops.c.id == entries.c.drop_id
 )
-_ROWS = select(entries.c.id, entries.c.rows, entries.c.problems)
+_ROWS = select(*(entries.c[name] for name in ("id", "payload", "rows", "problems")))
 _SAME_FILE = (
     select(drops.c.id)
     .join(files, files.c.drop_id == drops.c.id)
