@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from ledgers import ledger_in
+from ledgers import contents_of, ledger_in
 from outcome_check import check_outcome
 from random_runs import listings, nights, play, views
 
@@ -63,15 +63,16 @@ def counting(connection, entry, own):
 
 
 def in_ledger(ledger, runs):
-    """Rows by fate and documents by state in the drops of these runs, counted by SQL alone."""
+    """Rows by fate and documents by state in the drops of these runs, counted by SQL and the packed rows."""
     fates, states = Counter(), Counter()
     with closing(sqlite3.connect(ledger.queries._engine.url.database)) as connection:
+        contents = contents_of(connection)
         for drop in ledger.queries.drops_of(*runs):
-            entries = connection.execute("select id, state, rows from entries where drop_id = ?", [drop.id]).fetchall()
-            for entry, own, rows in entries:
+            entries = connection.execute("select id, state from entries where drop_id = ?", [drop.id]).fetchall()
+            for entry, own in entries:
                 state = counting(connection, entry, own)
                 states[state] += 1
-                fates[state] += len(json.loads(rows))
+                fates[state] += len(json.loads(contents[entry][1]))
             fates["ignored"] += connection.execute(
                 "select count(*) from ignored where drop_id = ?", [drop.id]
             ).fetchone()[0]

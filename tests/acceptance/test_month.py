@@ -10,6 +10,7 @@ from contextlib import closing
 
 import openpyxl
 import pytest
+from ledgers import contents_of
 from month_of_runs import ORDERS, Month
 from orders import PACKAGES_EACH, order_id
 from small_disk import small_disk
@@ -105,10 +106,9 @@ def mend(month):
 def as_the_version_before_left_it(path):
     """Take back the newest step of the schema."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("create table batches (id integer primary key)")
-        connection.execute("create table staged (batch_id integer references batches (id), primary key (batch_id))")
-        connection.execute("alter table entries add column batch_id integer")
-        connection.execute("create index ix_entries_batch_id on entries (batch_id)")
+        unpacked = [(*content, entry) for entry, content in contents_of(connection).items() if content[1]]
+        connection.executemany("update entries set payload = ?, rows = ? where id = ?", unpacked)
+        connection.execute("drop table contents")
         connection.execute("update meta set value = ? where name = 'schema_version'", (str(SCHEMA_VERSION - 1),))
 
 

@@ -5,6 +5,7 @@ import json
 import openpyxl
 import pytest
 from faulty_exchange import misbehaving
+from ledgers import contents_in
 from outcome_check import result_lines
 from workspace import Workspace
 
@@ -197,8 +198,12 @@ def test_two_mappings_of_one_workbook_look_up_the_same_sheet(tmp_path):
     balance = json.loads(path.read_bytes())["balance"]
     assert (balance["balances"], balance["read"]) == (True, 7)
     assert balance["rows"]["ignored"] == 1, "no mapping uses the product P3"
-    found = workspace.ask("select key, payload from entries where operation = 'order.status' order by key")
-    assert [json.loads(payload)["status_code"] for _, payload in found if payload] == ["Bolzen", "Mutter", "Bolzen"]
+    found, contents = (
+        workspace.ask("select id from entries where operation = 'order.status' order by key"),
+        contents_in(workspace.state / "ledger.db"),
+    )
+    payloads = [payload for (entry,) in found if (payload := contents[entry][0])]
+    assert [json.loads(payload)["status_code"] for payload in payloads] == ["Bolzen", "Mutter", "Bolzen"]
     said = workspace.command("show", "A", "--field", "packages[0].item_name").stdout
     assert "Products" in said
     assert "B2" in said

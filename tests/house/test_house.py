@@ -200,7 +200,7 @@ HOMES = {  # each third-party library and the only places that import it
     "httptools": {"loadsheet.dispatch", "loadsheet.exchange"},
     "alembic": {"loadsheet.exchange.migrations", "loadsheet.ledger.migrations"},
     "psycopg": {"loadsheet.exchange.database", "loadsheet.ledger.postgres"},
-    "backports": {"loadsheet.ledger.contents"},
+    "backports": {"loadsheet.ledger.content_blocks"},
     "keyring": {"loadsheet.credentials"},
     "platformdirs": {"loadsheet.settings.sources"},
     "structlog": {"loadsheet.run_log"},

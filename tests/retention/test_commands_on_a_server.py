@@ -103,7 +103,7 @@ def records(told):
 SAID = [
     (["runs"], 0, "2026-03-03-01"),
     (["show", order_id(1)], 0, "accepted"),
-    (["report", "--run", "2026-03-03-01"], 0, " rows accounted for"),
+    (["report", "--run", "2026-03-03-01"], 1, " rows accounted for"),
     (["resolve"], 0, "nothing is unknown"),
     (["retry", "--refused", "--dry-run"], 1, "no matching entry is refused or held"),
     (["retry", "--held"], 1, "no matching entry is refused or held"),

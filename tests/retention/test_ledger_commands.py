@@ -23,7 +23,7 @@ from retention_runs import PERSON, house_in, orders, records, unpacked
 
 from loadsheet.cli import invoke
 from loadsheet.ledger import Opening, State, open_ledger, read_ledger
-from loadsheet.ledger.contents import BLOCK, zstd
+from loadsheet.ledger.content_blocks import BLOCK, zstd
 from loadsheet.ledger.moving import restore
 
 

@@ -23,7 +23,7 @@ from loadsheet.ledger import (
     State,
     open_ledger,
 )
-from loadsheet.ledger.contents import zstd
+from loadsheet.ledger.content_blocks import zstd
 from loadsheet.ledger.ledger_tables import tenures
 from loadsheet.ledger.location import Surroundings
 from loadsheet.ledger.postgres import Fence
@@ -62,6 +62,22 @@ def blocks_in(path):
     """The packed records and cells of a ledger's file."""
     with closing(sqlite3.connect(path)) as database:
         return [packed for (packed,) in database.execute("select packed from contents order by block")]
+
+
+def contents_of(connection):
+    """The record and the source rows of each entry by its id, as their bytes, from the blocks of a ledger."""
+    found = {}
+    for block, packed in connection.execute("select block, packed from contents"):
+        parts = msgspec.msgpack.decode(zstd.decompress(packed))
+        half = len(parts) // 2
+        found |= {block * half + at: (parts[at], parts[half + at]) for at in range(half)}
+    return found
+
+
+def contents_in(path):
+    """The record and the source rows of each entry of a ledger's file by its id, as their bytes."""
+    with closing(sqlite3.connect(path)) as database:
+        return contents_of(database)
 
 
 def bytes_of(path):

@@ -56,23 +56,23 @@ def resolve(
 
     This command sends nothing: the next run sends what you release.
     """
-    from loadsheet.cli import decisions
+    from loadsheet.cli import entry_decisions
 
-    unresolved = decisions.find_unresolved(settings, key)
-    sending = decisions.find_sending(settings, key)
+    unresolved = entry_decisions.find_unresolved(settings, key)
+    sending = entry_decisions.find_sending(settings, key)
     if choice is None:
-        decisions.show(unresolved, sending, as_json=as_json)
+        entry_decisions.show(unresolved, sending, as_json=as_json)
         return UNKNOWN_LEFT if unresolved or sending.orphaned else 0
     if not key or not comment.strip():
         raise click.UsageError("a decision needs a KEY and a --comment with the reason")
     refuse_to_decide(settings)
-    if refusal := decisions.refusal(key, unresolved, sending, choice):
+    if refusal := entry_decisions.refusal(key, unresolved, sending, choice):
         say(refusal)
         return NOTHING_DECIDED
     if not as_json:
-        decisions.show(unresolved, decisions.NONE_SENDING, as_json=False)
-    decisions.confirm_choice(key, unresolved, choice, yes=yes, doubling=doubling)
-    decisions.decide(settings, unresolved, choice, who=who or getpass.getuser(), comment=comment.strip())
+        entry_decisions.show(unresolved, entry_decisions.NONE_SENDING, as_json=False)
+    entry_decisions.confirm_choice(key, unresolved, choice, yes=yes, doubling=doubling)
+    entry_decisions.decide(settings, unresolved, choice, who=who or getpass.getuser(), comment=comment.strip())
     if as_json:
         print_json([{**one.details, "decided": choice} for one in unresolved])
     return 0
@@ -105,7 +105,7 @@ def retry(
     A held change of an accepted record is sent as an update. Records with an unknown outcome are not released here: use loadsheet
     resolve.
     """
-    from loadsheet.cli import decisions
+    from loadsheet.cli import entry_decisions
     from loadsheet.ledger import State
 
     if not (key or file or held or refused):
@@ -114,9 +114,9 @@ def retry(
         refuse_to_decide(settings)
     states = [state for state, wanted in ((State.HELD, held), (State.REFUSED, refused)) if wanted]
     with ledger_to_read(settings) if dry_run else held_ledger(settings) as ledger:
-        found = list(decisions.candidates(ledger, key, file, states or [State.HELD, State.REFUSED]))
+        found = list(entry_decisions.candidates(ledger, key, file, states or [State.HELD, State.REFUSED]))
         going = [candidate for candidate in found if not candidate.retry.refusal]
         if going and not dry_run:
-            decisions.release(ledger, going, who or getpass.getuser(), comment)
-    decisions.print_candidates(found, as_json=as_json, dry_run=dry_run)
+            entry_decisions.release(ledger, going, who or getpass.getuser(), comment)
+    entry_decisions.print_candidates(found, as_json=as_json, dry_run=dry_run)
     return 0 if going else NOTHING_FOUND

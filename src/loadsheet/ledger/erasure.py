@@ -19,8 +19,8 @@ from sqlalchemy import Column, Connection, Select, func, or_, select, update
 
 from loadsheet import exit_codes
 from loadsheet.ledger import codec
-from loadsheet.ledger.contents import Content, with_contents
-from loadsheet.ledger.contents import replace as replace_contents
+from loadsheet.ledger.content_blocks import Content, with_contents
+from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.decisions import FORGET, chain
 from loadsheet.ledger.ledger_tables import (
     attempts,

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import CompoundSelect, Connection, Select, Table, and_, func, insert, or_, select, union
 
 from loadsheet.ledger import codec
-from loadsheet.ledger.contents import Content, with_contents
+from loadsheet.ledger.content_blocks import Content, with_contents
 from loadsheet.ledger.ledger_tables import (
     attempts,
     decisions,

@@ -135,7 +135,7 @@ entries = Table(
     Index("entries_by_state", "state", "waits", "id"),
 )
 
-contents = Table(  # the payloads and rows of entries with neighbouring ids, as `ledger.contents` packs them
+contents = Table(  # the payloads and rows of entries with neighbouring ids, as `ledger.content_blocks` packs them
     "contents",
     metadata,
     Column("block", Integer, primary_key=True, autoincrement=False),

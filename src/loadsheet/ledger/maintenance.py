@@ -18,8 +18,8 @@ from sqlalchemy import Connection, Engine, func, or_, select, update
 
 from loadsheet.contract import BY_NAME, figures_only, measures_of
 from loadsheet.ledger import codec
-from loadsheet.ledger.contents import Content, damaged, with_contents
-from loadsheet.ledger.contents import replace as replace_contents
+from loadsheet.ledger.content_blocks import Content, damaged, with_contents
+from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.decisions import all_decisions, first_broken_decision
 from loadsheet.ledger.ledger_tables import (
     attempts,

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, and_, case, desc, func, or_, select
 
 from loadsheet import exit_codes
 from loadsheet.ledger import codec, exceptions
-from loadsheet.ledger.contents import with_contents
+from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.decisions import all_decisions
 from loadsheet.ledger.ledger_tables import attempts, entries, events, findings, remarks, runs
 from loadsheet.ledger.ledger_tables import exceptions as exceptions_table

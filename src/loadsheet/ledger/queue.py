@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 from loadsheet.confusables import lookalikes
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.contents import replace as replace_contents
-from loadsheet.ledger.contents import with_contents
+from loadsheet.ledger.content_blocks import replace as replace_contents
+from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.planning import Changed, Verdict, decide, parent_exists, parent_of
 from loadsheet.ledger.recording import earlier_entries, seen_lanes
 from loadsheet.ledger.statements import Statement

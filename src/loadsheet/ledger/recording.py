@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, insert, select, update
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.contents import Content, store, with_contents
+from loadsheet.ledger.content_blocks import Content, store, with_contents
 from loadsheet.ledger.ledger_tables import drops, files, mappings, runs, tables
 from loadsheet.ledger.planning import Changed, Decision, EarlierEntry, Verdict, decide, parent_exists, recognized
 from loadsheet.ledger.statements import Statement

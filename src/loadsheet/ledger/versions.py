@@ -22,7 +22,7 @@ from sqlalchemy import Select, select
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.contents import Content, with_contents
+from loadsheet.ledger.content_blocks import Content, with_contents
 from loadsheet.ledger.ledger_tables import drops, entries, files, ignored, mappings
 from loadsheet.ledger.planning import ALREADY
 from loadsheet.ledger.run_queries import RunQueries, shares_keys

@@ -8,8 +8,8 @@ import pytest
 from ledgers import blocks_in, document, drop_of, ledger_in, order, send
 from sqlalchemy import select
 
-from loadsheet.ledger import ReadTotals, State, contents
-from loadsheet.ledger.contents import BLOCK
+from loadsheet.ledger import ReadTotals, State, content_blocks
+from loadsheet.ledger.content_blocks import BLOCK
 from loadsheet.ledger.ledger_tables import entries
 from loadsheet.problems import LedgerError
 
@@ -49,7 +49,7 @@ def test_neighbours_take_a_tenth_of_their_size(tmp_path):
 def test_what_an_earlier_version_kept_in_the_entry_is_read_sent_and_replaced(ledger, run):
     made = plan(ledger, run, 1, 3)
     with ledger._writing() as connection:  # as schema 6 had it
-        for row, content in list(contents.with_contents(connection, connection.execute(select(entries)))):
+        for row, content in list(content_blocks.with_contents(connection, connection.execute(select(entries)))):
             connection.execute(entries.update().where(entries.c.id == row.id).values(content._asdict()))
         connection.exec_driver_sql("delete from contents")
     more = plan(ledger, run, 4, 1)
