@@ -184,7 +184,7 @@ def upgrade_and_die(url, point):
     return dies_at(point, act)
 
 
-@pytest.mark.parametrize("apart", [6, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("apart", [9, pytest.param(1, marks=pytest.mark.sweep)])
 def test_killed_at_any_statement_the_upgrade_goes_on_when_it_is_opened_again(tmp_path, apart):
     whole = tmp_path / "whole.db"
     url = make_first(whole)
@@ -207,7 +207,8 @@ def test_killed_at_any_statement_the_upgrade_goes_on_when_it_is_opened_again(tmp
         assert rows_of(path) == expected
         assert shape_of(path) == shape
     assert point > 30
-    assert versions == set(map(str, range(1, SCHEMA_VERSION + 1)))
+    every = set(map(str, range(1, SCHEMA_VERSION + 1)))
+    assert versions == every if apart == 1 else {"1", str(SCHEMA_VERSION)} < versions <= every
 
 
 def test_an_upgrade_whose_backup_cannot_be_written_changes_nothing(first, path):
