@@ -294,6 +294,19 @@ def test_a_lookup_with_two_meanings_for_one_code_is_refused(tmp_path):
     assert 'states.csv gives "o" two meanings, in lines 2 and 4' in said
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ('"2026-03-20T08"', "m.yaml:22:65: pickup_startdatetime: expected a value such as 2026-03-01 08:00:00"),
+        ("2026-03-20 08:00:00", 'm.yaml:22:65: an unquoted date is not allowed: 2026-03-20 08:00:00 (write "2026-03-20 08:00:00")'),
+    ],
+)  # fmt: skip
+def test_a_wrong_constant_is_refused_once_and_where_it_stands(tmp_path, written, said):
+    text = GOOD.replace('receiver: "00123"}', f'receiver: "00123"}}, pickup: {written}')
+    text = text.replace("pickup_startdatetime: {col: pickup}", "pickup_startdatetime: {const: pickup}")
+    assert findings(tmp_path, text) == [said]
+
+
 def test_what_the_assumptions_allow_is_not_refused(tmp_path):
     text = GOOD.replace("pickup_startdatetime: {col: pickup}", "tender_expiration: {value: x}")
     assert findings(tmp_path, text, Assumptions(listing_only_fields="accept")) == []

@@ -157,7 +157,8 @@ def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafP
         default = OMIT if leaf.default is None else spelled(leaf.default)
         constant = OMIT if found.constant is OMIT else spelled(found.constant)
     except (ValueError, ArithmeticError) as error:
-        context.refuse(loc, f"{context.field.name}: {error or 'it cannot be rounded'}")
+        at = loc if leaf.const is None else ("constants", *leaf.const.split("."))
+        context.refuse(at, f"{context.field.name}: {error or 'it cannot be rounded'}")
         return None
     if constant is not OMIT:
         return LeafPlan(lambda _: constant, found.sources, constant, is_fixed=True)

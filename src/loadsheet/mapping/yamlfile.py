@@ -264,10 +264,10 @@ class _Reader:
         if read is None:
             what = "an unquoted date" if kind == "timestamp" else f"the tag {node.tag}"
             self._file.refuse(loc, f"{what} is not allowed: {raw}", f'write "{raw}"')
-            return None
+            return raw if kind == "timestamp" else None  # as if it had been written so
         if kind == "int" and _LEADING_ZERO.fullmatch(raw):
             self._file.refuse(loc, f"this number would lose its leading zero: {raw}", f'write "{raw}"')
-            return None
+            return raw
         value = read(raw)
         if isinstance(value, Decimal) and not value.is_finite():
             self._file.refuse(loc, f"not a finite number: {raw}")
