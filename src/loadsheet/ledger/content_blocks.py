@@ -9,16 +9,16 @@ Owns: where contents are, and how they are packed. Opens no transaction: the cal
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
-from loadsheet.ledger.ledger_tables import contents
-from loadsheet.ledger.statements import FETCH, Statement, streamed_within
+from loadsheet.ledger.statements import FETCH, Statement
 from loadsheet.problems import LedgerError
 
 if sys.version_info >= (3, 14):
@@ -66,27 +66,37 @@ def replace(connection: Connection, changed: Mapping[int, Content]) -> None:
 
 def with_contents(connection: Connection, rows: Iterable[Any]) -> Iterator[tuple[Any, Content]]:
     """Rows of `entries`, each with its contents. The rows need the columns `id`, `payload` and `rows`. Reads a few hundred at a time."""
-    stream = iter(rows)
-    while some := list(islice(stream, FETCH)):
-        found = _found(connection, [row.id for row in some if not row.rows])
-        for row in some:
-            yield row, found[row.id] if row.id in found else Content(row.payload, row.rows)
+    with ExitStack() as stack:
+        if isinstance(rows, Generator):  # an error here would leave its cursor open until the connection is gone
+            stack.callback(rows.close)
+        stream = iter(rows)
+        while some := list(islice(stream, FETCH)):
+            found = _found(connection, [row.id for row in some if not row.rows])
+            for row in some:
+                yield row, found[row.id] if row.id in found else Content(row.payload, row.rows)
 
 
 def damaged(connection: Connection) -> Iterator[str]:
     """The faults of the blocks, in words: those that cannot be read, entries without contents, and removed entries with a record."""
-    for row in streamed_within(connection, select(contents).order_by(contents.c.block)):
-        try:
-            parts = _unpacked(row.block, row.packed)
-        except LedgerError as error:
-            yield str(error)
-            continue
-        for entry in _INSIDE.rows(connection, first=row.block * BLOCK, last=row.block * BLOCK + BLOCK - 1):
-            if not parts[BLOCK + entry.id % BLOCK]:
-                yield _lost(entry.id)
-            elif entry.removed and parts[entry.id % BLOCK]:
-                yield f"entry {entry.id} has a payload although it is marked as removed"
+    after = -1
+    while blocks := list(_NEXT_BLOCKS.rows(connection, after=after, most=FETCH)):
+        for row in blocks:
+            yield from _damaged_in(connection, row.block, row.packed)
+        after = blocks[-1].block
     yield from (_lost(row.id) for row in _WITHOUT_BLOCK.rows(connection, size=BLOCK))
+
+
+def _damaged_in(connection: Connection, block: int, packed: bytes) -> Iterator[str]:
+    try:
+        parts = _unpacked(block, packed)
+    except LedgerError as error:
+        yield str(error)
+        return
+    for entry in _INSIDE.rows(connection, first=block * BLOCK, last=block * BLOCK + BLOCK - 1):
+        if not parts[BLOCK + entry.id % BLOCK]:
+            yield _lost(entry.id)
+        elif entry.removed and parts[entry.id % BLOCK]:
+            yield f"entry {entry.id} has a payload although it is marked as removed"
 
 
 def _found(connection: Connection, wanted: Sequence[int]) -> dict[int, Content]:
@@ -130,6 +140,7 @@ _STORE = Statement(
     "insert into contents (block, packed) values (:block, :packed) on conflict (block) do update set packed = excluded.packed"
 )
 _CLEAR = Statement("update entries set payload = :nothing, rows = :nothing where id = :entry and length(rows) > 0")
+_NEXT_BLOCKS = Statement("select block, packed from contents where block > :after order by block limit :most")
 _INSIDE = Statement("select id, removed from entries where id between :first and :last and length(rows) = 0")
 _WITHOUT_BLOCK = Statement(
     "select id from entries where length(rows) = 0 and id / :size not in (select block from contents) limit 1"

@@ -161,7 +161,7 @@ class _Part:
             versions, settled = self._versions[entry]
             if (kept := self._known.get(entry)) is None:
                 opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.found)
-                now_status = opened._replace(closed=LATER if self._is_superseded(trace, now) else "")
+                now_status = opened._replace(closed=self._closed(trace, now))
             else:
                 now_status = self._updated(trace, kept, now)
             yield now_status._replace(versions=versions, settled=settled)
@@ -176,13 +176,20 @@ class _Part:
         word = self._words.get(trace.id, "")
         if word in WORDS and finding == kept.finding:
             return before._replace(closed=word, closed_run=kept.closed_run)
+        closed = self._closed(trace, now)
         if now.verdict in AGREES or now.verdict is Verdict.NOT_VERIFIABLE:
-            because = now.verdict.value if now.verdict in AGREES else SINCE
-            return before._replace(closed=because, closed_run=kept.closed_run)
-        closed = LATER if self._is_superseded(trace, now) else ""
+            return before._replace(closed=closed, closed_run=kept.closed_run)
         return before._replace(
             verdict=finding[0], found=finding[1], closed=closed, closed_run=kept.closed_run if closed else ""
         )
+
+    def _closed(self, trace: Trace, now: _CurrentVerdict) -> str:
+        """Why an exception is closed now; empty if it is open."""
+        if now.verdict in AGREES:
+            return now.verdict.value
+        if now.verdict is Verdict.NOT_VERIFIABLE:
+            return SINCE
+        return LATER if self._is_superseded(trace, now) else ""
 
     def _is_superseded(self, trace: Trace, now: _CurrentVerdict) -> bool:
         if now.verdict not in _STATES_SAY:
