@@ -1,7 +1,9 @@
 """A record is one open exception, however often its file comes, and one that is corrected closes by itself, also without a key."""
 
 import os
+import sqlite3
 import time
+from contextlib import closing
 
 import openpyxl
 import pytest
@@ -80,6 +82,34 @@ def test_a_file_that_comes_again_with_the_same_errors_confirms_its_exceptions(wo
             before["In run"],
         )
         assert (now["Last in run"], now["Times"]) == (second, 2)
+
+
+def test_two_exceptions_of_one_record_in_an_older_ledger_become_the_older_one(workspace):
+    for _ in range(2):
+        workspace.write_orders(6, first=1, wrong_every=2)
+        workspace.run()
+    first = sheet(workspace)
+    with (
+        closing(sqlite3.connect(workspace.state / "ledger.db")) as ledger,
+        ledger,
+    ):  # as 0.5.0 opened them
+        doubles = ledger.execute(
+            """
+            insert into exceptions (entry_id, run_id, opened_at, verdict, found, closed_at, closed_because)
+            select entries.id, drops.run_id, '2026-03-05T02:15:00Z', 'invalid', '[]', '', ''
+            from entries join drops on drops.id = entries.drop_id
+            where entries.state = 'invalid' and drops.run_id = (select max(run_id) from drops)
+            """
+        ).rowcount
+    assert doubles == len(first) == 3
+
+    workspace.write_orders(6, first=1, wrong_every=2)
+    assert workspace.run().stdout.startswith("✗ 3 of 6 documents need attention · 3 unchanged · ")
+    assert [(line["Exception"], line["Times"]) for line in sheet(workspace)] == [
+        (line["Exception"], 3) for line in first
+    ]
+    closed = workspace.ask("select closed_because from exceptions where closed_because <> ''")
+    assert [because for (because,) in closed] == [f"it is the same record as {line['Exception']}" for line in first]
 
 
 def test_the_same_file_shuffled_and_partly_corrected_confirms_the_rest(workspace):
