@@ -1,9 +1,10 @@
 """The check folder: each file dropped there is answered with what a run would do. Nothing is sent or planned.
 
 A file is translated, planned and reported by the same functions as in a run, but into a ledger of its own that is thrown away. The real
-one is only read: what it knows about the records of the file is copied. So an answer has the names and forms of real reports. It appears as `NAME.answer/` in the same folder, where the shipper sees it, and
-the file moves into it. The answer is complete before the file moves: after a kill, the file is checked again. Every run answers after its
-own work, a worker's run too, and a watch while it waits: on one machine one of them at a time. Files that a mapping reads together are answered together, under the name of the first.
+one is only read: what it knows about the records of the file is copied. So an answer has the names and forms of real reports. It appears
+as `NAME.answer/` in the same folder, where the shipper sees it, and the file moves into it. The answer is complete before the file moves:
+after a kill, the file is checked again. Every run answers after its own work, a worker's run too, and a watch while it waits: on one
+machine one of them at a time. Files that a mapping reads together are answered together, under the name of the first.
 """
 
 import hashlib
