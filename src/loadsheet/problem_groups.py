@@ -47,7 +47,9 @@ _NUMBERS = {
     "en_IN": re.compile(r"[+-]?(?:[0-9]{1,2},)(?:[0-9]{2},)*[0-9]{3}(?:\.[0-9]+)?"),
 }
 _MARKS = {"en_GB": ".", "de_DE": ",", "fr_FR": ",", "de_CH": ".", "en_IN": "."}
-_WITH_UNIT = re.compile(r"[+-]?[0-9][0-9.,' \u00a0\u202f]*([^\W\d_][\w³]*)\.?")
+_WITH_UNIT = re.compile(
+    r"[+-]?[0-9][0-9.,' \u00a0\u202f]*(?P<unit>[^\W\d_][\w³]*|[$€£¥₹])\.?|[+-]?(?P<sign>[$€£¥₹]) ?[0-9][0-9.,' \u00a0\u202f]*"
+)
 _NEAR = re.compile(r"did you mean (.+)\?")
 _WAITS = "L607"
 _CLOCK_ONLY = re.compile(r"[0-9: ]+(?: or [0-9: ]+)*")
@@ -244,7 +246,7 @@ class _Tally:
             unit = _WITH_UNIT.fullmatch(value)
             self.all_with_unit = self.all_with_unit and unit is not None
             if unit is not None and len(self.units) < _VALUES_KEPT:
-                self.units[unit[1]] = None
+                self.units[unit["unit"] or unit["sign"]] = None
         elif problem.code == "C312":
             self.longest = max(self.longest, problem.number("length"))
         close = _NEAR.search(problem.hint)
@@ -367,8 +369,16 @@ def _numbers(tally: _Tally) -> str:
     if tally.locale:
         return f"all are numbers in the format of {tally.locale}: set locale: {tally.locale} for the column"
     if tally.all_with_unit and tally.units:
-        return f"all have a unit ({', '.join(tally.units)}): use type: quantity with the unit"
+        return (
+            f"all have a unit ({', '.join(tally.units)}): use type: quantity with unit, or type: decimal with currency"
+        )
     return _near_words(tally)
+
+
+def _units(tally: _Tally) -> str:
+    is_money = tally.first.values.get("expected", "").startswith("an amount")
+    lacking = tally.all_with_unit and tally.units and not is_money
+    return f"add {tally.listed(list(tally.units))} to source.units" if lacking else ""
 
 
 def _listed(tally: _Tally) -> str:
@@ -413,9 +423,7 @@ _PROPOSALS: dict[str, Callable[[_Tally], str]] = {
     "C303": lambda tally: "all are numbers with decimals: use type: decimal" if tally.locales and tally.values else "",
     "C304": _dates,
     "C306": _listed,
-    "C307": lambda tally: (
-        f"add {tally.listed(list(tally.units))} to source.units" if tally.all_with_unit and tally.units else ""
-    ),
+    "C307": _units,
     "C308": _near_words,
     "C309": _near_words,
     "C310": lambda tally: "" if tally.more_values else f"add {tally.listed()} to yes: or no: of the column",

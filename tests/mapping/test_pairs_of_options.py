@@ -61,7 +61,7 @@ NUMBERS = {
 OPTIONS = {
     "text": TEXTS,
     "integer": NUMBERS,
-    "decimal": {**NUMBERS, "places": {"places": 1}},
+    "decimal": {**NUMBERS, "places": {"places": 1}, "currency": {"currency": "EUR"}},
     "quantity": {**NUMBERS, "from_unit": {"from_unit": "t"}, "unit_column": {"unit_column": "beside"}},
     "date": {
         "required": {"required": True}, "default": {"default": "01.02.2026"}, "blank": {"blank": ["-", "31.12.2099"]},
@@ -82,7 +82,7 @@ NOT_PAIRED = {
 CELLS = {
     "text": ["", " ", "ab", "", "\N{ZERO WIDTH SPACE}", "-", "n/a", "\u00a0AB ", "a-1", "A-1", "7", "0007-4", "a-1 x", "abcdef", "q-", "Zoe\u0308", "ß-1"],
     "integer": ["", "12", " ", "-", "0", "1", " 7 ", "1.234", "1,234", "1501", "2,0", "2,5", "-3", "x"],
-    "decimal": ["", "12", " ", "-", "0", "1", " 7 ", "1.234", "1,234", "1501", "2,0", "2,5", "-3", "x"],
+    "decimal": ["", "7,5 €", "12", " ", "-", "0", "1", " 7 ", "1.234", "1,234", "1501", "2,0", "2,5", "-3", "x"],
     "quantity": ["", "12", " ", "-", "0", "1", " 7 kg", "500 g", "2 t", "1.234", "1,234", "0,5", "-3", "x"],
     "date": ["", "04.03.2026", " ", "-", "31.12.2099", " 05.03.2026 ", "2026-03-06", "31.02.2026", "x"],
     "yesno": ["", "x", " ", "-", "ja", "JA", " o ", "yes", "no", "nein", "maybe"],
@@ -168,6 +168,7 @@ def coded(said, text, beside):
 
 
 def numbered(type_, said, text):
+    text = text.removesuffix(" €") if "currency" in said else text
     dot, comma = (",", ".") if said.get("locale") == "en_GB" else (".", ",")
     form = rf"(-?(?:\d{{1,3}}(?:\{dot}\d{{3}})+|\d+)(?:\{comma}\d+)?) ?(kg|g|t)?"
     found = re.fullmatch(form, text)

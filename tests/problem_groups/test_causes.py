@@ -93,7 +93,7 @@ def test_numbers_of_another_locale_name_it(texts, locale):
 
 def test_numbers_with_units_ask_for_a_quantity():
     cause = only(cell("C302", "12 kg", 2, locale="en_GB"), cell("C302", "1,200 lb", 3, locale="en_GB"))
-    assert cause.proposal == "all have a unit (kg, lb): use type: quantity with the unit"
+    assert cause.proposal == "all have a unit (kg, lb): use type: quantity with unit, or type: decimal with currency"
 
 
 def test_typing_errors_and_missing_codes_are_told_apart():

@@ -49,10 +49,13 @@ MEASURES: dict[str, tuple[Measure, ...]] = {
     ),
 }
 
-_UNITS = {measure.field: measure.unit for measure in MEASURES["order"] if measure.scale is Scale.WEIGHT}
 _SCALES = {
     **dict.fromkeys(("weight", "volume", "total_weight", "chargeable_weight", "total_volume"), Scale.WEIGHT),
     **dict.fromkeys(("goods_value", "freight_cost", "service_price", "tenderRate"), Scale.MONEY),
+}
+_UNITS = {
+    **{measure.field: measure.unit for measure in MEASURES["order"]},
+    **{name: "currency" for name, scale in _SCALES.items() if scale is Scale.MONEY},
 }
 
 
@@ -126,7 +129,7 @@ def amounts(measures: tuple[Measure, ...], record: dict[str, Any]) -> Iterator[t
 
 
 def unit_field(name: str) -> str:
-    """The field for the unit of this field, which not every record has."""
+    """The field for the unit or currency of this field, which not every record has."""
     return _UNITS.get(name, f"{name}_uom")
 
 

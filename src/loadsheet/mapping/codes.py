@@ -5,12 +5,14 @@ They are known in the file's language (Babel's names of territories and currenci
 
 import unicodedata
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from functools import cache
 
 from babel import Locale
 from babel.core import get_global
+from babel.numbers import get_territory_currencies
 
-from loadsheet.mapping.notations import zone_names
+from loadsheet.mapping.notations import number_reader, split_amount, zone_names
 from loadsheet.mapping.plans import CellProblem, SettingError
 from loadsheet.mapping.suggestions import did_you_mean_value
 
@@ -20,6 +22,11 @@ _SIGNS = {  # signs of one currency only
     "€": "EUR", "zł": "PLN", "Kč": "CZK", "₹": "INR", "₺": "TRY", "₪": "ILS", "₴": "UAH", "₫": "VND", "฿": "THB",
     "US$": "USD", "A$": "AUD", "C$": "CAD", "S$": "SGD", "HK$": "HKD", "NZ$": "NZD", "R$": "BRL",
 }  # fmt: skip
+_SHARED_SIGNS = {
+    "$": ("USD", "CAD", "AUD", "NZD", "SGD", "HKD", "MXN", "ARS", "CLP", "COP"), "£": ("GBP", "EGP"), "¥": ("JPY", "CNY"),
+    "kr": ("SEK", "NOK", "DKK", "ISK"), "rs": ("INR", "PKR", "LKR", "NPR"), "fr": ("CHF",), "ft": ("HUF",), "lei": ("RON",),
+}  # fmt: skip
+"""Signs that several currencies have, the most frequent first, and short words that are read beside an amount only."""
 _ALIASES = {
     "AE": "emirates, uae, vae, emirate, united arab emirates, vereinigte arabische emirate", "BA": "bosnia, bosnien, bosnia herzegovina",
     "BN": "brunei darussalam", "BO": "plurinational state of bolivia", "BY": "white russia, weissrussland, republic of belarus",
@@ -159,6 +166,41 @@ def currency_codes() -> tuple[str, ...]:
     """The codes of the currencies that are legal tender today, sorted. Names of others are not read, so `Franc` is not ambiguous."""
     uses = (use for some in get_global("territory_currencies").values() for use in some)
     return tuple(sorted({code for code, _, until, tender in uses if tender and until is None}))
+
+
+def currencies_meant(word: str, locale: str | None = None) -> tuple[str, ...]:
+    """The currencies that a word or sign beside an amount may mean: one for `€`, `EUR` and `euro`, many for `$`. That of the locale's
+    country comes first, then the most frequent.
+    """
+    code = _SIGNS.get(word) or _currencies(locale).get(word.casefold())
+    if code:
+        return (code,)
+    shared = _SHARED_SIGNS.get(word.casefold().rstrip("."), ())
+    country = Locale.parse(locale).territory if locale else None
+    own = get_territory_currencies(country) if country else ()
+    return tuple(sorted(shared, key=lambda currency: currency not in own))
+
+
+def amount_reader(currency: str, locale: str) -> Callable[[str], Decimal | CellProblem]:
+    """A function from trimmed text to the number of an amount in this currency: `1,234.50`, `€ 1,234.50` and `1,234.50 EUR` are one amount.
+    C307 for an amount in another currency, otherwise the problems of `number_reader`. Raises SettingError if the currency is not a code.
+    """
+    if currency not in currency_codes():
+        hint = did_you_mean_value(currency, {code: code for code in currency_codes()}) or "such as EUR"
+        raise SettingError("currency", f"currency: {currency} is not a currency code", hint)
+    read_number = number_reader(locale)
+    elsewhere = CellProblem("C307", {"expected": f"an amount in {currency}"})
+
+    def read(text: str) -> Decimal | CellProblem:
+        number = read_number(text)
+        if not isinstance(number, CellProblem):
+            return number
+        digits, word = split_amount(text)
+        meant = currencies_meant(word, locale)
+        amount = read_number(digits) if meant else number
+        return amount if isinstance(amount, CellProblem) or currency in meant else elsewhere
+
+    return read
 
 
 def zone_reader() -> Callable[[str], str | CellProblem]:

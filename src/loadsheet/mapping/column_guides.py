@@ -85,7 +85,7 @@ def expected(column: ColumnPlan, language: Language) -> str:
     parts = [words.say(DESCRIBED[spec.type])]
     if column.writes and not _NAMED.search(column.writes):
         parts.append(words.say("such as {0}", MOMENT.strftime(column.writes)))
-    unit = spec.from_unit or spec.unit
+    unit = spec.from_unit or spec.unit or spec.currency
     if unit:
         parts.append(words.say("in {0}", _UNIT_SIGNS.get(unit, unit)))
     details = ((text, getattr(spec, key)) for key, text in DETAILS.items())

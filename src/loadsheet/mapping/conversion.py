@@ -22,10 +22,18 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calendars import Calendar
-from loadsheet.mapping.codes import country_reader, currency_reader, yes_no_reader, zone_reader
+from loadsheet.mapping.codes import amount_reader, country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.column_guides import choices_of
 from loadsheet.mapping.lookups import Lookup, range_reader
-from loadsheet.mapping.notations import canonical, check_zone_word, formats_reader, is_locale, localize, number_reader
+from loadsheet.mapping.notations import (
+    PARTED,
+    canonical,
+    check_zone_word,
+    formats_reader,
+    is_locale,
+    localize,
+    number_reader,
+)
 from loadsheet.mapping.plans import (
     CALCULATION_ERRORS,
     CellProblem,
@@ -311,12 +319,14 @@ def _number(spec: Column, conventions: Conventions, locale: str | None) -> _Pars
     if locale is None:
         raise SettingError("type", f"{spec.type} needs a locale", "set source.locale, such as de_DE for 1.234,56")
     quantity = None
+    is_whole = spec.type == "integer" or spec.places == 0
+    read: Callable[..., Decimal | CellProblem] = number_reader(locale, Decimal(1234) if is_whole else PARTED)
     if spec.type == "quantity":
         unit, assumed = _units(spec, conventions, locale)
         quantity = Quantity(number_reader(locale), unit=unit, assumed=assumed, extra=conventions.units, locale=locale)
-    is_whole = spec.type == "integer" or spec.places == 0
-    plain = number_reader(locale, Decimal(1234)) if is_whole else number_reader(locale)
-    read = plain if quantity is None else quantity.read
+        read = quantity.read
+    elif spec.currency is not None:
+        read = amount_reader(spec.currency, locale)
     check = _range(spec)
 
     def parse(cell: str, *unit: str) -> Any:

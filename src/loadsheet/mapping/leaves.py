@@ -465,22 +465,22 @@ def _spelled_result(value: _Value, spelling: _Spelling) -> Make:
 
 
 def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadContext, loc: Loc) -> None:
-    """Check quantities whose unit field is a constant: the column must have that unit. Calculated quantities and units in columns are
-    only known when rows are read.
+    """Check quantities and amounts whose unit or currency is a constant: the column must have the same. Calculated ones, and units in
+    columns, are only known when rows are read.
     """
     file = context.names.file
     extra = (file.values or {}).get("source", {}).get("units") or {}
     for name, leaf in leaves.items():
-        if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str):
-            continue
-        other_field = unit_field(name)
+        column_name, other_field = leaf.get("col") if isinstance(leaf, Mapping) else None, unit_field(name)
         stated = _constant_value(leaves.get(other_field), context)
-        if not isinstance(stated, str):
+        if not isinstance(column_name, str) or not isinstance(stated, str):
             continue
-        found = context.names.column(leaf["col"], item, (*loc, name, "col"))
+        found = context.names.column(column_name, item, (*loc, name, "col"))
         column = found and found[0].column(found[1])
         if column and column.reference is not None and found:
             column = context.names.tables[column.reference.position].column(found[2])
+        if column and column.spec.currency not in (None, stated):
+            file.refuse((*loc, name), f"{name} is in {column.spec.currency}, but {other_field} is {stated}")
         if not column or column.spec.type != "quantity" or (unit := column.spec.unit) is None:
             continue
         try:

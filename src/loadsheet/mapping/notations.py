@@ -24,12 +24,14 @@ from babel.numbers import NumberFormatError, format_decimal, get_decimal_symbol,
 from loadsheet.confusables import digits_meant
 from loadsheet.mapping.plans import CellProblem, Fold
 
-_PARTED = Decimal("1234.5")
+PARTED = Decimal("1234.5")
 _ZERO = Decimal(0)  # also for -0
 _WIDE = Context(prec=400)  # digits of the longest number that a workbook can hold, and more
 _LONGEST = 40  # characters; more digits than Decimal keeps exactly
 _MINUS = {"-", "\N{MINUS SIGN}", "\N{EN DASH}"}
+_SIGNED = {*_MINUS, "+"}
 _APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
+_BESIDE = re.compile(r"[^\d\s.,'\u2019+\-\u2212\u2013]+\.?")  # beside a number
 
 
 def is_locale(name: str) -> bool:
@@ -46,7 +48,7 @@ def decimal_mark(locale: str) -> str:
     return get_decimal_symbol(Locale.parse(locale))
 
 
-def number_reader(locale: str, example: Decimal = _PARTED) -> Callable[[str], Decimal | CellProblem]:
+def number_reader(locale: str, example: Decimal = PARTED) -> Callable[[str], Decimal | CellProblem]:
     """A function from trimmed text to Decimal, or to CellProblem with C302 or C316. Digits are 0-9 only. Group separators
     are complete (as the locale groups) or absent. No exponent. The hint for other texts shows how to write `example`.
     Raises babel.UnknownLocaleError.
@@ -71,8 +73,8 @@ def number_reader(locale: str, example: Decimal = _PARTED) -> Callable[[str], De
 
     def with_digits(digits: str, sign: str) -> CellProblem:
         meant = digits_meant(digits) if len(digits) <= _LONGEST else ""
-        amount = _without_currency_sign(digits) if len(digits) <= _LONGEST else digits
-        if amount != digits and isinstance(read(amount), Decimal):
+        amount, word = split_amount(digits) if len(digits) <= _LONGEST else (digits, "")
+        if _is_sign(word) and isinstance(read(amount), Decimal):
             return CellProblem("C302", {"locale": locale}, f"write it like {sign}{amount}")
         is_number = allowed.fullmatch(meant) and not any(mark in meant for mark in foreign) and exact(meant) is not None
         return _refusal([f"{sign}{meant}"] if is_number else [], not_a_number)
@@ -139,12 +141,22 @@ def canonical(number: Decimal) -> Decimal:
     return shortest if int(shortest.as_tuple().exponent) <= 0 else shortest.quantize(Decimal(1), context=_WIDE)
 
 
-def _without_currency_sign(text: str) -> str:
-    """The text without a currency sign before or behind it: `12,50` for `12,50 €`."""
-    for edge in (0, -1):
-        if text and unicodedata.category(text[edge]) == "Sc":
-            return text.replace(text[edge], "", 1).strip()
-    return text
+def split_amount(text: str) -> tuple[str, str]:
+    """A number and the word or sign before or behind it: `-12,50` and `€` for `-€ 12,50`, `12,50` and `EUR` for `12,50 EUR`. The word
+    is empty if there is none, or more than one.
+    """
+    words = _BESIDE.findall(text)
+    if len(words) != 1:
+        return text, ""
+    before, _, after = text.partition(words[0])
+    before, after = before.strip(), after.strip()
+    if before and after and before not in _SIGNED and after not in _MINUS:
+        return text, ""
+    return before + after, words[0]
+
+
+def _is_sign(word: str) -> bool:
+    return len(word) == 1 and unicodedata.category(word) == "Sc"
 
 
 def _with_group(text: str, group: str) -> str:

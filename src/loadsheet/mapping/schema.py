@@ -222,7 +222,7 @@ _EVERY_TYPE = "label aliases type required key default convert blank example not
 _KEYS_OF_TYPE = {
     "text": "lookup lookup_with one_of ignore_case case pad_left min_length max_length on_too_long pattern split",
     "integer": "min max locale lookup",
-    "decimal": "min max places locale lookup",
+    "decimal": "min max places currency locale lookup",
     "quantity": "min max locale unit from_unit unit_column lookup",
     "date": "formats locale lookup",
     "time": "formats locale",
@@ -282,6 +282,7 @@ class Column(Part):
     unit: str | None = None
     from_unit: str | None = None
     unit_column: str | None = None
+    currency: str | None = None
     locale: str | None = None
     formats: Names = []
     yes: Names = []

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
+from unicodedata import category
 
-from loadsheet.mapping.codes import country_reader, currency_reader, yes_no_reader, zone_reader
+from loadsheet.mapping.codes import country_reader, currencies_meant, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.notations import decimal_mark, format_reader
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.units import ALIASES, common_unit, factor, unit_named
@@ -61,7 +62,7 @@ def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: st
     return (
         _words(cells, reading, locale)
         or _yes_no(cells, locale, ticks=False)
-        or _number(cells, locale, "", "")
+        or _number(cells, locale, "", "", is_amount=bool(reading.concepts & _AMOUNTS))
         or _text(cells)
     )
 
@@ -289,18 +290,24 @@ def _numbers(cells: Cells, locale: str) -> _Numbers:
 _SHAPED = re.compile("[0-9]")
 
 
-def _number(cells: Cells, locale: str, measure: str, unit: str) -> Guess | None:
-    """A guess for numbers: an amount of `measure` (empty: a plain number), in the file's notation or another."""
+def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bool = False) -> Guess | None:
+    """A guess for numbers: an amount of `measure` (empty: a plain number or an amount of money), in the file's notation or another.
+    `is_amount`: the heading is that of amounts.
+    """
     for name in dict.fromkeys([locale or "en_GB", *_OTHER_NOTATIONS]):
         found = _numbers(cells, name)
-        if enough(found.read, cells.filled) and (measure or not found.units):
+        currencies = _currencies_of_cells(found, locale, is_amount=is_amount) if found.units and not measure else []
+        if enough(found.read, cells.filled) and (measure or currencies or not found.units):
             break
     else:
         return None
     keys: dict[str, Any] = {} if name == (locale or "en_GB") else {"locale": name}
+    keys |= {"currency": currencies[0]} if currencies else {}
     evidence = f"{found.read} of {cells.filled} values are {'whole ' if found.whole and not measure else ''}numbers"
     if found.others:
         evidence += f"; {CHECK} the others: {some(found.others)}"
+    if len(currencies) > 1:
+        evidence += f"; {CHECK} the currency: {some(found.units)} may also mean {some(currencies[1:])}"
     if measure:
         keys |= {"unit": measure}
         unit = unit or _unit_of_cells(found, measure)
@@ -315,10 +322,21 @@ def _number(cells: Cells, locale: str, measure: str, unit: str) -> Guess | None:
             evidence += f"; {CHECK} the unit {measure}: {why}"
     per = factor(ALIASES[keys["from_unit"]], unit_named(measure, {})) if "from_unit" in keys else None
     guards, remark = _guards(found.values, float(per or 1))
-    return Guess("quantity" if measure else "integer" if found.whole else "decimal", keys | guards, evidence + remark)
+    plain = "integer" if found.whole and not currencies else "decimal"
+    return Guess("quantity" if measure else plain, keys | guards, evidence + remark)
 
 
 _OTHER_NOTATIONS = ("en_GB", "de_DE", "fr_FR", "de_CH")
+
+
+def _currencies_of_cells(found: _Numbers, locale: str, *, is_amount: bool) -> list[str]:
+    """The currencies that all words and signs beside the numbers may mean, the likeliest first. A word that is not a sign
+    counts under headings of amounts only.
+    """
+    if not is_amount and not all(any(category(letter) == "Sc" for letter in word) for word in found.units):
+        return []
+    meant = [currencies_meant(word, locale or None) for word in found.units]
+    return [code for code in meant[0] if all(code in each for each in meant)]
 
 
 def _unit_of_cells(found: _Numbers, measure: str) -> str:

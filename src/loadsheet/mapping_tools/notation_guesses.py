@@ -11,7 +11,8 @@ from datetime import date, datetime
 from functools import cache
 from typing import NamedTuple
 
-from loadsheet.mapping.notations import format_reader, formats_reader, number_reader
+from loadsheet.mapping.codes import currencies_meant
+from loadsheet.mapping.notations import format_reader, formats_reader, number_reader, split_amount
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping_tools.columns import CHECK, sample
 
@@ -219,12 +220,14 @@ def compatible(formats: Iterable[str], locale: str | None) -> list[str]:
 
 
 def number_of(text: str) -> tuple[str, str] | None:
-    """The number and the unit in a text, such as `12,5` and `kg`; None if it is no number."""
+    """The number and the unit or currency in a text, such as `12,5` and `kg`; None if it is no number. Only a currency may stand in front."""
     bare = text.strip()
-    unit = _AFTER.search(bare)
-    digits = bare[: unit.start()].rstrip() if unit else bare
+    behind = _AFTER.search(bare)
+    digits, unit = (bare[: behind.start()].rstrip(), behind[0]) if behind else split_amount(bare)
+    if unit and not behind and not currencies_meant(unit):
+        return None
     digits = f"-{digits[:-1].rstrip()}" if digits[-1:] == "-" and digits[:1].isdigit() else digits  # as SAP writes it
-    return (digits, unit[0] if unit else "") if _NUMBER.fullmatch(digits) else None
+    return (digits, unit) if _NUMBER.fullmatch(digits) else None
 
 
 def shapes_of_numbers(texts: Mapping[str, int]) -> dict[str, int]:

@@ -1,0 +1,100 @@
+"""Amounts of money: the currency of a column, and its signs beside the numbers."""
+
+from decimal import Decimal
+
+import pytest
+from openpyxl import Workbook
+from sheets import decode, findings, load_text, of_file, of_text
+
+MAPPING = """\
+mapping: amounts
+version: 1
+target: order.update
+source: {files: "*", locale: en_GB, encoding: utf-8, delimiter: [";"]}
+columns:
+  order: {label: Order, required: true, key: true}
+  value: {label: Value, type: decimal, currency: EUR, min: -20}
+payload:
+  {order_id: {col: order}, sender_id: {value: A}, receiver_id: {value: B}, goods_value: {col: value}, currency: {value: EUR}}
+"""
+
+
+def read(tmp_path, cell, locale="en_GB", currency="EUR"):
+    """The goods value of a cell, or the code and hint of its problem."""
+    text = MAPPING
+    for old, new in {"en_GB": locale, "EUR": currency}.items():
+        text = text.replace(old, new)
+    (document,) = of_text(load_text(tmp_path, text), tmp_path, f"Order;Value\nA;{cell}\n")
+    if document.problems:
+        return document.problems[0].code, document.problems[0].hint
+    return decode(document.payload)["goods_value"]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["1,234.50", "€ 1,234.50", "€1,234.50", "1,234.50 €", "1,234.50€", "EUR 1,234.50", "1,234.50 eur", "1234.5 Euro"],
+)
+def test_the_currency_may_stand_before_or_behind_the_number(tmp_path, cell):
+    assert read(tmp_path, cell) == Decimal("1234.5")
+
+
+@pytest.mark.parametrize("cell", ["-€ 12.50", "€ -12.50", "€-12.50", "12.50- €", "12.50 €-"])
+def test_a_minus_may_stand_on_either_side_of_the_sign(tmp_path, cell):
+    assert read(tmp_path, cell) == Decimal("-12.5")
+
+
+@pytest.mark.parametrize(
+    ("currency", "locale", "cell", "value"),
+    [
+        ("USD", "en_US", "$1,234.50", "1234.5"),
+        ("CAD", "en_US", "C$ 5.00", "5"),
+        ("CAD", "en_US", "$ 5.00", "5"),
+        ("CHF", "de_CH", "Fr. 1'234.50", "1234.5"),
+        ("SEK", "sv_SE", "1 234,50 kr", "1234.5"),
+        ("INR", "en_IN", "Rs. 1,00,000.00", "100000"),
+        ("JPY", "ja_JP", "¥1,200", "1200"),
+        ("PLN", "pl_PL", "12,50 zł", "12.5"),
+    ],
+)
+def test_signs_that_several_currencies_have_are_read_as_that_of_the_column(tmp_path, currency, locale, cell, value):
+    assert read(tmp_path, cell, locale, currency) == Decimal(value)
+
+
+@pytest.mark.parametrize(
+    ("cell", "code", "hint"),
+    [
+        ("$ 5.00", "C307", ""),
+        ("US$5", "C307", ""),
+        ("5.00 USD", "C307", ""),
+        ("12 pcs", "C302", "write it like 1,234.5"),
+        ("1O €", "C302", "write it like 1,234.5"),
+        ("€ 1.234,50", "C316", "write 1.2345 or 1,234.5"),
+        ("EUR 5 €", "C302", "write it like 1,234.5"),
+        ("€ -21", "C305", ""),
+    ],
+)
+def test_another_currency_and_what_is_no_amount_are_refused(tmp_path, cell, code, hint):
+    assert read(tmp_path, cell) == (code, hint)
+
+
+def test_a_number_of_a_workbook_counts_as_it_is(tmp_path):
+    book = Workbook()
+    for row in (["Order", "Value"], ["A", 1234.5], ["B", "€ 99"]):
+        book.active.append(row)
+    book.active["B2"].number_format = '"$"#,##0.00'
+    book.save(tmp_path / "a.xlsx")
+    _, found = of_file(load_text(tmp_path, MAPPING), tmp_path / "a.xlsx")
+    assert [decode(one.payload)["goods_value"] for one in found] == [Decimal("1234.5"), 99]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("currency: EUR, min", "currency: EURO, min", "currency: EURO is not a currency code (did you mean EUR?)"),
+        ("type: decimal, currency", "type: integer, currency", "currency does not apply to type integer"),
+        ("currency: {value: EUR}", "currency: {value: GBP}", "goods_value is in EUR, but currency is GBP"),
+    ],
+)
+def test_a_wrong_currency_of_a_mapping_is_refused_at_its_line(tmp_path, old, new, said):
+    (found,) = findings(tmp_path, MAPPING.replace(old, new))
+    assert said in found
