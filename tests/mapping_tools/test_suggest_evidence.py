@@ -59,6 +59,15 @@ COLUMNS = {  # a heading and cells, and what the line of the draft has or (after
     "dollars in the cells": ("Goods value", ["$1,234.50", "$99.00"], ["currency: USD", "CHECK the currency: $ may also mean CAD"]),
     "two currencies in the cells": ("Goods value", ["5,00 €", "7,00 £"], ["type: text", "!currency"]),
     "codes of currencies in identifiers": ("Reference", ["CAD 1001", "CAD 1002"], ["type: text", "!currency"]),
+    "weekdays before dates": ("Order date", ["Mo, 02.03.2026", "Di, 03.03.2026 "], ["12 of 12 values read as %a, %d.%m.%Y"]),
+    "long dates": ("Order date", ["Monday, March 2, 2026", "Wednesday, April 1, 2026"], ["read as %a, %b %d, %Y"]),
+    "weekdays that prove the month first": ("Order date", ["Mon 3/2/2026", "Wed 4/1/2026"], ["read as %a %m/%d/%Y", "!CHECK"]),
+    "hours as the French write them": ("Order time", ["14h30", "8h00", "16h"], ["type: time", '["%Hh%M", "%Hh"]']),
+    "hours with Uhr": ("Order time", ["14:30 Uhr", "8 Uhr"], ['["%H:%M Uhr", "%H Uhr"]']),
+    "hours of a half day": ("Order time", ["8am", "2:30 PM"], ["type: time", "%I%p"]),
+    "hours in four digits": ("Order time", ["1405", "0830"], ["type: time", '["%H%M"]']),
+    "four digits that are no time": ("Order time", ["1405", "2605"], ["!type: time"]),
+    "letters on vehicles": ("Supplier country", ["D", "A", "I", "SLO"], ["type: country"]),
     "an offset after a space": ("Order date", ["2026-03-01 10:00:00 +0100"], ["type: datetime", "%Y-%m-%d %H:%M:%S %z"]),
     "a time of UTC": ("Order date", ["2026-03-01 10:00 UTC"], ["12 of 12 values read as %Y-%m-%d %H:%M %z"]),
     "streets that begin like a month": ("Ship address 1", ["Main 1", "Marienweg 5"], ["type: text", "!CHECK"]),
@@ -112,6 +121,35 @@ def test_a_heading_of_one_side_is_over_a_company_or_a_town_by_its_cells(tmp_path
     assert "pickup_city: {col: origin}   # CHECK: the heading does not mention city" in text
     assert "delivery_company: {col: destination}" in text
     assert "CHECK" not in line_of(text, "delivery_company")
+
+
+def test_a_window_in_one_cell_gives_both_its_ends(tmp_path):
+    windows = ["08:00 - 12:00", "7:30-15:00 Uhr", "8 bis 12 Uhr", "von 06:00 bis 14:00"]
+    text = suggested(tmp_path, orders("Pickup time", windows))
+    assert mistakes(tmp_path, text) == []
+    assert line_of(text, "pickup_startdatetime").startswith(
+        "pickup_startdatetime: {expr: 'pickup_date + pickup_time_early'}"
+    )
+    assert line_of(text, "pickup_enddatetime").startswith(
+        "pickup_enddatetime: {expr: 'pickup_date + pickup_time_late'}"
+    )
+    pattern = re.search(r'split: "(.*?)"}', text)[1].replace("\\\\", "\\")
+    ends = [re.fullmatch(pattern, window).groups() for window in windows]
+    assert ends == [("08:00", "12:00"), ("7:30", "15:00"), ("8", "12"), ("06:00", "14:00")]
+    assert re.fullmatch(pattern, "8:30") is None
+
+
+def test_status_events_have_the_reference_of_the_sender_as_their_key(tmp_path):
+    text = suggested(
+        tmp_path,
+        "SCAC,PRO Number,Shipper Ref,Status Code,Status Description,Event Date,Event Time,TZ\n"
+        "ABCD,123456789,SO-1001,AF,Departed Pickup,3/2/2026,1405,ET\nABCD,123456789,SO-1001,D1,Delivered,3/14/2026,1645,CT\n"
+        "ABCD,123456790,SO-1002,AF,Departed Pickup,3/2/2026,0930,ET\n",
+    )
+    assert "target: order.status" in text
+    assert "order_id: {col: shipper_ref}   # CHECK: no column identifies the order; this one is a reference" in text
+    assert "status_datetime: {expr: 'event_date + event_time'}" in text
+    assert "type: text" in drafted_columns(text)["TZ"]
 
 
 UNITS = {  # the columns beside an amount, and what the line of the amount has or (after a !) has not

@@ -47,6 +47,11 @@ _ALIASES = {
     "VA": "vatican, vatikan, holy see", "VE": "bolivarian republic of venezuela", "VN": "viet nam", "ZA": "rsa",
 }  # fmt: skip
 """Other names of countries beside CLDR's: spellings, official and former names."""
+_ON_VEHICLES = {
+    "A": "AT", "B": "BE", "D": "DE", "E": "ES", "F": "FR", "FL": "LI", "H": "HU", "I": "IT", "L": "LU", "N": "NO", "P": "PT", "S": "SE",
+    "SLO": "SI",
+}  # fmt: skip
+"""Distinguishing signs of vehicles (UN) that are not codes of ISO 3166, as logistics lists of Europe write countries."""
 _PARTS = {
     "GB": "england, scotland, schottland, wales, northern ireland, nordirland, angleterre, inghilterra, inglaterra, anglia",
     "US": "america, amerika", "CH": "swiss", "KR": "korea",
@@ -72,7 +77,7 @@ YES_NO = {
 
 def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
     """A function from text to the two-letter code (ISO 3166): names in the locale's language, then in English, two- and
-    three-letter codes; C308 with a proposal otherwise.
+    three-letter codes, signs of vehicles such as D and A; C308 with a proposal otherwise.
     """
     codes, plainly = _countries(locale), _plain_countries(locale)
     language = Locale.parse(locale or "en")
@@ -83,6 +88,7 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
     def read(text: str) -> str | CellProblem:
         code = (
             codes.get(text.casefold())
+            or _ON_VEHICLES.get(text)
             or plainly.get(_plain_name(text))
             or plainly.get(_plain_name("{2} {0}".format(*text.partition(","))))
         )

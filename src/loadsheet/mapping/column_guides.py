@@ -20,7 +20,7 @@ from loadsheet.mapping.schema import Column
 MOMENT = datetime(2026, 3, 24, 8, 0)  # noqa: DTZ001 (a local time in an example)
 """A moment for examples: its day cannot be mistaken for a month."""
 
-_NAMED = re.compile("%[bBp]")  # these differ by language
+_NAMED = re.compile("%[aAbBp]")  # these differ by language
 
 CHOICES_MAX = 300
 """Longer lists are not offered as choices."""

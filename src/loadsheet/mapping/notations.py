@@ -10,7 +10,7 @@ formats are tried in order; nothing is guessed. A local time that a clock change
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Context, Decimal
 from functools import cache
@@ -18,7 +18,7 @@ from typing import Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from babel import Locale, UnknownLocaleError
-from babel.dates import get_month_names
+from babel.dates import get_day_names, get_month_names
 from babel.numbers import NumberFormatError, format_decimal, get_decimal_symbol, get_group_symbol, parse_decimal
 
 from loadsheet.confusables import digits_meant
@@ -177,7 +177,7 @@ def _refusal(suggestions: list[str], otherwise: CellProblem) -> CellProblem:
 
 # ---- dates and times ----
 
-DIRECTIVES = "%Y %y %m %d %H %I %M %S %f %p %b %B %z %%"
+DIRECTIVES = "%Y %y %m %d %a %A %H %I %M %S %f %p %b %B %z %%"
 
 _NUMBERED = {
     "Y": ("year", "[0-9]{4}"),
@@ -194,7 +194,7 @@ _OF_A_DAY = {"year (%Y)": "Yy", "month (%m)": "mbB", "day (%d)": "d"}
 _OF_A_TIME = {"hour (%H)": "HI"}
 _OFFICE = {
     "yyyy": "%Y", "jjjj": "%Y", "aaaa": "%Y", "yy": "%y", "mmmm": "%B", "mmm": "%b", "mm": "%m", "m": "%m", "dd": "%d", "d": "%d",
-    "tt": "%d", "hh": "%H", "h": "%H", "ss": "%S", "s": "%S",
+    "tt": "%d", "ddd": "%a", "ttt": "%a", "dddd": "%A", "tttt": "%A", "hh": "%H", "h": "%H", "ss": "%S", "s": "%S",
 }  # fmt: skip
 """Letters of spreadsheet formats, also of German and French ones."""
 _EXAMPLE_ZONE = timezone(timedelta(hours=2))
@@ -203,37 +203,51 @@ _UTC = frozenset({"UTC", "Etc/UTC", "Etc/Zulu", "Zulu", "Etc/UCT", "UCT", "Unive
 _PIVOT = 69  # two-digit years from here on are 19xx
 
 
-def format_reader(format_: str, locale: str | None) -> Callable[[str], datetime | None]:
-    """A function from trimmed text to datetime (naive, or aware if the format has %z); None if the text does not match.
-    Raises ValueError for a directive that is unsupported or used twice.
+def format_reader(format_: str, locale: str | None, *, any_weekday: bool = False) -> Callable[[str], datetime | None]:
+    """A function from trimmed text to datetime (naive, or aware if the format has %z); None if the text does not match, or if its weekday
+    is not that of the date (unless `any_weekday`). Raises ValueError for a directive that is unsupported or used twice.
     """
-    months = month_numbers(locale)
-    pattern = re.compile(_pattern(format_, months), re.IGNORECASE)
+    months, weekdays = month_numbers(locale), weekday_numbers(locale)
+    pattern = re.compile(_pattern(format_, months, weekdays), re.IGNORECASE)
 
     def read(text: str) -> datetime | None:
         match = pattern.fullmatch(text)
         if match is None:
             return None
         try:
-            return _moment(match.groupdict(), months)
+            moment = _moment(match.groupdict(), months)
         except ValueError:  # 31 February, 25 o'clock
             return None
+        weekday = match.groupdict().get("weekday")
+        fits = any_weekday or weekday is None or weekdays[weekday.casefold()] == moment.weekday()
+        return moment if fits else None
 
     return read
 
 
+@cache
 def month_numbers(locale: str | None) -> dict[str, int]:
     """The months by their names and abbreviations in English and in a locale, in small letters, with and without a dot."""
+    return _numbers_of(get_month_names, locale)
+
+
+@cache
+def weekday_numbers(locale: str | None) -> dict[str, int]:
+    """The days of the week (0 is Monday) by their names and abbreviations, as `month_numbers` has the months."""
+    return _numbers_of(get_day_names, locale)
+
+
+def _numbers_of(names_of: Callable[..., Mapping[int, str]], locale: str | None) -> dict[str, int]:
     names: dict[str, int] = {}
     for language in [Locale("en"), *([Locale.parse(locale)] if locale else [])]:
         for width in ("wide", "abbreviated"):
             for context in ("format", "stand-alone"):
-                for number, name in get_month_names(width, context, language).items():
+                for number, name in names_of(width, context, language).items():
                     names[name.casefold()] = names[name.casefold().rstrip(".")] = number
     return names
 
 
-def _pattern(format_: str, months: Mapping[str, int]) -> str:
+def _pattern(format_: str, months: Mapping[str, int], weekdays: Mapping[str, int]) -> str:
     parts, used = [], set()
     for plain, directive in re.findall(r"([^%]+)|%(.?)", format_):
         if plain:
@@ -242,21 +256,26 @@ def _pattern(format_: str, months: Mapping[str, int]) -> str:
         if directive != "%" and directive in used:
             raise ValueError(f"%{directive} is used twice")
         used.add(directive)
-        parts.append(_piece(directive, months))
+        parts.append(_piece(directive, months, weekdays))
     return "".join(parts)
 
 
-def _piece(directive: str, months: Mapping[str, int]) -> str:
+def _piece(directive: str, months: Mapping[str, int], weekdays: Mapping[str, int]) -> str:
     if directive in _NUMBERED:
         name, digits = _NUMBERED[directive]
         return f"(?P<{name}>{digits})"
     if directive in {"b", "B"}:
-        longest_first = sorted(months, key=len, reverse=True)
-        return f"(?P<month_name>{'|'.join(re.escape(name) for name in longest_first)})"
+        return f"(?P<month_name>{_one_of(months)})"
+    if directive in {"a", "A"}:
+        return f"(?P<weekday>{_one_of(weekdays)})"
     others = {"p": r"(?P<half>[AaPp]\.?[Mm]\.?)", "z": r"(?P<offset>Z|UTC|GMT|[+-][0-9]{2}:?[0-9]{2})", "%": "%"}
     if directive not in others:
         raise ValueError(f"%{directive} is not supported; use one of {DIRECTIVES}")
     return others[directive]
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
 
 
 def _moment(found: Mapping[str, str | None], months: Mapping[str, int]) -> datetime:
@@ -301,9 +320,10 @@ def formats_reader(
     for format_ in formats:
         _check_whole(format_, _OF_A_DAY if of == "day" else _OF_A_TIME)
     readers = [format_reader(format_, locale) for format_ in formats]
+    on_any_day = [format_reader(format_, locale, any_weekday=True) for format_ in formats]
     for place, format_ in enumerate(formats):
-        for other, reader in zip(formats[:place], readers, strict=False):
-            if (text := _contradiction(format_, readers[place], reader)) is not None:
+        for other, reader in zip(formats[:place], on_any_day, strict=False):
+            if (text := _contradiction(format_, on_any_day[place], reader)) is not None:
                 raise ValueError(f"{other} and {format_} read {text} as different dates")
     expected = (
         " or ".join(_example(format_) for format_ in formats)
@@ -316,6 +336,10 @@ def formats_reader(
             moment = reader(text)
             if moment is not None:
                 return moment
+        for reader in on_any_day:
+            moment = reader(text)
+            if moment is not None:
+                return problem._replace(hint=f"{moment:%Y-%m-%d} is a {moment:%A}: correct the day or the date")
         return problem
 
     return read

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from loadsheet.mapping_tools.column_types import times_in
 from loadsheet.mapping_tools.columns import CHECK, Column, Guess, enough, renamed, some
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.target_choice import CANCELLED
@@ -17,10 +18,12 @@ from loadsheet.mapping_tools.yaml_values import flow
 # ---- several values in one cell ----
 
 _ZIP = r"(?:[A-Z]{1,2}-)?[0-9]{4,5}(?: ?[A-Z]{2})?|[0-9]{3} [0-9]{2}|[0-9]{2}-[0-9]{3}"
+_TIME = r"[0-9]{1,2}(?:[:.h][0-9]{2})?"
 _LAYOUTS = (
     (frozenset({"postal", "city"}), rf"(?P<postal>{_ZIP})[ ,]+(?P<city>[^0-9].*)"),
     (frozenset({"postal", "city"}), rf"(?P<city>[^0-9]+?),? +(?P<postal>{_ZIP})"),
     (frozenset({"address"}), rf"(?P<address>.+?), *(?P<postal>{_ZIP}) +(?P<city>[^0-9,]+)"),
+    (frozenset({"moment"}), rf"[^0-9]*(?P<early>{_TIME})h?[^0-9:.h]+(?P<late>{_TIME})[^0-9]*"),
 )
 """The concepts that a heading must have, and the pattern of the cells, with a group for the concept of each part."""
 
@@ -80,18 +83,11 @@ def _columns(
     for number, concept in enumerate(first.groupdict(), start=1):
         values = [(match[concept] if (match := matches[value.strip()]) else "") for value in column.cells.values]
         cells = renamed(column.cells, values)
-        reading = replace(column.reading, concepts=(column.concepts & SIDES) | {concept}, unknown=())
-        yield (
-            concept,
-            Column(
-                f"{column.label} {concept}",
-                column.position,
-                reading,
-                "",
-                cells,
-                Guess("text", {}, f"part {number} of the cell, {evidence}"),
-            ),
-        )
+        reading = replace(column.reading, concepts=(column.concepts & (SIDES | {"moment"})) | {concept}, unknown=())
+        times = times_in(cells, "%H:%M", "%H.%M", "%Hh%M", "%H") if concept in {"early", "late"} else None
+        guess = times or Guess("text", {}, "")
+        guess = guess._replace(evidence=f"part {number} of the cell, {evidence}")
+        yield concept, Column(f"{column.label} {concept}", column.position, reading, "", cells, guess)
 
 
 # ---- observations for the author ----

@@ -34,7 +34,10 @@ from loadsheet.reading import Native
 FLAGS = frozenset({"stackable", "hazardous", "dedicated", "mixed"})  # concepts of headings over yes and no
 
 _CODE = 3  # letters of a currency
-_TIMES = ("%H:%M", "%H:%M:%S", "%I:%M %p")
+_TIMES = (
+    "%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M%p", "%I %p", "%I%p", "%Hh%M", "%Hh", "%H h", "%H:%M h", "%H:%M Uhr", "%H.%M Uhr", "%H Uhr",
+)  # fmt: skip
+_PACKED_TIME = re.compile("[0-2][0-9][0-5][0-9]")
 _YES_NO_LOCALES = ("en", "de", "fr", "es", "nl", "it", "pl", "pt", "sv", "da", "cs", "fi", "nb")
 _TICKS = {"x": True, "✓": True, "✔": True, "t": True, "f": False, "-": False, "on": True, "off": False}
 _IDENTIFIERS = frozenset({"id", "reference", "postal", "phone", "address", "second", "code"})
@@ -51,11 +54,13 @@ def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: st
     if not cells.values:
         return Guess("text", {}, "all cells are blank")
     measure = next((known for concept, known in MEASURES.items() if concept in reading.concepts), "")
-    if guess := _moments(cells, locale, order) or _times(cells):
-        return guess
-    if reading.concepts & FLAGS and (guess := _yes_no(cells, locale, ticks=True)):
-        return guess
-    if measure and (guess := _number(cells, locale, measure, unit)):
+    packed = ["%H%M"] * ("moment" in reading.concepts and all(map(_PACKED_TIME.fullmatch, cells.shown)))
+    guess = _moments(cells, locale, order) or times_in(cells, *packed)
+    if guess is None and reading.concepts & FLAGS:
+        guess = _yes_no(cells, locale, ticks=True)
+    if guess is None and measure:
+        guess = _number(cells, locale, measure, unit)
+    if guess is not None:
         return guess
     if _is_identifier(cells, reading):
         return _text(cells)
@@ -93,7 +98,9 @@ def _moments(cells: Cells, locale: str, order: str) -> Guess | None:
     dated = sum(count for text, count in texts.items() if looks_dated(text))
     if native * 2 < cells.filled and dated * 2 < sum(texts.values()):
         return None
-    found = formats_of(texts, locale or None, order) if dated else None
+    locales = [locale, *(habits["locale"] for habits in vocabulary().habits.values())] if dated else []
+    by_locale = ((name, formats_of(texts, name or None, order)) for name in dict.fromkeys(locales))
+    named, found = next(((name, formats) for name, formats in by_locale if formats), (locale, None))
     read = native + (found.read if found else 0)
     if read * 2 < cells.filled or (not found and not native):
         return None
@@ -107,7 +114,8 @@ def _moments(cells: Cells, locale: str, order: str) -> Guess | None:
     evidence += _not_dates(found.others) if read < cells.filled else ""
     if found.ambiguous:
         evidence += f"; {CHECK} day and month: {found.ambiguous} reads all of them too"
-    return Guess("datetime", {"formats": list(found.formats)}, evidence, "open" if found.ambiguous else found.order)
+    keys = {"formats": list(found.formats)} | ({} if named == locale else {"locale": named})
+    return Guess("datetime", keys, evidence, "open" if found.ambiguous else found.order)
 
 
 def _not_dates(others: Sequence[str]) -> str:
@@ -120,21 +128,22 @@ def _clock_reader(format_: str) -> Callable[[str], Any]:
     return format_reader(format_, None)
 
 
-def _times(cells: Cells) -> Guess | None:
+def times_in(cells: Cells, *formats: str) -> Guess | None:
+    """A guess for times of day, in these formats or else in the usual ones."""
     native, texts = cells.kinds["time"], cells.texts
     if native and enough(native, cells.filled):
         return Guess("time", {}, f"{native} of {cells.filled} values are workbook times")
-    if sum(count for text, count in texts.items() if A_TIME.fullmatch(text)) * 2 < cells.filled:
+    if not formats and sum(count for text, count in texts.items() if A_TIME.fullmatch(text)) * 2 < cells.filled:
         return None
     read = {
         format_: sum(count for text, count in texts.items() if _clock_reader(format_)(text) is not None)
-        for format_ in _TIMES
+        for format_ in formats or _TIMES
     }
-    formats = [format_ for format_ in _TIMES if read[format_]]
+    found = [format_ for format_ in read if read[format_]]
     count = native + sum(read.values())
-    if not formats or not enough(count, cells.filled):
+    if not found or not enough(count, cells.filled):
         return None
-    return Guess("time", {"formats": formats}, f"{count} of {cells.filled} values read as {' or '.join(formats)}")
+    return Guess("time", {"formats": found}, f"{count} of {cells.filled} values read as {' or '.join(found)}")
 
 
 def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
@@ -144,7 +153,7 @@ def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
         return _named("timezone", "names of time zones", cells, _zones())
     if ("currency" in concepts or _all_long(texts, 3)) and enough(_read(texts, _currencies(locale)), cells.filled):
         return _named("currency", "currency codes", cells, _currencies(locale))
-    if "country" not in concepts and not (_all_long(texts, 2) and len(texts) > 1):
+    if "country" not in concepts and ("timezone" in concepts or not (_all_long(texts, 2) and len(texts) > 1)):
         return None
     for name in dict.fromkeys([locale, *(habits["locale"] for habits in vocabulary().habits.values())]):
         if enough(countries_read(texts, name), cells.filled):

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from loadsheet.mapping.notations import month_numbers
+from loadsheet.mapping.notations import month_numbers, weekday_numbers
 from loadsheet.mapping_tools.vocabulary import Reading
 from loadsheet.reading import Native, fold
 
@@ -30,7 +30,11 @@ _DATED = re.compile(
     r"[0-9]{1,4}([./\-])[0-9]{1,2}\1[0-9]{2,4}(?![0-9])|(19|20)[0-9]{2}(0[1-9]|1[0-2])[0-3][0-9]$"
     r"|[0-9]{1,2}[ \-/.]+(?P<second>[^\W\d_]{3,})|(?P<first>[^\W\d_]{3,})\.?[ \-][0-9]{1,2}\b"
 )
-A_TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?( ?[AaPp]\.?[Mm]\.?)?")
+_NAME_OF_DAY = re.compile(r"([^\W\d_]{2,12})\.?,? +")
+A_TIME = re.compile(
+    r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?( ?([AaPp]\.?[Mm]\.?|Uhr|uhr|h))?|[0-9]{1,2} ?([AaPp]\.?[Mm]\.?|[hH]([0-9]{2})?)"
+    r"|[0-9]{1,2}(\.[0-9]{2})? ?[Uu]hr"
+)
 
 _LOOKS: dict[str, re.Pattern[str]] = {
     "email": re.compile(r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}"),
@@ -237,10 +241,21 @@ def renamed(cells: Cells, values: Sequence[str]) -> Cells:
 
 
 def looks_dated(text: str) -> bool:
-    """Whether a text begins with what may be a date: `5 Mar 2026`, but neither `5 Market Street` nor `Marienweg 5`."""
-    found = _DATED.match(text)
+    """Whether a text begins with what may be a date: `5 Mar 2026` and `Mon, 2.3.2026`, but neither `5 Market Street` nor `Marienweg 5`."""
+    found = _DATED.match(text[len(weekday_in(text)) :]) or _DATED.match(text)
     word = (found["second"] or found["first"]) if found is not None else None
     return found is not None and (word is None or fold(word) in _months())
+
+
+def weekday_in(text: str) -> str:
+    """The weekday at the beginning of a text with the marks behind it, such as `Mo., `; empty if there is none."""
+    found = _NAME_OF_DAY.match(text)
+    return found[0] if found is not None and fold(found[1]) in _weekdays() else ""
+
+
+@cache
+def _weekdays() -> frozenset[str]:
+    return frozenset(fold(name) for language in _LANGUAGES for name in weekday_numbers(language))
 
 
 @cache

@@ -105,7 +105,7 @@ class Draft:
         if own.locale == self.habits.locale or drafted.keys.keys() & {"locale", "yes"}:
             return ""
         has_words = type_ in {"country", "currency", "yesno"} or any(
-            "%b" in one for one in drafted.keys.get("formats", [])
+            "%b" in one or "%a" in one for one in drafted.keys.get("formats", [])
         )
         return own.locale if has_words or (type_ in NUMBERS and own.numbers) else ""
 

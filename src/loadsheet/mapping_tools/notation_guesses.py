@@ -14,7 +14,7 @@ from typing import NamedTuple
 from loadsheet.mapping.codes import currencies_meant
 from loadsheet.mapping.notations import format_reader, formats_reader, number_reader, split_amount
 from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping_tools.columns import CHECK, sample
+from loadsheet.mapping_tools.columns import CHECK, sample, weekday_in
 
 _DIGITS = str.maketrans("0123456789", "9999999999")
 _SHAPES_MAX = 200
@@ -121,6 +121,13 @@ def _readings(style: _Style, locale: str | None) -> tuple[str, str] | None:
 @cache
 def _candidates(shape: str) -> tuple[str, ...]:
     """The formats that could have written texts of this shape."""
+    if weekday := weekday_in(shape):
+        after = weekday.lstrip(weekday.rstrip("., "))
+        return tuple(f"%a{after}{format_}" for format_ in _candidates(shape[len(weekday) :])) or _of_days(shape)
+    return _of_days(shape)
+
+
+def _of_days(shape: str) -> tuple[str, ...]:
     clock = _CLOCK.search(shape)
     day = _DAY.match(shape[: clock.start()] if clock else shape)
     if day is None:
@@ -192,9 +199,10 @@ def _settle_order(
 
 def _order(format_: str) -> str:
     """Whether the day or the month comes first; empty for formats that cannot be misread. Dots always separate day and month."""
-    if "%b" in format_ or "." in format_[:6] or format_.startswith(("%Y", "%y")):
+    day = format_.removeprefix("%a").lstrip("., ")
+    if "%b" in day or "." in day[:6] or day.startswith(("%Y", "%y")):
         return ""
-    return "day" if format_.startswith("%d") else "month"
+    return "day" if day.startswith("%d") else "month"
 
 
 def _span(texts: Iterable[str], format_: str, locale: str | None) -> float:

@@ -1,8 +1,8 @@
 """How rows and tables of a drop belong together, by the values of their columns and not by headings alone.
 
 Owns: the rows of each record and the columns that have one value for all of them; the table whose rows are the records, the table with their
-lines, and code tables offered for the rest; and the columns that hold the unit of an amount beside them. Values may have lost their leading
-zeros in one of the tables.
+lines, and code tables offered for the rest; the column that identifies the records; and the columns that hold the unit of an amount beside
+them. Values may have lost their leading zeros in one of the tables.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from loadsheet.mapping.units import common_unit, factor, unit_named
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn
+from loadsheet.mapping_tools.field_matching import Filled, Match
+from loadsheet.mapping_tools.field_targets import meaning
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import reading_of, words_of
 from loadsheet.mapping_tools.yaml_values import flow
@@ -300,6 +302,45 @@ def identifies(sheet: Sheet, column: Column) -> bool:
     ]
     agree = sum(agreeing(keyed, other)[0] for other in others)
     return len(column.cells.values) * _ROWS_MOST >= column.rows and agree * 2 >= max(len(others), 4)
+
+
+WEAK = 0.2  # score of a key whose values do not identify records
+_KEY_PLACES = 3  # columns at the left that may be the key without saying so
+
+
+def key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
+    """The column that identifies the records by its values: one at the left or else another that fills no field, or only that of another
+    number; else a reference, best the sender's own; else the one with the most different values. A constant would make one record of all
+    rows. `first` is the number of the sheet.
+    """
+    fields = dict(found.operation.record.walk())
+    used = {
+        id(filled.column): fields[path].is_required(creates=found.operation.creates)
+        for path, filled in found.filled.items()
+        if not filled.doubt and not {"reference", "id"} & meaning(fields[path])
+    }
+    columns = [column for column in sheet.columns if not column.holds_moments]
+    free = [column for column in columns if id(column) not in used]
+    left = [column for column in sheet.columns[:_KEY_PLACES] if column in free]
+    subject = found.operation.subject
+    if column := next((column for column in (*left, *free) if identifies(sheet, column)), None):
+        return Filled(first, column, 2 * WEAK, f"no heading names the {subject}, but the values identify rows")
+    rated = [column for column in columns if column.guess.type in {"text", "integer"}] or sheet.columns
+    best = min(rated, key=lambda one: (_no_reference(one), used.get(id(one), -1), -len(one.cells.values)), default=None)
+    if best is None:
+        return None
+    why = "has the most different values" if _no_reference(best) == _NONE else "is a reference"
+    return Filled(first, best, WEAK, f"no column identifies the {subject}; this one {why}")
+
+
+_NONE = 2
+
+
+def _no_reference(column: Column) -> int:
+    """How little a column is like the sender's reference of an order: 0 is `Shipper Ref`, 1 another reference, 2 none."""
+    if "reference" not in column.concepts:
+        return _NONE
+    return 0 if column.concepts & {"customer", "pickup"} else 1
 
 
 # ---- units in a column of their own, as ERP systems and marketplaces export them ----

@@ -19,13 +19,15 @@ from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, FolderValues
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
 from loadsheet.mapping_tools.field_targets import meaning
+from loadsheet.mapping_tools.payload_parts import is_without_clock
 from loadsheet.mapping_tools.relations import (
+    WEAK,
     RecordRows,
     Tables,
     agreeing,
     belongs,
     common,
-    identifies,
+    key_by_values,
     padding,
     record_rows,
     related,
@@ -33,14 +35,12 @@ from loadsheet.mapping_tools.relations import (
 )
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, ranked
-from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
+from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
 _COUNTRIES_MOST = 12  # different names of countries to list
 _RARE = 20  # a code that occurs once in this many cells is probably a typing error
 _OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
-_WEAK = 0.2  # score of a key whose values do not identify records
-_KEY_PLACES = 3  # columns at the left that may be the key without saying so
 _POINTS_SHOWN = 3  # operations in the comment of the target
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
 
@@ -121,7 +121,7 @@ def _shape_tables(made: Draft, found: Match, places: dict[int, DraftTable], chos
     take_units(made)
     if made.is_joined and key is not None:
         _join(made, key.column)
-    if key is not None and keyed is not None and key.score > _WEAK:
+    if key is not None and keyed is not None and key.score > WEAK:
         _group(made, [made.main.named(column) for column in (key.column, *more)], keyed)
 
 
@@ -159,33 +159,8 @@ def _tables(sheets: Sequence[Sheet], found: Match, first: int) -> tuple[Tables, 
     """The tables, and the column that identifies the records: the one whose heading in the `first` sheet says so, else one at the left whose
     values differ.
     """
-    key = found.filled.get(found.operation.record.key[0]) or _key_by_values(sheets[first], first, found)
+    key = found.filled.get(found.operation.record.key[0]) or key_by_values(sheets[first], first, found)
     return related(sheets, key.column if key is not None else None, first), key
-
-
-def _key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
-    """The column that identifies the records by its values: one at the left or else another that fills no field, or only that of another
-    number; else the one with the most different values. A constant would make one record of all rows.
-    """
-    fields = dict(found.operation.record.walk())
-    used = {
-        id(filled.column): fields[path].is_required(creates=found.operation.creates)
-        for path, filled in found.filled.items()
-        if not filled.doubt and not {"reference", "id"} & meaning(fields[path])
-    }
-    free = [column for column in sheet.columns if id(column) not in used]
-    left = [column for column in sheet.columns[:_KEY_PLACES] if column in free]
-    if column := next((column for column in (*left, *free) if identifies(sheet, column)), None):
-        return Filled(
-            first, column, 0.4, f"no heading names the {found.operation.subject}, but the values identify rows"
-        )
-    texts = [
-        column for column in sheet.columns if column.guess.type in {"text", "integer"} and not column.holds_moments
-    ]
-    rated = texts or sheet.columns
-    best = min(rated, key=lambda column: (used.get(id(column), -1), -len(column.cells.values)), default=None)
-    doubt = f"no column identifies the {found.operation.subject}; this one has the most different values"
-    return Filled(first, best, _WEAK, doubt) if best is not None else None
 
 
 def _with_key(found: Match, tables: Tables, key: Filled | None) -> Match:
@@ -259,8 +234,9 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
 
 
 def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
-    """Let the columns of parts that fill a field read them from the whole cell, and leave the others out."""
+    """Let the columns of parts that fill a field, or hold the times of a date, read them from the whole cell; leave the others out."""
     filled = set(made.filled.values())
+    sides = {day.column.concepts & SIDES for day in filled if is_without_clock(day)}
     for table in made.tables:
         by_column = {id(drafted.column): drafted for drafted in table.columns}
         for one in parts:
@@ -268,7 +244,11 @@ def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
             if whole is None:
                 continue
             own = {concept: by_column[id(column)] for concept, column in one.columns.items()}
-            used = {concept: drafted for concept, drafted in own.items() if drafted in filled}
+            used = {
+                concept: drafted
+                for concept, drafted in own.items()
+                if drafted in filled or (drafted.keys["type"] == "time" and drafted.column.concepts & SIDES in sides)
+            }
             for drafted in own.values():
                 if drafted not in used.values():
                     table.columns.remove(drafted)

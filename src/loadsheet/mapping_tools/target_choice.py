@@ -16,6 +16,7 @@ from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import SIDES, reading_of, words_of
 from loadsheet.reading import fold
 
+_OF_STATUS = 3  # headings such as Status Code, Status Text and Event Date
 _EVENTS = 3  # milestones with dates in a tracking sheet
 _MANY = 8  # fields with a column in a sheet of whole records, not of changes
 _MISSING_MOST = 5.0  # points; many fields that a create needs can be computed
@@ -115,6 +116,9 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
             yield 2.0 * events, f"{events} headings are events with a date below them"
         code, fields = event_code_field(operation.record.fields), operation.record.fields
         moment = any(f.name in filled for f in fields if "status" in meaning(f) and f.kind in DATE_SHAPES)
+        of_status = sum("status" in column.concepts for sheet in sheets for column in sheet.columns)
+        if of_status >= _OF_STATUS:
+            yield 2.0, f"{of_status} headings are about the status or an event"
         if code is not None and gives_event(operation, filled) and moment:
             yield 3.0, "each row has an event and its time"
         elif not moment and not events:

@@ -209,7 +209,7 @@ _NUMBERS = frozenset({"integer", "decimal", "quantity"})
 _MOMENTS = frozenset({"date", "datetime", "time"})
 _BRACKETED = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
 _WORDS = {
-    "%Y": "YYYY", "%y": "YY", "%m": "MM", "%d": "DD", "%b": "month", "%B": "month", "%H": "hh", "%I": "hh", "%M": "mm", "%S": "ss",
+    "%Y": "YYYY", "%y": "YY", "%m": "MM", "%d": "DD", "%b": "month", "%B": "month", "%a": "weekday", "%A": "weekday", "%H": "hh", "%I": "hh", "%M": "mm", "%S": "ss",
     "%f": "fraction", "%p": "AM/PM", "%z": "zone", "%%": "%",
 }  # fmt: skip
 _CORRECT = "if so, correct the heading; if not, there is nothing to do"
