@@ -351,6 +351,22 @@ def test_dates_and_times_of_day():
     assert code(converter("time")("25:00")) == "C304"
 
 
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("'02108", "02108"),
+        (" '+49 89 1234 ", "+49 89 1234"),
+        ("'12-3456/7", "12-3456/7"),
+        ("'26", "'26"),
+        ("'s-Hertogenbosch", "'s-Hertogenbosch"),
+        ("'90s chairs", "'90s chairs"),
+        ("0'2108", "0'2108"),
+    ],
+)
+def test_an_apostrophe_that_keeps_digits_as_text_is_removed(cell, value):
+    assert converter("text")(cell) == value
+
+
 # ---- words ----
 
 

@@ -4,6 +4,7 @@
 tables with several keys. Contradictory settings are refused at load. Knows no row, no number and no date.
 """
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +27,7 @@ from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native
 
+_KEPT_AS_TEXT = re.compile(r"'(?=(?:[^0-9]*[0-9]){3})[0-9+][0-9 ()./+\-]*")
 _INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"
 _Parse = Callable[[str], Any]
 
@@ -34,8 +36,9 @@ _Parse = Callable[[str], Any]
 
 
 def bare(cell: str) -> str:
-    """A cell without surrounding white space and invisible characters."""
-    return cell.strip().strip(_INVISIBLE)
+    """A cell without surrounding white space, invisible characters, and the apostrophe by which programs keep digits as text (`'02108`)."""
+    text = cell.strip().strip(_INVISIBLE)
+    return text[1:] if text[:1] == "'" and _KEPT_AS_TEXT.fullmatch(text) else text
 
 
 def takes_any(spec: Column, lookup: Lookup | None) -> bool:
