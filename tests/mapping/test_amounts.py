@@ -54,6 +54,9 @@ def test_a_minus_may_stand_on_either_side_of_the_sign(tmp_path, cell):
         ("INR", "en_IN", "Rs. 1,00,000.00", "100000"),
         ("JPY", "ja_JP", "¥1,200", "1200"),
         ("PLN", "pl_PL", "12,50 zł", "12.5"),
+        ("EUR", "de_DE", "€ 1.990,-", "1990"),
+        ("EUR", "de_DE", "990,-- EUR", "990"),
+        ("CHF", "de_CH", "990.\N{EN DASH}", "990"),
     ],
 )
 def test_signs_that_several_currencies_have_are_read_as_that_of_the_column(tmp_path, currency, locale, cell, value):

@@ -57,6 +57,7 @@ COLUMNS = {  # a heading and cells, and what the line of the draft has or (after
     "a minus behind the number": ("Total weight (kg)", [*["1.250,5"] * 10, "3,2-"], ["12 of 12 values are numbers", "CHECK min: 1 value (-3.2) below 0"]),
     "euros in the cells": ("Goods value", ["1.234,50 €", "€ 99,00", "5"], ["type: decimal", "currency: EUR", "!CHECK"]),
     "dollars in the cells": ("Goods value", ["$1,234.50", "$99.00"], ["currency: USD", "CHECK the currency: $ may also mean CAD"]),
+    "prices without cents": ("Goods value", ["990,-", *["12,50"] * 11], ["CHECK the others: 990,-"]),
     "two currencies in the cells": ("Goods value", ["5,00 €", "7,00 £"], ["type: text", "!currency"]),
     "codes of currencies in identifiers": ("Reference", ["CAD 1001", "CAD 1002"], ["type: text", "!currency"]),
     "weekdays before dates": ("Order date", ["Mo, 02.03.2026", "Di, 03.03.2026 "], ["12 of 12 values read as %a, %d.%m.%Y"]),
@@ -137,6 +138,17 @@ def test_a_window_in_one_cell_gives_both_its_ends(tmp_path):
     ends = [re.fullmatch(pattern, window).groups() for window in windows]
     assert ends == [("08:00", "12:00"), ("7:30", "15:00"), ("8", "12"), ("06:00", "14:00")]
     assert re.fullmatch(pattern, "8:30") is None
+
+
+def test_a_place_with_its_postal_code_is_taken_apart(tmp_path):
+    sheet = "Order no;Origin;Destination\n" + "".join(
+        f"A-{at};D-2009{at} Hamburg;{place}\n"
+        for at, place in enumerate(["I-20121 Milano", "F-69001 Lyon", "A-8010 Graz"])
+    )
+    text = suggested(tmp_path, sheet, "order.update")
+    assert mistakes(tmp_path, text) == []
+    assert line_of(text, "delivery_pincode") == "delivery_pincode: {col: destination_postal}"
+    assert line_of(text, "pickup_city") == "pickup_city: {col: origin_city}"
 
 
 def test_status_events_have_the_reference_of_the_sender_as_their_key(tmp_path):

@@ -3,6 +3,7 @@
 They are known in the file's language (Babel's names of territories and currencies) and in English. Knows no column and no cell.
 """
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from decimal import Decimal
@@ -22,6 +23,7 @@ _SIGNS = {  # signs of one currency only
     "€": "EUR", "zł": "PLN", "Kč": "CZK", "₹": "INR", "₺": "TRY", "₪": "ILS", "₴": "UAH", "₫": "VND", "฿": "THB",
     "US$": "USD", "A$": "AUD", "C$": "CAD", "S$": "SGD", "HK$": "HKD", "NZ$": "NZD", "R$": "BRL",
 }  # fmt: skip
+_NO_CENTS = re.compile("(?<=[0-9])[.,][-\N{EN DASH}\N{EM DASH}]{1,2}$")
 _SHARED_SIGNS = {
     "$": ("USD", "CAD", "AUD", "NZD", "SGD", "HKD", "MXN", "ARS", "CLP", "COP"), "£": ("GBP", "EGP"), "¥": ("JPY", "CNY"),
     "kr": ("SEK", "NOK", "DKK", "ISK"), "rs": ("INR", "PKR", "LKR", "NPR"), "fr": ("CHF",), "ft": ("HUF",), "lei": ("RON",),
@@ -188,7 +190,7 @@ def currencies_meant(word: str, locale: str | None = None) -> tuple[str, ...]:
 
 
 def amount_reader(currency: str, locale: str) -> Callable[[str], Decimal | CellProblem]:
-    """A function from trimmed text to the number of an amount in this currency: `1,234.50`, `€ 1,234.50` and `1,234.50 EUR` are one amount.
+    """A function from trimmed text to the number of an amount in this currency: `12.00`, `€ 12.00`, `12.00 EUR` and `12.-` are one amount.
     C307 for an amount in another currency, otherwise the problems of `number_reader`. Raises SettingError if the currency is not a code.
     """
     if currency not in currency_codes():
@@ -202,9 +204,9 @@ def amount_reader(currency: str, locale: str) -> Callable[[str], Decimal | CellP
         if not isinstance(number, CellProblem):
             return number
         digits, word = split_amount(text)
-        meant = currencies_meant(word, locale)
-        amount = read_number(digits) if meant else number
-        return amount if isinstance(amount, CellProblem) or currency in meant else elsewhere
+        whole, meant = _NO_CENTS.sub("", digits), currencies_meant(word, locale)
+        amount = read_number(whole) if meant or (whole != digits and not word) else number
+        return elsewhere if meant and currency not in meant and not isinstance(amount, CellProblem) else amount
 
     return read
 

@@ -234,7 +234,8 @@ def number_of(text: str) -> tuple[str, str] | None:
     digits, unit = (bare[: behind.start()].rstrip(), behind[0]) if behind else split_amount(bare)
     if unit and not behind and not currencies_meant(unit):
         return None
-    digits = f"-{digits[:-1].rstrip()}" if digits[-1:] == "-" and digits[:1].isdigit() else digits  # as SAP writes it
+    if digits[-1:] == "-" and digits[:1].isdigit() and digits[:-1].rstrip()[-1:].isdigit():
+        digits = f"-{digits[:-1].rstrip()}"  # as SAP writes it; `12,-` is a price
     return (digits, unit) if _NUMBER.fullmatch(digits) else None
 
 
