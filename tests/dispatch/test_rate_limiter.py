@@ -1,4 +1,4 @@
-"""The limiter: what leaves in any second, held against arithmetic, whenever calls come to it."""
+"""The limiter: what leaves in any second, against arithmetic, whenever calls come to it."""
 
 from bisect import bisect_left
 from math import ceil
