@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import ledgers
 import pytest
-from ready_entries import TOKEN, new_orders, orders, settings, states
-from scripted_exchange import Move, Scripted, accepts_after, answer, closes_without_answer, good_body, says
+from ready_entries import client_of, entries, new_orders, orders, settings, states
+from scripted_exchange import Move, Scripted, accepts, answer, closes_without_answer, good_body, in_turn, says
 
-from loadsheet.dispatch import Client, SendOptions, send
+from loadsheet.dispatch import SendOptions, send
 from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.queries import LedgerQueries
@@ -23,6 +23,7 @@ from loadsheet.ledger.shared.leases import Lease
 from loadsheet.problems import LedgerGone, Superseded
 
 REFUSED = b'{"status": false, "message": "Validation failed", "errors": {"pickup_city": ["unknown"]}}'
+ONE_BY_ONE = {"connections": 1, "connections_start": 1}
 
 
 @pytest.fixture
@@ -30,6 +31,18 @@ def shared(tmp_path):
     """A ledger as one process has it on a server."""
     with ledgers.ledger_in(tmp_path) as ledger:
         yield ledgers.taken_over(ledger)
+
+
+@contextmanager
+def sending_to(script, **changes):
+    """A scripted exchange, and what sends the ready entries of a ledger there and returns the report."""
+    options = settings(**{"takeover_s": 20, **changes})
+    with Scripted(script) as server, client_of(server.url, options) as client:
+
+        def sends(ledger, run, **more):
+            return send(ledger, client, run, options, SendOptions(stopping=[], **more))
+
+        yield server, sends
 
 
 def gone(times, real):
@@ -48,12 +61,10 @@ def gone(times, real):
 @pytest.mark.parametrize("times", [1, 3])
 def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_for_again(shared, monkeypatch, times):
     run, drop = new_orders(shared, 1)
-    options = settings(takeover_s=20)
-    with Scripted(says(400, REFUSED)) as server, Client(server.url, TOKEN, options) as client:
+    with sending_to(says(400, REFUSED)) as (server, sends):
         monkeypatch.setattr(LedgerQueries, "entry", gone(times, LedgerQueries.entry))
-        report = send(shared, client, run, options, SendOptions(stopping=[]))
+        assert sends(shared, run).refused == 1
         assert len(server.requests) == 1
-    assert report.refused == 1
     assert states(shared, drop) == ["refused"]
     assert len(shared.queries.attempts_of(1)) == 1
 
@@ -61,31 +72,26 @@ def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_f
 @pytest.mark.parametrize("verb", ["settle", "mark_sending"])
 def test_what_was_being_recorded_when_the_ledger_went_counts_once(shared, monkeypatch, verb):
     run, drop = new_orders(shared, 6)
-    options = settings(takeover_s=20, connections=2)
-    with Scripted(accepts_after(0.0)) as server:
+    with sending_to(accepts, connections=2) as (server, sends):
         monkeypatch.setattr(Ledger, verb, gone(1, getattr(Ledger, verb)))
-        with Client(server.url, TOKEN, options) as client:
-            report = send(shared, client, run, options, SendOptions(stopping=[]))
+        assert sends(shared, run).accepted == 6
         assert len(server.requests) == 6
-    assert report.accepted == 6
     assert states(shared, drop) == ["accepted"] * 6
     assert shared.check() == []
 
 
 def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_leaves_any_more(shared, monkeypatch):
     run, _ = new_orders(shared, 6)
-    options = settings(takeover_s=0.3, connections=1, connections_start=1)
-    with Scripted(accepts_after(0.0)) as server:
-        monkeypatch.setattr(Ledger, "settle", gone(10**6, None))
-        monkeypatch.setattr(Ledger, "settle_after_outage", gone(10**6, None))
-        with Client(server.url, TOKEN, options) as client, pytest.raises(LedgerGone):
-            send(shared, client, run, options, SendOptions(stopping=[]))
+    with sending_to(accepts, takeover_s=0.3, **ONE_BY_ONE) as (server, sends):
+        for verb in ("settle", "settle_after_outage"):
+            monkeypatch.setattr(Ledger, verb, gone(10**6, None))
+        with pytest.raises(LedgerGone):
+            sends(shared, run)
         assert len(server.requests) <= 2
 
 
 def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_when_it_goes_again(shared, monkeypatch):
     run, drop = new_orders(shared, 4)
-    options = settings(takeover_s=20, connections=1, connections_start=1, unknown_max=100)
     writing, outages = Ledger._unfenced, []
 
     @contextmanager
@@ -97,11 +103,9 @@ def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_wh
                 raise LedgerGone("the server went before the commit")
 
     monkeypatch.setattr(Ledger, "_unfenced", goes_now_and_then)
-    with Scripted(lambda number, *_: closes_without_answer if number == 0 else accepts_after(0.0)) as server:
-        with Client(server.url, TOKEN, options) as client:
-            report = send(shared, client, run, options, SendOptions(stopping=[]))
-        assert len(server.requests) == 4
-    assert len(outages) == 4
+    with sending_to(in_turn(closes_without_answer, accepts), unknown_max=100, **ONE_BY_ONE) as (server, sends):
+        report = sends(shared, run)
+        assert len(server.requests) == len(outages) == 4
     assert (report.accepted, report.unknown) == (3, 1)
     assert states(shared, drop) == ["unknown", *["accepted"] * 3]
     assert shared.check() == []
@@ -109,7 +113,6 @@ def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_wh
 
 def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_once_more(shared, monkeypatch):
     run, drop = new_orders(shared, 3)
-    options = settings(connections=1, connections_start=1)
     writing, said = Ledger._unfenced, []
 
     @contextmanager
@@ -123,33 +126,28 @@ def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_onc
             said.append("gone")
             raise LedgerGone("the server went after the commit")
 
-    def hurried():
-        return time.monotonic() + 1000 * len(said)
-
     monkeypatch.setattr(Ledger, "_unfenced", goes_after_a_commit)
-    with Scripted(accepts_after(0.0)) as server, Client(server.url, TOKEN, options) as client:
+    with sending_to(accepts, **ONE_BY_ONE) as (server, sends):
         with pytest.raises(LedgerGone, match="after the commit"):
-            send(shared, client, run, options, SendOptions(stopping=[], clock=hurried))
+            sends(shared, run, clock=lambda: time.monotonic() + 1000 * len(said))
         later = ledgers.taken_over(shared)
-        report = send(later, client, later.begin_run(), options, SendOptions(stopping=[]))
+        assert sends(later, later.begin_run()).accepted == 2
         assert len(server.requests) == 3
-    assert report.accepted == 2
     assert states(shared, drop) == ["accepted"] * 3
     assert shared.check() == []
 
 
 def test_what_another_has_taken_over_is_recorded_late_and_sent_no_more(shared):
     run, drop = new_orders(shared, 4)
-    options = settings(connections=1, connections_start=1)
 
-    def answer(number, *_):
+    def script(number, _request):
         if number == 1:
             ledgers.taken_over(shared).begin_run()
-        return accepts_after(0.0)
+        return accepts
 
-    with Scripted(answer) as server, Client(server.url, TOKEN, options) as client:
+    with sending_to(script, **ONE_BY_ONE) as (server, sends):
         with pytest.raises(Superseded, match="another process has taken over this ledger"):
-            send(shared, client, run, options, SendOptions(stopping=[]))
+            sends(shared, run)
         sent = len(server.requests)
     assert sent < 4
     assert states(shared, drop).count("accepted") == sent
@@ -267,11 +265,11 @@ def send_through_outages(seed, patch):
                 outages.share = 0.0
                 time.sleep(0.02)
                 _Sender(ledger, server.url, dice, 0.0).run()
-            entries = [
+            ended = [
                 (entry.key, str(entry.state), [one.outcome for one in ledger.queries.attempts_of(entry.id)])
-                for entry in ledger.queries.entries_of(drop.id)
+                for entry in entries(ledger, drop)
             ]
-            return Ended(entries, exchange.arrived, ledger.check())
+            return Ended(ended, exchange.arrived, ledger.check())
     finally:
         shutil.rmtree(folder)
 
@@ -321,7 +319,7 @@ class _Sender(threading.Thread):
 
     def _sent(self):
         mine, shared_rate = ledgers.taken_over(self._ledger), SharedRate(lambda _ask: self._lease, lambda *_: None)
-        with Client(self._url, TOKEN, self._settings) as client, shared_rate:
+        with client_of(self._url, self._settings) as client, shared_rate:
             send(mine, client, mine.begin_run(), self._settings, SendOptions(stopping=[], shared_rate=shared_rate))
 
 
@@ -332,11 +330,9 @@ def check(ended):
     """What must hold in the end."""
     assert ended.faults == []
     for key, state, outcomes in ended.entries:
-        told, arrived = (key, state, outcomes, ended.arrived[key]), ended.arrived[key]
-        may_be_there = "unknown" in outcomes
-        assert state in ("accepted", "unknown", "ready"), (
-            told
-        )  # never refused for being there already, never left as being sent
+        arrived, may_be_there = ended.arrived[key], "unknown" in outcomes
+        told = (key, state, outcomes, arrived)
+        assert state in ("accepted", "unknown", "ready"), told  # never refused for being there, nor left as being sent
         assert arrived <= 1, told
         assert arrived == 1 or state != "accepted", told
         assert state != "ready" or not arrived or may_be_there, told
