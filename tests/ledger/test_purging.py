@@ -8,14 +8,14 @@ from loadsheet.ledger import ExceptionStatus
 from loadsheet.ledger.exporting import exports
 
 pytestmark = databases.ON_BOTH
+KEPT_AS = "archive/2026/03/04/orders.csv"
 
 
 def filled(ledger, count=3):
     run = ledger.begin_run()
     drop = plan(ledger, run, drop_of(("orders", "orders.csv")), orders(*range(1, count + 1)))
     send(ledger, run, lambda one: refused(one) if one.key == "A-00002" else None)
-    standing = ExceptionStatus(drop.id + 1, run.name, run.started_at, "refused")
-    ledger.record_exceptions(run, [standing])
+    ledger.record_exceptions(run, [ExceptionStatus(2, run.name, run.started_at, "refused")])
     return run, drop
 
 
@@ -25,53 +25,37 @@ def test_more_than_one_transaction_takes_is_emptied_all_the_same(ledger):
     assert [entry.key for entry in ledger.queries.entries_of(drop.id) if not entry.removed] == ["A-00002"]
 
 
-def test_notes_add_up(ledger):
-    assert ledger.maintenance.removed_by_rule() == {}
-    ledger.maintenance.record_removed({"payloads": 2})
-    ledger.maintenance.record_removed({"payloads": 3, "reports": 1})
-    noted = ledger.maintenance.removed_by_rule()
-    assert (noted["payloads"], noted["reports"]) == (5, 1)
-    assert str(noted["at"]).startswith("2026-03-04T")
-
-
 def test_every_table_is_handed_out_whole_or_since_a_day(ledger):
     run, drop = filled(ledger)
     tables = {table.name: table for table in exports(payloads=True)}
     rows = {name: list(ledger.maintenance.rows_of(table)) for name, table in tables.items()}
     assert {name: len(some) for name, some in rows.items()} == {"runs": 1, "entries": 3, "attempts": 3, "exceptions": 1}
+    assert all(len(row) == len(tables[name].columns) for name, some in rows.items() for row in some)
     names = [column.name for column in tables["entries"].columns]
     second = dict(zip(names, rows["entries"][1], strict=True))
-    assert (second["key"], second["state"], second["problems"], second["exception"]) == (
-        "A-00002",
-        "refused",
-        "X701",
-        "refused",
-    )
-    assert (second["run"], second["file"], second["drop"], second["removed_at"]) == (
-        run.name,
-        "orders.csv",
-        drop.id,
-        None,
-    )
+    expected = {"key": "A-00002", "state": "refused", "problems": "X701", "exception": "refused", "run": run.name}
+    expected |= {"file": "orders.csv", "drop": drop.id, "removed_at": None}
+    assert {name: second[name] for name in expected} == expected
     assert PERSON in second["payload"]
-    assert all(len(row) == len(tables[name].columns) for name, some in rows.items() for row in some)
     later = exports(since="2026-03-05T00:00:00.000Z")
     assert [list(ledger.maintenance.rows_of(table)) for table in later] == [[], [], [], []]
     assert "payload" not in [column.name for column in later[1].columns]
 
 
-def test_runs_and_originals_that_are_needed_are_known(ledger):
-    run, drop = filled(ledger)
+def test_runs_and_originals_that_are_needed_and_what_was_removed_are_known(ledger):
+    run, _ = filled(ledger)
     maintenance = ledger.maintenance
     assert maintenance.runs_before("9999") == []  # it has not ended
-    assert maintenance.originals_needed() == {"archive/2026/03/04/orders.csv"}
-    later = ledger.begin_run()
-    ledger.record_exceptions(
-        later, [ExceptionStatus(drop.id + 1, run.name, run.started_at, "refused", closed="explained")]
-    )
+    assert maintenance.originals_needed() == {KEPT_AS}
+    closed = ExceptionStatus(2, run.name, run.started_at, "refused", closed="explained")
+    ledger.record_exceptions(ledger.begin_run(), [closed])
     assert maintenance.originals_needed() == set()
-    (kept,) = maintenance.originals()
-    assert (kept.run, kept.kept_as) == (run.name, "archive/2026/03/04/orders.csv")
-    maintenance.record_originals_removed([kept.kept_as])
+    assert [(kept.run, kept.kept_as) for kept in maintenance.originals()] == [(run.name, KEPT_AS)]
+    maintenance.record_originals_removed([KEPT_AS])
     assert list(maintenance.originals()) == []
     assert maintenance.counts() == {"runs": 2, "entries": 3, "decisions": 0}
+    assert maintenance.removed_by_rule() == {}
+    for removed in ({"payloads": 2}, {"payloads": 3, "reports": 1}):
+        maintenance.record_removed(removed)
+    noted = maintenance.removed_by_rule()
+    assert (noted["payloads"], noted["reports"], noted["at"][:11]) == (5, 1, "2026-03-04T")
