@@ -64,21 +64,6 @@ def test_a_connection_on_which_an_answer_overtook_its_request_is_not_used_again(
     assert report.accepted == report.refused == 0
 
 
-def closes(connection, request):
-    """Take the call and close without a word."""
-    accepts.act(connection, request)
-    return False
-
-
-def test_an_exchange_that_closes_without_a_word_loses_and_doubles_nothing(ledger):
-    run, drop = ready_entries.new_orders(ledger, 30)
-    _, server = ready_entries.send_to(Move(closes, applies=True), ledger, run, connections=1, unknown_max=100)
-    states = ready_entries.states(ledger, drop)
-    assert set(states) <= {"accepted", "unknown"}  # a close that crosses the next request makes that one unknown
-    assert states.count("accepted") == server.applied.total() == len(server.applied)
-    assert server.connections >= server.applied.total()
-
-
 def closes_soon(connection, request):
     accepts.act(connection, request)
     time.sleep(0.03)

@@ -57,27 +57,19 @@ def behind_a_proxy(certificate=None, script=accepts, **proxy):
 # through a proxy
 
 
-def test_writes_and_listings_go_through_a_tunnel(authority):
-    script = in_turn(accepts, lists([{"order_id": "A"}]))
-    with (
-        behind_a_proxy(authority.issued["server"], script) as (server, proxy, url),
-        client_of(url, settings(url, proxy=proxy.url, ca_bundle=authority.file)) as client,
-    ):
-        assert client.ask(CREATE, BODY).status == 200
-        assert client.whole_listing(ORDERS).total_count == 1
-        (asked,) = proxy.asked
-        assert asked.startswith(f"CONNECT exchange.test:{urlsplit(url).port} ")
-        assert "authorization" not in proxy.headers[0]
-        assert server.requests[0].target == CREATE.path
-
-
-def test_a_whole_sending_goes_through_a_tunnel(ledger, authority):
-    with behind_a_proxy(authority.issued["server"], login=PLAIN_LOGIN) as (server, proxy, url):
+def test_writes_and_listings_go_through_a_tunnel(ledger, authority):
+    script = in_turn(*[accepts] * 12, lists([{"order_id": "A"}]))
+    with behind_a_proxy(authority.issued["server"], script, login=PLAIN_LOGIN) as (server, proxy, url):
         run, _ = new_orders(ledger, 12)
-        options = settings(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file)
+        options = settings(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file, connections=1)
         assert send_all(ledger, run, url, options).accepted == 12
+        with client_of(url, options) as client:
+            assert client.whole_listing(ORDERS).total_count == 1
     assert server.applied.total() == 12
-    assert {first.split()[0] for first in proxy.asked} == {"CONNECT"}
+    assert {first.split()[:2] == ["CONNECT", f"exchange.test:{urlsplit(url).port}"] for first in proxy.asked} == {True}
+    assert len(proxy.asked) == 2, "one for each client"
+    assert not any("authorization" in headers for headers in proxy.headers)
+    assert server.requests[0].target == CREATE.path
 
 
 def test_without_tls_a_proxy_forwards_whole_requests():

@@ -72,13 +72,18 @@ def night(url, count=3, *, at=NIGHT):
         return drop
 
 
-def test_a_ledger_is_made_with_its_folder_and_kept(url, path):
+def test_a_ledger_is_made_with_its_folder_and_kept_and_may_be_read_without_the_lock(url, path):
     drop = fill(url)
     assert path.is_file()
     with open_ledger(url) as ledger:
         assert states(ledger, drop) == ["ready"] * 3
+    with read_ledger(url) as ledger:
+        assert states(ledger, drop) == ["ready"] * 3
+        with pytest.raises(LedgerError, match="is read-only"):
+            ledger.begin_run()
     assert [file.name for file in path.parent.iterdir() if not file.name.startswith("ledger.db")] == [MARK]
     assert not path.with_name("ledger.db.holder").exists()
+    refusal(read_ledger(url + "x"), match="there is no ledger")
 
 
 # one process at a time
@@ -114,15 +119,6 @@ def test_a_holder_that_has_not_written_its_name_yet_has_just_begun(url, path, is
     with FileLock(f"{path}.lock"):
         caught = refusal(open_ledger(url), LedgerBusy)
     assert f"the ledger {path} is held by another process that has just begun; try again" in str(caught)
-
-
-def test_without_the_lock_it_may_only_be_read(url):
-    drop = fill(url)
-    with read_ledger(url) as ledger:
-        assert states(ledger, drop) == ["ready"] * 3
-        with pytest.raises(LedgerError, match="is read-only"):
-            ledger.begin_run()
-    refusal(read_ledger(url + "x"), match="there is no ledger")
 
 
 # only a ledger
