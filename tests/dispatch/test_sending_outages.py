@@ -1,14 +1,12 @@
 """A ledger that goes away while calls are in flight: each outcome counts once, no order is sent twice, and none is lost."""
 
 import random
-import shutil
 import tempfile
 import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import ledgers
 import pytest
@@ -158,20 +156,11 @@ def test_what_another_has_taken_over_is_recorded_late_and_sent_no_more(shared):
 # Senders whose ledger comes and goes at every turn and is taken over, and an exchange that loses answers. Everything but the outages is
 # real: threads, sockets, a ledger in a file.
 
-_MEMORY = Path("/dev/shm")
 _READS = ("entry", "attempts_of", "count_in", "count_unanswered", "origin")
 _EXISTS = {"status": False, "message": "Validation failed", "errors": {"order_id": ["exists already"]}}
 _BUSY = {"status": False, "message": "busy", "errors": {}}
 _SENDERS_S = 60.0
-_ENOUGH = 10**6
-
-
-class Ended(NamedTuple):
-    """How the entries of a drop ended: each its key, its state, and what its attempts came to; and how often each key arrived."""
-
-    entries: list[tuple[str, str, list[str]]]
-    arrived: Counter[str]
-    faults: list[str]
+_PLENTY = dict.fromkeys(("unreachable_max", "unknown_max", "outstanding_unknown_max"), 10**6)
 
 
 class Outages:
@@ -208,16 +197,12 @@ class Outages:
                 self.change()
             self.change()
 
+        def looked_at(read):
+            return lambda *given, **more: self.look() or read(*given, **more)
+
         patch.setattr(Ledger, "_unfenced", unfenced)
         for name in _READS:
-            patch.setattr(LedgerQueries, name, self._looked_at(getattr(LedgerQueries, name)))
-
-    def _looked_at(self, read):
-        def looked(*given, **more):
-            self.look()
-            return read(*given, **more)
-
-        return looked
+            patch.setattr(LedgerQueries, name, looked_at(getattr(LedgerQueries, name)))
 
 
 class Exchange:
@@ -249,58 +234,16 @@ class Exchange:
         return not closes
 
 
-def send_through_outages(seed, patch):
-    """What a drop of orders comes to when up to three send it one after the other, or at once."""
-    dice = random.Random(seed)
-    outages, exchange = Outages(dice), Exchange(dice)
-    folder = Path(tempfile.mkdtemp(dir=_MEMORY if _MEMORY.is_dir() else None))
-    try:
-        with ledgers.ledger_in(folder) as file:
-            ledger = ledgers.taken_over(file)
-            drop = orders(ledger, ledger.begin_run(), dice.choice([5, 10, 20]))
-            outages.share = dice.choice([0.02, 0.1, 0.25])
-            outages.apply(patch)
-            with Scripted(exchange.script) as server:
-                _send(ledger, server.url, dice)
-                outages.share = 0.0
-                time.sleep(0.02)
-                _Sender(ledger, server.url, dice, 0.0).run()
-            ended = [
-                (entry.key, str(entry.state), [one.outcome for one in ledger.queries.attempts_of(entry.id)])
-                for entry in entries(ledger, drop)
-            ]
-            return Ended(ended, exchange.arrived, ledger.check())
-    finally:
-        shutil.rmtree(folder)
-
-
-def _send(ledger, url, dice):
-    senders = [_Sender(ledger, url, dice, place * dice.random() * 0.6) for place in range(dice.choice([1, 2, 3]))]
-    for sender in senders:
-        sender.start()
-    for sender in senders:
-        sender.join(_SENDERS_S)
-        assert not sender.is_alive(), "it goes on and on"
-
-
-class _Sender(threading.Thread):
+class Sender(threading.Thread):
     """Takes the ledger from whoever has it and sends what is ready, as a run does; tries again when the ledger went."""
 
     def __init__(self, ledger, url, dice, after_s):
         super().__init__()
         self._ledger, self._url, self._dice, self._after_s = ledger, url, dice, after_s
         rate, connections = dice.choice([0, 0, 50]), dice.choice([1, 4, 16])
-        self._settings = settings(
-            takeover_s=dice.choice([0.2, 0.5]),
-            call_timeout_s=1.0,
-            connections=connections,
-            connections_start=1,
-            window=dice.choice([4, 64]),
-            unreachable_max=_ENOUGH,
-            unknown_max=_ENOUGH,
-            outstanding_unknown_max=_ENOUGH,
-            assumptions={"calls_per_second": rate},
-        )
+        timing = {"takeover_s": dice.choice([0.2, 0.5]), "call_timeout_s": 1.0, "window": dice.choice([4, 64])}
+        rates = {"connections": connections, "connections_start": 1, "assumptions": {"calls_per_second": rate}}
+        self._settings = settings(**timing, **rates, **_PLENTY)
         self._lease = Lease(1, rate or 1000, 16, 0.0, 0.7, 0.0, 1.0)
 
     def run(self):
@@ -308,14 +251,12 @@ class _Sender(threading.Thread):
         time.sleep(self._after_s)
         while True:
             try:
-                self._sent()
+                return self._sent()
             except LedgerGone:
                 time.sleep(0.02)
             except Superseded:
                 if self._dice.random() < 0.7:
-                    return
-            else:
-                return
+                    return None
 
     def _sent(self):
         mine, shared_rate = ledgers.taken_over(self._ledger), SharedRate(lambda _ask: self._lease, lambda *_: None)
@@ -323,25 +264,47 @@ class _Sender(threading.Thread):
             send(mine, client, mine.begin_run(), self._settings, SendOptions(stopping=[], shared_rate=shared_rate))
 
 
+def send_through_outages(seed, patch):
+    """Up to three send a drop of orders one after the other, or at once; and what must hold in the end."""
+    dice = random.Random(seed)
+    outages, exchange = Outages(dice), Exchange(dice)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ledgers.ledger_in(Path(folder)) as file,
+        Scripted(exchange.script) as server,
+    ):
+        ledger = ledgers.taken_over(file)
+        drop = orders(ledger, ledger.begin_run(), dice.choice([5, 10, 20]))
+        outages.share = dice.choice([0.02, 0.1, 0.25])
+        outages.apply(patch)
+        number = dice.choice([1, 2, 3])
+        senders = [Sender(ledger, server.url, dice, place * dice.random() * 0.6) for place in range(number)]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join(_SENDERS_S)
+            assert not sender.is_alive(), "it goes on and on"
+        outages.share = 0.0
+        time.sleep(0.02)
+        Sender(ledger, server.url, dice, 0.0).run()
+        assert ledger.check() == []
+        for entry in entries(ledger, drop):
+            outcomes = [one.outcome for one in ledger.queries.attempts_of(entry.id)]
+            state, arrived, may_be_there = str(entry.state), exchange.arrived[entry.key], "unknown" in outcomes
+            told = (entry.key, state, outcomes, arrived)
+            assert state in ("accepted", "unknown", "ready"), told  # neither refused for being there nor being sent
+            assert arrived <= 1, told
+            assert arrived == 1 or state != "accepted", told
+            assert state != "ready" or not arrived or may_be_there, told
+            assert state != "unknown" or may_be_there, told
+
+
 SEEDS, SWEPT = (1, 3), 29
-
-
-def check(ended):
-    """What must hold in the end."""
-    assert ended.faults == []
-    for key, state, outcomes in ended.entries:
-        arrived, may_be_there = ended.arrived[key], "unknown" in outcomes
-        told = (key, state, outcomes, arrived)
-        assert state in ("accepted", "unknown", "ready"), told  # never refused for being there, nor left as being sent
-        assert arrived <= 1, told
-        assert arrived == 1 or state != "accepted", told
-        assert state != "ready" or not arrived or may_be_there, told
-        assert state != "unknown" or may_be_there, told
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_order_is_sent_twice_and_none_is_lost(seed, monkeypatch):
-    check(send_through_outages(seed, monkeypatch))
+    send_through_outages(seed, monkeypatch)
 
 
 @pytest.mark.sweep
@@ -350,5 +313,5 @@ def test_no_order_is_sent_twice_with_many_seeds(record_property):
     seeds = sorted(set(range(SWEPT)) - set(SEEDS))
     for seed in seeds:
         with pytest.MonkeyPatch.context() as patch:
-            check(send_through_outages(seed, patch))
+            send_through_outages(seed, patch)
     record_property("outages", len(seeds))

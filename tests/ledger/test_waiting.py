@@ -239,37 +239,29 @@ def test_what_waited_for_an_earlier_outcome_is_judged_by_what_came_out(lane, fat
     assert lane.release() == 0
 
 
-@pytest.mark.parametrize("city", ["Dresden", "Essen"])
+@pytest.mark.parametrize(("city", "ends"), [("Dresden", "unchanged"), ("Essen", "held")])
 @pytest.mark.parametrize("before", [True, False])
-def test_what_was_given_up_is_sent_by_no_later_drop_until_a_person_decides(lane, city, before):
+def test_what_was_given_up_is_sent_by_no_later_drop_until_a_person_decides(lane, city, ends, before):
+    """Whether its copies came before that or after it, however many there are; and then it is sent once."""
     lost = lost_create(lane)
-    drops = [lane.create(city, f"{number}.csv") for number in range(2)] if before else []
-    lane.decide(lost, HELD)
-    drops = drops or [lane.create(city, f"{number}.csv") for number in range(2)]
+    if not before:
+        lane.decide(lost, HELD)
+    copies = [lane.create(city, f"{number}.csv") for number in range(3)]
+    if before:
+        lane.decide(lost, HELD)
     for _ in range(2):  # as often as it is looked at
         lane.release()
-        assert lane.stands(drops[0]) == (HELD, Waits.EARLIER, ["L602"])
-    events = len(lane.ledger.queries.events_of(lane.only(drops[0]).id))
+        assert lane.stands(copies[0]) == (HELD, Waits.EARLIER, ["L602"])
+        assert states(lane.ledger, *copies[1:]) == ["unchanged"] * 2
+    events = len(lane.ledger.queries.events_of(lane.only(copies[0]).id))
     lane.next_run()
     lane.release()
-    assert len(lane.ledger.queries.events_of(lane.only(drops[0]).id)) == events, "nothing happened to it"
+    assert len(lane.ledger.queries.events_of(lane.only(copies[0]).id)) == events, "nothing happened to it"
     lane.decide(lost, READY)
-    assert lane.send() == ["order.create"], "and it is sent once"
-    assert lane.release() >= 1
-    assert lane.only(drops[0]).state is (UNCHANGED if city == "Dresden" else HELD)
-    assert lane.only(drops[0]).waits is Waits.DECISION
-
-
-def test_copies_that_waited_together_are_sent_once(lane):
-    lost = lost_create(lane)
-    drops = [lane.create(file=f"{number}.csv") for number in range(3)]
-    lane.decide(lost, HELD)
-    lane.release()
-    assert states(lane.ledger, *drops) == ["held", "unchanged", "unchanged"]
-    lane.decide(lost, READY)
-    lane.release()
-    assert states(lane.ledger, *drops) == ["unchanged", "unchanged", "unchanged"]
     assert lane.send() == ["order.create"]
+    lane.release()
+    assert states(lane.ledger, *copies) == [ends, "unchanged", "unchanged"]
+    assert lane.only(copies[0]).waits is Waits.DECISION
 
 
 @pytest.mark.parametrize("make", [Lane.update, Lane.delete, Lane.status])
