@@ -54,13 +54,6 @@ def test_an_exchange_that_got_slower_for_good_is_not_starved():
     assert simulate(limit, lambda _: 0.2, 600)[-1][1] == 32
 
 
-def test_calls_that_left_together_count_as_one_setback():
-    limit = Concurrency(64, 64)
-    for _ in range(64):
-        limit.setback(0.0, 1.0)
-    assert limit.limit == 32
-
-
 def test_after_nobody_was_there_it_starts_with_one_call():
     limit = Concurrency(8, 8)
     for _ in range(5):

@@ -155,7 +155,9 @@ def test_no_more_than_a_window_is_marked_as_being_sent(ledger, tmp_path, monkeyp
     assert report.accepted == count
 
 
-def test_calls_that_are_taken_back_are_ready_again_and_recorded_at_once(ledger, tmp_path, monkeypatch):
+def test_when_the_token_ends_in_the_middle_what_was_taken_back_is_ready_again_and_recorded_at_once(
+    ledger, tmp_path, monkeypatch
+):
     monkeypatch.setattr(sending, "GROUP_COMMIT_S", 1.0)
     run, drop = new_orders(ledger, 200)
     over = []
@@ -180,19 +182,6 @@ def test_calls_that_are_taken_back_are_ready_again_and_recorded_at_once(ledger, 
     again, rest = send_to(accepts, ledger, run)
     assert again.accepted == 200 - report.accepted
     assert (server.applied + rest.applied).total() == 200
-
-
-@pytest.mark.parametrize("at", [0, 7])
-def test_a_token_that_ends_in_the_middle_marks_nothing_refused(ledger, at):
-    run, drop = new_orders(ledger, 30)
-    report, server = send_to(lambda number, _: EXPIRED if number >= at else accepts, ledger, run)
-    assert report.stopped is StopReason.TOKEN_REFUSED
-    found = Counter(states(ledger, drop))
-    assert set(found) <= {"accepted", "ready"}
-    assert found["accepted"] == server.applied.total() == at
-    _, again = send_to(accepts, ledger, run)
-    assert states(ledger, drop) == ["accepted"] * 30
-    assert not server.keys("order.create") & again.keys("order.create")
 
 
 def test_a_call_that_breaks_by_our_own_fault_goes_through_after_the_others_are_settled(ledger, monkeypatch):
