@@ -32,9 +32,9 @@ def submission(identity, name="order.status", number=None, payload=b"{}", most=N
     st.integers(1, 5),
     st.sets(st.integers(1, 30)),
 )
-def test_calls_that_may_leave_together_share_no_lane_and_overtake_nothing(drawn, batch_max, alone):
+def test_calls_sent_together_share_no_lane_and_overtake_nothing(chosen, batch_max, alone):
     """And looking again and again sends everything, in the order of its lane."""
-    ready = [submission(identity, name, number) for identity, (name, number) in enumerate(drawn, start=1)]
+    ready = [submission(identity, name, number) for identity, (name, number) in enumerate(chosen, start=1)]
     order = defaultdict(list)
     while ready:
         calls = build_calls(ready, batch_max, dict.fromkeys(alone, 1))
@@ -52,7 +52,7 @@ def test_calls_that_may_leave_together_share_no_lane_and_overtake_nothing(drawn,
         left = {one.id for one in ready} - {one.id for call in calls for one in call.submissions}
         ready = [one for one in ready if one.id in left]
     assert all(ids == sorted(ids) for ids in order.values())
-    assert sum(map(len, order.values())) == len(drawn)
+    assert sum(map(len, order.values())) == len(chosen)
 
 
 def test_a_batch_carries_its_records_in_their_order_and_a_single_call_its_payload_as_it_is():

@@ -35,7 +35,7 @@ def large_order(ledger, run):
     return ready_entries.plan(ledger, run, "order.create", [large], file="large.csv")
 
 
-def test_a_request_too_large_for_one_piece_leaves_while_others_are_answered(ledger):
+def test_a_request_too_large_for_one_piece_is_sent_while_others_are_answered(ledger):
     run = ledger.begin_run()
     large, others, answered = large_order(ledger, run), ready_entries.orders(ledger, run, 20), threading.Event()
 
@@ -71,7 +71,7 @@ def closes_soon(connection, request):
 
 
 @pytest.mark.parametrize("act", [closes_soon, accepts.act], ids=["closed meanwhile", "idle for too long"])
-def test_a_connection_that_cannot_be_used_any_more_when_its_call_may_leave_is_replaced(ledger, act):
+def test_a_connection_that_cannot_be_used_any_more_when_its_call_may_be_sent_is_replaced(ledger, act):
     run, drop = ready_entries.new_orders(ledger, 4)
     options = {"idle_connection_s": 0.05} if act is accepts.act else {}
     options |= {"connections": 1, "assumptions": {"calls_per_second": 3}}
@@ -164,7 +164,7 @@ def all_of(calls_in_flight, count):
     return done
 
 
-def test_calls_leave_evenly_at_the_rate(ledger):
+def test_calls_are_sent_evenly_at_the_rate(ledger):
     rate, count = 60, 84
     limiter, calls = Heard(rate), calls_of(ledger, count)
     with in_flight(limiter, 8) as (server, calls_in_flight):
@@ -177,7 +177,7 @@ def test_calls_leave_evenly_at_the_rate(ledger):
     assert busiest(limiter.left, 0.5) <= rate * 0.52 + 1
 
 
-def test_calls_whose_connections_were_made_at_the_same_time_leave_one_after_the_other(ledger):
+def test_calls_whose_connections_were_made_at_the_same_time_are_sent_one_after_the_other(ledger):
     limiter, calls = Heard(25), calls_of(ledger, 12)
     with in_flight(limiter, 8, client=partial(Slow, meanwhile=lambda: time.sleep(0.3))) as (_, calls_in_flight):
         calls_in_flight.submit(calls, 0.0, boottime())
@@ -199,7 +199,7 @@ def test_waiting_for_the_rate_limiter_does_not_count_as_duration(ledger):
 
 
 @pytest.mark.parametrize("intent_valid_s", [INTENT_VALID_S, 1.0])
-def test_a_call_whose_intent_is_old_does_not_leave(ledger, intent_valid_s):
+def test_a_call_whose_intent_is_old_is_not_sent(ledger, intent_valid_s):
     calls, clock = calls_of(ledger, 5), Clock()
     with in_flight(RateLimiter(0, clock()), 1, script=accepts_after(0.1), clock=clock) as (server, calls_in_flight):
         calls_in_flight.intent_valid_s = intent_valid_s
@@ -212,7 +212,7 @@ def test_a_call_whose_intent_is_old_does_not_leave(ledger, intent_valid_s):
     assert len(server.requests) == 5 - recalled
 
 
-def test_a_call_that_grew_old_while_it_connected_does_not_leave(ledger):
+def test_a_call_that_grew_old_while_it_connected_is_not_sent(ledger):
     calls, clock = calls_of(ledger, 2), Clock()
     client = partial(Slow, meanwhile=lambda: setattr(clock, "jumped", INTENT_VALID_S + 1))
     with in_flight(RateLimiter(0, clock()), 2, clock=clock, client=client) as (server, calls_in_flight):
@@ -239,7 +239,7 @@ def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_agai
     assert done.recalled
 
 
-def test_a_call_that_would_expire_before_it_may_leave_is_recalled_at_once(ledger):
+def test_a_call_that_would_expire_before_it_may_be_sent_is_recalled_at_once(ledger):
     calls, limiter = calls_of(ledger, 4), RateLimiter(0, boottime())
     limiter.delay_s, limiter.try_acquire = lambda _now: 60.0, lambda _now: False
     with in_flight(limiter, 2) as (server, calls_in_flight):
@@ -249,7 +249,7 @@ def test_a_call_that_would_expire_before_it_may_leave_is_recalled_at_once(ledger
 
 
 @pytest.mark.parametrize("taken_back", [True, False])
-def test_a_call_that_waits_for_the_rate_can_be_recalled_and_does_not_leave_at_the_end(ledger, taken_back):
+def test_a_call_that_waits_for_the_rate_can_be_recalled_and_is_not_sent_at_the_end(ledger, taken_back):
     calls, limiter = calls_of(ledger, 4), RateLimiter(1, boottime())
     limiter.try_acquire(boottime())
     with in_flight(limiter, 2) as (server, calls_in_flight):

@@ -84,7 +84,7 @@ def test_a_refused_token_and_what_halts_end_it_at_once(naps):
 
 
 @pytest.mark.parametrize("rate", [1, 7, 50, 1000])
-def test_no_more_intents_are_recorded_than_leave_within_half_a_second(naps, rate):
+def test_no_more_intents_are_recorded_than_are_sent_within_half_a_second(naps, rate):
     pace = pace_of(naps, assumptions={"calls_per_second": rate})
     at_once = pace.allowed_calls(1000, 0)
     assert rate * 0.5 <= at_once <= rate * 0.52 + 1

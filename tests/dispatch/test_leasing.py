@@ -74,7 +74,7 @@ def breaker(limiter, **options):
     return CircuitBreaker(ready_entries.settings(**options), time.monotonic, lambda: 1.0, limiter)
 
 
-def test_nothing_leaves_before_there_is_a_lease_and_then_calls_leave_at_its_rate():
+def test_nothing_is_sent_before_there_is_a_lease_and_then_calls_are_sent_at_its_rate():
     lessor = Lessor(per_second=2, connections=100)
     with SharedRate(lessor.renew, lessor.setback) as fleet, fleet.join() as limiter:
         assert not limiter.try_acquire(boottime()), "the first one is due an interval after the lease"
@@ -87,7 +87,7 @@ def test_nothing_leaves_before_there_is_a_lease_and_then_calls_leave_at_its_rate
     assert lessor.asks[1].holding == 1
 
 
-def test_a_lease_that_ran_out_lets_nothing_leave():
+def test_on_a_lease_that_ran_out_nothing_is_sent():
     lessor, clock = Lessor(per_second=20), Clock()
     with one_of(lessor, clock=clock) as (_, limiter):
         lessor.error = LedgerError("the database cannot be reached")
@@ -223,7 +223,7 @@ def test_connections_are_divided_among_those_who_send():
         assert one.capacity_delay_s(boottime()) > 0
 
 
-def test_a_connection_in_use_by_one_sender_is_told_and_not_given_to_another():
+def test_a_connection_in_use_by_one_sender_is_counted_and_not_given_to_another():
     lessor = Lessor(per_second=1000, connections=4)
     with one_of(lessor) as (fleet, one):
         assert [leaves(one) for _ in range(3)] == [True] * 3

@@ -215,12 +215,12 @@ def failure_at(url, **changes):
         (scripted_exchange.hangs(5), "the call did not finish within 0.5 s (dispatch.call_timeout_s)"),
     ],
 )
-def test_a_call_without_an_answer_is_told_in_plain_words(move, words):
+def test_a_call_without_an_answer_is_described_in_plain_words(move, words):
     with Scripted(move) as server:
         assert failure_at(server.url).text == words
 
 
-def test_an_address_where_nobody_is_is_told_in_plain_words():
+def test_an_address_where_nobody_is_is_described_in_plain_words():
     with closing(socket.create_server(("127.0.0.1", 0))) as port:
         url = f"http://127.0.0.1:{port.getsockname()[1]}"
     failure = failure_at(url)
@@ -229,7 +229,7 @@ def test_an_address_where_nobody_is_is_told_in_plain_words():
     assert failure_at("https://no-such-host.invalid").text == "the host name of the exchange cannot be resolved"
 
 
-def test_tls_to_a_plain_port_sends_nothing_and_is_told_without_the_words_of_openssl():
+def test_tls_to_a_plain_port_sends_nothing_and_is_described_without_the_words_of_openssl():
     with closing(socket.create_server(("127.0.0.1", 0))) as port:
 
         def answer():

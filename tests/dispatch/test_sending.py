@@ -49,7 +49,7 @@ def test_everything_ready_is_sent_once_and_settled(ledger):
     assert send_all(ledger, run, "http://127.0.0.1:9").calls == 0
 
 
-def test_the_intent_is_on_disk_before_the_first_byte_leaves(ledger, tmp_path):
+def test_the_intent_is_on_disk_before_the_first_byte_is_sent(ledger, tmp_path):
     run, _ = new_orders(ledger, 40)
     seen = []
 

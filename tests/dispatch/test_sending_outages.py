@@ -57,7 +57,7 @@ def gone(times, real):
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_for_again(shared, monkeypatch, times):
+def test_an_answer_that_cannot_be_judged_while_the_ledger_is_away_is_not_asked_for_again(shared, monkeypatch, times):
     run, drop = new_orders(shared, 1)
     with sending_to(says(400, REFUSED)) as (server, sends):
         monkeypatch.setattr(LedgerQueries, "entry", gone(times, LedgerQueries.entry))
@@ -68,7 +68,7 @@ def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_f
 
 
 @pytest.mark.parametrize("verb", ["settle", "mark_sending"])
-def test_what_was_being_recorded_when_the_ledger_went_counts_once(shared, monkeypatch, verb):
+def test_what_was_being_recorded_when_the_ledger_went_away_counts_once(shared, monkeypatch, verb):
     run, drop = new_orders(shared, 6)
     with sending_to(accepts, connections=2) as (server, sends):
         monkeypatch.setattr(Ledger, verb, gone(1, getattr(Ledger, verb)))
@@ -78,7 +78,7 @@ def test_what_was_being_recorded_when_the_ledger_went_counts_once(shared, monkey
     assert shared.check() == []
 
 
-def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_leaves_any_more(shared, monkeypatch):
+def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_more_is_sent(shared, monkeypatch):
     run, _ = new_orders(shared, 6)
     with sending_to(accepts, takeover_s=0.3, **ONE_BY_ONE) as (server, sends):
         for verb in ("settle", "settle_after_outage"):
@@ -88,7 +88,7 @@ def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_leaves_any_more(s
         assert len(server.requests) <= 2
 
 
-def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_when_it_goes_again(shared, monkeypatch):
+def test_a_lost_call_is_unknown_although_the_ledger_went_away_and_is_never_made_anew(shared, monkeypatch):
     run, drop = new_orders(shared, 4)
     writing, outages = Ledger._unfenced, []
 
@@ -109,7 +109,7 @@ def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_wh
     assert shared.check() == []
 
 
-def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_once_more(shared, monkeypatch):
+def test_what_was_recorded_before_the_ledger_was_away_for_too_long_is_not_recorded_once_more(shared, monkeypatch):
     run, drop = new_orders(shared, 3)
     writing, said = Ledger._unfenced, []
 

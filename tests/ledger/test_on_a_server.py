@@ -82,7 +82,7 @@ def test_who_reads_cannot_write(ledger, ledger_url):
 # one holder at a time
 
 
-def held(url, takeover_s=30.0):
+def opened(url, takeover_s=30.0):
     return open_ledger(url, Opening(takeover_s=takeover_s), clock=ledgers.Ticking())
 
 
@@ -91,8 +91,8 @@ def silence(url):
     databases.ask(f"update {schema_of(url)}.tenures set seen_at = (seen_at::float8 - 3600)::text")
 
 
-def test_a_second_one_is_told_who_holds_it(ledger, ledger_url):
-    caught = refusal(held(ledger_url), LedgerBusy, rf"is held by {who()} \(last heartbeat \d s ago\)")
+def test_a_second_process_on_a_server_learns_who_uses_it(ledger, ledger_url):
+    caught = refusal(opened(ledger_url), LedgerBusy, rf"is held by {who()} \(last heartbeat \d s ago\)")
     assert "30 s after it died (cluster.takeover_s)" in str(caught)
     with read_ledger(ledger_url) as reader:
         assert reader.queries.runs() == []
@@ -102,7 +102,7 @@ def test_who_is_silent_is_taken_over_and_records_nothing_more(ledger, ledger_url
     run, drop = new_orders(ledger, 2)
     (one,) = mark(ledger, run, 1)
     silence(ledger_url)
-    with held(ledger_url) as other:
+    with opened(ledger_url) as other:
         other.begin_run()
         for verb in (
             ledger.begin_run,
@@ -124,18 +124,18 @@ def test_who_is_silent_is_taken_over_and_records_nothing_more(ledger, ledger_url
 
 
 def test_the_former_holder_gives_nothing_away_when_it_ends(ledger_url):
-    former = held(ledger_url)
+    former = opened(ledger_url)
     former.__enter__()
     silence(ledger_url)
-    with held(ledger_url) as mine:
+    with opened(ledger_url) as mine:
         former.__exit__(None, None, None)
         mine.begin_run()  # it is mine still
-        refusal(held(ledger_url), LedgerBusy)
+        refusal(opened(ledger_url), LedgerBusy)
 
 
 def test_a_heartbeat_keeps_it(ledger_url):
     """Each beat stands in the table; nobody waits for one here but until it comes."""
-    with held(ledger_url, takeover_s=0.2):
+    with opened(ledger_url, takeover_s=0.2):
         seen = f"select seen_at from {schema_of(ledger_url)}.tenures"
         first = databases.ask(seen)
         waited = threading.Event()
@@ -195,7 +195,7 @@ def test_between_transactions_nobody_notices_and_the_ledger_is_still_held(ledger
     cut()
     assert states(ledger, drop) == ["ready", "ready"]
     cut()
-    refusal(held(ledger_url), LedgerBusy)
+    refusal(opened(ledger_url), LedgerBusy)
 
 
 def test_in_the_middle_it_is_said_and_nothing_is_there(ledger, run):
@@ -322,13 +322,13 @@ def test_a_transaction_that_failed_is_not_taken_for_committed(fragile, url):
         "postgresql://anna:s3cret@127.0.0.1:1/db?schema=Nope!",
     ],
 )
-def test_a_password_is_never_told(url):
+def test_the_password_of_a_database_is_never_shown(url):
     caught = refusal(open_ledger(url), (LedgerError, SettingsError))
     assert "s3cret" not in str(caught)
     assert "s3cret" not in without_password(url)
 
 
-def test_who_is_not_let_in_is_told_where_to_look():
+def test_who_is_not_let_in_learns_where_to_look():
     url = databases.server().url("nowhere")
     refusal(open_ledger(url), LedgerGone, "check `database`: user, password, name")
 

@@ -25,8 +25,8 @@ from loadsheet.ledger.ledger_tables import SCHEMA_VERSION
 from loadsheet.ledger.location import Place, network_kind
 from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 
-NIGHT = datetime(2026, 3, 4, 2, tzinfo=UTC)
-HOUR, NEXT_DAY = timedelta(hours=1), NIGHT + timedelta(days=1)
+BEGAN = datetime(2026, 3, 4, 2, tzinfo=UTC)
+HOUR, NEXT_DAY = timedelta(hours=1), BEGAN + timedelta(days=1)
 MARK = "last_run_of_ledger.db.json"
 HOLD = """
 import sys, time
@@ -59,11 +59,11 @@ def fill(url, count=3):
         return new_orders(ledger, count)[1]
 
 
-def opened(url, at=NIGHT, **more):
+def opened(url, at=BEGAN, **more):
     return open_ledger(url, clock=lambda: at, **more)
 
 
-def night(url, count=3, *, at=NIGHT):
+def finished_run(url, count=3, *, at=BEGAN):
     """A run that plans so many orders, sends all but the last, and ends well."""
     with opened(url, at) as ledger:
         run, drop = new_orders(ledger, count)
@@ -89,7 +89,7 @@ def test_a_ledger_is_made_with_its_folder_and_kept_and_may_be_read_without_the_l
 # one process at a time
 
 
-def test_a_second_process_is_told_who_holds_it_and_gets_it_when_the_holder_is_killed(url):
+def test_a_second_process_learns_who_uses_it_and_gets_it_when_that_one_is_killed(url):
     fill(url)
     program = HOLD.format(path=sys.path, url=url)
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
@@ -164,7 +164,7 @@ def test_a_url_that_cannot_be_used_is_refused(text):
 
 
 def test_only_its_owner_may_read_it_also_where_others_could_before(url, path):
-    night(url)
+    finished_run(url)
     path.chmod(0o644)
     with open_ledger(url) as ledger:
         new_orders(ledger, 2)
@@ -250,7 +250,7 @@ def test_damage_is_found_when_the_last_run_did_not_end(url, path):
 
 
 def test_damage_is_found_on_the_next_day_and_by_check_on_the_same(url, path):
-    night(url, 300)
+    finished_run(url, 300)
     with opened(url) as ledger:
         assert ledger.check() == []
     swap_pages(path)
@@ -261,7 +261,7 @@ def test_damage_is_found_on_the_next_day_and_by_check_on_the_same(url, path):
 
 @pytest.mark.parametrize("keep", [0.999, 0.1])
 def test_a_truncated_one_is_refused(url, path, keep):
-    night(url, 300)
+    finished_run(url, 300)
     os.truncate(path, int(path.stat().st_size * keep) // 4096 * 4096)
     refusal(opened(url, NEXT_DAY), match=r"ledger\.db")
 
@@ -278,7 +278,7 @@ def test_a_truncated_one_is_refused(url, path, keep):
     ],
 )
 def test_check_finds_what_somebody_changed_by_hand(url, path, change, words):
-    night(url)
+    finished_run(url)
     sql(path, change)
     with open_ledger(url) as ledger:
         assert ledger.check() == [words]
@@ -288,8 +288,8 @@ def test_check_finds_what_somebody_changed_by_hand(url, path, change, words):
 
 
 @pytest.mark.parametrize("empty", [True, False])
-def test_a_ledger_that_is_gone_is_not_replaced_by_an_empty_one(url, path, empty):
-    night(url)
+def test_a_ledger_that_is_missing_is_not_replaced_by_an_empty_one(url, path, empty):
+    finished_run(url)
     for file in path.parent.glob("ledger.db*"):
         file.unlink()
     if empty:
@@ -303,14 +303,14 @@ def test_a_ledger_that_is_gone_is_not_replaced_by_an_empty_one(url, path, empty)
 
 
 def older_copy(url, path, other):
-    night(url)
+    finished_run(url)
     shutil.copy(path, other)
-    night(url, at=NIGHT + HOUR)
+    finished_run(url, at=BEGAN + HOUR)
 
 
 def another_ledger(url, path, other):
-    night(url)
-    night(f"sqlite:///{other}", at=NIGHT + timedelta(minutes=1))
+    finished_run(url)
+    finished_run(f"sqlite:///{other}", at=BEGAN + timedelta(minutes=1))
 
 
 def without_its_log(url, path, other):
@@ -339,9 +339,9 @@ def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, pat
         ledger.settle(run, [ledgers.accepted(one) for one in mark(ledger, run, 1)])
         ledger.end_run(run, exit_code=0, summary={})
     shutil.copy(path, tmp_path / "old.db")
-    night(url, at=NIGHT + HOUR)
+    finished_run(url, at=BEGAN + HOUR)
     shutil.copy(tmp_path / "old.db", path)
-    with opened(url, NIGHT + 2 * HOUR, opening=Opening(accept_older=True)) as ledger:
+    with opened(url, BEGAN + 2 * HOUR, opening=Opening(accept_older=True)) as ledger:
         assert states(ledger, drop) == ["accepted", "ready", "ready"]
         run = ledger.begin_run()
         assert run.name == "2026-03-04-03"  # the second one is forgotten here, and was reported
@@ -357,6 +357,6 @@ def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, pat
 
 
 def test_a_mark_that_cannot_be_read_is_not_ignored(url, path):
-    night(url)
+    finished_run(url)
     Place(path).last_run_path.write_bytes(b'{"id": 1')
     refusal(open_ledger(url), match="the record of the ledger's last run, cannot be read")

@@ -139,7 +139,7 @@ def test_verdicts_say_what_changed_and_what_was_said_before():
         (dict.fromkeys("abcdefgh", 1), {}, [f"{c} 1 -> nothing" for c in "abcde"] + ["and 3 more"]),
     ],
 )
-def test_differences_are_told_by_field(before, after, told):
+def test_differences_are_listed_by_field(before, after, told):
     assert differences(msgspec.json.encode(before), msgspec.json.encode(after)) == told
 
 

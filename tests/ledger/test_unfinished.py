@@ -1,4 +1,4 @@
-"""What a run did that died before its reports is told by the next run that gets to its own, once."""
+"""What a run did that died before its reports is reported by the next run that gets to its own reports, once."""
 
 import databases
 import pytest
@@ -39,7 +39,7 @@ def end(ledger, run, **summary):
 
 
 @databases.ON_BOTH
-def test_the_next_run_tells_of_a_dead_one_and_the_one_after_it_does_not(ledger, dead):
+def test_the_next_run_reports_on_a_dead_one_and_the_one_after_it_does_not(ledger, dead):
     send(ledger, dead)
     assert ledger.queries.runs_changing(1) == [dead.name]
     later = ledger.begin_run()
@@ -48,7 +48,7 @@ def test_the_next_run_tells_of_a_dead_one_and_the_one_after_it_does_not(ledger, 
     for _ in range(2):  # as whoever takes the accounting over asks again
         assert adopted(ledger, later) == [dead.name]
         assert named(ledger, later) == ["dead.csv", "later.csv"]
-    assert ledger.queries.runs_changing(1) == [later.name], "who acknowledges a drop is the run that tells of it"
+    assert ledger.queries.runs_changing(1) == [later.name], "who acknowledges a drop is the run that reports on it"
     end(ledger, later)
     assert named(ledger, later) == ["dead.csv", "later.csv"]
     assert named(ledger, dead) == ["dead.csv"]
@@ -57,7 +57,7 @@ def test_the_next_run_tells_of_a_dead_one_and_the_one_after_it_does_not(ledger, 
     assert (adopted(ledger, last), named(ledger, last)) == ([], [])
 
 
-def test_an_older_drop_that_a_dead_run_only_changed_is_told_as_well(ledger, dead):
+def test_an_older_drop_that_a_dead_run_only_changed_is_reported_as_well(ledger, dead):
     end(ledger, dead)
     send(ledger, ledger.begin_run())
     later = ledger.begin_run()
@@ -65,7 +65,7 @@ def test_an_older_drop_that_a_dead_run_only_changed_is_told_as_well(ledger, dead
     assert named(ledger, later) == ["dead.csv"]
 
 
-def test_a_teller_that_dies_itself_is_told_of_with_all_that_it_told(ledger, dead):
+def test_a_run_that_reports_on_another_and_dies_itself_is_reported_with_all_of_it(ledger, dead):
     runs = [dead, ledger.begin_run()]
     planned(ledger, runs[1], "also dead.csv", 2)
     ledger.adopt_unfinished_runs(runs[1])
@@ -76,13 +76,13 @@ def test_a_teller_that_dies_itself_is_told_of_with_all_that_it_told(ledger, dead
     assert {reporter(ledger, run) for run in runs} == {last.name}
 
 
-def test_a_run_without_reports_of_its_own_tells_of_nothing(ledger, dead):
+def test_a_run_without_reports_of_its_own_reports_on_no_other(ledger, dead):
     end(ledger, ledger.begin_run())  # as `retry` and `resolve` do
     assert adopted(ledger, ledger.begin_run()) == [dead.name]
 
 
 def test_what_died_long_before_a_run_that_wrote_reports_is_no_news(ledger, dead):
-    """As in the ledger of an older version, whose runs told of nothing but themselves."""
+    """As in the ledger of an older version, whose runs reported on nothing but themselves."""
     end(ledger, ledger.begin_run(), verdicts={})
     second = ledger.begin_run()
     planned(ledger, second, "second.csv", 2)
@@ -92,7 +92,7 @@ def test_what_died_long_before_a_run_that_wrote_reports_is_no_news(ledger, dead)
 
 
 @databases.ON_BOTH
-def test_a_slice_holds_the_drops_of_the_dead_that_its_run_tells_of(ledger, dead):
+def test_a_slice_has_the_drops_of_the_dead_that_its_run_reports_on(ledger, dead):
     later = ledger.begin_run()
     ledger.adopt_unfinished_runs(later)
     end(ledger, later)

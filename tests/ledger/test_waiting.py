@@ -97,7 +97,7 @@ def lane(ledger):
 # for the order or tender
 
 
-def test_a_child_leaves_after_its_create_is_accepted_whichever_came_first(lane):
+def test_a_child_is_sent_after_its_create_is_accepted_whichever_came_first(lane):
     early = lane.status()
     assert lane.only(early).waits is Waits.PARENT
     assert lane.ledger.ready(10) == []

@@ -165,7 +165,7 @@ def test_a_misbehaving_exchange_breaks_no_law(tmp_path, operation, fault, positi
 
 
 @pytest.mark.parametrize("operation", ["tender.create", "order.update"])
-def test_a_lost_answer_is_found_in_the_listing_the_same_night(tmp_path, operation):
+def test_a_lost_answer_is_found_in_the_listing_by_the_same_run(tmp_path, operation):
     play(Case(FaultClass.RESET_AFTER_EFFECT, 0, operation, "middle"), tmp_path, call_timeout_s=30.0)
     assert set(left_over(tmp_path)) == {"accepted"}
 
