@@ -138,14 +138,10 @@ def test_the_second_run_starts_with_what_the_first_settled_on_and_another_exchan
     assert last.per_second > 0
     second, _ = one_run(ledger, 40, last.limit, port)
     assert second.at_first == last.limit
-    other, _ = one_run(ledger, 40, 2)
-    assert other.at_first == 2
-
-
-def test_the_limit_of_the_embedded_exchange_is_kept_once_whatever_its_port(ledger):
-    for _ in range(2):
-        one_run(ledger, 40, 2, exchange="embedded")
-    assert LastLimit(ledger, "embedded").read() is not None
+    for exchange in (None, "embedded"):
+        other, _ = one_run(ledger, 40, 2, **({"exchange": exchange} if exchange else {}))
+        assert other.at_first == 2
+    assert LastLimit(ledger, "embedded").read() is not None, "whatever its port"
 
 
 def test_it_is_no_bound_and_the_settings_are(ledger):

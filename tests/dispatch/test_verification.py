@@ -207,20 +207,6 @@ def test_a_create_that_is_applied_late_is_there_once_even_where_it_was_sent_agai
         assert (states(ledger, drop), len(created)) == (["accepted"], 1)
 
 
-def test_what_was_lost_in_doubt_keeps_its_lane_shut_until_then(tmp_path):
-    with at_work(tmp_path, lost("reset_after_effect", "order.create", 1)) as (exchange, ledger, run_with):
-
-        def losing(run):
-            made = ready_entries.orders(ledger, run, 1)
-            return made, plan(ledger, run, "order.status", [payload_of("order.status", 0)], file="s.csv", seen=False)
-
-        report, drops = run_with(losing)
-        assert report.calls == 1
-        assert run_with()[0].calls == 1
-        assert states(ledger, *drops) == ["accepted", "accepted"]
-        assert [line["operation"] for line in exchange.happened()] == ["order.create", "order.status"]
-
-
 def test_a_listing_made_of_another_view_proves_no_absence(tmp_path):
     """The shared path may answer with the other kind: then every order is absent, and nothing follows from it."""
     rule, options = lost("reset_after_effect", "order.create", 3), ready_entries.settings(**BOLD)
