@@ -104,16 +104,6 @@ class Heard(RateLimiter):
         return leaves
 
 
-class Clock:
-    """The clock of departures, which jumps as for a process that was stopped."""
-
-    def __init__(self):
-        self.jumped = 0.0
-
-    def __call__(self):
-        return boottime() + self.jumped
-
-
 class Slow(Client):
     """A client during whose connecting something happens."""
 
@@ -200,7 +190,7 @@ def test_waiting_for_the_rate_limiter_does_not_count_as_duration(ledger):
 
 @pytest.mark.parametrize("intent_valid_s", [INTENT_VALID_S, 1.0])
 def test_a_call_whose_intent_is_old_is_not_sent(ledger, intent_valid_s):
-    calls, clock = calls_of(ledger, 5), Clock()
+    calls, clock = calls_of(ledger, 5), ready_entries.JumpingClock()
     with in_flight(RateLimiter(0, clock()), 1, script=accepts_after(0.1), clock=clock) as (server, calls_in_flight):
         calls_in_flight.intent_valid_s = intent_valid_s
         calls_in_flight.submit(calls, 0.0, clock())
@@ -213,7 +203,7 @@ def test_a_call_whose_intent_is_old_is_not_sent(ledger, intent_valid_s):
 
 
 def test_a_call_that_grew_old_while_it_connected_is_not_sent(ledger):
-    calls, clock = calls_of(ledger, 2), Clock()
+    calls, clock = calls_of(ledger, 2), ready_entries.JumpingClock()
     client = partial(Slow, meanwhile=lambda: setattr(clock, "jumped", INTENT_VALID_S + 1))
     with in_flight(RateLimiter(0, clock()), 2, clock=clock, client=client) as (server, calls_in_flight):
         calls_in_flight.submit(calls, 0.0, clock())
@@ -225,7 +215,7 @@ def test_a_call_that_grew_old_while_it_connected_is_not_sent(ledger):
 
 
 def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_again(ledger):
-    calls, clock = calls_of(ledger, 1), Clock()
+    calls, clock = calls_of(ledger, 1), ready_entries.JumpingClock()
 
     def renew(_refused):
         clock.jumped = INTENT_VALID_S + 1

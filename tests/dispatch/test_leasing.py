@@ -45,14 +45,6 @@ class Lessor:
         until(lambda: len(self.asks) > asked + 1)
 
 
-class Clock:
-    def __init__(self):
-        self.jumped = 0.0
-
-    def __call__(self):
-        return boottime() + self.jumped
-
-
 def fleet_of(lessor, **more):
     return SharedRate(lessor.renew, lessor.setback, renew_s=0.02, **more)
 
@@ -88,7 +80,7 @@ def test_nothing_is_sent_before_there_is_a_lease_and_then_calls_are_sent_at_its_
 
 
 def test_on_a_lease_that_ran_out_nothing_is_sent():
-    lessor, clock = Lessor(per_second=20), Clock()
+    lessor, clock = Lessor(per_second=20), ready_entries.JumpingClock()
     with one_of(lessor, clock=clock) as (_, limiter):
         lessor.error = LedgerError("the database cannot be reached")
         lessor.is_asked_again()
@@ -103,7 +95,7 @@ def test_on_a_lease_that_ran_out_nothing_is_sent():
 
 @pytest.mark.parametrize(("takes_s", "holds"), [(9.0, True), (11.0, False)])
 def test_a_lease_counts_from_before_it_was_asked_for(takes_s, holds):
-    lessor, clock = Lessor(), Clock()
+    lessor, clock = Lessor(), ready_entries.JumpingClock()
 
     def slowly(ask):
         clock.jumped += takes_s

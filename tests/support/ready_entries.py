@@ -8,6 +8,7 @@ from scripted_exchange import Scripted
 
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import Client, Dispatcher, RunContext, SendOptions, UnknownTimer, send, verify_unknown
+from loadsheet.dispatch.rate_limiter import boottime
 from loadsheet.ledger import Settlement, State
 from loadsheet.settings import Settings
 
@@ -35,6 +36,16 @@ class Naps:
     def sleep(self, seconds):
         self.now += seconds
         self.slept += seconds
+
+
+class JumpingClock:
+    """The clock of departures, which jumps as for a process that was stopped."""
+
+    def __init__(self):
+        self.jumped = 0.0
+
+    def __call__(self):
+        return boottime() + self.jumped
 
 
 def payload_of(operation, number):
