@@ -253,6 +253,11 @@ def test_what_is_left_out_leaves_the_others(ledger, run):
     assert [submission.drop for submission in ledger.ready_of(tried, 9, parts_out=[tried])] == [one.id] * 2
     assert ledger.ready(9, parts_out=[tried], operations_out=["order.create"]) == []
     assert len(ledger.ready(9, operations_out=["order.delete"])) == 4
+    ready_entries.events(ledger, run, 2)
+    assert ledger.ready(9, operations_out=["order.create"]) == [], (
+        "what comes later on a lane waits for what is left out"
+    )
+    assert len(ledger.ready(9, operations_out=["order.status"])) == 4, "and what came before it does not"
 
 
 @databases.ON_BOTH
