@@ -199,25 +199,20 @@ def _sent(setting: Setting, world: World, number: int) -> Iterator[tuple[str, Wo
         yield f"{name} refused after a doubt", _with(world, number, _doubted(sent))
     else:
         yield f"{name} refused", _with(world, number, sent._replace(state=REFUSED))
+    lost, landed = _with(world, number, _doubted(sent)), _apply(setting, world, number)[0]
+    done = _with(landed, number, _doubted(landed.ops[number]._replace(attempts=sent.attempts)))
     if world.faults < setting.faults:
-        worse = world._replace(faults=world.faults + 1)
-        yield f"{name} not sent", worse
-        yield f"{name} lost", _with(worse, number, _doubted(sent))
-        yield f"{name} delayed", _fly(_with(worse, number, _doubted(sent)), number)
-        done = _apply(setting, worse, number)[0]
-        yield (
-            f"{name} done, answer lost",
-            _with(done, number, _doubted(done.ops[number]._replace(attempts=sent.attempts))),
-        )
+        for step, then in (
+            ("not sent", world),
+            ("lost", lost),
+            ("delayed", _fly(lost, number)),
+            ("done, answer lost", done),
+        ):
+            yield f"{name} {step}", then._replace(faults=world.faults + 1)
     if world.crashes < setting.crashes:
-        worse = world._replace(crashes=world.crashes + 1)
-        done = _apply(setting, worse, number)[0]
-        if not setting.write_ahead:
-            yield f"{name} done, crash", done
-            return
-        yield f"{name} marked, crash", _with(worse, number, _doubted(sent))
-        yield f"{name} delayed, crash", _fly(_with(worse, number, _doubted(sent)), number)
-        yield f"{name} done, crash", _with(done, number, _doubted(done.ops[number]._replace(attempts=sent.attempts)))
+        written = (("marked", lost), ("delayed", _fly(lost, number)), ("done", done))
+        for step, then in written if setting.write_ahead else (("done", landed),):
+            yield f"{name} {step}, crash", then._replace(crashes=world.crashes + 1)
 
 
 def _doubted(op: Op) -> Op:
