@@ -200,6 +200,7 @@ def test_a_delete_that_came_before_the_create_does_not_take_away_what_was_create
     lane.ledger.record_seen(lane.run, ["order:A-00000"])  # also if a listing shows it
     lane.release(orphans=orphans)
     assert lane.send() == []
+    assert lane.only(early).state is (HELD if held_before else READY)
     lane.hold()
     assert lane.only(early).state is HELD
     assert held_before or "it was created after this" in lane.only(early).problems[0].text
