@@ -1,3 +1,5 @@
+"""How many calls may leave now, when the next ones may, and when sending ends: after failures, pauses and lost answers."""
+
 import pytest
 import ready_entries
 
@@ -7,6 +9,7 @@ from loadsheet.dispatch.circuit_breaker import FIRST_PAUSE_S, LONGEST_PAUSE_S, C
 NOT_SENT = Outcome(OutcomeKind.NOT_SENT, "no connection")
 BUSY = Outcome(OutcomeKind.NOT_SENT, "busy", 429)
 UNKNOWN = Outcome(OutcomeKind.UNKNOWN, "no answer")
+REFUSED = Outcome(OutcomeKind.REFUSED, "no", 400)
 GOOD = Outcome(OutcomeKind.ACCEPTED, "created", 200)
 
 
@@ -27,17 +30,14 @@ def miss(pace, naps, outcome=NOT_SENT):
 
 
 def test_calls_that_fail_together_count_as_one_miss(naps):
-    pace = pace_of(naps, unreachable_max=3)
+    pace, started = pace_of(naps, unreachable_max=3), naps.clock()
     assert pace.allowed_calls(8, 0) == 8
-    started = naps.clock()
     assert [pace.note(NOT_SENT, started) for _ in range(8)] == [None] * 8
-    assert pace.allowed_calls(8, 0) == 0
-    assert pace.wait_s() == FIRST_PAUSE_S
+    assert (pace.allowed_calls(8, 0), pace.wait_s()) == (0, FIRST_PAUSE_S)
 
 
 def test_pauses_double_and_one_call_at_a_time_feels_the_way(naps):
-    pace = pace_of(naps, unreachable_max=20)
-    pauses = []
+    pace, pauses = pace_of(naps, unreachable_max=20), []
     for _ in range(10):
         assert miss(pace, naps) is None
         pauses.append(pace.wait_s())
@@ -56,27 +56,25 @@ def test_failed_calls_in_a_row_end_the_sending(naps, outcome, stop):
     assert [miss(pace, naps, outcome) for _ in range(3)] == [None, None, stop]
 
 
-def test_any_answer_ends_a_row_of_misses(naps):
-    pace = pace_of(naps, unreachable_max=2)
-    for outcome in (GOOD, Outcome(OutcomeKind.REFUSED, "no", 400), UNKNOWN):
+def test_any_answer_ends_a_row_of_misses_and_a_clear_one_a_row_of_lost_answers(naps):
+    pace = pace_of(naps, unreachable_max=2, unknown_max=3)
+    for outcome in (GOOD, REFUSED, UNKNOWN):
         assert miss(pace, naps) is None
         assert pace.note(outcome, naps.clock()) is None
+    row = [UNKNOWN, GOOD, UNKNOWN, UNKNOWN, UNKNOWN]
+    assert [pace.note(outcome, naps.clock()) for outcome in row] == [None] * 4 + [StopReason.UNKNOWN]
 
 
-def test_a_pause_that_the_exchange_asks_for_is_kept(naps):
-    pace = pace_of(naps)
-    miss(pace, naps, Outcome(OutcomeKind.NOT_SENT, "busy", 429, wait_s=77))
+def test_a_pause_that_the_exchange_asks_for_is_kept_and_an_hour_of_them_ends_paused(naps):
+    pace, busy = pace_of(naps, unreachable_max=3), Outcome(OutcomeKind.NOT_SENT, "busy", 429, wait_s=77)
+    miss(pace, naps, busy)
     assert pace.wait_s() == 77
     naps.sleep(76)
     assert pace.allowed_calls(8, 0) == 0
     naps.sleep(1)
     assert pace.allowed_calls(8, 0) == 1
-
-
-def test_unknown_outcomes_in_a_row_end_the_sending_and_a_clear_one_breaks_the_row(naps):
-    pace = pace_of(naps, unknown_max=3)
-    row = [UNKNOWN, UNKNOWN, GOOD, UNKNOWN, UNKNOWN, UNKNOWN]
-    assert [pace.note(outcome, naps.clock()) for outcome in row] == [None] * 5 + [StopReason.UNKNOWN]
+    assert [miss(pace, naps, busy) for _ in range(2)] == [None, StopReason.BUSY]
+    assert "paused" in StopReason.BUSY
 
 
 def test_a_refused_token_and_what_halts_end_it_at_once(naps):
@@ -86,7 +84,7 @@ def test_a_refused_token_and_what_halts_end_it_at_once(naps):
 
 
 @pytest.mark.parametrize("rate", [1, 7, 50, 1000])
-def test_no_more_intents_are_recorded_than_leave_within_half_a_second(naps, rate):
+def test_no_more_intents_are_recorded_than_are_sent_within_half_a_second(naps, rate):
     pace = pace_of(naps, assumptions={"calls_per_second": rate})
     at_once = pace.allowed_calls(1000, 0)
     assert rate * 0.5 <= at_once <= rate * 0.52 + 1
@@ -109,8 +107,9 @@ def test_behind_slow_calls_no_more_intents_wait_than_calls_end_within_half_a_sec
     assert pace.allowed_calls(100, pace.limit, 0) == 0
 
 
-def test_without_a_rate_nothing_waits(naps):
+def test_without_a_rate_and_after_any_pause_nothing_waits(naps):
     pace = pace_of(naps)
+    naps.sleep(100)
     assert (pace.allowed_calls(500, 0), pace.wait_s()) == (500, 0.0)
 
 
@@ -142,16 +141,3 @@ def test_a_busy_exchange_halves_the_calls_at_the_same_time(naps, outcome):
         naps.sleep(0.001)
         pace.note(outcome, started, 0.1)
     assert pace.limit == 16
-
-
-def test_an_hour_of_429_ends_paused(naps):
-    pace = pace_of(naps, unreachable_max=5)
-    stops = [miss(pace, naps, Outcome(OutcomeKind.NOT_SENT, "busy", 429, wait_s=600)) for _ in range(5)]
-    assert stops[-1] is StopReason.BUSY
-    assert "paused" in StopReason.BUSY
-
-
-def test_a_call_that_is_overdue_waits_for_nothing(naps):
-    pace = pace_of(naps)
-    naps.sleep(100)
-    assert pace.wait_s() == 0

@@ -8,13 +8,12 @@ import pytest
 import ready_entries
 from scripted_exchange import Move, Scripted, accepts
 
-from loadsheet.dispatch import Client, send
 from loadsheet.dispatch.concurrency import Concurrency, LastLimit, SettledLimit
 
 
 def simulate(limit, latency_of, seconds, *, busy=lambda _now, _under_way: False):
-    """As many calls under way as the limit allows, for so long; yields (time, limit, finished so far) at each end of a call."""
-    now, finished, under_way = 0.0, 0, []
+    """As many calls under way as the limit allows, for so long; (time, limit, finished so far) at each end of a call."""
+    now, finished, under_way, steps = 0.0, 0, [], []
     while now < seconds:
         while len(under_way) < limit.limit:
             heapq.heappush(under_way, (now + latency_of(len(under_way) + 1), now))
@@ -24,37 +23,35 @@ def simulate(limit, latency_of, seconds, *, busy=lambda _now, _under_way: False)
         else:
             finished += 1
             limit.finished(now - started, started, now, at_limit=len(under_way) + 1 >= limit.limit)
-        yield now, limit.limit, finished
+        steps.append((now, limit.limit, finished))
+    return steps
 
 
 def test_at_50_ms_it_is_at_256_within_a_second_and_loses_little_on_the_way():
-    steps = list(simulate(Concurrency(2, 256), lambda _: 0.05, 5))
-    reached = next(now for now, limit, _ in steps if limit == 256)
-    assert reached < 1
+    steps = simulate(Concurrency(2, 256), lambda _: 0.05, 5)
+    assert next(now for now, limit, _ in steps if limit == 256) < 1
     assert steps[-1][2] > 0.9 * 256 / 0.05 * 5
 
 
 @pytest.mark.parametrize("serves", [4, 20, 90])
 def test_it_settles_near_what_the_exchange_serves_at_the_same_time(serves):
-    steps = list(simulate(Concurrency(2, 256), lambda n: 0.05 * max(1, n / serves), 60))
+    steps = simulate(Concurrency(2, 256), lambda n: 0.05 * max(1, n / serves), 60)
     later = [limit for now, limit, _ in steps if now > 20]
     assert serves * 0.7 <= sum(later) / len(later) <= serves * 2.5
     assert steps[-1][2] > 0.8 * serves / 0.05 * 60
 
 
 def test_it_halves_where_the_exchange_says_that_it_is_too_busy_and_comes_back():
-    limit = Concurrency(2, 256)
-    steps = list(simulate(limit, lambda _: 0.05, 30, busy=lambda _, n: n > 60))
+    steps = simulate(Concurrency(2, 256), lambda _: 0.05, 30, busy=lambda _, n: n > 60)
     later = [limit for now, limit, _ in steps if now > 5]
     assert min(later) >= 28
     assert max(later) <= 70
 
 
-def test_calls_that_left_together_count_as_one_setback():
-    limit = Concurrency(64, 64)
-    for _ in range(64):
-        limit.setback(0.0, 1.0)
-    assert limit.limit == 32
+def test_an_exchange_that_got_slower_for_good_is_not_starved():
+    limit = Concurrency(2, 32)
+    assert simulate(limit, lambda _: 0.05, 5)[-1][1] == 32
+    assert simulate(limit, lambda _: 0.2, 600)[-1][1] == 32
 
 
 def test_after_nobody_was_there_it_starts_with_one_call():
@@ -66,24 +63,16 @@ def test_after_nobody_was_there_it_starts_with_one_call():
     for now in range(2, 30):
         limit.finished(0.05, now, now + 0.05, at_limit=True)
         limits.append(limit.limit)
-    assert limits[0] == 2
-    assert limits[-1] == 8
-    assert limits == sorted(limits)
+    assert (limits[0], limits[-1], limits) == (2, 8, sorted(limits))
 
 
-def test_it_does_not_grow_while_something_else_is_the_limit():
-    limit = Concurrency(2, 64)
-    for now in range(100):
-        limit.finished(0.05, now, now + 0.05, at_limit=False)
-    assert limit.limit == 2
-
-
-def test_an_exchange_that_got_slower_for_good_is_not_starved():
-    limit = Concurrency(2, 32)
-    list(simulate(limit, lambda _: 0.05, 5))
-    assert limit.limit == 32
-    steps = list(simulate(limit, lambda _: 0.2, 600))
-    assert steps[-1][1] == 32
+def test_it_does_not_grow_while_something_else_is_the_limit_but_does_where_no_wire_time_is_known():
+    waits, unmeasured = Concurrency(2, 64), Concurrency(2, 9)
+    for now in range(1, 100):
+        waits.finished(0.05, now, now + 0.05, at_limit=False)
+        unmeasured.finished(None, now, now, at_limit=True)
+    assert (waits.limit, unmeasured.limit) == (2, 9)
+    assert (unmeasured.settled.limit, unmeasured.settled.wire_s) == (pytest.approx(9), None)
 
 
 @pytest.mark.parametrize(("limit", "halved", "grown"), [(64, 32, 37), (9, 4, 6), (1, 1, 2)])
@@ -95,6 +84,8 @@ def test_after_a_setback_it_grows_by_the_square_root(limit, halved, grown):
         found.finished(0, 1, 2, at_limit=True)
     assert found.limit == grown
 
+
+# the limit of the run before
 
 EXCHANGE = "https://exchange.example"
 
@@ -133,40 +124,24 @@ def one_run(ledger, count, awaited, port=0, **changes):
     ready_entries.plan(ledger, run, "order.create", payloads, file=f"{run.name}.csv")
     with Scripted(seen, port=port) as server:
         options = ready_entries.settings(**{"connections": 16, "exchange": server.url, **changes})
-        with Client(server.url, ready_entries.TOKEN, options) as client:
-            report = send(ledger, client, run, options)
+        with ready_entries.client_of(server.url, options) as client:
+            report = ready_entries.send(ledger, client, run, options)
         assert report.accepted == count
         return seen, int(server.url.rpartition(":")[2])
 
 
-def test_the_second_run_starts_with_what_the_first_settled_on(ledger):
+def test_the_second_run_starts_with_what_the_first_settled_on_and_another_exchange_does_not(ledger):
     first, port = one_run(ledger, 120, 2)
     assert first.at_first == 2
-    settled = LastLimit(ledger, f"http://127.0.0.1:{port}").read().limit
-    assert settled > 4
-    second, _ = one_run(ledger, 40, settled, port)
-    assert second.at_first == settled
-
-
-def test_the_rate_is_kept_and_a_run_too_short_to_measure_keeps_the_last_one(ledger):
-    _, port = one_run(ledger, 120, 2)
-    last = LastLimit(ledger, f"http://127.0.0.1:{port}")
-    assert last.read().per_second > 0
-    last.keep(SettledLimit(8, 0.05, shrank=False), 40.04)
-    last.keep(SettledLimit(9, 0.05, shrank=False))
-    assert last.read() == SettledLimit(9, 0.05, shrank=False, per_second=40.0)
-
-
-def test_what_is_kept_of_one_exchange_is_not_used_for_another(ledger):
-    one_run(ledger, 120, 2)
-    other, _ = one_run(ledger, 40, 2)
-    assert other.at_first == 2
-
-
-def test_the_limit_of_the_embedded_exchange_is_kept_once_whatever_its_port(ledger):
-    for _ in range(2):
-        one_run(ledger, 40, 2, exchange="embedded")
-    assert LastLimit(ledger, "embedded").read() is not None
+    last = LastLimit(ledger, f"http://127.0.0.1:{port}").read()
+    assert last.limit > 4
+    assert last.per_second > 0
+    second, _ = one_run(ledger, 40, last.limit, port)
+    assert second.at_first == last.limit
+    for exchange in (None, "embedded"):
+        other, _ = one_run(ledger, 40, 2, **({"exchange": exchange} if exchange else {}))
+        assert other.at_first == 2
+    assert LastLimit(ledger, "embedded").read() is not None, "whatever its port"
 
 
 def test_it_is_no_bound_and_the_settings_are(ledger):
@@ -178,22 +153,23 @@ def test_it_is_no_bound_and_the_settings_are(ledger):
     assert (less.at_first, less.most) == (4, 4)
 
 
+def test_a_run_too_short_to_measure_keeps_the_last_limit_and_rate(ledger):
+    last = LastLimit(ledger, EXCHANGE)
+    last.keep(SettledLimit(8, 0.05, shrank=True), 40.04)
+    last.keep(None)
+    assert last.read() == SettledLimit(8, 0.05, shrank=True, per_second=40.0)
+    last.keep(SettledLimit(9, 0.05, shrank=False))
+    assert last.read() == SettledLimit(9, 0.05, shrank=False, per_second=40.0)
+    assert LastLimit(ledger, "https://another.example").read() is None
+
+
 @pytest.mark.parametrize(
     "broken",
     ["", "x", "[]", "{}", '{"limit":0,"wire_s":0.1,"shrank":false}', '{"limit":8,"wire_s":-1,"shrank":false}'],
 )
 def test_a_broken_value_is_as_good_as_none(ledger, broken):
     last = LastLimit(ledger, EXCHANGE)
-    last.keep(SettledLimit(8, 0.05, shrank=True))
     ledger.stored_values.keep(f"concurrency limit of {EXCHANGE}", broken)
     assert last.read() is None
     last.keep(SettledLimit(9, None, shrank=False))
     assert last.read() == SettledLimit(9, None, shrank=False)
-
-
-def test_a_run_without_enough_calls_changes_nothing(ledger):
-    last = LastLimit(ledger, EXCHANGE)
-    last.keep(SettledLimit(8, 0.05, shrank=True))
-    last.keep(None)
-    assert last.read() == SettledLimit(8, 0.05, shrank=True)
-    assert LastLimit(ledger, "https://another.example").read() is None

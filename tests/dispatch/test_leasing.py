@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import ledgers
 import pytest
 import ready_entries
-from scripted_exchange import CallsAtOnce, Scripted, accepts, says, until
+from scripted_exchange import CallsAtOnce, Scripted, accepts, until
 
-from loadsheet.dispatch import Client, Outcome, OutcomeKind, SendOptions
+from loadsheet.dispatch import Outcome, OutcomeKind, SendOptions
 from loadsheet.dispatch.circuit_breaker import CircuitBreaker
 from loadsheet.dispatch.rate_limiter import SharedRate, boottime
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
@@ -18,6 +18,7 @@ from loadsheet.problems import LedgerError
 
 BUSY = Outcome(OutcomeKind.NOT_SENT, "busy", 429, wait_s=7.0)
 LOST = Outcome(OutcomeKind.UNKNOWN, "no answer")
+GOOD = Outcome(OutcomeKind.ACCEPTED, "yes", 200)
 
 
 class Lessor:
@@ -26,11 +27,9 @@ class Lessor:
     def __init__(self, per_second=100, connections=8, lasts_s=10.0):
         self.per_second, self.connections, self.lasts_s, self.paused_s = per_second, connections, lasts_s, 0.0
         self.asks, self.setbacks, self.error = [], [], None
-        self.asked = threading.Event()
 
     def renew(self, ask):
         self.asks.append(ask)
-        self.asked.set()
         if self.error:
             raise self.error
         rate = min(self.per_second, ask.per_second)
@@ -40,30 +39,39 @@ class Lessor:
         self.setbacks.append((age_s, pause_s, reason))
         self.paused_s = pause_s
 
-
-class Clock:
-    def __init__(self):
-        self.jumped = 0.0
-
-    def __call__(self):
-        return boottime() + self.jumped
+    def is_asked_again(self):
+        """Wait until it gave what it gives now."""
+        asked = len(self.asks)
+        until(lambda: len(self.asks) > asked + 1)
 
 
 def fleet_of(lessor, **more):
     return SharedRate(lessor.renew, lessor.setback, renew_s=0.02, **more)
 
 
-def opened(limiter, clock=boottime):
+@contextmanager
+def one_of(lessor, **more):
+    """A fleet and one who sends by its pace, as soon as a call may leave."""
+    with fleet_of(lessor, **more) as fleet, fleet.join() as limiter:
+        leaves(limiter, more.get("clock", boottime))
+        yield fleet, limiter
+
+
+def leaves(limiter, clock=boottime):
     """Wait until a call may leave, at the latest when the next one is due."""
     return until(lambda: limiter.try_acquire(clock()))
 
 
-def test_nothing_leaves_before_there_is_a_lease_and_then_calls_leave_at_its_rate():
+def breaker(limiter, **options):
+    return CircuitBreaker(ready_entries.settings(**options), time.monotonic, lambda: 1.0, limiter)
+
+
+def test_nothing_is_sent_before_there_is_a_lease_and_then_calls_are_sent_at_its_rate():
     lessor = Lessor(per_second=2, connections=100)
     with SharedRate(lessor.renew, lessor.setback) as fleet, fleet.join() as limiter:
         assert not limiter.try_acquire(boottime()), "the first one is due an interval after the lease"
         lessor.per_second = 100
-        until(lambda: opened(limiter) and fleet._lease.per_second == 100)
+        until(lambda: leaves(limiter) and fleet._lease.per_second == 100)
         began = boottime()
         times = [began + step / 10_000 for step in range(5000)]
         assert 45 <= sum(limiter.try_acquire(now) for now in times) <= 55
@@ -71,25 +79,23 @@ def test_nothing_leaves_before_there_is_a_lease_and_then_calls_leave_at_its_rate
     assert lessor.asks[1].holding == 1
 
 
-def test_a_lease_that_ran_out_lets_nothing_leave():
-    lessor, clock = Lessor(per_second=20), Clock()
-    with fleet_of(lessor, clock=clock) as fleet, fleet.join() as limiter:
-        assert opened(limiter, clock)
+def test_on_a_lease_that_ran_out_nothing_is_sent():
+    lessor, clock = Lessor(per_second=20), ready_entries.JumpingClock()
+    with one_of(lessor, clock=clock) as (_, limiter):
         lessor.error = LedgerError("the database cannot be reached")
-        asked = len(lessor.asks)
-        until(lambda: len(lessor.asks) > asked + 1)
-        assert opened(limiter, clock), "it still holds"
+        lessor.is_asked_again()
+        leaves(limiter, clock)  # it still holds
         clock.jumped = 10.1
         assert not limiter.try_acquire(clock())
         assert limiter.capacity(clock()) == 0
         assert limiter.delay_s(clock()) > 0
         lessor.error = None
-        assert opened(limiter, clock), "once it can be asked again calls go on"
+        leaves(limiter, clock)  # once it can be asked again calls go on
 
 
 @pytest.mark.parametrize(("takes_s", "holds"), [(9.0, True), (11.0, False)])
 def test_a_lease_counts_from_before_it_was_asked_for(takes_s, holds):
-    lessor, clock = Lessor(), Clock()
+    lessor, clock = Lessor(), ready_entries.JumpingClock()
 
     def slowly(ask):
         clock.jumped += takes_s
@@ -103,8 +109,7 @@ def test_a_lease_counts_from_before_it_was_asked_for(takes_s, holds):
 
 def test_an_overload_pauses_all_senders_at_once_and_is_reported():
     lessor = Lessor()
-    with fleet_of(lessor) as fleet, fleet.join() as one, fleet.join() as other:
-        assert opened(other)
+    with one_of(lessor) as (fleet, other), fleet.join() as one:
         one.report_overload(0.3, 7.0, "busy")
         assert not other.try_acquire(boottime() + 0.5)
         assert 1 < other.delay_s(boottime()) <= 7
@@ -116,15 +121,35 @@ def test_an_overload_pauses_all_senders_at_once_and_is_reported():
     assert reason == "busy"
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "reported"),
+    [
+        ([BUSY], [("busy", True)]),
+        ([Outcome(OutcomeKind.UNKNOWN, "unavailable", 503)], [("unavailable", False)]),
+        ([LOST, LOST], []),
+        ([LOST] * 3, [("no answer", False)]),  # a row of lost answers slows all down
+        ([LOST, LOST, GOOD, LOST], []),
+        ([Outcome(OutcomeKind.NOT_SENT, "no connection")], []),  # that may be our own network
+    ],
+)
+def test_what_means_an_overload_is_reported_to_the_fleet(outcomes, reported):
+    lessor = Lessor()
+    with one_of(lessor) as (_, limiter):
+        pace = breaker(limiter, unknown_max=100)
+        for outcome in outcomes:
+            pace.note(outcome, time.monotonic())
+        lessor.is_asked_again()
+    assert [(reason, pause_s > 0) for _, pause_s, reason in lessor.setbacks] == reported
+    assert BUSY not in outcomes or 1 < lessor.setbacks[0][1] <= 7
+
+
 def test_a_pause_of_others_pauses_us():
     lessor = Lessor()
-    with fleet_of(lessor) as fleet, fleet.join() as limiter:
-        assert opened(limiter)
+    with one_of(lessor) as (_, limiter):
         lessor.paused_s = 30.0
-        asked = len(lessor.asks)
-        until(lambda: len(lessor.asks) > asked + 1)
+        lessor.is_asked_again()
         assert not limiter.try_acquire(boottime() + 1)
-        pace = CircuitBreaker(ready_entries.settings(), time.monotonic, lambda: 1.0, limiter)
+        pace = breaker(limiter)
         assert pace.allowed_calls(5, 0) == 0
         assert pace.wait_s() > 25
 
@@ -133,7 +158,7 @@ def test_a_process_with_nothing_to_send_returns_its_lease():
     lessor = Lessor()
     with fleet_of(lessor) as fleet:
         with fleet.join() as limiter:
-            assert opened(limiter)
+            leaves(limiter)
         until(lambda: lessor.asks[-1].connections == 0)
         number = len(lessor.asks)
         assert lessor.asks[-1] == Ask(0, 0, 0, number - 1)
@@ -141,7 +166,7 @@ def test_a_process_with_nothing_to_send_returns_its_lease():
         time.sleep(0.08)
         assert len(lessor.asks) == number
         with fleet.join() as limiter:
-            assert opened(limiter)
+            leaves(limiter)
     assert lessor.asks[-1].connections == 0, "at the end, too"
 
 
@@ -150,16 +175,15 @@ def test_joining_and_leaving_quickly_keeps_the_lease():
     with SharedRate(lessor.renew, lessor.setback) as fleet:
         for _ in range(20):
             with fleet.join() as limiter:
-                assert opened(limiter)
+                leaves(limiter)
         assert len(lessor.asks) < 8
 
 
 def test_what_is_asked_for_is_what_was_used_unless_calls_waited():
     lessor = Lessor(per_second=1000)
-    with fleet_of(lessor) as fleet, fleet.join() as limiter:
-        assert opened(limiter)
-        asked = len(lessor.asks)
-        until(lambda: len(lessor.asks) > asked + 2)
+    with one_of(lessor) as (_, limiter):
+        lessor.is_asked_again()
+        lessor.is_asked_again()
         assert lessor.asks[-1].per_second < 100
         lessor.per_second = 1
         assert not all(limiter.try_acquire(boottime()) for _ in range(200))
@@ -178,16 +202,12 @@ def test_the_rate_is_asked_for_by_the_time_that_passed_however_short():
 
 
 def test_connections_are_divided_among_those_who_send():
-    lessor = Lessor(connections=5)
-    with fleet_of(lessor) as fleet, fleet.join() as one:
-        assert opened(one)
+    lessor = Lessor(per_second=1000, connections=5)
+    with one_of(lessor) as (fleet, one):
         assert one.connections == 5
         with fleet.join() as other:
             assert (one.connections, other.connections) == (3, 2)
-            pace = CircuitBreaker(
-                ready_entries.settings(connections=8, connections_start=8), time.monotonic, lambda: 1.0, other
-            )
-            assert pace.limit == 2
+            assert breaker(other, connections=8, connections_start=8).limit == 2
         assert (one.connections, other.connections) == (5, 0)
         lessor.connections = 0
         until(lambda: one.connections == 0)
@@ -195,91 +215,87 @@ def test_connections_are_divided_among_those_who_send():
         assert one.capacity_delay_s(boottime()) > 0
 
 
-def test_calls_under_way_are_told():
-    lessor = Lessor()
-    with fleet_of(lessor) as fleet, fleet.join() as limiter:
-        assert opened(limiter)
-        assert opened(limiter)
-        until(lambda: lessor.asks[-1].using == 2)
-        limiter.call_finished()
-        until(lambda: lessor.asks[-1].using == 1)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_fault_of_our_own_comes_out_where_somebody_sends():
-    lessor = Lessor()
-    with fleet_of(lessor) as fleet, fleet.join() as limiter:
-        assert opened(limiter)
-        lessor.error = ZeroDivisionError("a fault")
-        with pytest.raises(ZeroDivisionError):
-            until(lambda: limiter.capacity(boottime()) < 0)
-
-
-def note_all(outcomes, **options):
-    lessor = Lessor()
-    with fleet_of(lessor) as fleet, fleet.join() as limiter:
-        pace = CircuitBreaker(ready_entries.settings(unknown_max=100, **options), time.monotonic, lambda: 1.0, limiter)
-        for outcome in outcomes:
-            pace.note(outcome, time.monotonic())
-        until(lambda: len(lessor.asks) > 2)
-    return lessor.setbacks
-
-
-def test_an_overload_is_reported_to_the_fleet():
-    ((_, pause_s, reason),) = note_all([BUSY])
-    assert 1 < pause_s <= 7
-    assert reason == "busy"
-    assert len(note_all([Outcome(OutcomeKind.UNKNOWN, "unavailable", 503)])) == 1
-    assert note_all([LOST, LOST]) == []
-    ((_, pause_s, _),) = note_all([LOST] * 3)
-    assert pause_s == 0, "a row of lost answers slows all down"
-    assert note_all([Outcome(OutcomeKind.NOT_SENT, "no connection")]) == [], "that may be our own network"
-    assert note_all([LOST, LOST, Outcome(OutcomeKind.ACCEPTED, "yes", 200), LOST]) == []
-
-
-def test_a_connection_in_use_by_one_sender_is_not_given_to_another():
+def test_a_connection_in_use_by_one_sender_is_counted_and_not_given_to_another():
     lessor = Lessor(per_second=1000, connections=4)
-    with fleet_of(lessor) as fleet, fleet.join() as one:
-        assert [opened(one) for _ in range(4)] == [True] * 4
+    with one_of(lessor) as (fleet, one):
+        assert [leaves(one) for _ in range(3)] == [True] * 3
+        until(lambda: lessor.asks[-1].using == 4)
         with fleet.join() as other:
             assert (one.connections, other.connections) == (2, 2)
             assert not other.try_acquire(boottime() + 0.5)
             assert other.delay_s(boottime()) > 0
             one.call_finished()
-            assert opened(other)
+            leaves(other)
             other.call_finished()
+        until(lambda: lessor.asks[-1].using == 3)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_fault_of_our_own_comes_out_where_somebody_sends():
+    lessor = Lessor()
+    with one_of(lessor) as (_, limiter):
+        lessor.error = ZeroDivisionError("a fault")
+        with pytest.raises(ZeroDivisionError):
+            until(lambda: limiter.capacity(boottime()) < 0)
+
+
+def test_the_next_sender_starts_with_the_settled_limit():
+    with fleet_of(Lessor(connections=50)) as fleet:
+        with fleet.join() as limiter:
+            leaves(limiter)
+            pace = breaker(limiter, connections=50)
+            for _ in range(40):
+                pace.note(GOOD, time.monotonic(), 0.05, at_limit=True)
+            assert (before := pace.limit) > 10
+        with fleet.join() as limiter:
+            assert breaker(limiter, connections=50).limit == before
+
+
+def test_all_senders_of_one_process_share_one_limit():
+    with one_of(Lessor(connections=50)) as (fleet, one), fleet.join() as other:
+        paces = [breaker(limiter, connections=50, connections_start=31) for limiter in (one, other)]
+        assert [pace.limit for pace in paces] == [16, 15]
+        paces[0].note(LOST, time.monotonic())
+        assert [pace.limit for pace in paces] == [8, 7]
+        for _ in range(4):
+            paces[1].note(LOST, time.monotonic())
+        assert [pace.limit for pace in paces] == [1, 1], "nobody waits for another's end"
+        assert not other.try_acquire(boottime() + 0.5), "but one call is under way already"
+        one.call_finished()
+        leaves(other)
+
+
+# whole sendings
 
 
 @contextmanager
 def exchange_for(lessor, script, **options):
-    """A scripted exchange, the pace of a fleet, and what sends the ready entries of a ledger there by that pace."""
+    """A scripted exchange, and what sends the ready entries of a ledger there by the pace of a fleet."""
     settings = ready_entries.settings(**options)
     with Scripted(script) as server, fleet_of(lessor) as fleet:
 
         def sends(ledger, run, **more):
-            with Client(server.url, ready_entries.TOKEN, settings) as client:
+            with ready_entries.client_of(server.url, settings) as client:
                 return ready_entries.send(ledger, client, run, settings, SendOptions(shared_rate=fleet, **more))
 
-        yield server, fleet, sends
+        yield server, sends
 
 
 def test_sending_keeps_the_shared_rate_and_connections(ledger):
-    run, lessor, busy = ledger.begin_run(), Lessor(per_second=60, connections=2), CallsAtOnce(0.01)
-    drop = ready_entries.orders(ledger, run, 30)
-    with exchange_for(lessor, busy, connections=8, connections_start=8) as (server, _, sends):
+    lessor, busy = Lessor(per_second=60, connections=2), CallsAtOnce(0.01)
+    run, drop = ready_entries.new_orders(ledger, 30)
+    with exchange_for(lessor, busy, connections=8, connections_start=8) as (server, sends):
         began = time.monotonic()
         report = sends(ledger, run)
-        took = time.monotonic() - began
+        assert time.monotonic() - began > 29 / 60 - 0.03
     assert ready_entries.states(ledger, drop) == ["accepted"] * 30
-    assert took > 29 / 60 - 0.03
-    assert server.connections <= 2
-    assert (busy.most <= 2, report.connections) == (True, 2)
-    assert max(ask.using for ask in lessor.asks) <= 2
+    assert max(server.connections, busy.most, *(ask.using for ask in lessor.asks)) <= 2
+    assert report.connections == 2
 
 
 def test_a_pause_of_others_takes_back_what_waits_and_nothing_is_lost(ledger):
-    run, lessor, stopping = ledger.begin_run(), Lessor(per_second=50), []
-    drop = ready_entries.orders(ledger, run, 40)
+    lessor, stopping = Lessor(per_second=50), []
+    run, drop = ready_entries.new_orders(ledger, 40)
 
     def script(number, _request):
         if number == 5:
@@ -287,37 +303,19 @@ def test_a_pause_of_others_takes_back_what_waits_and_nothing_is_lost(ledger):
             threading.Timer(0.6, stopping.append, [1]).start()
         return accepts
 
-    with exchange_for(lessor, script, connections=4) as (server, _, sends):
+    with exchange_for(lessor, script, connections=4) as (server, sends):
         report = sends(ledger, run, stopping=stopping)
         states = Counter(ready_entries.states(ledger, drop))
         assert set(states) == {"accepted", "ready"}
-        assert states["accepted"] == server.applied.total() == report.accepted < 25
-        assert report.calls == report.accepted
+        assert states["accepted"] == server.applied.total() == report.accepted == report.calls < 25
     _, again = ready_entries.send_to(accepts, ledger, run)
     assert ready_entries.states(ledger, drop) == ["accepted"] * 40
     assert not server.keys("order.create") & again.keys("order.create")
 
 
-def test_a_429_to_one_who_sends_holds_the_other_in_this_process_too(ledger):
-    run, lessor, stopping = ledger.begin_run(), Lessor(), []
-    ready_entries.orders(ledger, run, 6)
-
-    def script(_number, _request):
-        threading.Timer(0.2, stopping.append, [1]).start()
-        return says(429, b"", "Retry-After: 9\r\n")
-
-    with exchange_for(lessor, script, connections=1) as (server, fleet, sends):
-        with fleet.join() as other:
-            sends(ledger, run, stopping=stopping)
-            assert other.delay_s(boottime()) > 3
-        assert len(server.requests) == 1
-    assert len(lessor.setbacks) == 1
-
-
 def test_two_senders_in_one_process_share_its_lease(tmp_path):
     """The second comes while the first has all connections in use."""
-    lessor, busy, states = Lessor(per_second=200, connections=4), CallsAtOnce(0.01), {}
-    seen = threading.Event()
+    lessor, busy, states, seen = Lessor(per_second=200, connections=4), CallsAtOnce(0.01), {}, threading.Event()
 
     def script(number, request):
         if number == 8:
@@ -333,7 +331,7 @@ def test_two_senders_in_one_process_share_its_lease(tmp_path):
             sends(ledger, run, stopping=[])
             states[name] = ready_entries.states(ledger, drop)
 
-    with exchange_for(lessor, script, connections=8, connections_start=8) as (_, _, sends):
+    with exchange_for(lessor, script, connections=8, connections_start=8) as (_, sends):
         threads = [threading.Thread(target=sender, args=(name, sends)) for name in "ab"]
         for thread in threads:
             thread.start()
@@ -341,32 +339,3 @@ def test_two_senders_in_one_process_share_its_lease(tmp_path):
             thread.join()
     assert states == {"a": ["accepted"] * 40, "b": ["accepted"] * 40}
     assert busy.most <= 4
-
-
-def test_the_next_sender_starts_with_the_settled_limit():
-    lessor, options = Lessor(connections=50), ready_entries.settings(connections=50)
-    with fleet_of(lessor) as fleet:
-        with fleet.join() as limiter:
-            assert opened(limiter)
-            pace = CircuitBreaker(options, time.monotonic, lambda: 1.0, limiter)
-            for _ in range(40):
-                pace.note(Outcome(OutcomeKind.ACCEPTED, "yes", 200), time.monotonic(), 0.05, at_limit=True)
-            assert (before := pace.limit) > 10
-        with fleet.join() as limiter:
-            assert CircuitBreaker(options, time.monotonic, lambda: 1.0, limiter).limit == before
-
-
-def test_all_senders_of_one_process_share_one_limit():
-    lessor, options = Lessor(connections=50), ready_entries.settings(connections=50, connections_start=31)
-    with fleet_of(lessor) as fleet, fleet.join() as one, fleet.join() as other:
-        paces = [CircuitBreaker(options, time.monotonic, lambda: 1.0, limiter) for limiter in (one, other)]
-        assert opened(one)
-        assert [pace.limit for pace in paces] == [16, 15]
-        paces[0].note(LOST, time.monotonic())
-        assert [pace.limit for pace in paces] == [8, 7]
-        for _ in range(4):
-            paces[1].note(LOST, time.monotonic())
-        assert [pace.limit for pace in paces] == [1, 1], "nobody waits for another's end"
-        assert not other.try_acquire(boottime() + 0.5), "but one call is under way already"
-        one.call_finished()
-        assert opened(other)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from loadsheet.dispatch.token_masking import IN_MEMORY_BYTES_MAX, MASK, SECRET_LENGTH, MaskedBody, TokenMask
 
 TOKEN = "lsx_Cq/8-n+Z~k.3=="
+SECRET = b"abcabcab"
 
 
 def mask_of(*tokens):
@@ -21,44 +22,56 @@ def mask_of(*tokens):
     return mask
 
 
-def hexed(text):
-    return "".join(f"\\u{ord(sign):04X}" for sign in text)
+def kept(pieces, secret=SECRET):
+    """A body that arrives in these pieces, without the secret."""
+    body = MaskedBody(mask_of(secret.decode()))
+    for piece in pieces:
+        body.add(piece)
+    with body.finish() as file:
+        return file.read()
 
 
+def each_sign(form):
+    return "".join(form % ord(sign) for sign in TOKEN)
+
+
+JSON = each_sign("\\u%04X")
 FORMS = {
     "itself": TOKEN,
-    "json": hexed(TOKEN),
+    "json": JSON,
     "one json escape": "\\u006c" + TOKEN[1:],
     "slash": TOKEN.replace("/", "\\/"),
-    "json in json": hexed(TOKEN).replace("\\", "\\\\"),
-    "json three deep": hexed(TOKEN).replace("\\", "\\" * 8),
+    "json in json": JSON.replace("\\", "\\\\"),
+    "json three deep": JSON.replace("\\", "\\" * 8),
     "percent": quote(TOKEN, safe=""),
-    "every sign percent": "".join(f"%{ord(sign):02x}" for sign in TOKEN),
+    "every sign percent": each_sign("%%%02x"),
     "percent twice": quote(quote(TOKEN, safe=""), safe=""),
-    "json of percent": hexed(quote(TOKEN, safe="")),
-    "percent u": "".join(f"%u{ord(sign):04x}" for sign in TOKEN),
-    "backslash x": "".join(f"\\x{ord(sign):02x}" for sign in TOKEN),
+    "json of percent": "".join(f"\\u{ord(sign):04X}" for sign in quote(TOKEN, safe="")),
+    "percent u": each_sign("%%u%04x"),
+    "backslash x": each_sign("\\x%02x"),
     "upper case": TOKEN.upper(),
-    "html": "".join(f"&#{ord(sign)};" for sign in TOKEN),
-    "html hex": "".join(f"&#x00{ord(sign):x};" for sign in TOKEN),
+    "html": each_sign("&#%d;"),
+    "html hex": each_sign("&#x00%x;"),
     "hex": TOKEN.encode().hex(),
     "utf-16": TOKEN.encode("utf-16-be").decode("ascii"),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_token_is_masked_however_it_is_escaped(form):
-    answer = (
-        b'{"message": "who are you: ' + FORMS[form].encode() + b' \\"here\\"?", "errors": {"a\\/b": "M\\u00fcnchen"}}'
+def test_a_token_is_masked_however_it_is_escaped_and_wherever_the_pieces_of_an_answer_end(form):
+    token = FORMS[form].encode()
+    masked = mask_of(TOKEN).masked(
+        b'{"message": "who? ' + token + b' \\"here\\"?", "errors": {"a\\/b": "M\\u00fcnchen"}}'
     )
-    masked = mask_of(TOKEN).masked(answer)
-    assert b"***" in masked
     for text in (masked, masked.replace(b"\0", b"")):
-        assert FORMS[form].encode() not in text
+        assert token not in text
         assert TOKEN.encode() not in text
     if form != "utf-16":
-        assert json.loads(masked)["errors"] == {"a/b": "M\u00fcnchen"}
-        assert json.loads(masked)["message"] == 'who are you: *** "here"?'
+        assert json.loads(masked) == {"message": 'who? *** "here"?', "errors": {"a/b": "München"}}
+    answer = b"x" * 50 + token + b"y" * 50
+    for size in (1, 7, 64):
+        pieces = [answer[place : place + size] for place in range(0, len(answer), size)]
+        assert kept(pieces, TOKEN.encode()).replace(b"\0", b"") == b"x" * 50 + b"***" + b"y" * 50
 
 
 @pytest.mark.parametrize("prefix", ["", "Bearer ", "x:", "Authorization: Bearer "])
@@ -79,35 +92,16 @@ def test_an_answer_without_a_token_stays_as_it_is(text):
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=20), st.text(max_size=9))
 def test_any_token_is_masked_in_json_that_keeps_its_meaning(token, around):
-    words = f"<{around}>{token}<{around}>"
-    for answer in (json.dumps({"message": words}), '{"message": "' + hexed(token) + '"}'):
+    escaped = "".join(f"\\u{ord(sign):04X}" for sign in token)
+    for answer in (json.dumps({"message": f"<{around}>{token}<{around}>"}), '{"message": "' + escaped + '"}'):
         assert token not in json.loads(mask_of(token).masked(answer.encode()))["message"].replace("***", "\n")
 
 
-def test_a_token_that_was_replaced_is_masked_as_well():
-    assert mask_of(TOKEN, "another-token").masked(f"{TOKEN} another-token".encode()) == b"*** ***"
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_the_pieces_of_a_long_answer_may_end_anywhere(form):
-    answer = b"x" * 50 + FORMS[form].encode() + b"y" * 50
-    for size in (1, 7, 64):
-        pieces = [answer[place : place + size] for place in range(0, len(answer), size)]
-        assert kept(pieces, TOKEN.encode()).replace(b"\0", b"") == b"x" * 50 + b"***" + b"y" * 50
-
-
-@pytest.mark.parametrize("piece", [b"\\", b"%25", b"&#0", b"\\u0041", b"\\/", b"\0l"])
-def test_an_answer_made_to_cost_time_costs_little(piece):
-    began = time.process_time()
-    mask_of(TOKEN).masked(piece * (2_000_000 // len(piece)))
-    assert time.process_time() - began < 5
-
-
-@pytest.mark.parametrize("later", [0, 1])
-def test_a_token_that_begins_like_another_is_masked_to_its_end(later):
-    short, long = "lsx-0123456789abcdef", "lsx-0123456789abcdef-and-more"
-    mask = mask_of(*((short, long), (long, short))[later])
-    assert mask.masked(f"no {long}, no {short}".encode()) == b"no " + MASK + b", no " + MASK
+@pytest.mark.parametrize("order", [1, -1])
+def test_each_of_several_tokens_is_masked_to_its_end_also_if_it_begins_like_another(order):
+    short, long, other = "lsx-0123456789abcdef", "lsx-0123456789abcdef-and-more", "another-token"
+    mask = mask_of(*(short, long, other)[::order])
+    assert mask.masked(f"no {long}, {short} {other}".encode()) == b"no " + MASK + b", " + MASK + b" " + MASK
 
 
 @pytest.mark.parametrize(("length", "is_masked"), [(SECRET_LENGTH - 1, False), (SECRET_LENGTH, True)])
@@ -116,18 +110,11 @@ def test_what_is_too_short_for_a_secret_is_not_masked(length, is_masked):
     assert (MASK in mask_of(token).masked(f"a {token} b".encode())) is is_masked
 
 
-# bodies in pieces
-
-SECRET = b"abcabcab"
-
-
-def kept(pieces, secret=SECRET):
-    """A body that arrives in these pieces, without the secret."""
-    body = MaskedBody(mask_of(secret.decode()))
-    for piece in pieces:
-        body.add(piece)
-    with body.finish() as file:
-        return file.read()
+@pytest.mark.parametrize("piece", [b"\\", b"%25", b"&#0", b"\\u0041", b"\\/", b"\0l"])
+def test_an_answer_made_to_cost_time_costs_little(piece):
+    began = time.process_time()
+    mask_of(TOKEN).masked(piece * (2_000_000 // len(piece)))
+    assert time.process_time() - began < 5
 
 
 @given(st.lists(st.lists(st.sampled_from([b"a", b"b", b"c", b"ab", SECRET]), max_size=5).map(b"".join), max_size=12))

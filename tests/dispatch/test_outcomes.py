@@ -7,11 +7,11 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
-import msgspec
 import pytest
 import requests
 import scripted_exchange
 import urllib3.exceptions
+from exchange_calls import encode
 from payload_examples import GOOD
 from ready_entries import client_of, settings
 from scripted_exchange import Scripted
@@ -23,7 +23,6 @@ from loadsheet.dispatch.transport import failure_text
 ASSUMPTIONS = Assumptions()
 CREATE = BY_NAME["order.create"]
 NOT_SENT, ACCEPTED, REFUSED, UNKNOWN, NOT_AUTHORISED = OutcomeKind
-encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def payload_of(operation):
@@ -38,30 +37,32 @@ def judged(operation, status, body=b"", key=None, **more):
 
 
 def library_exceptions():
+    """The names of all exceptions of the libraries that make calls."""
     found = set()
     waiting = [requests.RequestException, urllib3.exceptions.HTTPError, urllib3.exceptions.ProxySchemeUnsupported]
+    for module in (requests.exceptions, urllib3.exceptions):
+        kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+        waiting += [kind for kind in kinds if kind.__module__ == module.__name__]
     while waiting:
         kind = waiting.pop()
         if kind not in found:
             found.add(kind)
             waiting += kind.__subclasses__()
-    for module in (requests.exceptions, urllib3.exceptions):
-        found |= {
-            kind
-            for kind in vars(module).values()
-            if isinstance(kind, type) and issubclass(kind, Exception) and kind.__module__ == module.__name__
-        }
-    return sorted(
-        {f"{kind.__module__}.{kind.__qualname__}" for kind in found if not issubclass(kind, Warning)}
-        - {"json.decoder.JSONDecodeError"}
-    )
+    named = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in found if not issubclass(kind, Warning)}
+    named.pop("json.decoder.JSONDecodeError", None)
+    return named
 
 
-def test_every_exception_of_the_libraries_is_named():
-    mine = {name for name in library_exceptions() if name.startswith(("requests.", "urllib3."))}
+def test_every_exception_of_the_libraries_is_named_and_none_shows_its_name():
+    kinds = library_exceptions()
+    mine = {name for name in kinds if name.startswith(("requests.", "urllib3."))}
     assert len(mine) > 45
     assert mine <= set(FAILURES)
     assert {name for name in FAILURES if not name.startswith("loadsheet.")} <= mine, "no name that is gone"
+    for name, kind in kinds.items():
+        error = kind.__new__(kind)
+        error.args = ()
+        assert not TECHNICAL.search(failure_text(error)), name
 
 
 @pytest.mark.parametrize("left", [False, True])
@@ -73,15 +74,11 @@ def test_a_failure_is_not_sent_only_if_nothing_left_and_its_class_allows_it(left
         assert "said so" in outcome.reason
 
 
-def test_a_documented_success_is_accepted():
+def test_a_documented_success_is_accepted_and_a_documented_refusal_refused_with_its_fields():
     for operation in WRITES:
         outcome = judged(operation, 200, success(operation, payload_of(operation), ASSUMPTIONS, service_order=880001))
         assert outcome.kind is ACCEPTED
         assert outcome.receipt == ("880001" if operation.name in ("order.create", "order.update") else "")
-
-
-def test_a_documented_refusal_is_refused_with_its_fields():
-    for operation in WRITES:
         path, index = ("status_code", 3) if operation.batched else ("order_id", None)
         outcome = judged(operation, 400, refusal(operation, (Fault(path, "is wrong", index),)))
         assert outcome.kind is REFUSED
@@ -108,10 +105,7 @@ GOOD_BODY = success(CREATE, GOOD["order.create"], ASSUMPTIONS, service_order=1)
         b"null",
         b"[]",
         b'{"status": true}',
-        {**GOOD_BODY, "status": False},
-        {**GOOD_BODY, "status": "true"},
-        {**GOOD_BODY, "status": 1},
-        {**GOOD_BODY, "status": None},
+        *({**GOOD_BODY, "status": status} for status in (False, "true", 1, None)),
         {**GOOD_BODY, "message": 7},
         {**GOOD_BODY, "data": {"order_id": {"orders_data": []}}},
         {**GOOD_BODY, "data": {"order_id": {"orders_data": GOOD_BODY["data"]["order_id"]["orders_data"] * 2}}},
@@ -125,14 +119,12 @@ GOOD_BODY = success(CREATE, GOOD["order.create"], ASSUMPTIONS, service_order=1)
 )
 def test_a_success_in_another_shape_is_unknown(body):
     outcome = judged(CREATE, 200, body)
-    assert outcome.kind is UNKNOWN
-    assert not outcome.halts
+    assert (outcome.kind, outcome.halts) == (UNKNOWN, False)
 
 
 def test_a_web_page_in_the_place_of_an_answer_is_unknown_and_ends_the_sending():
     outcome = judged(CREATE, 200, b"\n<!DOCTYPE html><title>Please log in</title>")
-    assert outcome.kind is UNKNOWN
-    assert outcome.halts
+    assert (outcome.kind, outcome.halts) == (UNKNOWN, True)
     assert "Please log in" in outcome.reason
 
 
@@ -145,24 +137,19 @@ def test_an_answer_that_names_another_record_is_unknown():
 
 def test_every_status_has_a_meaning_and_most_are_unknown():
     kinds = {status: judged(CREATE, status, b"{}") for status in range(100, 1000) if status not in (200, 400)}
-    named = {
-        NOT_AUTHORISED: {401},
-        NOT_SENT: {403, 404, 405, 406, 407, 411, 413, 414, 415, 422, 425, 429, 431},
-    }
-    for kind, statuses in named.items():
-        assert {status for status, outcome in kinds.items() if outcome.kind is kind} == statuses
-    assert {outcome.kind for outcome in kinds.values()} == {NOT_AUTHORISED, NOT_SENT, UNKNOWN}
-    halting = {status for status, outcome in kinds.items() if outcome.halts}
-    assert halting == {*range(300, 400), 403, 404, 405, 406, 407, 411, 413, 414, 415, 422, 431}
-    for status in (201, 202, 204, 206, 302, 408, 409, 500, 502, 503, 504, 599):
-        assert kinds[status].kind is UNKNOWN
+    refused_whole = {403, 404, 405, 406, 407, 411, 413, 414, 415, 422, 431}
+    by_kind = {kind: {status for status, one in kinds.items() if one.kind is kind} for kind in OutcomeKind}
+    assert by_kind[NOT_AUTHORISED] == {401}
+    assert by_kind[NOT_SENT] == {*refused_whole, 425, 429}
+    assert by_kind[ACCEPTED] == by_kind[REFUSED] == set(), "all else is unknown"
+    assert {status for status, one in kinds.items() if one.halts} == {*range(300, 400), *refused_whole}
     assert set(STATUSES) <= set(kinds)
 
 
 def test_the_documented_401_and_405_are_no_refusals():
-    assert judged(CREATE, 401, UNAUTHORISED).kind is NOT_AUTHORISED
+    outcome = judged(CREATE, 401, UNAUTHORISED)
     said = 'the exchange refused the token: status 401, "You are not authorised to access this resource."'
-    assert judged(CREATE, 401, UNAUTHORISED).reason == said, "the message without the shape around it"
+    assert (outcome.kind, outcome.reason) == (NOT_AUTHORISED, said), "the message without the shape around it"
     assert judged(CREATE, 401, b'{"error": {"message": ""}}').reason.endswith(', "{"error": {"message": ""}}"')
     assert judged(CREATE, 401, b'{"error": {"message": "no \\ud800"}}').reason.endswith('"no ?"')
     outcome = judged(CREATE, 405, UNKNOWN_METHOD)
@@ -171,6 +158,10 @@ def test_the_documented_401_and_405_are_no_refusals():
 
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+
+
+def http_date(moment):
+    return format_datetime(moment, usegmt=True)
 
 
 @pytest.mark.parametrize(
@@ -185,19 +176,19 @@ NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
         ("\N{ARABIC-INDIC DIGIT SEVEN}", 0),
         ("315360000", 3600),
         ("9" * 5000, 3600),
-        (format_datetime(NOON + timedelta(seconds=90), usegmt=True), 90),
-        (format_datetime(NOON - timedelta(days=1), usegmt=True), 0),
-        (format_datetime(NOON + timedelta(days=900), usegmt=True), 3600),
+        (http_date(NOON + timedelta(seconds=90)), 90),
+        (http_date(NOON - timedelta(days=1)), 0),
+        (http_date(NOON + timedelta(days=900)), 3600),
         ("Wed, 99 Foo 2026 12:00:00 GMT", 0),
     ],
 )
 def test_a_retry_after_is_obeyed_up_to_a_cap(header, seconds):
-    outcome = judged(CREATE, 429, retry_after=header, date=format_datetime(NOON, usegmt=True))
+    outcome = judged(CREATE, 429, retry_after=header, date=http_date(NOON))
     assert (outcome.kind, outcome.wait_s, outcome.halts) == (NOT_SENT, seconds, False)
 
 
 def test_a_retry_after_date_without_a_date_of_the_answer_is_taken_against_our_clock():
-    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    soon = http_date(datetime.now(UTC) + timedelta(seconds=100))
     assert 90 < judged(CREATE, 429, retry_after=soon).wait_s <= 100
 
 
@@ -207,14 +198,12 @@ def test_an_excerpt_is_one_printable_line():
 
 # failures in plain words
 
-BODY = scripted_exchange._encode(GOOD["order.create"])
-QUICK = settings(call_timeout_s=0.5, connect_timeout_s=0.3)
 TECHNICAL = re.compile(r"Errno|[A-Z][a-z]+Error|Exception|object at 0x|_ssl\.c|urllib3|requests|[A-Z]+_[A-Z]+")
 
 
-def failure_at(url):
-    with client_of(url, QUICK) as client:
-        return client.ask(CREATE, BODY).failure
+def failure_at(url, **changes):
+    with client_of(url, settings(**{"call_timeout_s": 0.5, "connect_timeout_s": 0.3, **changes})) as client:
+        return client.ask(CREATE, encode(GOOD["order.create"])).failure
 
 
 @pytest.mark.parametrize(
@@ -226,24 +215,21 @@ def failure_at(url):
         (scripted_exchange.hangs(5), "the call did not finish within 0.5 s (dispatch.call_timeout_s)"),
     ],
 )
-def test_a_call_without_an_answer_is_told_in_plain_words(move, words):
+def test_a_call_without_an_answer_is_described_in_plain_words(move, words):
     with Scripted(move) as server:
         assert failure_at(server.url).text == words
 
 
-def test_where_nobody_listens_the_connection_is_refused():
+def test_an_address_where_nobody_is_is_described_in_plain_words():
     with closing(socket.create_server(("127.0.0.1", 0))) as port:
         url = f"http://127.0.0.1:{port.getsockname()[1]}"
     failure = failure_at(url)
     assert failure.text == "connection refused"
     assert failure.log == "NewConnectionError: [Errno 111] Connection refused"
-
-
-def test_a_name_that_nobody_has_is_not_known():
     assert failure_at("https://no-such-host.invalid").text == "the host name of the exchange cannot be resolved"
 
 
-def test_a_port_that_speaks_no_tls_is_told_without_the_words_of_openssl():
+def test_tls_to_a_plain_port_sends_nothing_and_is_described_without_the_words_of_openssl():
     with closing(socket.create_server(("127.0.0.1", 0))) as port:
 
         def answer():
@@ -254,19 +240,11 @@ def test_a_port_that_speaks_no_tls_is_told_without_the_words_of_openssl():
 
         answering = threading.Thread(target=answer)
         answering.start()
-        with client_of(f"https://127.0.0.1:{port.getsockname()[1]}", settings()) as client:
-            failure = client.ask(CREATE, BODY).failure
+        url = f"https://127.0.0.1:{port.getsockname()[1]}"
+        failure = failure_at(url, call_timeout_s=30.0, connect_timeout_s=10.0)
         answering.join()
     assert failure.text == "no secure connection is possible (wrong version number) (is it http://?)"
-
-
-def test_no_exception_of_the_libraries_shows_its_name():
-    for name in library_exceptions():
-        module, _, kind = name.rpartition(".")
-        found = getattr(__import__(module, fromlist=[kind]), kind)
-        error = found.__new__(found)
-        error.args = ()
-        assert not TECHNICAL.search(failure_text(error)), name
+    assert not failure.has_sent
 
 
 @pytest.mark.parametrize("number", [32, 101, 103, 104, 110, 111, 113])

@@ -1,4 +1,4 @@
-"""The limiter: what leaves in any second, held against arithmetic, whenever calls come to it."""
+"""The limiter: what leaves in any second, against arithmetic, whenever calls come to it."""
 
 from bisect import bisect_left
 from math import ceil
@@ -31,7 +31,7 @@ def most(rate):
 
 
 @pytest.mark.parametrize("rate", [1, 3, 7, 19, 20, 34, 50, 100, 999])
-def test_as_many_calls_leave_in_a_second_as_may(rate):
+def test_as_many_calls_are_sent_in_a_second_as_may_be(rate):
     found = departures(RateLimiter(rate, 0.0), 5.0)
     assert 5 * rate <= len(found) <= 5 * rate + 1.001 + rate * 0.02
     assert busiest(found) <= most(rate)
@@ -61,7 +61,7 @@ def test_a_rate_that_changes_is_kept_from_then_on(changes):
     assert len(found) <= allowed + 1.001 + 0.02 * 200
 
 
-def test_with_a_new_rate_the_first_call_leaves_one_interval_later():
+def test_with_a_new_rate_the_first_call_is_sent_one_interval_later():
     limiter = RateLimiter(0, 0.0)
     limiter.set_rate(10, 100.0, from_scratch=True)
     assert not limiter.try_acquire(100.05)
@@ -73,7 +73,7 @@ def test_with_a_new_rate_the_first_call_leaves_one_interval_later():
     assert limiter.delay_s(100.151) == 0
 
 
-def test_without_a_rate_everything_leaves_at_once():
+def test_without_a_rate_everything_is_sent_at_once():
     limiter = RateLimiter(0, 5.0)
     assert all(limiter.try_acquire(5.0) for _ in range(1000))
     assert (limiter.delay_s(5.0), limiter.capacity_delay_s(5.0)) == (0, 0)
@@ -81,7 +81,7 @@ def test_without_a_rate_everything_leaves_at_once():
 
 
 @given(st.integers(1, 200), st.integers(0, 50))
-def test_capacity_is_the_number_of_calls_that_leave_soon(rate, before):
+def test_capacity_is_the_number_of_calls_that_may_be_sent_soon(rate, before):
     limiter, now = RateLimiter(rate, 0.0), 0.0
     for _ in range(before):
         now += limiter.delay_s(now)

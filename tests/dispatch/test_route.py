@@ -8,22 +8,24 @@ from urllib.parse import urlsplit
 
 import pytest
 import ready_entries
-import scripted_exchange
 from certificates import Authority, serving
+from exchange_calls import encode
 from payload_examples import GOOD
 from proxies import Proxy
 from ready_entries import TOKEN, client_of, count, new_orders, send_all
-from scripted_exchange import Scripted, accepts, lists, says
+from scripted_exchange import Scripted, accepts, in_turn, lists, says
 
 from loadsheet import run_log
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch import Client, OutcomeKind, StopReason, classify
+from loadsheet.dispatch import OutcomeKind, StopReason, classify
 from loadsheet.problems import ExchangeUnreachable, SettingsError
 
 CREATE, ORDERS = BY_NAME["order.create"], BY_NAME["order.list"]
-BODY = scripted_exchange._encode(GOOD["order.create"])
+BODY = encode(GOOD["order.create"])
 LOGIN = "anna:pa%20ss%40word"
 PLAIN_LOGIN = "anna:pa ss@word"
+both_ways = pytest.mark.parametrize("secure", [True, False], ids=["tunnel", "forwarded"])
+both_versions = pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 
 
 def settings(url, **changes):
@@ -31,8 +33,7 @@ def settings(url, **changes):
 
 
 def outcome_of(reply, options):
-    keys = [GOOD["order.create"]["order_id"]]
-    return classify(CREATE, keys, reply, options.assumptions, wait_max_s=60)
+    return classify(CREATE, [GOOD["order.create"]["order_id"]], reply, options.assumptions, wait_max_s=60)
 
 
 def call(url, **changes):
@@ -56,29 +57,19 @@ def behind_a_proxy(certificate=None, script=accepts, **proxy):
 # through a proxy
 
 
-def test_writes_and_listings_go_through_a_tunnel(authority):
-    with behind_a_proxy(authority.issued["server"]) as (server, proxy, url):
-        reply, outcome = call(url, proxy=proxy.url, ca_bundle=authority.file)
-        assert (reply.failure, outcome.kind) == (None, OutcomeKind.ACCEPTED)
-        assert proxy.asked[0].startswith(f"CONNECT exchange.test:{urlsplit(url).port} ")
-        assert "authorization" not in proxy.headers[0]
-        assert server.requests[0].target == CREATE.path
-    with (
-        behind_a_proxy(authority.issued["server"], lists([{"order_id": "A"}])) as (_, proxy, url),
-        client_of(url, settings(url, proxy=proxy.url, ca_bundle=authority.file)) as client,
-    ):
-        assert client.whole_listing(ORDERS).total_count == 1
-        assert client.ask(ORDERS).status == 200
-        assert len(proxy.asked) == 1
-
-
-def test_a_whole_sending_goes_through_a_tunnel(ledger, authority):
-    with behind_a_proxy(authority.issued["server"], login=PLAIN_LOGIN) as (server, proxy, url):
+def test_writes_and_listings_go_through_a_tunnel(ledger, authority):
+    script = in_turn(*[accepts] * 12, lists([{"order_id": "A"}]))
+    with behind_a_proxy(authority.issued["server"], script, login=PLAIN_LOGIN) as (server, proxy, url):
         run, _ = new_orders(ledger, 12)
-        options = settings(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file)
+        options = settings(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file, connections=1)
         assert send_all(ledger, run, url, options).accepted == 12
+        with client_of(url, options) as client:
+            assert client.whole_listing(ORDERS).total_count == 1
     assert server.applied.total() == 12
-    assert {first.split()[0] for first in proxy.asked} == {"CONNECT"}
+    assert {first.split()[:2] == ["CONNECT", f"exchange.test:{urlsplit(url).port}"] for first in proxy.asked} == {True}
+    assert len(proxy.asked) == 2, "one for each client"
+    assert not any("authorization" in headers for headers in proxy.headers)
+    assert server.requests[0].target == CREATE.path
 
 
 def test_without_tls_a_proxy_forwards_whole_requests():
@@ -116,12 +107,12 @@ def test_the_environment_names_the_proxy_if_the_setting_says_so(monkeypatch, var
 
 def test_the_embedded_exchange_is_never_called_through_a_proxy():
     with Scripted(accepts) as server, Proxy() as proxy:
-        with Client(server.url, TOKEN, ready_entries.settings(proxy=proxy.url)) as client:
+        with client_of(server.url, ready_entries.settings(proxy=proxy.url)) as client:
             assert client.ask(CREATE, BODY).status == 200
         assert not proxy.asked
 
 
-@pytest.mark.parametrize("secure", [True, False])
+@both_ways
 def test_a_proxy_that_refuses_the_password_ends_sending_and_nothing_is_unknown(ledger, authority, secure):
     with behind_a_proxy(authority.issued["server"] if secure else None, login="anna:other") as (server, proxy, url):
         run, _ = new_orders(ledger, 3)
@@ -156,7 +147,7 @@ def test_an_error_of_a_proxy_that_had_the_request_is_unknown(status, late):
     assert server.applied.total() == bool(late)
 
 
-@pytest.mark.parametrize("secure", [True, False])
+@both_ways
 def test_a_proxy_that_dies_after_the_request_left_makes_it_unknown(authority, secure):
     with behind_a_proxy(authority.issued["server"] if secure else None, fault="dies") as (server, proxy, url):
         proxy.applied = lambda: bool(server.applied)
@@ -166,17 +157,12 @@ def test_a_proxy_that_dies_after_the_request_left_makes_it_unknown(authority, se
     assert server.applied.total() == 1
 
 
-def test_a_silent_proxy_costs_no_more_than_the_time_for_connecting(authority):
+def test_a_proxy_that_is_silent_or_not_there_is_named_and_costs_no_more_than_the_time_for_connecting(authority):
     with behind_a_proxy(authority.issued["server"], fault="silent") as (_, proxy, url):
         reply, outcome = call(url, proxy=proxy.url, ca_bundle=authority.file, connect_timeout_s=0.5)
     assert outcome.kind is OutcomeKind.NOT_SENT
     assert reply.failure.text == f"the proxy 127.0.0.1:{proxy.port} gave no answer"
     assert reply.duration_ms < 20_000
-
-
-def test_a_proxy_that_is_not_there_is_named():
-    with Proxy() as proxy:
-        pass
     reply, outcome = call("https://exchange.test", proxy=proxy.url_with(LOGIN))
     assert outcome.kind is OutcomeKind.NOT_SENT
     assert reply.failure.text == f"the proxy 127.0.0.1:{proxy.port} cannot be reached: connection refused"
@@ -184,27 +170,20 @@ def test_a_proxy_that_is_not_there_is_named():
     assert reply.failure.text.endswith("cannot be reached: the host name of the proxy cannot be resolved")
 
 
-@pytest.mark.parametrize("secure", [True, False])
+@both_ways
 def test_the_password_of_a_proxy_is_nowhere(ledger, authority, secure, tmp_path, capfd):
     encoded = "YW5uYTpwYSBzc0B3b3Jk"  # base64 of the user name and the password
     with behind_a_proxy(authority.issued["server"] if secure else None, login="anna:other") as (_, proxy, url):
         run, _ = new_orders(ledger, 2)
         options = settings(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file)
         report = send_all(ledger, run, url, options)
-        reply, outcome = call(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file)
+        answered = call(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file)
         with client_of(url, options) as client, pytest.raises(ExchangeUnreachable) as caught:
             client.listing(ORDERS, 10)
         shown = [repr(client._route), str(options), repr(options), options.model_dump_json(), str(caught.value)]
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"order" in stored
-    texts = [
-        *shown,
-        repr(report),
-        repr(reply),
-        repr(outcome),
-        *capfd.readouterr(),
-        stored.decode("latin-1"),
-    ]
+    texts = [*shown, repr(report), repr(answered), *capfd.readouterr(), stored.decode("latin-1")]
     for secret in (encoded, "pa ss@word", "pa%20ss%40word"):
         assert [text for text in texts if secret in text] == []
     assert encoded not in run_log.clean(f"sent {encoded}")
@@ -216,17 +195,19 @@ def test_the_password_of_a_proxy_is_nowhere(ledger, authority, secure, tmp_path,
 @contextmanager
 def tls_exchange(certificate, **options):
     with Scripted(accepts, tls=serving(certificate, **options)) as server:
-        yield server, server.url.replace("127.0.0.1", "localhost")
+        yield server, server.named_url
 
 
-def test_an_authority_of_our_own_is_trusted_from_a_file_and_from_a_folder(authority, tmp_path):
+def test_an_authority_of_our_own_is_trusted_from_a_file_and_from_a_folder_and_nobody_else(authority, tmp_path):
     shutil.copy(authority.file, tmp_path / "ours.pem")
     subprocess.run(["openssl", "rehash", str(tmp_path)], check=True, capture_output=True)
     with tls_exchange(authority.issued["server"]) as (server, url):
         assert call(url, ca_bundle=authority.file)[0].status == 200
         assert call(url, ca_bundle=tmp_path)[0].status == 200
-        assert "not trusted: " in call(url)[0].failure.text
-    assert server.applied.total() == 2
+        reply, outcome = call(url)
+    assert reply.failure.text.startswith("the certificate of the exchange is not trusted: ")
+    assert outcome.kind is OutcomeKind.NOT_SENT
+    assert server.applied.total() == len(server.requests) == 2
 
 
 def test_a_bundle_takes_the_place_of_the_authorities_of_the_system(authority, tmp_path, monkeypatch):
@@ -237,29 +218,35 @@ def test_a_bundle_takes_the_place_of_the_authorities_of_the_system(authority, tm
         assert "not trusted" in call(url, ca_bundle=other.file)[0].failure.text
 
 
-def test_an_expired_certificate_is_refused_with_its_reason(authority):
-    with tls_exchange(authority.issue("expired", days=-1, hosts="DNS:localhost")) as (server, url):
-        reply, outcome = call(url, ca_bundle=authority.file)
-    assert outcome.kind is OutcomeKind.NOT_SENT
-    assert reply.failure.text == "the certificate of the exchange is not trusted: certificate has expired"
-    assert server.requests == []
+def test_a_certificate_that_has_expired_or_is_of_another_host_is_refused_with_the_reason(authority):
+    said = "the certificate of the exchange is not trusted: "
+    expired, named = authority.issue("expired", days=-1, hosts="DNS:localhost"), authority.issued["server"]
+    for certificate, host, words in (
+        (expired, "localhost", "certificate has expired"),
+        (named, "127.0.0.1", "IP address mismatch"),
+    ):
+        with tls_exchange(certificate) as (server, url):
+            reply, outcome = call(url.replace("localhost", host), ca_bundle=authority.file)
+        assert outcome.kind is OutcomeKind.NOT_SENT
+        assert reply.failure.text.startswith(said), reply.failure.text
+        assert words in reply.failure.text
+        assert server.requests == []
 
 
-@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@both_versions
 def test_an_exchange_that_demands_a_certificate_gets_it(ledger, authority, tmp_path, newest):
     certificate, key = authority.issued["client"]
     both = tmp_path / "both.pem"
     both.write_bytes(key.read_bytes() + certificate.read_bytes())
     with tls_exchange(authority.issued["server"], demands=authority.file, newest=newest) as (server, url):
         options = {"ca_bundle": authority.file, "client_certificate": certificate, "client_key": key}
-        assert call(url, **options)[0].status == 200
         assert call(url, ca_bundle=authority.file, client_certificate=both)[0].status == 200
         run, _ = new_orders(ledger, 5)
         assert send_all(ledger, run, url, settings(url, **options)).accepted == 5
-    assert server.applied.total() == 7
+    assert server.applied.total() == 6
 
 
-@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@both_versions
 @pytest.mark.parametrize("shown", ["none", "foreign", "expired"])
 def test_a_certificate_that_the_exchange_refuses_is_named_and_nothing_is_unknown(
     ledger, authority, tmp_path, newest, shown
@@ -283,12 +270,10 @@ def test_a_certificate_that_the_exchange_refuses_is_named_and_nothing_is_unknown
 
 
 def test_an_alert_after_an_answer_proves_nothing(authority):
-    certificate, key = authority.issued["client"]
-    options = settings("https://localhost", ca_bundle=authority.file, client_certificate=certificate, client_key=key)
-    moves = [accepts, says(200, b"")]
+    options = settings("https://localhost", ca_bundle=authority.file)
     with (
-        Scripted(lambda number, _: moves[number], tls=serving(authority.issued["server"])) as server,
-        client_of(server.url.replace("127.0.0.1", "localhost"), options) as client,
+        Scripted(in_turn(accepts, says(200, b"")), tls=serving(authority.issued["server"])) as server,
+        client_of(server.named_url, options) as client,
     ):
         assert client.ask(CREATE, BODY).status == 200
         error = ssl.SSLError(1, "refused")
@@ -312,66 +297,45 @@ def test_an_alert_after_an_answer_proves_nothing(authority):
         "http://anna:geheimnis@proxy:many",
         "http://anna:geheimnis@/x",
         "http://anna:geheimnis@proxy/path",
+        "anna:geheimnis@proxy:3128",  # without a scheme, which only the environment may leave out
     ],
 )
 def test_a_proxy_that_cannot_be_used_is_refused_without_its_password(value, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", value)
     monkeypatch.delenv("https_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    refused_without_the_password(value)
-    refused_without_the_password("environment")
-
-
-def test_a_proxy_in_the_settings_needs_its_scheme():
-    refused_without_the_password("anna:geheimnis@proxy:3128")
-
-
-def refused_without_the_password(proxy):
-    with pytest.raises(SettingsError, match=r"^dispatch.proxy: .*http://host:port") as caught:
-        call("https://exchange.test", proxy=proxy)
-    assert "geheimnis" not in str(caught.value)
-    assert caught.value.exit_code == 78
-
-
-def encrypted(key, path):
-    words = ["openssl", "pkey", "-in", str(key), "-aes256", "-passout", "pass:geheim", "-out", str(path)]
-    subprocess.run(words, check=True, capture_output=True)
-    return path
+    for proxy in [value, "environment"] if "://" in value else [value]:
+        with pytest.raises(SettingsError, match=r"^dispatch.proxy: .*http://host:port") as caught:
+            call("https://exchange.test", proxy=proxy)
+        assert "geheimnis" not in str(caught.value)
+        assert caught.value.exit_code == 78
 
 
 def test_files_that_cannot_be_used_are_named_with_their_setting(authority, tmp_path):
     certificate, key = authority.issued["client"]
-    nothing, empty, folder = tmp_path / "nothing.pem", tmp_path / "empty.pem", tmp_path / "folder"
+    nothing, empty, folder, locked = (tmp_path / name for name in ("nothing.pem", "empty.pem", "folder", "locked.pem"))
     empty.write_text("no certificate\n")
     folder.mkdir()
-    locked = encrypted(key, tmp_path / "locked.pem")
+    words = ["openssl", "pkey", "-in", str(key), "-aes256", "-passout", "pass:geheim", "-out", str(locked)]
+    subprocess.run(words, check=True, capture_output=True)
+    bundle, shown, its_key = "ca_bundle", "client_certificate", "client_key"
     for options, setting, path, words in (
-        ({"ca_bundle": nothing}, "dispatch.ca_bundle", nothing, "cannot be read"),
-        ({"ca_bundle": empty}, "dispatch.ca_bundle", empty, "has no certificates in PEM format"),
-        ({"ca_bundle": folder}, "dispatch.ca_bundle", folder, "openssl rehash"),
-        ({"client_certificate": nothing}, "dispatch.client_certificate", nothing, "cannot be read"),
-        ({"client_certificate": empty}, "dispatch.client_certificate", empty, "has no certificate in PEM format"),
-        ({"client_certificate": certificate}, "dispatch.client_certificate", certificate, "set dispatch.client_key"),
-        ({"client_certificate": certificate, "client_key": nothing}, "dispatch.client_key", nothing, "cannot be read"),
-        (
-            {"client_certificate": certificate, "client_key": empty},
-            "dispatch.client_key",
-            empty,
-            "no usable private key",
-        ),
-        ({"client_certificate": certificate, "client_key": locked}, "dispatch.client_key", locked, "is encrypted"),
-        (
-            {"client_certificate": certificate, "client_key": authority.issued["server"][1]},
-            "dispatch.client_key",
-            certificate,
-            "does not belong to",
-        ),
-        ({"client_key": key}, "dispatch.client_key", "", "set dispatch.client_certificate too"),
+        ({bundle: nothing}, bundle, nothing, "cannot be read"),
+        ({bundle: empty}, bundle, empty, "has no certificates in PEM format"),
+        ({bundle: folder}, bundle, folder, "openssl rehash"),
+        ({shown: nothing}, shown, nothing, "cannot be read"),
+        ({shown: empty}, shown, empty, "has no certificate in PEM format"),
+        ({shown: certificate}, shown, certificate, "set dispatch.client_key"),
+        ({shown: certificate, its_key: nothing}, its_key, nothing, "cannot be read"),
+        ({shown: certificate, its_key: empty}, its_key, empty, "no usable private key"),
+        ({shown: certificate, its_key: locked}, its_key, locked, "is encrypted"),
+        ({shown: certificate, its_key: authority.issued["server"][1]}, its_key, certificate, "does not belong to"),
+        ({its_key: key}, its_key, "", "set dispatch.client_certificate too"),
     ):
         with pytest.raises(SettingsError) as caught:
             call("https://exchange.test", **options)
         said = str(caught.value)
-        assert said.startswith(f"{setting}: "), said
+        assert said.startswith(f"dispatch.{setting}: "), said
         assert str(path) in said
         assert words in said
         assert caught.value.exit_code == 78

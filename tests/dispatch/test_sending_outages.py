@@ -1,21 +1,19 @@
 """A ledger that goes away while calls are in flight: each outcome counts once, no order is sent twice, and none is lost."""
 
 import random
-import shutil
 import tempfile
 import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import ledgers
 import pytest
-from ready_entries import TOKEN, new_orders, orders, settings, states
-from scripted_exchange import Move, Scripted, accepts_after, answer, closes_without_answer, good_body, says
+from ready_entries import client_of, entries, new_orders, orders, settings, states
+from scripted_exchange import Move, Scripted, accepts, answer, closes_without_answer, good_body, in_turn, says
 
-from loadsheet.dispatch import Client, SendOptions, send
+from loadsheet.dispatch import SendOptions, send
 from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.queries import LedgerQueries
@@ -23,6 +21,7 @@ from loadsheet.ledger.shared.leases import Lease
 from loadsheet.problems import LedgerGone, Superseded
 
 REFUSED = b'{"status": false, "message": "Validation failed", "errors": {"pickup_city": ["unknown"]}}'
+ONE_BY_ONE = {"connections": 1, "connections_start": 1}
 
 
 @pytest.fixture
@@ -30,6 +29,18 @@ def shared(tmp_path):
     """A ledger as one process has it on a server."""
     with ledgers.ledger_in(tmp_path) as ledger:
         yield ledgers.taken_over(ledger)
+
+
+@contextmanager
+def sending_to(script, **changes):
+    """A scripted exchange, and what sends the ready entries of a ledger there and returns the report."""
+    options = settings(**{"takeover_s": 20, **changes})
+    with Scripted(script) as server, client_of(server.url, options) as client:
+
+        def sends(ledger, run, **more):
+            return send(ledger, client, run, options, SendOptions(stopping=[], **more))
+
+        yield server, sends
 
 
 def gone(times, real):
@@ -46,46 +57,39 @@ def gone(times, real):
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_for_again(shared, monkeypatch, times):
+def test_an_answer_that_cannot_be_judged_while_the_ledger_is_away_is_not_asked_for_again(shared, monkeypatch, times):
     run, drop = new_orders(shared, 1)
-    options = settings(takeover_s=20)
-    with Scripted(says(400, REFUSED)) as server, Client(server.url, TOKEN, options) as client:
+    with sending_to(says(400, REFUSED)) as (server, sends):
         monkeypatch.setattr(LedgerQueries, "entry", gone(times, LedgerQueries.entry))
-        report = send(shared, client, run, options, SendOptions(stopping=[]))
+        assert sends(shared, run).refused == 1
         assert len(server.requests) == 1
-    assert report.refused == 1
     assert states(shared, drop) == ["refused"]
     assert len(shared.queries.attempts_of(1)) == 1
 
 
 @pytest.mark.parametrize("verb", ["settle", "mark_sending"])
-def test_what_was_being_recorded_when_the_ledger_went_counts_once(shared, monkeypatch, verb):
+def test_what_was_being_recorded_when_the_ledger_went_away_counts_once(shared, monkeypatch, verb):
     run, drop = new_orders(shared, 6)
-    options = settings(takeover_s=20, connections=2)
-    with Scripted(accepts_after(0.0)) as server:
+    with sending_to(accepts, connections=2) as (server, sends):
         monkeypatch.setattr(Ledger, verb, gone(1, getattr(Ledger, verb)))
-        with Client(server.url, TOKEN, options) as client:
-            report = send(shared, client, run, options, SendOptions(stopping=[]))
+        assert sends(shared, run).accepted == 6
         assert len(server.requests) == 6
-    assert report.accepted == 6
     assert states(shared, drop) == ["accepted"] * 6
     assert shared.check() == []
 
 
-def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_leaves_any_more(shared, monkeypatch):
+def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_more_is_sent(shared, monkeypatch):
     run, _ = new_orders(shared, 6)
-    options = settings(takeover_s=0.3, connections=1, connections_start=1)
-    with Scripted(accepts_after(0.0)) as server:
-        monkeypatch.setattr(Ledger, "settle", gone(10**6, None))
-        monkeypatch.setattr(Ledger, "settle_after_outage", gone(10**6, None))
-        with Client(server.url, TOKEN, options) as client, pytest.raises(LedgerGone):
-            send(shared, client, run, options, SendOptions(stopping=[]))
+    with sending_to(accepts, takeover_s=0.3, **ONE_BY_ONE) as (server, sends):
+        for verb in ("settle", "settle_after_outage"):
+            monkeypatch.setattr(Ledger, verb, gone(10**6, None))
+        with pytest.raises(LedgerGone):
+            sends(shared, run)
         assert len(server.requests) <= 2
 
 
-def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_when_it_goes_again(shared, monkeypatch):
+def test_a_lost_call_is_unknown_although_the_ledger_went_away_and_is_never_made_anew(shared, monkeypatch):
     run, drop = new_orders(shared, 4)
-    options = settings(takeover_s=20, connections=1, connections_start=1, unknown_max=100)
     writing, outages = Ledger._unfenced, []
 
     @contextmanager
@@ -97,19 +101,16 @@ def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_wh
                 raise LedgerGone("the server went before the commit")
 
     monkeypatch.setattr(Ledger, "_unfenced", goes_now_and_then)
-    with Scripted(lambda number, *_: closes_without_answer if number == 0 else accepts_after(0.0)) as server:
-        with Client(server.url, TOKEN, options) as client:
-            report = send(shared, client, run, options, SendOptions(stopping=[]))
-        assert len(server.requests) == 4
-    assert len(outages) == 4
+    with sending_to(in_turn(closes_without_answer, accepts), unknown_max=100, **ONE_BY_ONE) as (server, sends):
+        report = sends(shared, run)
+        assert len(server.requests) == len(outages) == 4
     assert (report.accepted, report.unknown) == (3, 1)
     assert states(shared, drop) == ["unknown", *["accepted"] * 3]
     assert shared.check() == []
 
 
-def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_once_more(shared, monkeypatch):
+def test_what_was_recorded_before_the_ledger_was_away_for_too_long_is_not_recorded_once_more(shared, monkeypatch):
     run, drop = new_orders(shared, 3)
-    options = settings(connections=1, connections_start=1)
     writing, said = Ledger._unfenced, []
 
     @contextmanager
@@ -123,33 +124,28 @@ def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_onc
             said.append("gone")
             raise LedgerGone("the server went after the commit")
 
-    def hurried():
-        return time.monotonic() + 1000 * len(said)
-
     monkeypatch.setattr(Ledger, "_unfenced", goes_after_a_commit)
-    with Scripted(accepts_after(0.0)) as server, Client(server.url, TOKEN, options) as client:
+    with sending_to(accepts, **ONE_BY_ONE) as (server, sends):
         with pytest.raises(LedgerGone, match="after the commit"):
-            send(shared, client, run, options, SendOptions(stopping=[], clock=hurried))
+            sends(shared, run, clock=lambda: time.monotonic() + 1000 * len(said))
         later = ledgers.taken_over(shared)
-        report = send(later, client, later.begin_run(), options, SendOptions(stopping=[]))
+        assert sends(later, later.begin_run()).accepted == 2
         assert len(server.requests) == 3
-    assert report.accepted == 2
     assert states(shared, drop) == ["accepted"] * 3
     assert shared.check() == []
 
 
 def test_what_another_has_taken_over_is_recorded_late_and_sent_no_more(shared):
     run, drop = new_orders(shared, 4)
-    options = settings(connections=1, connections_start=1)
 
-    def answer(number, *_):
+    def script(number, _request):
         if number == 1:
             ledgers.taken_over(shared).begin_run()
-        return accepts_after(0.0)
+        return accepts
 
-    with Scripted(answer) as server, Client(server.url, TOKEN, options) as client:
+    with sending_to(script, **ONE_BY_ONE) as (server, sends):
         with pytest.raises(Superseded, match="another process has taken over this ledger"):
-            send(shared, client, run, options, SendOptions(stopping=[]))
+            sends(shared, run)
         sent = len(server.requests)
     assert sent < 4
     assert states(shared, drop).count("accepted") == sent
@@ -160,20 +156,11 @@ def test_what_another_has_taken_over_is_recorded_late_and_sent_no_more(shared):
 # Senders whose ledger comes and goes at every turn and is taken over, and an exchange that loses answers. Everything but the outages is
 # real: threads, sockets, a ledger in a file.
 
-_MEMORY = Path("/dev/shm")
 _READS = ("entry", "attempts_of", "count_in", "count_unanswered", "origin")
 _EXISTS = {"status": False, "message": "Validation failed", "errors": {"order_id": ["exists already"]}}
 _BUSY = {"status": False, "message": "busy", "errors": {}}
 _SENDERS_S = 60.0
-_ENOUGH = 10**6
-
-
-class Ended(NamedTuple):
-    """How the entries of a drop ended: each its key, its state, and what its attempts came to; and how often each key arrived."""
-
-    entries: list[tuple[str, str, list[str]]]
-    arrived: Counter[str]
-    faults: list[str]
+_PLENTY = dict.fromkeys(("unreachable_max", "unknown_max", "outstanding_unknown_max"), 10**6)
 
 
 class Outages:
@@ -210,16 +197,12 @@ class Outages:
                 self.change()
             self.change()
 
+        def looked_at(read):
+            return lambda *given, **more: self.look() or read(*given, **more)
+
         patch.setattr(Ledger, "_unfenced", unfenced)
         for name in _READS:
-            patch.setattr(LedgerQueries, name, self._looked_at(getattr(LedgerQueries, name)))
-
-    def _looked_at(self, read):
-        def looked(*given, **more):
-            self.look()
-            return read(*given, **more)
-
-        return looked
+            patch.setattr(LedgerQueries, name, looked_at(getattr(LedgerQueries, name)))
 
 
 class Exchange:
@@ -251,58 +234,16 @@ class Exchange:
         return not closes
 
 
-def send_through_outages(seed, patch):
-    """What a drop of orders comes to when up to three send it one after the other, or at once."""
-    dice = random.Random(seed)
-    outages, exchange = Outages(dice), Exchange(dice)
-    folder = Path(tempfile.mkdtemp(dir=_MEMORY if _MEMORY.is_dir() else None))
-    try:
-        with ledgers.ledger_in(folder) as file:
-            ledger = ledgers.taken_over(file)
-            drop = orders(ledger, ledger.begin_run(), dice.choice([5, 10, 20]))
-            outages.share = dice.choice([0.02, 0.1, 0.25])
-            outages.apply(patch)
-            with Scripted(exchange.script) as server:
-                _send(ledger, server.url, dice)
-                outages.share = 0.0
-                time.sleep(0.02)
-                _Sender(ledger, server.url, dice, 0.0).run()
-            entries = [
-                (entry.key, str(entry.state), [one.outcome for one in ledger.queries.attempts_of(entry.id)])
-                for entry in ledger.queries.entries_of(drop.id)
-            ]
-            return Ended(entries, exchange.arrived, ledger.check())
-    finally:
-        shutil.rmtree(folder)
-
-
-def _send(ledger, url, dice):
-    senders = [_Sender(ledger, url, dice, place * dice.random() * 0.6) for place in range(dice.choice([1, 2, 3]))]
-    for sender in senders:
-        sender.start()
-    for sender in senders:
-        sender.join(_SENDERS_S)
-        assert not sender.is_alive(), "it goes on and on"
-
-
-class _Sender(threading.Thread):
+class Sender(threading.Thread):
     """Takes the ledger from whoever has it and sends what is ready, as a run does; tries again when the ledger went."""
 
     def __init__(self, ledger, url, dice, after_s):
         super().__init__()
         self._ledger, self._url, self._dice, self._after_s = ledger, url, dice, after_s
         rate, connections = dice.choice([0, 0, 50]), dice.choice([1, 4, 16])
-        self._settings = settings(
-            takeover_s=dice.choice([0.2, 0.5]),
-            call_timeout_s=1.0,
-            connections=connections,
-            connections_start=1,
-            window=dice.choice([4, 64]),
-            unreachable_max=_ENOUGH,
-            unknown_max=_ENOUGH,
-            outstanding_unknown_max=_ENOUGH,
-            assumptions={"calls_per_second": rate},
-        )
+        timing = {"takeover_s": dice.choice([0.2, 0.5]), "call_timeout_s": 1.0, "window": dice.choice([4, 64])}
+        rates = {"connections": connections, "connections_start": 1, "assumptions": {"calls_per_second": rate}}
+        self._settings = settings(**timing, **rates, **_PLENTY)
         self._lease = Lease(1, rate or 1000, 16, 0.0, 0.7, 0.0, 1.0)
 
     def run(self):
@@ -310,42 +251,60 @@ class _Sender(threading.Thread):
         time.sleep(self._after_s)
         while True:
             try:
-                self._sent()
+                return self._sent()
             except LedgerGone:
                 time.sleep(0.02)
             except Superseded:
                 if self._dice.random() < 0.7:
-                    return
-            else:
-                return
+                    return None
 
     def _sent(self):
         mine, shared_rate = ledgers.taken_over(self._ledger), SharedRate(lambda _ask: self._lease, lambda *_: None)
-        with Client(self._url, TOKEN, self._settings) as client, shared_rate:
+        with client_of(self._url, self._settings) as client, shared_rate:
             send(mine, client, mine.begin_run(), self._settings, SendOptions(stopping=[], shared_rate=shared_rate))
+
+
+def send_through_outages(seed, patch):
+    """Up to three send a drop of orders one after the other, or at once; and what must hold in the end."""
+    dice = random.Random(seed)
+    outages, exchange = Outages(dice), Exchange(dice)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ledgers.ledger_in(Path(folder)) as file,
+        Scripted(exchange.script) as server,
+    ):
+        ledger = ledgers.taken_over(file)
+        drop = orders(ledger, ledger.begin_run(), dice.choice([5, 10, 20]))
+        outages.share = dice.choice([0.02, 0.1, 0.25])
+        outages.apply(patch)
+        number = dice.choice([1, 2, 3])
+        senders = [Sender(ledger, server.url, dice, place * dice.random() * 0.6) for place in range(number)]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join(_SENDERS_S)
+            assert not sender.is_alive(), "it goes on and on"
+        outages.share = 0.0
+        time.sleep(0.02)
+        Sender(ledger, server.url, dice, 0.0).run()
+        assert ledger.check() == []
+        for entry in entries(ledger, drop):
+            outcomes = [one.outcome for one in ledger.queries.attempts_of(entry.id)]
+            state, arrived, may_be_there = str(entry.state), exchange.arrived[entry.key], "unknown" in outcomes
+            told = (entry.key, state, outcomes, arrived)
+            assert state in ("accepted", "unknown", "ready"), told  # neither refused for being there nor being sent
+            assert arrived <= 1, told
+            assert arrived == 1 or state != "accepted", told
+            assert state != "ready" or not arrived or may_be_there, told
+            assert state != "unknown" or may_be_there, told
 
 
 SEEDS, SWEPT = (1, 3), 29
 
 
-def check(ended):
-    """What must hold in the end."""
-    assert ended.faults == []
-    for key, state, outcomes in ended.entries:
-        told, arrived = (key, state, outcomes, ended.arrived[key]), ended.arrived[key]
-        may_be_there = "unknown" in outcomes
-        assert state in ("accepted", "unknown", "ready"), (
-            told
-        )  # never refused for being there already, never left as being sent
-        assert arrived <= 1, told
-        assert arrived == 1 or state != "accepted", told
-        assert state != "ready" or not arrived or may_be_there, told
-        assert state != "unknown" or may_be_there, told
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_order_is_sent_twice_and_none_is_lost(seed, monkeypatch):
-    check(send_through_outages(seed, monkeypatch))
+    send_through_outages(seed, monkeypatch)
 
 
 @pytest.mark.sweep
@@ -354,5 +313,5 @@ def test_no_order_is_sent_twice_with_many_seeds(record_property):
     seeds = sorted(set(range(SWEPT)) - set(SEEDS))
     for seed in seeds:
         with pytest.MonkeyPatch.context() as patch:
-            check(send_through_outages(seed, patch))
+            send_through_outages(seed, patch)
     record_property("outages", len(seeds))

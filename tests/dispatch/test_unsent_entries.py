@@ -8,9 +8,10 @@ from exchange_process import TOKEN
 from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from ledgers import Ticking, ledger_in
-from scripted_exchange import Scripted, accepts, says
+from ready_entries import client_of, new_orders, states
+from scripted_exchange import Scripted, accepts, in_turn, says
 
-from loadsheet.dispatch import Client, DeliveryResult, Dispatcher, RunContext, SendOptions, UnknownTimer, deliver, send
+from loadsheet.dispatch import DeliveryResult, Dispatcher, RunContext, SendOptions, UnknownTimer, deliver, send
 from loadsheet.dispatch.delivery import due, forecast
 from loadsheet.dispatch.sending import RECENT_S, Rate
 from loadsheet.ingest import IngestResult
@@ -23,7 +24,7 @@ UNANSWERED = {"fault": FaultClass("closed_before_effect"), "operation": "order.s
 def deliver_and_account(ledger, run, clock, url, settings, *, pause_s=0):
     """Deliver and account as `run` does, with a pause in between."""
     timer = UnknownTimer(ledger.now, lambda: clock().timestamp())
-    with ready_entries.client_of(url, settings, TOKEN) as client:
+    with client_of(url, settings, TOKEN) as client:
         work = RunContext(settings, ledger, run, Dispatcher(client), timer)
         assert resolve_earlier(work) is None
         sent = deliver(work)
@@ -34,91 +35,84 @@ def deliver_and_account(ledger, run, clock, url, settings, *, pause_s=0):
 def test_a_lost_answer_that_is_judged_too_late_to_be_sent_again_ends_the_run_with_75(tmp_path):
     clock = Ticking()
     settings = ready_entries.settings(parents="send", outbox=tmp_path / "outbox", state=tmp_path)
+    late_s = settings.verification.status_quiesce_s + 1
     with misbehaving(tmp_path, UNANSWERED, status_unknown="accept") as served, ledger_in(tmp_path, clock) as ledger:
         url, run = served.exchange.url, ledger.begin_run()
         drop = ready_entries.events(ledger, run, 2)
-        told = deliver_and_account(
-            ledger, run, clock, url, settings, pause_s=settings.verification.status_quiesce_s + 1
-        )
-        assert ready_entries.states(ledger, drop) == ["ready", "ready"]
+        told = deliver_and_account(ledger, run, clock, url, settings, pause_s=late_s)
+        assert states(ledger, drop) == ["ready", "ready"]
         assert (told.exit_code, type(told.stopped)) == (75, NotAllSent)
         assert [one.exit_code for one in ledger.queries.runs_named(run.name)] == [75]
         assert deliver_and_account(ledger, ledger.begin_run(), clock, url, settings).exit_code == 0
-        assert ready_entries.states(ledger, drop) == ["accepted", "accepted"]
+        assert states(ledger, drop) == ["accepted", "accepted"]
 
 
 def test_what_a_limit_leaves_ready_is_left_on_purpose(tmp_path):
-    settings = ready_entries.settings(run_entries_max=2, outbox=tmp_path / "outbox", state=tmp_path)
-    clock = Ticking()
+    settings, clock = ready_entries.settings(run_entries_max=2, outbox=tmp_path / "outbox", state=tmp_path), Ticking()
     with misbehaving(tmp_path) as served, ledger_in(tmp_path, clock) as ledger:
-        drop = ready_entries.orders(ledger, run := ledger.begin_run(), 3)
+        run, drop = new_orders(ledger, 3)
         told = deliver_and_account(ledger, run, clock, served.exchange.url, settings)
-        assert ready_entries.states(ledger, drop) == ["accepted", "accepted", "ready"]
+        assert states(ledger, drop) == ["accepted", "accepted", "ready"]
         assert (told.exit_code, told.stopped) == (0, None)
 
 
-def sent(ledger, url, most, run, **options):
-    settings = ready_entries.settings(**options)
-    naps = ready_entries.Naps()
-    with Client(url, ready_entries.TOKEN, settings) as client:
+def sent(ledger, server, most, run, **options):
+    settings, naps = ready_entries.settings(**options), ready_entries.Naps()
+    with client_of(server.url, settings) as client:
         return send(ledger, client, run, settings, SendOptions(most=most, sleep=naps.sleep, clock=naps.clock))
 
 
 @pytest.mark.parametrize("connections", [1, 4])
 def test_a_limit_of_entries_is_kept_and_the_rest_stays_ready(ledger, connections):
-    run, drop = ready_entries.new_orders(ledger, 12)
+    run, drop = new_orders(ledger, 12)
     with Scripted(accepts) as server:
-        report = sent(ledger, server.url, 5, run, connections=connections)
+        report = sent(ledger, server, 5, run, connections=connections)
         assert (len(server.requests), report.calls, report.accepted) == (5, 5, 5)
     assert (report.limited, report.stopped) == (True, None)
-    assert ready_entries.states(ledger, drop) == ["accepted"] * 5 + ["ready"] * 7
+    assert states(ledger, drop) == ["accepted"] * 5 + ["ready"] * 7
 
 
-def test_what_comes_back_unsent_does_not_count(ledger):
-    run, drop = ready_entries.new_orders(ledger, 6)
-    with Scripted(lambda number, _: says(429, b"", "Retry-After: 1\r\n") if number % 2 == 0 else accepts) as server:
-        report = sent(ledger, server.url, 3, run, connections=1)
-    assert (report.accepted, report.returned > 0, report.limited) == (3, True, True)
-    assert sorted(ready_entries.states(ledger, drop)) == ["accepted"] * 3 + ["ready"] * 3
+def test_a_limit_counts_what_was_sent_and_the_records_of_a_batch_and_changes_nothing_where_it_is_not_reached(ledger):
+    run, orders = new_orders(ledger, 6)
+    busy = says(429, b"", "Retry-After: 1\r\n")
+    with Scripted(in_turn(busy, accepts, busy, accepts)) as server:
+        report = sent(ledger, server, 3, run, connections=1)
+        assert (report.accepted, report.returned > 0, report.limited) == (3, True, True)
+        assert sorted(states(ledger, orders)) == ["accepted"] * 3 + ["ready"] * 3
+        assert sent(ledger, server, None, run).accepted == 3
+        already = len(server.requests)
+        events = ready_entries.events(ledger, run, 20)
+        for most, limited, accepted in ((7, True, 7), (13, False, 20), (0, False, 20), (None, False, 20)):
+            assert sent(ledger, server, most, run).limited is limited
+            assert states(ledger, events).count("accepted") == accepted
+        assert sum(len(request.payloads) for request in server.requests[already:]) == 20
 
 
-def test_a_limit_counts_the_records_of_a_batch_and_changes_nothing_where_it_is_not_reached(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.events(ledger, run, 20)
-    with Scripted(accepts) as server:
-        assert sent(ledger, server.url, 7, run).limited
-        assert sorted(ready_entries.states(ledger, drop)) == ["accepted"] * 7 + ["ready"] * 13
-        for most, limited in ((13, False), (0, False), (None, False)):
-            assert sent(ledger, server.url, most, run).limited is limited
-        assert sum(len(request.payloads) for request in server.requests) == 20
+def delivered(ledger, run, url, **options):
+    settings = ready_entries.settings(**options)
+    with client_of(url, settings) as client:
+        return deliver(RunContext(settings, ledger, run, Dispatcher(client), UnknownTimer(ledger.now)))
 
 
 def test_what_waits_for_an_order_that_was_left_out_waits_for_the_next_run_and_is_not_held(ledger):
-    run, orders = ready_entries.new_orders(ledger, 4)
-    events = ready_entries.events(ledger, run, 4)
-    for settings in (ready_entries.settings(run_entries_max=2), ready_entries.settings()):
-        with Scripted(accepts) as server, Client(server.url, ready_entries.TOKEN, settings) as client:
-            done = deliver(RunContext(settings, ledger, run, Dispatcher(client), UnknownTimer(ledger.now)))
-        assert done.stopped is None
-        states = ready_entries.states(ledger, orders, events)
-        assert "held" not in states
-        if settings.dispatch.run_entries_max:
-            assert states.count("accepted") == 2
-    assert set(states) == {"accepted"}
+    run, orders = new_orders(ledger, 4)
+    drops = orders, ready_entries.events(ledger, run, 4)
+    with Scripted(accepts) as server:
+        for most, accepted in ((2, 2), (0, 8)):
+            assert delivered(ledger, run, server.url, run_entries_max=most).stopped is None
+            assert "held" not in states(ledger, *drops)
+            assert states(ledger, *drops).count("accepted") == accepted
 
 
 def test_a_run_that_stops_says_whether_the_rest_is_done_in_time(ledger):
-    _, drop = ready_entries.new_orders(ledger, 3)
+    _, drop = new_orders(ledger, 3)
     for finish_by in ("06:00", ""):
-        settings = ready_entries.settings(unreachable_max=1, finish_by=finish_by)
-        with Client("http://127.0.0.1:9", ready_entries.TOKEN, settings) as client:
-            done = deliver(
-                RunContext(settings, ledger, ledger.begin_run(), Dispatcher(client), UnknownTimer(ledger.now))
-            )
+        run = ledger.begin_run()
+        done = delivered(ledger, run, "http://127.0.0.1:9", unreachable_max=1, finish_by=finish_by)
         assert type(done.stopped) is ExchangeUnreachable
         assert done.left.startswith("3 documents left; none was finished recently")
         assert done.late == (done.left if finish_by else "")
-    assert ready_entries.states(ledger, drop) == ["ready"] * 3
+    assert states(ledger, drop) == ["ready"] * 3
 
 
 # the forecast
@@ -128,6 +122,7 @@ NOW = datetime(2026, 3, 4, 1, 0, tzinfo=UTC)
 
 def test_the_rate_is_that_of_the_last_minute():
     rate = Rate(0.0)
+    assert rate.per_second(0.0) == 0
     for second in range(1, 101):
         rate.note(10 * second, second)
     assert rate.per_second(100) == 10
@@ -137,23 +132,19 @@ def test_the_rate_is_that_of_the_last_minute():
     assert rate.per_second(300 + RECENT_S) < 1.1, "a pause counts"
 
 
-def test_without_a_rate_the_end_is_unknown():
-    assert Rate(5.0).per_second(5.0) == 0
-    told = forecast(1200, 0.0, NOW, None)
-    assert told.ends_at is None
-    assert "1,200 documents left" in str(told)
-    assert not forecast(1, 0.0, NOW, NOW).fits
-
-
 def test_the_forecast_says_whether_the_rest_is_sent_in_time():
-    night = NOW + timedelta(hours=2)
-    good, bad = forecast(3600, 1.0, NOW, night), forecast(3600, 0.1, NOW, night)
-    assert (good.fits, bad.fits) == (True, False)
-    assert good.ends_at == NOW + timedelta(hours=1)
-    assert "3,600 documents left at 1 a second" in str(good)
-    assert "in time for" in str(good)
-    assert "360 an hour" in str(bad)
-    assert "too late for" in str(bad)
+    until = NOW + timedelta(hours=2)
+    good, bad, none = forecast(3600, 1.0, NOW, until), forecast(3600, 0.1, NOW, until), forecast(1200, 0.0, NOW, None)
+    assert (good.fits, bad.fits, forecast(1, 0.0, NOW, NOW).fits) == (True, False, False)
+    assert (good.ends_at, none.ends_at) == (NOW + timedelta(hours=1), None)
+    for told, words in (
+        (good, "3,600 documents left at 1 a second"),
+        (good, "in time for"),
+        (bad, "360 an hour"),
+        (bad, "too late for"),
+        (none, "1,200 documents left"),
+    ):
+        assert words in str(told)
     assert forecast(0, 3.0, NOW, NOW - timedelta(hours=1)).fits
     assert forecast(10**12, 0.001, NOW, None).ends_at.year < 2040, "no date is out of range"
 

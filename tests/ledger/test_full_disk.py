@@ -5,8 +5,8 @@ from collections import Counter
 
 import ledgers
 import pytest
-import ready_entries
 from ledgers import refusal
+from ready_entries import events, mark, new_orders, orders, states
 from small_disk import small_disk
 from sqlalchemy import event
 
@@ -21,28 +21,25 @@ def disk(tmp_path):
         yield disk
 
 
-def mark(ledger, run, count):
-    ready = ledger.ready(count)
-    ledger.mark_sending(run, [([one], one.payload) for one in ready])
-    return ready
+def accept(ledger, run, sent):
+    ledger.settle(run, [ledgers.accepted(one) for one in sent])
 
 
 def test_outcomes_are_recorded_on_a_full_disk_and_nothing_more_is_sent_until_there_is_space(disk):
     with open_ledger(disk.url) as ledger:
-        run = ledger.begin_run()
-        drop = ready_entries.orders(ledger, run, 300)
+        run, drop = new_orders(ledger, 300)
         ledger.maintenance.empty_log()
         sent = mark(ledger, run, 256)
         disk.fill()
-        ledger.settle(run, [ledgers.accepted(one) for one in sent])
+        accept(ledger, run, sent)
         assert ledger.queries.count_in(State.ACCEPTED) == 256
         assert not list(disk.folder.glob("*.reserve"))
         disk.fill()  # the space that was given back is used up as well
         with pytest.raises(LedgerUnwritable, match="free some space and run again: unsent documents are still ready"):
-            mark(ledger, run, 44)
-        assert Counter(ready_entries.states(ledger, drop)) == {"accepted": 256, "ready": 44}
+            mark(ledger, run)
+        assert Counter(states(ledger, drop)) == {"accepted": 256, "ready": 44}
         disk.free()
-        ledger.settle(run, [ledgers.accepted(one) for one in mark(ledger, run, 44)])
+        accept(ledger, run, mark(ledger, run))
         ledger.end_run(run, exit_code=0, summary={})
         assert ledger.check() == []
     assert not list(disk.folder.glob("*.reserve"))
@@ -50,23 +47,20 @@ def test_outcomes_are_recorded_on_a_full_disk_and_nothing_more_is_sent_until_the
 
 def test_outcomes_that_fit_nowhere_are_said_and_unknown_the_next_time(disk):
     with open_ledger(disk.url) as ledger:
-        run = ledger.begin_run()
-        drop = ready_entries.orders(ledger, run, 30)
+        run, drop = new_orders(ledger, 30)
         sent = mark(ledger, run, 20)
         disk.fill()
         ledger._place.give_reserve()
         disk.fill()
-        settled = [ledgers.accepted(one) for one in sent]
+        words = "full; free some space and run again; the last change was not recorded"
         for _ in range(2):  # persistently
-            with pytest.raises(
-                LedgerUnwritable, match="full; free some space and run again; the last change was not recorded"
-            ):
-                ledger.settle(run, settled)
-        assert Counter(ready_entries.states(ledger, drop)) == {"sending": 20, "ready": 10}
+            with pytest.raises(LedgerUnwritable, match=words):
+                accept(ledger, run, sent)
+        assert Counter(states(ledger, drop)) == {"sending": 20, "ready": 10}
     disk.free()
     with open_ledger(disk.url) as ledger:
-        run = ledger.begin_run()
-        assert Counter(ready_entries.states(ledger, drop)) == {"unknown": 20, "ready": 10}
+        ledger.begin_run()
+        assert Counter(states(ledger, drop)) == {"unknown": 20, "ready": 10}
         assert ledger.check() == []
 
 
@@ -80,54 +74,41 @@ def test_a_run_does_not_begin_without_space_for_its_outcomes(disk):
         ledger.begin_run()
 
 
-def test_a_file_that_does_not_fit_is_not_recorded_at_all(disk):
-    with open_ledger(disk.url) as ledger:
-        run = ledger.begin_run()
-        disk.fill(left=200_000)
-        with pytest.raises(LedgerUnwritable, match="full"):
-            ready_entries.orders(ledger, run, 500)
-        assert ledger.queries.drops_of(run) == []
-        disk.free()
-        assert len(ready_entries.states(ledger, ready_entries.orders(ledger, run, 500))) == 500
-
-
 @pytest.mark.parametrize("left", [0, 60_000, 700_000])
 def test_wherever_a_disk_becomes_full_what_was_recorded_stays_true(disk, left):
-    recorded = []
+    recorded = set()
     with open_ledger(disk.url) as ledger, contextlib.suppress(LedgerUnwritable):
-        run = ledger.begin_run()
-        ready_entries.orders(ledger, run, 100)
+        run, _ = new_orders(ledger, 100)
         disk.fill(left)
         while ready := mark(ledger, run, 7):
-            ledger.settle(run, [ledgers.accepted(one) for one in ready])
-            recorded += [one.id for one in ready]
-            ready_entries.events(ledger, run, 30)
+            accept(ledger, run, ready)
+            recorded |= {one.id for one in ready}
+            events(ledger, run, 30)
     disk.free()
     with open_ledger(disk.url) as ledger:
         ledger.begin_run()
-        assert {entry.id for entry in ledger.queries.entries_in(State.ACCEPTED)} >= set(recorded)
+        assert {entry.id for entry in ledger.queries.entries_in(State.ACCEPTED)} >= recorded
         assert ledger.queries.count_in(State.UNKNOWN) <= 7
         assert ledger.check() == []
 
 
 def test_a_disk_that_may_only_be_read_is_said(disk):
     with open_ledger(disk.url) as ledger:
-        drop = ready_entries.orders(ledger, ledger.begin_run(), 3)
+        _, drop = new_orders(ledger, 3)
     disk.remount("ro")
     try:
         caught = refusal(open_ledger(disk.url), LedgerUnwritable)
-        assert str(disk.folder) in str(caught)
-        assert caught.exit_code == 75
     finally:
         disk.remount("rw")
+    assert str(disk.folder) in str(caught)
+    assert caught.exit_code == 75
     with open_ledger(disk.url) as ledger:
-        assert ready_entries.states(ledger, drop) == ["ready"] * 3
+        assert states(ledger, drop) == ["ready"] * 3
 
 
-def test_a_database_that_may_not_grow_takes_nothing_by_halves(tmp_path):
+def test_a_file_that_does_not_fit_is_not_recorded_at_all(tmp_path):
     with ledgers.ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        drop = ready_entries.orders(ledger, run, 3)
+        run, drop = new_orders(ledger, 3)
 
         def limit(connection, _record, _proxy):
             connection.execute("pragma max_page_count=60").fetchall()
@@ -135,8 +116,9 @@ def test_a_database_that_may_not_grow_takes_nothing_by_halves(tmp_path):
         event.listen(ledger._engine, "checkout", limit)
         for _ in range(2):
             with pytest.raises(LedgerError, match="full; free some space") as caught:
-                ready_entries.orders(ledger, run, 500)
+                orders(ledger, run, 500)
             assert caught.value.exit_code == 75
-        assert ready_entries.states(ledger, drop) == ["ready"] * 3
+        assert [one.id for one in ledger.queries.drops_of(run)] == [drop.id]
+        assert states(ledger, drop) == ["ready"] * 3
         assert ledger.queries.count_in(State.READY) == 3
         assert ledger.check() == []

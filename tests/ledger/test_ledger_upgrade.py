@@ -81,6 +81,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def first(path):
+    """The URL of a ledger of the first schema."""
     return make_first(path)
 
 
@@ -139,18 +140,24 @@ def test_everything_is_there_after_the_upgrade_and_work_in_flight_goes_on(first,
         assert ledger.check() == []
 
 
-def test_a_backup_of_what_it_was_lies_beside_it(first, path):
+def test_a_backup_of_what_it_was_lies_beside_it_and_is_restored_and_upgraded_again(first, path):
     before = rows_of(path)
-    with opened(first):
-        pass
-    (kept,) = backups(path)
+    for _ in range(2):
+        with opened(first):
+            pass
+        (kept,) = backups(path)  # a ledger that fits needs no other
     assert kept.name == "ledger.db.schema-1.20260304T021500Z.backup"
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert version_of(kept) == "1"
-    assert rows_of(kept) == before
-    with opened(first):
-        pass
-    assert backups(path) == [kept]  # one that fits needs no other
+    assert (version_of(kept), rows_of(kept)) == ("1", before)
+    assert version_of(path) != "1"
+    done = restore(first, kept, ledgers.Ticking())
+    assert (version_of(path), rows_of(path), done.older) == ("1", before, False)
+    clock = ledgers.Ticking()
+    clock.pass_time(60)
+    with open_ledger(first, clock=clock) as ledger:
+        assert ledger.check() == []
+    assert rows_of(path) == before
+    assert len(backups(path)) == 2
 
 
 def test_the_backup_holds_what_still_stood_in_the_write_ahead_log(first, path):
@@ -173,42 +180,31 @@ def test_without_the_lock_an_older_ledger_is_left_as_it_is(first, path):
     assert backups(path) == []
 
 
-def upgrade_and_die(url, point):
-    """Open the ledger in a child that is killed at this step; whether it came so far."""
-
-    def act(begin):
-        begin()
-        with opened(url):
-            pass
-
-    return dies_at(point, act)
-
-
 @pytest.mark.parametrize("apart", [9, pytest.param(1, marks=pytest.mark.sweep)])
 def test_killed_at_any_statement_the_upgrade_goes_on_when_it_is_opened_again(tmp_path, apart):
     whole = tmp_path / "whole.db"
-    url = make_first(whole)
-    old = shutil.copy(whole, tmp_path / "old.db")
-    expected = rows_of(whole)
-    with opened(url):
-        pass
-    shape, point, versions = shape_of(whole), 1 - apart, set()
+    make_first(whole)
+    old, expected = shutil.copy(whole, tmp_path / "old.db"), rows_of(whole)
+    upgrade(whole)
+    shape, point, versions = shape_of(whole), 1, set()
     while True:
-        point += apart
-        path = tmp_path / f"{point}.db"
-        shutil.copy(old, path)
-        url = f"sqlite:///{path}"
-        if not upgrade_and_die(url, point):
+        path = shutil.copy(old, tmp_path / f"{point}.db")
+        if not dies_at(point, lambda begin, path=path: begin() or upgrade(path, checks=False)):
             break
         versions.add(version_of(path))
         assert rows_of(path) == expected
-        with opened(url) as ledger:
-            assert ledger.check() == []
+        upgrade(path)
         assert rows_of(path) == expected
         assert shape_of(path) == shape
+        point += apart
     assert point > 30
     every = set(map(str, range(1, SCHEMA_VERSION + 1)))
     assert versions == every if apart == 1 else {"1", str(SCHEMA_VERSION)} < versions <= every
+
+
+def upgrade(path, *, checks=True):
+    with opened(f"sqlite:///{path}") as ledger:
+        assert not checks or ledger.check() == []
 
 
 def test_an_upgrade_whose_backup_cannot_be_written_changes_nothing(first, path):
@@ -256,22 +252,3 @@ def test_the_steps_lead_from_the_first_schema_to_that_of_a_new_ledger(tmp_path, 
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     engine.dispose()
     assert shape_of(path) == shape_of(tmp_path / "new.db") == shape_of(alone)
-
-
-def test_a_backup_of_an_older_schema_is_restored_and_upgraded_again(tmp_path):
-    path = tmp_path / "ledger.db"
-    url = make_first(path)
-    before = rows_of(path)
-    with open_ledger(url, clock=ledgers.Ticking()):
-        pass
-    (kept,) = tmp_path.glob("ledger.db.schema-1.*")
-    assert version_of(path) != "1"
-    done = restore(url, kept, ledgers.Ticking())
-    assert (version_of(path), rows_of(path)) == ("1", before)
-    assert done.older is False
-    clock = ledgers.Ticking()
-    clock.pass_time(60)
-    with open_ledger(url, clock=clock) as ledger:
-        assert ledger.check() == []
-    assert rows_of(path) == before
-    assert len(list(tmp_path.glob("ledger.db.schema-1.*"))) == 2

@@ -10,6 +10,7 @@ from pathlib import Path
 import databases
 import ledgers
 import pytest
+import ready_entries
 from effects import EVERY
 from ledgers import refusal
 from sqlalchemy import Engine, event, select, text
@@ -42,8 +43,7 @@ AT_ONCE = 0.001  # who was killed is dead
 def made(tmp_path_factory):
     """The folder of a ledger in which everything happened that can: all states, a decision, an exception, a file set aside."""
     folder = tmp_path_factory.mktemp("made")
-    clock = CLOCK()
-    with ledgers.ledger_in(folder, clock) as ledger:
+    with ledgers.ledger_in(folder) as ledger:
         fill(ledger)
     return folder
 
@@ -51,12 +51,11 @@ def made(tmp_path_factory):
 def fill(ledger):
     run = ledger.begin_run()
     documents = [
-        ledgers.document("order.create", ledgers.order(n), [("orders", n + 2, ("x\x00y",))]) for n in range(40)
+        *(ledgers.document("order.create", ledgers.order(n), [("orders", n + 2, ("x\x00y",))]) for n in range(40)),
+        ledgers.document("order.create", None, [("orders", 99, ("A\x00-2",))], ledgers.weight_problem("o.csv", 99)),
+        ledgers.left_out(100),
     ]
-    documents.append(
-        ledgers.document("order.create", None, [("orders", 99, ("A\x00-2",))], ledgers.weight_problem("o.csv", 99))
-    )
-    drop = ledgers.plan(ledger, run, ledgers.drop_of(("orders", "orders.csv")), [*documents, ledgers.left_out(100)])
+    ledgers.plan(ledger, run, ledgers.drop_of(("orders", "orders.csv")), documents)
     fates = {1: ledgers.refused, 2: ledgers.unknown}
     ledgers.send(ledger, run, lambda one: fates.get(one.id % 10, ledgers.accepted)(one))
     ledger.record_exceptions(run, [ExceptionStatus(1, run.name, run.started_at, "refused")])
@@ -67,7 +66,6 @@ def fill(ledger):
     ledger.decide(again, [chosen], who="anna", choice="accepted", comment="so she said")
     ledger.keep_schedules_done({"nightly": "2026-03-04T02:15:00.000Z"})
     ledger.end_run(again, exit_code=0, summary={"entries": {}})
-    return drop
 
 
 @pytest.fixture
@@ -120,8 +118,9 @@ def test_all_of_it_is_there_and_goes_on(file, url):
         assert first_broken_decision(ledger.queries.decisions()) is None
         run = ledger.begin_run()
         assert run.id == 3
-        ledgers.plan(ledger, run, ledgers.drop_of(("orders", "more.csv")), [one_more(7), one_more(77)])
-        assert [entry.state for entry in ledger.queries.entries_of(2)] == [State.UNCHANGED, State.READY]
+        more = [ledgers.order(number) for number in (7, 77)]
+        drop = ready_entries.plan(ledger, run, "order.create", more)
+        assert ready_entries.states(ledger, drop) == ["unchanged", "ready"]
         ledgers.send(ledger, run)
         assert ledger.check() == []
 
@@ -144,10 +143,6 @@ def test_the_file_is_counted_before_the_copy_begins(file, url, monkeypatch):
     assert counted == [0]
 
 
-def one_more(number):
-    return ledgers.document("order.create", ledgers.order(number), [("orders", 2, ("x",))])
-
-
 def test_the_old_place_says_where_it_went(file, url):
     done = moved(file, url)
     for opening in (open_ledger, read_ledger):
@@ -167,38 +162,25 @@ def test_the_mark_of_the_last_run_goes_along(file, url):
     refusal(opened(empty, file), match="does not know run 2026-03-04-02")
 
 
-def test_nothing_goes_where_something_is(file, url):
+def test_what_cannot_be_moved_stays_and_says_why(file, url, tmp_path):
+    with pytest.raises(SettingsError, match="there is no ledger"):
+        moved(tmp_path / "ledger.db", url)
+    refusal(opened(url, file), SettingsError, "move it there with `loadsheet ledger move`")  # it knows what was sent
+    with ledgers.ledger_in(file.parent), pytest.raises(LedgerBusy):
+        moved(file, url)
     with ledgers.ledger_at(url) as other:
+        with pytest.raises(LedgerBusy):
+            moved(file, url)
         other.begin_run()
     with pytest.raises(SettingsError, match="has runs of its own"):
         moved(file, url)
-    with ledgers.ledger_in(file.parent) as ledger:
-        assert ledger.queries.runs()
-
-
-def test_neither_may_be_held_by_another(file, url):
-    with ledgers.ledger_in(file.parent), pytest.raises(LedgerBusy):
-        moved(file, url)
-    with ledgers.ledger_at(url), pytest.raises(LedgerBusy):
-        moved(file, url)
-
-
-def test_a_ledger_that_is_not_sound_stays(file, url):
     with ledgers.ledger_in(file.parent) as ledger, ledger._engine.connect() as connection:
+        assert ledger.queries.runs()
         connection.exec_driver_sql("update entries set state = 'held' where id = 5")
         connection.commit()
     with pytest.raises(LedgerError, match="not sound, so it was not moved: the state of entry 5"):
-        moved(file, url)
+        moved(file, databases.new_url("postgresql", tmp_path))
     assert file.exists()
-
-
-def test_what_is_not_there_cannot_be_moved(tmp_path, url):
-    with pytest.raises(SettingsError, match="there is no ledger"):
-        moved(tmp_path / "ledger.db", url)
-
-
-def test_an_empty_ledger_is_not_begun_beside_a_file_that_knows_what_was_sent(file, url):
-    refusal(opened(url, file), SettingsError, "move it there with `loadsheet ledger move`")
 
 
 # killed anywhere
@@ -213,32 +195,22 @@ class Killer:
 
     def __init__(self):
         self.left = None
-        event.listen(Engine, "before_cursor_execute", self.statement)
-        sys.addaudithook(self.heard)
+        event.listen(Engine, "before_cursor_execute", self.step)
+        sys.addaudithook(lambda name, _: self.step() if name == "os.rename" else None)
 
-    def statement(self, *_):
-        self.step()
-
-    def heard(self, name, _given):
-        if name == "os.rename":
-            self.step()
-
-    def step(self):
+    def step(self, *_):
         if self.left is not None and threading.current_thread() is threading.main_thread():  # no heartbeat
             self.left -= 1
             if self.left < 0:
                 raise Killed
-
-    def at(self, number):
-        self.left = number
 
 
 @pytest.fixture(scope="module")
 def killer():
     killer = Killer()
     yield killer
-    killer.at(None)
-    event.remove(Engine, "before_cursor_execute", killer.statement)
+    killer.left = None
+    event.remove(Engine, "before_cursor_execute", killer.step)
 
 
 def knows_the_runs(url, file):
@@ -253,11 +225,10 @@ def killed_at(number, made, folder, killer):
     """Whether there was such a step to be killed at; then it is in exactly one place, and the same command ends the move."""
     state = Path(shutil.copytree(made, folder / str(number)))
     file, url = state / "ledger.db", databases.new_url("postgresql", folder)
-    killer.at(number)
+    killer.left = number
     with suppress(Killed, LedgerError):  # what is raised at a statement comes back in our words
         moved(file, url, AT_ONCE)
-    killer.last = killer.left
-    killer.at(None)
+    killer.last, killer.left = killer.left, None
     if killer.last >= 0:
         return False
     old, new = knows_the_runs(f"sqlite:///{file}", file), knows_the_runs(url, file)

@@ -1,4 +1,6 @@
-"""What a ledger on PostgreSQL promises beyond a file: one writer at a time, readers of one moment, and clear words when the server fails."""
+"""What a ledger on PostgreSQL promises beyond a file: one writer and one holder at a time, readers of one moment, and clear words when the server
+fails.
+"""
 
 import threading
 import time
@@ -10,15 +12,15 @@ import pytest
 import ready_entries
 from ledgers import refusal
 from postgres import running_server
-from ready_entries import Settlement
+from ready_entries import Settlement, mark, new_orders, states
 from sqlalchemy import select, update
 
-from loadsheet.ledger import State, open_ledger, read_ledger
-from loadsheet.ledger.ledger_opening import forget_engines
+from loadsheet.ledger import Opening, State, open_ledger, read_ledger
+from loadsheet.ledger.ledger_opening import forget_engines, who
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, runs
 from loadsheet.ledger.migrations import step
 from loadsheet.ledger.postgres import address_of, ledger_engine, make_schema, without_password
-from loadsheet.problems import LedgerError, LedgerGone, LedgerUnwritable, SettingsError
+from loadsheet.problems import LedgerBusy, LedgerError, LedgerGone, LedgerUnwritable, SettingsError, Superseded
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def test_two_writers_never_interleave(ledger, ledger_url):
                 seen.append(known)
                 connection.execute(meta.update().where(meta.c.name == "schema_version").values(value=str(known + 1)))
 
-    threads = [threading.Thread(target=count_up, args=(engine,)) for engine in engines for _ in range(2)]
+    threads = [threading.Thread(target=count_up, args=(engine,)) for engine in engines * 2]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -56,32 +58,97 @@ def test_two_writers_never_interleave(ledger, ledger_url):
         engine.dispose()
 
 
-def test_who_reads_sees_one_moment_while_others_write(ledger, run):
+def test_who_reads_sees_one_moment_while_others_write_and_keeps_no_connection(ledger, run):
     ready_entries.orders(ledger, run, 510)
-    stream = ledger.queries.entries_in(State.READY)
-    first = next(stream)
+    for _ in range(20):  # more than the pool has
+        stream = ledger.queries.entries_in(State.READY)
+        first = next(stream)
     ledgers.send(ledger, run)
     assert [first.id, *(entry.id for entry in stream)] == list(range(1, 511))
     assert ledger.queries.count_in(State.READY) == 0
     with ledger.queries.at_one_moment() as connection:
-        before = connection.execute(select(entries.c.state).distinct()).scalars().all()
+        found = [connection.execute(select(entries.c.state).distinct()).scalars().all()]
         ready_entries.orders(ledger, run, 1, file="more.csv")
-        assert connection.execute(select(entries.c.state).distinct()).scalars().all() == before
-
-
-def test_a_stream_that_is_given_up_keeps_no_connection(ledger, run):
-    ready_entries.orders(ledger, run, 510)
-    for _ in range(20):  # more than the pool has
-        stream = ledger.queries.entries_in(State.READY)
-        next(stream)
-        del stream
-    assert ledger.queries.count_in(State.READY) == 510
+        found.append(connection.execute(select(entries.c.state).distinct()).scalars().all())
+    assert found[0] == found[1]
 
 
 def test_who_reads_cannot_write(ledger, ledger_url):
     ledger.begin_run()
     with read_ledger(ledger_url) as other, pytest.raises(LedgerUnwritable, match="is read-only"):
         other.begin_run()
+
+
+# one holder at a time
+
+
+def opened(url, takeover_s=30.0):
+    return open_ledger(url, Opening(takeover_s=takeover_s), clock=ledgers.Ticking())
+
+
+def silence(url):
+    """Let the holder have been heard of last an hour ago."""
+    databases.ask(f"update {schema_of(url)}.tenures set seen_at = (seen_at::float8 - 3600)::text")
+
+
+def test_a_second_process_on_a_server_learns_who_uses_it(ledger, ledger_url):
+    caught = refusal(opened(ledger_url), LedgerBusy, rf"is held by {who()} \(last heartbeat \d s ago\)")
+    assert "30 s after it died (cluster.takeover_s)" in str(caught)
+    with read_ledger(ledger_url) as reader:
+        assert reader.queries.runs() == []
+
+
+def test_who_is_silent_is_taken_over_and_records_nothing_more(ledger, ledger_url):
+    run, drop = new_orders(ledger, 2)
+    (one,) = mark(ledger, run, 1)
+    silence(ledger_url)
+    with opened(ledger_url) as other:
+        other.begin_run()
+        for verb in (
+            ledger.begin_run,
+            lambda: ready_entries.orders(ledger, run, 1, file="more.csv"),
+            lambda: ledger.mark_sending(run, [([one], one.payload)]),
+            lambda: ledger.settle(run, [ledgers.accepted(one)]),
+            lambda: ledger.hold_waiting(run),
+            lambda: ledger.release(run),
+            lambda: ledger.archived(drop.id, "orders.csv", "x"),
+            lambda: ledger.end_run(run, exit_code=0, summary={}),
+            lambda: ledger.maintenance.record_removed({"x": 1}),
+        ):
+            with pytest.raises(Superseded, match="another process has taken this ledger over; nothing was recorded"):
+                verb()
+        assert states(other, drop) == ["unknown", "ready"]
+        assert ledger.settle_late(run, [ledgers.accepted(one)._replace(attempt=1)]) == 1  # what is known is known
+        assert states(other, drop) == ["accepted", "ready"]
+        assert other.check() == []
+
+
+def test_the_former_holder_gives_nothing_away_when_it_ends(ledger_url):
+    former = opened(ledger_url)
+    former.__enter__()
+    silence(ledger_url)
+    with opened(ledger_url) as mine:
+        former.__exit__(None, None, None)
+        mine.begin_run()  # it is mine still
+        refusal(opened(ledger_url), LedgerBusy)
+
+
+def test_a_heartbeat_keeps_it(ledger_url):
+    """Each beat stands in the table; nobody waits for one here but until it comes."""
+    with opened(ledger_url, takeover_s=0.2):
+        seen = f"select seen_at from {schema_of(ledger_url)}.tenures"
+        first = databases.ask(seen)
+        waited = threading.Event()
+        assert any(databases.ask(seen) != first or waited.wait(0.02) for _ in range(500))
+
+
+def test_a_heartbeat_waits_for_no_writer(ledger):
+    """A long transaction of the holder's own keeps nobody from hearing that it lives."""
+    with ledger.one_transaction():
+        ledger.begin_run()
+        with ledger._engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+            connection.exec_driver_sql("set lock_timeout = '2s'")
+            assert connection.exec_driver_sql("update tenures set seen_at = seen_at").rowcount == 1
 
 
 # texts
@@ -98,24 +165,18 @@ def test_texts_are_ordered_as_in_a_file(ledger, ledger_url):
     assert set(databases.ask(f"{told} and collation_name = 'C'", schema_of(ledger_url))) == names
 
 
-def test_keys_may_be_as_long_as_cells(ledger, run):
+def test_keys_may_be_as_long_as_cells_and_a_nul_in_an_answer_or_a_cell_is_no_fault(ledger, run):
     long = "".join(chr(0x4E00 + (number * 7919) % 20000) for number in range(4000))
-    orders = [{**ledgers.order(1), "order_id": long + end} for end in ("1", "2")]
+    orders = [ledgers.order(1, order_id=long + end) for end in ("1", "2")]
     drop = ready_entries.plan(ledger, run, "order.create", orders, file="o.csv")
     ledger.record_seen(run, [f"order:{long}3"])
-    assert ready_entries.states(ledger, drop) == ["ready", "ready"]
+    assert states(ledger, drop) == ["ready", "ready"]
     again = ready_entries.plan(ledger, run, "order.create", orders, file="p.csv")
-    assert ready_entries.states(ledger, again) == ["unchanged", "unchanged"]
+    assert states(ledger, again) == ["unchanged", "unchanged"]
     assert len(ledger.queries.entries_by_key(long + "1")) == 2
-
-
-def test_a_nul_in_an_answer_or_a_cell_is_no_fault(ledger, run):
-    drop = ready_entries.orders(ledger, run, 1)
-    (one,) = ledger.ready(1)
-    ledger.mark_sending(run, [([one], one.payload)])
+    mark(ledger, run, 1)
     ledger.settle(run, [Settlement(1, State.REFUSED, "a\x00b", receipt="\x00", outcome="refused")])
-    assert ready_entries.states(ledger, drop) == ["refused"]
-    assert ledger.queries.entry(1).reason == "a\ufffdb"
+    assert (ledger.queries.entry(1).state, ledger.queries.entry(1).reason) == (State.REFUSED, "a\ufffdb")
 
 
 # a connection that is lost
@@ -128,15 +189,16 @@ def cut():
     )
 
 
-def test_between_transactions_nobody_notices(ledger, run):
+def test_between_transactions_nobody_notices_and_the_ledger_is_still_held(ledger, ledger_url, run):
     cut()
     drop = ready_entries.orders(ledger, run, 2)
     cut()
-    assert ready_entries.states(ledger, drop) == ["ready", "ready"]
+    assert states(ledger, drop) == ["ready", "ready"]
+    cut()
+    refusal(opened(ledger_url), LedgerBusy)
 
 
 def test_in_the_middle_it_is_said_and_nothing_is_there(ledger, run):
-
     def documents():
         yield from (ledgers.document("order.create", ledgers.order(n), [("orders", n + 2, ("x",))]) for n in range(700))
         cut()
@@ -148,30 +210,27 @@ def test_in_the_middle_it_is_said_and_nothing_is_there(ledger, run):
     assert ledger.check() == []
 
 
-def lost_in_the_middle(mine, run, outcomes):
-    with mine.one_transaction():
-        mine.settle(run, outcomes)
-        cut()
-        mine.ready(1)
-
-
 @pytest.mark.parametrize("recorded", [True, False])
 def test_outcomes_are_recorded_once_although_the_connection_was_lost(ledger, recorded):
     """The commit went through and its answer was lost, or it never did: who settles again need not know."""
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 3)
-    some = ledger.ready(3)
-    ledger.mark_sending(run, [([one], one.payload) for one in some])
-    outcomes = [ledgers.accepted(one)._replace(attempt=1) for one in some[:2]]
+    run, drop = new_orders(ledger, 3)
+    outcomes = [ledgers.accepted(one)._replace(attempt=1) for one in mark(ledger, run)[:2]]
+
+    def lost_in_the_middle():
+        with ledger.one_transaction():
+            ledger.settle(run, outcomes)
+            cut()
+            ledger.ready(1)
+
     if recorded:
         ledger.settle(run, outcomes)
     else:
         with pytest.raises(LedgerGone):
-            lost_in_the_middle(ledger, run, outcomes)
+            lost_in_the_middle()
     for _ in range(2):
         ledger.settle_after_outage(run, outcomes, underway=[])
-        assert ready_entries.states(ledger, drop) == ["accepted", "accepted", "ready"]  # the third never left
-    assert [len(ledger.queries.events_of(entry.id)) for entry in ledger.queries.entries_of(drop.id)] == [3, 3, 3]
+        assert states(ledger, drop) == ["accepted", "accepted", "ready"]  # the third never left
+    assert [len(ledger.queries.events_of(entry.id)) for entry in ready_entries.entries(ledger, drop)] == [3, 3, 3]
     assert ledger.check() == []
 
 
@@ -199,8 +258,7 @@ def configure(server, statement):
 
 def test_a_restart_ends_what_is_under_way_with_75_and_the_next_goes_on(fragile, url):
     with ledgers.ledger_at(url) as ledger:
-        run = ledger.begin_run()
-        drop = ready_entries.orders(ledger, run, 2)
+        run, drop = new_orders(ledger, 2)
         fragile.stop("immediate")
         with pytest.raises(LedgerGone, match="try again when the server can be reached") as caught:
             ledger.ready(1)
@@ -210,7 +268,7 @@ def test_a_restart_ends_what_is_under_way_with_75_and_the_next_goes_on(fragile, 
         fragile.start()
         assert len(ledger.ready(9)) == 2
         ledgers.send(ledger, run)
-        assert ready_entries.states(ledger, drop) == ["accepted", "accepted"]
+        assert states(ledger, drop) == ["accepted", "accepted"]
         assert ledger.check() == []
 
 
@@ -224,19 +282,16 @@ def test_a_server_that_may_not_write_says_so(fragile, url):
             ledger.end_run(run, exit_code=0, summary={})
 
 
-def test_a_server_that_loses_commits_is_refused(fragile, url):
+def test_a_server_that_loses_commits_is_refused_and_commits_wait_for_the_disk_whatever_it_says(fragile, url):
+    configure(fragile, f"alter database {url.partition('@/')[2].partition('?')[0]} set synchronous_commit = off")
+    with ledgers.ledger_at(url) as ledger, ledger._engine.connect() as connection:
+        assert connection.exec_driver_sql("show synchronous_commit").scalar() == "on"
     configure(fragile, "alter system set fsync = off")
     try:
         forget_engines()
         refusal(ledgers.ledger_at(url), match=r"\(fsync off\); it needs fsync on")
     finally:
         configure(fragile, "alter system reset fsync")
-
-
-def test_commits_wait_for_the_disk_whatever_the_server_says(fragile, url):
-    configure(fragile, f"alter database {url.partition('@/')[2].partition('?')[0]} set synchronous_commit = off")
-    with ledgers.ledger_at(url) as ledger, ledger._engine.connect() as connection:
-        assert connection.exec_driver_sql("show synchronous_commit").scalar() == "on"
 
 
 def test_a_transaction_that_failed_is_not_taken_for_committed(fragile, url):
@@ -267,13 +322,13 @@ def test_a_transaction_that_failed_is_not_taken_for_committed(fragile, url):
         "postgresql://anna:s3cret@127.0.0.1:1/db?schema=Nope!",
     ],
 )
-def test_a_password_is_never_told(url):
+def test_the_password_of_a_database_is_never_shown(url):
     caught = refusal(open_ledger(url), (LedgerError, SettingsError))
     assert "s3cret" not in str(caught)
     assert "s3cret" not in without_password(url)
 
 
-def test_who_is_not_let_in_is_told_where_to_look():
+def test_who_is_not_let_in_learns_where_to_look():
     url = databases.server().url("nowhere")
     refusal(open_ledger(url), LedgerGone, "check `database`: user, password, name")
 
@@ -281,11 +336,8 @@ def test_who_is_not_let_in_is_told_where_to_look():
 # schemas
 
 
-def test_a_ledger_that_is_not_there_is_not_made_for_who_reads(ledger_url):
+def test_a_schema_is_made_and_upgraded_by_who_runs_and_not_by_who_reads(ledger_url):
     refusal(read_ledger(ledger_url), match=r"there is no ledger at .* yet")
-
-
-def test_an_older_schema_is_upgraded_when_somebody_runs(ledger_url):
     address = address_of(ledger_url)
     engine = ledger_engine(address, writes=True)
     with engine.connect() as connection, connection.begin():
@@ -299,8 +351,7 @@ def test_an_older_schema_is_upgraded_when_somebody_runs(ledger_url):
     engine.dispose()
     refusal(read_ledger(ledger_url), match="`loadsheet run` upgrades it")
     with ledgers.ledger_at(ledger_url) as ledger:
-        run = ledger.begin_run()
-        drop = ready_entries.orders(ledger, run, 2)
+        run, drop = new_orders(ledger, 2)
         ledgers.send(ledger, run)
-        assert ready_entries.states(ledger, drop) == ["accepted", "accepted"]
+        assert states(ledger, drop) == ["accepted", "accepted"]
         assert (run.id, ledger.check()) == (2, [])

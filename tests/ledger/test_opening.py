@@ -18,28 +18,24 @@ import pytest
 import ready_entries
 from filelock import FileLock
 from ledgers import refusal
+from ready_entries import mark, new_orders, states
 
 from loadsheet.ledger import Opening, State, open_ledger, read_ledger
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION
 from loadsheet.ledger.location import Place, network_kind
 from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 
-NIGHT = datetime(2026, 3, 4, 2, tzinfo=UTC)
-
-SRC = Path(__file__).parents[2] / "src"
+BEGAN = datetime(2026, 3, 4, 2, tzinfo=UTC)
+HOUR, NEXT_DAY = timedelta(hours=1), BEGAN + timedelta(days=1)
+MARK = "last_run_of_ledger.db.json"
 HOLD = """
 import sys, time
-sys.path.insert(0, {src!r})
+sys.path[:0] = {path!r}
 from loadsheet.ledger import open_ledger
-with open_ledger("sqlite:///{path}"):
+with open_ledger("{url}"):
     print("holding", flush=True)
     time.sleep(60)
 """
-
-
-@pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'state' / 'ledger.db'}"
 
 
 @pytest.fixture
@@ -47,30 +43,55 @@ def path(tmp_path):
     return tmp_path / "state" / "ledger.db"
 
 
-def sql(path, *statements):
+@pytest.fixture
+def url(path):
+    return f"sqlite:///{path}"
+
+
+def sql(path, statement):
     with closing(sqlite3.connect(path)) as database, database:
-        return [database.execute(statement).fetchall() for statement in statements]
+        return database.execute(statement).fetchall()
 
 
 def fill(url, count=3):
-    with open_ledger(url) as ledger:
-        return ready_entries.orders(ledger, ledger.begin_run(), count)
+    """A run that plans so many orders and does not end."""
+    with opened(url) as ledger:
+        return new_orders(ledger, count)[1]
 
 
-def test_a_ledger_is_made_with_its_folder_and_kept(url, path):
+def opened(url, at=BEGAN, **more):
+    return open_ledger(url, clock=lambda: at, **more)
+
+
+def finished_run(url, count=3, *, at=BEGAN):
+    """A run that plans so many orders, sends all but the last, and ends well."""
+    with opened(url, at) as ledger:
+        run, drop = new_orders(ledger, count)
+        ledger.settle(run, [ledgers.accepted(one) for one in mark(ledger, run, max(count - 1, 1))])
+        ledger.end_run(run, exit_code=0, summary={})
+        return drop
+
+
+def test_a_ledger_is_made_with_its_folder_and_kept_and_may_be_read_without_the_lock(url, path):
     drop = fill(url)
     assert path.is_file()
     with open_ledger(url) as ledger:
-        assert ready_entries.states(ledger, drop) == ["ready"] * 3
-    assert [file.name for file in path.parent.iterdir() if not file.name.startswith("ledger.db")] == [
-        "last_run_of_ledger.db.json"
-    ]
+        assert states(ledger, drop) == ["ready"] * 3
+    with read_ledger(url) as ledger:
+        assert states(ledger, drop) == ["ready"] * 3
+        with pytest.raises(LedgerError, match="is read-only"):
+            ledger.begin_run()
+    assert [file.name for file in path.parent.iterdir() if not file.name.startswith("ledger.db")] == [MARK]
     assert not path.with_name("ledger.db.holder").exists()
+    refusal(read_ledger(url + "x"), match="there is no ledger")
 
 
-def test_a_second_process_is_told_who_holds_it_and_gets_it_when_the_holder_is_killed(url, path):
+# one process at a time
+
+
+def test_a_second_process_learns_who_uses_it_and_gets_it_when_that_one_is_killed(url):
     fill(url)
-    program = HOLD.format(src=str(SRC), path=path)
+    program = HOLD.format(path=sys.path, url=url)
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "holding\n"
@@ -80,15 +101,14 @@ def test_a_second_process_is_told_who_holds_it_and_gets_it_when_the_holder_is_ki
             assert ledger.queries.count_in(State.READY) == 3
     finally:
         os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        process.communicate()
     with open_ledger(url) as ledger:
         assert ledger.queries.count_in(State.READY) == 3
 
 
 def test_a_process_does_not_open_its_own_ledger_twice(url):
-    with open_ledger(url), pytest.raises(LedgerBusy, match=f"process {os.getpid()}"), open_ledger(url):
-        pass
+    with open_ledger(url):
+        refusal(open_ledger(url), LedgerBusy, match=f"process {os.getpid()}")
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -101,86 +121,58 @@ def test_a_holder_that_has_not_written_its_name_yet_has_just_begun(url, path, is
     assert f"the ledger {path} is held by another process that has just begun; try again" in str(caught)
 
 
-def test_without_the_lock_it_may_only_be_read(url):
-    drop = fill(url)
-    with read_ledger(url) as ledger:
-        assert ready_entries.states(ledger, drop) == ["ready"] * 3
-        with pytest.raises(LedgerError, match="is read-only"):
-            ledger.begin_run()
-    refusal(read_ledger(url + "x"), match="there is no ledger")
+# only a ledger
 
 
 def test_a_ledger_of_a_newer_program_is_left_alone(url, path):
     fill(url)
     sql(path, f"update meta set value = {SCHEMA_VERSION + 1}")
-    words = f"version {SCHEMA_VERSION + 1}, this program knows version {SCHEMA_VERSION}"
-    for opened in (open_ledger, read_ledger):
-        refusal(opened(url), match=words)
+    for opening in (open_ledger, read_ledger):
+        refusal(opening(url), match=f"version {SCHEMA_VERSION + 1}, this program knows version {SCHEMA_VERSION}")
 
 
-def test_a_database_that_is_no_ledger_is_left_alone(url, path):
+def test_a_database_that_is_no_ledger_and_a_file_that_is_no_database_are_left_alone(url, path):
     path.parent.mkdir()
     sql(path, "create table recipes (name text)")
     refusal(open_ledger(url), match="is not a ledger")
-    assert sql(path, "select name from sqlite_master where type = 'table'") == [[("recipes",)]]
-
-
-@pytest.mark.parametrize("opened", [open_ledger, read_ledger])
-@pytest.mark.parametrize("content", [b"Nr;PLZ\n1;01067\n" * 200, b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_file_that_is_no_database_is_left_alone(url, path, content, opened):
-    path.parent.mkdir()
-    path.write_bytes(content)
-    refusal(opened(url), match=r"ledger\.db")
-    assert path.read_bytes() == content
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("nonsense", SettingsError),
-        ("mysql://host/db", SettingsError),
-        ("sqlite://", SettingsError),
-        ("postgresql://anna:secret@host", SettingsError),
-        ("sqlite:////proc/nowhere/ledger.db", SettingsError),
-    ],
-)
-def test_a_url_that_cannot_be_used_is_refused(text, error):
-    caught = refusal(open_ledger(text), error)
-    assert "secret" not in str(caught)
-
-
-def test_a_folder_in_the_place_of_the_file_is_said(url, path):
-    path.mkdir(parents=True)
+    assert sql(path, "select name from sqlite_master where type = 'table'") == [("recipes",)]
+    for content in (b"Nr;PLZ\n1;01067\n" * 200, b"SQLite format 3\0" + b"\xff" * 5000):
+        path.write_bytes(content)
+        for opening in (open_ledger, read_ledger):
+            refusal(opening(url), match=r"ledger\.db")
+        assert path.read_bytes() == content
+    path.unlink()
+    path.mkdir()
     refusal(open_ledger(url), match="check the permissions")
 
 
-def night(url, count=3, *, at=NIGHT, **given):
-    """A run that plans so many orders, sends all but the last, and ends well."""
-    with open_ledger(url, clock=lambda: at, **given) as ledger:
-        run = ledger.begin_run()
-        drop = ready_entries.orders(ledger, run, count)
-        ready = ledger.ready(max(count - 1, 1))
-        ledger.mark_sending(run, [([one], one.payload) for one in ready])
-        ledger.settle(run, [ledgers.accepted(one) for one in ready])
-        ledger.end_run(run, exit_code=0, summary={})
-        return drop
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nonsense",
+        "mysql://host/db",
+        "sqlite://",
+        "postgresql://anna:secret@host",
+        "sqlite:////proc/nowhere/ledger.db",
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused(text):
+    assert "secret" not in str(refusal(open_ledger(text), SettingsError))
 
 
-# for our eyes alone
+# for our eyes alone, on a local disk
 
 
 def test_only_its_owner_may_read_it_also_where_others_could_before(url, path):
-    night(url)
+    finished_run(url)
     path.chmod(0o644)
     with open_ledger(url) as ledger:
-        ready_entries.orders(ledger, ledger.begin_run(), 2)
+        new_orders(ledger, 2)
         found = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
         assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {"ledger.db.holder": "0o644"}
-        assert {"ledger.db", "ledger.db-wal", "ledger.db-shm", "last_run_of_ledger.db.json"} <= set(found)
+        assert {"ledger.db", "ledger.db-wal", "ledger.db-shm", MARK} <= set(found)
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
-
-# on a local disk
 
 MOUNTS = """
 21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
@@ -190,40 +182,28 @@ MOUNTS = """
 """.strip()
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
+def test_a_network_file_system_is_known_by_the_mount_that_holds_the_path(tmp_path):
+    for path, kind in (
         ("/var/lib/ledger.db", ""),
         ("/mnt/share/state/ledger.db", "nfs4"),
         ("/mnt/share/local/ledger.db", ""),
         ("/mnt/shared/ledger.db", ""),
         ("/mnt/two words/ledger.db", "cifs"),
-    ],
-)
-def test_a_network_file_system_is_known_by_the_mount_that_holds_the_path(path, kind):
-    assert network_kind(Path(path), MOUNTS) == kind
-
-
-def test_this_machine_keeps_its_files_somewhere(tmp_path):
-    assert network_kind(tmp_path / "not" / "there" / "yet") == ""
+    ):
+        assert network_kind(Path(path), MOUNTS) == kind, path
+    assert network_kind(tmp_path / "not" / "there" / "yet") == "", "this machine keeps its files somewhere"
 
 
 # durable, also when it is opened again
 
 
-def test_every_pragma_is_what_was_asked_for_also_after_a_reopen(url, path):
+def test_every_pragma_is_what_was_asked_for_also_after_another_program_changed_the_journal(url, path):
     wanted = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 10_000}
     for _ in range(2):
         with open_ledger(url) as ledger, ledger._engine.connect() as connection:
             assert {name: connection.exec_driver_sql(f"pragma {name}").scalar() for name in wanted} == wanted
-    assert sql(path, "pragma journal_mode") == [[("wal",)]]
-
-
-def test_one_that_another_program_took_out_of_its_journal_is_put_back(url, path):
-    night(url)
-    sql(path, "pragma journal_mode=delete")
-    with open_ledger(url):
-        assert sql(path, "pragma journal_mode") == [[("wal",)]]
+            assert sql(path, "pragma journal_mode") == [("wal",)]
+        sql(path, "pragma journal_mode=delete")
 
 
 def test_the_log_is_folded_in_when_a_run_ends(url, path):
@@ -240,8 +220,7 @@ def test_the_log_is_folded_in_when_a_run_ends(url, path):
 
 def test_a_long_reader_neither_stops_the_end_of_a_run_nor_loses_anything(url):
     with open_ledger(url) as ledger, read_ledger(url) as reader:
-        run = ledger.begin_run()
-        ready_entries.orders(ledger, run, 3)
+        run, _ = new_orders(ledger, 3)
         entries = reader.queries.entries_in(State.READY)
         next(entries)
         ledger.end_run(run, exit_code=0, summary={})
@@ -264,32 +243,27 @@ def swap_pages(path):
 
 
 def test_damage_is_found_when_the_last_run_did_not_end(url, path):
-    with open_ledger(url, clock=lambda: NIGHT) as ledger:
-        ready_entries.orders(ledger, ledger.begin_run(), 300)
+    fill(url, 300)
     swap_pages(path)
-    refusal(
-        open_ledger(url, clock=lambda: NIGHT),
-        match=r"(?s)damaged \(.*\); nothing was sent; restore it from a backup: `loadsheet ledger restore FILE`",
-    )
+    words = r"(?s)damaged \(.*\); nothing was sent; restore it from a backup: `loadsheet ledger restore FILE`"
+    refusal(opened(url), match=words)
 
 
 def test_damage_is_found_on_the_next_day_and_by_check_on_the_same(url, path):
-    night(url, 300)
-    with open_ledger(url, clock=lambda: NIGHT) as ledger:
+    finished_run(url, 300)
+    with opened(url) as ledger:
         assert ledger.check() == []
-    with open_ledger(url, clock=lambda: NIGHT):
-        pass
     swap_pages(path)
-    with open_ledger(url, clock=lambda: NIGHT) as ledger:
+    with opened(url) as ledger:
         assert "the database is damaged" in ledger.check()[0]
-    refusal(open_ledger(url, clock=lambda: NIGHT + timedelta(days=1)), match="restore it from a backup")
+    refusal(opened(url, NEXT_DAY), match="restore it from a backup")
 
 
 @pytest.mark.parametrize("keep", [0.999, 0.1])
 def test_a_truncated_one_is_refused(url, path, keep):
-    night(url, 300)
+    finished_run(url, 300)
     os.truncate(path, int(path.stat().st_size * keep) // 4096 * 4096)
-    refusal(open_ledger(url, clock=lambda: NIGHT + timedelta(days=1)), match=r"ledger\.db")
+    refusal(opened(url, NEXT_DAY), match=r"ledger\.db")
 
 
 @pytest.mark.parametrize(
@@ -304,7 +278,7 @@ def test_a_truncated_one_is_refused(url, path, keep):
     ],
 )
 def test_check_finds_what_somebody_changed_by_hand(url, path, change, words):
-    night(url)
+    finished_run(url)
     sql(path, change)
     with open_ledger(url) as ledger:
         assert ledger.check() == [words]
@@ -314,14 +288,14 @@ def test_check_finds_what_somebody_changed_by_hand(url, path, change, words):
 
 
 @pytest.mark.parametrize("empty", [True, False])
-def test_a_ledger_that_is_gone_is_not_replaced_by_an_empty_one(url, path, empty):
-    night(url)
+def test_a_ledger_that_is_missing_is_not_replaced_by_an_empty_one(url, path, empty):
+    finished_run(url)
     for file in path.parent.glob("ledger.db*"):
         file.unlink()
     if empty:
         path.touch()
     caught = refusal(open_ledger(url), match="gone or empty, but run 2026-03-04-01 was recorded in it")
-    mark = path.parent / "last_run_of_ledger.db.json"
+    mark = path.parent / MARK
     assert f"remove {mark}" in str(caught)
     mark.unlink()
     with open_ledger(url) as ledger:
@@ -329,14 +303,14 @@ def test_a_ledger_that_is_gone_is_not_replaced_by_an_empty_one(url, path, empty)
 
 
 def older_copy(url, path, other):
-    night(url)
+    finished_run(url)
     shutil.copy(path, other)
-    night(url, at=NIGHT + timedelta(hours=1))
+    finished_run(url, at=BEGAN + HOUR)
 
 
 def another_ledger(url, path, other):
-    night(url)
-    night(f"sqlite:///{other}", at=NIGHT + timedelta(minutes=1))
+    finished_run(url)
+    finished_run(f"sqlite:///{other}", at=BEGAN + timedelta(minutes=1))
 
 
 def without_its_log(url, path, other):
@@ -359,27 +333,23 @@ def test_a_ledger_that_does_not_know_the_last_run_is_refused_and_the_right_one_i
 
 
 def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, path, tmp_path):
-    with open_ledger(url, clock=lambda: NIGHT) as ledger:
-        run = ledger.begin_run()
-        drop = ready_entries.orders(ledger, run, 3)
+    with opened(url) as ledger:
+        run, drop = new_orders(ledger, 3)
         child = ready_entries.events(ledger, run, 1)
-        ready = ledger.ready(1)
-        ledger.mark_sending(run, [(ready, ready[0].payload)])
-        ledger.settle(run, [ledgers.accepted(ready[0])])
+        ledger.settle(run, [ledgers.accepted(one) for one in mark(ledger, run, 1)])
         ledger.end_run(run, exit_code=0, summary={})
     shutil.copy(path, tmp_path / "old.db")
-    night(url, at=NIGHT + timedelta(hours=1))
+    finished_run(url, at=BEGAN + HOUR)
     shutil.copy(tmp_path / "old.db", path)
-    with open_ledger(url, Opening(accept_older=True), clock=lambda: NIGHT + timedelta(hours=2)) as ledger:
-        assert ready_entries.states(ledger, drop) == ["accepted", "ready", "ready"]
+    with opened(url, BEGAN + 2 * HOUR, opening=Opening(accept_older=True)) as ledger:
+        assert states(ledger, drop) == ["accepted", "ready", "ready"]
         run = ledger.begin_run()
         assert run.name == "2026-03-04-03"  # the second one is forgotten here, and was reported
         assert ledger.ready(10) == []
-        assert ready_entries.states(ledger, child) == ["unknown"]
-        assert ready_entries.states(ledger, drop) == ["accepted", "unknown", "unknown"]
+        assert states(ledger, drop, child) == ["accepted", "unknown", "unknown", "unknown"]
         (problem,) = ledger.queries.entry(2).problems
         assert "the ledger was restored from a backup; this may have been sent since" in problem.text
-        assert ready_entries.states(ledger, ready_entries.orders(ledger, run, 3)) == ["unchanged", "held", "held"]
+        assert states(ledger, ready_entries.orders(ledger, run, 3)) == ["unchanged", "held", "held"]
         assert ledger.check() == []
         ledger.end_run(run, exit_code=1, summary={})
     with open_ledger(url) as ledger:  # from now on it is the newest
@@ -387,6 +357,6 @@ def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, pat
 
 
 def test_a_mark_that_cannot_be_read_is_not_ignored(url, path):
-    night(url)
+    finished_run(url)
     Place(path).last_run_path.write_bytes(b'{"id": 1')
     refusal(open_ledger(url), match="the record of the ledger's last run, cannot be read")

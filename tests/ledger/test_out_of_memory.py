@@ -3,9 +3,8 @@
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
-import ledgers
+import ready_entries
 
 from loadsheet.ledger import open_ledger
 
@@ -13,7 +12,6 @@ PROGRAM = """
 import os, sqlite3, sys
 from contextlib import suppress
 sys.path[:0] = {path!r}
-import ledgers
 from loadsheet.ledger import Settlement, State, open_ledger
 from loadsheet.problems import LedgerError
 
@@ -39,21 +37,9 @@ with open_ledger("sqlite:///{file}") as ledger:
 def test_what_no_memory_was_left_for_is_not_half_recorded(tmp_path):
     file = tmp_path / "ledger.db"
     with open_ledger(f"sqlite:///{file}") as ledger:
-        run = ledger.begin_run()
-        drop = ledgers.drop_of(("orders", "orders.csv"), mapping="orders", operation="order.create")
-        documents = [
-            ledgers.document("order.create", ledgers.order(number), [("orders", number + 2, ("x",) * 5)])
-            for number in range(1_000)
-        ]
-        planned = ledgers.plan(ledger, run, drop, documents)
-    path = [str(Path(ledgers.__file__).parent), *sys.path]
-    child = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(path=path, file=file)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+        _, drop = ready_entries.new_orders(ledger, 1_000)
+    program = PROGRAM.format(path=sys.path, file=file)
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     *recorded, last = child.stdout.splitlines()
     counts = Counter({"sending": 0, "accepted": 0})
     for word, count in map(str.split, recorded):
@@ -62,7 +48,7 @@ def test_what_no_memory_was_left_for_is_not_half_recorded(tmp_path):
     assert "out of memory" in last
     assert counts["accepted"] > 0
     with open_ledger(f"sqlite:///{file}") as ledger:
-        states = Counter(entry.state.value for entry in ledger.queries.entries_of(planned.id))
+        states = Counter(ready_entries.states(ledger, drop))
         assert ledger.check() == []
     assert states["accepted"] == counts["accepted"]
     assert states["sending"] == counts["sending"] - counts["accepted"]

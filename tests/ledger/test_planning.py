@@ -15,17 +15,16 @@ from loadsheet.problems import Problem
 SAID = Problem("X701", values={"text": "pickup_city: is wrong"})
 
 
-def record(operation, content):
-    body = {"order_id": "A-1", "tender_id": "T-1", "carrier_id": "C-1", "note": content}
-    more = {"delivery_city": "Ulm"} if BY_NAME[operation].creates else {}
-    return {name: body[name] for name in (*BY_NAME[operation].record.key, "note")} | more
-
-
 def document(operation, content="one", *problems):
-    payload = msgspec.json.encode(record(operation, content))
+    contract = BY_NAME[operation]
+    body = {"order_id": "A-1", "tender_id": "T-1", "carrier_id": "C-1", "note": content}
+    more = {"delivery_city": "Ulm"} if contract.creates else {}
+    record = {name: body[name] for name in (*contract.record.key, "note")} | more
+    payload = msgspec.json.encode(record)
     digest = hashlib.sha256(payload).hexdigest()
-    key, lane = BY_NAME[operation].key_of(record(operation, content)), "a lane"
-    return Document(operation, key, lane, payload, digest, (SourceRow("orders", 2, ()),), problems)
+    return Document(
+        operation, contract.key_of(record), "a lane", payload, digest, (SourceRow("orders", 2, ()),), problems
+    )
 
 
 def known(operation, state, content="one", identity=7):
@@ -33,6 +32,11 @@ def known(operation, state, content="one", identity=7):
     problems = (SAID,) if state is State.REFUSED else ()
     receipt = "88001" if state is State.ACCEPTED else ""
     return EarlierEntry(identity, operation, made.key, state, made.content_hash, made.payload, receipt, problems)
+
+
+def verdict_on(document, lane):
+    verdict = judge(document, lane)
+    return verdict.state, verdict.problem.code if verdict.problem else ""
 
 
 READY, SENDING, ACCEPTED, REFUSED = State.READY, State.SENDING, State.ACCEPTED, State.REFUSED
@@ -82,32 +86,31 @@ TABLE = [
 ]
 
 
+def standing(lane):
+    return [known(*entry, identity=identity) for identity, entry in enumerate(lane, start=1)]
+
+
 @pytest.mark.parametrize(
     ("lane", "operation", "content", "state", "code"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
 def test_the_verdict_follows_from_the_lane(lane, operation, content, state, code):
-    standing = [known(name, held, what, identity) for identity, (name, held, what) in enumerate(lane, start=1)]
-    verdict = judge(document(operation, content), standing)
+    verdict = judge(document(operation, content), standing(lane))
     assert (verdict.state, verdict.problem.code if verdict.problem else "") == (state, code)
     assert verdict.reason or state is State.READY
     assert verdict.receipt == ("88001" if state is UNCHANGED and not code else "")
 
 
 @pytest.mark.parametrize(
-    ("content", "state", "code"),
-    [("two", UNCHANGED, ""), ("one", HELD, "L601"), ("three", HELD, "L601")],
+    ("content", "state", "code"), [("two", UNCHANGED, ""), ("one", HELD, "L601"), ("three", HELD, "L601")]
 )
 def test_a_create_that_was_sent_as_an_update_is_what_later_ones_are_judged_by(content, state, code):
     """Also back to what was created: it is another change, and not what the exchange has."""
-    sent = known(CREATE, ACCEPTED, "two", identity=8)._replace(operation=UPDATE)
-    verdict = judge(document(CREATE, content), [known(CREATE, ACCEPTED, "one"), sent])
-    assert (verdict.state, verdict.problem.code if verdict.problem else "") == (state, code)
+    made, sent = known(CREATE, ACCEPTED, "one"), known(CREATE, ACCEPTED, "two", identity=8)._replace(operation=UPDATE)
+    assert verdict_on(document(CREATE, content), [made, sent]) == (state, code)
     if code:
-        assert f'note "two" -> "{content}"' in verdict.problem.text
-    refused = sent._replace(state=REFUSED)
-    assert judge(document(CREATE, "one"), [known(CREATE, ACCEPTED, "one"), refused]).state is UNCHANGED
-    unknown = sent._replace(state=UNKNOWN)
-    assert judge(document(CREATE, content), [known(CREATE, ACCEPTED, "one"), unknown]).problem.code == "L602"
+        assert f'note "two" -> "{content}"' in judge(document(CREATE, content), [made, sent]).problem.text
+    assert judge(document(CREATE, "one"), [made, sent._replace(state=REFUSED)]).state is UNCHANGED
+    assert verdict_on(document(CREATE, content), [made, sent._replace(state=UNKNOWN)]) == (HELD, "L602")
 
 
 def test_a_document_with_an_error_is_invalid_and_one_with_a_warning_is_not():
@@ -136,7 +139,7 @@ def test_verdicts_say_what_changed_and_what_was_said_before():
         (dict.fromkeys("abcdefgh", 1), {}, [f"{c} 1 -> nothing" for c in "abcde"] + ["and 3 more"]),
     ],
 )
-def test_differences_are_told_by_field(before, after, told):
+def test_differences_are_listed_by_field(before, after, told):
     assert differences(msgspec.json.encode(before), msgspec.json.encode(after)) == told
 
 
@@ -156,21 +159,20 @@ def test_differences_are_told_by_field(before, after, told):
 def test_an_upsert_creates_what_is_not_there_and_updates_what_is(lane, content, operation, state):
     update = document(UPDATE, content)
     upsert = replace(document(CREATE, content), instead=Instead(UPDATE, update.payload, update.content_hash))
-    entries = [known(*entry, identity=number) for number, entry in enumerate(lane, 1)]
-    made = chosen(upsert, entries)
-    assert (made.operation, judge(made, entries).state) == (operation, state)
+    made = chosen(upsert, standing(lane))
+    assert (made.operation, judge(made, standing(lane)).state) == (operation, state)
 
 
-# ---- rows in another order ----
+# rows in another order, and other line ends
 
 
 def lines(*names, ordered=()):
     payload = msgspec.json.encode({"order_id": "A-1", "packages": [{"item_name": name} for name in names]})
-    made = document(CREATE)
-    return replace(made, payload=payload, content_hash=hashlib.sha256(payload).hexdigest(), ordered=ordered)
+    digest = hashlib.sha256(payload).hexdigest()
+    return replace(document(CREATE), payload=payload, content_hash=digest, ordered=ordered)
 
 
-def kept(made, identity, payload=None):
+def kept(made, identity=1, payload=None):
     payload = made.payload if payload is None else payload
     return EarlierEntry(identity, CREATE, made.key, State.ACCEPTED, made.content_hash, payload, "88001", ())
 
@@ -178,41 +180,24 @@ def kept(made, identity, payload=None):
 def test_a_record_whose_lines_come_in_another_order_is_unchanged_under_the_hash_it_was_kept_by():
     lane = [kept(lines("a", "b"), 1)]
     found = recognized(lines("b", "a"), lane)
-    assert found.content_hash == lane[0].content_hash
-    assert found.payload == lines("b", "a").payload
+    assert (found.content_hash, found.payload) == (lane[0].content_hash, lines("b", "a").payload)
     assert judge(found, lane).state is UNCHANGED
+    lane.append(kept(lines("b", "a"), 2))
+    assert recognized(lines("a", "b"), lane).content_hash == lane[1].content_hash, "the last version counts"
 
 
-def test_the_last_of_several_versions_that_say_the_same_counts():
-    lane = [kept(lines("a", "b"), 1), kept(lines("b", "a"), 2)]
-    assert recognized(lines("a", "b"), lane).content_hash == lane[1].content_hash
-
-
-@pytest.mark.parametrize("lane", [
-    [kept(lines("a", "c"), 1)],
-    [kept(lines("a", "b"), 1, payload=b"")],  # its contents are not kept any more
-])  # fmt: skip
-def test_what_does_not_say_the_same_or_is_not_kept_is_not_recognized(lane):
-    assert recognized(lines("b", "a"), lane) == lines("b", "a")
-
-
-def test_where_order_is_content_other_order_is_other_content():
-    lane = [kept(lines("a", "b"), 1)]
-    found = recognized(lines("b", "a", ordered=("packages",)), lane)
-    assert judge(found, lane).state is HELD
-
-
-# ---- line ends in texts ----
+def test_what_does_not_say_the_same_or_is_not_kept_or_whose_order_is_content_is_other_content():
+    for lane in ([kept(lines("a", "c"))], [kept(lines("a", "b"), payload=b"")]):  # contents that are not kept any more
+        assert recognized(lines("b", "a"), lane) == lines("b", "a")
+    lane = [kept(lines("a", "b"))]
+    assert judge(recognized(lines("b", "a", ordered=("packages",)), lane), lane).state is HELD
 
 
 @pytest.mark.parametrize("operation", [CREATE, UPDATE, EVENT])
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
 def test_a_record_accepted_with_other_line_ends_in_its_texts_is_unchanged(operation, end):
-    lane = [known(operation, ACCEPTED, f"ring twice{end}wait")]
-    made = recognized(document(operation, "ring twice\nwait"), lane)
-    assert (judge(made, lane, seen=True).state, made.payload) == (
-        UNCHANGED,
-        document(operation, "ring twice\nwait").payload,
-    )
+    lane, same = [known(operation, ACCEPTED, f"ring twice{end}wait")], document(operation, "ring twice\nwait")
+    made = recognized(same, lane)
+    assert (judge(made, lane, seen=True).state, made.payload) == (UNCHANGED, same.payload)
     other = recognized(document(operation, "ring twice\n\nwait"), lane)
     assert judge(other, lane, seen=True).state is not UNCHANGED

@@ -4,456 +4,427 @@ import databases
 import ledgers
 import pytest
 import ready_entries
-from ready_entries import Settlement
+from ready_entries import Settlement, decide, states
 
 from loadsheet.ledger import State, Waits
 
+KEY = {"order_id": "A-00000"}
 PARTIES = {"sender_id": "ACME", "receiver_id": "CARGO"}
+ACCEPTED, REFUSED, UNKNOWN, READY, HELD = State.ACCEPTED, State.REFUSED, State.UNKNOWN, State.READY, State.HELD
+UNCHANGED, INVALID = State.UNCHANGED, State.INVALID
 
 
-def status(ledger, run, number=0, place="dock", **more):
-    payload = {"order_id": f"A-{number:05}", "status_code": "PU", "status_location": place}
-    return ready_entries.plan(ledger, run, "order.status", [payload], file=f"s{place}.csv", seen=False, **more)
+class Lane:
+    """An order at the exchange, as files about it come into a ledger one after the other; each verb returns its drop."""
+
+    def __init__(self, ledger):
+        self.ledger, self.run = ledger, ledger.begin_run()
+
+    def plan(self, operation, payload, file, **more):
+        return ready_entries.plan(self.ledger, self.run, operation, [payload], file=file, **more)
+
+    def create(self, city="Dresden", file="orders.csv", **more):
+        return self.plan("order.create", ledgers.order(0, delivery_city=city), file, **more)
+
+    def status(self, place="dock", order="A-00000"):
+        payload = {"order_id": order, "status_code": "PU", "status_location": place}
+        return self.plan("order.status", payload, f"s{place}.csv", seen=False)
+
+    def update(self, city="Essen"):
+        return self.plan("order.update", {**KEY, **PARTIES, "delivery_city": city}, f"u{city}.csv", seen=False)
+
+    def delete(self):
+        return self.plan("order.delete", KEY, "d.csv", seen=False)
+
+    def upsert(self, city):
+        """A record to be created or, where it exists, updated, as a mapping with `operation: order.upsert` makes it."""
+        document = ledgers.upsert(
+            ledgers.order(0, delivery_city=city), [("orders", 2, (city,))], {**KEY, **PARTIES, "delivery_city": city}
+        )
+        drop = ledgers.drop_of(("orders", f"{city}.csv"), mapping="upserts", operation="order.create")
+        return ledgers.plan(self.ledger, self.run, drop, [document], seen=False)
+
+    def wrong(self, **changes):
+        """An order that is invalid."""
+        bad = ledgers.document(
+            "order.create", ledgers.order(0, **changes), [("orders", 2, ("x",))], ledgers.weight_problem("o.csv", 2)
+        )
+        return ledgers.plan(self.ledger, self.run, ledgers.drop_of(("orders", "o.csv")), [bad])
+
+    def send(self, state=ACCEPTED):
+        """Send what is ready, and all that becomes ready then; everything ends in one state. Returns the operations."""
+        sent = []
+        while ready := self.ledger.ready(50):
+            sent.append(ready[0].operation)
+            self.send_first(state)
+        return sent
+
+    def send_first(self, state):
+        (one,) = ready_entries.mark(self.ledger, self.run, 1)
+        self.ledger.settle(self.run, [Settlement(one.id, state, "answered", outcome=str(state))])
+
+    def decide(self, drop, state):
+        decide(self.ledger, self.run, state, self.only(drop))
+
+    def release(self, **more):
+        return self.ledger.release(self.run, **more)
+
+    def hold(self):
+        return self.ledger.hold_waiting(self.run)
+
+    def next_run(self):
+        self.run = self.ledger.begin_run()
+
+    def only(self, drop):
+        (entry,) = ready_entries.entries(self.ledger, drop)
+        return entry
+
+    def stands(self, drop):
+        """State, reason to wait, and codes of the problems."""
+        entry = self.only(drop)
+        return entry.state, entry.waits, [problem.code for problem in entry.problems]
+
+    def goes_as(self, drop):
+        entry = self.only(drop)
+        return entry.operation, str(entry.state)
 
 
-def update(ledger, run, city, number=0):
-    payload = {"order_id": f"A-{number:05}", **PARTIES, "delivery_city": city}
-    return ready_entries.plan(ledger, run, "order.update", [payload], file=f"u{city}.csv", seen=False)
+@pytest.fixture
+def lane(ledger):
+    return Lane(ledger)
 
 
-def create(ledger, run, city="Dresden", file="again.csv", **more):
-    return ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file=file, **more)
+# for the order or tender
 
 
-def delete(ledger, run, number=0):
-    return ready_entries.plan(ledger, run, "order.delete", [{"order_id": f"A-{number:05}"}], file="d.csv", seen=False)
-
-
-def only(ledger, drop):
-    (entry,) = ledger.queries.entries_of(drop.id)
-    return entry
-
-
-def code(entry):
-    return [problem.code for problem in entry.problems]
-
-
-def send(ledger, run, state=State.ACCEPTED):
-    """Send what is ready; everything ends in one state."""
-    sent = []
-    while ready := ledger.ready(50):
-        one = ready[0]
-        sent.append(one.operation)
-        ledger.mark_sending(run, [([one], one.payload)])
-        ledger.settle(run, [Settlement(one.id, state, "drawn", outcome=str(state))])
-    return sent
-
-
-def test_a_child_leaves_after_its_create_is_accepted_whichever_came_first(ledger, run):
-    early = status(ledger, run)
-    assert only(ledger, early).waits is Waits.PARENT
-    assert ledger.ready(10) == []
-    ready_entries.orders(ledger, run, 1)
-    late = status(ledger, run, place="gate")
-    assert [one.operation for one in ledger.ready(10)] == ["order.create"], "a child does not block its create"
-    assert send(ledger, run) == ["order.create", "order.status", "order.status"]
-    assert ready_entries.states(ledger, early, late) == ["accepted", "accepted"]
+def test_a_child_is_sent_after_its_create_is_accepted_whichever_came_first(lane):
+    early = lane.status()
+    assert lane.only(early).waits is Waits.PARENT
+    assert lane.ledger.ready(10) == []
+    lane.create()
+    late = lane.status("gate")
+    assert [one.operation for one in lane.ledger.ready(10)] == ["order.create"], "a child does not block its create"
+    assert lane.send() == ["order.create", "order.status", "order.status"]
+    assert states(lane.ledger, early, late) == ["accepted", "accepted"]
 
 
 @pytest.mark.parametrize(
     ("fate", "why"),
     [
         (None, "it has not been sent yet"),
-        (State.REFUSED, "the exchange refused it"),
-        (State.UNKNOWN, "its outcome is unknown"),
-        (State.INVALID, "the sender must fix it first"),
+        (REFUSED, "the exchange refused it"),
+        (UNKNOWN, "its outcome is unknown"),
+        (INVALID, "the sender must fix it first"),
     ],
 )
-def test_what_still_waits_at_the_end_is_held_and_says_why(ledger, run, fate, why):
-    if fate is State.INVALID:
-        wrong = ledgers.weight_problem("o.csv", 2)
-        bad = ledgers.document("order.create", ledgers.order(0), [("orders", 2, ("x",))], wrong)
-        ledgers.plan(ledger, run, ledgers.drop_of(("orders", "o.csv")), [bad])
-    elif fate:
-        ready_entries.orders(ledger, run, 1)
-    drop = status(ledger, run)
-    send(ledger, run, fate)
-    assert ledger.hold_waiting(run) == 1
-    entry = only(ledger, drop)
-    assert (entry.state, entry.waits, code(entry)) == (State.HELD, Waits.PARENT, ["L607"])
-    assert entry.problems[0].text == f"waits for order A-00000: {why}"
-    assert "loadsheet retry A-00000" in entry.problems[0].hint
-    assert ledger.hold_waiting(run) == 0
-
-
-def test_what_waits_for_an_invalid_order_follows_from_its_error(ledger, run):
-    wrong = ledgers.weight_problem("o.csv", 2)
-    bad = ledgers.document("order.create", ledgers.order(0), [("orders", 2, ("x",))], wrong)
-    ledgers.plan(ledger, run, ledgers.drop_of(("orders", "o.csv")), [bad])
-    drop = status(ledger, run)
-    ledger.hold_waiting(run)
-    because = only(ledger, drop).problems[0].because
-    assert (because.code, because.where, because.found) == (wrong.code, wrong.where, wrong.found)
+def test_what_still_waits_at_the_end_is_held_and_says_why(lane, fate, why):
+    if fate:
+        lane.wrong() if fate is INVALID else lane.create()
+    drop = lane.status()
+    lane.send(fate)
+    assert lane.hold() == 1
+    assert lane.stands(drop) == (HELD, Waits.PARENT, ["L607"])
+    (problem,) = lane.only(drop).problems
+    assert problem.text == f"waits for order A-00000: {why}"
+    assert "loadsheet retry A-00000" in problem.hint
+    because = (problem.because.code, problem.because.where.row, problem.because.found) if problem.because else None
+    assert because == (("C302", 2, "zwölf") if fate is INVALID else None), "it follows from the error of its order"
+    assert lane.hold() == 0
 
 
 @databases.ON_BOTH
-def test_what_waits_for_an_order_that_only_looks_like_another_says_so(ledger):
-    run = ledger.begin_run()
-    bad = ledgers.document("order.create", ledgers.order(0) | {"order_id": "A-0000O"}, [("orders", 2, ("x",))])
-    ledgers.plan(ledger, run, ledgers.drop_of(("orders", "o.csv")), [bad])
-    drop = status(ledger, run)
-    ledger.hold_waiting(run)
-    problem = only(ledger, drop).problems[0]
-    assert problem.hint == "did you mean A-0000O?"
-    assert problem.because is None
+def test_what_waits_for_an_order_that_only_looks_like_another_says_so(lane):
+    lane.plan("order.create", ledgers.order(0, order_id="A-0000O"), "o.csv")
+    drop = lane.status()
+    lane.hold()
+    (problem,) = lane.only(drop).problems
+    assert (problem.hint, problem.because) == ("did you mean A-0000O?", None)
 
 
 @databases.ON_BOTH
-def test_a_held_child_is_ready_again_when_its_create_is_planned_and_goes_when_it_is_accepted(ledger):
-    first = ledger.begin_run()
-    drop = status(ledger, first)
-    ledger.hold_waiting(first)
-    second = ledger.begin_run()
-    assert ledger.release(second) == 0
-    ready_entries.orders(ledger, second, 1)
-    assert ledger.release(second) == 1
-    entry = only(ledger, drop)
-    assert (entry.state, entry.waits, code(entry)) == (State.READY, Waits.PARENT, [])
-    assert send(ledger, second) == ["order.create", "order.status"]
+def test_a_held_child_is_ready_again_when_its_create_is_planned_and_goes_when_it_is_accepted(lane):
+    drop = lane.status()
+    lane.hold()
+    lane.next_run()
+    again = lane.status()
+    assert states(lane.ledger, drop, again) == ["held", "unchanged"], "and comes no second time"
+    assert lane.release() == 0
+    lane.create()
+    assert lane.release() == 1
+    assert lane.stands(drop) == (READY, Waits.PARENT, [])
+    assert lane.send() == ["order.create", "order.status"]
 
 
-def test_a_listing_that_shows_the_order_lets_its_children_go_for_good(ledger, run):
-    drop = status(ledger, run)
-    assert ledger.queries.waiting_lanes() == ["order:A-00000"]
-    ledger.record_seen(run, {"order:A-00000"})
-    ledger.record_seen(run, {"order:A-00000"})
-    assert ledger.release(run) == 1
-    assert ledger.queries.waiting_lanes() == []
-    assert send(ledger, run) == ["order.status"]
-    assert only(ledger, status(ledger, run, place="gate")).waits is Waits.DECISION
-    assert ready_entries.states(ledger, drop) == ["accepted"]
-
-
-@databases.ON_BOTH
-def test_orphans_go_where_the_setting_says_so(ledger, run):
-    held = status(ledger, run)
-    ledger.hold_waiting(run)
-    ready = status(ledger, run, 1)
-    assert ledger.release(run, orphans=True) == 2
-    assert send(ledger, run) == ["order.status", "order.status"]
-    assert ready_entries.states(ledger, held, ready) == ["accepted", "accepted"]
+def test_a_listing_that_shows_the_order_lets_its_children_go_for_good(lane):
+    drop = lane.status()
+    assert lane.ledger.queries.waiting_lanes() == ["order:A-00000"]
+    for _ in range(2):
+        lane.ledger.record_seen(lane.run, {"order:A-00000"})
+    assert lane.release() == 1
+    assert lane.ledger.queries.waiting_lanes() == []
+    assert lane.send() == ["order.status"]
+    assert lane.only(lane.status("gate")).waits is Waits.DECISION
+    assert states(lane.ledger, drop) == ["accepted"]
 
 
 @databases.ON_BOTH
-def test_what_comes_behind_a_delete_waits_once_that_is_accepted(ledger, run):
-    ready_entries.orders(ledger, run, 1)
-    delete(ledger, run)
-    before = update(ledger, run, "Essen")
-    assert send(ledger, run) == ["order.create", "order.delete"], "a delete goes after its create"
-    after = status(ledger, run)
-    ledger.hold_waiting(run)
-    assert all("it was deleted" in only(ledger, drop).problems[0].text for drop in (before, after))
+def test_orphans_go_where_the_setting_says_so(lane):
+    held = lane.status()
+    lane.hold()
+    ready = lane.status(order="A-00001")
+    assert lane.release(orphans=True) == 2
+    assert lane.send() == ["order.status", "order.status"]
+    assert states(lane.ledger, held, ready) == ["accepted", "accepted"]
 
 
-def test_a_delete_that_came_before_the_create_does_not_take_away_what_was_created_after_it(ledger, run):
-    early = delete(ledger, run)
-    ledger.hold_waiting(run)
-    ready_entries.orders(ledger, run, 1)
-    ledger.release(run)
-    assert send(ledger, run) == ["order.create"]
-    ledger.release(run)
-    assert send(ledger, run) == []
-    assert only(ledger, early).state is State.HELD
-    delete(ledger, run)
-    assert send(ledger, run) == ["order.delete"], "a delete that comes after it does"
+@databases.ON_BOTH
+def test_what_comes_behind_a_delete_waits_once_that_is_accepted(lane):
+    lane.create()
+    lane.delete()
+    before = lane.update()
+    assert lane.send() == ["order.create", "order.delete"], "a delete goes after its create"
+    after = lane.status()
+    lane.hold()
+    assert all("it was deleted" in lane.only(drop).problems[0].text for drop in (before, after))
 
 
 @pytest.mark.parametrize("orphans", [True, False])
-def test_a_listing_that_shows_what_was_created_since_lets_no_earlier_delete_go(ledger, run, orphans):
-    early = delete(ledger, run)
-    ready_entries.orders(ledger, run, 1)
-    assert send(ledger, run) == ["order.create"]
-    ledger.record_seen(run, ["order:A-00000"])
-    ledger.release(run, orphans=orphans)
-    assert ledger.ready(10) == []
-    ledger.hold_waiting(run)
-    assert "it was created after this" in only(ledger, early).problems[0].text
+@pytest.mark.parametrize("held_before", [True, False])
+def test_a_delete_that_came_before_the_create_does_not_take_away_what_was_created_after_it(lane, orphans, held_before):
+    early = lane.delete()
+    if held_before:
+        lane.hold()
+    lane.create()
+    lane.release()
+    assert lane.send() == ["order.create"]
+    lane.ledger.record_seen(lane.run, ["order:A-00000"])  # also if a listing shows it
+    lane.release(orphans=orphans)
+    assert lane.send() == []
+    assert lane.only(early).state is (HELD if held_before else READY)
+    lane.hold()
+    assert lane.only(early).state is HELD
+    assert held_before or "it was created after this" in lane.only(early).problems[0].text
+    lane.delete()
+    assert lane.send() == ["order.delete"], "a delete that comes after it does"
 
 
-def test_a_waiting_child_that_comes_again_is_not_sent_twice(ledger, run):
-    first = status(ledger, run)
-    ledger.hold_waiting(run)
-    again = status(ledger, ledger.begin_run())
-    assert ready_entries.states(ledger, first, again) == ["held", "unchanged"]
-    ledger.record_seen(run, {"order:A-00000"})
-    ledger.release(run)
-    assert send(ledger, run) == ["order.status"]
+# for an earlier outcome
 
 
-def lost_create(ledger, run, **changes):
-    drop = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, **changes)], file=f"{changes}.csv")
-    send(ledger, run, State.UNKNOWN)
+def lost_create(lane):
+    drop = lane.create()
+    lane.send(UNKNOWN)
     return drop
 
 
 @pytest.mark.parametrize(
-    ("fate", "city", "state", "codes"),
+    ("fate", "city", "becomes"),
     [
-        (State.ACCEPTED, "Dresden", "unchanged", []),
-        (State.ACCEPTED, "Essen", "held", ["L601"]),
-        (State.REFUSED, "Dresden", "refused", ["L604"]),
-        (State.REFUSED, "Essen", "ready", []),
-        (State.READY, "Dresden", "unchanged", ["L603"]),
-        (State.READY, "Essen", "held", ["L605"]),
+        (ACCEPTED, "Dresden", (UNCHANGED, [])),
+        (ACCEPTED, "Essen", (HELD, ["L601"])),
+        (REFUSED, "Dresden", (REFUSED, ["L604"])),
+        (REFUSED, "Essen", (READY, [])),
+        (READY, "Dresden", (UNCHANGED, ["L603"])),
+        (READY, "Essen", (HELD, ["L605"])),
     ],
 )
-def test_what_waited_for_an_earlier_outcome_is_judged_by_what_came_out(ledger, fate, city, state, codes):
-    first = ledger.begin_run()
-    lost = lost_create(ledger, first)
-    second = ledger.begin_run()
-    drop = create(ledger, second, city)
-    assert only(ledger, drop).waits is Waits.EARLIER
-    assert ledger.release(second) == 0
-    ledger.settle(second, [Settlement(only(ledger, lost).id, fate, "looked up")])
-    assert ledger.release(second) == 1
-    entry = only(ledger, drop)
-    assert (str(entry.state), code(entry), entry.waits) == (state, codes, Waits.DECISION)
-    assert ledger.release(second) == 0
+def test_what_waited_for_an_earlier_outcome_is_judged_by_what_came_out(lane, fate, city, becomes):
+    lost = lost_create(lane)
+    lane.next_run()
+    drop = lane.create(city, "again.csv")
+    assert lane.only(drop).waits is Waits.EARLIER
+    assert lane.release() == 0
+    lane.decide(lost, fate)
+    assert lane.release() == 1
+    assert lane.stands(drop) == (becomes[0], Waits.DECISION, becomes[1])
+    assert lane.release() == 0
 
 
-def given_up(ledger, run, drop):
-    """A person decides not to send again what nobody knows the outcome of."""
-    ledger.settle(run, [Settlement(only(ledger, drop).id, State.HELD, "given up")])
-
-
-@pytest.mark.parametrize("city", ["Dresden", "Essen"])
+@pytest.mark.parametrize(("city", "ends"), [("Dresden", "unchanged"), ("Essen", "held")])
 @pytest.mark.parametrize("before", [True, False])
-def test_what_was_given_up_is_sent_by_no_later_drop_until_a_person_decides(ledger, run, city, before):
-    lost = lost_create(ledger, run)
-    if before:
-        again = create(ledger, run, city)
-    given_up(ledger, run, lost)
+def test_what_was_given_up_is_sent_by_no_later_drop_until_a_person_decides(lane, city, ends, before):
+    """Whether its copies came before that or after it, however many there are; and then it is sent once."""
+    lost = lost_create(lane)
     if not before:
-        again = create(ledger, run, city)
+        lane.decide(lost, HELD)
+    copies = [lane.create(city, f"{number}.csv") for number in range(3)]
+    if before:
+        lane.decide(lost, HELD)
     for _ in range(2):  # as often as it is looked at
-        assert ledger.release(run) == 0
-        entry = only(ledger, again)
-        assert (entry.state, code(entry), entry.waits) == (State.HELD, ["L602"], Waits.EARLIER)
-    events = len(ledger.queries.events_of(only(ledger, again).id))
-    ledger.release(ledger.begin_run())
-    assert len(ledger.queries.events_of(only(ledger, again).id)) == events, "nothing happened to it"
-    ledger.settle(run, [Settlement(only(ledger, lost).id, State.READY, "sent again by decision")])
-    assert send(ledger, run) == ["order.create"]
-    assert ledger.release(run) == 1
-    assert only(ledger, again).state is (State.UNCHANGED if city == "Dresden" else State.HELD)
-    assert only(ledger, again).waits is Waits.DECISION
+        lane.release()
+        assert lane.stands(copies[0]) == (HELD, Waits.EARLIER, ["L602"])
+        assert states(lane.ledger, *copies[1:]) == ["unchanged"] * 2
+    events = len(lane.ledger.queries.events_of(lane.only(copies[0]).id))
+    lane.next_run()
+    lane.release()
+    assert len(lane.ledger.queries.events_of(lane.only(copies[0]).id)) == events, "nothing happened to it"
+    lane.decide(lost, READY)
+    assert lane.send() == ["order.create"]
+    lane.release()
+    assert states(lane.ledger, *copies) == [ends, "unchanged", "unchanged"]
+    assert lane.only(copies[0]).waits is Waits.DECISION
 
 
-@pytest.mark.parametrize("operation", ["order.update", "order.delete", "order.status"])
-def test_what_was_given_up_of_an_order_that_is_there_is_sent_by_no_copy(ledger, run, operation):
-    ready_entries.orders(ledger, run, 1)
-    send(ledger, run)
-    make = {"order.update": lambda: update(ledger, run, "Essen"), "order.delete": lambda: delete(ledger, run)}
-    make |= {"order.status": lambda: status(ledger, run)}
-    lost = make[operation]()
-    send(ledger, run, State.UNKNOWN)
-    given_up(ledger, run, lost)
-    copy = make[operation]()
-    assert (only(ledger, copy).state, code(only(ledger, copy))) == (State.HELD, ["L602"])
-    assert "it was abandoned" in only(ledger, copy).problems[0].hint
-    assert ledger.ready(10) == []
+@pytest.mark.parametrize("make", [Lane.update, Lane.delete, Lane.status])
+def test_what_was_given_up_of_an_order_that_is_there_is_sent_by_no_copy(lane, make):
+    lane.create()
+    lane.send()
+    lost = make(lane)
+    lane.send(UNKNOWN)
+    lane.decide(lost, HELD)
+    copy = make(lane)
+    assert lane.stands(copy) == (HELD, Waits.EARLIER, ["L602"])
+    assert "it was abandoned" in lane.only(copy).problems[0].hint
+    assert lane.ledger.ready(10) == []
 
 
-@pytest.mark.parametrize(("city", "state"), [("Dresden", State.UNCHANGED), ("Essen", State.HELD)])
-def test_what_was_given_up_and_is_there_after_all_counts_as_accepted(ledger, run, city, state):
-    lost = lost_create(ledger, run)
-    given_up(ledger, run, lost)
-    status(ledger, run)
-    again = create(ledger, run, city)
-    ledger.settle(run, [Settlement(only(ledger, lost).id, State.ACCEPTED, "found at the exchange")])
-    ledger.release(run)
-    assert (only(ledger, again).state, only(ledger, again).waits) == (state, Waits.DECISION)
-    assert only(ledger, lost).problems == ()
-    assert send(ledger, run) == ["order.status"]
-
-
-def test_copies_that_waited_together_are_sent_once(ledger, run):
-    lost = lost_create(ledger, run)
-    drops = [create(ledger, run, file=f"{number}.csv") for number in range(3)]
-    given_up(ledger, run, lost)
-    ledger.release(run)
-    assert ready_entries.states(ledger, *drops) == ["held", "unchanged", "unchanged"]
-    ledger.settle(run, [Settlement(only(ledger, lost).id, State.READY, "sent again by decision")])
-    ledger.release(run)
-    assert ready_entries.states(ledger, *drops) == ["unchanged", "unchanged", "unchanged"]
-    assert send(ledger, run) == ["order.create"]
+@pytest.mark.parametrize(("city", "state"), [("Dresden", UNCHANGED), ("Essen", HELD)])
+def test_what_was_given_up_and_is_there_after_all_counts_as_accepted(lane, city, state):
+    lost = lost_create(lane)
+    lane.decide(lost, HELD)
+    lane.status()
+    again = lane.create(city, "again.csv")
+    lane.decide(lost, ACCEPTED)
+    lane.release()
+    assert lane.stands(again)[:2] == (state, Waits.DECISION)
+    assert lane.only(lost).problems == ()
+    assert lane.send() == ["order.status"]
 
 
 @databases.ON_BOTH
-def test_work_behind_an_unknown_outcome_is_held_at_the_end_and_goes_in_its_order(ledger, run):
-    ready_entries.orders(ledger, run, 1)
-    send(ledger, run)
-    lost = update(ledger, run, "Essen")
-    send(ledger, run, State.UNKNOWN)
-    behind = [update(ledger, run, city) for city in ("Bonn", "Kiel")]
-    assert ledger.ready(10) == []
-    assert ledger.hold_waiting(run) == 2
-    assert [code(only(ledger, drop)) for drop in behind] == [["L602"], ["L602"]]
-    ledger.settle(run, [Settlement(only(ledger, lost).id, State.ACCEPTED, "looked up")])
-    assert ledger.release(run) == 2
-    assert [b"Bonn" in one.payload for one in ledger.ready(10)] == [True, False]
+def test_work_behind_an_unknown_outcome_is_held_at_the_end_and_goes_in_its_order(lane):
+    lane.create()
+    lane.send()
+    lost = lane.update()
+    lane.send(UNKNOWN)
+    behind = [lane.update(city) for city in ("Bonn", "Kiel")]
+    assert lane.ledger.ready(10) == []
+    assert lane.hold() == 2
+    assert [lane.stands(drop)[2] for drop in behind] == [["L602"], ["L602"]]
+    lane.decide(lost, ACCEPTED)
+    assert lane.release() == 2
+    assert [b"Bonn" in one.payload for one in lane.ledger.ready(10)] == [True, False]
+
+
+# as an update
 
 
 @databases.ON_BOTH
-def test_a_changed_create_is_an_update_where_the_mapping_says_so(ledger, run):
-    ready_entries.orders(ledger, run, 1)
-    send(ledger, run)
-
-    def again(city):
-        return only(ledger, create(ledger, run, city, f"{city}.csv", changed="update"))
-
-    first = again("Dresden")
-    assert (first.operation, first.state) == ("order.create", State.UNCHANGED)
-    changed = again("Essen")
-    assert (changed.operation, changed.state, changed.waits) == ("order.update", State.READY, Waits.DECISION)
-    assert send(ledger, run) == ["order.update"]
-    same = again("Essen")
-    assert (same.operation, same.state) == ("order.update", State.UNCHANGED)
-    back = again("Dresden")
-    assert (back.operation, back.state) == ("order.update", State.READY)
+def test_a_changed_create_is_an_update_where_the_mapping_says_so(lane):
+    lane.create()
+    lane.send()
+    for city, operation, state in (
+        ("Dresden", "order.create", "unchanged"),
+        ("Essen", "order.update", "ready"),
+        ("Essen", "order.update", "unchanged"),
+        ("Dresden", "order.update", "ready"),
+    ):
+        drop = lane.create(city, f"{city}.csv", changed="update")
+        assert lane.goes_as(drop) == (operation, state)
+        assert lane.only(drop).waits is Waits.DECISION
+        lane.send()
 
 
 @pytest.mark.parametrize(
-    ("same", "updating", "becomes"),
+    ("city", "updating", "becomes"),
     [
-        (True, (), ("order.create", "unchanged", [])),
-        (False, (), ("order.create", "held", ["L601"])),
-        (False, ("order.create of new.csv",), ("order.update", "ready", [])),
+        ("Dresden", (), ("order.create", "unchanged", [])),
+        ("Essen", (), ("order.create", "held", ["L601"])),
+        ("Essen", ("order.create of new.csv",), ("order.update", "ready", [])),
     ],
 )
-def test_a_create_behind_a_delete_that_is_refused_is_judged_anew(ledger, run, same, updating, becomes):
-    ready_entries.orders(ledger, run, 1)
-    assert send(ledger, run) == ["order.create"]
-    gone = delete(ledger, run)
-    record = ledgers.order(0) if same else ledgers.order(0, currency="CHF")
-    new = ready_entries.plan(ledger, run, "order.create", [record], file="new.csv")
-    assert only(ledger, new).state is State.READY
-    (first,) = ledger.ready(1)
-    ledger.mark_sending(run, [([first], first.payload)])
-    ledger.settle(run, [Settlement(first.id, State.REFUSED, "it is under way", outcome="refused")])
-    assert only(ledger, gone).state is State.REFUSED
-    assert only(ledger, new).waits is Waits.EARLIER
-    assert ledger.ready(10) == [], "what stands is not created again"
-    ledger.release(run, updating=updating)
-    entry = only(ledger, new)
-    assert (entry.operation, str(entry.state), code(entry)) == becomes
+def test_a_create_behind_a_delete_that_is_refused_is_judged_anew(lane, city, updating, becomes):
+    lane.create()
+    assert lane.send() == ["order.create"]
+    gone, new = lane.delete(), lane.create(city, "new.csv")
+    assert lane.only(new).state is READY
+    lane.send_first(REFUSED)
+    assert lane.only(gone).state is REFUSED
+    assert lane.only(new).waits is Waits.EARLIER
+    assert lane.ledger.ready(10) == [], "what stands is not created again"
+    lane.release(updating=updating)
+    assert (*lane.goes_as(new), lane.stands(new)[2]) == becomes
 
 
 @databases.ON_BOTH
 @pytest.mark.parametrize("file", ["new.csv", "new.csv + events"], ids=["alone", "with another mapping of its file"])
-def test_what_waited_for_an_earlier_outcome_is_an_update_where_its_mapping_says_so(ledger, run, file):
-    ready_entries.orders(ledger, run, 1)
-    send(ledger, run, State.UNKNOWN)
-    new = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, currency="CHF")], file=file)
-    other = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, currency="SEK")], file="other.csv")
-    (lost,) = ledger.queries.entries_in(State.UNKNOWN)
-    ledger.settle(run, [Settlement(lost.id, State.ACCEPTED, "shown by the listing")])
-    ledger.release(run, updating=("order.create of new.csv",))
-    assert (only(ledger, new).operation, only(ledger, new).state) == ("order.update", State.READY)
-    assert (only(ledger, other).operation, only(ledger, other).state) == ("order.create", State.HELD)
+def test_what_waited_for_an_earlier_outcome_is_an_update_where_its_mapping_says_so(lane, file):
+    lost = lost_create(lane)
+    new, other = lane.create("Bonn", file), lane.create("Kiel", "other.csv")
+    lane.decide(lost, ACCEPTED)
+    lane.release(updating=("order.create of new.csv",))
+    assert (lane.goes_as(new), lane.goes_as(other)) == (("order.update", "ready"), ("order.create", "held"))
 
 
-def upsert(ledger, run, city):
-    """A record to be created or, where it exists, updated, as a mapping with `operation: order.upsert` makes it."""
-    change = {"order_id": "A-00000", **PARTIES, "delivery_city": city}
-    document = ledgers.upsert(ledgers.order(0, delivery_city=city), [("orders", 2, (city,))], change)
-    drop = ledgers.drop_of(("orders", f"{city}.csv"), mapping="upserts", operation="order.create")
-    return ledgers.plan(ledger, run, drop, [document], seen=False)
+# upserts
+
+IS_CREATED = ("order.create", "ready", Waits.DECISION, True)
+IS_UPDATED = ("order.update", "ready", Waits.DECISION, False)
+WAITS = ("order.update", "ready", Waits.PARENT, False)
 
 
-def stood(ledger, drop):
-    entry = only(ledger, drop)
-    return entry.operation, str(entry.state), entry.waits, b"total_packages" in entry.payload
+def stood(lane, drop):
+    """As what it goes, its state, why it waits, and whether it is the whole record."""
+    entry = lane.only(drop)
+    return *lane.goes_as(drop), entry.waits, b"total_packages" in entry.payload
 
 
 @databases.ON_BOTH
-def test_an_upsert_behind_a_create_that_is_refused_creates_in_the_same_run(ledger, run):
-    first, second, third = (upsert(ledger, run, city) for city in ("Essen", "Bonn", "Kiel"))
-    assert stood(ledger, second) == ("order.update", "ready", Waits.PARENT, False)
-    (one,) = ledger.ready(10)
-    ledger.mark_sending(run, [([one], one.payload)])
-    ledger.settle(run, [Settlement(one.id, State.REFUSED, "no such town", outcome="refused")])
-    assert ledger.ready(10) == [], "nothing counts on what was refused"
-    ledger.release(run)
-    assert stood(ledger, first)[:2] == ("order.create", "refused")
-    assert stood(ledger, second) == ("order.create", "ready", Waits.DECISION, True)
-    assert stood(ledger, third) == ("order.update", "ready", Waits.PARENT, False)
-    assert send(ledger, run) == ["order.create", "order.update"]
-    assert ledger.check() == []
+def test_an_upsert_behind_a_create_that_is_refused_creates_in_the_same_run(lane):
+    first, second, third = (lane.upsert(city) for city in ("Essen", "Bonn", "Kiel"))
+    assert stood(lane, second) == WAITS
+    lane.send_first(REFUSED)
+    assert lane.ledger.ready(10) == [], "nothing counts on what was refused"
+    lane.release()
+    assert lane.goes_as(first) == ("order.create", "refused")
+    assert (stood(lane, second), stood(lane, third)) == (IS_CREATED, WAITS)
+    assert lane.send() == ["order.create", "order.update"]
+    assert lane.ledger.check() == []
 
 
-@pytest.mark.parametrize(
-    ("fate", "becomes"),
-    [
-        (State.ACCEPTED, ("order.update", "ready", Waits.DECISION, False)),
-        (State.REFUSED, ("order.create", "ready", Waits.DECISION, True)),
-        (State.READY, ("order.update", "ready", Waits.PARENT, False)),
-    ],
-)
+@pytest.mark.parametrize(("fate", "becomes"), [(ACCEPTED, IS_UPDATED), (REFUSED, IS_CREATED), (READY, WAITS)])
 @pytest.mark.parametrize("held_before", [False, True])
-def test_an_upsert_behind_an_unknown_create_is_what_came_out(ledger, run, fate, becomes, held_before):
-    lost = upsert(ledger, run, "Essen")
-    send(ledger, run, State.UNKNOWN)
-    second = upsert(ledger, run, "Bonn")
+def test_an_upsert_behind_an_unknown_create_is_what_came_out(lane, fate, becomes, held_before):
+    lost = lane.upsert("Essen")
+    lane.send(UNKNOWN)
+    second = lane.upsert("Bonn")
     if held_before:
-        ledger.hold_waiting(run)
-        run = ledger.begin_run()
-        assert ledger.release(run) == 0, "nobody knows yet"
-    ledger.settle(run, [Settlement(only(ledger, lost).id, fate, "looked up")])
-    ledger.release(run)
-    assert stood(ledger, second) == becomes
+        lane.hold()
+        lane.next_run()
+        assert lane.release() == 0, "nobody knows yet"
+    lane.decide(lost, fate)
+    lane.release()
+    assert stood(lane, second) == becomes
 
 
-@pytest.mark.parametrize(
-    ("fate", "becomes"),
-    [
-        (State.ACCEPTED, ("order.create", "ready", Waits.DECISION, True)),
-        (State.REFUSED, ("order.update", "ready", Waits.DECISION, False)),
-    ],
-)
-def test_an_upsert_behind_an_unknown_delete_is_what_came_out(ledger, run, fate, becomes):
-    upsert(ledger, run, "Essen")
-    send(ledger, run)
-    gone = delete(ledger, run)
-    send(ledger, run, State.UNKNOWN)
-    again = upsert(ledger, run, "Bonn")
-    ledger.hold_waiting(run)
-    ledger.settle(run, [Settlement(only(ledger, gone).id, fate, "looked up")])
-    ledger.release(run)
-    assert stood(ledger, again) == becomes
-
-
-def test_an_upsert_that_waits_creates_nothing_beside_a_later_create(ledger, run):
-    lost = upsert(ledger, run, "Essen")
-    send(ledger, run, State.UNKNOWN)
-    waits = upsert(ledger, run, "Bonn")
-    ledger.hold_waiting(run)
-    ledger.settle(run, [Settlement(only(ledger, lost).id, State.REFUSED, "looked up")])
-    plain = create(ledger, run, "Kiel", "plain.csv")
-    ledger.release(run)
-    assert stood(ledger, waits) == ("order.update", "ready", Waits.PARENT, False)
-    assert send(ledger, run) == ["order.create", "order.update"]
-    assert only(ledger, plain).state is State.ACCEPTED
+@pytest.mark.parametrize(("fate", "becomes"), [(ACCEPTED, IS_CREATED), (REFUSED, IS_UPDATED)])
+def test_an_upsert_behind_an_unknown_delete_is_what_came_out(lane, fate, becomes):
+    lane.upsert("Essen")
+    lane.send()
+    gone = lane.delete()
+    lane.send(UNKNOWN)
+    again = lane.upsert("Bonn")
+    lane.hold()
+    lane.decide(gone, fate)
+    lane.release()
+    assert stood(lane, again) == becomes
 
 
 @databases.ON_BOTH
-def test_an_upsert_that_waits_is_unchanged_when_it_comes_again_and_goes_once(ledger, run):
-    lost = upsert(ledger, run, "Essen")
-    send(ledger, run, State.UNKNOWN)
-    waits = upsert(ledger, run, "Bonn")
-    ledger.hold_waiting(run)
-    again = upsert(ledger, ledger.begin_run(), "Bonn")
-    ledger.settle(run, [Settlement(only(ledger, lost).id, State.REFUSED, "looked up")])
-    ledger.release(run)
-    assert [str(only(ledger, drop).state) for drop in (waits, again)] == ["ready", "unchanged"]
-    assert send(ledger, run) == ["order.create"]
+@pytest.mark.parametrize("later", ["a create", "the same again"])
+def test_an_upsert_that_waits_creates_nothing_beside_a_later_create_and_goes_once(lane, later):
+    lost = lane.upsert("Essen")
+    lane.send(UNKNOWN)
+    waits = lane.upsert("Bonn")
+    lane.hold()
+    again = lane.upsert("Bonn") if later == "the same again" else None
+    lane.decide(lost, REFUSED)
+    again = again or lane.create("Kiel", "plain.csv")
+    lane.release()
+    if later == "a create":
+        assert stood(lane, waits) == WAITS
+        assert lane.send() == ["order.create", "order.update"]
+        assert lane.only(again).state is ACCEPTED
+    else:
+        assert states(lane.ledger, waits, again) == ["ready", "unchanged"]
+        assert lane.send() == ["order.create"]

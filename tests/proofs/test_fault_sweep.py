@@ -1,8 +1,8 @@
 """Every way to misbehave, at every place of every write operation: nothing lost, nothing doubled, and every doubt named."""
 
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,25 +35,12 @@ PARENTS = {
 
 SPECIAL: dict[FaultClass, list[dict[str, Any]]] = {
     FaultClass.STATUS_BEFORE_EFFECT: [
-        {"status": status, "retry_after": wait}
-        for status, wait in [
-            (500, ""),
-            (502, ""),
-            (503, ""),
-            (503, "1"),
-            (504, ""),
-            (429, "1"),
-            (429, "x"),
-            (425, ""),
-            (408, ""),
-        ]
-    ]
-    + [{"status": status} for status in (403, 404, 409, 413, 415, 422, 201, 204)],
+        *({"status": status} for status in (500, 502, 503, 504, 425, 408, 403, 404, 409, 413, 415, 422, 201, 204)),
+        *({"status": status, "retry_after": wait} for status, wait in ((503, "1"), (429, "1"), (429, "x"))),
+    ],
     FaultClass.STATUS_AFTER_EFFECT: [{"status": status} for status in (500, 502, 503, 504, 408, 409, 201, 204)],
     FaultClass.LATE_EFFECT: [
-        {"status": 0, "seconds": 0.3},
-        {"status": 500, "seconds": 0.3},
-        {"status": 504, "seconds": 0.1},
+        {"status": status, "seconds": late} for status, late in ((0, 0.3), (500, 0.3), (504, 0.1))
     ],
     FaultClass.REDIRECT: [
         {"status": status, "location": "http://127.0.0.1:9/"} for status in (301, 302, 303, 307, 308)
@@ -68,12 +55,7 @@ SPECIAL: dict[FaultClass, list[dict[str, Any]]] = {
     FaultClass.GZIP_BOMB: [{"bytes": 30_000_000}],
 }
 
-OPTIONS = {
-    "call_timeout_s": 0.4,
-    "connect_timeout_s": 0.4,
-    "answer_bytes_max": 1_000_000,
-    "connections": 1,
-}
+OPTIONS = {"call_timeout_s": 0.4, "connect_timeout_s": 0.4, "answer_bytes_max": 1_000_000, "connections": 1}
 
 PATIENCE_S = 0.4
 RESENDS = {
@@ -123,25 +105,19 @@ def cases(operation: str) -> list[Case]:
     ]
 
 
-def play(case: Case, folder: Path, **more: Any) -> list[SendingReport]:
-    """Parents in peace, the operation under its fault, then quiet runs; the laws after each. Returns what each sending did. `more` are
-    further settings.
-    """
+def play(case: Case, folder: Path, **more: Any) -> None:
+    """Parents in peace, the operation under its fault, then quiet runs; the laws after each. `more` are further settings."""
     changes = {**(RESENDS if case.resends else {}), **more}
     assumptions = {"status_records_max": 2, **(FOUND_OUT if case.resends else {})}
     options = ready_entries.settings(**{**OPTIONS, **changes}, assumptions=assumptions)
-    reports: list[SendingReport] = []
-    with ExitStack() as opened:
-        exchange = opened.enter_context(misbehaving(folder, case.rule))
+    with misbehaving(folder, case.rule) as exchange:
         parents = PARENTS.get(case.operation, [])
         for operation in [*parents, case.operation, *[""] * (3 if case.resends else 2)]:
             if case.resends and not operation and "unknown" in left_over(folder):
                 time.sleep(PATIENCE_S)
-            reports.append(_night(folder, exchange, options, operation, parents=operation in parents))
-            check_laws(
-                read_ledger(folder / "ledger.db"), read_truth(exchange.truth), stopped=reports[-1].stopped is not None
-            )
-    return reports
+            report = _night(folder, exchange, options, operation, parents=operation in parents)
+            known, truth = read_ledger(folder / "ledger.db"), read_truth(exchange.truth)
+            check_laws(known, truth, stopped=report.stopped is not None)
 
 
 def _night(folder: Path, exchange: Misbehaving, options: Any, operation: str, *, parents: bool) -> SendingReport:
@@ -152,26 +128,20 @@ def _night(folder: Path, exchange: Misbehaving, options: Any, operation: str, *,
         run = ledger.begin_run()
         ready_entries.verify(ledger, run, client, options)
         if operation:
-            ready_entries.plan(
-                ledger,
-                run,
-                operation,
-                [ready_entries.payload_of(operation, number) for number in range(COUNT + parents)],
-                file=f"{operation}.csv",
-            )
-        report = send(ledger, client, run, options, SendOptions(sleep=naps.sleep, clock=naps.clock))
+            payloads = [ready_entries.payload_of(operation, number) for number in range(COUNT + parents)]
+            ready_entries.plan(ledger, run, operation, payloads, file=f"{operation}.csv")
+        sending = SendOptions(sleep=naps.sleep, clock=naps.clock)
+        report = send(ledger, client, run, options, sending)
         ready_entries.verify(ledger, run, client, options)
         if report.stopped is None and ledger.ready(1):  # on a slow machine patience has run out by now
-            report = send(ledger, client, run, options, SendOptions(sleep=naps.sleep, clock=naps.clock))
+            report = send(ledger, client, run, options, sending)
         ledger.end_run(run, exit_code=0, summary={})
     return report
 
 
-def left_over(folder: Path) -> dict[str, int]:
+def left_over(folder: Path) -> Counter[str]:
     """How many entries are in each state at the end."""
-    found: dict[str, int] = {}
-    for entry in read_ledger(folder / "ledger.db").entries:
-        found[entry["state"]] = found.get(entry["state"], 0) + 1
+    found = Counter(entry["state"] for entry in read_ledger(folder / "ledger.db").entries)
     assert State.SENDING not in found
     return found
 
@@ -195,7 +165,7 @@ def test_a_misbehaving_exchange_breaks_no_law(tmp_path, operation, fault, positi
 
 
 @pytest.mark.parametrize("operation", ["tender.create", "order.update"])
-def test_a_lost_answer_is_found_in_the_listing_the_same_night(tmp_path, operation):
+def test_a_lost_answer_is_found_in_the_listing_by_the_same_run(tmp_path, operation):
     play(Case(FaultClass.RESET_AFTER_EFFECT, 0, operation, "middle"), tmp_path, call_timeout_s=30.0)
     assert set(left_over(tmp_path)) == {"accepted"}
 
@@ -216,7 +186,7 @@ def try_one(case, folder):
     try:
         play(case, folder)
         found = left_over(folder)
-        if case.fault.happens is Happens.NEVER and not found.get("unknown"):
-            assert found.get("accepted", 0) >= 1, found
+        if case.fault.happens is Happens.NEVER and not found["unknown"]:
+            assert found["accepted"] >= 1, found
     except AssertionError as broken:
         raise AssertionError(f"{case}: {broken}") from broken

@@ -23,14 +23,7 @@ LATE = 3
 
 READY, SENDING, UNKNOWN, ACCEPTED, REFUSED = "ready", "sending", "unknown", "accepted", "refused"
 LISTED = (Action.CREATE, Action.UPDATE, Action.DELETE)
-_NAMES = {
-    Action.CREATE: "order.create",
-    Action.UPDATE: "order.update",
-    Action.DELETE: "order.delete",
-    Action.STATUS: "order.status",
-    Action.QUOTE: "tender.quote",
-    Action.CONFIRM: "tender.confirm",
-}
+QUOTES = (Action.QUOTE, Action.CONFIRM)
 _T0 = datetime(2026, 3, 4, 2, 0, tzinfo=UTC)
 
 
@@ -86,6 +79,12 @@ class Setting:
     def __post_init__(self) -> None:
         object.__setattr__(self, "judge", Judge(self.settings))
 
+    @property
+    def patience(self) -> int:
+        """After so many ticks nothing more is waited for."""
+        pauses = self.settings.verification
+        return int(max(pauses.quiesce_s, pauses.status_quiesce_s)) // TICK_S
+
 
 class Broken(NamedTuple):
     """A law that does not hold, and the shortest way there."""
@@ -136,17 +135,13 @@ def _path(came_from: dict[World, tuple[World, str] | None], world: World) -> tup
 
 
 def _broken(setting: Setting, world: World) -> str:
-    for number, op in enumerate(world.ops):
-        action = setting.program[number]
+    for action, op in zip(setting.program, world.ops, strict=True):
         if op.state == ACCEPTED and not op.applied and action is not Action.DELETE:
             return f"{action} accepted, and nothing happened"
         if op.state == REFUSED and op.applied:
             return f"{action} refused, and it happened"
-        if action is Action.CREATE and op.applied > 1 and setting.on_existing == "double":
-            return f"{action} doubled"
-        if action in (Action.CONFIRM, Action.QUOTE) and op.applied > 1 and not op.named:
-            return f"{action} doubled"
-        if action is Action.STATUS and op.applied > 1 and not op.named:
+        is_single = action in (*QUOTES, Action.STATUS) or (action is Action.CREATE and setting.on_existing == "double")
+        if is_single and op.applied > 1 and (action is Action.CREATE or not op.named):
             return f"{action} doubled and not named"
     return "two records of one key" if world.copies > 1 else ""
 
@@ -204,25 +199,20 @@ def _sent(setting: Setting, world: World, number: int) -> Iterator[tuple[str, Wo
         yield f"{name} refused after a doubt", _with(world, number, _doubted(sent))
     else:
         yield f"{name} refused", _with(world, number, sent._replace(state=REFUSED))
+    lost, landed = _with(world, number, _doubted(sent)), _apply(setting, world, number)[0]
+    done = _with(landed, number, _doubted(landed.ops[number]._replace(attempts=sent.attempts)))
     if world.faults < setting.faults:
-        worse = world._replace(faults=world.faults + 1)
-        yield f"{name} not sent", worse
-        yield f"{name} lost", _with(worse, number, _doubted(sent))
-        yield f"{name} delayed", _fly(_with(worse, number, _doubted(sent)), number)
-        done = _apply(setting, worse, number)[0]
-        yield (
-            f"{name} done, answer lost",
-            _with(done, number, _doubted(done.ops[number]._replace(attempts=sent.attempts))),
-        )
+        for step, then in (
+            ("not sent", world),
+            ("lost", lost),
+            ("delayed", _fly(lost, number)),
+            ("done, answer lost", done),
+        ):
+            yield f"{name} {step}", then._replace(faults=world.faults + 1)
     if world.crashes < setting.crashes:
-        worse = world._replace(crashes=world.crashes + 1)
-        done = _apply(setting, worse, number)[0]
-        if not setting.write_ahead:
-            yield f"{name} done, crash", done
-            return
-        yield f"{name} marked, crash", _with(worse, number, _doubted(sent))
-        yield f"{name} delayed, crash", _fly(_with(worse, number, _doubted(sent)), number)
-        yield f"{name} done, crash", _with(done, number, _doubted(done.ops[number]._replace(attempts=sent.attempts)))
+        written = (("marked", lost), ("delayed", _fly(lost, number)), ("done", done))
+        for step, then in written if setting.write_ahead else (("done", landed),):
+            yield f"{name} {step}, crash", then._replace(crashes=world.crashes + 1)
 
 
 def _doubted(op: Op) -> Op:
@@ -298,7 +288,7 @@ class Judge:
             now = _T0 + timedelta(seconds=op.waited * TICK_S)
             looks = () if op.look is None else (_finding(now - timedelta(seconds=op.look * TICK_S)),)
             case = Case(
-                _entry(_NAMES[action], op.attempts),
+                _entry(f"{'tender' if action in QUOTES else 'order'}.{action}", op.attempts),
                 observation,
                 at=_stamp(now),
                 waited_s=float(op.waited * TICK_S),
@@ -325,20 +315,14 @@ def _stamp(moment: datetime) -> str:
 
 
 def _time_matters(setting: Setting, world: World) -> bool:
-    patience = (
-        int(max(setting.settings.verification.quiesce_s, setting.settings.verification.status_quiesce_s)) // TICK_S
-    )
-    waits = any(op.state == UNKNOWN and (op.waited < patience or op.look == 0) for op in world.ops)
+    waits = any(op.state == UNKNOWN and (op.waited < setting.patience or op.look == 0) for op in world.ops)
     return bool(world.flying) or waits or (setting.listing == "stale" and world.shown != world.held)
 
 
 def _tick(setting: Setting, world: World) -> World:
     """A minute passes. What is in the air either lands now or has less time left; it cannot stay up for ever."""
-    patience = (
-        int(max(setting.settings.verification.quiesce_s, setting.settings.verification.status_quiesce_s)) // TICK_S
-    )
     ops = tuple(
-        op._replace(waited=min(op.waited + 1, patience), look=None if op.look is None else 1)
+        op._replace(waited=min(op.waited + 1, setting.patience), look=None if op.look is None else 1)
         if op.state == UNKNOWN
         else op
         for op in world.ops

@@ -8,6 +8,7 @@ from scripted_exchange import Scripted
 
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import Client, Dispatcher, RunContext, SendOptions, UnknownTimer, send, verify_unknown
+from loadsheet.dispatch.rate_limiter import boottime
 from loadsheet.ledger import Settlement, State
 from loadsheet.settings import Settings
 
@@ -35,6 +36,16 @@ class Naps:
     def sleep(self, seconds):
         self.now += seconds
         self.slept += seconds
+
+
+class JumpingClock:
+    """The clock of departures, which jumps as for a process that was stopped."""
+
+    def __init__(self):
+        self.jumped = 0.0
+
+    def __call__(self):
+        return boottime() + self.jumped
 
 
 def payload_of(operation, number):
@@ -110,9 +121,26 @@ def send_to(script, ledger, run, options=None, *, naps=None, progress=None, **ch
         return send_all(ledger, run, server.url, options, naps=naps, progress=progress), server
 
 
+def mark(ledger, run, count=1000):
+    """Mark what is ready as being sent, each entry by a call of its own; returns it."""
+    ready = ledger.ready(count)
+    ledger.mark_sending(run, [([one], one.payload) for one in ready])
+    return ready
+
+
+def decide(ledger, run, state, *entries):
+    """Settle entries to a state, as a person or a look into a listing does."""
+    ledger.settle(run, [Settlement(one.id, state, "decided") for one in entries])
+
+
+def entries(ledger, *drops):
+    """The entries of drops, in order."""
+    return [entry for drop in drops for entry in ledger.queries.entries_of(drop.id)]
+
+
 def states(ledger, *drops):
     """The states of the entries of drops, in order."""
-    return [str(entry.state) for drop in drops for entry in ledger.queries.entries_of(drop.id)]
+    return [str(entry.state) for entry in entries(ledger, *drops)]
 
 
 def count(ledger, state):

@@ -90,6 +90,11 @@ class Scripted:
         for thread in self._threads:
             thread.join(10)
 
+    @property
+    def named_url(self) -> str:
+        """Its base URL with the name that certificates have."""
+        return self.url.replace("127.0.0.1", "localhost")
+
     def keys(self, operation: str) -> Counter[str]:
         """How often each key was applied by an operation."""
         return Counter({key: times for (name, key), times in self.applied.items() if name == operation})
@@ -192,6 +197,11 @@ def good_body(request: Request) -> Any:
 # moves
 
 
+def in_turn(*moves: Move) -> Callable[[int, Request], Move]:
+    """A script: each request gets the next move, and all after the last move get that one."""
+    return lambda number, _request: moves[min(number, len(moves) - 1)]
+
+
 def sends(make: Callable[[Request], bytes], *, stays: bool = True, applies: bool = True) -> Move:
     """Answer with the bytes that `make` returns for a request; without `stays` the connection ends there."""
 
@@ -239,12 +249,18 @@ def cuts(at: float) -> Move:
     return sends(lambda request: _good(request)[: int(len(_good(request)) * at)], stays=False)
 
 
-def accepts_after(seconds: float) -> Move:
+def accepts_when(ready: Callable[[Request], object]) -> Move:
+    """Accept a call as soon as `ready`, which is given the request, returns."""
+
     def act(connection, request):
-        time.sleep(seconds)
+        ready(request)
         return accepts.act(connection, request)
 
     return Move(act, applies=True)
+
+
+def accepts_after(seconds: float) -> Move:
+    return accepts_when(lambda _request: time.sleep(seconds))
 
 
 class CallsAtOnce:
