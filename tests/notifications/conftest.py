@@ -1,23 +1,23 @@
-"""A house whose nights are told: a real ledger, real reports, and receivers on real sockets."""
+"""A house whose runs are reported to somebody: a real ledger, real reports, and receivers on real sockets."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 from databases import ask
-from ledgers import Ticking, ledger_in
+from ledgers import Ticking, ledger_in, unreadable
 from notification_servers import mailbox, web
 from reported_runs import House
 
 from loadsheet.operations.expected_files import overdue
 from loadsheet.operations.notifications.notices import send_notifications
 from loadsheet.operations.run_outcome import RunOutcome
-from loadsheet.problems import TokenRefused
+from loadsheet.problems import Problem, TokenRefused, Where
 from loadsheet.settings import Settings
 
 
 class Told:
-    """Nights in a house, each told as `run_hooks` does it; `said` is what was said on the terminal."""
+    """Runs in a house, each reported as `run_hooks` does it; `said` is what was said on the terminal."""
 
     def __init__(self, folder, house, **chosen):
         self.folder, self.house, self.said = folder, house, []
@@ -41,6 +41,14 @@ class Told:
         report = report or self.house.night(items, days=days, **more)
         return self.tell(exit_code, summary=report.summary, folder=report.folder)
 
+    def unreadable(self):
+        """A run with a file that cannot be read."""
+        self.house.run = self.house.ledger.begin_run()
+        why = Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"})
+        self.house.ledger.set_aside(self.house.run, unreadable("broken.xlsx", why))
+        self.house.clock.pass_time(86_400)
+        return self.night(report=self.house.again(), exit_code=65)
+
     def failed(self, error=None, *, days=1):
         """A run that could not take place."""
         self.house.clock.pass_time(86_400 * days)
@@ -48,13 +56,12 @@ class Told:
         return self.tell(error.exit_code, stopped=error)
 
     def tell(self, exit_code, **more):
-        now = self.house.clock()
-        night = RunOutcome(self.settings.shipper, now - timedelta(minutes=5), now, exit_code, **more)
-        queries = self.house.ledger.queries
+        now, queries = self.house.clock(), self.house.ledger.queries
+        ended = RunOutcome(self.settings.shipper, now - timedelta(minutes=5), now, exit_code, **more)
         send_notifications(
-            self.settings, night, queries, overdue(self.settings, queries, night.began), self.said.append
+            self.settings, ended, queries, overdue(self.settings, queries, ended.began), self.said.append
         )
-        return night
+        return ended
 
 
 @pytest.fixture
