@@ -1,4 +1,4 @@
-"""A shipper's house with a real ledger: nights that are reconciled, reported and closed as a run does it, and days that go by."""
+"""A shipper's house with a real ledger: runs that are reconciled, reported and closed as the pipeline does it, and days that pass."""
 
 import gzip
 from contextlib import contextmanager
@@ -55,6 +55,11 @@ class House:
         """What keeping does at the end of a night."""
         self.settings = self.settings.model_copy(update=chosen)
         keep(self.settings, self.ledger, self.clock.now, self.said.append)
+
+    def expire(self):
+        """Remove payloads after 31 days, as a run does it that keeps them for 30."""
+        self.days(31)
+        self.keep(payload_days=30)
 
     def told_again(self, run):
         """The reconciliation of an old run, from what it saw then."""
