@@ -150,16 +150,18 @@ def test_every_service_has_no_rights_to_lose(name):
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_uses_what_the_file_declares(name):
     service = SERVICES[name]
-    assert set(service.get("secrets", [])) <= set(COMPOSE["secrets"])
+    secrets, environment = set(service.get("secrets", [])), str(service.get("environment", {}))
+    assert secrets <= set(COMPOSE["secrets"])
     assert set(service["networks"]) <= set(COMPOSE["networks"])
-    volumes = [volume.split(":")[0] for volume in service.get("volumes", [])]
-    assert {volume for volume in volumes if not volume.startswith(".")} <= set(COMPOSE["volumes"])
-    assert all((ROOT / volume).exists() for volume in volumes if volume.startswith("."))
+    volumes = {volume.split(":")[0] for volume in service.get("volumes", [])}
+    folders = {volume for volume in volumes if volume.startswith(".")}
+    assert volumes - folders <= set(COMPOSE["volumes"])
+    assert all((ROOT / folder).exists() for folder in folders)
     for other, how in service.get("depends_on", {}).items():
         assert how == {"condition": "service_healthy"}
         assert "healthcheck" in SERVICES[other]
-    for path in re.findall(r"/run/secrets/(\S+?)(?=[\s'\"]|$)", str(service.get("environment", {}))):
-        assert path.rstrip("',}") in service["secrets"], path
+    used = re.findall(r"/run/secrets/(\S+?)(?=[\s'\"]|$)", environment)
+    assert {name.rstrip("',}") for name in used} <= secrets
     assert not re.search(r"(?i)password=|://[^/]*:[^/]*@", str(service)), "no secret in environment or command line"
 
 

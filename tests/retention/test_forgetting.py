@@ -175,18 +175,10 @@ def test_the_same_record_is_not_sent_twice_after_it_unless_its_key_was_forgotten
     assert house.ledger.check() == []
 
 
-def kept_original(house, drop, name):
-    path = house.place / "archive" / "2026/03/04" / drop.run / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(PERSON, encoding="utf-8")
-    house.ledger.archived(drop.id, name, str(path))
-    return path
-
-
 def test_an_original_of_its_own_goes_one_with_rows_of_others_is_named_and_goes_on_wish(house):
     _, alone = house.night("alone.csv", orders(1), listed=records(1))
     _, many = house.night("many.csv", orders(2, 3), listed=records(1, 2, 3))
-    mine, shared = kept_original(house, alone, "alone.csv"), kept_original(house, many, "many.csv")
+    mine, shared = house.archive(alone, "alone.csv", PERSON), house.archive(many, "many.csv", PERSON)
     deed = do(house, "A-00001")
     assert f"{mine}: the original alone.csv" in deed.goes
     assert not mine.exists()
@@ -250,7 +242,7 @@ def logged(house, run, name):
 
 def archived(house, drop, name):
     """The original of a drop, where the inbox archives it and finds its bytes again."""
-    path = kept_original(house, drop, name)
+    path = house.archive(drop, name, PERSON)
     inbox_file = InboxFile(name, path, path.stat().st_size, hashlib.sha256(name.encode()).hexdigest(), house.clock())
     mark = house.place / "known" / "archived" / inbox_file.sha256[:2] / inbox_file.sha256
     mark.parent.mkdir(parents=True, exist_ok=True)

@@ -18,21 +18,10 @@ from loadsheet.cli import invoke
 from loadsheet.ledger import read_ledger
 
 
-def original(house, drop, name, text="x"):
-    """Put the original of a drop where a run archives it."""
-    day = drop.run[:10].replace("-", "/")
-    path = house.place / "archive" / day / drop.run / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    path.chmod(0o440)
-    house.ledger.archived(drop.id, name, str(path))
-    return path
-
-
 def test_originals_go_after_their_days_but_not_those_of_open_exceptions(house):
     _, settled = house.night("settled.csv", orders(1), listed=records(1))
     _, open_one = house.night("open.csv", orders(2), answers=refused, listed=records(1))
-    old, kept = original(house, settled, "settled.csv"), original(house, open_one, "open.csv")
+    old, kept = house.archive(settled, "settled.csv"), house.archive(open_one, "open.csv")
     house.days(11)
     house.keep(archive_days=10)
     assert (old.exists(), kept.exists()) == (False, True)
@@ -138,7 +127,7 @@ def prepared(tmp_path):
             items = [*orders(number), left_out(90 + number, ("", PERSON))]
             listed = records(*range(1, number + 1), goods_value=1)  # otherwise than sent, then as it was
             _, drop = house.night(f"{number}.csv", items, listed=listed)
-            original(house, drop, f"{number}.csv")
+            house.archive(drop, f"{number}.csv")
         house.night("more.csv", orders(3), answers=refused, listed=records(1, 2))
         house.clock.now = TONIGHT
         house.night("today.csv", orders(4), listed=records(1, 2, 4))

@@ -73,6 +73,15 @@ class House:
         (run,) = self.ledger.queries.runs_named(run.name)
         return reports.write(self.ledger.queries, self.told_again(run), run, self.settings)
 
+    def archive(self, drop, name, text="x"):
+        """Put the original of a drop where a run archives it."""
+        path = self.place / "archive" / drop.run[:10].replace("-", "/") / drop.run / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o440)
+        self.ledger.archived(drop.id, name, str(path))
+        return path
+
     def entries(self, drop):
         return list(self.ledger.queries.entries_of(drop.id))
 
