@@ -2,10 +2,8 @@
 
 import io
 import json
-import os
 import re
 import string
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -247,20 +245,6 @@ def test_a_run_in_which_everything_goes_wrong_writes_no_endless_file(quiet):
     assert lines[-1]["reason"].endswith("... (100000 characters)")
     assert len(lines[-1]["keys"]) == 50
     assert len(text.splitlines()[-1]) < 5_000
-
-
-def test_old_logs_are_removed_and_nothing_else(tmp_path):
-    folder, now = tmp_path / "logs", datetime(2026, 3, 31, tzinfo=UTC)
-    folder.mkdir()
-    ages = {"2026-02-01-01.jsonl": 58, "2026-03-05-12.jsonl": 26, "notes.jsonl": 58, "2026-02-01-01.txt": 58}
-    for name, days in ages.items():
-        (folder / name).write_text("{}\n", encoding="ascii")
-        moment = (now - timedelta(days=days)).timestamp()
-        os.utime(folder / name, (moment, moment))
-    assert run_log.remove_older(Settings(state=tmp_path, log_days=0), now) == 0
-    assert run_log.remove_older(Settings(state=tmp_path, log_days=30), now) == 1
-    assert {path.name for path in folder.iterdir()} == ages.keys() - {"2026-02-01-01.jsonl"}
-    assert run_log.remove_older(Settings(state=tmp_path / "nowhere", log_days=30), now) == 0
 
 
 # what a line may hold

@@ -87,14 +87,20 @@ def test_one_backup_is_made_a_day_and_the_newest_few_stay(house):
 
 
 def test_log_files_go_after_their_days(house):
-    logs = house.place / "logs"
+    """Nothing else in their folder does."""
+    logs, ages = (
+        house.place / "logs",
+        {"2026-01-01-01.jsonl": 58, "2026-03-03-01.jsonl": 26, "notes.jsonl": 58, "2026-01-01-01.txt": 58},
+    )
+    house.keep(log_days=30)
     logs.mkdir()
-    for name, days in (("2026-01-01-01.jsonl", 90), ("2026-03-03-01.jsonl", 1), ("other.txt", 90)):
+    for name, days in ages.items():
         (logs / name).write_text("{}\n", encoding="utf-8")
         when = (house.clock.now - timedelta(days=days)).timestamp()
         os.utime(logs / name, (when, when))
-    house.keep(log_days=30)
-    assert sorted(path.name for path in logs.iterdir()) == ["2026-03-03-01.jsonl", "other.txt"]
+    for chosen, old in ((0, set()), (30, {"2026-01-01-01.jsonl"})):
+        house.keep(log_days=chosen)
+        assert {path.name for path in logs.iterdir()} == ages.keys() - old
     assert house.ledger.maintenance.removed_by_rule()["logs"] == 1
 
 
