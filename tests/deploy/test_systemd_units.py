@@ -73,7 +73,7 @@ def test_systemd_thinks_the_services_little_exposed(deployed, tmp_path):
 
 @analysed
 @pytest.mark.parametrize(("at", "nights"), [("04:15", 4), ("02:15", 3)])
-def test_the_default_time_comes_on_the_night_the_clocks_change_and_another_may_not(deployed, at, nights):
+def test_the_default_time_exists_on_the_day_of_a_clock_change_and_another_may_not(deployed, at, nights):
     (calendar,) = directives(deployed("systemd", "--at", at, *ZONE) / "loadsheet.timer")["OnCalendar"]
     told = analyse("calendar", "--base-time=2026-03-27 12:00 UTC", "--iterations=6", calendar).stdout
     days = re.findall(r"\(in UTC\): \w+ (\S+)", told) or re.findall(r"(?:elapse|#\d+): \w+ (\S+)", told)

@@ -276,7 +276,7 @@ def names_in(path):
     return found
 
 
-def test_the_picture_is_drawn_from_the_imports():
+def test_the_diagram_of_the_architecture_matches_the_imports():
     assert picture() in PAGE.read_text(encoding="utf-8"), "draw it again: python tests/support/import_graph.py"
 
 

@@ -308,7 +308,7 @@ def test_a_given_inbox_that_does_not_exist_is_a_wrong_setting(tmp_path):
         assert list(tmp_path.iterdir()) == [], words
 
 
-def test_the_built_in_inbox_of_a_new_folder_is_made_and_a_link_in_it_needs_somebody(tmp_path):
+def test_the_default_inbox_is_created_and_a_link_in_it_needs_attention(tmp_path):
     words = ("run", "--mappings", MAPPINGS, "--settle", "0")
     done = loadsheet(tmp_path, *words)
     assert done.returncode == 0, done.stderr

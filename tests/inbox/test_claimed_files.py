@@ -54,7 +54,7 @@ def found_now(place):
 # ---- claims ----
 
 
-def test_a_claim_moves_the_file_and_tells_its_bytes(place):
+def test_a_claim_moves_the_file_and_returns_its_hash(place):
     path = drop(place, "nordic/orders.csv", b"Order\nA1\n")
     os.utime(path, (1_772_600_000, 1_772_600_000))
     file = claim(Candidate("nordic/orders.csv", path), place, RUN)
@@ -68,7 +68,7 @@ def test_a_claim_moves_the_file_and_tells_its_bytes(place):
     assert (path.exists(), file.path.read_bytes()) == (False, b"Order\nA1\n")
 
 
-def test_a_file_that_vanished_is_not_claimed_and_a_name_that_leaves_the_inbox_is_refused(place, apart):
+def test_a_vanished_file_is_not_claimed_and_a_name_outside_the_inbox_is_refused(place, apart):
     for settings in (place, apart):
         assert claim(Candidate("late.csv", settings.inbox / "late.csv"), settings, RUN) is None
     path = drop(place)
@@ -140,7 +140,7 @@ def test_a_file_we_may_not_read_or_take_stays_and_says_why(ordinary):
     assert (lies_in(ordinary.inbox), lies_in(ordinary.state)) == (["orders.csv"], [])
 
 
-def test_a_full_disk_leaves_the_source_and_no_half_copy_and_a_claim_across_volumes_is_verified(apart):
+def test_a_claim_across_volumes_is_verified_and_a_full_disk_keeps_the_source(apart):
     content = random.Random(1).randbytes(3_000_000)
     path = drop(apart, "n/a.csv", content)
     touch(path, 1_772_600_000)
@@ -520,7 +520,7 @@ def test_a_file_set_aside_has_its_reasons_in_plain_words_beside_it(place, apart,
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_what_cannot_be_put_away_keeps_its_claim_and_leaves_nothing_behind(place):
+def test_a_file_that_cannot_be_archived_keeps_its_claim_and_no_half_copy(place):
     file, problems = claimed(place), [Problem("R202")]
     for top in (place.state / "archive", place.outbox):
         top.write_text("a file where the folder should be")

@@ -212,7 +212,7 @@ def test_a_young_object_waits_until_it_has_been_there_for_long_enough(bucket, tm
 # ---- who takes it ----
 
 
-def test_an_object_that_is_gone_or_replaced_before_it_is_fetched_or_claimed_is_not_taken(bucket, place):
+def test_an_object_removed_or_replaced_before_its_claim_is_not_taken(bucket, place):
     bucket.put("inbox/a.csv", b"old")
     bucket.put("inbox/b.csv", b"old")
     scanned = scan(place)
@@ -560,7 +560,7 @@ def test_what_a_store_refuses_is_said_in_words():
         assert object_storage._reason(error) == said
 
 
-def test_a_bucket_that_is_gone_ends_the_intake_with_a_sentence(bucket, place, tmp_path):
+def test_a_missing_bucket_ends_the_intake_with_a_clear_error(bucket, place, tmp_path):
     put_orders(bucket, tmp_path)
     with taking(place, lambda what: bucket.drop() if what == "archived" else None) as (ledger, taken):
         assert isinstance(taken.fault, FolderError)

@@ -175,7 +175,7 @@ def runs_until_another_comes(place, runs, quiet_s, exit_code=0, earlier=1):
 
 
 @pytest.mark.parametrize("exit_code", [0, 1])
-def test_files_that_a_run_leaves_cause_no_other_run_until_something_new_comes(tmp_path, exit_code):
+def test_files_that_stay_in_the_inbox_cause_no_other_run_until_a_new_file_comes(tmp_path, exit_code):
     """One that waits for its companion, one that cannot be taken, and one that is too large; with 1 they need someone."""
     place = settings_in(tmp_path, **FAST | {"file_bytes_max": 10})
     runs = Runs(place, lambda runs: "other.csv" in runs.taken, leaves=("waits.csv",))
@@ -269,7 +269,7 @@ def test_a_file_that_is_busy_when_it_is_to_be_taken_is_tried_again(place):
 
 
 @pytest.mark.parametrize("queued", [False, True], ids=["by this process", "queued for a worker"])
-def test_what_a_run_leaves_for_the_next_one_is_taken_at_once(place, queued):
+def test_files_over_the_limit_of_a_run_are_taken_by_the_next_one_at_once(place, queued):
     place = place.model_copy(update={"arrival": {"run_files_max": 1}})
     runs = Runs(place, lambda runs: len(runs.taken) == 3)
     for name in ("a.csv", "b.csv", "c.csv"):
@@ -304,7 +304,7 @@ def test_ten_thousand_files_at_once_are_all_taken(tmp_path):
     assert lies_in(place.inbox) == []
 
 
-def test_one_of_several_that_cannot_go_on_leaves_the_others_are_served_and_the_last_one_ends_the_watch(tmp_path):
+def test_a_watch_serves_the_other_shippers_after_one_failed_and_ends_with_the_last(tmp_path):
     places = []
     for name in ("acme", "birch"):
         (tmp_path / name).mkdir()

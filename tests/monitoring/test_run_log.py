@@ -120,7 +120,7 @@ def test_debug_shows_each_answer_with_attempt_status_and_duration_and_no_body(tm
     assert "Hauptstra" not in json.dumps(calls), "addresses are of bodies"
 
 
-def test_a_run_that_stops_early_says_why_in_its_file_and_leaves_the_sentence_to_the_command(tmp_path, capsys):
+def test_a_run_that_stops_early_logs_why_and_only_the_command_prints_it(tmp_path, capsys):
     with house(tmp_path, Exchange(busy=1_000), unreachable_max=1, log_level="info") as here:
         assert here.night(2).exit_code == 75
         (stopped,) = of(here.lines(), "the run stopped early")

@@ -87,7 +87,7 @@ def _so(past, after):
 
 
 @given(night, st.integers(2, 6))
-def test_nothing_is_told_when_nothing_changes(one, times):
+def test_nothing_is_reported_when_nothing_changes(one, times):
     told = play([one] * (times + 4), Rules(after=2))
     assert all(again == [] for again in told[2:])
 

@@ -145,7 +145,7 @@ def test_the_removal_is_a_decision_in_the_chain_without_the_key_and_vouches_for_
 
 
 @databases.ON_BOTH
-def test_a_key_that_shares_a_row_with_another_leaves_no_cell_there(house):
+def test_of_a_row_shared_with_another_key_no_cell_remains(house):
     first, second = orders(1), orders(2)
     shared = first[0].rows[1]
     second = replace(second[0], rows=(*second[0].rows, shared), items={"(shared)": (2,)})
@@ -306,7 +306,7 @@ def test_a_name_under_which_others_came_stays_until_all_are_forgotten_or_it_is_w
         ("Auftrag 7.csv", False),
     ],
 )
-def test_a_name_that_tells_of_the_record_goes_though_others_came_under_it(house, name, goes):
+def test_a_file_name_that_identifies_the_record_is_replaced_even_if_others_share_it(house, name, goes):
     one, other = orders(1), orders(2, delivery_company=OTHER)
     one = [replace(one[0], rows=tuple(row._replace(cells=(*row.cells, "Dresden", "Auftrag")) for row in one[0].rows))]
     other = [replace(other[0], rows=tuple(row._replace(cells=("B", OTHER, "Dresden")) for row in other[0].rows))]
@@ -452,7 +452,7 @@ STEM = "alder_Okafor"
 
 
 @pytest.mark.journey
-def test_a_name_is_gone_from_every_file_after_forgetting_and_the_copy_elsewhere_is_named(workspace):
+def test_a_file_name_is_removed_from_every_file_and_the_copy_elsewhere_is_named(workspace):
     """After real runs: a person's file with a wrong row, and a later file of others."""
     workspace.use_shipped("alder-parcels")
     for name, rows in {

@@ -221,7 +221,7 @@ def test_the_log_of_a_killed_process_goes_with_its_ledger_and_never_meets_the_ne
         assert ledger.check() == []
 
 
-def test_a_restore_that_is_killed_anywhere_leaves_the_old_ledger_or_the_new_one_or_is_done_again(command, state):
+def test_after_a_restore_is_killed_there_is_the_old_ledger_or_the_new_one_or_it_is_repeated(command, state):
     copy = backed_up(command, state)
     url, point, seen, died = f"sqlite:///{state / 'ledger.db'}", 0, set(), True
 

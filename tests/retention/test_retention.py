@@ -48,7 +48,7 @@ def test_reports_go_after_their_days_and_the_index_names_the_others(reporting):
     assert reporting.reported_again(first).folder.is_dir()
 
 
-def test_reports_stay_while_somebody_s_own_file_or_an_unread_workbook_or_a_file_set_aside_is_with_them(reporting):
+def test_old_reports_stay_with_foreign_files_unread_workbooks_and_files_set_aside(reporting):
     folders = []
     for number in (1, 2, 3, 4):
         run, _ = reporting.night(f"{number}.csv", orders(number), listed=records(*range(1, number + 1)))
