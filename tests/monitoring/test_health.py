@@ -76,7 +76,7 @@ def test_a_watch_that_scans_is_well_and_one_that_does_not_is_not(address, board,
 
 def test_the_last_run_of_a_shipper_decides_as_well(address, board):
     board.ended("acme", 0)
-    for code, status in ((0, 200), (1, 200), (65, 200), (70, 503), (75, 503), (77, 503), (78, 503)):
+    for code, status in ((1, 200), (65, 200), (70, 503), (75, 503), (77, 503), (78, 503), (0, 200)):
         board.ended("bolt", code, "the token was\nrefused")
         answered, found = health(address)
         assert answered == status
