@@ -122,6 +122,7 @@ def test_a_digest_is_due_with_the_first_run_after_its_time_of_day(told):
         (local - timedelta(hours=12), local, False),
         (local - timedelta(hours=12), local + minute, True),
         (local + minute, local + timedelta(hours=20), False),
+        (local + timedelta(days=2), local, True),  # a clock that was set back stops no digest
     ):
         state = NotificationState(digest_at=stamp(sent)) if sent else NotificationState()
         assert is_digest_due(at_six, state, now) is due, (sent, now)
