@@ -203,18 +203,19 @@ def test_the_exchange_finds_its_database_and_password_in_a_service_file(tmp_path
     Store(url.replace("/exchange?", f"{own}?")).close()
 
 
-def needed(lines, seen):
-    """Add what an installation brings along on Linux, by canonical name; extras that are asked for included."""
-    for package in map(Requirement, lines):
-        name, extras = canonicalize_name(package.name), package.extras or {""}
-        if (name, *sorted(extras)) in seen:
-            continue
-        seen.add((name, *sorted(extras)))
-        with suppress(PackageNotFoundError):
-            inner = [Requirement(line) for line in requires(package.name) or []]
-            needed([
-                str(one) for one in inner if one.marker is None or any(one.marker.evaluate({"extra": e}) for e in extras)
-            ], seen)  # fmt: skip
+def brought_along(lines):
+    """What an installation brings along on Linux, by canonical name; extras that are asked for included."""
+    seen, left = set(), list(map(Requirement, lines))
+    while left:
+        package = left.pop()
+        extras = package.extras or {""}
+        if (found := (canonicalize_name(package.name), *sorted(extras))) not in seen:
+            seen.add(found)
+            with suppress(PackageNotFoundError):
+                for one in map(Requirement, requires(package.name) or []):
+                    wanted = not one.marker or any(one.marker.evaluate({"extra": extra}) for extra in extras)
+                    left += [one] if wanted else []
+    return {name for name, *_ in seen}
 
 
 def pinned_in(name):
@@ -236,11 +237,10 @@ def test_every_package_in_the_image_has_hashes_and_the_version_that_is_tested():
     optional = project["optional-dependencies"]
     extras = re.findall(r"--extra (\w+)", (ROOT / ".ci" / "hashes").read_text(encoding="utf-8"))
     assert {"fleet", "notices", "objects"} <= {*extras} <= optional.keys()
-    lines, seen = [*project["dependencies"], *(line for extra in extras for line in optional[extra])], set()
+    lines = [*project["dependencies"], *(line for extra in extras for line in optional[extra])]
     own = [extra for line in lines if line.startswith("loadsheet[") for extra in Requirement(line).extras]
     lines += [line for extra in own for line in optional[extra]]  # an extra that names others
-    needed([line for line in lines if not line.startswith("loadsheet[")], seen)
-    assert {name for name, *_ in seen} <= hashed.keys()
+    assert brought_along(line for line in lines if not line.startswith("loadsheet[")) <= hashed.keys()
     assert hashed.keys().isdisjoint({"duckdb", "keyring"}), "what no image needs"
 
 

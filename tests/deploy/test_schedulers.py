@@ -131,33 +131,24 @@ def test_the_zone_of_this_machine_is_that_of_its_link(tmp_path):
     assert zones == ["Europe/Berlin", "UTC", "UTC"]
 
 
-SHELLS = {
-    "bash": (
-        "loadsheet.bash",
-        'source "$1"; shift; COMP_WORDS=(loadsheet "$@"); COMP_CWORD=$#; _loadsheet_completion loadsheet; printf "%s\\n" "${COMPREPLY[@]}"',
-    ),
-    "fish": ("loadsheet.fish", 'source $argv[1]; complete --do-complete "loadsheet $argv[2..]"'),
-}
+IN_BASH = (
+    'source "$1"; shift; COMP_WORDS=(loadsheet "$@"); COMP_CWORD=$#; _loadsheet_completion loadsheet; '
+    'printf "%s\\n" "${COMPREPLY[@]}"'
+)
+IN_FISH = 'source $argv[1]; complete --do-complete "loadsheet $argv[2..]"'
+SHELLS = {"bash": ["--norc", "-c", IN_BASH, "bash"], "fish": ["--no-config", "-c", IN_FISH]}
 
 
-def complete(shell, script, words):
+def complete(shell, script, *words):
     """What a shell offers for the last of the words; `loadsheet` is this very tree's."""
     program = script.parent / "bin" / "loadsheet"
     program.parent.mkdir(exist_ok=True)
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m loadsheet "$@"\n', encoding="utf-8")
     program.chmod(0o755)
-    paths = {
-        "PATH": os.pathsep.join([str(program.parent), os.environ["PATH"]]),
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    }
-    command = (
-        [shell, "--norc", "-c", SHELLS[shell][1], shell]
-        if shell == "bash"
-        else [shell, "--no-config", "-c", SHELLS[shell][1]]
-    )
-    done = subprocess.run(
-        [*command, str(script), *words], env=os.environ | paths, capture_output=True, text=True, timeout=60, check=True
-    )
+    paths = {"PATH": [str(program.parent), os.environ["PATH"]], "PYTHONPATH": filter(None, sys.path)}
+    given = os.environ | {name: os.pathsep.join(folders) for name, folders in paths.items()}
+    command = [shell, *SHELLS[shell], script, *words]
+    done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=60, check=True)
     return [line.split("\t")[0] for line in done.stdout.splitlines()]
 
 
@@ -171,6 +162,6 @@ def test_a_shell_completes_commands_and_options(deployed, shell):
         assert shell != "bash" or "CI" not in os.environ
         pytest.skip(f"{shell} is not installed here")
     if shell in SHELLS:
-        assert script.name == SHELLS[shell][0]
-        assert {"report", "resolve", "retry"} <= set(complete(shell, script, ["re"]))
-        assert "--mappings" in complete(shell, script, ["run", "--ma"])
+        assert script.name == f"loadsheet.{shell}"
+        assert {"report", "resolve", "retry"} <= set(complete(shell, script, "re"))
+        assert "--mappings" in complete(shell, script, "run", "--ma")

@@ -86,17 +86,16 @@ def test_the_alerts_ask_for_what_is_exported(exported):
 # questions about the ledger
 
 
-@pytest.fixture(scope="module")
-def questions(tmp_path_factory):
+@pytest.fixture
+def questions(tmp_path):
     """The answers of Datasette to every canned question about a real ledger in which something happened."""
-    folder = tmp_path_factory.mktemp("ledger")
-    with night(folder) as filled:
+    with night(tmp_path) as filled:
         ledger, run, since = filled.ledger, filled.run, "2026-02-20T02:15:00.000Z"
         open_ones = [ledger.queries.entries_by_key(key)[-1] for key in ("A-00002", "A-00003", "A-00020")]
         ledger.record_exceptions(run, [ExceptionStatus(one.id, run.name, since, "refused") for one in open_ones])
         ledger.end_run(run, exit_code=70, summary={})
         ledger.begin_run()
-    return asyncio.run(_answers(folder / "ledger.db"))
+    return asyncio.run(_answers(tmp_path / "ledger.db"))
 
 
 async def _answers(ledger):
