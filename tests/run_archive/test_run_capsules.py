@@ -276,14 +276,14 @@ def test_what_goes_wrong_after_a_run_is_reported_and_old_capsules_go(two_runs, t
     said, folder = [], tmp_path / "state" / "capsules"
     elsewhere = two_runs.house.settings.model_copy(update={"state": tmp_path / "state", "capsule_days": 30})
     (folder / "2026-03-05-01.capsule.zip").mkdir(parents=True)  # something stands in the way
-    for name in ("2026-01-31-01.capsule.zip", "2026-02-28-02.capsule.zip", "2026-01-01.txt", "mine.capsule.zip"):
+    for name in ("2026-02-02-01.capsule.zip", "2026-02-03-02.capsule.zip", "2026-01-01.txt", "mine.capsule.zip"):
         (folder / name).touch()
     before = {path.name for path in folder.iterdir()}
     with recorded(two_runs.house) as (queries, _):
         seal_after_run(elsewhere, queries, two_runs.first, datetime(2026, 3, 5, 3, tzinfo=UTC), said.append)
     (line,) = said
     assert line.startswith(f"no capsule of run {two_runs.first}: ")
-    assert before - {path.name for path in folder.iterdir()} == {"2026-01-31-01.capsule.zip"}
+    assert before - {path.name for path in folder.iterdir()} == {"2026-02-02-01.capsule.zip"}
     assert purge(elsewhere, datetime(2026, 6, 1, tzinfo=UTC)) == 1
 
 
