@@ -10,50 +10,50 @@ from loadsheet.problems import LedgerGone
 from loadsheet.settings import Settings
 
 
-def test_what_one_machine_sent_another_does_not_send_again(told, titles):
+def test_what_one_machine_sent_another_does_not_send_again(notified, titles):
     """Each shipper of a fleet has a memory of its own."""
-    told.set(**shared_memory(), shipper="acme")
+    notified.set(**shared_memory(), shipper="acme")
     for number in range(3):
-        told.set(state=told.folder / f"machine {number}")
-        told.failed()
-    told.set(shipper="bolt")
-    told.failed()
-    told.set(state=told.folder / "machine 4", shipper="acme")
-    told.night()
+        notified.set(state=notified.folder / f"machine {number}")
+        notified.failed()
+    notified.set(shipper="bolt")
+    notified.failed()
+    notified.set(state=notified.folder / "machine 4", shipper="acme")
+    notified.run()
     assert titles.all() == [
         "loadsheet acme: a run failed: the exchange refused the token",
         "loadsheet bolt: a run failed: the exchange refused the token",
         "loadsheet acme: works again after 3 failed runs",
     ]
-    assert not list(told.folder.rglob("notices.json"))
+    assert not list(notified.folder.rglob("notices.json"))
 
 
-def test_the_memory_moves_with_the_ledger(told, titles, tmp_path):
-    told.failed()
-    before = json.loads(told.kept)
-    told.set(**shared_memory())
-    with open_store(told.settings, told.said.append):
+def test_the_memory_moves_with_the_ledger(notified, titles, tmp_path):
+    notified.failed()
+    before = json.loads(notified.kept)
+    notified.set(**shared_memory())
+    with open_store(notified.settings, notified.said.append):
         pass
     assert [path.name for path in (tmp_path / "state").iterdir()] in ([], ["notices.json.lock"])
-    told.failed()
+    notified.failed()
     assert len(titles.all()) == 1
-    assert json.loads(told.kept)["salt"] == before["salt"]
-    assert told.said == []
+    assert json.loads(notified.kept)["salt"] == before["salt"]
+    assert notified.said == []
 
 
-def test_while_the_ledger_is_away_the_machine_remembers_and_reports_once(told, titles, receiver, tmp_path):
+def test_while_the_ledger_is_away_the_machine_remembers_and_reports_once(notified, titles, receiver, tmp_path):
     settings = shared_memory()
     away = f"postgresql://me:hunter2@/there?host={tmp_path}"
-    told.set(**settings | {"database": away})
+    notified.set(**settings | {"database": away})
     for _ in range(3):
-        told.failed(LedgerGone("the ledger cannot be reached"))
+        notified.failed(LedgerGone("the ledger cannot be reached"))
     assert titles.all() == ["loadsheet: 2 runs failed: the ledger cannot be reached"]
     assert all(
         "until the ledger is available, their state is stored on this machine" in line and "hunter2" not in line
-        for line in told.said
+        for line in notified.said
     )
-    told.set(**settings)
-    told.night()
+    notified.set(**settings)
+    notified.run()
     assert titles.all()[1:] == ["loadsheet: works again after 3 failed runs"]
     assert not (tmp_path / "state" / "notices.json").exists()
 

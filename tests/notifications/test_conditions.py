@@ -14,7 +14,7 @@ from loadsheet.operations.notifications.state import NotificationState
 FIRST = datetime(2026, 3, 4, 2, 20, tzinfo=UTC)
 PLAIN = Rules()
 
-night = st.fixed_dictionaries({
+a_run = st.fixed_dictionaries({
     "exit_code": st.sampled_from((0, 1, 65, 70, 75, 77, 78)),
     "late": st.none() | st.dictionaries(st.sampled_from(["acme", "other", "run", "unknown"]), st.just("late"), max_size=3),
     "one_off": st.dictionaries(st.sampled_from(["gap 1", "gap 2"]), st.just("no run"), max_size=1),
@@ -22,13 +22,13 @@ night = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-def play(nights, rules=PLAIN, step=timedelta(days=1)):
-    """What was told after each night, as (what, name, cause)."""
-    kept, told = NotificationState(), []
-    for number, one in enumerate(nights):
+def reported_after(runs, rules=PLAIN, step=timedelta(days=1)):
+    """What is reported after each run, as (what, name, cause)."""
+    kept, reported = NotificationState(), []
+    for number, one in enumerate(runs):
         kept, changes = update_conditions(kept, Facts(FIRST + number * step, failure="why", **one), rules)
-        told.append([(change.kind, change.name, change.condition.cause) for change in changes])
-    return told
+        reported.append([(change.kind, change.name, change.condition.cause) for change in changes])
+    return reported
 
 
 def test_failed_runs_are_reported_when_that_begins_changes_lasts_and_ends():
@@ -49,24 +49,24 @@ def test_failed_runs_are_reported_when_that_begins_changes_lasts_and_ends():
         # what lasts is reported again after a long time, if that is wished for
         ((77,) * 7, Rules(again=timedelta(days=3)), [opened, [], [], again, [], [], again]),
     ):
-        found = play([{"exit_code": code} for code in codes], rules)
+        found = reported_after([{"exit_code": code} for code in codes], rules)
         assert [[what for what, *_ in one] for one in found] == expected, (codes, rules)
 
 
-@given(st.lists(night, max_size=25), st.integers(1, 4))
-def test_what_is_open_is_what_is_so(nights, after):
-    """A model that looks at the whole past: told open is what is so now, told closed what is not."""
+@given(st.lists(a_run, max_size=25), st.integers(1, 4))
+def test_what_is_open_is_what_is_so(runs, after):
+    """A model that looks at the whole past: what is reported as open is so now, what is reported as closed is not."""
     is_open = set()
-    for number, told in enumerate(play(nights, Rules(after=after)), start=1):
-        names = [name for what, name, _ in told if what != "once"]
+    for number, changes in enumerate(reported_after(runs, Rules(after=after)), start=1):
+        names = [name for what, name, _ in changes if what != "once"]
         assert len(names) == len(set(names)), "one change of a condition at a time"
-        for what, name, _ in told:
+        for what, name, _ in changes:
             assert what == "once" or (name in is_open) == (what != "opened")
             if what == "opened":
                 is_open.add(name)
             elif what == "closed":
                 is_open.remove(name)
-        assert is_open == _so(nights[:number], after)
+        assert is_open == _so(runs[:number], after)
 
 
 def _so(past, after):
@@ -86,23 +86,23 @@ def _so(past, after):
     return found | ({RUN} if tells else set())
 
 
-@given(night, st.integers(2, 6))
+@given(a_run, st.integers(2, 6))
 def test_nothing_is_reported_when_nothing_changes(one, times):
-    told = play([one] * (times + 4), Rules(after=2))
-    assert all(again == [] for again in told[2:])
+    changes = reported_after([one] * (times + 4), Rules(after=2))
+    assert all(again == [] for again in changes[2:])
 
 
-@given(st.lists(night, max_size=15))
-def test_a_gap_between_runs_is_reported_once(nights):
-    found = Counter(name for one in play(nights) for what, name, _ in one if what == "once")
+@given(st.lists(a_run, max_size=15))
+def test_a_gap_between_runs_is_reported_once(runs):
+    found = Counter(name for one in reported_after(runs) for what, name, _ in one if what == "once")
     assert set(found.values()) <= {1}
-    assert set(found) == gaps_of_the_model(nights)
+    assert set(found) == gaps_of_the_model(runs)
 
 
-def gaps_of_the_model(nights):
+def gaps_of_the_model(runs):
     """A gap between runs is news unless the run before could not do its work either: that was reported as what it was."""
     heard, news = set(), set()
-    for before, one in pairwise([{"exit_code": 0}, *nights]):
+    for before, one in pairwise([{"exit_code": 0}, *runs]):
         if before["exit_code"] in exit_codes.WORK_DONE:
             news |= set(one["one_off"]) - heard
         heard |= set(one["one_off"])

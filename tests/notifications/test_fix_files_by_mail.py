@@ -17,13 +17,13 @@ def wrong(number):
     return create(number, weight_problem("in.csv", number + 1))
 
 
-def dropped(told, *items, language="", file="orders.csv"):
-    """A night with one file in this language."""
-    house = told.house
+def dropped(notified, *items, language="", file="orders.csv"):
+    """A run with one file in this language."""
+    house = notified.house
     house.clock.pass_time(86_400)
     house.run = house.ledger.begin_run()
     plan(house.ledger, house.run, replace(drop_of(("orders", file), mapping=file), language=language), items)
-    return told.night(report=house.again([order(1)]), exit_code=1)
+    return notified.run(report=house.again([order(1)]), exit_code=1)
 
 
 def names(folder):
@@ -31,12 +31,12 @@ def names(folder):
 
 
 @pytest.fixture
-def mailed(told, post):
-    told.set(
+def mailed(notified, post):
+    notified.set(
         notify=[],
         fixes_mail=[f"mailto://127.0.0.1:{post.port}?from=us@here.example&to=acme@there.example&mode=insecure"],
     )
-    return told
+    return notified
 
 
 def text_of(mail):
@@ -54,7 +54,7 @@ def test_a_fix_file_is_mailed_once_and_only_when_something_is_wrong(mailed, post
     (attached,) = mail.iter_attachments()
     assert attached.get_filename() == "tuesday.fix.xlsx"
     assert attached.get_content() == (ended.folder / "tuesday.fix.xlsx").read_bytes()
-    mailed.night()
+    mailed.run()
     assert len(post.mails) == 1
     assert mailed.said == []
 
@@ -73,9 +73,9 @@ def test_a_mail_that_nobody_takes_holds_up_no_other(mailed, post):
     with open_store(mailed.settings, print) as store:
         kept = store.read()
         store.write(replace(kept, outbox=(huge, replace(huge, title="vast"), *kept.outbox)))
-    mailed.night()
+    mailed.run()
     assert [mail["Subject"] for mail in post.mails] == ["To be fixed: 4.csv"]
-    mailed.night()
+    mailed.run()
     assert [mail["Subject"][-5:] for mail in post.mails] == ["4.csv", "2.csv", "3.csv"]
     with open_store(mailed.settings, print) as store:
         assert [notice.title for notice in store.read().outbox] == ["huge", "vast"]
@@ -103,42 +103,42 @@ def test_a_mail_that_was_refused_is_sent_after_the_next_run_and_names_a_fix_file
     assert {*mailed.said} == {refused}
     shutil.rmtree(purged.folder)
     post.refuses = False
-    mailed.night()
+    mailed.run()
     first, second = post.mails
     assert [part.get_filename() for part in first.iter_attachments()] == ["orders.fix.xlsx"]
     assert kept.folder.name in mailed.kept
     assert "These files no longer exist: purged.fix.xlsx" in text_of(second)
 
 
-def test_fix_files_are_copied_into_the_folder_of_the_shipper_once(told, tmp_path):
+def test_fix_files_are_copied_into_the_folder_of_the_shipper_once(notified, tmp_path):
     """What still lies there is not overwritten."""
     back = tmp_path / "back"
-    told.set(notify=[], fixes_to=back)
-    dropped(told, create(1))
+    notified.set(notify=[], fixes_to=back)
+    dropped(notified, create(1))
     assert not back.exists() or names(back) == []
-    ended = dropped(told, wrong(2), file="tuesday.csv")
+    ended = dropped(notified, wrong(2), file="tuesday.csv")
     before = (ended.folder / "tuesday.fix.xlsx").read_bytes()
     assert names(back) == ["tuesday.fix.xlsx"]
     assert (back / "tuesday.fix.xlsx").read_bytes() == before
-    dropped(told, wrong(3), file="tuesday.csv")
+    dropped(notified, wrong(3), file="tuesday.csv")
     assert names(back) == ["tuesday-2.fix.xlsx", "tuesday.fix.xlsx"]
     assert (back / "tuesday.fix.xlsx").read_bytes() == before
     for path in back.iterdir():
         path.unlink()  # the shipper takes them
-    told.tell(1, summary=ended.summary, folder=ended.folder)
+    notified.report(1, summary=ended.summary, folder=ended.folder)
     assert names(back) == []
 
 
-def test_a_copy_that_cannot_be_made_is_said_and_made_after_the_next_run(told, tmp_path):
+def test_a_copy_that_cannot_be_made_is_said_and_made_after_the_next_run(notified, tmp_path):
     (tmp_path / "back").write_text("a file where the folder should be")
-    told.set(notify=[], fixes_to=tmp_path / "back")
-    dropped(told, wrong(2))
-    assert told.said[0].startswith("notices: orders.fix.xlsx cannot be copied to ")
+    notified.set(notify=[], fixes_to=tmp_path / "back")
+    dropped(notified, wrong(2))
+    assert notified.said[0].startswith("notices: orders.fix.xlsx cannot be copied to ")
     (tmp_path / "back").unlink()
-    told.night()
+    notified.run()
     assert names(tmp_path / "back") == ["orders.fix.xlsx"]
-    told.night()
-    assert len(told.said) == 1
+    notified.run()
+    assert len(notified.said) == 1
 
 
 def test_fix_files_never_go_into_the_inbox(tmp_path):

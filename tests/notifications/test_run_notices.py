@@ -47,8 +47,8 @@ def test_an_internal_error_is_reported_without_its_text_and_an_interrupted_run_n
     assert "Dresden" not in notice["message"]
 
 
-def test_a_good_run_sends_no_notice(chosen, receiver, told):
-    result = Result(0, told.house.night(), None, ())
+def test_a_good_run_sends_no_notice(chosen, receiver, notified):
+    result = Result(0, notified.house.night(), None, ())
     assert run_with_hooks(chosen, lambda: result, clock=utc_now, say=print) == result
     assert receiver.got == []
 
@@ -71,9 +71,11 @@ def test_a_run_is_pinged_at_its_begin_and_with_its_exit_code_and_what_was_said(r
     assert said == []
 
 
-def test_a_ping_says_what_became_of_the_documents_and_an_unanswered_one_is_reported_without_its_secret(told, receiver):
-    told.set(notify=[], ping_url=f"http://127.0.0.1:{receiver.port}/k?create=1")
-    ended = told.night(exit_code=0)
+def test_a_ping_says_what_became_of_the_documents_and_an_unanswered_one_is_reported_without_its_secret(
+    notified, receiver
+):
+    notified.set(notify=[], ping_url=f"http://127.0.0.1:{receiver.port}/k?create=1")
+    ended = notified.run(exit_code=0)
     assert receiver.paths == ["/k/0?create=1"]
     assert receiver.got[0][3].decode().splitlines() == [
         f"loadsheet {ended.run}: exit code 0",
@@ -81,13 +83,13 @@ def test_a_ping_says_what_became_of_the_documents_and_an_unanswered_one_is_repor
         "0 of 0 rows accounted for",
     ]
     receiver.code = 404
-    told.set(ping_url=f"http://user:hunter2@127.0.0.1:{receiver.port}/key-of-mine")
-    told.night()
-    told.set(ping_url="http://127.0.0.1:1/key-of-mine")
-    told.night()
-    assert told.said[0].startswith("the health check at http://127.0.0.1 could not be pinged (")
-    assert told.said[1] == "the health check at http://127.0.0.1 could not be pinged (Connection refused)"
-    assert not any("key-of-mine" in line or "hunter2" in line for line in told.said)
+    notified.set(ping_url=f"http://user:hunter2@127.0.0.1:{receiver.port}/key-of-mine")
+    notified.run()
+    notified.set(ping_url="http://127.0.0.1:1/key-of-mine")
+    notified.run()
+    assert notified.said[0].startswith("the health check at http://127.0.0.1 could not be pinged (")
+    assert notified.said[1] == "the health check at http://127.0.0.1 could not be pinged (Connection refused)"
+    assert not any("key-of-mine" in line or "hunter2" in line for line in notified.said)
 
 
 def test_a_ping_follows_a_redirect_on_its_host_only_and_uses_no_proxy(receiver, monkeypatch):
