@@ -184,9 +184,13 @@ def test_folders_side_by_side_are_opened_as_one_so_that_files_can_be_renamed_bet
     def run_of(config=None):
         return directives(deployed("systemd", *ZONE, folder=tmp_path / "house", config=config) / "loadsheet.service")
 
+    house = tmp_path / "house"
     beside = run_of()
-    assert beside["ReadWritePaths"] == [str(tmp_path / "house")]
-    assert beside["ReadOnlyPaths"] == [f"-{tmp_path / 'house' / 'mappings'}"]
+    assert beside["ReadWritePaths"] == [str(house)]
+    assert beside["ReadOnlyPaths"] == [f"-{house / 'mappings'}"]
+    assert run_of(f'outbox = "{house}/reports/outbox"')["ReadWritePaths"] == [str(house)]
+    (deep,) = run_of(f'outbox = "{house}/reports/daily/outbox"')["ReadWritePaths"]
+    assert deep.split() == [f"{house}/{name}" for name in (".loadsheet", "inbox", "reports/daily/outbox")]
     apart = {"inbox": f"{tmp_path}/drop/off/here/inbox", "state": "/var/lib/loadsheet", "outbox": "/srv/reports"}
     (opened,) = run_of("\n".join(f'{name} = "{folder}"' for name, folder in apart.items()))["ReadWritePaths"]
     assert opened.split() == sorted(apart.values())
