@@ -202,7 +202,8 @@ def test_entries_that_are_unfinished_cause_a_run_at_once_and_then_with_growing_p
 
 
 def test_what_may_pass_by_itself_is_tried_again_and_said_once(place):
-    runs = Runs(place, lambda runs: runs.taken)
+    """Not before its pause is over, although another file comes."""
+    runs = Runs(place, lambda runs: len(runs.taken) == 2)
     drop(place, "a.csv")
     stops = [ExchangeUnreachable("nobody there"), ExchangeUnreachable("nobody there"), FolderError("the disk is full")]
     met = []
@@ -216,8 +217,10 @@ def test_what_may_pass_by_itself_is_tried_again_and_said_once(place):
             raise stopped
         return WatchedRun(75, stopped)
 
+    coming = meanwhile(lambda: bool(met), lambda: bool(drop(place, "b.csv")))
     go(place, runs, run=run)
-    assert runs.taken == ["a.csv"]
+    coming.join()
+    assert runs.taken == ["a.csv", "b.csv"]
     assert [text.split(";")[0] for text in runs.said] == ["nobody there", "the disk is full"]
     assert (met[1] - met[0] >= 0.05, met[2] - met[1] >= 0.1) == (True, True)
 
