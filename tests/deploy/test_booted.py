@@ -5,11 +5,12 @@ shows only there. Needs root and systemd-nspawn.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -76,78 +77,63 @@ def machine():
         assert os.environ.get("CI") is None or os.geteuid() != 0, "CI installs systemd-container"
         pytest.skip("needs root and systemd-nspawn")
     memory = Path(tempfile.mkdtemp(prefix="booted-"))
-    mounted = []
-    try:
-        for words in (
-            ["-t", "tmpfs", "-o", "size=1g", "tmpfs", memory],
-            [
-                "-t",
-                "overlay",
-                "-o",
-                f"lowerdir=/,upperdir={memory}/upper,workdir={memory}/work",
-                "overlay",
-                memory / "root",
-            ],
-        ):
-            if subprocess.run(["mount", *words], capture_output=True, check=False).returncode:
+    layers = f"lowerdir=/,upperdir={memory}/upper,workdir={memory}/work"
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, memory, ignore_errors=True)
+        for place, *words in ((memory, "tmpfs", "size=1g"), (memory / "root", "overlay", layers)):
+            kind, options = words
+            mount = ["mount", "-t", kind, "-o", options, kind, place]
+            if subprocess.run(mount, capture_output=True, check=False).returncode:
                 pytest.skip("no copy of this machine can be made here (overlay)")
-            mounted.append(words[-1])
+            stack.callback(subprocess.run, ["umount", "--lazy", place], check=False)
             for name in ("upper", "work", "root"):
                 (memory / name).mkdir(exist_ok=True)
         yield memory / "root"
-    finally:
-        for place in reversed(mounted):
-            subprocess.run(["umount", "--lazy", place], check=False)
-        shutil.rmtree(memory, ignore_errors=True)
 
 
-def furnished(root):
-    """Put into the copy what is to be tried; returns the folder in it."""
-    inside = root / CONTAINED.lstrip("/")
-    inside.mkdir(parents=True)
+def furnished(root, units, folder):
+    """Put into the copy what is to be tried: units that were made for a house in a folder; returns the place in it."""
+    inside, systemd = root / CONTAINED.lstrip("/"), root / "etc/systemd/system"
     shutil.copytree(ROOT / "src", inside / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "mappings", inside / "mappings")
     shutil.copytree(ROOT / "inbox_samples", inside / "samples")
-    (inside / "job").write_text(WORK, encoding="utf-8")
-    (inside / "loadsheet.toml").write_text(
-        'arrival.settle_s = 0.5\ninbox = "/var/lib/loadsheet/inbox"\n', encoding="utf-8"
-    )
-    (root / "usr/local/bin/loadsheet").write_text(PROGRAM, encoding="utf-8")
-    (root / "usr/local/bin/loadsheet").chmod(0o755)
-    for folder in (
-        *Path(sys.executable).resolve().parents,
-        *Path(sys.executable).parents,
-    ):  # the unit's user must reach it
-        (root / str(folder).lstrip("/")).chmod(0o755) if folder != Path("/") else None
-    units = root / "etc/systemd/system"
-    shutil.rmtree(units, ignore_errors=True)
-    (units / "tried.target.wants").mkdir(parents=True)
-    (units / "tried.target").write_text(TARGET, encoding="utf-8")
-    (units / "tried.service").write_text(JOB, encoding="utf-8")
-    (units / "tried.target.wants" / "tried.service").symlink_to("../tried.service")
-    (root / "etc/machine-id").unlink(missing_ok=True)
-    (root / "etc/machine-id").touch()
+    shutil.rmtree(systemd, ignore_errors=True)
+    (systemd / "tried.target.wants").mkdir(parents=True)
+    (systemd / "tried.target.wants" / "tried.service").symlink_to("../tried.service")
+    (inside / "units").mkdir()
+    program = root / "usr/local/bin/loadsheet"
+    settings = 'arrival.settle_s = 0.5\ninbox = "/var/lib/loadsheet/inbox"\n'
+    for path, text in {
+        inside / "job": WORK,
+        inside / "loadsheet.toml": settings,
+        program: PROGRAM,
+        systemd / "tried.target": TARGET,
+        systemd / "tried.service": JOB,
+        root / "etc/machine-id": "",
+    }.items():
+        path.write_text(text, encoding="utf-8")
+    program.chmod(0o755)
+    for above in {*Path(sys.executable).resolve().parents, *Path(sys.executable).parents} - {Path("/")}:
+        (root / str(above).lstrip("/")).chmod(0o755)  # the unit's user must reach it
+    for unit in units.iterdir():
+        text = re.sub(r"(?m)^ExecStart=\S+", "ExecStart=/usr/local/bin/loadsheet", unit.read_text(encoding="utf-8"))
+        (inside / "units" / unit.name).write_text(text.replace(str(folder), "/var/lib/loadsheet"), encoding="utf-8")
     return inside
 
 
 def boot(root):
-    words = [
-        "systemd-nspawn",
-        "--directory",
-        root,
+    words = ["systemd-nspawn", "--directory", str(root)]
+    words += [
         "--private-network",
         "--register=no",
         "--keep-unit",
         "--console=pipe",
         "--boot",
+        "--",
+        "--unit=tried.target",
     ]
-    with subprocess.Popen(
-        [*words, "--", "--unit=tried.target"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as container:
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(words, text=True, **pipes) as container:
         try:
             return container.communicate(timeout=150)[0]
         except subprocess.TimeoutExpired:
@@ -157,29 +143,16 @@ def boot(root):
 
 def test_under_systemd_the_watch_and_the_run_do_their_work_behind_all_that_the_units_forbid(deployed, tmp_path):
     folder = tmp_path / "house"
-    config = "[assumptions]\n"
-    made = deployed("systemd", "--timezone", "Europe/Berlin", folder=folder, config=config)
+    made = deployed("systemd", "--timezone", "Europe/Berlin", folder=folder, config="[assumptions]\n")
     with machine() as root:
-        inside = furnished(root)
-        (inside / "units").mkdir()
-        for unit in made.iterdir():
-            text = unit.read_text(encoding="utf-8")
-            (program,) = {
-                line.split()[0].removeprefix("ExecStart=")
-                for line in text.splitlines()
-                if line.startswith("ExecStart=")
-            } or {""}
-            moved = text.replace(str(folder), "/var/lib/loadsheet").replace(program or "\0", "/usr/local/bin/loadsheet")
-            (inside / "units" / unit.name).write_text(moved, encoding="utf-8")
+        inside = furnished(root, made, folder)
         said = boot(root)
         if not (inside / "log").exists():
             pytest.skip(f"systemd cannot be booted here: {said[-500:]}")
         log = (inside / "log").read_text(encoding="utf-8", errors="replace")
         subprocess.run(["tar", "-C", tmp_path, "-xf", inside / "outcome.tar"], check=True)
-    told = dict(line.split("=", 1) for line in log.splitlines() if line.split("=")[0] in EXPECTED)
-    assert told == EXPECTED, log
-    results = {path.name for path in (tmp_path / "outbox").rglob("*.results.*")}
-    assert {name.split(".")[0] for name in results} >= {"acme_orders_2026-03", "harbour_two_sheets", "order_updates"}, (
-        log
-    )
-    assert "no address for notices is set" in log, "the unit that tells of failures reached the doctor"
+    found = dict(line.split("=", 1) for line in log.splitlines() if line.split("=")[0] in EXPECTED)
+    assert found == EXPECTED, log
+    results = {path.name.split(".")[0] for path in (tmp_path / "outbox").rglob("*.results.*")}
+    assert results >= {"acme_orders_2026-03", "harbour_two_sheets", "order_updates"}, log
+    assert "no address for notices is set" in log, "the unit that reports failures reached the doctor"

@@ -1,4 +1,4 @@
-"""What cron, Windows and launchd get, parsed as they parse it; the clock changes that a time of day meets; and completion, asked of the shells themselves."""
+"""What cron, Windows and launchd get, parsed as they parse it; clock changes; and completion, asked of the shells themselves."""
 
 import json
 import os
@@ -16,7 +16,6 @@ from ruamel.yaml import YAML
 
 from loadsheet.deploy import clock_change_warnings, zone_of_this_machine
 
-TASK = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
 SUMMER = date(2026, 6, 1)
 
 
@@ -35,49 +34,47 @@ def crontab(path):
 
 
 def test_the_line_for_cron_runs_loadsheet_in_its_folder_at_its_time(deployed, tmp_path):
+    """It says what clock changes do to that time."""
     house = tmp_path / "50% of the night's house"
-    variables, ((when, command),) = crontab(
-        deployed("cron", "--at", "05:20", "--user", "night", folder=house, config="") / "loadsheet.crontab"
-    )
-    assert variables == {"MAILTO": "night"}
+    words = ("cron", "--timezone", "Europe/Berlin", "--user", "operator")
+    path = deployed(*words, "--at", "05:20", folder=house, config="") / "loadsheet.crontab"
+    variables, ((when, command),) = crontab(path)
+    assert variables == {"MAILTO": "operator"}
     assert when == ["20", "5", "*", "*", "*"]
+    assert "# No clock change affects 05:20 in Europe/Berlin" in path.read_text()
     assert command.count("%") == command.count(r"\%"), "cron takes a bare % for the end of the command"
     (house / "loadsheet.toml").unlink()
     done = subprocess.run(["/bin/sh", "-c", command.replace(r"\%", "%")], capture_output=True, text=True, check=False)
     assert done.returncode == 78, "that command reached loadsheet, in that folder, with that settings file"
     assert f"settings file {house / 'loadsheet.toml'} does not exist" in done.stderr
-
-
-def test_the_line_for_cron_says_what_clock_changes_do_to_its_time(deployed):
-    told = (deployed("cron", "--at", "02:15", "--timezone", "Europe/Berlin") / "loadsheet.crontab").read_text()
-    assert "02:15 does not exist in Europe/Berlin" in told
-    told = (deployed("cron", "--timezone", "Europe/Berlin") / "loadsheet.crontab").read_text()
-    assert "# No clock change affects 04:15 in Europe/Berlin" in told
+    deployed(*words, "--at", "02:15", folder=house)
+    assert "02:15 does not exist in Europe/Berlin" in path.read_text()
+    assert crontab(deployed("cron", folder=house) / "loadsheet.crontab")[1][0][0] == ["15", "4", "*", "*", "*"]
 
 
 @pytest.mark.parametrize("user", ["S-1-5-19", r"WORK\night & day"])
 def test_the_task_for_windows_says_what_runs_when_and_as_whom(deployed, tmp_path, user):
     house = tmp_path / "a <house> & more"
     made = deployed("windows", "--at", "04:15", "--user", user, folder=house, config="")
-    task = ET.fromstring((made / "loadsheet.xml").read_text(encoding="utf-8").split("\n", 1)[1])
-    assert (task.tag, task.get("version")) == (f"{TASK}Task", "1.2")
-    (trigger,) = task.find(f"{TASK}Triggers")
-    assert [part.tag.removeprefix(TASK) for part in trigger] == [
-        "Enabled",
-        "StartBoundary",
-        "RandomDelay",
-        "ScheduleByDay",
-    ], "the schema demands this order"
-    start = trigger.findtext(f"{TASK}StartBoundary")
+    text = (made / "loadsheet.xml").read_text(encoding="utf-8").split("\n", 1)[1]
+    task = ET.fromstring(text.replace(' xmlns="http://schemas.microsoft.com/windows/2004/02/mit/task"', ""))
+    assert (task.tag, task.get("version"), "windows/2004/02/mit/task" in text) == ("Task", "1.2", True)
+    (trigger,) = task.find("Triggers")
+    order = ["Enabled", "StartBoundary", "RandomDelay", "ScheduleByDay"]
+    assert [part.tag for part in trigger] == order, "the schema demands it"
+    start = trigger.findtext("StartBoundary")
     assert start.endswith("T04:15:00"), "no offset: the machine's own time, in summer and in winter"
-    assert task.findtext(f".//{TASK}UserId") == user
-    assert task.findtext(f".//{TASK}LogonType") == (None if user == "S-1-5-19" else "S4U")
-    assert task.find(f".//{TASK}Principal").get("id") == task.find(f"{TASK}Actions").get("Context")
-    assert Path(task.findtext(f".//{TASK}Command")).name.startswith("loadsheet")
-    assert task.findtext(f".//{TASK}Arguments") == f'run --quiet --config "{house / "loadsheet.toml"}"'
-    assert task.findtext(f".//{TASK}WorkingDirectory") == str(house)
-    assert task.findtext(f".//{TASK}MultipleInstancesPolicy") == "IgnoreNew"
-    assert task.findtext(f".//{TASK}StartWhenAvailable") == "true"
+    assert task.find(".//Principal").get("id") == task.find("Actions").get("Context")
+    assert Path(task.findtext(".//Command")).name.startswith("loadsheet")
+    for name, value in {
+        "UserId": user,
+        "LogonType": None if user == "S-1-5-19" else "S4U",
+        "Arguments": f'run --quiet --config "{house / "loadsheet.toml"}"',
+        "WorkingDirectory": str(house),
+        "MultipleInstancesPolicy": "IgnoreNew",
+        "StartWhenAvailable": "true",
+    }.items():
+        assert task.findtext(f".//{name}") == value, name
 
 
 def test_the_property_list_for_launchd_says_what_runs_when_and_as_whom(deployed, tmp_path):
@@ -101,15 +98,8 @@ def test_what_watches_it_comes_with_it(deployed):
 
 
 def test_everything_is_made_at_once(deployed):
-    made = deployed("all")
-    assert {
-        "loadsheet.service",
-        "loadsheet.crontab",
-        "loadsheet.xml",
-        "loadsheet.plist",
-        "loadsheet.bash",
-        "_loadsheet",
-    } <= {path.name for path in made.iterdir()}
+    wanted = {f"loadsheet.{ending}" for ending in ("service", "crontab", "xml", "plist", "bash")} | {"_loadsheet"}
+    assert wanted <= {path.name for path in deployed("all").iterdir()}
 
 
 @pytest.mark.parametrize("words", [("cron", "--at", "25:00"), ("systemd", "--timezone", "Europe/Atlantis")])
@@ -118,9 +108,8 @@ def test_a_time_or_a_zone_that_does_not_exist_is_refused_in_words(deployed, word
         deployed(*words)
 
 
-@pytest.mark.parametrize(
-    ("at", "zone", "told"),
-    [
+def test_the_days_on_which_a_time_does_not_come_or_comes_twice_are_named():
+    for at, zone, expected in (
         (time(4, 15), "Europe/Berlin", []),
         (time(4, 15), "Europe/Helsinki", []),
         (time(4, 15), "America/New_York", []),
@@ -128,67 +117,51 @@ def test_a_time_or_a_zone_that_does_not_exist_is_refused_in_words(deployed, word
         (time(2, 15), "Europe/Berlin", ["2026-10-25 02:15 comes twice", "2027-03-28 02:15 does not exist"]),
         (time(1, 58), "Europe/Berlin", ["2027-03-28 02:03 does not exist"]),
         (time(0, 15), "America/Santiago", ["2026-09-06 00:15 does not exist"]),
-    ],
-)
-def test_the_nights_on_which_a_time_does_not_come_or_comes_twice_are_named(at, zone, told):
-    found = clock_change_warnings(at, zone, SUMMER)
-    assert bool(found) == bool(told)
-    for sentence in told:
-        assert any(f"On {sentence} in {zone}" in line for line in found), found
+    ):
+        found = clock_change_warnings(at, zone, SUMMER)
+        assert bool(found) == bool(expected), (at, zone)
+        for sentence in expected:
+            assert any(f"On {sentence} in {zone}" in line for line in found), found
 
 
 def test_the_zone_of_this_machine_is_that_of_its_link(tmp_path):
-    link = tmp_path / "localtime"
-    link.symlink_to("/usr/share/zoneinfo/Europe/Berlin")
-    assert zone_of_this_machine(link) in ("Europe/Berlin", "UTC") if not link.exists() else "Europe/Berlin"
-    assert zone_of_this_machine(tmp_path / "missing") == "UTC"
+    for name, target in (("known", tmp_path / "zoneinfo/Europe/Berlin"), ("unknown", "/etc/nowhere")):
+        (tmp_path / name).symlink_to(target)
+    zones = [zone_of_this_machine(tmp_path / name) for name in ("known", "unknown", "missing")]
+    assert zones == ["Europe/Berlin", "UTC", "UTC"]
 
 
-SHELLS = {
-    "bash": (
-        "loadsheet.bash",
-        'source "$1"; shift; COMP_WORDS=(loadsheet "$@"); COMP_CWORD=$#; _loadsheet_completion loadsheet; printf "%s\\n" "${COMPREPLY[@]}"',
-    ),
-    "fish": ("loadsheet.fish", 'source $argv[1]; complete --do-complete "loadsheet $argv[2..]"'),
-}
+IN_BASH = (
+    'source "$1"; shift; COMP_WORDS=(loadsheet "$@"); COMP_CWORD=$#; _loadsheet_completion loadsheet; '
+    'printf "%s\\n" "${COMPREPLY[@]}"'
+)
+IN_FISH = 'source $argv[1]; complete --do-complete "loadsheet $argv[2..]"'
+SHELLS = {"bash": ["--norc", "-c", IN_BASH, "bash"], "fish": ["--no-config", "-c", IN_FISH]}
 
 
-def complete(shell, script, words):
+def complete(shell, script, *words):
     """What a shell offers for the last of the words; `loadsheet` is this very tree's."""
-    place = script.parent / "bin"
-    place.mkdir(exist_ok=True)
-    program = place / "loadsheet"
+    program = script.parent / "bin" / "loadsheet"
+    program.parent.mkdir(exist_ok=True)
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m loadsheet "$@"\n', encoding="utf-8")
     program.chmod(0o755)
-    path = os.pathsep.join([str(place), os.environ["PATH"]])
-    code = SHELLS[shell][1]
-    command = [shell, "--norc", "-c", code, shell] if shell == "bash" else [shell, "--no-config", "-c", code]
-    words = [*command, str(script), *words]
-    pythonpath = os.pathsep.join(filter(None, sys.path))
-    done = subprocess.run(
-        words,
-        env={**os.environ, "PATH": path, "PYTHONPATH": pythonpath},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    paths = {"PATH": [str(program.parent), os.environ["PATH"]], "PYTHONPATH": filter(None, sys.path)}
+    given = os.environ | {name: os.pathsep.join(folders) for name, folders in paths.items()}
+    command = [shell, *SHELLS[shell], script, *words]
+    done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=60, check=True)
     return [line.split("\t")[0] for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_completes_commands_and_options(deployed, shell):
-    if shutil.which(shell) is None:
-        assert shell != "bash" or "CI" not in os.environ
-        pytest.skip(f"{shell} is not installed here")
-    script = deployed("completion", shell) / SHELLS[shell][0]
-    assert {"report", "resolve", "retry"} <= set(complete(shell, script, ["re"]))
-    assert "--mappings" in complete(shell, script, ["run", "--ma"])
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_script_calls_the_program_by_its_name(deployed, shell):
+def test_a_shell_completes_commands_and_options(deployed, shell):
     (script,) = deployed("completion", shell).iterdir()
     text = script.read_text(encoding="utf-8")
     assert "_LOADSHEET_COMPLETE" in text
     assert f"{shell}_complete" in text
+    if shell in SHELLS and shutil.which(shell) is None:
+        assert shell != "bash" or "CI" not in os.environ
+        pytest.skip(f"{shell} is not installed here")
+    if shell in SHELLS:
+        assert script.name == f"loadsheet.{shell}"
+        assert {"report", "resolve", "retry"} <= set(complete(shell, script, "re"))
+        assert "--mappings" in complete(shell, script, "run", "--ma")

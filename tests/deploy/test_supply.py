@@ -1,8 +1,9 @@
-"""What is told of the parts: the audit that fails for what it finds and says when it could not look, and the man pages."""
+"""The audit of packages, which fails for a known vulnerability and says when it could not look; and the man pages."""
 
 import importlib.util
 import json
 import runpy
+import shutil
 import subprocess
 import sys
 import threading
@@ -56,17 +57,9 @@ def packages(tmp_path):
 def audit(folder, url):
     if importlib.util.find_spec("pip_audit") is None:
         pytest.skip("pip-audit is not installed here (the extra ship; CI's own audit has it)")
-    words = [
-        ROOT / ".ci" / "audit.py",
-        folder,
-        "--vulnerability-service",
-        "osv",
-        "--osv-url",
-        url,
-        "--cache-dir",
-        folder / "cache",
-    ]
-    return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=60, check=False)
+    words = [folder, "--vulnerability-service", "osv", "--osv-url", url, "--cache-dir", folder / "cache"]
+    command = [sys.executable, ROOT / ".ci" / "audit.py", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_a_known_vulnerability_fails_the_audit_and_is_named_with_its_cure(packages):
@@ -77,15 +70,12 @@ def test_a_known_vulnerability_fails_the_audit_and_is_named_with_its_cure(packag
     assert "audited: 2 of 2 packages, 1 with known vulnerabilities" in done.stdout
 
 
-def test_no_known_vulnerability_is_said_with_how_much_was_looked_at(packages):
+def test_a_service_that_cannot_be_reached_is_said_and_is_no_failure(packages):
+    """No known vulnerability is reported with the number of packages."""
     with service({}) as url:
         done = audit(packages, url)
     assert (done.returncode, done.stdout) == (0, "audited: 2 of 2 packages, 0 with known vulnerabilities\n")
-
-
-def test_a_service_that_cannot_be_reached_is_said_and_is_no_failure(packages):
-    with service({}) as url:
-        pass
+    shutil.rmtree(packages / "cache", ignore_errors=True)
     done = audit(packages, url)
     assert done.returncode == 0
     assert done.stderr.startswith("not audited: ")

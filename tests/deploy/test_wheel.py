@@ -81,18 +81,10 @@ def test_two_builds_of_the_same_source_are_the_same_to_the_byte(wheel, tmp_path)
 
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     there = {name for name in zipfile.ZipFile(wheel).namelist() if not name.split("/")[0].endswith(".dist-info")}
-    source = {
-        path.relative_to(SRC.parent).as_posix()
-        for path in SRC.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    source |= {
-        f"loadsheet/{path.relative_to(ROOT).as_posix()}"
-        for folder in ("inbox_samples", "mappings")
-        for path in (ROOT / folder).rglob("*")
-        if path.is_file()
-    }
-    assert there == source
+    roots = ((SRC, SRC.parent), (ROOT / "inbox_samples", ROOT), (ROOT / "mappings", ROOT))
+    files = [(path, top) for folder, top in roots for path in folder.rglob("*") if path.is_file()]
+    names = {path.relative_to(top).as_posix() for path, top in files if "__pycache__" not in path.parts}
+    assert there == {name if name.startswith("loadsheet/") else f"loadsheet/{name}" for name in names}
     assert {"loadsheet/deploy/systemd/loadsheet.timer", "loadsheet/deploy/windows.xml"} <= there
     assert any(name.endswith(".html") for name in there), "the pages' templates"
 
@@ -139,30 +131,22 @@ print(orders)
 
 @pytest.mark.journey
 def test_a_program_that_uses_the_wheel_is_typed_and_runs(installed, tmp_path):
-    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
-    (tmp_path / "wrong.py").write_text(
-        "import loadsheet\nloadsheet.tranlsate('a', 'b')\nloadsheet.run(3).exit\n", encoding="utf-8"
-    )
-    mypy = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--python-executable",
-        installed.scripts / "python",
-        "--cache-dir",
-        tmp_path / "cache",
-    ]
-    found = subprocess.run([*mypy, "program.py"], cwd=tmp_path, env=CLEAN, capture_output=True, text=True, check=False)
+    python = installed.scripts / "python"
+
+    def mypy(name, text):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        words = ["--strict", "--python-executable", python, "--cache-dir", tmp_path / "cache", name]
+        command = [sys.executable, "-m", "mypy", *words]
+        return subprocess.run(command, cwd=tmp_path, env=CLEAN, capture_output=True, text=True, check=False)
+
+    found = mypy("program.py", PROGRAM)
     assert found.returncode == 0, found.stdout
-    wrong = subprocess.run(
-        [*mypy, "wrong.py"], cwd=tmp_path, env=CLEAN, capture_output=True, text=True, check=False
-    ).stdout
+    wrong = mypy("wrong.py", "import loadsheet\nloadsheet.tranlsate('a', 'b')\nloadsheet.run(3).exit\n").stdout
     assert 'has no attribute "tranlsate"' in wrong
     assert 'Argument 1 to "run" has incompatible type "int"' in wrong
     assert '"RunReport" has no attribute "exit"' in wrong
     assert installed.loadsheet(tmp_path, "init", "first").returncode == 0
-    words = [installed.scripts / "python", "program.py", "first"]
+    words = [python, "program.py", "first"]
     done = subprocess.run(words, cwd=tmp_path, env=CLEAN, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("0 All 3 documents were accepted True\n{"), done.stdout
@@ -175,16 +159,10 @@ def test_an_installer_of_tools_installs_the_wheel(wheel, tmp_path, installer):
     program = shutil.which(installer, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if program is None:
         pytest.skip(f"{installer} is not installed here")
-    place = {
-        f"{installer.upper()}{name}": str(tmp_path / name)
-        for name in ("_HOME", "_BIN_DIR", "_TOOL_DIR", "_TOOL_BIN_DIR", "_MAN_DIR")
-    }
-    words = (
-        [program, "install", wheel]
-        if installer == "pipx"
-        else [program, "tool", "install", "--python", sys.executable, wheel]
-    )
-    subprocess.run(words, env=CLEAN | place, check=True, timeout=500)
+    names = ("HOME", "BIN_DIR", "TOOL_DIR", "TOOL_BIN_DIR", "MAN_DIR")
+    place = {f"{installer.upper()}_{name}": str(tmp_path / name) for name in names}
+    words = ["install", wheel] if installer == "pipx" else ["tool", "install", "--python", sys.executable, wheel]
+    subprocess.run([program, *words], env=CLEAN | place, check=True, timeout=500)
     (command,) = tmp_path.glob("*BIN_DIR/loadsheet")
     assert subprocess.run([command, "demo"], cwd=tmp_path, env=CLEAN, check=True, capture_output=True, timeout=120)
 
@@ -199,16 +177,8 @@ def test_installed_from_the_wheel_demo_does_what_make_demo_does(installed, tmp_p
     assert json.loads((reports / "run.json").read_text(encoding="utf-8"))["balance"]["balances"] is True
 
 
-@pytest.mark.journey
-def test_installed_from_the_wheel_init_makes_a_folder_in_which_run_works(installed, tmp_path):
-    assert installed.loadsheet(tmp_path, "init", "first").returncode == 0
-    done = installed.loadsheet(tmp_path / "first", "run", "--verbose")
-    assert (done.returncode, "All 3 documents were accepted" in done.stdout) == (0, True), done.stderr
-
-
 def test_installed_from_the_wheel_it_knows_its_version_and_its_own_place(installed, tmp_path):
-    version = installed.loadsheet(tmp_path, "--version")
-    assert version.stdout.startswith("loadsheet ")
+    assert installed.loadsheet(tmp_path, "--version").stdout.startswith("loadsheet ")
     copy_mappings(tmp_path / "mappings", "acme-flat")
     checked = installed.loadsheet(tmp_path, "doctor")
     assert checked.returncode == 0, checked.stdout

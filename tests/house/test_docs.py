@@ -1,6 +1,6 @@
-"""The documentation is true: its commands and settings exist, its examples load, its links lead somewhere, and the site holds every page.
+"""The documentation is true: its commands and settings exist, its examples load, its links lead somewhere. The site holds every page.
 
-The site itself is built by `make docs`, with Zensical. These tests need only the pages that it is made of.
+`make docs` builds the site with Zensical; these tests need only the pages that it is made of.
 """
 
 import re
@@ -59,36 +59,37 @@ def test_every_page_can_be_reached_from_the_first_one():
     assert (DOCS / "index.md").relative_to(ROOT).as_posix() in TEXTS["README.md"]
 
 
-def links(text):
-    """Target and anchor of each link and picture of a page."""
-    return re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)", BLOCK.sub("", text))
+def wrong_links(pages, file_of, anchors_of):
+    """Links and pictures of pages whose target or anchor is not there."""
+    wrong = []
+    for page, text in pages.items():
+        for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)", BLOCK.sub("", text)):
+            there = file_of(page, target) if target else page
+            if there is None or (anchor and anchor not in anchors_of(there)):
+                wrong.append(f"{page}: {target}#{anchor}")
+    return wrong
 
 
 def test_every_link_leads_to_a_file_and_every_anchor_to_a_heading(site):
-    site_pages, _ = site
-    wrong = []
-    for page, text in TEXTS.items():
-        for target, anchor in links(text):
-            there = ((ROOT / page).parent / target).resolve() if target else ROOT / page
-            if not there.exists():
-                wrong.append(f"{page}: {target}")
-            elif anchor and anchor not in site_pages.anchors(there.read_text(encoding="utf-8")):
-                wrong.append(f"{page}: {target}#{anchor}")
-    assert wrong == []
+    def file_of(page, target):
+        path = ((ROOT / page).parent / target).resolve()
+        return path if path.exists() else None
+
+    def anchors_of(page):
+        return site[0].anchors((ROOT / page).read_text(encoding="utf-8"))
+
+    assert wrong_links(TEXTS, file_of, anchors_of) == []
 
 
 def test_every_link_of_the_site_leads_to_a_page_of_the_site(site):
     _, pages = site
     places = {*pages, *(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*") if path.suffix != ".md")}
-    wrong = []
-    for page, text in pages.items():
-        for target, anchor in links(text):
-            there = (DOCS / page).parent.joinpath(target).resolve().relative_to(DOCS).as_posix() if target else page
-            if there not in places:
-                wrong.append(f"{page}: {target}")
-            elif anchor and f"{{#{anchor}}}" not in pages[there]:
-                wrong.append(f"{page}: {target}#{anchor}")
-    assert wrong == []
+
+    def file_of(page, target):
+        place = (DOCS / page).parent.joinpath(target).resolve().relative_to(DOCS).as_posix()
+        return place if place in places else None
+
+    assert wrong_links(pages, file_of, lambda page: re.findall(r"\{#([^}]+)\}", pages[page])) == []
 
 
 def test_every_source_file_that_a_page_names_exists():
@@ -109,10 +110,8 @@ def test_the_site_has_every_option(site):
     _, pages = site
     for section in pages["options.md"].split("\n## ")[1:]:
         command, words = command_of(section.splitlines()[0].split()[1:])
-        missing = [
-            one.opts[0] for one in command.params if isinstance(one, click.Option) and one.opts[0] not in section
-        ]
-        assert (words, missing) == ([], [])
+        options = [one.opts[0] for one in command.params if isinstance(one, click.Option)]
+        assert (words, [one for one in options if one not in section]) == ([], [])
     assert "## loadsheet mapping suggest\n" in pages["options.md"]
 
 
@@ -127,41 +126,34 @@ def command_of(words):
     return command, words
 
 
-def commands_in(text):
-    """What a page calls: lines of its blocks, and code in its sentences."""
+def wrong_commands(text):
+    """What is wrong with the commands that a page calls: in lines of its blocks, and in code in its sentences."""
+    lines = re.findall(r"`((?:[A-Z_]+=\S+ )?loadsheet [a-z-][^`]*)`", BLOCK.sub("", text))
     for _, kind, block in BLOCK.findall(text):
         if kind in {"", "sh", "console"}:
-            lines = [line.strip().removeprefix("$ ") for line in block.splitlines()]
-            yield from (line for line in lines if re.match(r"(\w+=\S+ )*(\.venv/bin/)?loadsheet [a-z-]", line))
-    yield from re.findall(r"`((?:[A-Z_]+=\S+ )?loadsheet [a-z-][^`]*)`", BLOCK.sub("", text))
-
-
-@pytest.mark.parametrize("page", TEXTS)
-def test_every_command_of_a_page_exists_with_its_options(page):
-    wrong = []
-    for line in commands_in(TEXTS[page]):
+            inner = [line.strip().removeprefix("$ ") for line in block.splitlines()]
+            lines += [line for line in inner if re.match(r"(\w+=\S+ )*(\.venv/bin/)?loadsheet [a-z-]", line)]
+    for line in lines:
         words = shlex.split(re.sub(r" [|&>] ?.*", "", line), comments=True)
         words = words[[word.endswith("loadsheet") for word in words].index(True) + 1 :]
         try:
             command, rest = command_of(words)
             command.make_parser(click.Context(command)).parse_args([word for word in rest if word != "..."])
         except click.UsageError as error:
-            wrong.append(f"{line}: {error.format_message()}")
-    assert wrong == []
+            yield f"{line}: {error.format_message()}"
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_every_command_of_a_page_exists_with_its_options(page):
+    assert list(wrong_commands(TEXTS[page])) == []
 
 
 def test_the_test_of_commands_finds_mistakes():
-    (mistaken,) = commands_in("`loadsheet run --no-such-option`")
-    command, rest = command_of(shlex.split(mistaken)[1:])
-    with pytest.raises(click.NoSuchOption):
-        command.make_parser(click.Context(command)).parse_args(rest)
-    with pytest.raises(click.UsageError):
-        command_of(["rum"])
+    found = list(wrong_commands("`loadsheet run --no-such-option`\n\n```sh\n$ loadsheet rum\n```\n"))
+    assert [one.partition(":")[0] for one in found] == ["loadsheet run --no-such-option", "loadsheet rum"]
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in TEXTS if "cookbook/" not in page]
-)  # test_cookbook.py compares its excerpts
+@pytest.mark.parametrize("page", [page for page in TEXTS if "cookbook/" not in page])  # test_cookbook.py has those
 def test_every_example_of_settings_and_mappings_loads(page):
     known = {".".join(path) for path, _ in every_field()}
     for _, kind, block in BLOCK.findall(TEXTS[page]):
@@ -199,15 +191,8 @@ def test_the_pages_for_shippers_say_the_same_in_every_language():
 def test_pictures_are_small_and_shown_and_name_no_place_of_the_machine_that_made_them():
     assert [path.name for path in PICTURES if path.stat().st_size > 150_000] == []
     assert sum(path.stat().st_size for path in PICTURES) < 800_000
-    shown = {
-        (ROOT / page).parent.joinpath(target).resolve()
-        for page, text in TEXTS.items()
-        for target in re.findall(r"!\[.+?\]\(([^)]+)\)", text)
-    }
-    assert shown == set(PICTURES)
-    for path in PICTURES:
-        if path.suffix == ".svg":
-            assert (
-                re.search(r"/(?:home|root|tmp|work|Users)/|url\(.?http|@import", path.read_text(encoding="utf-8"))
-                is None
-            )
+    targets = [(page, target) for page, text in TEXTS.items() for target in re.findall(r"!\[.+?\]\(([^)]+)\)", text)]
+    assert {(ROOT / page).parent.joinpath(target).resolve() for page, target in targets} == set(PICTURES)
+    place = re.compile(r"/(?:home|root|tmp|work|Users)/|url\(.?http|@import")
+    texts = {path.name: path.read_text(encoding="utf-8") for path in PICTURES if path.suffix == ".svg"}
+    assert [name for name, text in texts.items() if place.search(text)] == []

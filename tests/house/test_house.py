@@ -1,4 +1,4 @@
-"""The house keeps its shape: who may import whom, where each library lives, how long things are, where field names stand; and the pages for developers are true."""
+"""The house keeps its shape: who may import whom, where each library lives, how long things are, where field names stand."""
 
 import ast
 import gc
@@ -21,196 +21,109 @@ MODULES = {
     for path in sorted(SRC.rglob("*.py"))
 }
 
-# Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
+
+def table(text):
+    """The names after a colon, by each name before it; `*` stands for those of FOUNDATION."""
+    lines = re.sub(r"\n\s+", " ", text.strip()).splitlines()
+    rows = [(left.split(), right.split()) for left, right in (line.split(":") for line in lines)]
+    return {name: {*names} - {"*"} | (FOUNDATION if "*" in names else set()) for some, names in rows for name in some}
+
+
 FOUNDATION = {
-    "exit_codes",
-    "exchange_profile",
-    "problem_groups",
-    "contract",
-    "confusables",
-    "control_characters",
-    "page_templates",
-    "internal_errors",
-    "file_modes",
-    "workbook_marks",
-    "run_log",
-    "backoff",
-    "problems",
-    "languages",
-    "plurals",
-    "extras",
-    "schedules",
-    "settings",
-}
-MAY_IMPORT = {
-    "exit_codes": set(),
-    "problems": {"exit_codes"},
-    "confusables": set(),
-    "plurals": set(),
-    "extras": {"problems", "settings"},
-    "control_characters": set(),
-    "page_templates": {"control_characters"},
-    "file_modes": set(),
-    "workbook_marks": set(),
-    "backoff": set(),
-    "schedules": {"plurals"},
-    "languages": set(),
-    "contract": {"problems"},
-    "problem_groups": {"plurals", "problems"},
-    "exchange_profile": {"contract", "control_characters", "file_modes", "problems"},
-    "settings": {"exchange_profile", "contract", "file_modes", "languages", "problems", "schedules"},
-    "run_log": {"problems", "settings"},
-    "internal_errors": {"exit_codes", "run_log", "problems"},
-    "run_resources": FOUNDATION | {"credentials", "dispatch", "exchange", "ledger"},
-    "run_end": FOUNDATION | {"ledger", "operations.retention", "pipeline", "reports", "run_archive"},
-    "credentials": {"problems", "settings"},
-    "object_storage": {"problems", "settings"},
-    "deploy": set(),  # texts for schedulers and shells
-    "inbox": FOUNDATION | {"object_storage"},
-    "reading": FOUNDATION | {"inbox"},
-    "mapping": FOUNDATION | {"reading"},
-    "mapping_tools": FOUNDATION | {"inbox", "reading", "mapping", "ingest"},  # beside the stages: no stage imports it
-    "ledger": FOUNDATION | {"mapping"},
-    "dispatch": FOUNDATION | {"ledger", "mapping"},
-    "reconcile": FOUNDATION | {"ledger", "dispatch", "mapping"},
-    "reports": FOUNDATION | {"ledger", "reconcile", "mapping", "object_storage"},
-    "exchange": FOUNDATION,
-    "fix_files": FOUNDATION | {"inbox", "reading", "mapping", "ledger"},
-    "ingest": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "fix_files", "object_storage", "translation"},
-    "translation": FOUNDATION | {"reading", "mapping"},
-    "ledger_sink": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "fix_files", "translation", "ingest"},
-    "dry_run": FOUNDATION | {"inbox", "mapping", "ledger", "ingest"},
-    "checking": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "ingest", "translation"},
-    "check_folder": FOUNDATION | {"inbox", "mapping", "ledger", "ingest", "ledger_sink", "reconcile", "reports"},
-    "inbox_watch": FOUNDATION | {"inbox"},
-    "annotations": FOUNDATION | {"reading", "ledger", "object_storage"},
-    "operations.expected_files": FOUNDATION | {"ledger"},
-    "operations.expectation_suggestions": FOUNDATION | {"ledger", "operations.expected_files"},
-    "operations.run_outcome": {"problems", "reports"},
-    "operations.tracing": FOUNDATION,
-    "operations.metrics": FOUNDATION | {"inbox", "ledger", "operations.expected_files", "operations.run_outcome"},
-    "operations.health": FOUNDATION | {"operations.metrics"},
-    "operations.notifications": FOUNDATION | {"ledger", "operations.expected_files", "operations.run_outcome"},
-    "operations.retention": FOUNDATION
-    | {"run_log", "inbox", "ledger", "annotations", "reconcile", "reports", "object_storage"},
-    "run_archive": FOUNDATION
-    | {
-        "inbox",
-        "reading",
-        "mapping",
-        "ledger",
-        "reconcile",
-        "reports",
-        "ingest",
-        "ledger_sink",
-        "fix_files",
-        "object_storage",
-    },
-    "cluster": FOUNDATION | {"operations.expected_files", "ledger", "reports"},
-    "operations.run_hooks": FOUNDATION
-    | {
-        "operations.expected_files",
-        "ledger",
-        "operations.run_outcome",
-        "pipeline",
-        "operations.metrics",
-        "operations.health",
-        "operations.tracing",
-        "operations.notifications",
-    },
-    "library": FOUNDATION
-    | {
-        "inbox",
-        "reading",
-        "mapping",
-        "translation",
-        "mapping_tools",
-        "ledger",
-        "reports",
-        "ingest",
-        "checking",
-        "fix_files",
-    }
-    | {"pipeline", "operations.run_hooks", "run_end", "run_resources"},
-    "pipeline": FOUNDATION
-    | {"ingest", "ledger_sink", "mapping", "ledger", "dispatch", "annotations", "reconcile", "reports"},
-    "operations": set(),
-    "cli": FOUNDATION
-    | {
-        "inbox",
-        "reading",
-        "mapping",
-        "translation",
-        "mapping_tools",
-        "ledger",
-        "dispatch",
-        "reconcile",
-        "reports",
-        "ingest",
-        "check_folder",
-        "checking",
-        "dry_run",
-        "pipeline",
-        "exchange",
-    }
-    | {
-        "operations.run_hooks",
-        "operations.expected_files",
-        "run_archive",
-        "deploy",
-        "cluster",
-        "operations.retention",
-        "operations.expectation_suggestions",
-        "operations.health",
-        "operations.notifications",
-    }
-    | {"credentials", "annotations", "fix_files", "object_storage", "inbox_watch", "run_end", "run_resources"},
-}
+    "exit_codes", "exchange_profile", "problem_groups", "contract", "confusables", "control_characters",
+    "page_templates", "internal_errors", "file_modes", "workbook_marks", "run_log", "backoff", "problems",
+    "languages", "plurals", "extras", "schedules", "settings",
+}  # fmt: skip
+# Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
+MAY_IMPORT = table("""
+exit_codes confusables plurals control_characters file_modes workbook_marks backoff languages deploy operations:
+problems: exit_codes
+page_templates: control_characters
+schedules: plurals
+contract: problems
+problem_groups: plurals problems
+exchange_profile: contract control_characters file_modes problems
+settings: exchange_profile contract file_modes languages problems schedules
+internal_errors: exit_codes run_log problems
+run_resources: * credentials dispatch exchange ledger
+run_end: * ledger operations.retention pipeline reports run_archive
+credentials object_storage extras run_log: problems settings
+inbox: * object_storage
+reading: * inbox
+mapping: * reading
+mapping_tools: * inbox reading mapping ingest
+ledger: * mapping
+dispatch: * ledger mapping
+reconcile: * ledger dispatch mapping
+reports: * ledger reconcile mapping object_storage
+exchange operations.tracing: *
+fix_files: * inbox reading mapping ledger
+ingest: * inbox reading mapping ledger fix_files object_storage translation
+translation: * reading mapping
+ledger_sink: * inbox reading mapping ledger fix_files translation ingest
+dry_run: * inbox mapping ledger ingest
+checking: * inbox reading mapping ledger ingest translation
+check_folder: * inbox mapping ledger ingest ledger_sink reconcile reports
+inbox_watch: * inbox
+annotations: * reading ledger object_storage
+operations.expected_files: * ledger
+operations.expectation_suggestions: * ledger operations.expected_files
+operations.run_outcome: problems reports
+operations.metrics: * inbox ledger operations.expected_files operations.run_outcome
+operations.health: * operations.metrics
+operations.notifications: * ledger operations.expected_files operations.run_outcome
+operations.retention: * run_log inbox ledger annotations reconcile reports object_storage
+run_archive: * inbox reading mapping ledger reconcile reports ingest ledger_sink fix_files object_storage
+cluster: * operations.expected_files ledger reports
+operations.run_hooks: * operations.expected_files ledger operations.run_outcome pipeline operations.metrics
+    operations.health operations.tracing operations.notifications
+library: * inbox reading mapping translation mapping_tools ledger reports ingest checking fix_files pipeline
+    operations.run_hooks run_end run_resources
+pipeline: * ingest ledger_sink mapping ledger dispatch annotations reconcile reports
+cli: * inbox reading mapping translation mapping_tools ledger dispatch reconcile reports ingest check_folder
+    checking dry_run pipeline exchange operations.run_hooks operations.expected_files run_archive deploy cluster
+    operations.retention operations.expectation_suggestions operations.health operations.notifications credentials
+    annotations fix_files object_storage inbox_watch run_end run_resources
+""")
+DOCUMENTS = {"loadsheet.mapping.documents"}
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
-    ("ledger", "mapping"): {"loadsheet.mapping.documents"},
-    ("dispatch", "mapping"): {"loadsheet.mapping.documents"},
-    ("reconcile", "mapping"): {"loadsheet.mapping.documents"},
-    ("reports", "mapping"): {"loadsheet.mapping.documents"},
+    **{(stage, "mapping"): DOCUMENTS for stage in ("ledger", "dispatch", "reconcile", "reports")},
     ("operations.run_outcome", "reports"): {"loadsheet.reports.run_document"},
 }
-HOMES = {  # each third-party library and the only places that import it
-    "requests": {"loadsheet.dispatch"},
-    "urllib3": {"loadsheet.dispatch"},
-    "openpyxl": {"loadsheet.reading"},
-    "xlrd": {"loadsheet.reading.xls"},
-    "olefile": {"loadsheet.reading.xls"},
-    "xlsxwriter": {"loadsheet.reports", "loadsheet.mapping_tools.template"},
-    "sqlalchemy": {"loadsheet.ledger", "loadsheet.exchange"},
-    "duckdb": {"loadsheet.operations.retention.ledger_copies"},
-    "rule_engine": {"loadsheet.mapping.expression_parser"},
-    "re2": {"loadsheet.mapping.patterns"},
-    "ruamel": {"loadsheet.mapping", "loadsheet.exchange_profile"},
-    "babel": {"loadsheet.mapping", "loadsheet.languages"},
-    "pint": {"loadsheet.mapping"},
-    "starlette": {"loadsheet.exchange"},
-    "jinja2": {"loadsheet.page_templates", "loadsheet.exchange.pages", "loadsheet.reports.html_pages"},
-    "uvicorn": {"loadsheet.exchange"},
-    "pandas": {"loadsheet.library", "loadsheet.reading.frames", "loadsheet.reconcile"},
-    "holidays": {"loadsheet.reports.reconciliation.worklist", "loadsheet.operations.expected_files"},
-    "rich": {"loadsheet.cli"},
-    "click": {"loadsheet.cli"},
-    "filelock": {"loadsheet.run_archive.verify", "loadsheet.ledger", "loadsheet.operations.notifications.state"},
-    "apprise": {"loadsheet.operations.notifications.notice_delivery"},
-    "watchdog": {"loadsheet.inbox_watch", "loadsheet.cli.save_watch"},
-    "httptools": {"loadsheet.dispatch", "loadsheet.exchange"},
-    "alembic": {"loadsheet.exchange.migrations", "loadsheet.ledger.migrations"},
-    "psycopg": {"loadsheet.exchange.database", "loadsheet.ledger.postgres"},
-    "backports": {"loadsheet.ledger.content_blocks"},
-    "keyring": {"loadsheet.credentials"},
-    "platformdirs": {"loadsheet.settings.sources"},
-    "structlog": {"loadsheet.run_log"},
-    "prometheus_client": {"loadsheet.operations.metrics", "loadsheet.operations.health"},
-    "opentelemetry": {"loadsheet.operations.tracing"},
-    "cronsim": {"loadsheet.schedules"},
-    "procrastinate": {"loadsheet.cluster.job_queue", "loadsheet.ledger.shared.jobs"},
-    "fsspec": {"loadsheet.object_storage"},
-    "botocore": {"loadsheet.object_storage"},
-}
+# Each third-party library and the only places that import it.
+HOMES = table("""
+requests urllib3: dispatch
+openpyxl: reading
+xlrd olefile: reading.xls
+xlsxwriter: reports mapping_tools.template
+sqlalchemy: ledger exchange
+duckdb: operations.retention.ledger_copies
+rule_engine: mapping.expression_parser
+re2: mapping.patterns
+ruamel: mapping exchange_profile
+babel: mapping languages
+pint: mapping
+starlette uvicorn: exchange
+jinja2: page_templates exchange.pages reports.html_pages
+pandas: library reading.frames reconcile
+holidays: reports.reconciliation.worklist operations.expected_files
+rich click: cli
+filelock: run_archive.verify ledger operations.notifications.state
+apprise: operations.notifications.notice_delivery
+watchdog: inbox_watch cli.save_watch
+httptools: dispatch exchange
+alembic: exchange.migrations ledger.migrations
+psycopg: exchange.database ledger.postgres
+backports: ledger.content_blocks
+keyring: credentials
+platformdirs: settings.sources
+structlog: run_log
+prometheus_client: operations.metrics operations.health
+opentelemetry: operations.tracing
+cronsim: schedules
+procrastinate: cluster.job_queue ledger.shared.jobs
+fsspec botocore: object_storage
+""")
 SPEAKING_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "misc", "info"}
 
 
@@ -229,19 +142,16 @@ def nodes(path):
 
 @cache
 def imports(path):
-    return tuple(_imports(path))
-
-
-def _imports(path):
+    """The modules that a module imports; of `loadsheet.operations` those in it."""
+    found = []
     for node in nodes(path):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "loadsheet.operations":
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (
-                [f"{node.module}.{one.name}" for one in node.names]
-                if node.module == "loadsheet.operations"
-                else [node.module]
-            )
+            found.append(node.module)
+    return found
 
 
 def room(module):
@@ -267,7 +177,7 @@ def test_each_library_has_one_home():
     for library, homes in HOMES.items():
         users = {module for module, path in MODULES.items() for name in imports(path) if name.split(".")[0] == library}
         assert users, f"nobody uses {library}"
-        others = [user for user in users if not any(user == home or user.startswith(f"{home}.") for home in homes)]
+        others = [user for user in users if not any(f"{user}.".startswith(f"loadsheet.{home}.") for home in homes)]
         assert others == [], f"{library} is used outside of {homes}"
 
 
@@ -277,25 +187,13 @@ def test_every_dependency_is_used_and_says_why():
     lines = [line.strip() for line in block.strip().splitlines()]
     assert all(re.fullmatch(r'"[^"]+",\s+# .+', line) for line in lines)
     used = {name.split(".")[0] for path in MODULES.values() for name in imports(path)}
-    renamed = {
-        "rule-engine": "rule_engine",
-        "google-re2": "re2",
-        "ruamel.yaml": "ruamel",
-        "prometheus-client": "prometheus_client",
-        "backports-zstd": "backports",
-    }
-    unimported = {"tzdata"}  # zoneinfo reads it
-    for line in lines:
-        name = re.match(r'"([A-Za-z0-9_.-]+)', line)[1]
-        assert name in unimported or renamed.get(name, name) in used, name
-
-
-def test_no_module_is_named_for_nothing_in_particular():
-    assert not {part for module in MODULES for part in module.split(".")} & SPEAKING_NAMES
+    renamed = {"google-re2": "re2", "ruamel.yaml": "ruamel", "backports-zstd": "backports"}
+    names = {re.match(r'"([A-Za-z0-9_.-]+)', line)[1] for line in lines} - {"tzdata"}  # zoneinfo reads it
+    assert {renamed.get(name, name.replace("-", "_")) for name in names} <= used
 
 
 def test_modules_say_what_they_own_and_stay_readable():
-    wrong = []
+    wrong = [module for module in MODULES if {*module.split(".")} & SPEAKING_NAMES]  # named for nothing in particular
     for module, path in MODULES.items():
         lines, tree = len(path.read_text(encoding="utf-8").splitlines()), parsed(path)
         if not ast.get_docstring(tree):
@@ -303,9 +201,10 @@ def test_modules_say_what_they_own_and_stay_readable():
         if lines > 500:
             wrong.append(f"{module} has {lines} lines, more than 500")
         wrong += [
-            f"{module}.{node.name} has {node.end_lineno - node.lineno + 1} lines, more than 60"
+            f"{module}.{node.name} has {size} lines, more than 60"
             for node in nodes(path)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno - node.lineno >= 60
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and (size := node.end_lineno - node.lineno + 1) > 60
         ]
     assert wrong == []
 
@@ -334,33 +233,25 @@ def test_the_pipeline_shows_the_stages_in_order_and_begins_with_a_short_run():
 
 def test_field_names_of_the_interface_stand_in_the_contract_only():
     """A quoted field name with an underscore or an inner capital is the interface's own spelling."""
-    names = {
-        field.name
-        for operation in OPERATIONS
-        for _, field in operation.record.walk()
-        if "_" in field.name or not field.name.islower()
-    }
+    fields = {field.name for operation in OPERATIONS for _, field in operation.record.walk()}
+    names = {name for name in fields if "_" in name or not name.islower()}
     found = []
     for module, path in MODULES.items():
-        if room(module) == "contract":
-            continue
-        texts = (node for node in nodes(path) if isinstance(node, ast.Constant) and isinstance(node.value, str))
-        found += [f"{module}:{node.lineno} {node.value}" for node in texts if node.value in names]
+        if room(module) != "contract":
+            texts = (node for node in nodes(path) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+            found += [f"{module}:{node.lineno} {node.value}" for node in texts if node.value in names]
     assert found == []
 
 
 def test_bare_exceptions_are_caught_in_the_outermost_function_only():
-    catching = [
+    bare = (None, "Exception", "BaseException")
+    catching = {
         module
         for module, path in MODULES.items()
         for node in nodes(path)
-        if isinstance(node, ast.ExceptHandler)
-        and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")))
-    ]
-    assert sorted({*catching}) == [
-        "loadsheet.cli",
-        "loadsheet.internal_errors",
-    ]  # what comes after the work costs no run
+        if isinstance(node, ast.ExceptHandler) and (node.type and ast.unparse(node.type)) in bare
+    }
+    assert catching == {"loadsheet.cli", "loadsheet.internal_errors"}  # what comes after the work costs no run
 
 
 def test_nothing_happens_when_the_package_is_imported():
@@ -369,7 +260,7 @@ def test_nothing_happens_when_the_package_is_imported():
     assert done.stdout.strip() == "[]"
 
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = TESTS.parent / "docs"
 LINK = re.compile(r"\[`(\w+)`\]\((\.\./src/[\w/]+\.py)\)")
 
 
@@ -385,7 +276,7 @@ def names_in(path):
     return found
 
 
-def test_the_picture_is_drawn_from_the_imports():
+def test_the_diagram_of_the_architecture_matches_the_imports():
     assert picture() in PAGE.read_text(encoding="utf-8"), "draw it again: python tests/support/import_graph.py"
 
 

@@ -40,27 +40,19 @@ class Entry(NamedTuple):
 
 @cache
 def entries():
-    found, document, section, promise, quotation, tests, line = [], "", "", "", "", [], 0
-
-    def close():
-        if promise:
-            found.append(Entry(line, document, section, promise, quotation, tuple(tests)))
-
+    found, document, section = [], "", ""
     for number, text in enumerate(INDEX.read_text(encoding="utf-8").splitlines(), start=1):
-        if text.startswith("# "):
-            close()
-            document, promise = text[2:], ""
-        elif text.startswith("## "):
-            close()
-            section, promise = text[3:], ""
-        elif text.startswith("> "):
-            quotation = text[2:]
-        elif text.startswith("- "):
-            tests.append(text[2:])
+        kind, _, rest = text.partition(" ")
+        if kind == "#":
+            document = rest
+        elif kind == "##":
+            section = rest
+        elif kind == ">":
+            found[-1] = found[-1]._replace(quotation=rest)
+        elif kind == "-":
+            found[-1] = found[-1]._replace(tests=(*found[-1].tests, rest))
         elif text and document:
-            close()
-            promise, quotation, tests, line = text, "", [], number
-    close()
+            found.append(Entry(number, document, section, text, "", ()))
     return found
 
 
@@ -78,19 +70,18 @@ def sections(document):
 @cache
 def defined_in(file):
     """The names of the tests of a file, and whether `make test` leaves each out."""
-    path = TESTS / file
-    if not path.is_file():
+    if not (TESTS / file).is_file():
         return {}
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    marks = [
-        ast.unparse(node) for node in tree.body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)
+    body = ast.parse((TESTS / file).read_text(encoding="utf-8")).body
+    marks = [text for text in map(ast.unparse, body) if text.startswith("pytestmark")]
+    tests = [
+        one for one in body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and one.name.startswith("test_")
     ]
     return {
-        node.name: any(
-            f"mark.{mark}" in text for mark in HIDING for text in (*map(ast.unparse, node.decorator_list), *marks)
+        test.name: any(
+            f"mark.{mark}" in text for mark in HIDING for text in (*map(ast.unparse, test.decorator_list), *marks)
         )
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+        for test in tests
     }
 
 
@@ -104,27 +95,23 @@ def nearest(name):
 def test_every_quotation_is_in_its_section():
     wrong = []
     for entry in entries():
-        text = sections(entry.document).get(entry.section, "")
+        text, place = sections(entry.document).get(entry.section, ""), f"{INDEX.name}:{entry.line}"
         if not entry.quotation or " ".join(entry.quotation.split()) not in text:
-            wrong.append(
-                f"{INDEX.name}:{entry.line}: {entry.document}, {entry.section}, does not say: {entry.quotation}"
-            )
+            wrong.append(f"{place}: {entry.document}, {entry.section}, does not say: {entry.quotation}")
     assert not wrong, "quote the new words, or remove the promise:\n" + "\n".join(wrong)
 
 
 def test_every_named_test_exists():
     wrong = []
-    for entry in entries():
-        for named in entry.tests:
-            test, _, marked = named.partition(" (")
-            file, _, name = test.partition("::")
-            hidden = defined_in(file).get(name)
-            if hidden is None:
-                wrong.append(f"{INDEX.name}:{entry.line}: there is no {test}{nearest(name)}")
-            elif hidden != bool(marked):
-                wrong.append(
-                    f"{INDEX.name}:{entry.line}: {test} is {'behind a marker: add' if hidden else 'not behind a marker: remove'} (sweep)"
-                )
+    for entry, named in [(one, test) for one in entries() for test in one.tests]:
+        (test, _, marked), place = named.partition(" ("), f"{INDEX.name}:{entry.line}"
+        file, _, name = test.partition("::")
+        hidden = defined_in(file).get(name)
+        if hidden is None:
+            wrong.append(f"{place}: there is no {test}{nearest(name)}")
+        elif hidden != bool(marked):
+            state = "behind a marker: add" if hidden else "not behind a marker: remove"
+            wrong.append(f"{place}: {test} is {state} (sweep)")
     assert not wrong, "name the tests that hold these promises now:\n" + "\n".join(wrong)
 
 

@@ -38,23 +38,12 @@ def commands(group=loadsheet, words=()):
 
 
 def test_the_help_shows_every_command_once_in_its_group(capsys):
+    """A mistyped command is answered with the nearest one."""
     assert sorted(itertools.chain(*GROUPS.values())) == sorted(COMMANDS)
     assert invoke(["--help"]) == 0
     said = capsys.readouterr().out
     assert all(f"\n{group}:\n" in said for group in GROUPS)
     assert [name for name in COMMANDS if len(re.findall(rf"\n  {name} ", said)) != 1] == []
-
-
-def test_to_and_out_mean_the_same_everywhere():
-    several = {option for _, command in commands() for one in command.params for option in one.opts}
-    assert {"--to", "--out"} <= several
-    alone = [
-        words for words, command in commands() for one in command.params if len({"--to", "--out"} & {*one.opts}) == 1
-    ]
-    assert alone == []
-
-
-def test_a_mistyped_command_is_answered_with_the_nearest_one(capsys):
     assert invoke(["rnu"]) == 2
     assert "No such command 'rnu'. Did you mean 'run'?" in capsys.readouterr().err
 
@@ -111,33 +100,26 @@ def kind_of(annotation):
 
 
 def limits_of(field):
-    return "".join(
-        f" {sign} {getattr(one, name):,}"
-        for one in field.metadata
-        for name, sign in LIMITS.items()
-        if hasattr(one, name)
-    )
+    limits = [(one, name) for one in field.metadata for name in LIMITS if hasattr(one, name)]
+    return "".join(f" {LIMITS[name]} {getattr(one, name):,}" for one, name in limits)
 
 
 def settings_table():
     lines = ["| Setting, and its variable | Type | Default | Meaning |", "|---|---|---|---|"]
     for path, field in every_field():
-        names = f"`{'.'.join(path)}`<br>`{PREFIX}{'__'.join(path).upper()}{'__NAME' if field.annotation is Assumptions else ''}`"
-        lines.append(
-            f"| {names} | {kind_of(field.annotation)}{limits_of(field)} | {shown(field.default)} | {field.description} |"
-        )
+        variable = PREFIX + "__".join(path).upper() + ("__NAME" if field.annotation is Assumptions else "")
+        kind = kind_of(field.annotation) + limits_of(field)
+        cells = (f"`{'.'.join(path)}`<br>`{variable}`", kind, shown(field.default), field.description)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def test_a_setting_says_its_unit():
     units = {"_s": "second", "_ms": "millisecond", "_bytes": "byte", "_mb": "MB", "_days": "day", "_share_max": "share"}
-    silent = [
-        path
-        for path, field in every_field()
-        for end, unit in units.items()
-        if path[-1].endswith(end) and unit.casefold() not in field.description.casefold()
+    wanted = [
+        (path, field, unit) for path, field in every_field() for end, unit in units.items() if path[-1].endswith(end)
     ]
-    assert silent == []
+    assert [path for path, field, unit in wanted if unit.casefold() not in field.description.casefold()] == []
 
 
 def test_the_settings_table_is_made_from_the_settings():
@@ -158,19 +140,23 @@ def test_every_command_stands_in_the_guide_and_every_one_there_exists():
 
 
 def test_every_command_explains_itself_and_its_options():
-    silent = []
-    for words, command in commands():
-        if not command.help:
-            silent.append(words)
-        explained = [isinstance(option, click.Argument) or option.help or option.is_eager for option in command.params]
-        silent += [(*words, option.name) for option, told in zip(command.params, explained, strict=True) if not told]
+    """`--to` and `--out` mean the same everywhere."""
+    silent = [words for words, command in commands() if not command.help]
+    options = [(words, option) for words, command in commands() for option in command.params]
+    silent += [(*words, option.name) for words, option in options if not explained(option)]
     assert silent == []
+    assert [words for words, option in options if len({"--to", "--out"} & {*option.opts}) == 1] == []
+    assert any("--to" in option.opts for _, option in options)
+
+
+def explained(option):
+    return isinstance(option, click.Argument) or option.help or option.is_eager
 
 
 def test_the_states_are_those_of_the_ledger():
-    assert [row[0].strip("`") for row in rows("delivery.md", "what is known about it.\n")] == [state.value for state in (
-        State.INVALID, State.HELD, State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN, State.UNCHANGED
-    )]  # fmt: skip
+    states = ["INVALID", "HELD", "READY", "SENDING", "ACCEPTED", "REFUSED", "UNKNOWN", "UNCHANGED"]
+    shown = [row[0].strip("`") for row in rows("delivery.md", "what is known about it.\n")]
+    assert shown == [State[name].value for name in states]
 
 
 def test_every_exit_code_of_an_exception_is_explained():

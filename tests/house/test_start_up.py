@@ -1,6 +1,5 @@
 """What a command loads before it works: nothing that it has no use for. All in one process, each command after the lighter ones."""
 
-import csv
 import json
 import os
 import subprocess
@@ -67,41 +66,26 @@ def test_no_command_loads_what_it_has_no_use_for(tmp_path):
     """M13: the mapping of the run has no expression and no unit but our own, its rows need no sort on disk, the exchange is another's and
     the ledger a file.
     """
-    for folder in ("mappings", "inbox"):
+    for folder in ("mappings", "inbox", "state"):
         (tmp_path / folder).mkdir()
     (tmp_path / "mappings" / "plain.yaml").write_text(MAPPING, encoding="utf-8")
-    with (tmp_path / "inbox" / "one.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([["ID", "Weight"], ["", "12.5 lb"]])
-    (tmp_path / "state").mkdir()
+    (tmp_path / "inbox" / "one.csv").write_text("ID,Weight\n,12.5 lb\n", encoding="utf-8")
     with open_ledger(f"sqlite:///{tmp_path / 'state' / 'ledger.db'}"):
         pass
-    state = ["--state", str(tmp_path / "state")]
-    run = ["run", *state, "--settle", "0", "--exchange", "http://127.0.0.1:9"]
-    for name in ("inbox", "mappings", "outbox"):
-        run += [f"--{name}", str(tmp_path / name)]
-    commands = [
-        *((" ".join(words), words) for words in helps()),
-        ("runs", ["runs", *state]),
-        ("show", ["show", "1", *state]),
-        ("check", ["check", "--mappings", str(tmp_path / "mappings"), str(tmp_path / "inbox" / "one.csv")]),
-        ("run", run),
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", COUNTING, json.dumps(commands)],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-        env=os.environ | {"LOADSHEET_TOKEN": "a-token"},
-    )
+    tried = {
+        "runs": ("--state state", 0, FOR_A_LOOK),
+        "show": ("1 --state state", 1, FOR_A_LOOK),
+        "check": ("--mappings mappings inbox/one.csv", 65, FOR_A_RUN),
+        "run": ("--state state --outbox outbox --settle 0 --exchange http://127.0.0.1:9", 65, FOR_A_RUN),
+    }
+    tried = {" ".join(words): ("", 0, FOR_HELP) for words in helps()} | tried
+    commands = [[name, [*name.split(), *more.split()]] for name, (more, *_) in tried.items()]
+    words = [sys.executable, "-c", COUNTING, json.dumps(commands)]
+    given = os.environ | {"LOADSHEET_TOKEN": "a-token"}
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path, env=given)
     loaded = json.loads(done.stdout.splitlines()[-1])
-    for words in helps():
-        name = " ".join(words)
-        assert loaded[name][0] == 0, name
-        assert not FOR_HELP.intersection(loaded[name][1]), name
-    for name in ("runs", "show"):
-        assert not FOR_A_LOOK.intersection(loaded[name][1]), name
-    for name in ("check", "run"):
-        assert not FOR_A_RUN.intersection(loaded[name][1]), name
-    assert [loaded[name][0] for name in ("runs", "show", "check", "run")] == [0, 1, 65, 65], done.stderr
-    assert set(loaded["grammar"]) == {"", "None"}  # tables that ply makes itself name the grammar's source
+    assert set(loaded.pop("grammar")) == {"", "None"}  # tables that ply makes itself name the grammar's source
+    assert loaded.keys() == tried.keys()
+    for name, (_, code, useless) in tried.items():
+        assert loaded[name][0] == code, (name, done.stderr)
+        assert not useless.intersection(loaded[name][1]), name

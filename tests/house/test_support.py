@@ -7,8 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 SERVE = """
 from postgres import running_server
 with running_server() as server:
@@ -33,68 +31,54 @@ def test_a_postgresql_server_ends_when_the_tests_are_killed():
     assert not Path(f"/proc/{server}").exists()
 
 
-@pytest.fixture
-def rules(monkeypatch):
-    """The text of the rules for tests, which can be imported by the tests of a test."""
+TESTS = """
+import subprocess, sys, time
+import pytest
+from hypothesis import given, settings, strategies
+
+COMPUTE = "import time\\nwhile time.process_time() < 0.4: pass"
+tried = []
+
+@settings(max_examples=40, database=None)
+@given(strategies.integers())
+def test_numbers(number):
+    tried.append(number)
+
+def test_how_many():
+    print("tried", len(tried))
+
+def test_computes():
+    until = time.process_time() + 0.4
+    while time.process_time() < until:
+        pass
+
+def test_starts_a_process_that_computes():
+    subprocess.run([sys.executable, "-c", COMPUTE], check=True)
+
+def test_waits():
+    time.sleep(0.4)
+
+def test_waits_too_long():
+    time.sleep(1)
+
+@pytest.mark.journey
+def test_journey():
+    time.sleep(1)
+"""
+
+
+def test_a_test_with_too_much_cpu_time_or_far_too_long_fails_and_random_examples_are_a_quarter(pytester, monkeypatch):
+    """But a journey may take long, and all examples are tried where that is asked for."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the rules need none, and to load them takes seconds
-    return Path(__file__).parents[1].joinpath("conftest.py").read_text(encoding="utf-8")
-
-
-def test_a_test_that_needs_too_much_cpu_time_fails_and_one_that_waits_does_not(pytester, rules):
-    pytester.makeconftest(re.sub(r"CPU_MAX_S = [\d.]+", "CPU_MAX_S = 0.3", rules))
-    pytester.makepyfile(
-        """
-        import subprocess, sys, time
-
-        def test_computes():
-            until = time.process_time() + 0.4
-            while time.process_time() < until:
-                pass
-
-        def test_starts_a_process_that_computes():
-            subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 0.4: pass"], check=True)
-
-        def test_waits():
-            time.sleep(0.4)
-        """
-    )
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1, failed=2)
-
-
-def test_random_examples_are_a_quarter_unless_all_are_asked_for_and_a_test_that_takes_far_too_long_fails(
-    pytester, rules, monkeypatch
-):
-    """But a journey may."""
-    pytester.makeconftest(re.sub(r"TOO_LONG_S = [\d.]+", "TOO_LONG_S = 0.25", rules))
-    pytester.makepyfile(
-        """
-        import time
-        import pytest
-        from hypothesis import given, settings, strategies
-
-        tried = []
-
-        @settings(max_examples=40, database=None)
-        @given(strategies.integers())
-        def test_numbers(number):
-            tried.append(number)
-
-        def test_how_many():
-            print("tried", len(tried))
-
-        def test_waits():
-            time.sleep(0.3)
-
-        @pytest.mark.journey
-        def test_walks():
-            time.sleep(0.3)
-        """
-    )
-    words = ["-s", "-p", "no:cacheprovider"]
     monkeypatch.delenv("LOADSHEET_EXAMPLES", raising=False)
+    rules = Path(__file__).parents[1].joinpath("conftest.py").read_text(encoding="utf-8")
+    rules = re.sub(r"FAR_TOO_LONG_S = [\d.]+", "FAR_TOO_LONG_S = 0.8", rules)
+    pytester.makeconftest(re.sub(r"CPU_MAX_S = [\d.]+", "CPU_MAX_S = 0.3", rules))
+    pytester.makepyfile(TESTS)
+    words = ["-s", "-p", "no:cacheprovider"]
     found = pytester.runpytest_subprocess(*words)
-    found.assert_outcomes(passed=3, failed=1)
-    found.stdout.fnmatch_lines(["*tried 10*", "*it took 0.3 s and*"])
+    found.assert_outcomes(passed=4, failed=3)
+    found.stdout.fnmatch_lines(["*tried 10*", "*it took * s and 0.4 s of CPU*", "*it took 1.0 s and*"])
     monkeypatch.setenv("LOADSHEET_EXAMPLES", "all")
-    pytester.runpytest_subprocess(*words).stdout.fnmatch_lines(["*tried 40*"])
+    pytester.runpytest_subprocess(*words, "-k", "numbers or how_many").stdout.fnmatch_lines(["*tried 40*"])

@@ -1,4 +1,4 @@
-"""A claimed file lies in one place at any time, with one winner and the bytes it came with, until it is archived, set aside or given back."""
+"""A claimed file lies in one place at any time, with the bytes it came with, until it is archived, set aside or given back."""
 
 import errno
 import hashlib
@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import unicodedata
-from contextlib import contextmanager
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from inbox_files import RUN, drop, held_open, left, lies_in, names, settings_in, settled, taken, touch
+from inbox_files import RUN, drop, left, lies_in, names, settings_in, settled, taken, touch
 
 from loadsheet.inbox import (
     Candidate,
@@ -54,7 +54,7 @@ def found_now(place):
 # ---- claims ----
 
 
-def test_a_claim_moves_the_file_and_tells_its_bytes(place):
+def test_a_claim_moves_the_file_and_returns_its_hash(place):
     path = drop(place, "nordic/orders.csv", b"Order\nA1\n")
     os.utime(path, (1_772_600_000, 1_772_600_000))
     file = claim(Candidate("nordic/orders.csv", path), place, RUN)
@@ -68,16 +68,13 @@ def test_a_claim_moves_the_file_and_tells_its_bytes(place):
     assert (path.exists(), file.path.read_bytes()) == (False, b"Order\nA1\n")
 
 
-def test_a_file_that_vanished_is_nobodys_fault(place, apart):
+def test_a_vanished_file_is_not_claimed_and_a_name_outside_the_inbox_is_refused(place, apart):
     for settings in (place, apart):
-        assert claim(Candidate("gone.csv", settings.inbox / "gone.csv"), settings, RUN) is None
-
-
-@pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "a/../../b", "", "a\0b"])
-def test_a_name_that_leaves_the_inbox_is_refused(place, name):
+        assert claim(Candidate("late.csv", settings.inbox / "late.csv"), settings, RUN) is None
     path = drop(place)
-    with pytest.raises(FolderError, match="not a path below the inbox"):
-        claim(Candidate(name, path), place, RUN)
+    for name in ("../../x", "/etc/passwd", "a/../../b", "", "a\0b"):
+        with pytest.raises(FolderError, match="not a path below the inbox"):
+            claim(Candidate(name, path), place, RUN)
     assert path.exists()
 
 
@@ -143,9 +140,20 @@ def test_a_file_we_may_not_read_or_take_stays_and_says_why(ordinary):
     assert (lies_in(ordinary.inbox), lies_in(ordinary.state)) == (["orders.csv"], [])
 
 
-def test_a_claim_across_volumes_is_verified(apart):
+def test_a_claim_across_volumes_is_verified_and_a_full_disk_keeps_the_source(apart):
     content = random.Random(1).randbytes(3_000_000)
-    touch(drop(apart, "n/a.csv", content), 1_772_600_000)
+    path = drop(apart, "n/a.csv", content)
+    touch(path, 1_772_600_000)
+    _, most = before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in (0, 1, 4096, 1_048_576, 2_999_999):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))  # as on a disk with that much room
+        try:
+            with pytest.raises(FolderError, match=r"^n/a\.csv could not be moved: "):
+                claim(Candidate("n/a.csv", path), apart, RUN)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert path.read_bytes() == content
+        assert lies_in(apart.state) == []
     (file,) = taken(apart)
     assert file.path.read_bytes() == content
     assert (file.size, file.arrived.timestamp()) == (3_000_000, 1_772_600_000)
@@ -153,29 +161,8 @@ def test_a_claim_across_volumes_is_verified(apart):
     assert file.path.stat().st_mode & 0o007 == 0
 
 
-@contextmanager
-def largest_file(size):
-    """No file of this process may become larger, as on a disk with that much room."""
-    _, most = before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def test_a_full_disk_leaves_the_source_and_no_half_copy(apart):
-    content = random.Random(1).randbytes(3_000_000)
-    path = drop(apart, "a.csv", content)
-    for room in (0, 1, 4096, 1_048_576, 2_999_999):
-        with pytest.raises(FolderError, match=r"^a\.csv could not be moved: "), largest_file(room):
-            claim(Candidate("a.csv", path), apart, RUN)
-        assert path.read_bytes() == content
-        assert lies_in(apart.state) == []
-
-
-def claim_in_a_child(place, run):
-    """A process that claims and archives everything; it has begun."""
+def claim_and_die(place, run, after_s):
+    """A process that claims and archives everything and is killed so many seconds after it began."""
     begun, begin = os.pipe()
     child = os.fork()
     if not child:
@@ -189,40 +176,33 @@ def claim_in_a_child(place, run):
     os.read(begun, 1)
     os.close(begun)
     os.close(begin)
-    return child
-
-
-def kill_again_and_again(place, count, kills, seed):
-    """Claim and archive `count` files, killed at random moments; each lies in one place at each death, and all arrive."""
-    chance = random.Random(seed)
-    contents = {chance.randbytes(chance.choice([10, 10_000, 300_000])) for _ in range(count)}
-    for number, content in enumerate(contents):
-        drop(place, f"{number}.csv", content)
-    for life in range(kills):
-        child = claim_in_a_child(place.model_copy(update={"settle_s": 0.0}), f"run-{life}")
-        time.sleep(chance.uniform(0, 0.02))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        lying = [path.read_bytes() for top in (place.inbox, place.state) for path in top.rglob("*.csv")]
-        assert set(lying) == contents
-    again = [
-        find_archived_copy(file, place) for _ in range(2) for file in taken(place) if archive(file, place, DAY, RUN)
-    ]
-    assert (
-        len(again) <= count + kills
-    )  # across volumes a kill may leave the original beside its copy: its bytes are known
-    assert {path.read_bytes() for path in (place.state / "archive").rglob("*.csv")} == contents
-    assert lies_in(place.inbox) == []
-    assert not list((place.state / "work").rglob("*.csv"))
+    time.sleep(after_s)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
 
 
 @pytest.mark.parametrize(
     ("count", "kills", "seed"),
     [(40, 3, 1), *(pytest.param(150, 5, seed, marks=pytest.mark.sweep) for seed in range(4))],
 )
-def test_killed_at_random_moments_every_file_lies_in_one_place(place, apart, count, kills, seed):
-    kill_again_and_again(place, count, kills, seed)
-    kill_again_and_again(apart, count, kills, seed)
+@pytest.mark.parametrize("volumes", ["place", "apart"])
+def test_killed_at_random_moments_every_file_lies_in_one_place(request, volumes, count, kills, seed):
+    """Claim and archive `count` files, killed again and again; each lies in one place at each death, and all arrive."""
+    place, chance = request.getfixturevalue(volumes), random.Random(seed)
+    contents = {chance.randbytes(chance.choice([10, 10_000, 300_000])) for _ in range(count)}
+    for number, content in enumerate(contents):
+        drop(place, f"{number}.csv", content)
+    for life in range(kills):
+        claim_and_die(place.model_copy(update={"settle_s": 0.0}), f"run-{life}", chance.uniform(0, 0.02))
+        lying = [path.read_bytes() for top in (place.inbox, place.state) for path in top.rglob("*.csv")]
+        assert set(lying) == contents
+    known = [
+        find_archived_copy(file, place) for _ in range(2) for file in taken(place) if archive(file, place, DAY, RUN)
+    ]
+    assert len(known) <= count + kills  # across volumes a kill may leave the original beside its copy
+    assert {path.read_bytes() for path in (place.state / "archive").rglob("*.csv")} == contents
+    assert lies_in(place.inbox) == []
+    assert not list((place.state / "work").rglob("*.csv"))
 
 
 # ---- what changes while it is taken ----
@@ -231,7 +211,7 @@ def test_killed_at_random_moments_every_file_lies_in_one_place(place, apart, cou
 @LINUX
 def test_a_claim_of_a_file_that_is_written_to_is_undone(place):
     path = drop(place)
-    with held_open(path) as writer:
+    with path.open("ab") as writer:
         assert claim(Candidate("orders.csv", path), place, RUN) is None
         writer.write(b"A2\n")
     assert path.read_bytes() == b"Order\nA1\nA2\n"
@@ -296,19 +276,12 @@ def test_files_that_vanish_during_a_scan_or_claim_are_no_error(place):
 
     def come_and_go():
         while not stop.is_set():
-            drop(place, "a.csv").unlink(missing_ok=True)
-            (place.inbox / "folder").mkdir(exist_ok=True)
-            with_name = drop(place, "folder/b.csv")
-            with_name.unlink(missing_ok=True)
-            (place.inbox / "folder").rmdir()
+            with suppress(OSError):  # we took it first
+                drop(place, "a.csv").unlink(missing_ok=True)
+                drop(place, "folder/b.csv").unlink(missing_ok=True)
+                (place.inbox / "folder").rmdir()
 
-    def bold():
-        try:
-            come_and_go()
-        except OSError:  # we took it first
-            bold()
-
-    shipper = threading.Thread(target=bold)
+    shipper = threading.Thread(target=come_and_go)
     shipper.start()
     for _ in range(300):
         for file in taken(place):
@@ -337,27 +310,22 @@ def test_any_name_is_data(tmp_path_factory, raw):
     assert kept.read_bytes() == raw
 
 
-@pytest.mark.parametrize(
-    ("raw", "shown"),
-    [
-        (b"a\nb.csv", "a%0Ab.csv"),
-        (b"a\xffb.csv", "a%FFb.csv"),
-        ("a\u202evsc.exe".encode(), "a%E2%80%AEvsc.exe"),
-        (b"-rf.csv", "-rf.csv"),
-        (b"$(x) 'q' \"*.csv", "$(x) 'q' \"*.csv"),
-        ("Aufträge\u00a0März.xlsx".encode(), "Aufträge\u00a0März.xlsx"),
-        (b"..csv", "..csv"),
-        (b"CON", "CON"),
-    ],
-)
-def test_odd_names_are_data_and_go_the_whole_way(place, raw, shown):
-    Path(os.fsdecode(os.fsencode(place.inbox) + b"/" + raw)).write_bytes(b"x")
-    (file,) = taken(place.model_copy(update={"ignore": ()}))
-    assert file.name == shown == shown.encode().decode()
-    assert set_aside(file, place, RUN, [Problem("R202")]).name == shown
-
-
-def test_endless_names_are_cut_and_stay_apart(place):
+def test_odd_names_are_data_and_are_shown_readably(place):
+    """Endless ones are cut and stay apart."""
+    shown = {
+        b"a\nb.csv": "a%0Ab.csv",
+        b"a\xffb.csv": "a%FFb.csv",
+        "a\u202evsc.exe".encode(): "a%E2%80%AEvsc.exe",
+        b"-rf.csv": "-rf.csv",
+        b"$(x) 'q' \"*.csv": "$(x) 'q' \"*.csv",
+        "Aufträge\u00a0März.xlsx".encode(): "Aufträge\u00a0März.xlsx",
+        b"..csv": "..csv",
+        b"CON": "CON",
+    }
+    for raw in shown:
+        Path(os.fsdecode(os.fsencode(place.inbox) + b"/" + raw)).write_bytes(raw)
+    files = taken(place.model_copy(update={"ignore": ()}))
+    assert {file.path.read_bytes(): file.name for file in files} == shown
     one, other = (shown_name(Path("ü" * 110 + "\n" * 20 + end + ".csv")) for end in "ab")
     assert one != other
     assert max(len(os.fsencode(one)), len(os.fsencode(other))) <= 240
@@ -401,17 +369,16 @@ def test_a_file_with_a_second_name_is_copied(place, tmp_path):
     assert archive(file, place, DAY, RUN).read_bytes() == b"Order\nA1\n"
 
 
-@pytest.mark.parametrize("mode", [0o775, 0o757, 0o1777])
-def test_a_hard_link_in_a_folder_that_others_may_write_to_stays_there_unread(place, tmp_path, machine, mode):
-    secret = tmp_path / "secret.csv"
+def test_a_hard_link_in_a_folder_that_others_may_write_to_stays_there_unread(place, tmp_path, machine):
+    secret, link = tmp_path / "secret.csv", place.inbox / "link.csv"
     secret.write_bytes(b"Order\nA9\n")
     drop(place)
-    link = place.inbox / "link.csv"
     link.hardlink_to(secret)
-    place.inbox.chmod(mode)
-    found = settled(place, machine)
-    assert (names(found), left(found, "A117")) == (["orders.csv"], ("link.csv",))
-    assert claim(Candidate("link.csv", link), place, RUN) is None
+    for mode in (0o775, 0o757, 0o1777):
+        place.inbox.chmod(mode)
+        found = settled(place, machine)
+        assert (names(found), left(found, "A117")) == (["orders.csv"], ("link.csv",))
+        assert claim(Candidate("link.csv", link), place, RUN) is None
     assert link.samefile(secret)
     assert not list((place.state / "work").rglob("link*"))
 
@@ -492,28 +459,26 @@ def test_the_same_name_is_another_arrival_and_the_same_bytes_are_known(place):
 
 
 def test_a_bad_file_dropped_again_and_again_is_counted(place):
-    places = [
-        set_aside(claimed(place, "a.pdf", b"%PDF"), place, f"run-{number}", [Problem("R202")]) for number in range(4)
-    ]
-    assert set(places) == {place.outbox / "run-0" / "set-aside" / "a.pdf"}
-    assert lies_in(place.outbox) == ["run-0/set-aside/a.pdf", "run-0/set-aside/a.pdf.why.txt"]
-    reasons = places[0].with_name("a.pdf.why.txt").read_text(encoding="utf-8").splitlines()
+    """It is set aside anew where the first was changed or fetched, or is another."""
+
+    def aside(run, content=b"?"):
+        return set_aside(claimed(place, "a.csv", content), place, run, [Problem("R202")])
+
+    first, *others = [aside(f"run-{number}") for number in range(4)]
+    assert set(others) == {first} == {place.outbox / "run-0" / "set-aside" / "a.csv"}
+    assert lies_in(place.outbox) == ["run-0/set-aside/a.csv", "run-0/set-aside/a.csv.why.txt"]
+    reasons = first.with_name("a.csv.why.txt").read_text(encoding="utf-8").splitlines()
     assert reasons[-1] == "Dropped again 3 times; the last time for run run-3."
     assert lies_in(place.state) == []
-
-
-def test_a_bad_file_is_set_aside_anew_where_the_first_was_changed_or_fetched_or_is_another(place):
-    first = set_aside(claimed(place, "a.csv", b"?"), place, "one", [Problem("R202")])
     first.write_bytes(b"edited")
-    second = set_aside(claimed(place, "a.csv", b"?"), place, "two", [Problem("R202")])
+    second = aside("two")
     second.unlink()
-    third = set_aside(claimed(place, "a.csv", b"?"), place, "three", [Problem("R202")])
-    fourth = set_aside(claimed(place, "a.csv", b"!"), place, "three", [Problem("R202")])
-    assert [path.parts[-3] for path in (first, second, third, fourth)] == ["one", "two", "three", "three"]
+    third, fourth = aside("three"), aside("three", b"!")
+    assert [path.parts[-3] for path in (second, third, fourth)] == ["two", "three", "three"]
     assert [path.read_bytes() for path in (first, third, fourth)] == [b"edited", b"?", b"!"]
-    assert sorted(path.name for path in fourth.parent.iterdir()) == [
+    assert {path.name for path in fourth.parent.iterdir()} == {
         *("a.csv", "a.csv.why.txt", "a~2.csv", "a~2.csv.why.txt")
-    ]
+    }
 
 
 # ---- archive and set aside ----
@@ -533,24 +498,18 @@ def test_the_archive_keeps_the_original_bytes_read_only_by_day_and_run_closed_to
     assert [path for path in ours if path.exists() and path.stat().st_mode & 0o007] == []
 
 
-def test_files_are_set_aside_across_volumes(apart, place):
-    there = place.model_copy(update={"outbox": apart.inbox / "outbox"})
-    target = set_aside(claimed(place), there, RUN, [Problem("R202")])
-    assert target.read_bytes() == b"Order\nA1\n"
-    assert lies_in(there.outbox) == [f"{RUN}/set-aside/orders.csv", f"{RUN}/set-aside/orders.csv.why.txt"]
-    assert lies_in(place.state) == []
-
-
-def test_a_file_set_aside_has_its_reasons_in_plain_words_beside_it(place):
+@pytest.mark.parametrize("volumes", ["one", "two"])
+def test_a_file_set_aside_has_its_reasons_in_plain_words_beside_it(place, apart, volumes):
+    place = place if volumes == "one" else place.model_copy(update={"outbox": apart.inbox / "outbox"})
     problems = [
         Problem("R201", Where("nordic/a.xlsx"), "", {"reason": "it is a PDF document"}, "send the table itself"),
         Problem("R210", Where("nordic/a.xlsx", "Orders", 3), "", {"expected": "Orders", "sheets": "Ö"}),
     ]
-    file = claimed(place, "nordic/a.xlsx", b"%PDF")
-    target = set_aside(file, place, RUN, problems)
+    target = set_aside(claimed(place, "nordic/a.xlsx", b"%PDF"), place, RUN, problems)
     assert target == place.outbox / RUN / "set-aside" / "nordic" / "a.xlsx"
     assert target.read_bytes() == b"%PDF"
     assert lies_in(place.outbox) == [f"{RUN}/set-aside/nordic/a.xlsx", f"{RUN}/set-aside/nordic/a.xlsx.why.txt"]
+    assert lies_in(place.state) == []
     text = target.with_name("a.xlsx.why.txt").read_text(encoding="utf-8")
     assert text.splitlines()[0] == "loadsheet could not use the file nordic/a.xlsx"
     assert "  - File cannot be read: the file cannot be read: it is a PDF document [R201]" in text
@@ -561,7 +520,7 @@ def test_a_file_set_aside_has_its_reasons_in_plain_words_beside_it(place):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_what_cannot_be_put_away_keeps_its_claim_and_leaves_nothing_behind(place):
+def test_a_file_that_cannot_be_archived_keeps_its_claim_and_no_half_copy(place):
     file, problems = claimed(place), [Problem("R202")]
     for top in (place.state / "archive", place.outbox):
         top.write_text("a file where the folder should be")
@@ -583,12 +542,12 @@ def test_what_cannot_be_put_away_keeps_its_claim_and_leaves_nothing_behind(place
         archive(file, place, DAY, RUN)
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO])
-def test_every_refusal_of_the_system_says_what_to_do(code):
-    text = str(folder_error(OSError(code, os.strerror(code), "/x/a.csv"), "a.csv", "moved"))
-    assert text.startswith("a.csv could not be moved: ")
-    assert "run again" in text
-    assert "/x/a.csv" in text
+def test_every_refusal_of_the_system_says_what_to_do():
+    for code in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO):
+        text = str(folder_error(OSError(code, os.strerror(code), "/x/a.csv"), "a.csv", "moved"))
+        assert text.startswith("a.csv could not be moved: ")
+        assert "run again" in text
+        assert "/x/a.csv" in text
 
 
 def test_old_originals_are_removed_but_for_those_that_are_needed_or_not_ours(tmp_path):

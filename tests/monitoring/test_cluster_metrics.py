@@ -1,4 +1,4 @@
-"""The figures of a fleet, held against what a real PostgreSQL has, in the file and at the health endpoint."""
+"""The figures of a fleet, compared with what a real PostgreSQL has, in the file and at the health endpoint."""
 
 import time
 import urllib.request
@@ -47,49 +47,45 @@ def fleet(settings):
 
 def test_the_figures_are_those_of_the_fleet():
     found = samples_of(collect_cluster_metrics(a_fleet()))
-    assert of(found, "workers") == {(): 1}
-    assert of(found, "takeovers_total") == {(): 57}
-    assert of(found, "oldest_waiting_seconds") == {(): 400}
-    depth = {tuple(value for _, value in labels): number for labels, number in of(found, "queue").items()}
-    assert depth == {
+    pace = (("exchange", "https://exchange.example"), ("pace", "d41d8cd98f00"))
+    for name, expected in {
+        "workers": {(): 1},
+        "takeovers_total": {(): 57},
+        "oldest_waiting_seconds": {(): 400},
+        "leased_rate": {pace: 25},
+        "allowed_rate": {pace: 50},
+        "share": {pace: 0.5},
+        "seen_timestamp_seconds": {(): a_fleet().at.timestamp()},
+    }.items():
+        assert of(found, name) == expected, name
+    assert {tuple(value for _, value in labels): number for labels, number in of(found, "queue").items()} == {
         ("files", "acme", "waiting"): 12,
         ("files", "acme", "under way"): 2,
         ("schedule", "bolt", "waiting"): 0,
         ("schedule", "bolt", "under way"): 1,
     }
-    pace = (("exchange", "https://exchange.example"), ("pace", "d41d8cd98f00"))
-    assert of(found, "leased_rate") == {pace: 25}
-    assert of(found, "allowed_rate") == {pace: 50}
-    assert of(found, "share") == {pace: 0.5}
-    assert of(found, "seen_timestamp_seconds") == {(): a_fleet().at.timestamp()}
 
 
-def test_takeovers_that_were_forgotten_are_counted_all_the_same(fleet, settings):
+def test_removed_takeovers_are_still_counted(fleet, settings):
     fleet.takeover("alfa-1-aa")
     before = of(samples_of(collect_cluster_metrics(cluster_status(settings))), "takeovers_total")
     fleet.connection.exec_driver_sql("delete from takeovers")
     assert of(samples_of(collect_cluster_metrics(cluster_status(settings))), "takeovers_total") == before == {(): 2}
 
 
-def test_the_file_of_the_fleet_lies_beside_those_of_the_shippers(fleet, settings, tmp_path):
-    said = []
-    write_cluster_metrics(settings, said.append)
-    found = samples((tmp_path / "loadsheet-fleet.prom").read_text(encoding="utf-8"))
-    assert (of(found, "workers"), of(found, "oldest_waiting_seconds").keys(), said) == ({(): 1}, {()}, [])
-    assert [path.name for path in tmp_path.iterdir()] == ["loadsheet-fleet.prom"]
-
-
-def test_a_watch_or_worker_shows_the_fleet_and_keeps_its_file(fleet, settings, tmp_path):
+def test_a_watch_or_worker_shows_the_fleet_and_keeps_its_file_beside_those_of_the_shippers(fleet, settings, tmp_path):
     said = []
     with serve_status(settings, said.append):
-        (address,) = (
-            word.removesuffix("/health") for line in said for word in line.split() if word.endswith("/health")
-        )
+        words = [word for line in said for word in line.split()]
+        (address,) = (word.removesuffix("/health") for word in words if word.endswith("/health"))
         with urllib.request.urlopen(f"{address}/metrics") as answer:
             found = samples(answer.read().decode())
         while not (file := tmp_path / "loadsheet-fleet.prom").exists():
             time.sleep(0.01)
-    assert of(found, "workers") == of(samples(file.read_text(encoding="utf-8")), "workers") == {(): 1}
+    kept = samples(file.read_text(encoding="utf-8"))
+    assert of(found, "workers") == of(kept, "workers") == {(): 1}
+    assert of(kept, "oldest_waiting_seconds").keys() == {()}
+    assert [path.name for path in tmp_path.iterdir()] == ["loadsheet-fleet.prom"]
 
 
 def test_figures_are_taken_again_when_they_are_some_seconds_old(fleet, settings):
@@ -97,25 +93,21 @@ def test_figures_are_taken_again_when_they_are_some_seconds_old(fleet, settings)
     live = CachedClusterMetrics(settings, lambda: now[0])
     assert of(samples_of(live()), "workers") == {(): 1}
     fleet.worker("gamma-1-cc")
-    now[0] = CACHE_S - 1
-    assert of(samples_of(live()), "workers") == {(): 1}
-    now[0] = CACHE_S
-    assert of(samples_of(live()), "workers") == {(): 2}
+    for now[0], workers in ((CACHE_S - 1, 1), (CACHE_S, 2)):
+        assert of(samples_of(live()), "workers") == {(): workers}
 
 
 def test_while_the_database_is_away_there_are_no_figures_of_the_fleet_and_it_is_said_once(tmp_path):
-    away = Settings(
-        database=f"postgresql://me:hunter2@/there?host={tmp_path}", metrics_file=tmp_path / "loadsheet.prom"
-    )
-    said = []
+    url, said = f"postgresql://me:hunter2@/there?host={tmp_path}", []
+    away = Settings(database=url, metrics_file=tmp_path / "loadsheet.prom")
     assert list(CachedClusterMetrics(away)()) == []
     with writing_cluster_metrics(away, said.append, pause_s=0.001):
         while not said:
             time.sleep(0.01)
         time.sleep(0.1)  # it goes on trying meanwhile
-    assert len(said) == 1
-    assert said[0].startswith("loadsheet: the metrics of the fleet cannot be read (")
-    assert "hunter2" not in said[0]
+    (line,) = said
+    assert line.startswith("loadsheet: the metrics of the fleet cannot be read (")
+    assert "hunter2" not in line
     assert not list(tmp_path.glob("*.prom"))
 
 

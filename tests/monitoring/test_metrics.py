@@ -1,6 +1,5 @@
-"""Metrics: what Prometheus reads after a run, held against what the ledger and the run itself say."""
+"""Metrics: what Prometheus reads after a run, compared with what the ledger and the run itself say."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -30,29 +29,24 @@ def of(found, name):
     }
 
 
-def test_a_night_is_measured_as_the_ledger_and_the_run_have_it(tmp_path):
+def test_a_run_is_measured_as_the_ledger_and_the_run_have_it(tmp_path):
     exchange = Exchange(refused=[order_id(1)], lost=[order_id(2)])
     with house(tmp_path, exchange, metrics_file=tmp_path / "loadsheet.prom", token=TOKEN) as here:
         before = here.clock.now
         assert here.night(6, wrong_every=5).exit_code == 1
         found = here.figures()
-    assert of(found, "last_run_exit_code") == {(): 1}
-    assert of(found, "entries") == {
-        ("order.create", "accepted"): 2,
-        ("order.create", "invalid"): 2,
-        ("order.create", "refused"): 1,
-        ("order.create", "unknown"): 1,
-    }
-    assert of(found, "calls") == {
-        ("order.create", "accepted"): 2,
-        ("order.create", "refused"): 1,
-        ("order.create", "unknown"): 1,
-    }
-    assert of(found, "unknown_entries") == {(): 1}
-    assert of(found, "open_exceptions") == {("0-1",): 4, ("2-7",): 0, ("8-30",): 0, ("30+",): 0}
-    assert of(found, "oldest_unsent_seconds") == {(): 0}
-    assert of(found, "inbox_waiting") == {(): 0}
-    assert of(found, "late_arrivals") == {(): 0}
+    calls = {("order.create", "accepted"): 2, ("order.create", "refused"): 1, ("order.create", "unknown"): 1}
+    for name, expected in {
+        "last_run_exit_code": {(): 1},
+        "entries": calls | {("order.create", "invalid"): 2},
+        "calls": calls,
+        "unknown_entries": {(): 1},
+        "open_exceptions": {("0-1",): 4, ("2-7",): 0, ("8-30",): 0, ("30+",): 0},
+        "oldest_unsent_seconds": {(): 0},
+        "inbox_waiting": {(): 0},
+        "late_arrivals": {(): 0},
+    }.items():
+        assert of(found, name) == expected, name
     assert 1 <= of(found, "pace_connections")[()] <= 2
     ended = of(found, "last_run_timestamp_seconds")[()]
     assert before.timestamp() < of(found, "last_success_timestamp_seconds")[()] <= ended <= here.clock.now.timestamp()
@@ -67,19 +61,21 @@ def test_the_buckets_of_call_durations_add_up_and_only_calls_of_the_run_count(tm
         found = here.figures()
         here.night(1, first=50)
         assert of(here.figures(), "calls") == {("order.create", "accepted"): 1}
-    buckets = {
-        dict(key[1:])["le"]: value for key, value in found.items() if key[0] == "loadsheet_call_duration_seconds_bucket"
-    }
-    counts = [buckets[limit] for limit in sorted(buckets, key=float)]
+    buckets = {float(le): count for (le, _), count in of(found, "call_duration_seconds_bucket").items()}
+    counts = [count for _, count in sorted(buckets.items())]
     assert counts == sorted(counts)
-    assert buckets["+Inf"] == 5 == of(found, "call_duration_seconds_count")[("order.create",)]
+    assert counts[-1] == 5 == of(found, "call_duration_seconds_count")[("order.create",)]
     assert 0 <= of(found, "call_duration_seconds_sum")[("order.create",)] < 5
 
 
 def test_the_last_success_outlives_runs_that_fail(tmp_path):
+    """A run without a usable file is a success: it processed the whole inbox."""
     with house(tmp_path, metrics_file=tmp_path / "loadsheet.prom", unreachable_max=1) as here:
-        assert here.night(2).exit_code == 0
+        began = here.clock.now
+        (here.settings.inbox / "holiday.jpg").write_bytes(b"not a sheet")
+        assert here.night().exit_code == 65
         success = of(here.figures(), "last_success_timestamp_seconds")
+        assert success[()] > began.timestamp()
         here.clock.go_on(days=1)
         here.exchange.busy = 1_000
         assert here.night(2, first=10).exit_code == 75
@@ -88,14 +84,6 @@ def test_the_last_success_outlives_runs_that_fail(tmp_path):
     assert of(found, "last_run_exit_code") == {(): 75}
     assert of(found, "last_run_timestamp_seconds")[()] - success[()] > 86_000
     assert of(found, "oldest_unsent_seconds")[()] > 0
-
-
-def test_a_run_without_a_usable_file_is_successful_because_it_processed_the_whole_inbox(tmp_path):
-    with house(tmp_path, metrics_file=tmp_path / "loadsheet.prom") as here:
-        began = here.clock.now
-        (here.settings.inbox / "holiday.jpg").write_bytes(b"not a sheet")
-        assert here.night().exit_code == 65
-        assert of(here.figures(), "last_success_timestamp_seconds")[()] > began.timestamp()
 
 
 def test_a_run_that_could_not_begin_is_measured_and_files_that_wait_for_it_are_counted(tmp_path):
@@ -124,6 +112,10 @@ def test_exceptions_are_counted_by_their_age(tmp_path):
 
 
 def test_a_batch_is_one_call_however_many_records_it_carries(tmp_path):
+    def settled(submission, outcome, duration_ms):
+        state = State(outcome)
+        return Settlement(submission.id, state, outcome, outcome=outcome, status=200, duration_ms=duration_ms)
+
     with ledger_in(tmp_path) as ledger:
         run = ledger.begin_run()
         orders(ledger, run, 2)
@@ -142,10 +134,6 @@ def test_a_batch_is_one_call_however_many_records_it_carries(tmp_path):
     ]
 
 
-def settled(submission, outcome, duration_ms):
-    return Settlement(submission.id, State(outcome), outcome, outcome=outcome, status=200, duration_ms=duration_ms)
-
-
 def test_postgresql_answers_the_same_questions():
     engine = create_engine(server().new_database().replace("postgresql://", "postgresql+psycopg://"))
     metadata.create_all(engine)
@@ -159,41 +147,35 @@ def test_postgresql_answers_the_same_questions():
 
 
 def test_each_shipper_has_a_file_of_its_own_and_every_sample_its_name(tmp_path):
-    file = tmp_path / "loadsheet.prom"
-    for shipper in ("acme", "Müller & Söhne"):
+    file, shippers = tmp_path / "loadsheet.prom", ("acme", "Müller & Söhne")
+    for shipper in shippers:
         with house(tmp_path / "houses" / shipper, metrics_file=file, shipper=shipper) as here:
             here.night(1)
-    found = [metrics_path(file, shipper) for shipper in ("acme", "Müller & Söhne")]
-    assert sorted(tmp_path.glob("*.prom*")) == sorted(found), "no other file, and none that was left half written"
+    found = [metrics_path(file, shipper) for shipper in shippers]
+    assert sorted(tmp_path.glob("*.prom*")) == sorted(found), "no other file, and none that is half written"
     assert found[0].name == "loadsheet-acme.prom"
-    for path, shipper in zip(found, ("acme", "Müller & Söhne"), strict=True):
+    for path, shipper in zip(found, shippers, strict=True):
         keys = samples(path.read_text(encoding="utf-8"))
         assert {dict(key[1:])["shipper"] for key in keys} == {shipper}
+    alike = [metrics_path(file, shipper).name for shipper in ("a b", "a/b", "a_b", "../b")]
+    assert len({*alike}) == 4, "names that look alike on disk stay apart"
+    assert all("/" not in name and name.endswith(".prom") for name in alike)
 
 
-def test_names_that_look_alike_on_disk_stay_two_files(tmp_path):
-    names = [metrics_path(tmp_path / "l.prom", shipper).name for shipper in ("a b", "a/b", "a_b", "../b")]
-    assert len({*names}) == 4
-    assert all("/" not in name and name.endswith(".prom") for name in names)
-
-
-def test_a_metrics_file_that_cannot_be_written_is_said_and_changes_nothing_else(tmp_path):
-    with house(tmp_path, metrics_file=tmp_path / "nowhere" / "loadsheet.prom") as here:
+def test_a_metrics_file_that_cannot_be_written_is_reported_and_changes_nothing_else(tmp_path):
+    file = tmp_path / "nowhere" / "loadsheet.prom"
+    with house(tmp_path, metrics_file=file) as here:
         assert here.night(1).exit_code == 0
     (said,) = here.said
-    assert said.startswith(
-        f"loadsheet: the metrics file {tmp_path}/nowhere/loadsheet.prom cannot be written (No such file"
-    )
+    assert said.startswith(f"loadsheet: the metrics file {file} cannot be written (No such file")
 
 
 def test_a_watch_shows_all_shippers_in_one_answer_that_names_each_metric_once():
-    settings, board = Settings(), WatchStatus(Settings())
-    ended = datetime(2026, 3, 4, 2, 20, tzinfo=UTC)
-    for shipper, code in (("acme", 0), ("bolt", 75)):
-        night = replace(RunOutcome(shipper, ended - timedelta(minutes=2), ended, code))
-        board.set_metrics(shipper, collect_metrics(settings, night, None, ()))
+    board, ended = WatchStatus(Settings()), datetime(2026, 3, 4, 2, 20, tzinfo=UTC)
+    codes = {"acme": 0, "bolt": 75}
+    for shipper, code in codes.items():
+        outcome = RunOutcome(shipper, ended - timedelta(minutes=2), ended, code)
+        board.set_metrics(shipper, collect_metrics(Settings(), outcome, None, ()))
     text = exposition(board.metrics()).decode()
     assert text.count("# TYPE loadsheet_last_run_exit_code gauge") == 1
-    found = samples(text)
-    assert found["loadsheet_last_run_exit_code", ("shipper", "acme")] == 0
-    assert found["loadsheet_last_run_exit_code", ("shipper", "bolt")] == 75
+    assert {name: samples(text)["loadsheet_last_run_exit_code", ("shipper", name)] for name in codes} == codes

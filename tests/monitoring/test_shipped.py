@@ -1,6 +1,7 @@
-"""The files for other programs: each is loaded as its program loads it, and asks only for what there is."""
+"""The files for other programs: each is loaded as its program loads it, and asks only for what exists."""
 
 import asyncio
+import itertools
 import json
 import re
 from pathlib import Path
@@ -35,96 +36,66 @@ def exported(tmp_path_factory):
 
 
 def asked(expression, exported):
-    """Hold an expression's metrics and labels against those that there are; returns the metrics."""
+    """Compare an expression's metrics and labels with those that exist; returns the metrics."""
     used = set(re.findall(r"loadsheet_\w+", expression))
     assert used
     assert used <= exported.keys(), expression
     labels = {label for metric in used for label in exported[metric]} | {"instance", "job"}
     matched = re.findall(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"", expression)
-    grouped = [
-        name.strip() for group in re.findall(r"(?:by|on)\s*\(([^)]*)\)", expression) for name in group.split(",")
-    ]
-    assert {*matched, *grouped} <= labels, expression
+    grouped = ",".join(re.findall(r"(?:by|on)\s*\(([^)]*)\)", expression))
+    assert {*matched, *re.findall(r"\w+", grouped)} <= labels, expression
     return used
 
 
 def test_the_dashboard_asks_for_what_is_exported_and_shows_all_of_it(exported):
     board = json.loads(monitoring_file("grafana.json"))
     expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    used = set().union(*(asked(expression, exported) for expression in expressions))
-    assert used == exported.keys(), "what nobody looks at need not be exported"
-    of_one = [
-        one for one in expressions if "shipper" in set().union(*(exported[name] for name in asked(one, exported)))
-    ]
+    used = {one: asked(one, exported) for one in expressions}
+    assert set().union(*used.values()) == exported.keys(), "what nobody looks at need not be exported"
+    of_one = [one for one, names in used.items() if "shipper" in set().union(*(exported[name] for name in names))]
     assert all('shipper=~"$shipper"' in expression for expression in of_one)
-    assert len(of_one) >= len(expressions) - 7, "only what is the whole fleet's is nobody's in particular"
+    assert len(of_one) >= len(used) - 7, "only what is the whole fleet's belongs to no shipper"
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
     assert {variable["name"] for variable in board["templating"]["list"]} == {"source", "shipper"}
-
-
-def test_no_panel_of_the_dashboard_covers_another():
-    board = json.loads(monitoring_file("grafana.json"))
     taken = set()
     for panel in board["panels"]:
-        place = panel["gridPos"]
-        cells = {
-            (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
-        }
-        assert place["x"] + place["w"] <= 24
-        assert not cells & taken, panel["title"]
+        left, top, width, height = (panel["gridPos"][name] for name in "xywh")
+        cells = set(itertools.product(range(left, left + width), range(top, top + height)))
+        assert left + width <= 24
+        assert not cells & taken, f"{panel['title']} covers another one"
         taken |= cells
 
 
 def test_the_alerts_ask_for_what_is_exported(exported):
-    rules = [
-        rule
-        for group in YAML(typ="safe").load(monitoring_file("prometheus-alerts.yml"))["groups"]
-        for rule in group["rules"]
-    ]
-    used = set().union(*(asked(rule["expr"], exported) for rule in rules))
+    groups = YAML(typ="safe").load(monitoring_file("prometheus-alerts.yml"))["groups"]
+    rules = {rule["alert"]: rule for group in groups for rule in group["rules"]}
+    assert len(rules) == sum(len(group["rules"]) for group in groups)
+    used = set().union(*(asked(rule["expr"], exported) for rule in rules.values()))
     wanted = ("last_success_timestamp_seconds", "oldest_unsent_seconds", "unknown_entries", "last_run_exit_code")
     assert {f"loadsheet_{name}" for name in wanted} <= used
-    assert len({rule["alert"] for rule in rules}) == len(rules)
-    for rule in rules:
+    for rule in rules.values():
         assert rule["labels"]["severity"] in ("page", "ticket")
         assert rule["annotations"]["summary"]
-
-
-def test_no_alert_says_that_nothing_moves_while_something_is_under_way():
-    groups = YAML(typ="safe").load(monitoring_file("prometheus-alerts.yml"))["groups"]
-    waiting = [rule["expr"] for group in groups for rule in group["rules"] if "oldest_waiting" in rule["expr"]]
+    waiting = [rule["expr"] for rule in rules.values() if "oldest_waiting" in rule["expr"]]
     assert len(waiting) == 2
     assert all('(loadsheet_fleet_queue{state="under way"})) == 0' in expression for expression in waiting)
-
-
-def test_the_alerts_know_every_exit_code_that_stops_a_shipper():
-    text = monitoring_file("prometheus-alerts.yml")
-    assert {int(code) for code in re.findall(r"loadsheet_last_run_exit_code == (\d+)", text)} == {65, 70, 75, 77, 78}
+    codes = re.findall(r"loadsheet_last_run_exit_code == (\d+)", monitoring_file("prometheus-alerts.yml"))
+    assert {int(code) for code in codes} == {65, 70, 75, 77, 78}, "each that stops a shipper"
 
 
 # questions about the ledger
 
 
-@pytest.fixture(scope="module")
-def questions(tmp_path_factory):
+@pytest.fixture
+def questions(tmp_path):
     """The answers of Datasette to every canned question about a real ledger in which something happened."""
-    folder = tmp_path_factory.mktemp("ledger")
-    with night(folder) as told:
-        entries = {
-            entry.key: entry
-            for drop in told.ledger.queries.drops_of(told.run)
-            for entry in told.ledger.queries.entries_of(drop.id)
-        }
-        open_ones = [entries[key] for key in ("A-00002", "A-00003", "A-00020")]
-        told.ledger.record_exceptions(
-            told.run,
-            [ExceptionStatus(one.id, told.run.name, "2026-02-20T02:15:00.000Z", "refused") for one in open_ones],
-        )
-        told.ledger.end_run(told.run, exit_code=70, summary={})
-        told.ledger.begin_run()
-    return asyncio.run(_answers(folder / "ledger.db"))
+    with night(tmp_path) as filled:
+        ledger, run, since = filled.ledger, filled.run, "2026-02-20T02:15:00.000Z"
+        open_ones = [ledger.queries.entries_by_key(key)[-1] for key in ("A-00002", "A-00003", "A-00020")]
+        ledger.record_exceptions(run, [ExceptionStatus(one.id, run.name, since, "refused") for one in open_ones])
+        ledger.end_run(run, exit_code=70, summary={})
+        ledger.begin_run()
+    return asyncio.run(_answers(tmp_path / "ledger.db"))
 
 
 async def _answers(ledger):
@@ -147,37 +118,27 @@ async def _answers(ledger):
     return found
 
 
-def test_the_questions_are_those_an_operator_has(questions):
-    assert questions.keys() == {
-        "failed_runs",
-        "open_by_shipper_and_age",
-        "history_of_key",
-        "refused_by_reason",
-        "slowest_calls",
-        "unknown",
-    }
-
-
-def test_the_questions_are_answered_from_the_ledger(questions):
-    assert [(row["exit_code"], row["meaning"]) for row in questions["failed_runs"]] == [
+def test_the_questions_of_an_operator_are_answered_from_the_ledger(questions):
+    assert [(row["exit_code"], row["meaning"]) for row in questions.pop("failed_runs")] == [
         (None, "did not end"),
         (70, "an internal error, or rows do not balance"),
     ]
-    (row,) = questions["open_by_shipper_and_age"]
+    (row,) = questions.pop("open_by_shipper_and_age")
     ages = ("days_0_to_1", "days_2_to_7", "days_8_to_30", "days_over_30")
     assert (row["shipper"], row["open"], sum(row[age] for age in ages)) == ("acme", 3, 3)
     assert row["oldest_days"] > 8
-    rows = questions["history_of_key"]
+    rows = questions.pop("history_of_key")
     steps = [("", "ready"), ("ready", "sending"), ("sending", "refused")]
     assert [(row["before"], row["after"]) for row in rows] == steps
     assert {row["file"] for row in rows} == {"acme_2026-03-04.xlsx"}
-    (row,) = questions["refused_by_reason"]
+    (row,) = questions.pop("refused_by_reason")
     assert (row["operation"], row["records"], row["for_example"]) == ("order.create", 1, "A-00002")
-    times = [row["duration_ms"] for row in questions["slowest_calls"]]
+    times = [row["duration_ms"] for row in questions.pop("slowest_calls")]
     assert times == sorted(times, reverse=True)
     assert times[0] == 60_000
-    (row,) = questions["unknown"]
+    (row,) = questions.pop("unknown")
     assert (row["key"], row["attempts"], row["reason"]) == ("A-00003", 1, "no answer within 60 s")
+    assert questions == {}
 
 
 def test_the_guide_names_every_metric_that_is_exported_and_no_other(exported):

@@ -29,11 +29,7 @@ from tests.mutation.places import ROOMS, ROOT, Mutant, changed_lines, drawn_for,
 
 TESTS_OF = {  # where they are not, or not all, in tests/ROOM
     "dispatch": ("dispatch", "exchange/test_probe.py"),
-    "object_storage": (
-        "inbox/test_inbox_in_object_storage.py",
-        "inbox/test_object_storage.py",
-        "retention/test_kept_in_stores.py",
-    ),
+    "object_storage": ("inbox/test_object_storage.py", "retention/test_kept_in_stores.py"),
     "annotations": ("reports/test_annotations.py",),
 }
 SLOW = {"acceptance", "exchange", "cluster", "house", "oracle", "proofs"}  # used for no room but their own
@@ -136,20 +132,23 @@ def try_room(room: str, drawn: list[Mutant], copies: list[Copy], until: float) -
     return {**counts, "survivors": sorted(survivors)}
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Mutation testing of loadsheet.")
+    today = dt.datetime.now(tz=dt.UTC).date().toordinal()
     parser.add_argument("--mutants", type=int, default=200, help="sample size for all rooms")
-    parser.add_argument(
-        "--seed", type=int, default=dt.datetime.now(tz=dt.UTC).date().toordinal(), help="default: the day"
-    )
+    parser.add_argument("--seed", type=int, default=today, help="default: the day")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start no mutant after that")
     parser.add_argument(
-        "--base", default="", help="commit since which lines have changed; default: merge base, tag or HEAD~1"
+        "--base", default="", help="changed lines since this commit; default: merge base, tag or HEAD~1"
     )
     parser.add_argument(
-        "--rooms", nargs="*", help="default: the five with a target, from another one on each day, and changed ones"
+        "--rooms", nargs="*", help="default: the five with a target, another one first each day, and changed ones"
     )
-    asked = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    asked = arguments()
     until, results, changed = time.monotonic() + asked.minutes * 60, {}, changed_lines(asked.base)
     turn = asked.seed % len(ROOMS)
     rooms = asked.rooms or list(dict.fromkeys([*ROOMS[turn:], *ROOMS[:turn], *sorted(map(room_of, changed))]))
@@ -166,13 +165,14 @@ def main() -> None:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     (ROOT / "dist").mkdir(exist_ok=True)
-    told = {"seed": asked.seed, "rooms": results, "rooms not tried": [room for room in rooms if room not in results]}
-    (ROOT / "dist/mutants.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    left = [room for room in rooms if room not in results]
+    report = {"seed": asked.seed, "rooms": results, "rooms not tried": left}
+    (ROOT / "dist/mutants.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"\n{'room':14}", *(f"{name:>9}" for name in ("mutants", "killed", "survived", "share", "not tried")))
     for room, result in results.items():
-        share = f"{result['share']:.1%}"
-        print(f"{room:14}", *(f"{share if name == 'share' else result[name]:>9}" for name in list(result)[:5]))
-    print("rooms not tried:", ", ".join(told["rooms not tried"]) or "none", "\ndist/mutants.json")
+        counts = {**result, "share": f"{result['share']:.1%}"}
+        print(f"{room:14}", *(f"{value:>9}" for value in list(counts.values())[:5]))
+    print("rooms not tried:", ", ".join(left) or "none", "\ndist/mutants.json")
 
 
 if __name__ == "__main__":

@@ -88,17 +88,15 @@ def git(*words: str) -> str:
 
 def changed_lines(base: str) -> dict[str, set[int]]:
     """The lines of the source that differ from a commit."""
-    bases = (
-        [base]
-        if base
-        else [git("merge-base", "HEAD", "origin/main"), git("describe", "--tags", "--abbrev=0"), "HEAD~1"]
-    )
-    known = [(name, git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")) for name in bases if name]
-    commit = next((name for name, found in known if base or found not in {"", git("rev-parse", "HEAD")}), "")
+    usual = [git("merge-base", "HEAD", "origin/main"), git("describe", "--tags", "--abbrev=0"), "HEAD~1"]
+    known = [
+        (name, git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")) for name in ([base] if base else usual)
+    ]
+    head = git("rev-parse", "HEAD")
+    commit = next((name for name, found in known if name and (base or found not in {"", head})), "")
     lines, path = defaultdict(set), ""
-    for line in (
-        git("diff", "-U0", "--diff-filter=d", commit, "--", "src/loadsheet/*.py").splitlines() if commit else ()
-    ):
+    difference = git("diff", "-U0", "--diff-filter=d", commit, "--", "src/loadsheet/*.py") if commit else ""
+    for line in difference.splitlines():
         if line.startswith("+++ "):
             path = line.removeprefix("+++ b/")
         elif hunk := re.match(r"@@ \S+ \+(\d+)(?:,(\d+))? @@", line):

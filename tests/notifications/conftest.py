@@ -1,23 +1,23 @@
-"""A house whose nights are told: a real ledger, real reports, and receivers on real sockets."""
+"""A house whose runs are reported to somebody: a real ledger, real reports, and receivers on real sockets."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 from databases import ask
-from ledgers import Ticking, ledger_in
+from ledgers import Ticking, ledger_in, unreadable
 from notification_servers import mailbox, web
 from reported_runs import House
 
 from loadsheet.operations.expected_files import overdue
 from loadsheet.operations.notifications.notices import send_notifications
 from loadsheet.operations.run_outcome import RunOutcome
-from loadsheet.problems import TokenRefused
+from loadsheet.problems import Problem, TokenRefused, Where
 from loadsheet.settings import Settings
 
 
-class Told:
-    """Nights in a house, each told as `run_hooks` does it; `said` is what was said on the terminal."""
+class Notified:
+    """Runs in a house, each reported as `run_hooks` does it; `said` is what was said on the terminal."""
 
     def __init__(self, folder, house, **chosen):
         self.folder, self.house, self.said = folder, house, []
@@ -36,25 +36,32 @@ class Told:
             return store
         return (self.folder / "state" / "notices.json").read_text()
 
-    def night(self, items=(), *, exit_code=0, days=1, report=None, **more):
+    def run(self, items=(), *, exit_code=0, days=1, report=None, **more):
         """A run with these documents."""
         report = report or self.house.night(items, days=days, **more)
-        return self.tell(exit_code, summary=report.summary, folder=report.folder)
+        return self.report(exit_code, summary=report.summary, folder=report.folder)
+
+    def unreadable(self):
+        """A run with a file that cannot be read."""
+        self.house.run = self.house.ledger.begin_run()
+        why = Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"})
+        self.house.ledger.set_aside(self.house.run, unreadable("broken.xlsx", why))
+        self.house.clock.pass_time(86_400)
+        return self.run(report=self.house.again(), exit_code=65)
 
     def failed(self, error=None, *, days=1):
         """A run that could not take place."""
         self.house.clock.pass_time(86_400 * days)
         error = error or TokenRefused("the exchange refused the token (401)")
-        return self.tell(error.exit_code, stopped=error)
+        return self.report(error.exit_code, stopped=error)
 
-    def tell(self, exit_code, **more):
-        now = self.house.clock()
-        night = RunOutcome(self.settings.shipper, now - timedelta(minutes=5), now, exit_code, **more)
-        queries = self.house.ledger.queries
+    def report(self, exit_code, **more):
+        now, queries = self.house.clock(), self.house.ledger.queries
+        ended = RunOutcome(self.settings.shipper, now - timedelta(minutes=5), now, exit_code, **more)
         send_notifications(
-            self.settings, night, queries, overdue(self.settings, queries, night.began), self.said.append
+            self.settings, ended, queries, overdue(self.settings, queries, ended.began), self.said.append
         )
-        return night
+        return ended
 
 
 @pytest.fixture
@@ -76,11 +83,13 @@ def where():
 
 
 @pytest.fixture
-def told(tmp_path, receiver, where):
+def notified(tmp_path, receiver, where):
     clock = Ticking()
     clock.now = datetime(2026, 3, 4, 2, 15, tzinfo=UTC)
     with ledger_in(tmp_path, clock) as ledger:
-        yield Told(tmp_path, House(tmp_path, ledger, clock), notify=[f"json://127.0.0.1:{receiver.port}/all"], **where)
+        yield Notified(
+            tmp_path, House(tmp_path, ledger, clock), notify=[f"json://127.0.0.1:{receiver.port}/all"], **where
+        )
 
 
 @pytest.fixture

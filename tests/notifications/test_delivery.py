@@ -35,12 +35,12 @@ either = pytest.mark.parametrize("where", ["file", "table"], indirect=True)
 
 
 @either
-def test_a_failed_night_is_told_once_and_once_that_it_is_over(told, titles):
-    told.failed()
-    told.failed()
-    told.failed()
-    told.night()
-    told.night()
+def test_a_failed_run_is_reported_once_and_once_that_it_is_over(notified, titles):
+    """The shipper stands in the title and in the next command."""
+    for _ in range(3):
+        notified.failed()
+    notified.run()
+    notified.run()
     assert titles.all() == [
         "loadsheet: a run failed: the exchange refused the token",
         "loadsheet: works again after 3 failed runs",
@@ -52,110 +52,102 @@ def test_a_failed_night_is_told_once_and_once_that_it_is_over(told, titles):
         "Next: loadsheet doctor",
     ]
     assert titles.bodies()[1].endswith("\n\nSee: run.html of run 2026-03-08-01")
-    assert told.said == []
+    assert notified.said == []
+    notified.set(shipper="acme west")
+    notified.failed(MappingError("no such column"))
+    assert titles.all()[2:] == ["loadsheet acme west: a run failed: no such column"]
+    assert "Next: loadsheet doctor --shipper 'acme west'" in titles.bodies()[2]
 
 
-def test_the_shipper_stands_in_the_title_and_in_the_next_command(told, titles):
-    told.set(shipper="acme west")
-    told.failed(MappingError("no such column"))
-    assert titles.all() == ["loadsheet acme west: a run failed: no such column"]
-    assert "Next: loadsheet doctor --shipper 'acme west'" in titles.bodies()[0]
-
-
-def test_unknown_outcomes_are_told_when_there_are_some_and_when_there_are_none(told, titles):
-    told.set(digest_at="23:59")
-    told.house.settings = told.settings
-    told.night([create(1), create(2)], answers=unknown, exit_code=1)
-    told.night()
+def test_unknown_outcomes_are_reported_when_there_are_some_and_when_there_are_none(notified, titles):
+    notified.set(digest_at="23:59")
+    notified.house.settings = notified.settings
+    notified.run([create(1), create(2)], answers=unknown, exit_code=1)
+    notified.run()
     assert titles.all()[0] == "loadsheet: 2 outcomes are unknown"
     assert "Next: loadsheet resolve" in titles.bodies()[0]
     assert len([title for title in titles.all() if "unknown" in title]) == 1
 
 
-def test_a_late_file_is_told_once_when_late_and_once_when_it_came(told, titles):
-    told.set(expect=[{"name": "acme", "files": "in*.csv", "by": "01:00", "days": "Mon-Sun", "timezone": "UTC"}])
-    told.night()
-    told.night()
-    told.night()
+def test_a_late_file_is_reported_once_when_late_and_once_when_it_came(notified, titles):
+    notified.set(expect=[{"name": "acme", "files": "in*.csv", "by": "01:00", "days": "Mon-Sun", "timezone": "UTC"}])
+    notified.run()
+    notified.run()
+    notified.run()
     assert titles.all() == ["loadsheet: acme: late"]
     assert titles.bodies()[0].startswith("Late: acme: due Fri 2026-03-06 01:00, no file arrived.")
     assert "Next: loadsheet expected" in titles.bodies()[0]
-    told.night([create(1)], held=[order(1)])  # its file says 2026-03-04: it was found later
+    notified.run([create(1)], held=[order(1)])  # its file says 2026-03-04: it was found later
     assert titles.all()[1:] == ["loadsheet: acme: no longer late"]
     assert "came " in titles.bodies()[1]
     assert "in4.csv" in titles.bodies()[1]
-    told.night([create(2)], held=[order(1), order(2)])
+    notified.run([create(2)], held=[order(1), order(2)])
     assert len(titles.all()) == 2
 
 
-def test_a_gap_between_runs_is_told_once(told, titles):
-    told.set(runs_due_s=100_000)
-    told.night()
-    told.night()
-    told.night(days=4)
-    told.night()
+def test_a_run_that_did_not_happen_is_reported_once(notified, titles):
+    notified.set(runs_due_s=100_000)
+    notified.run()
+    notified.run()
+    notified.run(days=4)
+    notified.run()
     assert titles.all() == ["loadsheet: a run did not happen"]
     assert "(95.9 hours)" in titles.bodies()[0]
 
 
 @either
-def test_what_could_not_be_delivered_is_delivered_after_the_next_run(told, titles, receiver):
-    receiver.code = 503
-    told.failed()
-    told.night()
-    assert titles.all() == []
-    assert told.said[0].startswith("notices: json://127.0.0.1: the notice could not be delivered; it is retried")
-    receiver.code = 200
-    told.night()
-    assert [title.partition(": ")[2] for title in titles.all()] == [
-        "a run failed: the exchange refused the token",
-        "works again after 1 failed run",
-    ]
-    told.night()
-    assert len(titles.all()) == 2
-
-
-def test_of_two_addresses_the_one_that_was_reached_is_not_told_again(told, receiver):
+def test_what_could_not_be_delivered_is_delivered_after_the_next_run(notified, titles, receiver):
+    """An address that was reached gets nothing twice."""
     with web() as other:
-        told.set(notify=[f"json://127.0.0.1:{receiver.port}/a", f"json://127.0.0.1:{other.port}/b"])
-        other.code = 500
-        told.failed()
-        other.code = 200
-        told.failed()
-        assert len(receiver.notices) == len(other.notices) == 1
+        notified.set(notify=[*notified.settings.notifications.urls, f"json://127.0.0.1:{other.port}/b"])
+        receiver.code = 503
+        notified.failed()
+        notified.run()
+        assert titles.all() == []
+        assert notified.said[0].startswith(
+            "notices: json://127.0.0.1: the notice could not be delivered; it is retried"
+        )
+        receiver.code = 200
+        notified.run()
+        notified.run()
+        both = [
+            "loadsheet: a run failed: the exchange refused the token",
+            "loadsheet: works again after 1 failed run",
+        ]
+        assert titles.all() == [notice["title"] for notice in other.notices] == both
 
 
-def test_addresses_can_stand_in_a_file_and_one_that_cannot_be_read_loses_nothing(told, titles, receiver, tmp_path):
+def test_addresses_can_stand_in_a_file_and_one_that_cannot_be_read_loses_nothing(notified, titles, receiver, tmp_path):
     file = tmp_path / "addresses"
-    told.set(notify=[], notify_file=file)
-    told.failed()
-    assert told.said == [f"notices: notifications.urls_file {file} cannot be read (No such file or directory)"]
+    notified.set(notify=[], notify_file=file)
+    notified.failed()
+    assert notified.said == [f"notices: notifications.urls_file {file} cannot be read (No such file or directory)"]
     file.write_text(f"# the operators\n\njson://127.0.0.1:{receiver.port}/file\n")
-    told.failed()
+    notified.failed()
     assert titles.all() == ["loadsheet: a run failed: the exchange refused the token"]
 
 
 @either
-def test_nothing_is_remembered_where_nobody_is_told(told, tmp_path):
-    told.set(notify=[])
-    told.failed()
+def test_nothing_is_remembered_where_no_address_is_set(notified, tmp_path):
+    notified.set(notify=[])
+    notified.failed()
     assert not (tmp_path / "state").exists()
-    assert not told.settings.is_shared or not ask(
-        "select 1 from pg_namespace where nspname = %s", f"{told.settings.cluster.database_schema}_fleet"
+    assert not notified.settings.is_shared or not ask(
+        "select 1 from pg_namespace where nspname = %s", f"{notified.settings.cluster.database_schema}_fleet"
     )
 
 
 @either
-def test_a_damaged_memory_is_begun_anew_and_said(told, titles, tmp_path):
-    told.failed()
-    if told.settings.is_shared:
-        ask(f"update {told.settings.cluster.database_schema}_fleet.notices set memory = %s", '{"salt": 7, "cond')
+def test_a_damaged_memory_is_begun_anew_and_reported(notified, titles, tmp_path):
+    notified.failed()
+    if notified.settings.is_shared:
+        ask(f"update {notified.settings.cluster.database_schema}_fleet.notices set memory = %s", '{"salt": 7, "cond')
     else:
         (tmp_path / "state" / "notices.json").write_text('{"salt": 7, "cond')
-    told.failed()
-    assert "ongoing conditions are reported again" in told.said[0]
+    notified.failed()
+    assert "ongoing conditions are reported again" in notified.said[0]
     assert len(titles.all()) == 2
-    told.failed()
+    notified.failed()
     assert len(titles.all()) == 2
 
 
@@ -166,75 +158,62 @@ create trigger refuse before insert or update on {0}.notices for each row execut
 
 
 @either
-def test_a_memory_that_cannot_be_written_loses_no_notice(told, titles, tmp_path):
-    if told.settings.is_shared:
-        with open_store(told.settings, print):
+def test_a_memory_that_cannot_be_written_loses_no_notice(notified, titles, tmp_path):
+    if notified.settings.is_shared:
+        with open_store(notified.settings, print):
             pass
-        ask(REFUSING.format(f"{told.settings.cluster.database_schema}_fleet"))
+        ask(REFUSING.format(f"{notified.settings.cluster.database_schema}_fleet"))
     else:
         (tmp_path / "state").write_text("a file where the folder should be")
-    told.failed()
+    notified.failed()
     assert titles.all() == ["loadsheet: a run failed: the exchange refused the token"]
-    assert any("these notices may be sent again" in line for line in told.said)
+    assert any("these notices may be sent again" in line for line in notified.said)
 
 
 @either
-def test_memory_is_for_its_owner_only_and_holds_no_address(told, receiver, tmp_path):
+def test_memory_is_for_its_owner_only_and_holds_no_address_nor_does_a_log(notified, receiver, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
     receiver.code = 500
-    told.set(notify=[f"json://user:hunter2@127.0.0.1:{receiver.port}/secret-path", "tgram://123:bot-token/chat"])
-    told.failed()
-    if not told.settings.is_shared:
+    unreachable = ["tgram://123:bot-token/chat", "json://user:hunter2@127.0.0.1:1/x", "nonsense://hunter2"]
+    notified.set(notify=[f"json://user:hunter2@127.0.0.1:{receiver.port}/secret-path", *unreachable])
+    notified.failed()
+    if not notified.settings.is_shared:
         assert (tmp_path / "state" / "notices.json").stat().st_mode & 0o777 == 0o600
-    everything = "\n".join([told.kept, *told.said])
+    everything = "\n".join([notified.kept, *notified.said])
     for secret in ("hunter2", "secret-path", "bot-token", str(receiver.port)):
         assert secret not in everything
     assert "json://127.0.0.1: " in everything
+    assert "hunter2" not in caplog.text
+    assert not [record for record in caplog.records if record.name.startswith("apprise")]
 
 
-@pytest.mark.parametrize(
-    ("url", "label"),
-    [
+def test_an_address_that_is_none_is_reported_and_stops_no_other(notified, titles):
+    notified.set(notify=["nonsense", *notified.settings.notifications.urls])
+    notified.failed()
+    assert notified.said == [
+        "notices: an address that is not a URL: this is not a valid address for notices; it is retried after the next run"
+    ]
+    assert len(titles.all()) == 1
+    for url, label in (  # nothing secret
         ("mailtos://me:pw@smtp.example.org:465?to=x@y", "mailtos://smtp.example.org"),
         ("slack://TokenA/TokenB/TokenC", "slack://..."),
         ("json://[broken", "json://..."),
         ("not a url", "an address that is not a URL"),
         ("a b://host", "an address that is not a URL"),
-    ],
-)
-def test_of_an_address_nothing_secret_is_said(url, label):
-    assert Address.of(url).label == label
-
-
-def test_an_address_that_is_none_is_said_and_stops_no_other(told, titles):
-    told.set(notify=["nonsense", *told.settings.notifications.urls])
-    told.failed()
-    assert told.said == [
-        "notices: an address that is not a URL: this is not a valid address for notices; it is retried after the next run"
-    ]
-    assert len(titles.all()) == 1
-
-
-def test_what_the_library_logs_about_addresses_is_silenced(told, caplog):
-    caplog.set_level(logging.DEBUG)
-    told.set(notify=["json://user:hunter2@127.0.0.1:1/x", "nonsense://hunter2"])
-    told.failed()
-    assert "hunter2" not in caplog.text
-    assert not [record for record in caplog.records if record.name.startswith("apprise")]
+    ):
+        assert Address.of(url).label == label
 
 
 @either
-def test_a_process_killed_between_delivering_and_remembering_tells_twice_and_loses_nothing(tmp_path, receiver, where):
+def test_a_process_killed_between_delivering_and_remembering_sends_twice_and_loses_nothing(tmp_path, receiver, where):
     chosen = Settings(state=tmp_path, notify=[f"json://127.0.0.1:{receiver.port}"], **where)
+    waiting = tuple(Notice("notify", "", "info", title, "text") for title in ("one", "two"))
 
     def killed(_):
         raise KeyboardInterrupt
 
     with open_store(chosen, print) as store:
-        store.write(
-            NotificationState(
-                salt="x", outbox=tuple(Notice("notify", "", "info", title, "text") for title in ("one", "two"))
-            )
-        )
+        store.write(NotificationState(salt="x", outbox=waiting))
     with pytest.raises(KeyboardInterrupt), open_store(chosen, print) as store:
         deliver_all(chosen, store.read(), killed, print)
     with open_store(chosen, print) as store:
@@ -245,7 +224,7 @@ def test_a_process_killed_between_delivering_and_remembering_tells_twice_and_los
 
 
 @either
-def test_two_processes_do_not_tell_at_the_same_time(tmp_path, monkeypatch, where):
+def test_two_processes_do_not_send_at_the_same_time(tmp_path, monkeypatch, where):
     said, chosen = [], Settings(state=tmp_path, **where)
     monkeypatch.setattr(state, "LOCK_TIMEOUT_S", 0.05)
     with open_store(chosen, said.append) as first, open_store(chosen, said.append) as second:
@@ -256,10 +235,7 @@ def test_two_processes_do_not_tell_at_the_same_time(tmp_path, monkeypatch, where
         assert third is not None
 
 
-nights = st.lists(
-    st.tuples(st.sampled_from([0, 1, 70, 75, 77]), st.booleans()).map(lambda one: {"code": one[0], "reaches": one[1]}),
-    max_size=9,
-)
+runs = st.lists(st.tuples(st.sampled_from([0, 1, 70, 75, 77]), st.booleans()), max_size=9)
 
 
 @pytest.fixture(scope="module")
@@ -269,16 +245,16 @@ def shared():
 
 
 @settings(max_examples=30, deadline=None)
-@given(nights)
-def test_for_any_nights_each_change_is_received_once_and_in_order_however_often_delivery_fails(shared, nights):
+@given(runs)
+def test_for_any_runs_each_change_is_received_once_and_in_order_however_often_delivery_fails(shared, runs):
     shared.got.clear()
     with tempfile.TemporaryDirectory() as folder:
         chosen = Settings(state=Path(folder), notify=[f"json://127.0.0.1:{shared.port}"], notify_again_days=0)
         kept, expected, now = NotificationState(), [], datetime(2026, 3, 4, 2, tzinfo=UTC)
-        for one in [*nights, {"code": None, "reaches": True}]:
+        last = runs[-1][0] if runs else 0
+        for code, reaches in [*runs, (last, True)]:
             now += timedelta(days=1)
-            code = one["code"] if one["code"] is not None else (nights[-1]["code"] if nights else 0)
-            shared.code = 200 if one["reaches"] else 500
+            shared.code = 200 if reaches else 500
             send_notifications(chosen, RunOutcome("", now, now, code), None, (), lambda _: None)
             kept, changes = update_conditions(kept, Facts(now, code), Rules())
             expected += [(change.kind, change.condition.cause) for change in changes]
@@ -304,17 +280,14 @@ def test_what_is_kept_reads_back_equal(tmp_path, where):
         assert json.loads((tmp_path / "notices.json").read_text())["version"] == 1
 
 
-def test_a_file_whose_companion_is_overdue_is_told_once_and_once_when_it_waits_no_longer(told, titles):
-    def waits(hours):
+def test_a_file_whose_companion_is_overdue_is_reported_once_and_once_when_it_waits_no_longer(notified, titles):
+    for hours in ("25", "49"):
         values = {"hours": hours, "companion": "packages.csv"}
-        report = told.house.night()
+        report = notified.house.night()
         left = (Problem("A111", Where("orders.csv"), "orders.csv", values),)
-        told.tell(0, summary=report.summary, folder=report.folder, left=left)
-
-    waits("25")
-    waits("49")
-    told.failed()
-    told.night()
+        notified.report(0, summary=report.summary, folder=report.folder, left=left)
+    notified.failed()
+    notified.run()
     assert titles.all()[0] == "loadsheet: orders.csv waits for its companion"
     assert "has waited 25 hours for its companion packages.csv" in titles.bodies()[0]
     assert [title for title in titles.all()[1:] if "waits" in title] == []

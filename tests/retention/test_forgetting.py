@@ -1,4 +1,4 @@
-"""What is forgotten at a person's request is gone, byte for byte; counts, totals and the deed stay."""
+"""What is forgotten at a person's request is removed, byte for byte; counts, totals and the decision stay."""
 
 import hashlib
 import json
@@ -30,9 +30,20 @@ def files_with(house, text):
     return sorted(path.name for path in paths if text.encode() in bytes_of(path))
 
 
-def pieces(block):
-    """Pieces of a packed block, which would tell something of what was in it."""
-    return [block[start : start + 24] for start in range(24, len(block) - 24, 24)]
+def files_holding(folder, text):
+    """The files and links below a folder whose name, target, bytes or packed bytes have a text."""
+    found, spelled = [], {text.encode(), json.dumps(text)[1:-1].encode()}
+    for path in folder.rglob("*"):
+        content = [str(path.relative_to(folder)).encode()]
+        if path.is_symlink():
+            content.append(str(path.readlink()).encode())
+        elif path.is_file() and zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as packed:
+                content += [part for name in packed.namelist() for part in (name.encode(), packed.read(name))]
+        elif path.is_file():
+            content.append(bytes_of(path))
+        found += [str(path)] if any(one in part for one in spelled for part in content) else []
+    return found
 
 
 def do(house, key, **wanted):
@@ -48,16 +59,14 @@ def do(house, key, **wanted):
 
 def filled(house):
     """Orders of one person and of another, refused, unknown and given up, with words of people; the bytes stand in the file."""
-    answers = {"A-00002": refused, "A-00003": unknown}
     listed = [*records(1, goods_value=7), *records(4, delivery_company=OTHER)]
     items = [*orders(1, 2, 3), *orders(4, delivery_company=OTHER)]
+    made = {"A-00002": refused, "A-00003": unknown}
     run, drop = house.night(
-        "orders.csv", items, answers=lambda one: answers.get(one.key, lambda _: None)(one), listed=listed
+        "orders.csv", items, answers=lambda one: made.get(one.key, lambda _: None)(one), listed=listed
     )
-    entry = house.entry("A-00001")
-    assert house.ledger.record_remarks(
-        [Remark(entry.id, "comment", f"called {PERSON}", "ann", "2026-03-05T00:00:00.000Z")], {}
-    )
+    called = Remark(house.entry("A-00001").id, "comment", f"called {PERSON}", "ann", "2026-03-05T00:00:00.000Z")
+    assert house.ledger.record_remarks([called], {})
     return run, drop
 
 
@@ -69,10 +78,8 @@ def test_no_byte_of_a_forgotten_person_is_left_in_the_ledger_nor_in_its_log(hous
     with pytest.raises(LedgerError, match=r"order.create A-00003 is unknown: .* `loadsheet resolve A-00003`"):
         do(house, "A-00003")
     settled = Settlement(unknown_one.id, State.HELD, f"given up by bob: {PERSON} knows")
-    house.ledger.decide(
-        house.ledger.begin_run(), [Choice(unknown_one, settled, f"{PERSON} was asked")],
-        who="bob", choice="give up", comment=f"{PERSON} knows",
-    )  # fmt: skip
+    choices = [Choice(unknown_one, settled, f"{PERSON} was asked")]
+    house.ledger.decide(house.ledger.begin_run(), choices, who="bob", choice="give up", comment=f"{PERSON} knows")
     for key in ("A-00001", "A-00002", "A-00003"):
         do(house, key)
     left = [one for one in house.ledger.queries.entries_by_key("A-00004") if PERSON in str(one.rows)]
@@ -81,7 +88,8 @@ def test_no_byte_of_a_forgotten_person_is_left_in_the_ledger_nor_in_its_log(hous
     for text in (PERSON, OTHER, "pincode"):
         assert files_with(house, text) == []
     raw = b"".join(path.read_bytes() for path in house.place.glob("ledger.db*"))
-    assert not [piece for block in packed for piece in pieces(block) if piece in raw]
+    pieces = [block[start : start + 24] for block in packed for start in range(24, len(block) - 24, 24)]
+    assert not [piece for piece in pieces if piece in raw]
     assert house.ledger.check() == []
     assert house.entry("A-00003").state is State.INVALID
 
@@ -114,18 +122,15 @@ def test_the_books_balance_and_totals_are_the_same_after_it(house):
     house.night("later.csv", orders(5), listed=records(5))
 
 
-def test_the_deed_is_a_decision_in_the_chain_without_the_key_and_vouches_for_words_it_took(house):
+def test_the_removal_is_a_decision_in_the_chain_without_the_key_and_vouches_for_words_it_took(house):
     filled(house)
     entry = house.entry("A-00002")
-    settled = Settlement(entry.id, State.READY, "brought back")
-    house.ledger.decide(
-        house.ledger.begin_run(), [Choice(entry, settled, "looked")], who="bob", choice="retry", comment=PERSON
-    )
+    choices = [Choice(entry, Settlement(entry.id, State.READY, "brought back"), "looked")]
+    house.ledger.decide(house.ledger.begin_run(), choices, who="bob", choice="retry", comment=PERSON)
     house.end(house.ledger.begin_run())
     with pytest.raises(LedgerError, match="is ready"):
         do(house, "A-00002")
-    run = house.ledger.begin_run()
-    send(house.ledger, run)
+    send(house.ledger, house.ledger.begin_run())
     do(house, "A-00002")
     retried, deed = house.ledger.queries.decisions()
     assert (retried.comment, retried.evidence) == ("", "")
@@ -134,15 +139,13 @@ def test_the_deed_is_a_decision_in_the_chain_without_the_key_and_vouches_for_wor
     assert retried.hash in deed.evidence
     assert first_broken_decision([retried, deed]) is None
     assert first_broken_decision([retried]) == retried  # nobody vouches for it
-    assert (
-        first_broken_decision([retried, replace(deed, evidence="key sha256 00; contents of 1 entries removed")])
-        is not None
-    )
+    other = replace(deed, evidence="key sha256 00; contents of 1 entries removed")
+    assert first_broken_decision([retried, other]) is not None
     assert house.ledger.check() == []
 
 
 @databases.ON_BOTH
-def test_a_key_that_shares_a_row_with_another_leaves_no_cell_there(house):
+def test_of_a_row_shared_with_another_key_no_cell_remains(house):
     first, second = orders(1), orders(2)
     shared = first[0].rows[1]
     second = replace(second[0], rows=(*second[0].rows, shared), items={"(shared)": (2,)})
@@ -172,18 +175,10 @@ def test_the_same_record_is_not_sent_twice_after_it_unless_its_key_was_forgotten
     assert house.ledger.check() == []
 
 
-def kept_original(house, drop, name):
-    path = house.place / "archive" / "2026/03/04" / drop.run / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(PERSON, encoding="utf-8")
-    house.ledger.archived(drop.id, name, str(path))
-    return path
-
-
 def test_an_original_of_its_own_goes_one_with_rows_of_others_is_named_and_goes_on_wish(house):
     _, alone = house.night("alone.csv", orders(1), listed=records(1))
     _, many = house.night("many.csv", orders(2, 3), listed=records(1, 2, 3))
-    mine, shared = kept_original(house, alone, "alone.csv"), kept_original(house, many, "many.csv")
+    mine, shared = house.archive(alone, "alone.csv", PERSON), house.archive(many, "many.csv", PERSON)
     deed = do(house, "A-00001")
     assert f"{mine}: the original alone.csv" in deed.goes
     assert not mine.exists()
@@ -196,51 +191,42 @@ def test_an_original_of_its_own_goes_one_with_rows_of_others_is_named_and_goes_o
 
 
 def test_reports_capsules_and_copies_are_named_and_go_on_wish(reporting):
+    """A folder with something of somebody's own stays and says what."""
     run, _ = reporting.night("orders.csv", orders(1), listed=records(1))
-    folder = reporting.settings.outbox / run.name
+    folder, copy = reporting.settings.outbox / run.name, reporting.place / "backups" / "ledger-2026-03-04.db"
     capsule = folder / f"{run.name}.capsule.zip"
-    capsule.write_bytes(b"x")
     earlier = reporting.place / "capsules" / "2026-03-03-01.capsule.zip"
-    earlier.parent.mkdir()
-    earlier.write_bytes(b"x")
-    copy = reporting.place / "backups" / "ledger-2026-03-04.db"
-    copy.parent.mkdir()
+    mine = folder / "notes of Ann.txt"
+    for path in (earlier, copy):
+        path.parent.mkdir()
+    for path in (capsule, earlier, mine):
+        path.write_bytes(b"x")
     reporting.ledger.back_up(copy)
     assert PERSON.encode() in bytes_of(copy)
     stays = do(reporting, "A-00001").stays
     assert all(any(text.startswith(f"{path}: ") for text in stays) for path in (folder, capsule, copy))
-    assert folder.exists()
-    assert copy.exists()
+    assert (folder.exists(), copy.exists()) == (True, True)
+    deed = do(reporting, "A-00001", reports=True)
+    assert any("notes of Ann.txt in it is not ours" in text for text in deed.stays)
+    assert ((folder / "run.html").exists(), capsule.exists()) == (True, False)
+    mine.unlink()
+    capsule.write_bytes(b"x")
     goes = do(reporting, "A-00001", reports=True, backups=True).goes
     assert all(any(text.startswith(f"{path}: ") for text in goes) for path in (folder, capsule, copy))
-    assert not folder.exists()
-    assert not copy.exists()
-    assert earlier.exists()
+    assert (folder.exists(), copy.exists(), earlier.exists()) == (False, False, True)
     written = reporting.reported_again(run)
     assert PERSON not in (written.folder / "forgotten-1.csv.results.csv").read_text(encoding="utf-8")
     assert run.name in (reporting.settings.outbox / "index.html").read_text(encoding="utf-8")
 
 
 def everywhere(house, text):
-    """Where a text stands: in names, links, bytes and packed bytes of files below the house, and in the rows of its database."""
-    found = [str(path) for path in house.place.rglob("*") if text in str(path.relative_to(house.place))]
-    for path in (path for path in house.place.rglob("*") if path.is_symlink() or path.is_file()):
-        if path.is_symlink():
-            content = [str(path.readlink()).encode()]
-        elif zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as packed:
-                content = [name.encode() for name in packed.namelist()] + [
-                    packed.read(name) for name in packed.namelist()
-                ]
-        else:
-            content = [bytes_of(path)]
-        spelled = (text.encode(), json.dumps(text)[1:-1].encode())
-        found += [str(path)] if any(one in part for one in spelled for part in content) else []
+    """Where a text stands: in files and links below the house, and in the rows of its database."""
+    found = files_holding(house.place, text)
     with house.ledger.queries.at_one_moment() as connection:
         for table in metadata.sorted_tables:
             for row in connection.execute(select(table)):
-                held = (value if isinstance(value, bytes) else str(value).encode() for value in row)
-                found += [f"{table.name}: {row}"] if any(text.encode() in value for value in held) else []
+                values = (value if isinstance(value, bytes) else str(value).encode() for value in row)
+                found += [f"{table.name}: {row}"] if any(text.encode() in value for value in values) else []
     return found
 
 
@@ -256,7 +242,7 @@ def logged(house, run, name):
 
 def archived(house, drop, name):
     """The original of a drop, where the inbox archives it and finds its bytes again."""
-    path = kept_original(house, drop, name)
+    path = house.archive(drop, name, PERSON)
     inbox_file = InboxFile(name, path, path.stat().st_size, hashlib.sha256(name.encode()).hexdigest(), house.clock())
     mark = house.place / "known" / "archived" / inbox_file.sha256[:2] / inbox_file.sha256
     mark.parent.mkdir(parents=True, exist_ok=True)
@@ -270,30 +256,21 @@ def wrong(number, name, **changes):
     return replace(one, payload=b"", content_hash="", problems=(weight_problem(name, 2 * number),))
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        ("sqlite", 'post/the "new" one of Käthe Weber.csv'),
-        ("postgresql", 'post/the "new" one of Käthe Weber.csv'),
-    ],
-)
-def test_a_name_under_which_only_forgotten_records_came_is_nowhere_any_more(reporting, name):
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_name_under_which_only_forgotten_records_came_is_nowhere_any_more(reporting):
+    name, stem = 'post/the "new" one of Käthe Weber.csv', 'the "new" one of Käthe Weber'
     run, drop = reporting.night(name, [wrong(1, name)], listed=[])
     reporting.night("others.csv", orders(2), listed=records(2))
     archived(reporting, drop, name)
     logged(reporting, run, name)
-    bare = Path(name).name
-    stem = bare.removesuffix(".csv")
     assert len(everywhere(reporting, stem)) > 8
     deed = do(reporting, "A-00001", reports=True, with_key=True)
-    assert [text.partition(" becomes ")[2][:15] for text in deed.goes if "the name of this file" in text] == [
-        "forgotten-1.csv"
-    ]
+    (becomes,) = [text.partition(" becomes ")[2] for text in deed.goes if "the name of this file" in text]
+    assert becomes.startswith("forgotten-1.csv")
     assert not any("the name of this file" in text for text in deed.stays)
     assert everywhere(reporting, stem) == []
-    assert (
-        json.loads((reporting.place / "notices.json").read_text())["waiting"][0]["body"] == "see forgotten-1.fix.xlsx"
-    )
+    (notice,) = json.loads((reporting.place / "notices.json").read_text())["waiting"]
+    assert notice["body"] == "see forgotten-1.fix.xlsx"
     written = reporting.reported_again(run)
     assert "forgotten-1.csv" in (written.folder / "run.json").read_text(encoding="utf-8")
     assert everywhere(reporting, stem) == []
@@ -329,7 +306,7 @@ def test_a_name_under_which_others_came_stays_until_all_are_forgotten_or_it_is_w
         ("Auftrag 7.csv", False),
     ],
 )
-def test_a_name_that_tells_of_the_record_goes_though_others_came_under_it(house, name, goes):
+def test_a_file_name_that_identifies_the_record_is_replaced_even_if_others_share_it(house, name, goes):
     one, other = orders(1), orders(2, delivery_company=OTHER)
     one = [replace(one[0], rows=tuple(row._replace(cells=(*row.cells, "Dresden", "Auftrag")) for row in one[0].rows))]
     other = [replace(other[0], rows=tuple(row._replace(cells=("B", OTHER, "Dresden")) for row in other[0].rows))]
@@ -376,85 +353,53 @@ def test_a_name_stays_while_a_file_of_it_is_not_in_the_archive(house):
     assert (file.name, file.kept_as) == ("forgotten-1.csv", "")
 
 
-def test_a_folder_with_something_of_somebody_s_own_stays_and_says_what(reporting):
-    run, _ = reporting.night("orders.csv", orders(1), listed=records(1))
-    folder = reporting.settings.outbox / run.name
-    (folder / "notes of Ann.txt").write_text("mine", encoding="utf-8")
-    deed = do(reporting, "A-00001", reports=True)
-    assert any("notes of Ann.txt in it is not ours" in text for text in deed.stays)
-    assert (folder / "run.html").exists()
-
-
-def command(tmp_path, capsys, *words):
-    code = invoke(["ledger", *map(str, words), "--state", str(tmp_path)])
-    said = capsys.readouterr()
-    return code, said.out, said.err
-
-
 @pytest.fixture
-def left(tmp_path):
+def command(tmp_path, capsys, monkeypatch):
+    """`loadsheet` in the folder of a house that had one run: exit code, stdout and stderr."""
     with house_in(tmp_path) as house:
         house.night("orders.csv", orders(1), listed=records(1))
-    return tmp_path
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        code = invoke([*map(str, words), "--state", str(tmp_path)])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
 
 
-def test_without_yes_the_command_says_what_would_go_and_nothing_goes(left, capsys, monkeypatch):
-    monkeypatch.chdir(left)
-    code, out, err = command(left, capsys, "forget", "A-00001")
+def test_without_yes_the_command_says_what_would_go_and_nothing_goes(command, tmp_path):
+    """It names the copies that were made elsewhere, while they are there."""
+    first, second = tmp_path / "far" / "first.db", tmp_path / "second.db"
+    for words in (["--to", first], ["--to", "second.db"], []):
+        assert command("ledger", "backup", *words)[0] == 0
+    second.unlink()
+    code, out, err = command("ledger", "forget", "A-00001")
     assert code == 0
     assert "goes:  payloads, cells, answers and comments of 1 entry" in out
     assert "stays: the key itself" in out
+    lines = [line for line in out.splitlines() if "backup --to" in line]
+    assert lines == [f"stays: {first}: a copy of the ledger, made with `ledger backup --to`: remove it yourself"]
     assert "Nothing was erased" in err
-    with read_ledger(f"sqlite:///{left / 'ledger.db'}") as ledger:
+    with read_ledger(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
         assert ledger.maintenance.count_removed() == (0, "")
 
 
-def test_copies_made_elsewhere_are_named_while_they_are_there(left, capsys, monkeypatch):
-    monkeypatch.chdir(left)
-    first, second = left / "far" / "first.db", left / "second.db"
-    assert (
-        command(left, capsys, "backup", "--to", first)[0]
-        == command(left, capsys, "backup", "--to", "second.db")[0]
-        == 0
-    )
-    assert command(left, capsys, "backup")[0] == 0
-    second.unlink()
-    _, out, _ = command(left, capsys, "forget", "A-00001")
-    lines = [line for line in out.splitlines() if "backup --to" in line]
-    assert lines == [f"stays: {first}: a copy of the ledger, made with `ledger backup --to`: remove it yourself"]
-
-
-def test_with_yes_and_a_reason_it_is_done_and_recorded(left, capsys, monkeypatch):
-    monkeypatch.chdir(left)
-    code, _, err = command(left, capsys, "forget", "A-00001", "--yes")
-    assert code == 2
-    assert "--because" in err
-    code, out, _ = command(left, capsys, "forget", "A-00001", "--yes", "--because", "request 18", "--who", "clerk")
+def test_with_yes_and_a_reason_it_is_done_and_recorded(command, tmp_path):
+    forget_it = ("ledger", "forget", "A-00001", "--yes")
+    code, _, err = command(*forget_it)
+    assert (code, "--because" in err) == (2, True)
+    code, out, _ = command(*forget_it, "--because", "request 18", "--who", "clerk")
     assert (code, out.startswith("gone:  payloads")) == (0, True)
-    assert PERSON.encode() not in bytes_of(left / "ledger.db")
-    code, out, _ = command(left, capsys, "check")
-    assert "contents of 1 entry removed" in out
-    code, _, err = command(left, capsys, "forget", "A-99999")
-    assert code == 1
-    assert "nothing is known about A-99999" in err
-    assert invoke(["show", "A-00001", "--state", str(left)]) == 0
-    out = capsys.readouterr().out
-    assert "removed  payload and cells on 20" in out
-    assert PERSON not in out
-    assert invoke(["show", "A-00001", "--payload", "--state", str(left)]) == 0
-    assert invoke(["show", "A-00001", "--field", "total_weight", "--state", str(left)]) == 2
-    assert "its values were removed on 20" in capsys.readouterr().err
-
-
-def forget_and_die(place, point):
-    """Forget a key in a child that is killed at this step; whether it came so far."""
-
-    def act(begin):
-        with house_in(place) as house:
-            begin()
-            do(house, "A-00001", reports=True)
-
-    return dies_at(point, act, {"os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink"})
+    assert PERSON.encode() not in bytes_of(tmp_path / "ledger.db")
+    assert "contents of 1 entry removed" in command("ledger", "check")[1]
+    code, _, err = command("ledger", "forget", "A-99999")
+    assert (code, "nothing is known about A-99999" in err) == (1, True)
+    code, out, _ = command("show", "A-00001")
+    assert (code, "removed  payload and cells on 20" in out, PERSON in out) == (0, True, False)
+    assert command("show", "A-00001", "--payload")[0] == 0
+    code, _, err = command("show", "A-00001", "--field", "total_weight")
+    assert (code, "its values were removed on 20" in err) == (2, True)
 
 
 def of_other(number, name=""):
@@ -468,18 +413,21 @@ def test_killed_at_any_step_forgetting_is_done_again_and_the_books_balance(tmp_p
     prepared, point, kills, shared = tmp_path / "prepared", 1, 0, "A-00001 etc.csv"
     with house_in(prepared) as house:
         run, drop = house.night("Weber.csv", orders(1), listed=records(1, goods_value=7))
-        _, many = house.night(
-            shared,
-            [*orders(1), of_other(2), of_other(3, shared)],
-            listed=[*records(1), *records(2, delivery_company=OTHER)],
-        )
+        items, listed = [*orders(1), of_other(2), of_other(3, shared)], records(2, delivery_company=OTHER)
+        _, many = house.night(shared, items, listed=[*records(1), *listed])
         logged(house, run, "Weber.csv")
+
+    def act(begin):
+        with house_in(place) as house:
+            begin()
+            do(house, "A-00001", reports=True)
+
     while True:
         place = shutil.copytree(prepared, tmp_path / "again")
         with house_in(place) as house:
             archived(house, drop, "Weber.csv")
             archived(house, many, shared)
-        if not forget_and_die(place, point):
+        if not dies_at(point, act, {"os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink"}):
             break
         with house_in(place) as house:
             assert house.ledger.check() == []
@@ -496,3 +444,45 @@ def test_killed_at_any_step_forgetting_is_done_again_and_the_books_balance(tmp_p
         point, kills = point + apart, kills + 1
     assert point > 40
     record_property("kills", kills)
+
+
+HEAD = "Order,Name,Street,Postcode,City,Country,Collect,Deliver,Item,Weight,Value\n"
+ROW = "AF-{},{},Park Row 3,LS1 5HD,Leeds,GB,2026-03-27 10:00,2026-03-30 09:00,Rug,{},180\n"
+STEM = "alder_Okafor"
+
+
+@pytest.mark.journey
+def test_a_file_name_is_removed_from_every_file_and_the_copy_elsewhere_is_named(workspace):
+    """After real runs: a person's file with a wrong row, and a later file of others."""
+    workspace.use_shipped("alder-parcels")
+    for name, rows in {
+        f"{STEM}.csv": ROW.format(11, "S. Okafor", 22) + ROW.format(14, "S. Okafor", "heavy"),
+        "alder_2026-03-10.csv": ROW.format(12, "Tide House", 6),
+    }.items():
+        workspace.drop(name, HEAD + rows)
+        assert workspace.run().returncode in (0, 1)
+    copy = workspace / "elsewhere" / "copy.db"
+    assert workspace.command("ledger", "backup", "--to", copy).returncode == 0
+    assert len(files_holding(workspace.folder, STEM)) > 10
+
+    def forgotten(key):
+        words = ("--reports", "--backups", "--yes", "--because", "asked to")
+        done = workspace.command("ledger", "forget", key, *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert f"stays: {STEM}.csv: the name of this file" in forgotten("AF-14")
+    said = forgotten("AF-11")
+    assert f"gone:  {STEM}.csv: the name of this file becomes forgotten-1.csv" in said
+    assert f"stays: {copy}: a copy of the ledger, made with `ledger backup --to`: remove it yourself" in said
+    assert files_holding(workspace.folder, STEM) == [str(copy)]
+    copy.unlink()
+    said = forgotten("AF-11")
+    assert not any(text in said for text in ("backup --to", "the name of this file"))
+    checked = workspace.command("ledger", "check")
+    assert "decisions in one chain" in checked.stdout
+    assert "original" not in checked.stdout + checked.stderr
+    for log in sorted((workspace.state / "logs").glob("*.jsonl")):
+        workspace.command("report", "--run", log.stem)
+    assert files_holding(workspace.folder, STEM) == []
+    assert "forgotten-1.csv" in "".join(path.read_text() for path in workspace.outbox.glob("*/run.json"))

@@ -67,7 +67,7 @@ def test_after_its_days_an_order_is_shown_reported_and_dropped_again_without_its
     assert (changed["operation"], changed["state"]) == ("order.update", "accepted")
 
 
-def test_the_fix_file_of_an_old_night_is_taken_when_its_other_orders_have_lost_their_contents(night):
+def test_the_fix_file_of_an_old_run_is_processed_after_its_other_orders_were_emptied(night):
     house, run, _ = night
     house.variables["LOADSHEET_REPORTS__FEEDBACK"] = "csv"
     house.run()

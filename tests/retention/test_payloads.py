@@ -6,7 +6,7 @@ from dataclasses import replace
 import databases
 import pytest
 from ledgers import document, drop_of, left_out, listing, plan, refused, tender, unknown, weight_problem
-from retention_runs import PERSON, House, orders, records
+from retention_runs import PERSON, orders, records
 
 from loadsheet import reconcile
 from loadsheet.dispatch.unknown_rules import content_before
@@ -27,7 +27,7 @@ def answers(one):
     return {"A-00004": refused, "A-00005": unknown}.get(one.key, lambda _: None)(one)
 
 
-def removed(house: House, drop):
+def removed(house, drop):
     return {entry.key for entry in house.entries(drop) if entry.removed}
 
 
@@ -37,16 +37,13 @@ def test_what_is_settled_and_old_is_emptied_and_all_that_is_open_stays(house):
         "orders.csv", [*orders(1, 2, 3, 4, 5), invalid(6)], answers=answers, listed=records(1, 2, goods_value=7)
     )
     before = {entry.key: entry for entry in house.entries(drop)}
-    house.days(29)
-    house.keep(payload_days=30)
-    assert removed(house, drop) == set()
-    house.days(2)
-    house.keep()
-    # 1 and 2 differ at the exchange and 3 is missing there, which are open exceptions, as are 4, 5 and 6
-    assert removed(house, drop) == set()
+    for days in (29, 2):
+        house.days(days)
+        house.keep(payload_days=30)
+        # 1 and 2 differ at the exchange and 3 is missing there, which are open exceptions, as are 4, 5 and 6
+        assert removed(house, drop) == set()
     house.night("nothing.csv", [], listed=records(1, 2, 3))
-    house.days(31)
-    house.keep()
+    house.expire()
     assert removed(house, drop) == {"A-00001", "A-00002", "A-00003"}
     for entry in house.entries(drop):
         was = before[entry.key]
@@ -63,82 +60,74 @@ def test_what_is_settled_and_old_is_emptied_and_all_that_is_open_stays(house):
     assert house.ledger.maintenance.removed_by_rule()["payloads"] == 3
 
 
+def test_an_accepted_entry_is_emptied_at_the_end_of_its_last_day(house):
+    _, drop = house.night("orders.csv", orders(1), listed=records(1))
+    house.days(29)
+    house.keep(payload_days=30)
+    assert removed(house, drop) == set()
+    house.days(1)
+    house.keep()
+    assert removed(house, drop) == {"A-00001"}
+
+
 @databases.ON_BOTH
 def test_an_exception_that_was_closed_is_emptied_with_its_values(house):
-    _, drop = house.night("orders.csv", [*orders(1), invalid(6)], listed=records(1))
+    """So are rows that a rule left out, once nothing of their file is kept."""
+    run, drop = house.night("orders.csv", [*orders(1), invalid(6), left_out(30, ("", PERSON))], listed=records(1))
     house.night("fixed.csv", orders(6), listed=records(1, 6))
-    house.days(31)
-    house.keep(payload_days=30)
+    house.expire()
     assert removed(house, drop) == {"A-00001", "A-00006"}
     (problem,) = house.entries(drop)[1].problems
     assert (problem.code, problem.where.row, problem.found) == ("C302", 12, "…")
     assert problem.text == '"…" is not a number'
-
-
-@databases.ON_BOTH
-def test_what_came_back_wrong_is_emptied_once_the_exception_of_its_record_is_closed(house):
-    _, drop = house.night("orders.csv", [invalid(6)])
-    drops = []
-    for fixed in (1, 2):  # a fix file of a fix file
-        run = house.ledger.begin_run()
-        back = replace(drop_of(("orders", "orders.csv")), fixes=fixed)
-        drops.append(plan(house.ledger, run, back, [replace(invalid(6), items={FIX_OF: (fixed,)})]))
-        house.end(run)
-    house.days(31)
-    house.keep(payload_days=30)
-    assert [removed(house, one) for one in (drop, *drops)] == [set(), set(), set()]
-    house.night("whole.csv", orders(6), listed=records(6))
-    house.days(31)
-    house.keep()
-    assert [removed(house, one) for one in (drop, *drops)] == [{"A-00006"}] * 3
-
-
-def test_while_its_record_may_still_be_sent_or_looked_for_an_accepted_entry_is_kept(house):
-    _, drop = house.night("orders.csv", orders(1, 2), listed=records(1, 2))
-    house.night("changed.csv", orders(1, delivery_city="Köln"), listed=records(1, 2))  # held: changed
-    house.days(31)
-    house.keep(payload_days=30)
-    assert removed(house, drop) == {"A-00002"}
-
-
-@databases.ON_BOTH
-def test_rows_that_rules_left_out_lose_their_cells_once_nothing_of_the_file_is_kept(house):
-    run, drop = house.night("orders.csv", [*orders(1), left_out(30, ("", PERSON))], listed=records(1))
-    house.days(31)
-    house.keep(payload_days=30)
     (row,) = house.ledger.queries.ignored_of(drop.id)
     assert (row.number, row.cells, row.rule) == (30, (), "row begins with Summe")
     assert house.told_again(run).balances
 
 
-def told(found):
-    return {
-        "verdicts": found.matches.verdicts(),
-        "states": found.matches.states(),
-        "balance": found.balance,
-        "totals": found.totals,
-        "shares": found.shares,
-        "open": sum(1 for _ in found.exceptions.open),
-    }
+@databases.ON_BOTH
+def test_what_came_back_wrong_is_emptied_once_the_exception_of_its_record_is_closed(house):
+    _, drop = house.night("orders.csv", [invalid(6)])
+    drops = [drop]
+    for fixed in (1, 2):  # a fix file of a fix file
+        run = house.ledger.begin_run()
+        back = replace(drop_of(("orders", "orders.csv")), fixes=fixed)
+        drops.append(plan(house.ledger, run, back, [replace(invalid(6), items={FIX_OF: (fixed,)})]))
+        house.end(run)
+    house.expire()
+    assert [removed(house, one) for one in drops] == [set()] * 3
+    house.night("whole.csv", orders(6), listed=records(6))
+    house.expire()
+    assert [removed(house, one) for one in drops] == [{"A-00006"}] * 3
+
+
+def test_while_its_record_may_still_be_sent_or_looked_for_an_accepted_entry_is_kept(house):
+    _, drop = house.night("orders.csv", orders(1, 2), listed=records(1, 2))
+    house.night("changed.csv", orders(1, delivery_city="Köln"), listed=records(1, 2))  # held: changed
+    house.expire()
+    assert removed(house, drop) == {"A-00002"}
+
+
+def books(house, run):
+    found = house.told_again(run)
+    counted = (found.matches.verdicts(), found.matches.states(), sum(1 for _ in found.exceptions.open))
+    return (*counted, found.balance, found.totals, found.shares)
 
 
 @databases.ON_BOTH
 def test_the_books_of_an_old_run_are_the_same_without_its_payloads(house):
     listed = [*records(1, 2), *records(3, total_weight=416), *records(4, goods_value=1004.991)]
-    tender = {"A-00005": unknown}
-    run, drop = house.night(
-        "orders.csv", orders(1, 2, 3, 4, 5), answers=lambda one: tender.get(one.key, lambda _: None)(one), listed=listed
-    )
-    before = told(house.told_again(run))
-    assert set(map(str, before["verdicts"])) == {
-        "matched", "value difference", "matched within tolerance", "outcome unknown",
-    }  # fmt: skip
+    run, drop = house.night("orders.csv", orders(1, 2, 3, 4, 5), answers=unknown_fifth, listed=listed)
+    before = books(house, run)
+    outcomes = {"matched", "value difference", "matched within tolerance", "outcome unknown"}
+    assert set(map(str, before[0])) == outcomes
     house.night("nothing.csv", [], listed=records(1, 2, 3, 4))
-    house.days(31)
-    house.keep(payload_days=30)
-    assert removed(house, drop) == {"A-00001", "A-00002", "A-00003", "A-00004"} - open_ones(house)
-    after = told(house.told_again(run))
-    assert after == before
+    house.expire()
+    queries = house.ledger.queries
+    still_open = [one.entry for one in queries.exceptions_at(queries.runs(1)[0]) if not one.closed]
+    keys = {queries.entry(entry).key for entry in still_open}
+    assert removed(house, drop) == {"A-00001", "A-00002", "A-00003", "A-00004"} - keys
+    assert books(house, run) == before
     written = house.reported_again(run)
     with (written.folder / "orders.csv.results.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.reader(file))
@@ -148,116 +137,74 @@ def test_the_books_of_an_old_run_are_the_same_without_its_payloads(house):
     assert PERSON in rows[9]
 
 
-def open_ones(house):
-    run = house.ledger.queries.runs(1)[0]
-    return {
-        house.ledger.queries.entry(one.entry).key for one in house.ledger.queries.exceptions_at(run) if not one.closed
-    }
+def unknown_fifth(one):
+    return unknown(one) if one.key == "A-00005" else None
 
 
-def test_against_the_listing_of_today_an_emptied_entry_is_not_verifiable_and_needs_nobody(house):
+def test_an_emptied_entry_is_not_verifiable_today_and_needs_nobody(house):
     run, drop = house.night("orders.csv", orders(1), listed=records(1))
-    house.days(31)
-    house.keep(payload_days=30)
-    queries = house.ledger.queries
-    found = reconcile.settle(queries, {"order": listing(records(1))}, run, house.settings, drops=[drop])
-    assert [str(match.verdict) for match in found.matches.values()] == ["not verifiable"]
-    assert found.needs_someone == 0
-    gone = reconcile.settle(queries, {"order": listing(records(9))}, run, house.settings, drops=[drop])
-    assert [str(match.verdict) for match in gone.matches.values()] == ["missing at exchange"]
+    entry = house.entry("A-00001")
+    assert content_before([entry])["delivery_company"] == PERSON
+    house.expire()
+    for listed, verdict in ((records(1), "not verifiable"), (records(9), "missing at exchange")):
+        there = {"order": listing(listed)}
+        found = reconcile.settle(house.ledger.queries, there, run, house.settings, drops=[drop])
+        assert [str(match.verdict) for match in found.matches.values()] == [verdict]
+        assert found.needs_someone == (verdict == "missing at exchange")
+    emptied = house.entry("A-00001")
+    update = entry._replace(operation="order.update", payload=b'{"delivery_city":"Koln"}')
+    assert [content_before([emptied]), content_before([emptied, update])] == [None, None]
+    assert content_before([emptied, entry])["delivery_company"] == PERSON
 
 
 def test_the_same_content_dropped_again_is_unchanged_and_other_content_is_held(house):
-    house.night("orders.csv", orders(1, 2), listed=records(1, 2))
-    house.days(31)
-    house.keep(payload_days=30)
-    _, again = house.night("again.csv", [*orders(1), *orders(2, delivery_city="Köln")], listed=records(1, 2))
+    """A mapping that updates what changed does so without the old payload."""
+    house.night("orders.csv", orders(1, 2, 3), listed=records(1, 2, 3))
+    house.expire()
+    items = [*orders(1), *orders(2, delivery_city="Köln")]
+    _, again = house.night("again.csv", items, listed=records(1, 2, 3))
     same, other = house.entries(again)
-    assert same.state is State.UNCHANGED
-    assert other.state is State.HELD
+    assert (same.state, other.state) == (State.UNCHANGED, State.HELD)
     assert other.problems[0].text == f"A-00002 was accepted before with other values: {NOT_KEPT}"
-
-
-def test_a_mapping_that_updates_what_changed_does_so_without_the_old_payload(house):
-    house.night("orders.csv", orders(2), listed=records(2))
-    house.days(31)
-    house.keep(payload_days=30)
     run = house.ledger.begin_run()
-    drop = plan(house.ledger, run, drop_of(("orders", "x.csv")), orders(2, delivery_city="Köln"), changed="update")
+    drop = plan(house.ledger, run, drop_of(("orders", "x.csv")), orders(3, delivery_city="Köln"), changed="update")
     assert [(one.operation, one.state) for one in house.entries(drop)] == [("order.update", State.READY)]
 
 
-def closed_refusal(house):
-    """A refused order whose exception was closed by a later one, and whose contents are gone."""
-    _, drop = house.night("orders.csv", orders(4), answers=refused)
+@databases.ON_BOTH
+def test_of_a_refusal_that_was_closed_only_the_fact_stays(house):
+    """Retry and the reports of its run say that the values are removed, and what to do."""
+    run, drop = house.night("orders.csv", orders(4), answers=refused)
     house.night("later.csv", orders(4, delivery_city="Köln"), listed=records(4, delivery_city="Köln"))
-    house.days(31)
-    house.keep(payload_days=30)
-    (entry,) = house.entries(drop)
+    house.expire()
+    (entry,), queries = house.entries(drop), house.ledger.queries
     assert entry.removed
-    return entry
-
-
-def test_retry_says_that_the_contents_are_gone_and_what_to_do(house):
-    entry = closed_refusal(house)
-    queries = house.ledger.queries
-    retry = judge_retry(entry, queries.attempts_of(entry.id), list(queries.traces_on([entry.lane], *State)))
+    attempts, events = queries.attempts_of(entry.id), queries.events_of(entry.id)
+    assert [attempt.outcome for attempt in attempts] == ["refused"]
+    steps = [("", "ready"), ("ready", "sending"), ("sending", "refused")]
+    assert [(event.before, event.after) for event in events] == steps
+    assert not any("pincode" in str(one) for one in (*events, *attempts, *entry.problems, entry.reason))
+    retry = judge_retry(entry, attempts, list(queries.traces_on([entry.lane], *State)))
     assert retry.refusal == "its contents were removed on 2026-04-04; to send it again, drop its file again"
     chosen = [Choice(entry, Settlement(entry.id, State.READY, "sent again"))]
     with pytest.raises(LedgerError, match="contents of A-00004 were removed on 2026-04-04"):
         house.ledger.decide(house.ledger.begin_run(), chosen, who="me", choice="retry", comment="")
     assert house.ledger.check() == []
-
-
-@databases.ON_BOTH
-def test_what_the_exchange_said_goes_and_that_it_refused_stays(house):
-    entry = closed_refusal(house)
-    queries = house.ledger.queries
-    assert [attempt.outcome for attempt in queries.attempts_of(entry.id)] == ["refused"]
-    assert [(event.before, event.after) for event in queries.events_of(entry.id)] == [
-        ("", "ready"), ("ready", "sending"), ("sending", "refused"),
-    ]  # fmt: skip
-    said = [*queries.events_of(entry.id), *queries.attempts_of(entry.id), *entry.problems, entry.reason]
-    assert not any("pincode" in str(one) for one in said)
-    house.ledger.begin_run()
-    _, again = house.night("again.csv", orders(4), listed=records(4))
-    assert house.entries(again)[0].state in (State.HELD, State.REFUSED)
-
-
-def test_the_reports_of_its_night_say_that_the_values_are_gone_and_ask_nobody_to_fix_them(house):
-    entry = closed_refusal(house)
-    (run,) = house.ledger.queries.runs_named(house.ledger.queries.drop(entry.drop).run)
     written = house.reported_again(run)
     page = (written.folder / "run.html").read_text(encoding="utf-8")
     assert "its values were removed on 2026-04-04 and are no longer kept" in page
     assert PERSON not in page
     assert not [name for name in written.summary.reports if ".fix." in name]
-
-
-def test_what_a_record_was_before_is_unknown_once_it_was_emptied(house):
-    house.night("orders.csv", orders(1), listed=records(1))
-    entry = house.entry("A-00001")
-    assert content_before([entry])["delivery_company"] == PERSON
-    house.days(31)
-    house.keep(payload_days=30)
-    emptied = house.entry("A-00001")
-    assert content_before([emptied]) is None
-    update = entry._replace(operation="order.update", payload=b'{"delivery_city":"Koln"}')
-    assert content_before([emptied, update]) is None
-    assert content_before([emptied, entry])["delivery_company"] == PERSON
+    _, again = house.night("again.csv", orders(4), listed=records(4))
+    assert house.entries(again)[0].state in (State.HELD, State.REFUSED)
 
 
 def test_a_tender_keeps_the_figures_of_its_packages_and_nothing_else(house):
     item = document("tender.create", tender(1), [("orders", 2, ("T-0001",))])
     run, drop = house.night("t.csv", [item], operation="tender.create")
-    before = told(house.told_again(run))
-    house.days(31)
-    house.keep(payload_days=30)
+    before = books(house, run)
+    house.expire()
     (entry,) = house.entries(drop)
     assert entry.figures == b'{"packages":[{"quantity":"3","weight":"612.5","weight_uom":"KG"}]}'
-    assert told(house.told_again(run)) == before
-
-
-def test_an_operation_without_figures_keeps_none():
-    assert figures_of("order.status", b'{"order_id":"A-1"}') == b""
-    assert figures_of("order.create", b"") == b""
+    assert books(house, run) == before
+    assert figures_of("order.status", b'{"order_id":"A-1"}') == figures_of("order.create", b"") == b""

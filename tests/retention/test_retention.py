@@ -1,4 +1,4 @@
-"""Originals, reports, log files and backups go by age and by number; a process that is killed at any step of it loses nothing."""
+"""Originals, reports, log files and backups are removed by age and by number; a process that is killed at any step loses nothing."""
 
 import os
 import re
@@ -6,6 +6,8 @@ import shutil
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 
 import pytest
 from killed_steps import dies_at
@@ -16,66 +18,52 @@ from loadsheet.cli import invoke
 from loadsheet.ledger import read_ledger
 
 
-def original(house, drop, name, text="x"):
-    """Put the original of a drop where a run archives it."""
-    day = drop.run[:10].replace("-", "/")
-    path = house.place / "archive" / day / drop.run / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    path.chmod(0o440)
-    house.ledger.archived(drop.id, name, str(path))
-    return path
-
-
 def test_originals_go_after_their_days_but_not_those_of_open_exceptions(house):
     _, settled = house.night("settled.csv", orders(1), listed=records(1))
     _, open_one = house.night("open.csv", orders(2), answers=refused, listed=records(1))
-    gone, kept = original(house, settled, "settled.csv"), original(house, open_one, "open.csv")
+    old, kept = house.archive(settled, "settled.csv"), house.archive(open_one, "open.csv")
     house.days(11)
     house.keep(archive_days=10)
-    assert (gone.exists(), kept.exists()) == (False, True)
+    assert (old.exists(), kept.exists()) == (False, True)
     assert house.ledger.queries.drop(settled.id).files[0].kept_as == ""
     assert [one.kept_as for one in house.ledger.maintenance.originals()] == [str(kept)]
     assert house.ledger.maintenance.removed_by_rule()["originals"] == 1
 
 
-def test_reports_go_after_their_days_and_the_index_tells_of_those_that_are_left(reporting):
+def test_reports_go_after_their_days_and_the_index_names_the_others(reporting):
     first, _ = reporting.night("first.csv", orders(1), listed=records(1))
     open_one, _ = reporting.night("open.csv", orders(2), answers=refused, listed=records(1))
     reporting.days(31)
     last, _ = reporting.night("last.csv", orders(3), listed=records(1, 3))
-    outbox = reporting.settings.outbox
-    (outbox / "mine").mkdir()
-    (outbox / "2026-03-04-77").mkdir()  # no run.json: not ours
+    outbox, kept = reporting.settings.outbox, {open_one.name, last.name}
+    others = {"mine", "2026-03-04-77"}  # the second has no run.json: not ours
+    for name in others:
+        (outbox / name).mkdir()
     reporting.keep(reports_days=30)
-    left = sorted(path.name for path in outbox.iterdir() if path.is_dir())
-    assert left == sorted(["mine", "2026-03-04-77", open_one.name, last.name])
+    assert {path.name for path in outbox.iterdir() if path.is_dir()} == kept | others
     index = (outbox / "index.html").read_text(encoding="utf-8")
     linked = {name.partition("/")[0] for name in re.findall(r'href="(2026[^"#]*)', index)}
-    assert all((outbox / name).exists() for name in linked)
-    assert {open_one.name, last.name} <= linked
+    assert kept <= linked <= kept | others
     assert first.name not in index
     assert reporting.reported_again(first).folder.is_dir()
 
 
-def test_reports_stay_while_somebody_s_own_file_or_an_unread_workbook_or_a_file_set_aside_is_with_them(reporting):
-    runs = [
-        reporting.night(f"{number}.csv", orders(number), listed=records(*range(1, number + 1)))[0]
-        for number in (1, 2, 3, 4)
-    ]
-    outbox = reporting.settings.outbox
-    (outbox / runs[0].name / "notes.txt").write_text("mine", encoding="utf-8")
-    workbook = outbox / runs[1].name / "reconciliation.xlsx"
-    later = (outbox / runs[1].name / "run.json").stat().st_mtime + 60
-    os.utime(workbook, (later, later))
-    (outbox / runs[2].name / "set-aside").mkdir()
-    (outbox / runs[2].name / "set-aside" / "broken.xlsx").write_bytes(b"x")
+def test_old_reports_stay_with_foreign_files_unread_workbooks_and_files_set_aside(reporting):
+    folders = []
+    for number in (1, 2, 3, 4):
+        run, _ = reporting.night(f"{number}.csv", orders(number), listed=records(*range(1, number + 1)))
+        folders.append(reporting.settings.outbox / run.name)
+    (folders[0] / "notes.txt").write_text("mine", encoding="utf-8")
+    later = (folders[1] / "run.json").stat().st_mtime + 60
+    os.utime(folders[1] / "reconciliation.xlsx", (later, later))
+    (folders[2] / "set-aside").mkdir()
+    (folders[2] / "set-aside" / "broken.xlsx").write_bytes(b"x")
     reporting.days(31)
     reporting.night("last.csv", orders(9), listed=records(*range(1, 10)))
     reporting.keep(reports_days=30)
-    assert [(outbox / run.name).exists() for run in runs] == [True, True, True, False]
+    assert [folder.exists() for folder in folders] == [True, True, True, False]
     reporting.keep(archive_days=20)
-    assert [(outbox / run.name).exists() for run in runs] == [True, True, False, False]
+    assert [folder.exists() for folder in folders] == [True, True, False, False]
 
 
 def test_one_backup_is_made_a_day_and_the_newest_few_stay(house):
@@ -99,34 +87,35 @@ def test_one_backup_is_made_a_day_and_the_newest_few_stay(house):
 
 
 def test_log_files_go_after_their_days(house):
-    logs = house.place / "logs"
+    """Nothing else in their folder does."""
+    logs, ages = (
+        house.place / "logs",
+        {"2026-01-01-01.jsonl": 58, "2026-03-03-01.jsonl": 26, "notes.jsonl": 58, "2026-01-01-01.txt": 58},
+    )
+    house.keep(log_days=30)
     logs.mkdir()
-    for name, days in (("2026-01-01-01.jsonl", 90), ("2026-03-03-01.jsonl", 1), ("other.txt", 90)):
+    for name, days in ages.items():
         (logs / name).write_text("{}\n", encoding="utf-8")
         when = (house.clock.now - timedelta(days=days)).timestamp()
         os.utime(logs / name, (when, when))
-    house.keep(log_days=30)
-    assert sorted(path.name for path in logs.iterdir()) == ["2026-03-03-01.jsonl", "other.txt"]
+    for chosen, old in ((0, set()), (30, {"2026-01-01-01.jsonl"})):
+        house.keep(log_days=chosen)
+        assert {path.name for path in logs.iterdir()} == ages.keys() - old
     assert house.ledger.maintenance.removed_by_rule()["logs"] == 1
 
 
-def test_what_cannot_be_done_is_said_and_the_other_steps_are_done(house):
+def test_what_cannot_be_done_is_reported_and_the_other_steps_are_done(house):
+    """A run that removes nothing reports nothing."""
     _, drop = house.night("a.csv", orders(1), listed=records(1))
-    (house.place / "backups").write_text("in the way", encoding="utf-8")
-    house.days(31)
-    house.keep(payload_days=30, backups=3)
-    (told,) = house.said
-    assert re.search(r"retention failed for backups: the folder .*backups cannot be created", told)
-    assert [bool(entry.removed) for entry in house.entries(drop)] == [True]
-
-
-def test_a_night_that_removes_nothing_says_nothing_and_notes_nothing(house):
-    house.night("a.csv", orders(1), listed=records(1))
     house.keep(payload_days=30, reports_days=30, archive_days=30, log_days=30)
     house.days(5000)
     house.keep(payload_days=0, reports_days=0, archive_days=0, log_days=0)
-    assert house.said == []
-    assert house.ledger.maintenance.removed_by_rule() == {}
+    assert (house.said, house.ledger.maintenance.removed_by_rule()) == ([], {})
+    (house.place / "backups").write_text("in the way", encoding="utf-8")
+    house.keep(payload_days=30, backups=3)
+    (said,) = house.said
+    assert re.search(r"retention failed for backups: the folder .*backups cannot be created", said)
+    assert [bool(entry.removed) for entry in house.entries(drop)] == [True]
 
 
 # killed at every step
@@ -144,7 +133,7 @@ def prepared(tmp_path):
             items = [*orders(number), left_out(90 + number, ("", PERSON))]
             listed = records(*range(1, number + 1), goods_value=1)  # otherwise than sent, then as it was
             _, drop = house.night(f"{number}.csv", items, listed=listed)
-            original(house, drop, f"{number}.csv")
+            house.archive(drop, f"{number}.csv")
         house.night("more.csv", orders(3), answers=refused, listed=records(1, 2))
         house.clock.now = TONIGHT
         house.night("today.csv", orders(4), listed=records(1, 2, 4))
@@ -160,20 +149,15 @@ def at_night(place):
 FILE_EVENTS = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree", "sqlite3.connect"}
 
 
-def keep_and_die(place, point):
-    """Keep house in a child that is killed at this step; whether it came so far."""
-
-    def act(begin):
-        with at_night(place) as house:
-            begin()
-            house.keep()
-            assert house.said == []
-
-    return dies_at(point, act, FILE_EVENTS)
+def keep_all(place, begin=lambda: None):
+    with at_night(place) as house:
+        begin()
+        house.keep()
+        assert house.said == []
 
 
 def outcome(place):
-    """All that keeping may change, as it is now: what each entry still holds, which files there are, and what the books say."""
+    """All that keeping may change, as it is now: what each entry still has, which files there are, and what the books say."""
     with at_night(place) as house:
         assert house.ledger.check() == []
         queries = house.ledger.queries
@@ -181,19 +165,16 @@ def outcome(place):
         entries = [entry for run in runs for drop in queries.drops_of(run) for entry in queries.entries_of(drop.id)]
         books = [house.told_again(run) for run in runs]
         assert all(found.balances for found in books)
-        for one in house.ledger.maintenance.originals():
-            assert os.path.exists(one.kept_as) or not one.kept_as.startswith(str(place))  # noqa: PTH110 (a text of the ledger)
+        kept = [Path(one.kept_as) for one in house.ledger.maintenance.originals()]
+        assert [path for path in kept if path.is_relative_to(place) and not path.exists()] == []
+        files = [path for top in ("outbox", "archive", "backups") for path in (place / top).rglob("*")]
+        index = (place / "outbox" / "index.html").read_text(encoding="utf-8")
         return {
-            "held": [(entry.key, bool(entry.payload), bool(entry.removed), entry.figures) for entry in entries],
+            "entries": [(entry.key, bool(entry.payload), bool(entry.removed), entry.figures) for entry in entries],
             "books": [(found.matches.verdicts(), found.totals, found.balance) for found in books],
             "ignored": [row.cells for drop in (1, 2) for row in queries.ignored_of(drop)],
-            "files": sorted(
-                str(path.relative_to(place))
-                for path in place.rglob("*")
-                if ("/outbox/" in str(path) or "/archive/" in str(path)) and path.suffix != ".tmp"  # the next run's index takes it over
-            ),
-            "index": re.findall(r'href="(2026[^"#]*)', (place / "outbox" / "index.html").read_text(encoding="utf-8")),
-            "backups": sorted(path.name for path in (place / "backups").glob("*")),
+            "files": sorted(str(path.relative_to(place)) for path in files if path.suffix != ".tmp"),  # of the next index
+            "index": re.findall(r'href="(2026[^"#]*)', index),
         }  # fmt: skip
 
 
@@ -201,37 +182,26 @@ def outcome(place):
     "apart",
     [pytest.param(29, marks=pytest.mark.journey), pytest.param(1, marks=[pytest.mark.sweep, pytest.mark.timeout(900)])],
 )
-def test_killed_at_any_step_keeping_goes_on_the_next_night_and_nothing_is_lost(
-    tmp_path, prepared, apart, record_property
-):
+def test_killed_at_any_step_retention_is_completed_by_the_next_run(tmp_path, prepared, apart, record_property):
     whole = shutil.copytree(prepared, tmp_path / "whole")
-    with at_night(whole) as house:
-        house.keep()
-        assert house.said == []
+    keep_all(whole)
     expected = outcome(whole)
-    assert sum(removed for _, _, removed, _ in expected["held"]) == 2
-    assert len(expected["backups"]) == 1
+    assert sum(removed for _, _, removed, _ in expected["entries"]) == 2
+    assert len([name for name in expected["files"] if name.startswith("backups/")]) == 1
     point = kills = 0
     while True:
         point += 1 if kills == 0 else apart
         place = shutil.copytree(prepared, tmp_path / "again")
-        moved(place, prepared)
-        if not keep_and_die(place, point):
+        with closing(sqlite3.connect(place / "ledger.db")) as database, database:  # originals lie in the copy now
+            database.execute("update files set kept_as = replace(kept_as, ?, ?)", (str(prepared), str(place)))
+        if not dies_at(point, partial(keep_all, place), FILE_EVENTS):
             break
-        with at_night(place) as house:
-            house.keep()
-            assert house.said == []
+        keep_all(place)
         assert outcome(place) == expected, point
         shutil.rmtree(place)
         kills += 1
     assert point > 100
     record_property("kills", kills)
-
-
-def moved(place, before):
-    """Originals lie in the copy now."""
-    with closing(sqlite3.connect(place / "ledger.db")) as database, database:
-        database.execute("update files set kept_as = replace(kept_as, ?, ?)", (str(before), str(place)))
 
 
 def test_a_run_keeps_house_and_a_watch_does(tmp_path, monkeypatch, capsys):

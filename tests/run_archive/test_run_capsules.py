@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections import Counter
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -52,29 +54,24 @@ def made_anew(path, target, change):
     change(members)
     with target.open("w+b") as file, CapsuleWriter(file) as sealing:
         for name, content in members.items():
-            if isinstance(content, list):
-                sealing.lines(name, content)
-            else:
-                sealing.put(name, content)
+            (sealing.lines if isinstance(content, list) else sealing.put)(name, content)
         sealing.finish()
     return target
 
 
-def changed_rows(path, target, table, change):
-    """The same with the rows of a table of the ledger changed."""
-    rows = [dict(row) for row in CapsuleReader(path).lines(member_of(table))]
-    change(rows)
-    return made_anew(path, target, lambda members: members.update({member_of(table): rows}))
-
-
 def outcomes(path, *, own=True):
     """How many entries of the run's own drops, or of all that it touched, are in which state."""
-    manifest, counts = read_manifest(CapsuleReader(path)), {}
+    manifest = read_manifest(CapsuleReader(path))
     drops = {drop.id for drop in manifest.drops} if own else set(manifest.touched)
-    for row in rows_of(CapsuleReader(path), "entries"):
-        if row["drop_id"] in drops:
-            counts[row["state"]] = counts.get(row["state"], 0) + 1
-    return counts
+    return Counter(row["state"] for row in rows_of(CapsuleReader(path), "entries") if row["drop_id"] in drops)
+
+
+@contextmanager
+def recorded(house, name=None):
+    """The questions to the ledger of a house about a run, by default its last."""
+    with house.ledger(exclusive=False) as ledger:
+        (run,) = ledger.queries.runs_named(name) if name else ledger.queries.runs(1)
+        yield ledger.queries, run
 
 
 # what a replay gives
@@ -84,7 +81,7 @@ def test_the_run_of_the_samples_is_replayed_byte_for_byte(two_runs):
     path = two_runs.capsule(two_runs.first)
     done = replay(path)
     assert (done.differences, done.other, done.is_same) == ((), (), True)
-    assert done.drops == len(two_runs.dropped)
+    assert done.drops == 9
     assert done.entries == sum(two_runs.told[0].entries.values()) > 150
     assert {name.rpartition("/")[2] for name in done.same} >= {"run.json", "run.html", "reconciliation.xlsx"}
     assert len(done.same) == len(two_runs.told[0].reports)
@@ -105,26 +102,25 @@ def test_a_replay_makes_the_same_links_to_originals_in_another_layout(tmp_path):
 
 @pytest.mark.journey
 def test_a_replay_needs_nothing_but_the_capsule_and_no_network(two_runs, tmp_path):
-    path = shutil.copy(two_runs.capsule(two_runs.second), tmp_path / "carried.zip")
+    path, target = shutil.copy(two_runs.capsule(two_runs.second), tmp_path / "carried.zip"), tmp_path / "replayed"
     (tmp_path / "loadsheet.toml").write_text('reports.language = "de"\n[assumptions]\n', encoding="utf-8")
     poisoned = {
         "LOADSHEET_REPORTS__LANGUAGE": "de",
         "LOADSHEET_REPORTS__FEEDBACK": "csv",
         "LOADSHEET_STATE": str(tmp_path / "nowhere"),
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
-    words = [sys.executable, "-c", REFUSING, "capsule", "replay", str(path), "--to", str(tmp_path / "told"), "--json"]
-    environment = {**os.environ, **poisoned, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    words = [sys.executable, "-c", REFUSING, "capsule", "replay", str(path), "--to", str(target), "--json"]
+    done = subprocess.run(words, cwd=tmp_path, env=os.environ | poisoned, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     replayed, _, loaded = done.stdout.rpartition("loaded ")
     assert loaded == "[]\n"
-    told = json.loads(replayed)
-    assert (told["differences"], told["other"], told["is_same"], told["drops"]) == ([], [], True, 3)
-    assert (told["calls"] > 50, len(told["same"])) == (True, len(two_runs.told[1].reports))
-    assert any("set aside unread, and taken as recorded: holiday.csv" in remark for remark in told["remarks"])
-    assert any(" drops of earlier runs, which this run continued" in remark for remark in told["remarks"])
-    original = two_runs.house.settings.outbox / two_runs.second
-    again = tmp_path / "told" / two_runs.second
+    found = json.loads(replayed)
+    assert (found["differences"], found["other"], found["is_same"], found["drops"]) == ([], [], True, 3)
+    assert (found["calls"] > 50, len(found["same"])) == (True, len(two_runs.told[1].reports))
+    assert any("set aside unread, and taken as recorded: holiday.csv" in remark for remark in found["remarks"])
+    assert any(" drops of earlier runs, which this run continued" in remark for remark in found["remarks"])
+    original, again = two_runs.house.settings.outbox / two_runs.second, target / two_runs.second
     names = [output.name for output in read_manifest(CapsuleReader(path)).outputs]
     assert len(names) > 20
     assert all((again / name).read_bytes() == (original / name).read_bytes() for name in names)
@@ -139,36 +135,29 @@ def test_the_capsule_of_a_run_has_what_was_sent_before_and_the_fix_file(two_runs
     assert [file.name for file in fix.files] == ["mended.xlsx"]
 
 
-def test_what_another_mapping_would_have_made_is_told_by_key_and_field(little, tmp_path):
+def test_what_another_mapping_would_have_made_is_shown_by_key_and_field(little, tmp_path):
     def heavier(members):
         names = [name for name in members if name.startswith("mappings/") and b"kg" in members[name]]
         assert names
         for name in names:
             members[name] = re.sub(rb"\bKG\b", b"G", re.sub(rb"\bkg\b", b"g", members[name]))
 
-    path = made_anew(little, tmp_path / "other.zip", heavier)
-    done = replay(path)
-    told = [str(one) for one in done.differences]
+    done = replay(made_anew(little, tmp_path / "other.zip", heavier))
+    first, *others = map(str, done.differences)
     assert not done.is_same
-    assert told[0].startswith("mapping alder-parcels: hash was ")
-    assert any("order.create" in text and "payload" in text and " was " in text for text in told), told
+    assert first.startswith("mapping alder-parcels: hash was ")
+    assert any("order.create" in text and "payload" in text and " was " in text for text in others), others
     assert done.other == ()  # the reports are made from what was recorded
 
 
+RULE = "events do not lead to its state: held -> accepted after sending"
 CHANGES = (  # in the capsule: of which accepted entry, in which table and column, to what; and what a replay says
     (
         (0, "entries", "payload", lambda old: old.replace('"', ' "', 1), "payload", 'was { "'),
         (0, "entries", "content_hash", lambda _: "0" * 64, "content_hash", "was 0000"),
         (0, "entries", "rows", lambda _: "[]", "rows", "was []"),
         (0, "entries", "key", lambda old: f"{old}-x", "key", "-x, is "),
-        (
-            0,
-            "events",
-            "before",
-            lambda _: "held",
-            "state",
-            "events do not lead to its state: held -> accepted after sending",
-        ),
+        (0, "events", "before", lambda _: "held", "state", RULE),
         (0, "events", "reason", lambda _: "because I say so", "state", "because I say so"),
         (1, "entries", "state", lambda _: "refused", "state", "accepted according to its last event"),
         (1, "attempts", "request_hash", lambda _: "f" * 64, "request", "was SHA-256 ffffffffffff"),
@@ -181,19 +170,17 @@ CHANGES = (  # in the capsule: of which accepted entry, in which table and colum
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=["what was planned and sent", "what was answered"])
-def test_whatever_was_changed_in_what_is_recorded_is_told_by_entry_and_field(little, tmp_path, changes):
+def test_whatever_was_changed_in_what_is_recorded_is_shown_by_entry_and_field(little, tmp_path, changes):
     accepted = [row for row in rows_of(CapsuleReader(little), "entries") if row["state"] == "accepted"]
     path = little
     for number, table, column, value, _, _ in changes:
-
-        def change(rows, wanted=(accepted[number]["id"], table, column), value=value):
-            entry, table, column = wanted
-            after = {"before": "accepted", "reason": "ready"}.get(column)
-            mine = [row for row in rows if row["id" if table == "entries" else "entry_id"] == entry]
-            (row,) = (row for row in mine if after in (None, row.get("after")))
-            row[column] = value(row[column])
-
-        path = changed_rows(path, tmp_path / f"{column}.zip", table, change)
+        rows = list(map(dict, CapsuleReader(path).lines(member_of(table))))
+        after = {"before": "accepted", "reason": "ready"}.get(column)
+        mine = [row for row in rows if row["id" if table == "entries" else "entry_id"] == accepted[number]["id"]]
+        (row,) = (row for row in mine if after in (None, row.get("after")))
+        row[column] = value(row[column])
+        new = {member_of(table): rows}
+        path = made_anew(path, tmp_path / f"{column}.zip", lambda members, new=new: members.update(new))
     done = replay(path)
     assert ("run.json" in done.other) is any(column == "state" for _, _, column, *_ in changes)
     for number, _, _, _, field, text in changes:
@@ -201,22 +188,16 @@ def test_whatever_was_changed_in_what_is_recorded_is_told_by_entry_and_field(lit
         assert any(text in one for one in found), (field, text, done.differences)
 
 
-def test_an_entry_that_is_missing_or_too_many_is_told(little, tmp_path):
-    path = little
-    last = max(row["id"] for row in rows_of(CapsuleReader(path), "entries"))
+def test_an_entry_that_is_missing_is_shown(little, tmp_path):
+    capsule = CapsuleReader(little)
+    last = max(row["id"] for row in rows_of(capsule, "entries"))
 
     def without(members):
-        for table, name in (
-            ("entries", "id"),
-            ("events", "entry_id"),
-            ("attempts", "entry_id"),
-            ("exceptions", "entry_id"),
-        ):
-            members[member_of(table)] = [
-                row for row in CapsuleReader(path).lines(member_of(table)) if row[name] != last
-            ]
+        for table in ("entries", "events", "attempts", "exceptions"):
+            column, rows = "id" if table == "entries" else "entry_id", capsule.lines(member_of(table))
+            members[member_of(table)] = [row for row in rows if row[column] != last]
 
-    done = replay(made_anew(path, tmp_path / "less.zip", without))
+    done = replay(made_anew(little, tmp_path / "less.zip", without))
     assert any((one.field, one.kept, one.replayed) == ("entry", "missing", "there") for one in done.differences)
 
 
@@ -224,72 +205,54 @@ def test_an_entry_that_is_missing_or_too_many_is_told(little, tmp_path):
 
 
 def test_a_capsule_made_twice_has_the_same_bytes(two_runs, tmp_path):
-    house, sealed = two_runs.house, two_runs.capsule(two_runs.second)
-    with house.ledger(exclusive=False) as ledger:
-        (run,) = ledger.queries.runs_named(two_runs.second)
-        made = make(ledger.queries, run, house.settings, tmp_path / "again.zip")
+    sealed = two_runs.capsule(two_runs.second)
+    with recorded(two_runs.house, two_runs.second) as (queries, run):
+        made = make(queries, run, two_runs.house.settings, tmp_path / "again.zip")
     assert made.path.read_bytes() == sealed.read_bytes()
-    assert made.head == verify(sealed, read_record(house.settings.state)).head
+    assert made.head == verify(sealed, read_record(two_runs.house.settings.state)).head
     assert [path.name for path in tmp_path.iterdir()] == ["again.zip"]
     assert made.path.stat().st_mode & 0o077 == 0
 
 
 def test_no_secret_is_in_a_capsule(two_runs, tmp_path):
-    house = two_runs.house
-    chosen = house.settings.model_copy(
-        update={"exchange": "https://someone:hunter2@exchange.example/v1", "token": "topsecret"}
-    )
-    with house.ledger(exclusive=False) as ledger:
-        (run,) = ledger.queries.runs_named(two_runs.first)
-        made = make(ledger.queries, run, chosen, tmp_path / "one.zip")
+    secrets = {"exchange": "https://someone:hunter2@exchange.example/v1", "token": "topsecret"}
+    chosen = two_runs.house.settings.model_copy(update=secrets)
+    with recorded(two_runs.house, two_runs.first) as (queries, run):
+        made = make(queries, run, chosen, tmp_path / "one.zip")
     assert made.manifest.exchange == "https://exchange.example/v1"
     with zipfile.ZipFile(made.path) as archive:
-        held = b"".join(archive.read(name) for name in archive.namelist() if not name.endswith(".gz"))
-    for secret in (b"hunter2", b"topsecret", str(house.folder).encode()):
-        assert secret not in held
+        content = b"".join(archive.read(name) for name in archive.namelist() if not name.endswith(".gz"))
+    for secret in (b"hunter2", b"topsecret", str(two_runs.house.folder).encode()):
+        assert secret not in content
     assert not {"token", "token_file", "token_command", "database", "state"} & made.manifest.settings.keys()
 
 
-@pytest.fixture
-def harmed(two_runs, tmp_path):
-    """The originals of the first run put aside while a test lasts; a function that makes the capsule."""
-    house = two_runs.house
-    with house.ledger(exclusive=False) as ledger:
-        (run,) = ledger.queries.runs_named(two_runs.first)
-        drop = ledger.queries.drops_of(run)[0]
-        path = house.settings.state / drop.files[0].kept_as
-        kept = path.read_bytes()
-        rights = path.stat().st_mode
+def test_without_an_original_or_with_another_one_no_capsule_is_made(little_house, tmp_path):
+    with recorded(little_house) as (queries, run):
+        (file,) = queries.drops_of(run)[0].files
+        path = little_house.settings.state / file.kept_as
+        kept, rights = path.read_bytes(), path.stat().st_mode
         path.chmod(0o600)
-        yield (
-            path,
-            lambda **more: make(ledger.queries, run, house.settings.model_copy(update=more), tmp_path / "harmed.zip"),
-        )
-        path.unlink(missing_ok=True)
-        path.write_bytes(kept)
-        path.chmod(rights)
+        path.write_bytes(b"something else")
+        try:
+            with pytest.raises(CannotSeal, match=r"is not the file that run .* read"):
+                make(queries, run, little_house.settings, tmp_path / "harmed.zip")
+            path.unlink()
+            with pytest.raises(CannotSeal, match=f"the original of {path.name} is no longer at"):
+                make(queries, run, little_house.settings, tmp_path / "harmed.zip")
+        finally:
+            path.write_bytes(kept)
+            path.chmod(rights)
     assert not (tmp_path / "harmed.zip").exists()
 
 
-def test_without_an_original_or_with_another_one_no_capsule_is_made(harmed):
-    path, again = harmed
-    path.write_bytes(b"something else")
-    with pytest.raises(CannotSeal, match=r"is not the file that run .* read"):
-        again()
-    path.unlink()
-    with pytest.raises(CannotSeal, match=f"the original of {path.name} is no longer at"):
-        again()
-
-
 def test_a_mapping_that_changed_since_is_taken_from_the_ledger_as_it_was(little_house, tmp_path):
-    house = little_house
-    mappings = shutil.copytree(house.settings.mappings, tmp_path / "mappings")
+    mappings = shutil.copytree(little_house.settings.mappings, tmp_path / "mappings")
     for path in mappings.rglob("*.yaml"):
         path.write_text(path.read_text(encoding="utf-8") + "\n# changed since\n", encoding="utf-8")
-    with house.ledger(exclusive=False) as ledger:
-        (run,) = ledger.queries.runs(1)
-        changed = house.settings.model_copy(update={"mappings": mappings})
-        make(ledger.queries, run, changed, tmp_path / "one.zip")
+    with recorded(little_house) as (queries, run):
+        changed = little_house.settings.model_copy(update={"mappings": mappings})
+        make(queries, run, changed, tmp_path / "one.zip")
     assert replay(tmp_path / "one.zip").is_same
 
 
@@ -309,21 +272,18 @@ def test_a_run_that_had_nothing_to_do_is_not_sealed(two_runs, tmp_path):
     assert not place_of(house.settings, run.name).exists()
 
 
-def test_what_goes_wrong_after_a_run_is_said_and_old_capsules_go(two_runs, tmp_path):
-    house = two_runs.house
-    said = []
-    elsewhere = house.settings.model_copy(update={"state": tmp_path / "state", "capsule_days": 30})
-    folder = tmp_path / "state" / "capsules"
-    folder.mkdir(parents=True)
-    (folder / "2026-03-05-01.capsule.zip").mkdir()  # something stands in the way
-    for name in ("2026-01-31-01.capsule.zip", "2026-02-28-02.capsule.zip", "2026-01-01.txt", "mine.capsule.zip"):
+def test_what_goes_wrong_after_a_run_is_reported_and_old_capsules_go(two_runs, tmp_path):
+    said, folder = [], tmp_path / "state" / "capsules"
+    elsewhere = two_runs.house.settings.model_copy(update={"state": tmp_path / "state", "capsule_days": 30})
+    (folder / "2026-03-05-01.capsule.zip").mkdir(parents=True)  # something stands in the way
+    for name in ("2026-02-02-01.capsule.zip", "2026-02-03-02.capsule.zip", "2026-01-01.txt", "mine.capsule.zip"):
         (folder / name).touch()
-    with house.ledger(exclusive=False) as ledger:
-        seal_after_run(elsewhere, ledger.queries, two_runs.first, datetime(2026, 3, 5, 3, tzinfo=UTC), said.append)
+    before = {path.name for path in folder.iterdir()}
+    with recorded(two_runs.house) as (queries, _):
+        seal_after_run(elsewhere, queries, two_runs.first, datetime(2026, 3, 5, 3, tzinfo=UTC), said.append)
     (line,) = said
     assert line.startswith(f"no capsule of run {two_runs.first}: ")
-    left = {path.name for path in folder.iterdir()}
-    assert left == {"2026-03-05-01.capsule.zip", "2026-02-28-02.capsule.zip", "2026-01-01.txt", "mine.capsule.zip"}
+    assert before - {path.name for path in folder.iterdir()} == {"2026-02-02-01.capsule.zip"}
     assert purge(elsewhere, datetime(2026, 6, 1, tzinfo=UTC)) == 1
 
 
@@ -364,74 +324,68 @@ def test_a_record_that_was_changed_is_seen(two_runs, tmp_path):
 
 
 def test_the_command_makes_shows_verifies_and_replays(little, tmp_path, capsys):
-    house = little.parents[2]
-    run, state = little.name.partition(".")[0], ["--state", str(house / "state")]
+    house, path, run = little.parents[2], tmp_path / "one.zip", little.name.partition(".")[0]
+    state = ["--state", str(house / "state")]
     where = [*state, "--outbox", str(house / "outbox"), "--mappings", str(house / "mappings")]
-    path = tmp_path / "one.zip"
     assert invoke(["capsule", "make", run, "--to", str(path), *where, "--json"]) == 0
     head = json.loads(capsys.readouterr().out)["head"]
-    assert invoke(["capsule", "verify", str(path), *state]) == 0
-    assert f"run {run}" in capsys.readouterr().out
-    assert invoke(["capsule", "verify", str(path), "--state", str(tmp_path / "none")]) == 0
-    assert "there is no record of it here" in capsys.readouterr().out
-    assert invoke(["capsule", "verify", str(path), "--head", head[:16], *state]) == 0
-    assert invoke(["capsule", "verify", str(path), "--head", "f" * 64, *state]) == 1
-    assert invoke(["capsule", "verify", str(path), "--head", "ff", *state]) == 2
-    assert "too short" in capsys.readouterr().err
-    assert invoke(["capsule", "show", str(path)]) == 0
-    shown = capsys.readouterr().out
-    assert "alder_2026-03-10.csv" in shown
-    assert "mapping alder-parcels 1" in shown
-    assert invoke(["capsule", "replay", str(path)]) == 0
-    assert "every payload and verdict is identical" in capsys.readouterr().out
+
+    def does(words, code, *texts):
+        assert invoke(["capsule", words[0], str(path), *words[1:]]) == code
+        said = capsys.readouterr()
+        assert [text for text in texts if text not in said.out + said.err] == []
+
+    does(["verify", *state], 0, f"run {run}")
+    does(["verify", "--state", str(tmp_path / "none")], 0, "there is no record of it here")
+    does(["verify", "--head", head[:16], *state], 0)
+    does(["verify", "--head", "f" * 64, *state], 1)
+    does(["verify", "--head", "ff", *state], 2, "too short")
+    does(["show"], 0, "alder_2026-03-10.csv", "mapping alder-parcels 1")
+    does(["replay"], 0, "every payload and verdict is identical")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    assert invoke(["capsule", "verify", str(path), *state]) == 1
-    assert "TAMPERED WITH" in capsys.readouterr().out
-    assert invoke(["capsule", "replay", str(path)]) == 65
-    assert "was tampered with and is not replayed" in capsys.readouterr().err
+    does(["verify", *state], 1, "TAMPERED WITH")
+    does(["replay"], 65, "was tampered with and is not replayed")
 
 
 def test_wrong_usage_says_what_is_wrong(two_runs, capsys):
-    state = ["--state", str(two_runs.house.settings.state)]
     for words, code, said in (
-        (["make", "1999-01-01-01", *state], 65, "there is no run 1999-01-01-01; `loadsheet runs` lists"),
-        (["verify", "nowhere.zip"], 2, "does not exist"),
-        (["replay", "nowhere.zip"], 2, "does not exist"),
-        (["mend"], 2, "No such command"),
-    ):
-        assert invoke(["capsule", *words]) == code
+        (f"make 1999-01-01-01 --state {two_runs.house.settings.state}", 65, "there is no run 1999-01-01-01; `loadsheet runs` lists"),
+        ("verify nowhere.zip", 2, "does not exist"),
+        ("replay nowhere.zip", 2, "does not exist"),
+        ("mend", 2, "No such command"),
+    ):  # fmt: skip
+        assert invoke(["capsule", *words.split()]) == code
         assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["../../outside", "/tmp/outside", "2026-03-05-01/..", ""])
 def test_a_capsule_that_was_made_to_write_elsewhere_is_refused(little, tmp_path, name):
     manifest = json.loads(CapsuleReader(little).read("manifest.json"))
-    run = {**manifest, "run": name}
-    mapping = {**manifest, "mappings": [{**manifest["mappings"][0], "hash": name}]}
-    inner = {**manifest, "mappings": [{**manifest["mappings"][0], "files": [f"../{name}"]}]}
-    for number, evil in enumerate((run, mapping, inner)):
-        made = made_anew(
-            little,
-            tmp_path / f"{number}.zip",
-            lambda members, evil=evil: members.update({"manifest.json": json.dumps(evil).encode()}),
-        )
+    (mapping, *_) = manifest["mappings"]
+    mappings = ({**mapping, "hash": name}, {**mapping, "files": [f"../{name}"]})
+    for evil in ({"run": name}, *({"mappings": [one]} for one in mappings)):
         with pytest.raises(CannotOpen):
-            replay(made, tmp_path / "told")
+            replay(with_manifest(little, tmp_path, {**manifest, **evil}), tmp_path / "replayed")
+
+
+def with_manifest(path, folder, manifest):
+    content = json.dumps(manifest).encode()
+    return made_anew(path, folder / "other.zip", lambda members: members.update({"manifest.json": content}))
 
 
 @pytest.mark.outcomes_differ("reports are taken away")
-def test_a_set_aside_file_that_is_gone_is_named_and_a_report_that_is_gone_is_said(tmp_path):
+def test_a_set_aside_file_and_a_report_that_are_missing_are_named(tmp_path):
     house = House(tmp_path, "alder-parcels")
     (house.settings.inbox / "holiday.csv").write_text("nobody knows this\n", encoding="utf-8")
-    run = house.run()
-    (kept,) = read_manifest(CapsuleReader(house.capsule(run))).drops[0].files
+    name = house.run()
+    (kept,) = read_manifest(CapsuleReader(house.capsule(name))).drops[0].files
     assert kept.member
-    shutil.rmtree(house.settings.outbox / run / "set-aside")
-    (house.settings.outbox / run / "run.html").unlink()
-    with house.ledger(exclusive=False) as ledger:
-        made = make(ledger.queries, ledger.queries.runs(1)[0], house.settings, tmp_path / "late.zip")
+    shutil.rmtree(house.settings.outbox / name / "set-aside")
+    (house.settings.outbox / name / "run.html").unlink()
+    with recorded(house) as (queries, run):
+        made = make(queries, run, house.settings, tmp_path / "late.zip")
     assert made.manifest.drops[0].files[0].member == ""
     aside, report = made.remarks
     assert "holiday.csv was set aside, and its original at" in aside
@@ -440,17 +394,13 @@ def test_a_set_aside_file_that_is_gone_is_named_and_a_report_that_is_gone_is_sai
 
 
 def test_a_folder_that_is_not_empty_and_a_newer_capsule_are_refused(little, tmp_path):
-    path = little
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").touch()
     with pytest.raises(CannotOpen, match="is not empty"):
-        replay(path, tmp_path / "full")
-    newer = made_anew(path, tmp_path / "newer.zip", lambda members: members.update({"manifest.json": b'{"format": 2}'}))
-    with pytest.raises(CannotOpen, match="has format 2, this program knows 1"):
-        replay(newer)
-    other = made_anew(path, tmp_path / "none.zip", lambda members: members.update({"manifest.json": b"[]"}))
-    with pytest.raises(CannotOpen, match="this program cannot"):
-        replay(other)
+        replay(little, tmp_path / "full")
+    for manifest, said in (({"format": 2}, "has format 2, this program knows 1"), ([], "this program cannot")):
+        with pytest.raises(CannotOpen, match=said):
+            replay(with_manifest(little, tmp_path, manifest))
 
 
 def test_a_run_of_the_command_seals_itself_where_the_settings_say_so(tmp_path, capsys, monkeypatch):
@@ -469,27 +419,26 @@ def test_a_run_of_the_command_seals_itself_where_the_settings_say_so(tmp_path, c
 
 def test_the_mapping_in_a_shippers_folder_is_replayed_for_the_files_of_that_folder(tmp_path):
     house = House(tmp_path, "nordic-join")
-    mappings, inbox = house.settings.mappings, house.settings.inbox
-    (mappings / "nordic").mkdir()
-    text = (mappings / "nordic-join.yaml").read_text(encoding="utf-8")
-    (mappings / "nordic-join.yaml").unlink()
+    mapping = house.settings.mappings / "nordic-join.yaml"
+    text = mapping.read_text(encoding="utf-8")
+    mapping.unlink()
     inner = text.replace("nordic/{batch}/", "{batch}/").replace("file: lookups/", "file: ../lookups/")
     assert inner != text
-    (mappings / "nordic" / "nordic-join.yaml").write_text(inner, encoding="utf-8")
+    (mapping.parent / "nordic").mkdir()
+    (mapping.parent / "nordic" / mapping.name).write_text(inner, encoding="utf-8")
     house.drop("nordic")
     done = replay(house.capsule(house.run()))
     assert (done.differences, done.other) == ((), ())
     assert done.entries > 30
     (kept,) = done.manifest.mappings
     assert kept.shipper == "nordic"
-    assert not list(inbox.rglob("*.csv"))
+    assert not list(house.settings.inbox.rglob("*.csv"))
 
 
 def the_capsule_of_an_earlier_run_says_what_changed_since(house, name, path):
     """And the replay names the reports that said otherwise."""
-    with house.ledger(exclusive=False) as ledger:
-        (run,) = ledger.queries.runs_named(name)
-        made = make(ledger.queries, run, house.settings, path)
+    with recorded(house, name) as (queries, run):
+        made = make(queries, run, house.settings, path)
     changed = made.manifest.changed_since
     assert changed > 0
     assert any(f"{changed} entries" in remark and "current state" in remark for remark in made.remarks)

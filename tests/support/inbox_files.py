@@ -79,13 +79,6 @@ def lies_in(folder: Path):
     return sorted(str(path) for path in found if path.parts[0] not in own)
 
 
-@contextmanager
-def held_open(path, mode="ab"):
-    """A writer that keeps its handle."""
-    with path.open(mode) as file:
-        yield file
-
-
 def touch(path, moment):
     os.utime(path, (moment, moment))
 
@@ -97,19 +90,14 @@ class Meddled:
         self._ledger, self._deed = ledger, deed
 
     def __getattr__(self, name):
-        return getattr(self._ledger, name)
+        done = getattr(self._ledger, name)
+        what = {"plan": "plan", "set_aside": "set aside", "archived": "archived"}.get(name)
 
-    def plan(self, *words, **more):
-        self._deed("plan")
-        return self._ledger.plan(*words, **more)
+        def meddled(*words, **more):
+            self._deed(what)
+            return done(*words, **more)
 
-    def set_aside(self, *words, **more):
-        self._deed("set aside")
-        return self._ledger.set_aside(*words, **more)
-
-    def archived(self, *words, **more):
-        self._deed("archived")
-        return self._ledger.archived(*words, **more)
+        return meddled if what else done
 
 
 @lru_cache(maxsize=1)

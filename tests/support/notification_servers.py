@@ -1,4 +1,4 @@
-"""Those who are told: a real HTTP server and a real SMTP server on loopback sockets, which keep what they get and can refuse."""
+"""Receivers of notices: a real HTTP server and a real SMTP server on loopback sockets, which keep what they get and can refuse."""
 
 import email
 import email.policy
@@ -29,6 +29,17 @@ class Web:
 
 
 @contextmanager
+def _serving(server):
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+@contextmanager
 def web():
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -49,15 +60,9 @@ def web():
         def log_message(self, *_):
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, _serving(server):
         found = Web(server)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield found
-        finally:
-            server.shutdown()
-            thread.join()
+        yield found
 
 
 class Mailbox:
@@ -112,12 +117,6 @@ class _Server(socketserver.ThreadingTCPServer):
 
 @contextmanager
 def mailbox():
-    with _Server(("127.0.0.1", 0), _Smtp) as server:
+    with _Server(("127.0.0.1", 0), _Smtp) as server, _serving(server):
         server.found = Mailbox(server.server_address[1])
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server.found
-        finally:
-            server.shutdown()
-            thread.join()
+        yield server.found

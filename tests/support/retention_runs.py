@@ -1,4 +1,4 @@
-"""A shipper's house with a real ledger: nights that are reconciled, reported and closed as a run does it, and days that go by."""
+"""A shipper's house with a real ledger: runs that are reconciled, reported and closed as the pipeline does it, and days that pass."""
 
 import gzip
 from contextlib import contextmanager
@@ -56,6 +56,11 @@ class House:
         self.settings = self.settings.model_copy(update=chosen)
         keep(self.settings, self.ledger, self.clock.now, self.said.append)
 
+    def expire(self):
+        """Remove payloads after 31 days, as a run does it that keeps them for 30."""
+        self.days(31)
+        self.keep(payload_days=30)
+
     def told_again(self, run):
         """The reconciliation of an old run, from what it saw then."""
         (run,) = self.ledger.queries.runs_named(run.name)
@@ -67,6 +72,15 @@ class House:
         """The reports of an old run, written again as `loadsheet report --run` does."""
         (run,) = self.ledger.queries.runs_named(run.name)
         return reports.write(self.ledger.queries, self.told_again(run), run, self.settings)
+
+    def archive(self, drop, name, text="x"):
+        """Put the original of a drop where a run archives it."""
+        path = self.place / "archive" / drop.run[:10].replace("-", "/") / drop.run / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o440)
+        self.ledger.archived(drop.id, name, str(path))
+        return path
 
     def entries(self, drop):
         return list(self.ledger.queries.entries_of(drop.id))
