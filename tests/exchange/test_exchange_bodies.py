@@ -15,7 +15,6 @@ from loadsheet.contract.operations import ErrorShape
 from loadsheet.exchange.wire import DEPTH_MAX, BadBody, parse, stored
 from loadsheet.exchange.wire import encode as write
 
-DEEP = b"[" * 100_000
 ODDITIES = {
     "empty": (b"", "is empty"),
     "blank": (b"  \n", "is not JSON (Expecting value at character 3)"),
@@ -28,14 +27,9 @@ ODDITIES = {
     "Infinity": (b"[-Infinity]", "is not JSON (-Infinity is not a number)"),
     "a name twice": (b'{"a":1,"b":{"c":1,"c":1}}', "holds the name 'c' twice in one object"),
     "a name twice, escaped": (b'{"a":1,"\\u0061":2}', "holds the name 'a' twice in one object"),
-    "a huge exponent": (b'{"a":1e999999999}', "holds a number with too many digits"),
-    "a tiny exponent": (b"1e-999999999", "holds a number with too many digits"),
     "an exponent beyond measure": (b"[0e99999999999999999999999]", "holds a number with too many digits"),
-    "a long fraction": (b"0." + b"1" * 1000, "holds a number with too many digits"),
-    "a huge whole number": (b"1" * 5000, "holds a number with too many digits"),
-    "deep arrays": (DEEP, f"is nested deeper than {DEPTH_MAX} levels"),
+    "deep arrays": (b"[" * 100_000, f"is nested deeper than {DEPTH_MAX} levels"),
     "deep objects": (b'{"a":' * 100_000, f"is nested deeper than {DEPTH_MAX} levels"),
-    "closed deep arrays": (b"[" * 500 + b"]" * 500, f"is nested deeper than {DEPTH_MAX} levels"),
     "two values": (b"{}{}", "is not JSON (Extra data at character 2)"),
     "a trailing comma": (b'{"a":1,}', "is not JSON"),
     "a leading zero": (b"[01]", "is not JSON"),
@@ -61,10 +55,9 @@ def test_a_body_that_is_no_strict_json_is_refused_in_the_shape_of_every_operatio
         assert fault.path == ("" if operation.error is ErrorShape.DETAILS else "body")
 
 
-def test_whatever_is_strict_json_of_a_sound_size_is_taken():
+def test_numbers_and_texts_are_read_as_they_are_written():
     for text in ("12.50", "-0.0", "1E+5", "1e99", "0." + "1" * 100):
         assert repr(parse(text.encode())) == repr(Decimal(text)), text
-    assert parse(b"9" * 4000) == int("9" * 4000)
     assert parse(b'["\\ud83d\\ude00", "\\u0000"]') == ["😀", "\x00"]
 
 
@@ -147,9 +140,13 @@ def test_the_content_type_is_not_asked(accepting):
         assert accepting.send("POST", "/tmsapi/createOrder", encode(ORDER), headers).status == 200
 
 
-def test_every_write_refuses_a_body_of_the_wrong_json_type(app):
+def test_a_body_of_the_wrong_json_type_is_refused_as_a_whole(app):
     for operation in WRITES:
+        field, text = (
+            ("data", "must be an array of records") if operation.batched else ("body", "must be a JSON object")
+        )
         for value in (None, [], 1, "x", True, Decimal("1.5")):
             answer = app.call(operation.name, value)
-            assert answer.status == 400
-            assert read_refusal(operation, answer.body)
+            (fault,) = read_refusal(operation, answer.body)
+            assert (answer.status, fault.text.removeprefix("body: ")) == (400, text)
+            assert operation.error is ErrorShape.DETAILS or fault.path == field

@@ -108,7 +108,7 @@ def test_every_valid_record_comes_back_equal_from_its_listing(accepting, name):
         accepting.done(f"{operation.subject}.delete", {key: identifier})
         assert encode({field: value for field, value in record.items() if field not in listed}) == encode(payload)
 
-    for subject, records in (("order", accepting.orders()), ("tender", accepting.tenders())):
-        for record in records:
+    for subject, held in (("order", accepting.orders()), ("tender", accepting.tenders())):
+        for record in held:
             accepting.done(f"{subject}.delete", {f"{subject}_id": record[f"{subject}_id"]})
     comes_back()

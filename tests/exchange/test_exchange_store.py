@@ -129,17 +129,13 @@ def test_a_file_that_stays_locked_is_503_and_nothing_is_kept(tmp_path, caplog):
             answer = app.call("order.create", ORDER)
             assert (answer.status, answer.headers["retry-after"]) == (503, "5")
             assert app.orders() == []  # reading goes on
+            started = time.monotonic()
+            done = effects(store, [call("order.create", {**ORDER, "order_id": number}) for number in range(400)])
+            assert all(isinstance(effect, StoreFailed) for effect in done)
+            assert time.monotonic() - started < 12  # one after the other they would wait for 20 s
         assert "database is locked" in caplog.text
         assert ORDER["sender_id"] not in caplog.text
         app.done("order.create", ORDER)
-
-
-def test_many_calls_at_a_locked_file_fail_together_and_soon(tmp_path):
-    with closing(Store(f"sqlite:///{tmp_path / 'exchange.db'}", busy_timeout_s=0.05)) as store, locked(tmp_path):
-        started = time.monotonic()
-        done = effects(store, [call("order.create", {**ORDER, "order_id": number}) for number in range(400)])
-    assert all(isinstance(effect, StoreFailed) for effect in done)
-    assert time.monotonic() - started < 12  # one after the other they would wait for 20 s
 
 
 REFUSALS = {
@@ -163,14 +159,7 @@ def test_one_call_that_the_database_refuses_does_not_fail_its_group(store, datab
     assert ORDER["sender_id"] not in caplog.text
 
 
-def test_a_closed_store_refuses_calls_instead_of_letting_them_wait(database):
-    store = Store(database)
-    store.close()
-    (effect,) = effects(store, [call("order.create", ORDER)])
-    assert isinstance(effect, StoreFailed)
-
-
-def test_closing_finishes_what_was_handed_in(database):
+def test_closing_finishes_what_was_handed_in_and_refuses_what_comes_later(database):
     store = Store(database)
 
     async def hand_in_and_close():
@@ -181,6 +170,8 @@ def test_closing_finishes_what_was_handed_in(database):
         return await asyncio.gather(*waiting)
 
     assert len(asyncio.run(hand_in_and_close())) == 50
+    (effect,) = effects(store, [call("order.create", ORDER)])
+    assert isinstance(effect, StoreFailed)
     with closing(Store(database)) as reopened:
         assert held(reopened, "order")[1] == 50
 

@@ -16,17 +16,8 @@ SETTLED = {entry.question: entry for entry in register() if not entry.choices}
 SIZES = SETTLED["How large a number and how deep a nesting of JSON may be, and how many values a body may hold"]
 UPDATES = SETTLED["What two updates of one record at the same time leave"]
 BUSY = SETTLED["What 425 and 429 mean"]
-
-FIELDS = {".".join(path): field for path, field in every_field()}
-
-
-def sizes():
-    return map(
-        int,
-        re.search(
-            r"(\d+) digits.* ends at (\d+) .* (\d+) of a whole .* (\d+) levels, (\d+) values", SIZES.default
-        ).groups(),
-    )
+FORM = r"(\d+) digits.* ends at (\d+) .* (\d+) of a whole .* (\d+) levels, (\d+) values"
+DIGITS, EXPONENT, WHOLE, LEVELS, VALUES = map(int, re.search(FORM, SIZES.default).groups())
 
 
 def with_value(text):
@@ -35,29 +26,24 @@ def with_value(text):
 
 
 def test_numbers_have_the_size_that_the_register_says(app):
-    digits, exponent, whole, *_ = sizes()
-    good = ["0." + "1" * digits, f"1e{exponent}", f"-1E-{exponent}", "9" * whole, "1" * (digits - 3) + ".123"]
+    good = ["0." + "1" * DIGITS, f"1e{EXPONENT}", f"-1E-{EXPONENT}", "9" * WHOLE, "1" * (DIGITS - 3) + ".123"]
     for number, value in enumerate(good):
         body = with_value(value).replace(b"SO-1001", b"N-%d" % number)
         assert app.send_body("order.create", body).status == 200, value
-    for value in ("0." + "1" * (digits + 1), f"1e{exponent + 1}", f"1E-{exponent + 1}", "9" * (whole + 1)):
+    for value in ("0." + "1" * (DIGITS + 1), f"1e{EXPONENT + 1}", f"1E-{EXPONENT + 1}", "9" * (WHOLE + 1)):
         answer = app.send_body("order.create", with_value(value))
         assert (answer.status, "too many digits" in answer.raw.decode()) == (400, True), value
     assert len(app.orders()) == len(good)
 
 
-def test_a_body_holds_as_many_values_as_the_register_says():
-    *_, values = sizes()
-    assert parse(b"[" + b"1," * (values - 2) + b"1]")
-    with pytest.raises(BadBody, match=f"more than {values} values"):
-        parse(b"[" + b"1," * values + b"1]")
-
-
-def test_nesting_has_the_depth_that_the_register_says():
-    *_, levels, _ = sizes()
-    assert parse(b"[" * levels + b"]" * levels)
-    with pytest.raises(BadBody, match=f"deeper than {levels} levels"):
-        parse(b"[" * (levels + 1) + b"]" * (levels + 1))
+def test_a_body_has_the_depth_and_as_many_values_as_the_register_says():
+    for good, bad, why in (
+        (b"[" + b"1," * (VALUES - 2) + b"1]", b"[" + b"1," * VALUES + b"1]", f"more than {VALUES} values"),
+        (b"[" * LEVELS + b"]" * LEVELS, b"[" * (LEVELS + 1) + b"]" * (LEVELS + 1), f"deeper than {LEVELS} levels"),
+    ):
+        assert parse(good)
+        with pytest.raises(BadBody, match=why):
+            parse(bad)
 
 
 def test_of_two_updates_the_register_says_what_stays(app):
@@ -65,11 +51,11 @@ def test_of_two_updates_the_register_says_what_stays(app):
     assert "of different fields both stay, of one field (an array is one) the later" in UPDATES.default
     app.done("order.create", ORDER)
     sides = {name: ORDER[name] for name in ("order_id", "sender_id", "receiver_id")}
-    app.done("order.update", {**sides, "pickup_city": "Basel", "currency": "CHF", "packages": ORDER["packages"]})
-    app.done("order.update", {**sides, "vehicle_type": "VAN", "currency": "EUR", "packages": ORDER["packages"][:1]})
-    (order,) = app.orders()
-    assert (order["pickup_city"], order["vehicle_type"], order["currency"]) == ("Basel", "VAN", "EUR")
-    assert order["packages"] == ORDER["packages"][:1]
+    one = {"pickup_city": "Basel", "currency": "CHF", "packages": ORDER["packages"]}
+    other = {"vehicle_type": "VAN", "currency": "EUR", "packages": ORDER["packages"][:1]}
+    app.done("order.update", {**sides, **one})
+    app.done("order.update", {**sides, **other})
+    assert app.orders() == [{**ORDER, **one, **other}]
 
 
 def test_both_statuses_of_haste_mean_the_same_to_the_translator():
@@ -78,14 +64,10 @@ def test_both_statuses_of_haste_mean_the_same_to_the_translator():
     assert STATUSES[429].kind.value == "not sent"
 
 
-def test_every_line_that_names_a_setting_names_one_that_there_is():
+def test_every_setting_of_the_register_exists_and_the_manual_shows_its_value():
+    names = {".".join(path) for path, _ in every_field()} | {f"assumptions.{name}" for name in Assumptions.model_fields}
     for entry in register():
-        for setting in filter(None, entry.setting.split(", ")):
-            name = setting.removeprefix("assumptions.")
-            assert name in (Assumptions.model_fields if name != setting else FIELDS), entry
-
-
-def test_the_manual_shows_what_is_set_here():
+        assert {*filter(None, entry.setting.split(", "))} <= names, entry
     points = {point.question: point for point in open_points(Assumptions(create_existing="replace"))}
     (created,) = [point for point in points.values() if point.setting == "assumptions.create_existing"]
     assert created.answer == "replace"
