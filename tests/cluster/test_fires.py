@@ -70,13 +70,16 @@ def was_done(connection, known, ago):
     return until
 
 
-def test_a_schedule_that_nobody_knew_begins_now_and_has_missed_nothing(daily, connection):
+def test_a_schedule_that_nobody_knew_begins_now_and_another_zone_is_another_schedule(daily, connection):
     assert tick(connection, {"acme": daily}, "a") == []
     assert tick(connection, {"acme": daily}, "a") == []
     ((known, since),) = done_until(connection).items()
     assert known == known_as(daily)
     assert abs(since - datetime.now(UTC)) < 5 * MINUTE
     assert last_fires(connection) == {}
+    was_done(connection, known_as(daily), DAY / 2)
+    elsewhere = chosen(daily, schedule=daily.schedules.cron, schedule_zone="Etc/GMT")
+    assert tick(connection, {"acme": elsewhere}, "a") == []
 
 
 def test_what_is_due_fires_once_and_missed_moments_with_it(daily, connection):
@@ -121,13 +124,17 @@ def _look(settings, started, name, found):
             found += tick(connection, {"acme": settings}, name)
 
 
-def test_who_looked_at_another_moment_and_was_slower_starts_nothing(daily, connection):
-    known = known_as(daily)
+def test_who_was_slower_starts_nothing_and_what_was_done_is_known_longer_than_by_whom(daily, connection):
+    known = known_as(daily, "")
     until = was_done(connection, known, timedelta(minutes=10))
     assert fire(connection, known, DueMoment(until + MINUTE, until), "a")
     assert not fire(connection, known, DueMoment(until + MINUTE, until), "b")
     assert not fire(connection, known, DueMoment(until + 2 * MINUTE, until, 1), "b")
     assert fire(connection, known, DueMoment(until + 2 * MINUTE, until + MINUTE), "b")
+    assert forget_fires(connection) == 0
+    connection.execute(ledger_tables.fires.update().values(at=database_time(connection) - 401 * 86_400))
+    assert forget_fires(connection) == 2
+    assert done_until(connection) == {known: until + 2 * MINUTE}
 
 
 def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
@@ -145,12 +152,6 @@ def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
     assert (queued.shipper, queued.reason, queued.waiting) == ("acme", "schedule", 1)
 
 
-def test_another_zone_is_another_schedule(daily, connection):
-    was_done(connection, known_as(daily), DAY / 2)
-    elsewhere = chosen(daily, schedule=daily.schedules.cron, schedule_zone="Etc/GMT")
-    assert tick(connection, {"acme": elsewhere}, "a") == []
-
-
 def looked(connection, settings, hours_ago, *schedules):
     """Somebody looked after the shipper so long ago, with these schedules and not those of the settings."""
     now = moment(database_time(connection))
@@ -158,36 +159,24 @@ def looked(connection, settings, hours_ago, *schedules):
     record_schedules(connection, {"acme": names}, now - timedelta(hours=hours_ago))
 
 
-def test_a_schedule_that_came_back_has_missed_nothing(daily, connection):
-    was_done(connection, known_as(daily), 3 * DAY)
-    looked(connection, daily, 9)
-    looked(connection, daily, 6, "0 1 * * * UTC")
-    assert known_as(daily) in done_until(connection)
-    looked(connection, daily, 3, "0 1 * * * UTC")
-    assert tick(connection, {"acme": daily}, "w1") == []
-    assert done_until(connection)[known_as(daily)] > moment(database_time(connection)) - MINUTE
+OTHER = ("0 1 * * * UTC",)
 
 
-def test_machines_with_different_schedules_take_nothing_from_each_other(daily, connection):
+@pytest.mark.parametrize(
+    ("looks", "due"),
+    [
+        ([(9, ()), (6, OTHER), (3, OTHER)], 0),  # it came back, and has missed nothing
+        (
+            [(ago, which) for hours in range(9, 0, -1) for ago, which in ((hours, OTHER), (hours - 0.1, ()))],
+            1,
+        ),  # both look
+        ([(20, ()), (0, OTHER)], 1),  # nobody was there; whichever comes first
+    ],
+)
+def test_machines_with_different_schedules_take_nothing_from_each_other(daily, connection, looks, due):
     was_done(connection, known_as(daily), DAY)
-    for hours_ago in range(9, 0, -1):
-        looked(connection, daily, hours_ago, "0 1 * * * UTC")
-        looked(connection, daily, hours_ago - 0.1)
-    assert len(tick(connection, {"acme": daily}, "w1")) == 1
-
-
-def test_what_was_missed_while_no_machine_was_there_is_caught_up_whichever_comes_first(daily, connection):
-    was_done(connection, known_as(daily), DAY)
-    looked(connection, daily, 20)
-    looked(connection, daily, 0, "0 1 * * * UTC")
-    assert len(tick(connection, {"acme": daily}, "w1")) == 1
-
-
-def test_who_ran_what_is_forgotten_after_a_year_and_what_is_done_is_not(daily, connection):
-    known = known_as(daily, "")
-    until = was_done(connection, known, timedelta(minutes=10))
-    assert fire(connection, known, DueMoment(until + MINUTE, until), "a")
-    assert forget_fires(connection) == 0
-    connection.execute(ledger_tables.fires.update().values(at=database_time(connection) - 401 * 86_400))
-    assert forget_fires(connection) == 1
-    assert done_until(connection) == {known: until + MINUTE}
+    for hours_ago, schedules in looks:
+        assert known_as(daily) in done_until(connection)
+        looked(connection, daily, hours_ago, *schedules)
+    assert len(tick(connection, {"acme": daily}, "w1")) == due
+    assert done_until(connection)[known_as(daily)] > moment(database_time(connection)) - 3 * MINUTE

@@ -159,12 +159,8 @@ def test_the_pace_has_the_figures_of_who_began_last_and_a_change_is_said(base, r
     said = []
     for shipper, per_second in (("acme", 50), ("bolt", rate)):
         assumptions = base.assumptions.model_copy(update={"calls_per_second": per_second})
-        given = {
-            "shipper": shipper,
-            "exchange": f"https://{rate}.example",
-            "token": SecretStr("token-of-all"),
-            "connections": 8,
-        }
+        given = {"shipper": shipper, "exchange": f"https://{rate}.example", "connections": 8}
+        given["token"] = SecretStr("token-of-all")
         with shared_rate(base.model_copy(update={**given, "assumptions": assumptions}), said.append):
             pass
     with joined(base) as connection:

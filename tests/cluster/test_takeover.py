@@ -56,20 +56,9 @@ class Slowness:
 def fleet(tmp_path, database_url):
     """What asks the database of three shippers with orders, sent at 20 calls a second together."""
     with exchange(shared_nursery(), tmp_path / "exchange") as (url, _):
-        given = {
-            "database": database_url,
-            "exchange": url,
-            "cluster.takeover_s": TAKEOVER_S,
-            "cluster.worker_places": 1,
-        }
-        given |= {
-            "arrival.settle_s": 0,
-            "dispatch.canary": 0,
-            "dispatch.connections": 4,
-            "reading.process": "none",
-            "mappings": str(MAPPINGS),
-        }
-        given["assumptions.calls_per_second"] = 20
+        given = {"database": database_url, "exchange": url, "mappings": str(MAPPINGS), "reading.process": "none"}
+        given |= {"cluster.takeover_s": TAKEOVER_S, "cluster.worker_places": 1, "arrival.settle_s": 0}
+        given |= {"dispatch.canary": 0, "dispatch.connections": 4, "assumptions.calls_per_second": 20}
         lines = [f"{name} = {json.dumps(value)}" for name, value in given.items()]
         lines += [f"[shippers.{name}]" for name in SHIPPERS]
         (tmp_path / "loadsheet.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")

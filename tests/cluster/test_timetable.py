@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from command_in_process import loadsheet
 from databases import KINDS, new_url
 from exchange_process import exchange
 from inbox_files import settings_in
@@ -106,7 +105,7 @@ def test_a_schedule_that_is_new_or_came_back_has_missed_nothing_and_without_one_
         clock.pass_time(20 * 3_600)
 
 
-def test_of_several_watches_of_a_shared_ledger_one_runs():
+def test_of_several_watches_of_a_shared_ledger_one_runs(tmp_path):
     settings = shared_settings(schedule="0 * * * *", shipper="acme")
     now = [0.0]
     watches = [SharedTimetable(settings, name, lambda: now[0]) for name in ("a", "b")]
@@ -123,11 +122,8 @@ def test_of_several_watches_of_a_shared_ledger_one_runs():
         watches[0].record_run(datetime.now(UTC))
         assert watches[0].due_s() > 0
         assert [fire.by for fire in last_fires(connection).values()] == ["a"]
-
-
-def test_a_watch_of_a_shared_ledger_goes_on_while_that_is_away(tmp_path):
     away = Settings(database=f"postgresql://me@/there?host={tmp_path}", schedule=NIGHTLY)
-    assert SharedTimetable(away, "a").due_s() == pytest.approx(60, abs=1)
+    assert SharedTimetable(away, "a").due_s() == pytest.approx(60, abs=1), "it goes on while the ledger is away"
     assert SharedTimetable(Settings(database=away.database), "a").due_s() is None
 
 
@@ -166,10 +162,8 @@ def test_the_command_runs_by_schedule_and_remembers_it_when_it_is_started_again(
         watch.until(lambda: watch.says("watching"))
         assert watch.stop() == 0
     assert watch.out == []
-    ledger, (name,) = (
-        tmp_path / ".loadsheet" / "ledger.db",
-        Settings.load(tmp_path / "loadsheet.toml").schedules.timetable,
-    )
+    ledger = tmp_path / ".loadsheet" / "ledger.db"
+    (name,) = Settings.load(tmp_path / "loadsheet.toml").schedules.timetable
     with closing(sqlite3.connect(ledger)) as opened, opened:  # as if it had been away since the day before yesterday
         before = stamp(yesterday - timedelta(days=1))
         opened.execute("update meta set value = json_object(?, ?) where name = 'schedules'", (name.name, before))
@@ -200,13 +194,3 @@ def test_the_command_runs_by_schedule_where_the_ledger_is_shared(tmp_path):
         ((known, fire),) = last_fires(connection).items()
     assert (known.shipper, fire.by.partition(" ")[0]) == ("", "process")
     assert "exit code 0" in watch.out[0]
-
-
-def test_a_wrong_schedule_ends_every_command_with_the_reason(tmp_path):
-    (tmp_path / "loadsheet.toml").write_text('schedules.cron = "every night"\nschedules.timezone = "Berlin"\n')
-    done = loadsheet(tmp_path, "watch")
-    assert done.returncode == 78
-    assert "schedules.cron: " in done.stderr
-    assert "such as '30 21 * * Mon-Fri'" in done.stderr
-    assert "schedules.timezone: " in done.stderr
-    assert "such as Europe/Berlin" in done.stderr

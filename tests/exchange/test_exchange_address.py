@@ -18,7 +18,6 @@ from loadsheet.exchange.server import check_address
 from loadsheet.problems import SettingsError
 
 SERVE = ("exchange", "serve", "--port", "0")
-OTHERS = ["0.0.0.0", "::", "192.0.2.1", "exchange.example"]
 EC = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1"
 
 
@@ -58,25 +57,18 @@ def asked(url, headers=AUTHORISED, trusted=None):
     return read
 
 
-def test_by_default_only_this_machine_is_listened_to():
+def test_an_address_that_others_reach_is_refused_without_tls_and_by_default_only_this_machine_is_listened_to(tmp_path):
     host = next(option for option in serve.params if option.name == "host")
-    assert host.get_default(Context(serve)) == "127.0.0.1"
-
-
-def test_an_address_that_others_reach_is_refused_without_tls(tmp_path):
+    for ours in (host.get_default(Context(serve)), "127.0.0.1", "127.8.8.8", "::1", "localhost"):
+        check_address(Address(ours))
+    for other in ("0.0.0.0", "::", "192.0.2.1", "exchange.example"):
+        with pytest.raises(SettingsError, match=f"{other} can be reached by other machines"):
+            check_address(Address(other))
     done = loadsheet(tmp_path, *SERVE, "--host", "0.0.0.0")
     assert (done.returncode, done.stdout) == (78, "")
     assert "0.0.0.0 can be reached by other machines" in done.stderr
     assert "--tls-cert" in done.stderr
     assert list(tmp_path.iterdir()) == []  # not even a database was made
-
-
-def test_what_is_this_machine_alone():
-    for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"):
-        check_address(Address(host))
-    for host in OTHERS:
-        with pytest.raises(SettingsError, match="can be reached by other machines"):
-            check_address(Address(host))
 
 
 def test_with_tls_in_front_another_address_is_served_and_does_not_say_that_tls_stays(tmp_path):
@@ -110,17 +102,13 @@ def test_a_certificate_that_cannot_be_used_is_said_at_once(tmp_path, certificate
     assert list(tmp_path.iterdir()) == []
 
 
-def test_half_of_a_certificate_is_no_certificate(tmp_path):
-    done = loadsheet(tmp_path, *SERVE, "--tls-cert", "cert.pem")
-    assert done.returncode == 2
-    assert "go together" in done.stderr
-
-
-def test_without_a_token_and_with_none_in_its_database_the_command_refuses_to_serve(tmp_path):
+def test_without_a_token_or_with_half_of_a_certificate_the_command_refuses_to_serve(tmp_path):
     done = loadsheet(tmp_path, *SERVE, LOADSHEET_TOKEN="")
     assert (done.returncode, done.stdout) == (78, "")
     assert "the exchange needs a token" in done.stderr
     assert "exchange token add" in done.stderr
+    done = loadsheet(tmp_path, *SERVE, "--tls-cert", "cert.pem")
+    assert (done.returncode, "go together" in done.stderr) == (2, True)
 
 
 def test_a_made_token_is_printed_once_and_opens_the_exchange(tmp_path):

@@ -50,19 +50,13 @@ def test_the_first_schema_is_upgraded_with_all_that_is_in_it(first):
         assert len(events) == 1  # the old and the new event of one order stand under one key
 
 
-def test_several_that_open_an_old_database_at_once_upgrade_it_once(first):
-    with ThreadPoolExecutor(4) as threads:
-        stores = list(threads.map(Store, [first] * 4))
-    for store in stores:
-        assert first_page(store, "order", 1)[1] == ORDERS + 1
-        store.close()
-
-
-def test_several_that_open_an_empty_database_at_once_make_it_once(database):
-    with ThreadPoolExecutor(4) as threads:
-        stores = list(threads.map(Store, [database] * 4))
-    for store in stores:
-        store.close()
+def test_several_that_open_a_database_at_once_make_or_upgrade_it_once(first, new_database):
+    for url in (first, new_database(first.partition(":")[0], "new")):
+        with ThreadPoolExecutor(4) as threads:
+            stores = list(threads.map(Store, [url] * 4))
+        for store in stores:
+            assert first_page(store, "order", 1)[1] == (ORDERS + 1 if url == first else 0)
+            store.close()
 
 
 def shape(connection):
@@ -79,37 +73,29 @@ def shape(connection):
     }  # fmt: skip
 
 
-def test_the_migrations_end_at_the_schema_of_a_new_database(first, new_database):
+def test_upgraded_or_new_or_made_by_the_migrations_alone_the_schema_is_the_same(first, new_database):
     kind = first.partition(":")[0]
-    new = new_database(kind, "new")
+    new, migrated = (new_database(kind, name) for name in ("new", "migrated"))
+    with opened(migrated) as connection:
+        upgrade(connection, stamped=True)
     shapes = []
-    for url in (first, new):
+    for url in (first, new, migrated):
         Store(url).close()
         with opened(url) as connection:
-            context = MigrationContext.configure(
-                connection, opts={"version_table": VERSION_TABLE, "compare_type": True}
-            )
+            options = {"version_table": VERSION_TABLE, "compare_type": True}
+            context = MigrationContext.configure(connection, opts=options)
             assert compare_metadata(context, METADATA) == []
+            assert context.get_current_revision() == VERSION
             shapes.append(shape(connection))
-    assert shapes[0] == shapes[1]
-
-
-def test_the_migrations_alone_make_the_schema_from_nothing(database):
-    with opened(database) as connection:
-        upgrade(connection, stamped=True)
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": True})
-        assert compare_metadata(context, METADATA) == []
-        assert context.get_current_revision() == VERSION
-    Store(database).close()
+    assert shapes[0] == shapes[1] == shapes[2]
 
 
 def test_a_database_of_a_newer_loadsheet_is_left_alone(database):
     Store(database).close()
     with opened(database) as connection:
         connection.execute(text(f"update {VERSION_TABLE} set version_num = '0999'"))
-    with pytest.raises(
-        SettingsError, match=r"newer loadsheet \(0999; this one knows .*Use the newer loadsheet, or another database"
-    ):
+    why = r"newer loadsheet \(0999; this one knows .*Use the newer loadsheet, or another database"
+    with pytest.raises(SettingsError, match=why):
         Store(database)
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 import requests
 import schemathesis
-from exchange_calls import encode
+from exchange_calls import AUTHORISED, FORGIVING, encode
 from exchange_process import TOKEN, exchange
 from faulty_exchange import Misbehaving
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -27,16 +27,6 @@ from loadsheet.contract import BY_NAME, OPERATIONS, Assumptions
 from loadsheet.exchange import serve_embedded
 from loadsheet.exchange.api_description import document
 
-FORGIVING = {
-    "create_existing": "replace",
-    "update_unknown": "replace",
-    "delete_unknown": "accept",
-    "quote_unknown": "accept",
-    "confirm_unknown": "accept",
-    "status_unknown": "accept",
-    "confirm_decided": "replace",
-    "quote_accepted": "replace",
-}
 STATES = (
     "is not known",
     "already exists",
@@ -47,15 +37,18 @@ STATES = (
 )
 BEYOND_SCHEMA = ("holds a number with too many digits",)
 KEYS = {name for operation in OPERATIONS for name in operation.record.key} | {"sender_id", "receiver_id"}
-AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 BATCH = 10  # of one operation in a row
 # Both ask only whether an answer is 2xx: they know neither states nor that our token is always there. What they are for, the
 # judge below does.
 LEFT_OUT = [positive_data_acceptance, negative_data_rejection]
-WITH_WRONG_TOKENS = (
-    2  # batches of each operation whose cases are asked again twice, without a token and with a wrong one
-)
+WITH_WRONG_TOKENS = 2  # batches of each operation whose cases are asked again twice: without a token, with a wrong one
+GENERATED = {
+    "deadline": None,
+    "database": None,
+    "phases": [Phase.generate],
+    "suppress_health_check": list(HealthCheck),
+}
 
 
 class Asked:
@@ -79,22 +72,14 @@ class Asked:
 
         @seed(number)
         @given(case=operation.as_strategy(generation_mode=mode))
-        @settings(
-            max_examples=examples,
-            deadline=None,
-            database=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
+        @settings(max_examples=examples, **GENERATED)
         def ask(case):
             if self.strict:
                 case.body = self._known(case.body)
             answer = case.call_and_validate(session=self._session, headers=AUTHORISED, excluded_checks=left_out)
             self.statuses[operation.path, answer.status_code] += 1
             if answer.status_code == 401:  # some cases are about the header, and send none or another
-                assert answer.request.headers.get("Authorization") != AUTHORISED["Authorization"], (
-                    answer.request.headers
-                )
+                assert answer.request.headers.get("Authorization") != AUTHORISED["Authorization"]
             elif operation.method == "post":
                 self._judge(operation, answer)
 
@@ -185,9 +170,7 @@ def machine(url, steps):
     """A state machine over the document that counts, by the link it followed, what was answered."""
     schema = schemathesis.openapi.from_dict(decode(encode(document(Assumptions(**FORGIVING), "0"))))
     schema.config.update(base_url=url)
-    schema.config.generation.update(
-        modes=[GenerationMode.POSITIVE]
-    )  # what is wrong is sent elsewhere: it leads nowhere
+    schema.config.generation.update(modes=[GenerationMode.POSITIVE])  # what is wrong leads nowhere
     schema.config.phases.stateful.inference.algorithms = []  # our links alone, none that it guesses
 
     class Following(schema.as_state_machine()):
@@ -215,17 +198,8 @@ def test_a_thousand_steps_along_all_links_are_answered_as_the_document_says(tmp_
     """
     steps, truth = Counter(), tmp_path / "truth.jsonl"
     with serve_embedded(f"sqlite:///{tmp_path / 'exchange.db'}", TOKEN, Assumptions(**FORGIVING), truth=truth) as url:
-        machine(url, steps).run(
-            settings=settings(
-                max_examples=200,
-                stateful_step_count=8,
-                deadline=None,
-                database=None,
-                derandomize=True,
-                phases=[Phase.generate],
-                suppress_health_check=list(HealthCheck),
-            )
-        )
+        limits = settings(max_examples=200, stateful_step_count=8, derandomize=True, **GENERATED)
+        machine(url, steps).run(settings=limits)
         happened = Counter((line["operation"], line["effect"]) for line in Misbehaving(exchange, truth).happened())
     assert {status for _, _, status in steps} <= {200, 400}
     reached = {path for link, path, status in steps if link and status == 200}
