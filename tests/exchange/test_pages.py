@@ -252,7 +252,7 @@ def test_what_arrived_is_shown_with_what_belongs_to_it_and_every_value(stored_vi
     assert [leaf for leaf in leaves(order) if leaf not in page] == []
     visitor.done("order.delete", {"order_id": ORDER_ID})
     arrive(visitor)
-    assert re.findall(r"<dd>(\d+)</dd>", visitor.text("/")) == ["1", "1", "1", "1", "1"]
+    assert re.findall(r"<strong>(\d+)</strong>", visitor.text("/")) == ["1", "1", "1", "1", "1"]
     for path, words in (
         (f"/web/tender?id={TENDER_ID}", ("1840.00", ">accepted<", "Centrifugal pumps CP-40", "AWARDED")),
         (f"/web/order?id={ORDER_ID}", ("Picked up", "seal 88120", "inner_cargos", "1480.5", "23800.00", "Brescia")),
@@ -348,7 +348,7 @@ def test_a_party_sees_its_own_records_and_calls_only_until_its_token_is_revoked(
         assert visitor.send("POST", "/tmsapi/createOrder", order, theirs).status == 200
         assert visitor.login(secret).status == 303
         overview = visitor.text("/")
-        assert re.findall(r"<dd>(\d+)</dd>", overview) == ["0", "0", "0", "1", "0"]
+        assert re.findall(r"<strong>(\d+)</strong>", overview) == ["0", "0", "0", "1", "0"]
         assert "SO-mine" in overview
         assert "2026-0417" not in overview + visitor.text("/web/calls")
         assert "T-2026" not in visitor.text("/web/tenders")
