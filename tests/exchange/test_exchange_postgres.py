@@ -151,8 +151,10 @@ def test_every_connection_waits_for_the_disk(postgres):
         connection.execute(f"alter database {name} set synchronous_commit = off")
         connection.execute(f"alter database {name} set default_transaction_isolation = serializable")
     with closing(Store(url)) as store, store._engine.connect() as connection:
-        assert connection.exec_driver_sql("show synchronous_commit").scalar() == "on"
-        assert connection.exec_driver_sql("show transaction_isolation").scalar() == "read committed"
+        shown = [
+            connection.exec_driver_sql(f"show {of}").scalar() for of in ("synchronous_commit", "transaction_isolation")
+        ]
+    assert shown == ["on", "read committed"]
 
 
 def test_a_database_that_cannot_hold_every_text_is_refused(postgres):

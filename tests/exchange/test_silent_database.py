@@ -24,11 +24,6 @@ def wire(postgres):
         yield stalling
 
 
-def told_in_time(answer, name):
-    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
-    assert "the store is not available" in read_refusal(BY_NAME[name], answer.body)[0].text
-
-
 @pytest.mark.parametrize("callers", [1, pytest.param(20, marks=pytest.mark.sweep)])
 def test_calls_are_503_in_the_interfaces_shape_and_service_resumes_by_itself(wire, caplog, callers):
     """Forty that ask a silent server at once are told together: one after the other they would wait for minutes."""
@@ -44,10 +39,11 @@ def test_calls_are_503_in_the_interfaces_shape_and_service_resumes_by_itself(wir
         creates = [threads.submit(app.call, "order.create", {**ORDER, "order_id": f"S-{n}"}) for n in range(callers)]
         listings = [threads.submit(app.send, "GET", LISTING, b"", AUTHORISED) for _ in range(callers)]
         listings.append(threads.submit(app.send, "GET", LISTING, b"", party))  # whose token it is cannot be told now
-        for each in creates:
-            told_in_time(each.result(), "order.create")
-        for each in listings:
-            told_in_time(each.result(), "tender.list")
+        for calls, name in ((creates, "order.create"), (listings, "tender.list")):
+            for each in calls:
+                answer = each.result()
+                assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+                assert "the store is not available" in read_refusal(BY_NAME[name], answer.body)[0].text
         took = time.monotonic() - began
         wire.resume()
         assert len(app.orders()) >= 1  # whether a hanging create got through, only a listing can tell
