@@ -17,12 +17,11 @@ from pydantic import SecretStr
 from scripted_exchange import Scripted, accepts_after
 from shared_ledger import joined, shared_settings
 
-from loadsheet.dispatch.rate_limiter import SharedRate, boottime
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.jobs import make_tables
-from loadsheet.ledger.shared.leases import TERM_S, SharedPace, read_paces
+from loadsheet.ledger.shared.leases import TERM_S, read_paces
 from loadsheet.run_resources import shared_rate
 
 PER_SECOND = 100
@@ -116,33 +115,6 @@ def test_a_process_that_stood_still_sends_nothing_on_its_old_lease(tmp_path, dat
     assert len(left) == 300
     assert busiest(left) <= PER_SECOND * 1.05
     assert busiest(sorted(script.moments), 1 - LATE_S) <= PER_SECOND * 1.05  # a thread sees them that may have to wait
-
-
-def test_a_protest_to_one_pauses_and_slows_all(database):
-    """Two on engines of their own; the first of them is told to wait for 30 s."""
-    engines = [shared_engine(address_of(database)) for _ in range(2)]
-    paces = [
-        SharedPace(engine, "https://two.example", "token", name) for engine, name in zip(engines, "ab", strict=True)
-    ]
-    for pace in paces:
-        pace.begin(PER_SECOND, 16)
-    first, second = (SharedRate(pace.renew, pace.setback, renew_s=0.05) for pace in paces)
-    with first, second, first.join() as one, second.join() as other:
-        until = time.monotonic() + 20
-        while not (one.capacity(boottime()) and other.capacity(boottime())):
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        one.report_overload(0.1, 30.0, "429")
-        while other.delay_s(boottime()) < 20:
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        assert not other.try_acquire(boottime() + 1)
-        with engines[0].connect() as connection:
-            (shown,) = [each for each in read_paces(connection) if each.exchange == "https://two.example"]
-    for engine in engines:
-        engine.dispose()
-    assert shown.share < 0.65, "half as fast at first"
-    assert shown.reason == "429"
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def listing(head, version=b"1.1", path=b"/tmsapi/getOrders"):
         (listing(b"Host: a\r\n" + TRUSTED, path=b"//tmsapi/getOrders"), [405]),
     ],
 )
-def test_requests_as_bytes(url, request_bytes, answers):
+def test_requests_as_bytes_are_answered_each_and_a_body_is_not_asked_for_without_a_token(url, request_bytes, answers):
     said = answered(url, request_bytes)
     assert [int(part[:3]) for part in said.split(b"HTTP/1.1 ")[1:]] == answers
 

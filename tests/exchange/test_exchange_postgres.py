@@ -90,23 +90,6 @@ def test_a_crash_of_the_database_under_load_loses_nothing_that_was_answered(own_
         assert set(answered) <= {order["order_id"] for order in app.orders("?page_size=100000")}
 
 
-def test_concurrent_creates_at_several_processes_have_one_winner(shared):
-    with ExitStack() as opened:
-        addresses = [opened.enter_context(served(shared))[0] for _ in range(3)]
-        callers = [OverSocket(address) for address in addresses * 2]
-        threads = opened.enter_context(ThreadPoolExecutor(len(callers)))
-        for number in range(20):
-            order, start = {**ORDER, "order_id": f"SO-{number}"}, threading.Barrier(len(callers))
-
-            def create(caller, order=order, start=start):
-                start.wait()
-                return caller.call("order.create", order).status
-
-            assert sorted(threads.map(create, callers)) == [200] + [400] * (len(callers) - 1)
-    with inside(shared) as app:
-        assert len(app.orders()) == 20
-
-
 def test_a_killed_process_loses_nothing_answered_and_holds_up_the_others_no_longer(shared):
     answered = []
     with served(shared) as (first, process), served(shared) as (second, _):

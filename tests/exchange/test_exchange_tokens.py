@@ -243,28 +243,6 @@ def test_a_token_that_is_not_usable_opens_nothing(database):
         assert app.orders() == app.tenders() == []
 
 
-def test_the_token_is_looked_at_before_the_body_is_read(on_sqlite):
-    async def ask():
-        asked, said = [], []
-
-        async def receive():
-            asked.append(1)
-            return {"type": "http.request", "body": b"", "more_body": True}
-
-        async def send(message):
-            said.append(message)
-
-        headers = [(b"authorization", b"Bearer nobody")]
-        path = BY_NAME["order.create"].path
-        await app._app(
-            {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}, receive, send
-        )
-        return asked, said[0]["status"]
-
-    with inside(on_sqlite) as app:
-        assert asyncio.run(ask()) == ([], 401)
-
-
 def test_a_token_revoked_while_the_exchange_runs_is_refused_soon(on_sqlite):
     with TokenAdmin(on_sqlite) as admin, embedded(on_sqlite) as caller:
         _, secret = admin.add(SENDER, name="short-lived")

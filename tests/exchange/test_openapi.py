@@ -2,7 +2,7 @@ import json
 from functools import cache
 
 import pytest
-from exchange_calls import decode, encode, inside
+from exchange_calls import FORGIVING, decode, encode, inside
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -171,11 +171,29 @@ NEXT = {
 }
 
 
-def test_what_can_follow_a_call_is_linked_by_its_identifiers():
-    paths, sides = served()["paths"], {side: f"$request.body#/{side}" for side in ("sender_id", "receiver_id")}
+def linked(value, body):
+    """What a link sends after this body."""
+    if isinstance(value, dict):
+        return {name: linked(inner, body) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [linked(inner, body) for inner in value]
+    return body[value.removeprefix("$request.body#/")]
+
+
+def test_what_can_follow_a_call_is_linked_by_its_identifiers_and_is_answered_200(tmp_path):
+    paths = served()["paths"]
     made = {name: paths[BY_NAME[name].path]["post"]["responses"]["200"].get("links", {}) for name in NEXT}
-    assert made["order.create"]["order.update"]["requestBody"] == {"order_id": "$request.body#/order_id", **sides}
-    assert made["order.create"]["order.status"]["requestBody"] == {"data": [{"order_id": "$request.body#/order_id"}]}
-    assert made["tender.quote"]["tender.confirm"]["requestBody"]["carrier_id"] == "$request.body#/carrier_id"
-    assert made["tender.create"]["tender.list"]["parameters"] == {"record": "tender"}
     assert {name: set(found) for name, found in made.items()} == NEXT
+    with inside(tmp_path / "exchange.db", **FORGIVING) as app:
+        for name, following, link in ((name, *one) for name, links in made.items() for one in links.items()):
+            operation, after = BY_NAME[name], BY_NAME[following]
+            body = {**example_body(operation), **{key: f"its {key}" for key in operation.record.key}}
+            app.done(name, body)
+            if not after.is_write:
+                assert link.get("parameters", {}) == ({"record": "tender"} if after.subject == "tender" else {})
+                continue
+            given = linked(link["requestBody"], body)
+            (record,) = given["data"] if after.batched else [given]
+            names = set(after.record.key) | {"sender_id", "receiver_id"}
+            assert record == {name: body[name] for name in names & body.keys() if after.record.field(name)}
+            app.done(following, given if after.batched else {**example_body(after), **given})

@@ -13,19 +13,15 @@ from collections import Counter
 import pytest
 import requests
 import schemathesis
-from exchange_calls import AUTHORISED, FORGIVING, encode
-from exchange_process import TOKEN, exchange
-from faulty_exchange import Misbehaving
+from exchange_calls import AUTHORISED, FORGIVING
+from exchange_process import exchange
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from jsonschema import Draft202012Validator
-from msgspec.json import decode
 from schemathesis import GenerationMode
 from schemathesis.checks import negative_data_rejection, positive_data_acceptance
 from schemathesis.specs.openapi.checks import ignored_auth
 
-from loadsheet.contract import BY_NAME, OPERATIONS, Assumptions
-from loadsheet.exchange import serve_embedded
-from loadsheet.exchange.api_description import document
+from loadsheet.contract import BY_NAME, OPERATIONS
 
 STATES = (
     "is not known",
@@ -153,56 +149,3 @@ def run(database, cases, seconds, *, strict):
 @pytest.mark.parametrize("strict", [False, True], ids=["forgiving", "strict"])
 def test_ten_thousand_cases_are_answered_as_the_document_says(tmp_path, strict):
     run(tmp_path / "exchange.db", 5_000, 800, strict=strict)
-
-
-REACHED = {
-    ("order.update", "updated"),
-    ("order.delete", "deleted"),
-    ("order.status", "reported"),
-    ("tender.update", "updated"),
-    ("tender.delete", "deleted"),
-    ("tender.quote", "quoted"),
-    ("tender.confirm", "confirmed"),
-}
-
-
-def machine(url, steps):
-    """A state machine over the document that counts, by the link it followed, what was answered."""
-    schema = schemathesis.openapi.from_dict(decode(encode(document(Assumptions(**FORGIVING), "0"))))
-    schema.config.update(base_url=url)
-    schema.config.generation.update(modes=[GenerationMode.POSITIVE])  # what is wrong leads nowhere
-    schema.config.phases.stateful.inference.algorithms = []  # our links alone, none that it guesses
-
-    class Following(schema.as_state_machine()):
-        def get_call_kwargs(self, case):
-            return {"headers": AUTHORISED}
-
-        def validate_response(self, response, case, additional_checks=None, **_):
-            case.validate_response(response, excluded_checks=[*LEFT_OUT, ignored_auth])
-
-        def step(self, input):  # noqa: A002 (its name in schemathesis)
-            output = super().step(input)
-            followed = input.transition.id if input.transition and input.is_applied else ""
-            steps[followed, input.case.operation.path, output.response.status_code] += 1
-            return output
-
-    return Following
-
-
-@pytest.mark.sweep
-@pytest.mark.timeout(900)
-def test_a_thousand_steps_along_all_links_are_answered_as_the_document_says(tmp_path):
-    """schemathesis' own stateful mode: it follows the links of the document from call to call, with the identifiers that it made.
-
-    Whether a link led to a record that was there, the truth log says.
-    """
-    steps, truth = Counter(), tmp_path / "truth.jsonl"
-    with serve_embedded(f"sqlite:///{tmp_path / 'exchange.db'}", TOKEN, Assumptions(**FORGIVING), truth=truth) as url:
-        limits = settings(max_examples=200, stateful_step_count=8, derandomize=True, **GENERATED)
-        machine(url, steps).run(settings=limits)
-        happened = Counter((line["operation"], line["effect"]) for line in Misbehaving(exchange, truth).happened())
-    assert {status for _, _, status in steps} <= {200, 400}
-    reached = {path for link, path, status in steps if link and status == 200}
-    assert reached >= {BY_NAME[name].path for name in (*(name for name, _ in REACHED), "order.list", "tender.list")}
-    assert set(happened) >= REACHED
-    assert sum(steps.values()) > 1000

@@ -108,7 +108,10 @@ def test_what_does_nothing_any_more_is_warned_of(write, monkeypatch):
     ("text", "told"),
     [
         ("conections = 3", "conections: unknown setting; did you mean dispatch.connections?"),
-        ('[assumptions]\nunknown_field = "ignore"', "assumptions.unknown_field: unknown setting; did you mean assumptions.unknown_fields?"),
+        (
+            '[assumptions]\nunknown_field = "ignore"',
+            "assumptions.unknown_field: unknown setting; did you mean assumptions.unknown_fields?",
+        ),
         ('dispatch.connections = "many"', "dispatch.connections: Input should be a valid integer"),
         ("dispatch.connections = ", "loadsheet.toml: "),
         ("[dispatch]\nwindw = 3", "dispatch.windw: unknown setting; did you mean dispatch.window?"),
