@@ -12,8 +12,8 @@ import ready_entries
 from scripted_exchange import Scripted, accepts, says
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED
-from loadsheet.credentials import another_token, exposed, read_token, required_token
-from loadsheet.dispatch import Client, StopReason, send
+from loadsheet.credentials import another_token, read_token, required_token
+from loadsheet.dispatch import Client, send
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -111,21 +111,6 @@ def test_an_expired_token_loses_and_doubles_nothing(ledger, connections, calls_e
     assert set(states) <= {"accepted", "ready"}
 
 
-def test_a_token_that_stays_refused_is_asked_for_once(ledger):
-    asked = []
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 5)
-    options = ready_entries.settings(connections=2)
-    with (
-        Scripted(lambda *_: says(401, UNAUTHORISED)) as server,
-        Client(server.url, "canary-old-token", options, renew=asked.append) as client,
-    ):
-        report = send(ledger, client, run, options)
-    assert report.stopped is StopReason.TOKEN_REFUSED
-    assert asked == ["canary-old-token"]
-    assert set(ready_entries.states(ledger, drop)) == {"ready"}
-
-
 def test_the_probe_shows_the_token_it_was_given_only(tmp_path):
     """`ask` sends just what it is told: it never renews."""
     with (
@@ -206,7 +191,7 @@ def test_the_service_managers_credentials_are_for_all_or_for_one_shipper(desk, m
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the rights of files are told otherwise there")
-def test_a_token_in_a_file_that_everybody_can_read_is_refused_or_told(desk):
+def test_a_token_in_a_settings_file_that_everybody_can_read_is_refused(desk):
     file = desk / "loadsheet.toml"
     for text in ('token = "s3cret"', '[shippers.acme]\ntoken = "s3cret"'):
         file.write_text(text, encoding="utf-8")
@@ -216,10 +201,3 @@ def test_a_token_in_a_file_that_everybody_can_read_is_refused_or_told(desk):
         assert "s3cret" not in str(refused.value)
         file.chmod(0o640)
         assert read_token(Settings.load(shipper="acme" if "acme" in text else "")) == "s3cret"
-    file.unlink()
-    (desk / "token").write_text("t", encoding="utf-8")
-    settings = Settings.load(token_file=desk / "token")
-    (desk / "token").chmod(0o644)
-    assert exposed(settings) == [desk / "token"]
-    (desk / "token").chmod(0o600)
-    assert exposed(settings) == exposed(Settings.load()) == []
