@@ -200,10 +200,3 @@ def listing(head, version=b"1.1", path=b"/tmsapi/getOrders"):
 def test_requests_as_bytes_are_answered_each_and_a_body_is_not_asked_for_without_a_token(url, request_bytes, answers):
     said = answered(url, request_bytes)
     assert [int(part[:3]) for part in said.split(b"HTTP/1.1 ")[1:]] == answers
-
-
-def test_a_client_that_hangs_up_in_the_middle_of_a_body_harms_nobody(url):
-    with connected(url) as connection:
-        connection.sendall(START + TRUSTED + b"Content-Length: 5000\r\n\r\n" + BODY)
-    caller = OverSocket(url)
-    caller.done("order.delete", {"order_id": "1"})
