@@ -134,7 +134,7 @@ def base():
 @pytest.mark.parametrize(
     ("rate", "says"), [(50, []), (20, ["from 50 calls a second over 8 connections to 20 calls a second"])]
 )
-def test_the_pace_has_the_figures_of_who_began_last_and_a_change_is_said(base, rate, says):
+def test_the_pace_has_the_figures_of_who_began_last_and_a_change_is_reported(base, rate, says):
     said = []
     for shipper, per_second in (("acme", 50), ("bolt", rate)):
         assumptions = base.assumptions.model_copy(update={"calls_per_second": per_second})

@@ -82,7 +82,7 @@ def test_a_run_is_due_at_its_moment_and_after_it_not_until_the_next(tmp_path, cl
         assert timetable.due_s() == 0, "a run that began before the moment does not stand for it"
 
 
-def test_what_was_missed_while_nobody_watched_is_caught_up_once_and_said(url, clock):
+def test_what_was_missed_while_nobody_watched_is_caught_up_once_and_reported(url, clock):
     settings = Settings(schedule=[NIGHTLY, "0 6 * * Mon"])
     with open_ledger(url, clock=clock) as ledger:
         assert Timetable(settings, ledger, clock).due() == {}

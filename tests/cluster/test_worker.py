@@ -79,7 +79,7 @@ def test_a_worker_that_stops_hands_back_at_once(tmp_path, database_url, ask):
     assert "other workers or the next start do the remaining runs" in first.said[-1]
 
 
-def test_a_fault_is_told_and_the_run_is_tried_again(tmp_path, database_url, ask):
+def test_a_fault_is_reported_and_the_run_is_tried_again(tmp_path, database_url, ask):
     found = house(tmp_path, database_url, "acme", "zeta")
     faults = {"acme": ZeroDivisionError("1/0"), "zeta": LedgerError("the ledger is upside down")}
 

@@ -72,7 +72,7 @@ def test_spellings_of_one_value_are_equal(record, field, sent, held):
         ("packages", [{"item_name": "a"}], {"item_name": "a"}, ("1 item", "an object")),
     ],
 )
-def test_different_values_are_told(field, sent, held, told):
+def test_different_values_are_reported(field, sent, held, told):
     ((path, mine, theirs),) = differences(ORDERS, {field: sent}, {field: held})
     assert path == field
     assert told is None or (mine, theirs) == told
@@ -131,7 +131,7 @@ def test_any_record_equals_itself_and_any_two_can_be_compared(sent, other):
 LINES = [{"item_name": "Rug", "weight": 22}, {"item_name": "Lamp", "weight": "1.50"}, {"item_name": "Rug", "weight": 3}]
 
 
-def test_lines_in_another_order_are_the_same_unless_order_counts_and_the_one_that_differs_is_told():
+def test_lines_in_another_order_are_the_same_unless_order_counts_and_the_one_that_differs_is_reported():
     sent, held = {"packages": LINES}, {"packages": [{**LINES[2], "weight": "3.0"}, LINES[1], LINES[0]]}
     assert different_fields(ORDERS, sent, held) == []
     assert different_fields(ORDERS, sent, held, ordered=["packages"]) != []

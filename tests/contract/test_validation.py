@@ -36,14 +36,14 @@ def faults(operation, payload, **assumed):
 
 
 @pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
-def test_an_empty_record_is_told_every_required_field(operation):
+def test_an_empty_record_is_refused_with_every_required_field(operation):
     required = {field.name for field in operation.record.fields if field.is_required(creates=operation.creates)}
     assert faults(operation.name, {}) == dict.fromkeys(required, "is required")
     counts = {"order.create": 33, "order.update": 3}
     assert len(required) == counts.get(operation.name, len(required))
 
 
-def test_all_wrong_fields_are_told_at_once_with_their_place():
+def test_all_wrong_fields_are_named_at_once_with_their_place():
     order = {
         "order_id": 1,
         "sender_id": "a",

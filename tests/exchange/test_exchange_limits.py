@@ -217,7 +217,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(tmp_path):
     assert 0 < len(answer.body) < 21_000_000  # of more
 
 
-def test_one_connection_too_many_is_told_to_come_again(tmp_path):
+def test_one_connection_too_many_is_asked_to_come_again(tmp_path):
     with limited(tmp_path, connections_max=3) as (_, connect):
         busy = [connect() for _ in range(3)]
         time.sleep(0.1)

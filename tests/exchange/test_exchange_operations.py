@@ -53,7 +53,7 @@ def test_an_unknown_path_is_answered_405_after_the_token(app):
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
-def test_another_method_is_answered_405_and_told_the_right_one(accepting, method):
+def test_another_method_is_answered_405_with_the_right_one(accepting, method):
     for operation in OPERATIONS:
         if method != operation.method:
             answer = accepting.send(method, operation.path, b"{}")

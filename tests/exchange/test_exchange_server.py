@@ -50,7 +50,7 @@ def test_a_token_that_no_header_can_carry_is_refused(tmp_path):
     assert set(threading.enumerate()) == threads
 
 
-def test_an_address_that_is_taken_is_said_at_once(tmp_path):
+def test_an_address_that_is_taken_is_reported_at_once(tmp_path):
     setup = ExchangeSetup(url_of(tmp_path / "x.db"), TOKEN, Assumptions())
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SettingsError) as wrong:
         serve(setup, Address(port=taken.getsockname()[1]), print)
@@ -193,7 +193,7 @@ def test_with_a_certificate_every_address_is_served_with_tls_alone(tmp_path, cer
 
 
 @pytest.mark.parametrize("key", ["missing", "not a key", "another's", "with a passphrase"])
-def test_a_certificate_that_cannot_be_used_is_said_at_once(tmp_path, certificate, key):
+def test_a_certificate_that_cannot_be_used_is_reported_at_once(tmp_path, certificate, key):
     done = loadsheet(tmp_path, *SERVE, *tls_of(certificate, key))
     assert (done.returncode, done.stdout) == (78, "")
     assert "Give a certificate and its key as PEM files" in done.stderr

@@ -193,7 +193,7 @@ def test_closing_finishes_what_was_handed_in_and_refuses_what_comes_later(databa
         ("sqlite:///{folder}/notes.txt/exchange.db", "does not exist. Create it, or name another file"),
     ],
 )
-def test_a_database_that_cannot_be_used_is_said_at_once(tmp_path, url, said):
+def test_a_database_that_cannot_be_used_is_reported_at_once(tmp_path, url, said):
     (tmp_path / "notes.txt").write_text("not a database " * 1000)
     with pytest.raises(SettingsError) as wrong:
         Store(url.format(folder=tmp_path))

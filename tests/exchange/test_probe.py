@@ -251,7 +251,7 @@ def test_an_exchange_that_is_not_there_or_answers_oddly_is_no_exception():
     assert found.left == ()
 
 
-def test_a_busy_exchange_is_waited_for_and_the_limit_is_told(tmp_path):
+def test_a_busy_exchange_is_waited_for_and_its_limit_is_reported(tmp_path):
     busy = says(429, b"", "Retry-After: 0\r\n")
     script = lambda number: busy if number in (3, 9) else None  # noqa: E731 (a script in a line)
     with embedded(tmp_path / "exchange.db") as caller, forwarding(caller, script) as between:
@@ -298,7 +298,7 @@ def test_a_listing_that_lags_is_waited_for(tmp_path):
     assert {name: found.capabilities.assumptions.get(name) for name in ODD} == ODD
 
 
-def test_the_command_asks_tells_and_writes(tmp_path):
+def test_the_command_asks_for_consent_and_writes_what_it_found(tmp_path):
     with embedded(tmp_path / "exchange.db") as caller:
         words = ("exchange", "probe", "--exchange", url_of(caller), "--pause", 0)
         refused = loadsheet(tmp_path, *words)

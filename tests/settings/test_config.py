@@ -33,7 +33,7 @@ def test_without_anything_set_it_says_so_and_that_there_is_no_file(folder, capsy
     assert json.loads(config(capsys, "--json").out) == {"file": None, "settings": []}
 
 
-def test_each_value_is_told_with_its_origin(folder, write, capsys, monkeypatch):
+def test_each_value_is_shown_with_its_origin(folder, write, capsys, monkeypatch):
     probed = "exchange: https://b.example\nassumptions: {create_existing: replace}\n"
     (folder / "probed.yaml").write_text(probed, encoding="utf-8")
     write(
@@ -98,7 +98,7 @@ def test_no_secret_is_shown(write, capsys, monkeypatch, words):
         assert rows(said)["token_command"] == ["printf ..."]
 
 
-def test_the_service_managers_credential_is_told(folder, capsys, monkeypatch):
+def test_the_service_managers_credential_is_shown(folder, capsys, monkeypatch):
     (folder / "loadsheet_token").write_text(SECRET, encoding="utf-8")
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(folder))
     assert rows(config(capsys)) == {"token": ["set (credential loadsheet_token)"]}
