@@ -76,6 +76,9 @@ def test_calls_in_one_group_see_each_other_in_order(store, database):
     assert total == 1
     assert '"currency":"CHF"' in contents[0]
     assert [row[1] for row in rows(database, "status_events")] == ["SO-1001"]
+    names = ("tender.create", "tender.quote", "tender.delete", "tender.create", "tender.confirm")
+    quoted = effects(store, [call(name, GOOD[name]) for name in names])
+    assert [bool(effect.faults) for effect in quoted] == [False] * 4 + [True]  # the quote went with its tender
 
 
 def test_groups_of_any_size_are_written_as_they_came(store, database):
