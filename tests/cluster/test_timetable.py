@@ -347,7 +347,7 @@ OTHER = ("0 1 * * * UTC",)
 @pytest.mark.parametrize(
     ("looks", "due"),
     [
-        ([(9, ()), (6, OTHER), (3, OTHER)], 0),  # it came back, and has missed nothing
+        ([(4.5, ()), (3, OTHER), (1.5, OTHER)], 0),  # it came back, and has missed nothing
         (
             [(ago, which) for hours in range(9, 0, -1) for ago, which in ((hours, OTHER), (hours - 0.1, ()))],
             1,

@@ -298,9 +298,10 @@ def test_numbers_have_the_size_that_the_register_says(app):
 
 
 def test_a_body_has_the_depth_and_as_many_values_as_the_register_says():
+    deep = b"[" * (LEVELS - 1) + b"]" * (LEVELS - 1)
     for good, bad, why in (
-        (b"[" + b"1," * (VALUES - 2) + b"1]", b"[" + b"1," * VALUES + b"1]", f"more than {VALUES} values"),
-        (b"[" * LEVELS + b"]" * LEVELS, b"[" * (LEVELS + 1) + b"]" * (LEVELS + 1), f"deeper than {LEVELS} levels"),
+        (b"[" + b"1," * (VALUES - 1) + b"1]", b"[" + b"1," * VALUES + b"1]", f"more than {VALUES} values"),
+        (b"[%b,%b]" % (deep, deep), b"[[%b]]" % deep, f"deeper than {LEVELS} levels"),
     ):
         assert parse(good)
         with pytest.raises(BadBody, match=why):
@@ -308,7 +309,7 @@ def test_a_body_has_the_depth_and_as_many_values_as_the_register_says():
 
 
 def test_of_two_updates_the_register_says_what_stays(app):
-    """One after the other here; at once in test_concurrent_updates."""
+    """One after the other here; at once in test_exchange_store."""
     assert "of different fields both stay, of one field (an array is one) the later" in UPDATES.default
     app.done("order.create", ORDER)
     sides = {name: ORDER[name] for name in ("order_id", "sender_id", "receiver_id")}
