@@ -124,7 +124,8 @@ def test_what_does_nothing_any_more_is_warned_of(write, monkeypatch):
         ("[dispatch]\nwindow = 0", "dispatch.window: Input should be greater than 0"),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_was_probably_meant(write, text, told):
+def test_a_wrong_setting_is_named_with_what_was_probably_meant(write, monkeypatch, text, told):
+    monkeypatch.setenv("LOADSHEET_DISPATCH__CANARY", "7")  # a value in the place of a table stays wrong beside it
     write(text)
     with pytest.raises(SettingsError) as refused:
         Settings.load()
