@@ -1,11 +1,16 @@
-"""One pace for many processes over one PostgreSQL: what arrives at the exchange, whoever comes, goes and stands still."""
+"""One pace for many processes: what arrives at the exchange over one PostgreSQL, whoever comes, goes and stands still; and the same on a clock that costs no time."""
 
+import heapq
+import itertools
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 import databases
@@ -17,12 +22,13 @@ from pydantic import SecretStr
 from scripted_exchange import Scripted, accepts_after
 from shared_ledger import joined, shared_settings
 
-from loadsheet.dispatch.rate_limiter import SharedRate, boottime
+from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.jobs import make_tables
-from loadsheet.ledger.shared.leases import TERM_S, SharedPace, read_paces
+from loadsheet.ledger.shared.leases import TERM_S, Lease, Terms, grant, read_paces
+from loadsheet.problems import LedgerError
 from loadsheet.run_resources import shared_rate
 
 PER_SECOND = 100
@@ -118,33 +124,6 @@ def test_a_process_that_stood_still_sends_nothing_on_its_old_lease(tmp_path, dat
     assert busiest(sorted(script.moments), 1 - LATE_S) <= PER_SECOND * 1.05  # a thread sees them that may have to wait
 
 
-def test_a_protest_to_one_pauses_and_slows_all(database):
-    """Two on engines of their own; the first of them is told to wait for 30 s."""
-    engines = [shared_engine(address_of(database)) for _ in range(2)]
-    paces = [
-        SharedPace(engine, "https://two.example", "token", name) for engine, name in zip(engines, "ab", strict=True)
-    ]
-    for pace in paces:
-        pace.begin(PER_SECOND, 16)
-    first, second = (SharedRate(pace.renew, pace.setback, renew_s=0.05) for pace in paces)
-    with first, second, first.join() as one, second.join() as other:
-        until = time.monotonic() + 20
-        while not (one.capacity(boottime()) and other.capacity(boottime())):
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        one.report_overload(0.1, 30.0, "429")
-        while other.delay_s(boottime()) < 20:
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        assert not other.try_acquire(boottime() + 1)
-        with engines[0].connect() as connection:
-            (shown,) = [each for each in read_paces(connection) if each.exchange == "https://two.example"]
-    for engine in engines:
-        engine.dispose()
-    assert shown.share < 0.65, "half as fast at first"
-    assert shown.reason == "429"
-
-
 @pytest.fixture(scope="module")
 def base():
     settings = shared_settings()
@@ -155,16 +134,12 @@ def base():
 @pytest.mark.parametrize(
     ("rate", "says"), [(50, []), (20, ["from 50 calls a second over 8 connections to 20 calls a second"])]
 )
-def test_the_pace_has_the_figures_of_who_began_last_and_a_change_is_said(base, rate, says):
+def test_the_pace_has_the_figures_of_who_began_last_and_a_change_is_reported(base, rate, says):
     said = []
     for shipper, per_second in (("acme", 50), ("bolt", rate)):
         assumptions = base.assumptions.model_copy(update={"calls_per_second": per_second})
-        given = {
-            "shipper": shipper,
-            "exchange": f"https://{rate}.example",
-            "token": SecretStr("token-of-all"),
-            "connections": 8,
-        }
+        given = {"shipper": shipper, "exchange": f"https://{rate}.example", "connections": 8}
+        given["token"] = SecretStr("token-of-all")
         with shared_rate(base.model_copy(update={**given, "assumptions": assumptions}), said.append):
             pass
     with joined(base) as connection:
@@ -172,3 +147,141 @@ def test_the_pace_has_the_figures_of_who_began_last_and_a_change_is_said(base, r
     assert figures[f"https://{rate}.example"] == (rate, 8)
     assert len(said) == len(says)
     assert all(expected in text for expected, text in zip(says, said, strict=True))
+
+
+class World:
+    """A clock, what happens when, and the tables of one pace."""
+
+    def __init__(self, rate, seed, connections=1000):
+        self.now, self.terms, self.standings = 1000.0, Terms(rate, connections), {}
+        self.dice = random.Random(seed)
+        self.left = []
+        self.is_down = False
+        self._events, self._order = [], itertools.count()
+
+    def clock(self):
+        return self.now
+
+    def at(self, moment, event):
+        heapq.heappush(self._events, (moment, next(self._order), event))
+
+    def run(self, until):
+        while self._events and self._events[0][0] <= until:
+            self.now, _, event = heapq.heappop(self._events)
+            event()
+        self.now = until
+
+    def renew(self, worker, ask):
+        if self.is_down:
+            raise LedgerError("the database is away")
+        given, short = grant(self.terms, list(self.standings.values()), worker, ask, self.now)
+        self.standings[worker] = given
+        paused_s = max(0.0, self.terms.paused_until - self.now)
+        share = self.terms.share_at(self.now)
+        return Lease(given.number, given.per_second, given.connections, given.until, TERM_S, paused_s, share, short)
+
+    def setback(self, age_s, pause_s, _reason):
+        if self.is_down:
+            raise LedgerError("the database is away")
+        self.terms = self.terms.setback(self.now - age_s, pause_s, self.now)
+
+    def busiest(self):
+        moments = sorted(self.left)
+        return max((bisect_left(moments, one + 1 - 1e-9) - place for place, one in enumerate(moments)), default=0)
+
+    def between(self, since, until):
+        moments = sorted(self.left)
+        return bisect_right(moments, until) - bisect_left(moments, since)
+
+
+class Process:
+    """A process that sends all it may from `since` until `until`, and may stand still for a while; then its thread does, too."""
+
+    def __init__(self, world, name, since, until, still=None):
+        self._world, self._until, self._still = world, until, still
+        self._fleet = SharedRate(partial(world.renew, name), world.setback, clock=world.clock)
+        self.protests = []
+        world.at(since, self._begin)
+
+    def _begin(self):
+        self._gate = self._fleet.join()
+        self._renew()
+        self._send()
+
+    def _later(self, seconds, event):
+        """So much later, or whenever it is woken again."""
+        due = self._world.now + seconds
+        if self._still and self._still[0] <= due < self._still[1]:
+            due = self._still[1]
+        self._world.at(due, event)
+
+    def _renew(self):
+        if self._world.now >= self._until:
+            self._gate.__exit__(None, None, None)
+        after = self._fleet._step()
+        if after is not None:
+            self._later(after + self._world.dice.random() * 0.01, self._renew)
+
+    def _send(self):
+        world = self._world
+        if world.now >= self._until:
+            return
+        while self._gate.try_acquire(world.now):
+            world.left.append(world.now)
+            self._gate.call_finished()
+        if self.protests and self.protests[0] <= world.now:
+            self.protests.pop(0)
+            self._gate.report_overload(0.05, 2.0, "busy")
+            self._renew()
+        self._later(max(self._gate.delay_s(world.now), 0.0005) + world.dice.random() * 0.003, self._send)
+
+
+@pytest.mark.parametrize("rate", [3, 30, 250])
+@pytest.mark.parametrize("number", [1, 3, 8])
+def test_what_leaves_in_any_second_is_within_5_percent_of_the_rate_and_uses_it(rate, number):
+    world = World(rate, f"{rate} {number}")
+    for place in range(number):
+        Process(world, f"w{place}", 1000.0 + place * 0.05, 1100.0)
+    world.run(1020.0)
+    assert world.busiest() <= max(rate * 1.05, rate + 1)
+    assert world.between(1003.0, 1020.0) >= 17 * rate * (0.95 if rate > number else 0.9 if rate == number else 0.8)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_whoever_comes_goes_dies_and_stands_still_the_rate_is_kept(seed):
+    dice = random.Random(seed)
+    rate, number = dice.choice([20, 100, 250]), dice.randint(2, 6)
+    world = World(rate, seed)
+    for place in range(number):
+        since = 1000 + dice.random() * 6
+        still = (
+            (since + (start := dice.random() * 5), since + start + dice.random() * 5) if dice.random() < 0.5 else None
+        )
+        Process(world, f"w{place}", since, since + dice.random() * 12, still)
+    if dice.random() < 0.3:
+        world.at(1004.0, lambda: setattr(world, "is_down", True))
+        world.at(1004.0 + dice.random() * 4, lambda: setattr(world, "is_down", False))
+    world.run(1025.0)
+    assert world.busiest() <= rate * 1.05 + 1
+
+
+def test_what_one_had_who_stands_still_goes_to_the_others_after_a_term_until_he_is_back():
+    world = World(100, 7)
+    for place in range(3):
+        Process(world, f"w{place}", 1000.0 + place / 10, 1100.0, (1005.0, 1010.0) if place == 1 else None)
+    world.run(1015.0)
+    assert 60 <= world.between(1005.3, 1006.3) <= 70
+    assert world.between(1005.0 + TERM_S + 0.6, 1009.9) >= 0.96 * 100 * (4.3 - TERM_S)
+    assert world.standings["w1"].per_second in (33, 34)
+    assert world.busiest() <= 105
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_protest_to_one_stops_all_within_a_term_and_half_comes_back(seed):
+    world = World(100, seed)
+    processes = [Process(world, f"w{place}", 1000.0 + place / 10, 1100.0) for place in range(4)]
+    processes[seed % 4].protests = [1006.0]
+    world.run(1015.0)
+    assert world.between(1006.6, 1007.9) == 0
+    assert 30 <= world.between(1008.1, 1009.1) <= 62
+    assert world.between(1000.0, 1015.0) < 100 * 13

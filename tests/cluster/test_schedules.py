@@ -49,13 +49,6 @@ def test_a_time_that_clocks_show_twice_happens_the_first_time():
     assert moments(lord_howe, "2026-04-04T12:00", "2026-04-05T12:00") == ["04-04 14:45"]
 
 
-def test_what_happens_every_hour_goes_on_when_clocks_are_set_back():
-    every = Schedule("*/30 * * * *", "Europe/Berlin")
-    found = list(every.between(at("2026-10-24T23:50"), at("2026-10-25T03:10")))
-    assert {later - earlier for earlier, later in pairwise(found)} == {timedelta(minutes=30)}
-    assert len(found) == 7
-
-
 # in all zones: a slow reader of clocks says what is right
 
 
@@ -146,32 +139,32 @@ def test_looking_often_finds_what_looking_once_finds(zone, start, step):
 
 
 NIGHTLY = Schedule("30 21 * * *")
-WEEK = timedelta(days=7)
+WEEK, HALF_A_DAY, NEVER = timedelta(days=7), timedelta(hours=12), timedelta(0)
 
 
-def test_missed_moments_are_due_once_with_their_number():
-    done, now = at("2026-03-01T21:30"), at("2026-03-04T08:00")
-    assert NIGHTLY.due(done, now, catch_up=WEEK) == Due(at("2026-03-03T21:30"), 1)
-    assert NIGHTLY.due(at("2026-03-03T21:30"), now, catch_up=WEEK) is None
-
-
-def test_what_was_missed_too_long_ago_is_not_caught_up():
-    assert NIGHTLY.due(at("2026-03-01T00:00"), at("2026-03-04T08:00"), catch_up=timedelta(hours=12)) == Due(
-        at("2026-03-03T21:30")
-    )
-    assert NIGHTLY.due(at("2026-03-01T00:00"), at("2026-03-04T08:00"), catch_up=timedelta(hours=10)) is None
-
-
-def test_without_catching_up_a_moment_is_due_for_the_minutes_in_which_it_is_looked_for():
-    done = at("2026-03-01T00:00")
-    assert NIGHTLY.due(done, at("2026-03-04T21:32"), catch_up=timedelta(0)) == Due(at("2026-03-04T21:30"))
-    assert NIGHTLY.due(done, at("2026-03-04T21:40"), catch_up=timedelta(0)) is None
-
-
-def test_whoever_was_busy_has_missed_nothing():
-    done, now = at("2026-03-01T00:00"), at("2026-03-02T23:00")
-    assert NIGHTLY.due(done, now, catch_up=timedelta(0), awake=at("2026-03-02T20:00")) == Due(at("2026-03-02T21:30"))
-    assert NIGHTLY.due(done, now, catch_up=timedelta(0), awake=at("2026-03-02T22:00")) is None
+@pytest.mark.parametrize(
+    ("done", "now", "catch_up", "awake", "due"),
+    [
+        (
+            "03-01T21:30",
+            "03-04T08:00",
+            WEEK,
+            None,
+            ("03-03T21:30", 1),
+        ),  # missed moments are due once, with their number
+        ("03-03T21:30", "03-04T08:00", WEEK, None, None),
+        ("03-01T00:00", "03-04T08:00", HALF_A_DAY, None, ("03-03T21:30", 0)),
+        ("03-01T00:00", "03-04T08:00", timedelta(hours=10), None, None),  # it was missed too long ago
+        ("03-01T00:00", "03-04T21:32", NEVER, None, ("03-04T21:30", 0)),  # the minutes in which it is looked for
+        ("03-01T00:00", "03-04T21:40", NEVER, None, None),
+        ("03-01T00:00", "03-02T23:00", NEVER, "03-02T20:00", ("03-02T21:30", 0)),  # whoever was busy has missed nothing
+        ("03-01T00:00", "03-02T23:00", NEVER, "03-02T22:00", None),
+    ],
+)
+def test_missed_moments_are_due_once_with_their_number(done, now, catch_up, awake, due):
+    done, now, awake = (text and at(f"2026-{text}") for text in (done, now, awake))
+    expected = due and Due(at(f"2026-{due[0]}"), due[1])
+    assert NIGHTLY.due(done, now, catch_up=catch_up, **({"awake": awake} if awake else {})) == expected
 
 
 # what the settings take
@@ -205,10 +198,8 @@ def test_a_wrong_expression_is_refused_with_the_reason_and_an_example(tmp_path, 
 def test_a_zone_that_does_not_exist_is_refused(tmp_path):
     file = tmp_path / "loadsheet.toml"
     file.write_text('schedules.timezone = "Europe/Berlyn"\n')
-    with pytest.raises(
-        SettingsError,
-        match=r"^schedules\.timezone: there is no time zone 'Europe/Berlyn'; write one such as Europe/Berlin",
-    ):
+    why = r"^schedules\.timezone: there is no time zone 'Europe/Berlyn'; write one such as Europe/Berlin"
+    with pytest.raises(SettingsError, match=why):
         Settings.load(file)
 
 

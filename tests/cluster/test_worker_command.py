@@ -93,13 +93,9 @@ def test_once_is_for_schedulers(tmp_path, acme, ask):
 
 
 def house_with_orders(folder, url, exchange_url, **more):
-    lines = [
-        f'database = "{url}"',
-        'cluster.database_schema = "t"',
-        f'exchange = "{exchange_url}"',
-        "arrival.settle_s = 0",
-    ]
-    lines += [f"{name} = {value}" for name, value in ({"cluster.takeover_s": 20.0} | more).items()]
+    given = {"database": f'"{url}"', "cluster.database_schema": '"t"', "exchange": f'"{exchange_url}"'}
+    given |= {"arrival.settle_s": 0, "cluster.takeover_s": 20.0, **more}
+    lines = [f"{name} = {value}" for name, value in given.items()]
     (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
     write_orders(folder / "inbox", ORDERS)
     shutil.copytree(MAPPINGS, folder / "mappings")

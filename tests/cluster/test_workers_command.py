@@ -47,40 +47,61 @@ def ask(file, *words):
 
 
 def test_people_and_machines_see_who_works_what_waits_and_when_runs_are_due(fleet, settings, file):
-    fleet.worker("alfa-1-aa", serves=["acme"], doing=["acme run (files)"], done=1_204, version="1.2")
-    fleet.worker("beta-2-bb", seen=45)
-    fleet.takeover("process 1 on alfa")
-    fleet.job("acme", "files", age=400)
-    fleet.job("acme", "files", status="doing")
+    fleet.worker("alfa-1-aa", seen=25, serves=["acme"], doing=["acme run (files)", {"shipper": "acme", "reason": "resend"}],
+                 done=1_204, version="1.2")  # fmt: skip
+    fleet.worker("beta-2-bb", seen=2)
+    fleet.worker("beta-3-cc", seen=31)
+    fleet.worker("beta-4-dd", seen=1, ended=1)
+    for age in (60, 3_600, 90_000):
+        fleet.takeover("process 1 on alfa", age=age)
+    fleet.takeover("process 2 on alfa", age=50)
+    for age in (10, 400):
+        fleet.job("acme", "files", age=age)
+    fleet.job("acme", "files", status="doing", age=9_000)
+    fleet.job("acme", "files", status="succeeded", age=90_000)
+    fleet.job("bolt", "schedule", age=20)
+    fleet.job("bolt", "resend", status="doing")
     fleet.pace(wants=[("alfa-1-aa", 20, 3)])
+    fleet.pace(token="other", setback=(30.0, "429"))
     lines = [line.split("\t") for line in ask(file).splitlines()]
-    assert lines[0] == ["1 live worker; 1 waits in the queue, the oldest for 7 min; 1 takeover within a day"]
+    assert lines[0] == ["2 live workers; 3 wait in the queue, the oldest for 7 min; 3 takeovers within a day"]
     rows = {line[0]: line for line in lines if len(line) > 1}
     _name, state, host, process, version, _since, when, serves, doing, done = rows["alfa-1-aa"]
     assert (state, host, process, version, serves) == ("lives", "alfa", "7", "1.2", "acme")
-    assert (doing, done) == ("acme run (files)", "1204")
+    assert (doing, done) == ("acme run (files); acme resend", "1204")
     assert when.endswith(" s ago")
-    assert rows["beta-2-bb"][1] == "silent"
-    assert ["acme", "files", "1", "1", "7 min"] in lines
-    assert rows["https://exchange.example"][3:] == ["100%", "no"]
+    assert [rows[name][1] for name in ("beta-2-bb", "beta-3-cc", "beta-4-dd")] == ["lives", "silent", "ended"]
+    assert ["acme", "files", "2", "1", "7 min"] in lines
+    assert ["https://exchange.example", "100%", "no"] in [[line[0], *line[-2:]] for line in lines]
     scheduled = next(line for line in lines if "Europe" in "".join(line))
     assert scheduled[:4] == ["acme", "30 21 * * Mon-Fri Europe/Berlin", "", ""]
 
     told = json.loads(ask(file, "--json"))
-    assert (told["shared"], told["alive"], told["waiting"], told["takeovers_of_day"]) == (True, 1, 1, 1)
-    one, two = told["workers"]
+    assert (told["shared"], told["alive"], told["waiting"], told["takeovers_of_day"]) == (True, 2, 3, 3)
     named = {"host", "process", "version", "since", "seen", "serves", "doing", "done", "state"}
-    assert named <= one.keys()
-    assert (one["name"], two["state"]) == ("alfa-1-aa", "silent")
-    (queued,) = told["queue"]
-    queue = {"shipper": "acme", "reason": "files", "waiting": 1, "under_way": 1, "oldest_s": 400}
-    assert {**queued, "oldest_s": 400} == queue
-    (pace,) = told["paces"]
-    assert (pace["per_second"], pace["connections"], pace["share"]) == (50, 8, 1)
-    assert told["takeovers"][0]["before"] == "process 9 on beta"
+    assert named <= told["workers"][0].keys()
+    queue = [(one["shipper"], one["reason"], one["waiting"], one["under_way"]) for one in told["queue"]]
+    assert queue == [("acme", "files", 2, 1), ("bolt", "resend", 0, 1), ("bolt", "schedule", 1, 0)]
+    assert 400 <= told["queue"][0]["oldest_s"] < 460
+    assert told["queue"][1]["oldest_s"] == 0
+    one, two = sorted(told["paces"], key=lambda pace: -pace["share"])
+    assert (one["exchange"], one["per_second"], one["connections"], one["share"]) == (
+        "https://exchange.example",
+        50,
+        8,
+        1,
+    )
+    assert (two["share"] < 1, two["reason"]) == (True, "429")
+    newest = told["takeovers"][0]
+    assert (newest["shipper"], newest["before"], newest["after"]) == ("acme", "process 9 on beta", "process 2 on alfa")
     (schedule,) = told["schedules"]
     assert (schedule["shipper"], schedule["zone"], schedule["last"]) == ("acme", "Europe/Berlin", None)
     assert schedule["next"].endswith("30:00.000Z")
+    seen = read_status(fleet.connection, 30)
+    assert 595 < (seen.at - seen.workers[0].since).total_seconds() < 660
+    assert seen.takeovers_ever == 4
+    assert (0 < seen.paces[0].leased_per_second <= 50) is (seen.paces[0].share == 1)
+    assert 20 < max(pace.paused_s for pace in seen.paces) <= 30
 
     fleet.worker("evil-\x1b[31m-1", doing=["<b>\ttab"])
     told = ask(file)
@@ -123,53 +144,3 @@ def test_a_database_that_cannot_be_reached_is_exit_75_without_the_password(tmp_p
         ask(file)
     assert gone.value.exit_code == 75
     assert "hunter2" not in str(gone.value)
-
-
-# what is seen
-
-
-def test_workers_live_until_they_are_silent_or_have_ended_and_their_takeovers_are_counted(fleet):
-    fleet.worker("b-1-aa", seen=2)
-    fleet.worker(
-        "a-1-bb", seen=29, serves=["acme"], doing=["acme run (files)", {"shipper": "acme", "reason": "resend"}], done=4
-    )
-    fleet.worker("a-2-cc", seen=31)
-    fleet.worker("a-3-dd", seen=1, ended=1)
-    for age in (60, 3_600, 90_000):
-        fleet.takeover("process 1 on a", age=age)
-    fleet.takeover("process 2 on a")
-    found = read_status(fleet.connection, 30)
-    alive = [(one.name, one.alive) for one in found.workers]
-    assert alive == [("a-1-bb", True), ("b-1-aa", True), ("a-2-cc", False), ("a-3-dd", False)]
-    first, newest = found.workers[0], found.takeovers[0]
-    assert (first.host, first.serves, first.doing, first.done) == (
-        "a",
-        ("acme",),
-        ("acme run (files)", "acme resend"),
-        4,
-    )
-    assert 595 < (found.at - first.since).total_seconds() < 660
-    assert (found.alive, len(found.takeovers), found.takeovers_ever) == (2, 3, 4)
-    assert newest[1:] == ("acme", "process 9 on beta", "process 2 on a")
-
-
-def test_the_queue_and_the_paces_are_told(fleet):
-    for age in (10, 400):
-        fleet.job("acme", "files", age=age)
-    fleet.job("acme", "files", status="doing", age=9_000)
-    fleet.job("acme", "files", status="succeeded", age=90_000)
-    fleet.job("bolt", "schedule", age=20)
-    fleet.job("bolt", "resend", status="doing")
-    fleet.pace(wants=[("a", 20, 3)])
-    fleet.pace(token="other", setback=(30.0, "429"))
-    found = read_status(fleet.connection, 30)
-    queue = [(one.shipper, one.reason, one.waiting, one.under_way) for one in found.queue]
-    assert queue == [("acme", "files", 2, 1), ("bolt", "resend", 0, 1), ("bolt", "schedule", 1, 0)]
-    assert 400 <= found.queue[0].oldest_s == found.oldest_s < 460
-    assert (found.queue[1].oldest_s, found.waiting) == (0, 3)
-    one, two = sorted(found.paces, key=lambda pace: -pace.share)
-    told = (one.exchange, one.per_second, one.connections, one.share, one.reason)
-    assert told == ("https://exchange.example", 50, 8, 1, "")
-    assert 0 < one.leased_per_second <= 50
-    assert (two.share < 1, two.reason, two.workers) == (True, "429", 0)
-    assert 20 < two.paused_s <= 30

@@ -4,7 +4,7 @@ import contextlib
 
 import psycopg
 import pytest
-from exchange_calls import inside
+from exchange_calls import FORGIVING, inside
 from postgres import running_server
 
 DATABASES = ("sqlite", "postgresql")
@@ -67,8 +67,6 @@ def stored(database):
 @pytest.fixture(scope="module")
 def accepting(tmp_path_factory):
     """An exchange that takes every record that meets the contract, in whatever order records come."""
-    forgiving = {"create_existing": "replace", "update_unknown": "replace", "delete_unknown": "accept"}
-    forgiving |= {"quote_unknown": "accept", "confirm_unknown": "accept", "status_unknown": "accept"}
-    forgiving |= {"confirm_decided": "replace", "quote_accepted": "replace", "number_forms": "declared"}
-    with inside(tmp_path_factory.mktemp("accepting") / "exchange.db", **forgiving) as caller:
+    database = tmp_path_factory.mktemp("accepting") / "exchange.db"
+    with inside(database, **FORGIVING, number_forms="declared") as caller:
         yield caller

@@ -7,6 +7,7 @@ no listing shows: quotes, confirmations and the history of each order.
 import asyncio
 import hashlib
 from decimal import Decimal
+from typing import get_args
 
 import msgspec
 import pytest
@@ -74,25 +75,15 @@ WRONG_EVENTS = st.sampled_from([{}, {"order_id": "SO-1", "status_datetime": "soo
 RESTS = 5  # calls between two restarts, which take longer than any of them
 BATCHES = st.lists(st.tuples(st.integers(0, 5), EVENTS_SENT, WRONG_EVENTS), min_size=1, max_size=4)
 
-ASSUMPTIONS = st.one_of(
-    st.just(Assumptions(decision_words="open")),
-    st.builds(
-        Assumptions,
-        create_existing=st.sampled_from(["reject", "replace", "accept"]),
-        update_unknown=st.sampled_from(["reject", "replace", "accept"]),
-        delete_unknown=st.sampled_from(["reject", "accept"]),
-        quote_unknown=st.sampled_from(["reject", "accept"]),
-        quote_existing=st.sampled_from(["replace", "reject"]),
-        confirm_unknown=st.sampled_from(["reject", "accept"]),
-        decision_words=st.just("open"),
-        confirm_decided=st.sampled_from(["same", "reject", "replace"]),
-        quote_accepted=st.sampled_from(["reject", "replace"]),
-        status_unknown=st.sampled_from(["reject", "accept"]),
-        status_on_400=st.sampled_from(["atomic", "partial"]),
-        status_sets_order_status=st.sampled_from(["off", "code", "name"]),
-        accept_sets_tender_status=st.sampled_from(["", "ACCEPTED"]),
-    ),
-)
+SETTINGS = ("create_existing", "update_unknown", "delete_unknown", "quote_unknown", "quote_existing", "confirm_unknown")
+SETTINGS += ("confirm_decided", "quote_accepted", "status_unknown", "status_sets_order_status")
+VALUES = {name: st.sampled_from(get_args(Assumptions.model_fields[name].annotation)) for name in SETTINGS}
+VALUES |= {
+    "status_on_400": st.sampled_from(["atomic", "partial"]),
+    "accept_sets_tender_status": st.sampled_from(["", "ACCEPTED"]),
+}
+OPEN = {"decision_words": st.just("open")}
+ASSUMPTIONS = st.builds(Assumptions, **OPEN) | st.builds(Assumptions, **OPEN, **VALUES)
 
 
 def batch(drawn, orders):

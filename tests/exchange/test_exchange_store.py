@@ -1,14 +1,17 @@
-"""The store's promises: 200 means durable, one winner for each identifier, one failure harms no other call."""
+"""The store's promises: 200 means durable, one winner for each identifier, one failure harms no other call, of two updates at once neither is lost."""
 
 import asyncio
+import hashlib
 import sqlite3
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
-from exchange_calls import Inside, first_page
+from exchange_calls import Inside, encode, first_page
 from exchange_process import TOKEN
+from invariants import read_truth
 from payload_examples import EVENT, GOOD, ORDER, TENDER
 from sqlalchemy import create_engine, text
 
@@ -73,6 +76,9 @@ def test_calls_in_one_group_see_each_other_in_order(store, database):
     assert total == 1
     assert '"currency":"CHF"' in contents[0]
     assert [row[1] for row in rows(database, "status_events")] == ["SO-1001"]
+    names = ("tender.create", "tender.quote", "tender.delete", "tender.create", "tender.confirm")
+    quoted = effects(store, [call(name, GOOD[name]) for name in names])
+    assert [bool(effect.faults) for effect in quoted] == [False] * 4 + [True]  # the quote went with its tender
 
 
 def test_groups_of_any_size_are_written_as_they_came(store, database):
@@ -129,17 +135,13 @@ def test_a_file_that_stays_locked_is_503_and_nothing_is_kept(tmp_path, caplog):
             answer = app.call("order.create", ORDER)
             assert (answer.status, answer.headers["retry-after"]) == (503, "5")
             assert app.orders() == []  # reading goes on
+            started = time.monotonic()
+            done = effects(store, [call("order.create", {**ORDER, "order_id": number}) for number in range(400)])
+            assert all(isinstance(effect, StoreFailed) for effect in done)
+            assert time.monotonic() - started < 12  # one after the other they would wait for 20 s
         assert "database is locked" in caplog.text
         assert ORDER["sender_id"] not in caplog.text
         app.done("order.create", ORDER)
-
-
-def test_many_calls_at_a_locked_file_fail_together_and_soon(tmp_path):
-    with closing(Store(f"sqlite:///{tmp_path / 'exchange.db'}", busy_timeout_s=0.05)) as store, locked(tmp_path):
-        started = time.monotonic()
-        done = effects(store, [call("order.create", {**ORDER, "order_id": number}) for number in range(400)])
-    assert all(isinstance(effect, StoreFailed) for effect in done)
-    assert time.monotonic() - started < 12  # one after the other they would wait for 20 s
 
 
 REFUSALS = {
@@ -163,14 +165,7 @@ def test_one_call_that_the_database_refuses_does_not_fail_its_group(store, datab
     assert ORDER["sender_id"] not in caplog.text
 
 
-def test_a_closed_store_refuses_calls_instead_of_letting_them_wait(database):
-    store = Store(database)
-    store.close()
-    (effect,) = effects(store, [call("order.create", ORDER)])
-    assert isinstance(effect, StoreFailed)
-
-
-def test_closing_finishes_what_was_handed_in(database):
+def test_closing_finishes_what_was_handed_in_and_refuses_what_comes_later(database):
     store = Store(database)
 
     async def hand_in_and_close():
@@ -181,6 +176,8 @@ def test_closing_finishes_what_was_handed_in(database):
         return await asyncio.gather(*waiting)
 
     assert len(asyncio.run(hand_in_and_close())) == 50
+    (effect,) = effects(store, [call("order.create", ORDER)])
+    assert isinstance(effect, StoreFailed)
     with closing(Store(database)) as reopened:
         assert held(reopened, "order")[1] == 50
 
@@ -199,10 +196,102 @@ def test_closing_finishes_what_was_handed_in(database):
         ("sqlite:///{folder}/notes.txt/exchange.db", "does not exist. Create it, or name another file"),
     ],
 )
-def test_a_database_that_cannot_be_used_is_said_at_once(tmp_path, url, said):
+def test_a_database_that_cannot_be_used_is_reported_at_once(tmp_path, url, said):
     (tmp_path / "notes.txt").write_text("not a database " * 1000)
     with pytest.raises(SettingsError) as wrong:
         Store(url.format(folder=tmp_path))
     assert said in str(wrong.value)
     assert str(wrong.value).startswith("database: ")
     assert "secret" not in str(wrong.value)
+
+
+CLIENTS = 4
+OWN = ["pickup_city", "delivery_city", "vehicle_type", "pickup_company"]  # fields that one client alone sends
+SHARED = "transport_mode"
+
+
+@pytest.fixture
+def clients(database, tmp_path):
+    """Callers of two exchanges on one database, each twice; what happens at the first stands in `truth.jsonl`."""
+    with ExitStack() as opened:
+        logs = (tmp_path / "truth.jsonl", None)
+        stores = [opened.enter_context(closing(Store(database, truth=log))) for log in logs]
+        settings = Assumptions(status_sets_order_status="code")
+        yield [Inside(create_app(store, TOKEN, settings)) for store in stores] * (CLIENTS // 2)
+
+
+def base(subject):
+    """What every update has to carry."""
+    always = {field.name for field in BY_NAME[f"{subject}.update"].record.fields if field.when == "always"}
+    return {name: value for name, value in GOOD[f"{subject}.create"].items() if name in always}
+
+
+def update(**fields):
+    return "order.update", {**base("order"), **fields}
+
+
+def at_once(clients, calls):
+    """Every client's call, let off together; their statuses."""
+    start = threading.Barrier(len(calls))
+
+    def one(client, call):
+        start.wait()
+        return client.call(*call).status
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return list(threads.map(one, clients, calls))
+
+
+@pytest.mark.parametrize(
+    ("database", "subject"), [("sqlite", "tender"), ("postgresql", "order")], indirect=["database"]
+)
+def test_updates_of_different_fields_all_survive_and_of_one_field_one_whole_value_stays(clients, subject):
+    created, package = GOOD[f"{subject}.create"], GOOD[f"{subject}.create"]["packages"][0]
+    clients[0].done(f"{subject}.create", created)
+    for turn in range(8):
+        sent = [
+            {
+                field: f"{field} {turn}",
+                SHARED: f"{turn} {place}",
+                "packages": [{**package, "item_name": field}] * (place + 1),
+            }
+            for place, field in enumerate(OWN)
+        ]
+        updates = [(f"{subject}.update", {**base(subject), **fields}) for fields in sent]
+        assert at_once(clients, updates) == [200] * CLIENTS
+        (record,) = clients[turn % CLIENTS].tenders() if subject == "tender" else clients[turn % CLIENTS].orders()
+        assert {field: record[field] for field in OWN} == {field: f"{field} {turn}" for field in OWN}
+        assert record[SHARED] in [fields[SHARED] for fields in sent]
+        assert record["packages"] in [fields["packages"] for fields in sent]  # an array is one field and is never mixed
+        unchanged = created.keys() - {*OWN, SHARED, "packages"}
+        assert {name: record[name] for name in unchanged} == {name: created[name] for name in unchanged}
+
+
+def test_an_update_beside_a_status_that_changes_the_order_loses_neither(clients):
+    clients[0].done("order.create", ORDER)
+    for turn in range(8):
+        status = ("order.status", {"data": [{**EVENT, "status_code": f"S{turn}"}]})
+        assert at_once(clients, [status, update(vehicle_type=f"V{turn}")]) == [200, 200]
+        (record,) = clients[0].orders()
+        assert (record["order_status"], record["vehicle_type"]) == (f"S{turn}", f"V{turn}")
+
+
+def test_a_delete_beside_an_update_leaves_nothing_half_there(clients):
+    for turn in range(8):
+        clients[0].done("order.create", ORDER)
+        deleted, updated = at_once(
+            clients, [("order.delete", {"order_id": ORDER["order_id"]}), update(vehicle_type="x")]
+        )
+        assert (deleted, updated in (200, 400)) == (200, True), turn  # before the delete, or after it
+        assert clients[0].orders() == clients[1].orders() == []
+
+
+def test_what_stays_is_what_the_truth_log_says_came_last(clients, tmp_path):
+    clients[0].done("order.create", ORDER)
+    updates = [update(**{SHARED: f"M{number}"}) for number in range(12)]
+    assert at_once(clients[:1] * len(updates), updates) == [200] * len(updates)
+    (record,) = clients[0].orders()
+    (last,) = (payload for _, payload in updates if payload[SHARED] == record[SHARED])
+    lines = [line for line in read_truth(tmp_path / "truth.jsonl") if line["effect"] == "updated"]
+    assert len(lines) == len(updates)
+    assert lines[-1]["sha256"] == hashlib.sha256(encode(last)).hexdigest()

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from browser import chromium, login, look, next_page
+from browser import chromium, login, look, next_page, violations
 from exchange_calls import OverSocket
 from exchange_process import TOKEN, exchange
 from selenium.webdriver.common.by import By
@@ -12,17 +12,8 @@ from selenium.webdriver.common.keys import Keys
 from loadsheet.contract import BY_NAME, example_body, example_steps
 
 SCREENS = [(390, 844), (1440, 900), (2560, 1440)]  # width, height
-PATHS = [
-    "/",
-    "/?wall=1",
-    "/web/orders",
-    "/web/tenders",
-    "/web/order?id=SO-2026-0417",
-    "/web/tender?id=T-2026-0093",
-    "/web/calls",
-    "/web/search?q=SO",
-    "/docs",
-]
+PATHS = ["/", "/?wall=1", "/web/orders", "/web/tenders", "/web/calls", "/web/search?q=SO", "/docs"]
+PATHS += ["/web/order?id=SO-2026-0417", "/web/tender?id=T-2026-0093"]
 PAYLOAD = "<script>hit()</script><img src=x onerror=hit()>\"'><svg/onload=hit()>{{7*7}}</textarea>"
 
 
@@ -68,12 +59,16 @@ def body(driver):
 
 
 @pytest.mark.journey
-def test_a_person_logs_in_looks_around_and_leaves(url, browser):
+def test_a_person_logs_in_looks_around_and_leaves_with_the_keyboard_alone_if_need_be(url, browser):
     browser.delete_all_cookies()
     login(browser, url, "wrong-token")
     assert "not authorised" in body(browser)
-    login(browser, url, TOKEN)
+    browser.get(url)
+    with next_page(browser):
+        browser.switch_to.active_element.send_keys(TOKEN, Keys.ENTER)
     assert "Latest orders" in body(browser)
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    assert browser.switch_to.active_element.text == "Skip to the content"
     for name in ("Tenders", "Orders", "Calls", "Docs", "Overview"):
         with next_page(browser):
             browser.find_element(By.LINK_TEXT, name).click()
@@ -94,32 +89,21 @@ def test_a_person_logs_in_looks_around_and_leaves(url, browser):
 
 @pytest.mark.journey
 def test_every_page_fits_each_screen_can_be_read_and_asks_no_other_host(url, inside):
+    found = []
     for path in PATHS:
+        allowed = ["meta-refresh"] if "wall" in path else []  # nobody reads on there
         inside.get(url + path)
         for width, height in SCREENS:
             look(inside, width, height)
             assert inside.execute_script("return document.documentElement.scrollWidth <= innerWidth"), (path, width)
         for dark in (False, True):
             look(inside, 1440, 900, dark=dark)
-            assert inside.execute_script(CONTRASTS) == [], (path, dark)
+            found += [(path, dark, one) for one in violations(inside) if one[0] not in allowed]
+    assert found == []
     asked = set(requested(inside))
     assert {one for one in asked if not one.startswith((url + "/", "data:"))} == set()
     assert {url + path for path in (*PATHS, "/web/style.css")} <= asked
     assert complaints(inside) == []
-
-
-CONTRASTS = """
-const of = text => text.match(/[\\d.]+/g).map(Number);
-const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
-  .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
-  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
-const ground = e => { for (; e; e = e.parentElement) {
-  const colour = of(getComputedStyle(e).backgroundColor); if (colour.length < 4 || colour[3] > 0) return colour; }
-  return [255, 255, 255]; };
-return [...document.querySelectorAll('main *, header *')].filter(e => [...e.childNodes].some(n => n.nodeType == 3 && n.data.trim()))
-  .map(e => [e.textContent.trim().slice(0, 30), light(of(getComputedStyle(e).color)), light(ground(e))])
-  .filter(([, a, b]) => (Math.max(a, b) + .05) / (Math.min(a, b) + .05) < 4.5).map(([text]) => text);
-"""
 
 
 def poisoned(value, keep):
@@ -129,6 +113,9 @@ def poisoned(value, keep):
     if isinstance(value, list):
         return [poisoned(inner, keep) for inner in value]
     return PAYLOAD if isinstance(value, str) else value
+
+
+HITS = "return [hits, document.querySelectorAll('main img, main script, main svg').length]"
 
 
 @pytest.mark.journey
@@ -143,40 +130,20 @@ def test_markup_in_any_text_field_stays_text(url, inside):
             for _, field in operation.record.walk()
             if field.kind not in ("String", "String/Numeric", "Object", "Array") or field.closed_by == "decision_words"
         }
-        answer = caller.call(name, poisoned(example_body(operation), keep))
-        assert answer.status == 200, answer.raw
+        caller.done(name, poisoned(example_body(operation), keep))
     caller.call("order.delete", {"order_id": PAYLOAD + "?"})
     caller.call("order.update", {"order_id": PAYLOAD, PAYLOAD: 1})
-    inside.execute_cdp_cmd(
-        "Page.addScriptToEvaluateOnNewDocument", {"source": "window.hits = 0; window.hit = () => hits++;"}
-    )
+    source = {"source": "window.hits = 0; window.hit = () => hits++;"}
+    inside.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", source)
     for subject in ("order", "tender"):
         inside.get(f"{url}/web/{subject}s")
         with next_page(inside):
             inside.find_element(By.PARTIAL_LINK_TEXT, "<script>").click()
         assert body(inside).count(PAYLOAD) > 10
-        assert inside.execute_script(
-            "return [hits, document.querySelectorAll('main img, main script, main svg').length]"
-        ) == [0, 0]
-    for path in (
-        "/",
-        "/web/calls",
-        "/web/search?q=%3Cscript%3Ehit()%3C/script%3E",
-        "/web/order?id=%3Cscript%3Ehit()%3C/script%3E",
-    ):
+        assert inside.execute_script(HITS) == [0, 0]
+    script = "%3Cscript%3Ehit()%3C/script%3E"
+    for path in ("/", "/web/calls", f"/web/search?q={script}", f"/web/order?id={script}"):
         inside.get(url + path)
         assert "<script>" in body(inside) or "Not found" in body(inside)
-        assert inside.execute_script(
-            "return [hits, document.querySelectorAll('main img, main script, main svg').length]"
-        ) == [0, 0]
+        assert inside.execute_script(HITS) == [0, 0]
     assert [one for one in complaints(inside) if "404" not in one["message"]] == []
-
-
-def test_the_pages_can_be_used_from_the_keyboard(url, browser):
-    browser.delete_all_cookies()
-    browser.get(url)
-    with next_page(browser):
-        browser.switch_to.active_element.send_keys(TOKEN, Keys.ENTER)
-    assert "Latest orders" in body(browser)
-    browser.switch_to.active_element.send_keys(Keys.TAB)
-    assert browser.switch_to.active_element.text == "Skip to the content"

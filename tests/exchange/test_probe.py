@@ -9,7 +9,7 @@ import pytest
 from command_in_process import loadsheet
 from exchange_calls import embedded, encode
 from exchange_process import TOKEN
-from payload_examples import GOOD, ORDER, TENDER
+from payload_examples import GOOD, ORDER
 from scripted_exchange import Move, Scripted, answer, closes_before_reading, says
 
 from loadsheet.contract import UNAUTHORISED, Assumptions, listing
@@ -51,14 +51,9 @@ ODD = {**PERMISSIVE, "status_sets_order_status": "name", "status_on_400": "parti
 PERSONALITIES = {
     "permissive": {**ODD, "listing_only_fields": "accept", "decision_words": "open"}
     | {"page_size_default": 1, "customer_order_key": "order"},
-    "strict": {
-        **STRICT,
-        "number_forms": "declared",
-        "confirm_decided": "reject",
-        "accept_sets_tender_status": "AWARDED",
-    }
-    | {"status_sets_order_status": "code", "status_on_400": "atomic", "status_index_base": 0}
-    | {"page_size_default": 2, "page_size_max": 50, "service_order_key": "number"},
+    "strict": {**STRICT, "number_forms": "declared", "confirm_decided": "reject"}
+    | {"accept_sets_tender_status": "AWARDED", "status_sets_order_status": "code", "status_on_400": "atomic"}
+    | {"status_index_base": 0, "page_size_default": 2, "page_size_max": 50, "service_order_key": "number"},
     "forgetful": {"create_existing": "accept", "update_unknown": "accept", "confirm_decided": "replace"}
     | {"quote_accepted": "replace", "page_size_default": 3, "page_size_max": 100_000},
     "tenders first": {"plain_listing": "tenders"},
@@ -76,41 +71,53 @@ def url_of(caller):
     return f"http://{caller.address}"
 
 
+def listed(caller):
+    return caller.orders(), caller.tenders()
+
+
 def content(database):
     """All that an exchange holds, whatever it is set to show."""
     with embedded(database) as caller:
-        return caller.orders(), caller.tenders()
+        return listed(caller)
+
+
+def answers_of(found):
+    return {answer.question: answer.finding for answer in found.capabilities.answers}
 
 
 @pytest.fixture(scope="module")
-def before_and_after(tmp_path_factory):
+def in_use(tmp_path_factory):
     """What the probe found at an exchange in use, by default settings, and what that listed before and afterwards."""
     with embedded(tmp_path_factory.mktemp("in_use") / "exchange.db") as caller:
-        caller.done("order.create", ORDER)
-        caller.done("tender.create", TENDER)
-        caller.done("tender.quote", GOOD["tender.quote"])
-        before = caller.orders(), caller.tenders()
-        yield probed(url_of(caller)), before, (caller.orders(), caller.tenders())
+        for name in ("order.create", "tender.create", "tender.quote"):
+            caller.done(name, GOOD[name])
+        before = listed(caller)
+        yield probed(url_of(caller)), before, listed(caller)
 
 
-@pytest.fixture(scope="module")
-def found_in_use(before_and_after):
-    return before_and_after[0]
-
-
-def test_every_visible_default_is_found(found_in_use):
-    found = found_in_use.capabilities.assumptions
+def test_every_visible_default_is_found_and_so_is_what_has_no_setting(in_use):
+    found = in_use[0].capabilities.assumptions
     defaults = {name: value for name, value in Assumptions() if name in VISIBLE and value != "prove"}
     assert {name: found.get(name) for name in defaults} == defaults
+    assert (
+        answers_of(in_use[0]).items()
+        >= {
+            "Is the exchange's own order number a number or a text?": "on create a number, on update a text",
+            "Is a fresh create listed at once?": "listed at once",
+            "Does an identifier keep its leading zeros, or is 00123 the same as 123?": "kept",
+            "Are references echoed in the listing, so that they can carry a mark?": "yes",
+            "What answers a known path with another method?": "status 405",
+        }.items()
+    )
 
 
-def test_every_assumption_is_asked_about_or_known_to_be_invisible(found_in_use):
-    asked = {answer.assumption for answer in found_in_use.capabilities.answers}
+def test_every_assumption_is_asked_about_or_known_to_be_invisible(in_use):
+    asked = {answer.assumption for answer in in_use[0].capabilities.answers}
     assert asked - {""} == set(Assumptions.model_fields) - NOT_VISIBLE
 
 
-def test_what_was_there_before_is_there_afterwards_and_nothing_else(before_and_after):
-    found, before, after = before_and_after
+def test_what_was_there_before_is_there_afterwards_and_nothing_else(in_use):
+    found, before, after = in_use
     assert after == before
     assert found.left == ()
     assert found.calls < CALLS_MAX
@@ -130,19 +137,8 @@ def test_every_visible_assumption_is_found_as_it_is_set(tmp_path, personality):
     with embedded(database, **personality) as caller:
         found = probed(url_of(caller))
     assert {name: found.capabilities.assumptions.get(name) for name in personality} == personality
-    assert found.stopped is None
-    assert found.left == ()
+    assert (found.stopped, found.left) == (None, ())
     assert content(database) == ([], [])
-
-
-def test_records_that_hide_from_the_listing_are_removed_too(tmp_path):
-    database = tmp_path / "exchange.db"
-    with embedded(database, **PERMISSIVE, tender_listing_query="") as caller:
-        found = probed(url_of(caller))
-    assert found.left == ()
-    assert content(database) == ([], [])
-    unknown = {answer.assumption for answer in found.capabilities.answers if answer.confidence == "unknown"}
-    assert {"accept_sets_tender_status", "listing_only_fields"} <= unknown
 
 
 def test_a_tenant_that_refuses_every_record_gives_no_answers_about_records(tmp_path):
@@ -151,29 +147,11 @@ def test_a_tenant_that_refuses_every_record_gives_no_answers_about_records(tmp_p
     assert set(found) == {"page_size_default", "page_size_in", "page_size_max", "unknown_path"}
 
 
-def test_the_parties_of_the_records_can_be_given(tmp_path):
-    with embedded(tmp_path / "exchange.db") as caller, forwarding(caller, lambda _number: None) as between:
-        probed(between.url, given={"sender_id": "ACME"})
-        parties = {
-            payload.get("sender_id", "ACME")
-            for request in between.requests
-            if request.operation and request.body
-            for payload in request.payloads
-        }
-    assert parties == {"ACME"}
-
-
-def test_what_has_no_setting_is_told(found_in_use):
-    answers = {answer.question: answer.finding for answer in found_in_use.capabilities.answers}
-    assert answers["Is the exchange's own order number a number or a text?"] == "on create a number, on update a text"
-    assert answers["Is a fresh create listed at once?"] == "listed at once"
-    assert answers["Does an identifier keep its leading zeros, or is 00123 the same as 123?"] == "kept"
-    assert answers["Are references echoed in the listing, so that they can carry a mark?"] == "yes"
-    assert answers["What answers a known path with another method?"] == "status 405"
+NEVER = 10_000  # a probe makes fewer calls
 
 
 @contextmanager
-def forwarding(caller, script):
+def forwarding(caller, script=lambda _number: None):
     """A server that hands requests on to an exchange, but for those for which `script(number)` gives a move of its own."""
     lock = threading.Lock()
 
@@ -185,6 +163,13 @@ def forwarding(caller, script):
 
     with Scripted(lambda number, _request: script(number) or Move(hand_on)) as server:
         yield server
+
+
+def test_the_parties_of_the_records_can_be_given(tmp_path):
+    with embedded(tmp_path / "exchange.db") as caller, forwarding(caller) as between:
+        probed(between.url, given={"sender_id": "ACME"})
+        written = [request for request in between.requests if request.operation and request.body]
+        assert {one.get("sender_id", "ACME") for request in written for one in request.payloads} == {"ACME"}
 
 
 def test_an_interrupted_probe_cleans_up_and_stays_interrupted(tmp_path):
@@ -199,25 +184,23 @@ def test_an_interrupted_probe_cleans_up_and_stays_interrupted(tmp_path):
         settings = Settings.load(exchange=url_of(caller))
         with Client(url_of(caller), TOKEN, settings) as client, pytest.raises(KeyboardInterrupt):
             probe(client, settings, version="0", pause_s=0, report=report)
-        assert (caller.orders(), caller.tenders()) == ([], [])
+        assert listed(caller) == ([], [])
 
 
-@pytest.mark.parametrize("at", [4, 36])
-def test_a_write_whose_answer_is_lost_is_cleaned_up(tmp_path, at):
+@pytest.mark.parametrize("at", [4, 36, NEVER])
+def test_a_write_whose_answer_is_lost_is_cleaned_up_also_where_listings_hide_it(tmp_path, at):
     with embedded(tmp_path / "exchange.db", **PERMISSIVE, tender_listing_query="") as caller:
 
-        def loses(number):
-            return lost if number in (at, at + 1, at + 2) else None
-
-        def hand_on_and_close(connection, request):
+        def hand_on_and_close(_connection, request):
             caller.send(request.method, request.target, request.body)
             return False
 
-        lost = Move(hand_on_and_close)
-        with forwarding(caller, loses) as between:
+        with forwarding(caller, lambda number: Move(hand_on_and_close) if 0 <= number - at < 3 else None) as between:
             found = probed(between.url)
     assert found.left == ()
     assert content(tmp_path / "exchange.db") == ([], [])
+    unknown = {answer.assumption for answer in found.capabilities.answers if answer.confidence == "unknown"}
+    assert at != NEVER or {"accept_sets_tender_status", "listing_only_fields"} <= unknown
 
 
 def test_a_listing_that_is_cut_leaves_open_what_it_cannot_tell(tmp_path):
@@ -232,60 +215,50 @@ def test_a_listing_that_is_cut_leaves_open_what_it_cannot_tell(tmp_path):
     assert found.capabilities.assumptions["create_existing"] == "reject"
 
 
-@pytest.mark.parametrize("at", [0, 40])
-def test_a_token_that_is_refused_on_the_way_ends_the_probe_and_names_what_is_left(tmp_path, at):
+REFUSED = says(401, UNAUTHORISED)  # of the token
+
+
+@pytest.mark.parametrize(
+    ("fails", "at", "lasts", "stopped"),
+    [
+        (REFUSED, 0, True, TokenRefused),
+        (REFUSED, 40, True, TokenRefused),
+        (REFUSED, 5, False, TokenRefused),
+        (REFUSED, 33, False, TokenRefused),
+        (closes_before_reading, 12, True, ExchangeUnreachable),
+    ],
+)
+def test_a_probe_that_cannot_go_on_cleans_up_if_it_can_and_names_what_is_left(tmp_path, fails, at, lasts, stopped):
     with embedded(tmp_path / "exchange.db") as caller:
-        with forwarding(caller, lambda number: says(401, UNAUTHORISED) if number >= at else None) as between:
+        script = lambda number: fails if number == at or (lasts and number > at) else None  # noqa: E731 (a script in a line)
+        with forwarding(caller, script) as between:
             found = probed(between.url)
-        there = [record["order_id"] for record in caller.orders()] + [one["tender_id"] for one in caller.tenders()]
-    assert isinstance(found.stopped, TokenRefused)
+        orders, tenders = listed(caller)
+    assert isinstance(found.stopped, stopped)
+    there = {record["order_id"] for record in orders} | {tender["tender_id"] for tender in tenders}
     assert {key for key in there if not any(key in line for line in found.left)} == set()
-
-
-@pytest.mark.parametrize("at", [5, 33])
-def test_one_refused_token_ends_the_questions_but_not_the_cleaning_up(tmp_path, at):
-    with embedded(tmp_path / "exchange.db") as caller:
-        with forwarding(caller, lambda number: says(401, UNAUTHORISED) if number == at else None) as between:
-            found = probed(between.url)
-        assert (caller.orders(), caller.tenders()) == ([], [])
-    assert isinstance(found.stopped, TokenRefused)
-    assert found.left == ()
-
-
-def test_an_exchange_that_goes_away_ends_the_probe(tmp_path):
-    goes = lambda number: closes_before_reading if number >= 12 else None  # noqa: E731 (a script in a line)
-    with embedded(tmp_path / "exchange.db") as caller, forwarding(caller, goes) as between:
-        found = probed(between.url)
-    assert isinstance(found.stopped, ExchangeUnreachable)
-    assert found.left
     assert all(PREFIX in line for line in found.left)
+    assert bool(found.left) is bool(lasts and at)
 
 
-def test_an_exchange_that_is_not_there_is_no_exception():
-    with Scripted(lambda _number, _request: says(500)) as gone:
-        url = gone.url
-    found = probed(url)
-    assert isinstance(found.stopped, ExchangeUnreachable)
-    assert found.left == ()
-
-
-def test_a_busy_exchange_is_waited_for_and_the_limit_is_told(tmp_path):
-    with embedded(tmp_path / "exchange.db") as caller:
-        busy = says(429, b"", "Retry-After: 0\r\n")
-        with forwarding(caller, lambda number: busy if number in (3, 9) else None) as between:
-            found = probed(between.url)
-    assert found.stopped is None
-    answers = {answer.question: answer.finding for answer in found.capabilities.answers}
-    assert answers["Is there a rate limit (429)?"] == "2 answers with 429"
-    assert found.capabilities.assumptions["create_existing"] == "reject"
-
-
-def test_server_errors_and_redirects_answer_no_question():
+def test_an_exchange_that_is_not_there_or_answers_oddly_is_no_exception():
     with Scripted(lambda _number, _request: says(307, b"", "Location: /elsewhere\r\n")) as odd:
         found = probed(odd.url)
     assert found.capabilities.assumptions == {}
-    redirects = [one.finding for one in found.capabilities.answers if one.question == "Are calls redirected?"]
-    assert redirects != ["0 redirects"]
+    assert answers_of(found)["Are calls redirected?"] != "0 redirects"
+    found = probed(odd.url)  # nobody is there any more
+    assert isinstance(found.stopped, ExchangeUnreachable)
+    assert found.left == ()
+
+
+def test_a_busy_exchange_is_waited_for_and_its_limit_is_reported(tmp_path):
+    busy = says(429, b"", "Retry-After: 0\r\n")
+    script = lambda number: busy if number in (3, 9) else None  # noqa: E731 (a script in a line)
+    with embedded(tmp_path / "exchange.db") as caller, forwarding(caller, script) as between:
+        found = probed(between.url)
+    assert found.stopped is None
+    assert answers_of(found)["Is there a rate limit (429)?"] == "2 answers with 429"
+    assert found.capabilities.assumptions["create_existing"] == "reject"
 
 
 def test_what_the_probe_wrote_is_what_the_translator_reads(tmp_path):
@@ -294,67 +267,54 @@ def test_what_the_probe_wrote_is_what_the_translator_reads(tmp_path):
         file = tmp_path / "capabilities.yaml"
         write_capabilities(file, found.capabilities)
         assert assumptions_for(url_of(caller), file) == found.capabilities.assumptions
-        settings = Settings.load(exchange=url_of(caller), capabilities=file)
-    assert settings.assumptions == Assumptions(**STRICT, status_index_base=1)
-    assert (
-        read_personality(file, Assumptions()) == settings.assumptions
-    )  # so our exchange can become the one that was probed
-
-
-@contextmanager
-def stale(caller, late_s):
-    """A server whose listing shows a write only after so many seconds."""
-    seen, wrote = {}, [0.0]
-
-    def act(connection, request):
-        answered = caller.send(request.method, request.target, request.body)
-        raw, listed = answered.raw, request.method == "GET" and "getOrders" in request.target
-        if listed and time.monotonic() - wrote[0] < late_s:
-            raw = seen.get(request.target, encode(listing([], page_size=100, total_count=0)))
-        elif listed:
-            seen[request.target] = raw
-        else:
-            wrote[0] = time.monotonic()
-        connection.sendall(answer(answered.status, raw))
-        return True
-
-    with Scripted(lambda _number, _request: Move(act)) as server:
-        yield server
+        read = Settings.load(exchange=url_of(caller), capabilities=file).assumptions
+    assert read == Assumptions(**STRICT, status_index_base=1)
+    assert read_personality(file, Assumptions()) == read  # so our exchange can become the one that was probed
 
 
 @pytest.mark.sweep
 def test_a_listing_that_lags_is_waited_for(tmp_path):
+    """A listing shows a write only after 0.4 s."""
+    seen, wrote = {}, [0.0]
     with embedded(tmp_path / "exchange.db", **ODD) as caller:
-        with stale(caller, 0.4) as between:
+
+        def act(connection, request):
+            answered = caller.send(request.method, request.target, request.body)
+            raw, lists = answered.raw, request.method == "GET" and "getOrders" in request.target
+            if lists and time.monotonic() - wrote[0] < 0.4:
+                raw = seen.get(request.target, encode(listing([], page_size=100, total_count=0)))
+            elif lists:
+                seen[request.target] = raw
+            else:
+                wrote[0] = time.monotonic()
+            connection.sendall(answer(answered.status, raw))
+            return True
+
+        with Scripted(Move(act)) as between:
             found = probed(between.url)
-        assert (caller.orders(), caller.tenders()) == ([], [])
+        assert listed(caller) == ([], [])
     assert found.left == ()
-    answers = {answer.question: answer.finding for answer in found.capabilities.answers}
-    assert answers["Is a fresh create listed at once?"] == "listed after 0.5 s"
+    assert answers_of(found)["Is a fresh create listed at once?"] == "listed after 0.5 s"
     assert {name: found.capabilities.assumptions.get(name) for name in ODD} == ODD
 
 
-def test_the_command_asks_tells_and_writes(tmp_path):
+def test_the_command_asks_for_consent_and_writes_what_it_found(tmp_path):
     with embedded(tmp_path / "exchange.db") as caller:
-        url = url_of(caller)
-        words = ("exchange", "probe", "--exchange", url, "--pause", 0)
+        words = ("exchange", "probe", "--exchange", url_of(caller), "--pause", 0)
         refused = loadsheet(tmp_path, *words)
         assert (refused.returncode, "--i-own-this-tenant" in refused.stderr) == (78, True)
         assert caller.orders() == []
-        done = loadsheet(tmp_path, *words, "--i-own-this-tenant")
+        words += ("--i-own-this-tenant",)
+        done = loadsheet(tmp_path, *words)
         assert (done.returncode, "everything was cleaned up" in done.stderr) == (0, True), done.stderr
         assert 'create_existing: "reject"' in (tmp_path / "capabilities.yaml").read_text(encoding="utf-8")
-        again = loadsheet(tmp_path, *words, "--i-own-this-tenant", "--json", LOADSHEET_CAPABILITIES="not-yet.yaml")
+        again = loadsheet(tmp_path, *words, "--json", LOADSHEET_CAPABILITIES="not-yet.yaml")
         assert (again.returncode, '"create_existing"' in again.stdout) == (0, True), again.stderr
-    assert content(tmp_path / "exchange.db") == ([], [])
-
-
-def test_the_command_ends_with_the_code_of_a_refused_token_and_writes_nothing(tmp_path):
-    with embedded(tmp_path / "exchange.db") as caller:
-        words = ("exchange", "probe", "--exchange", url_of(caller), "--i-own-this-tenant", "--json")
-        done = loadsheet(tmp_path, *words, LOADSHEET_TOKEN="another-token")
-    assert (done.returncode, '"stopped"' in done.stdout) == (77, True), done.stderr
-    assert not (tmp_path / "capabilities.yaml").exists()
+        (tmp_path / "capabilities.yaml").unlink()
+        done = loadsheet(tmp_path, *words, "--json", LOADSHEET_TOKEN="another-token")
+        assert (done.returncode, '"stopped"' in done.stdout) == (77, True), done.stderr
+        assert not (tmp_path / "capabilities.yaml").exists()
+        assert listed(caller) == ([], [])
 
 
 def test_our_own_exchange_and_half_a_value_are_refused(tmp_path):

@@ -23,39 +23,27 @@ def written(folder, url=URL, **values):
     return file
 
 
-def test_what_was_found_takes_the_place_of_the_defaults(folder):
-    file = written(
-        folder, create_existing="replace", status_index_base=1, tender_listing_query="", flag_form="true/false"
-    )
-    found = Settings.load(exchange=URL, capabilities=file).assumptions
+def test_what_was_found_takes_the_place_of_the_defaults_if_the_setting_names_the_file(folder, monkeypatch):
     expected = {"create_existing": "replace", "status_index_base": 1, "tender_listing_query": ""}
-    assert found == Assumptions(**expected, flag_form=FlagForm.TRUE_FALSE)
-
-
-def test_without_the_setting_the_file_is_not_read(folder):
-    written(folder, create_existing="replace")
+    file = written(folder, **expected, flag_form="true/false")
+    found = Assumptions(**expected, flag_form=FlagForm.TRUE_FALSE)
+    assert Settings.load(exchange=URL, capabilities=file).assumptions == found
     assert Settings.load(exchange=URL).assumptions == Assumptions()
+    monkeypatch.setenv("LOADSHEET_CAPABILITIES", str(file))
+    assert Settings.load(exchange=URL).assumptions == found
+    switched_off = Settings.load(exchange=URL, capabilities="")
+    assert (switched_off.capabilities, switched_off.assumptions) == (None, Assumptions())
 
 
-def test_settings_file_environment_and_command_line_win_in_this_order(folder, monkeypatch):
+def test_settings_file_environment_and_command_line_win_in_this_order(folder, write, monkeypatch):
     file = written(folder, create_existing="accept", update_unknown="accept", quote_unknown="accept", page_size_max=7)
-    config = folder / "loadsheet.toml"
-    lines = [f'exchange = "{URL}/"', f'capabilities = "{file}"', "[assumptions]"]
-    lines += ['create_existing = "replace"', 'update_unknown = "replace"']
-    config.write_text("\n".join(lines), encoding="utf-8")
+    write(f'exchange = "{URL}/"', f'capabilities = "{file}"', "[assumptions]",
+          'create_existing = "replace"', 'update_unknown = "replace"')  # fmt: skip
     monkeypatch.setenv("LOADSHEET_ASSUMPTIONS__CREATE_EXISTING", "reject")
     expected = {"create_existing": "reject", "update_unknown": "replace", "quote_unknown": "accept", "page_size_max": 7}
     assert Settings.load().assumptions == Assumptions(**expected)
     given = Settings.load(assumptions=Assumptions(create_existing="accept")).assumptions
     assert given.create_existing == "accept"
-
-
-def test_the_environment_can_name_the_file_and_an_empty_name_is_none(folder, monkeypatch):
-    file = written(folder, create_existing="replace")
-    monkeypatch.setenv("LOADSHEET_CAPABILITIES", str(file))
-    assert Settings.load(exchange=URL).assumptions.create_existing == "replace"
-    switched_off = Settings.load(exchange=URL, capabilities="")
-    assert (switched_off.capabilities, switched_off.assumptions) == (None, Assumptions())
 
 
 @pytest.mark.parametrize("exchange", ["embedded", "https://live.example/exchange"])
@@ -72,29 +60,24 @@ def test_what_was_found_at_another_exchange_is_refused(folder, exchange):
     [
         ("assumptions: {create_existin: reject}", "assumptions.create_existin: unknown name; did you mean assumptions.create_existing"),
         ("asumptions: {}", "asumptions: unknown name; did you mean assumptions"),
-        ("answers: [{questio: x}]", r"answers\[0\].questio: unknown name; did you mean answers\[0\].question"),
+        ("answers: [{questio: x}]", "answers[0].questio: unknown name; did you mean answers[0].question"),
         ("assumptions: {create_existing: maybe}", "assumptions.create_existing: Input should be 'reject', 'replace' or 'accept'"),
         ("assumptions: [1]", "assumptions must be a table of names and values"),
         ("answers: {}\nanswers: []", "is not YAML"),
         ("answers: 7", "answers must be a list"),
+        ("- 1", "the file must be a table of names"),
+        (b"\xff\xfe\x00", "is not YAML"),
+        (None, "cannot be read"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_the_file_is_named(folder, text, said):
     file = folder / "capabilities.yaml"
-    file.write_text(f"exchange: {URL}\n{text}\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match=said):
+    if text is not None:
+        whole = text if isinstance(text, bytes) or text[0] == "-" else f"exchange: {URL}\n{text}\n"
+        file.write_bytes(whole if isinstance(whole, bytes) else whole.encode())
+    with pytest.raises(SettingsError) as refused:
         assumptions_for(URL, file)
-
-
-def test_a_file_that_is_not_there_or_no_text_is_refused(folder):
-    with pytest.raises(SettingsError, match="cannot be read"):
-        Settings.load(exchange=URL, capabilities=folder / "none.yaml")
-    (folder / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SettingsError, match="is not YAML"):
-        assumptions_for(URL, folder / "bytes.yaml")
-    (folder / "list.yaml").write_text("- 1", encoding="utf-8")
-    with pytest.raises(SettingsError, match="the file must be a table of names"):
-        assumptions_for(URL, folder / "list.yaml")
+    assert said in str(refused.value)
 
 
 def test_texts_of_an_exchange_cannot_break_the_file(folder):

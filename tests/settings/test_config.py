@@ -33,25 +33,21 @@ def test_without_anything_set_it_says_so_and_that_there_is_no_file(folder, capsy
     assert json.loads(config(capsys, "--json").out) == {"file": None, "settings": []}
 
 
-def test_each_value_is_told_with_its_origin(folder, capsys, monkeypatch):
-    (folder / "probed.yaml").write_text(
-        "exchange: https://b.example\nassumptions: {create_existing: replace}\n", encoding="utf-8"
+def test_each_value_is_shown_with_its_origin(folder, write, capsys, monkeypatch):
+    probed = "exchange: https://b.example\nassumptions: {create_existing: replace}\n"
+    (folder / "probed.yaml").write_text(probed, encoding="utf-8")
+    write(
+        *("dispatch.window = 30", "# dispatch.canary = 9", "dispatch.connections = 3"),
+        *("[assumptions]", 'unknown_fields = "ignore"'),
+        *(
+            "[shippers.acme]",
+            "dispatch.connections = 5",
+            'exchange = "https://b.example"',
+            'capabilities = "probed.yaml"',
+        ),
+        *("[shippers.acme.assumptions]", 'null_fields = "absent"'),
+        "[shippers.birch]",
     )
-    lines = [
-        "dispatch.window = 30",
-        "# dispatch.canary = 9",
-        "dispatch.connections = 3",
-        "[assumptions]",
-        'unknown_fields = "ignore"',
-    ]
-    lines += [
-        "[shippers.acme]",
-        "dispatch.connections = 5",
-        'exchange = "https://b.example"',
-        'capabilities = "probed.yaml"',
-    ]
-    lines += ["[shippers.acme.assumptions]", 'null_fields = "absent"', "[shippers.birch]"]
-    (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
     monkeypatch.setenv("LOADSHEET_DISPATCH__CANARY", "7")
     monkeypatch.setenv("LOADSHEET_ASSUMPTIONS__FLAG_FORM", "true/false")
     monkeypatch.setenv("LOADSHEET_SHIPPERS__ACME__WATCH__POLL_S", "9")
@@ -77,20 +73,20 @@ def test_each_value_is_told_with_its_origin(folder, capsys, monkeypatch):
     assert acme["assumptions.create_existing"] == ["replace", "probed.yaml"]
     told = json.loads(config(capsys, "--json", "--all", "--shipper", "acme").out)
     by_name = {one["setting"]: one for one in told["settings"]}
-    assert by_name["arrival.settle_s"] == {
-        "setting": "arrival.settle_s",
-        "value": 5.0,
-        "default": True,
-        "origin": "default",
-    }
+    default = {"setting": "arrival.settle_s", "value": 5.0, "default": True, "origin": "default"}
+    assert by_name["arrival.settle_s"] == default
 
 
 @pytest.mark.parametrize("words", [(), ("--all", "--origin"), ("--json",), ("--json", "--all")])
-def test_no_secret_is_shown(folder, capsys, monkeypatch, words):
-    lines = [f'notifications.urls = ["mailto://u:{SECRET}@h"]', f'exchange = "https://u:{SECRET}@x.example"']
-    lines += [f'database = "sqlite://u:{SECRET}@h/l.db"', f'token_command = "printf {SECRET}"']
-    lines += ["[notifications.owners]", f'anna = "mailto://u:{SECRET}@h"']
-    (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
+def test_no_secret_is_shown(write, capsys, monkeypatch, words):
+    write(
+        f'notifications.urls = ["mailto://u:{SECRET}@h"]',
+        f'exchange = "https://u:{SECRET}@x.example"',
+        f'database = "sqlite://u:{SECRET}@h/l.db"',
+        f'token_command = "printf {SECRET}"',
+        "[notifications.owners]",
+        f'anna = "mailto://u:{SECRET}@h"',
+    )
     monkeypatch.setenv("LOADSHEET_TOKEN", SECRET)
     monkeypatch.setenv("LOADSHEET_NOTIFICATIONS__PING_URL", f"https://h/{SECRET}")
     said = config(capsys, *words)
@@ -102,7 +98,7 @@ def test_no_secret_is_shown(folder, capsys, monkeypatch, words):
         assert rows(said)["token_command"] == ["printf ..."]
 
 
-def test_the_service_managers_credential_is_told(folder, capsys, monkeypatch):
+def test_the_service_managers_credential_is_shown(folder, capsys, monkeypatch):
     (folder / "loadsheet_token").write_text(SECRET, encoding="utf-8")
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(folder))
     assert rows(config(capsys)) == {"token": ["set (credential loadsheet_token)"]}

@@ -18,6 +18,16 @@ AUTHORISED = {"Authorization": f"Bearer {TOKEN}"}
 encode = msgspec.json.Encoder(decimal_format="number").encode
 decode = msgspec.json.Decoder(float_hook=Decimal).decode
 IDLE_MAX_S = 2.0
+FORGIVING = {  # assumptions of an exchange that takes records in whatever order they come
+    "create_existing": "replace",
+    "update_unknown": "replace",
+    "delete_unknown": "accept",
+    "quote_unknown": "accept",
+    "confirm_unknown": "accept",
+    "status_unknown": "accept",
+    "confirm_decided": "replace",
+    "quote_accepted": "replace",
+}
 
 
 class Answered(NamedTuple):

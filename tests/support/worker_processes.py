@@ -24,7 +24,7 @@ from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import jobs, open_shared
 from loadsheet.settings import Settings
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 def house(folder, url, *shippers, takeover_s=10.0, **more):

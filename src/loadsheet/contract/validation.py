@@ -199,6 +199,8 @@ _WORDS = {
     "decimal_type": "must be a number",
     "finite_number": "must be a finite number",
     "int_parsing_size": "must be a number of fewer digits",
+    "string_too_long": "must be a text of at most {max_length} characters",
+    "too_long": "must be an array of length {max_length} or less",
 }
 
 
@@ -206,7 +208,7 @@ def _faults(found: Sequence[ErrorDetails]) -> tuple[Fault, ...]:
     texts: dict[str, list[str]] = {}
     for details in found:
         messages = texts.setdefault(_path(details), [])
-        text = _WORDS.get(details["type"], details["msg"])
+        text = _WORDS.get(details["type"], "{msg}").format(msg=details["msg"], **details.get("ctx", {}))
         if text not in messages:  # each branch of a union has a message: "must be a text", "must be a number"
             messages.append(text)
     return tuple(Fault(path, " or ".join(messages).replace(" or must be", " or")) for path, messages in texts.items())
