@@ -13,7 +13,7 @@ from scripted_exchange import Scripted, accepts, says
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED
 from loadsheet.credentials import another_token, read_token, required_token
-from loadsheet.dispatch import Client, send
+from loadsheet.dispatch import Client, StopReason, send
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -109,6 +109,21 @@ def test_an_expired_token_loses_and_doubles_nothing(ledger, connections, calls_e
     if connections == 1 or report.stopped is None:
         assert states == ["accepted"] * 20
     assert set(states) <= {"accepted", "ready"}
+
+
+def test_a_token_that_stays_refused_is_asked_for_once(ledger):
+    asked = []
+    run = ledger.begin_run()
+    drop = ready_entries.orders(ledger, run, 5)
+    options = ready_entries.settings(connections=2)
+    with (
+        Scripted(lambda *_: says(401, UNAUTHORISED)) as server,
+        Client(server.url, "canary-old-token", options, renew=asked.append) as client,
+    ):
+        report = send(ledger, client, run, options)
+    assert report.stopped is StopReason.TOKEN_REFUSED
+    assert asked == ["canary-old-token"]
+    assert set(ready_entries.states(ledger, drop)) == {"ready"}
 
 
 def test_the_probe_shows_the_token_it_was_given_only(tmp_path):
