@@ -12,7 +12,7 @@ from datasette.utils import parse_metadata
 from monitored_runs import Exchange, house, order_id
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
-from run_with_every_outcome import night
+from run_with_every_outcome import every_outcome
 from shared_ledger import a_fleet
 
 from loadsheet.deploy import monitoring_file
@@ -111,7 +111,7 @@ def test_the_alerts_know_every_exit_code_that_stops_a_shipper():
 def questions(tmp_path_factory):
     """The answers of Datasette to every canned question about a real ledger in which something happened."""
     folder = tmp_path_factory.mktemp("ledger")
-    with night(folder) as told:
+    with every_outcome(folder) as told:
         entries = {
             entry.key: entry
             for drop in told.ledger.queries.drops_of(told.run)

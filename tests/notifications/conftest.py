@@ -7,7 +7,7 @@ import pytest
 from databases import ask
 from ledgers import Ticking, ledger_in
 from notification_servers import mailbox, web
-from reported_runs import House
+from reported_runs import ReportedRuns
 
 from loadsheet.operations.expected_files import overdue
 from loadsheet.operations.notifications.notices import send_notifications
@@ -36,9 +36,9 @@ class Told:
             return store
         return (self.folder / "state" / "notices.json").read_text()
 
-    def night(self, items=(), *, exit_code=0, days=1, report=None, **more):
+    def night(self, items=(), *, exit_code=0, days=1, report=None, held=(), **more):
         """A run with these documents."""
-        report = report or self.house.night(items, days=days, **more)
+        report = report or self.house.report(items, days=days, listed=held, **more)
         return self.tell(exit_code, summary=report.summary, folder=report.folder)
 
     def failed(self, error=None, *, days=1):
@@ -80,7 +80,9 @@ def told(tmp_path, receiver, where):
     clock = Ticking()
     clock.now = datetime(2026, 3, 4, 2, 15, tzinfo=UTC)
     with ledger_in(tmp_path, clock) as ledger:
-        yield Told(tmp_path, House(tmp_path, ledger, clock), notify=[f"json://127.0.0.1:{receiver.port}/all"], **where)
+        yield Told(
+            tmp_path, ReportedRuns(tmp_path, ledger, clock), notify=[f"json://127.0.0.1:{receiver.port}/all"], **where
+        )
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_files_that_were_set_aside_are_told_once(told, titles):
     file = unreadable("broken.xlsx", Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"}))
     told.house.ledger.set_aside(run, file)
     told.house.clock.pass_time(86_400)
-    told.night(report=told.house.again(), exit_code=65)
+    told.night(report=told.house.report_again(), exit_code=65)
     assert titles.all() == ["loadsheet: 1 file could not be read"]
     assert "- broken.xlsx could not be read" in titles.bodies()[0]
     told.night()
@@ -113,7 +113,7 @@ def test_a_digest_that_did_not_arrive_is_replaced_by_the_next_with_what_both_say
     file = unreadable("broken.xlsx", Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"}))
     told.house.ledger.set_aside(told.house.run, file)
     told.house.clock.pass_time(86_400)
-    told.night(report=told.house.again(), exit_code=65)
+    told.night(report=told.house.report_again(), exit_code=65)
     told.night([wrong(1)], exit_code=1)
     receiver.code = 200
     told.night()

@@ -25,7 +25,7 @@ def dropped(told, *items, language="", file="orders.csv"):
     house.clock.pass_time(86_400)
     house.run = house.ledger.begin_run()
     plan(house.ledger, house.run, replace(drop_of(("orders", file), mapping=file), language=language), items)
-    return told.night(report=house.again([order(1)]), exit_code=1)
+    return told.night(report=house.report_again([order(1)]), exit_code=1)
 
 
 def names(folder):
@@ -65,7 +65,7 @@ def test_a_file_that_could_not_be_read_is_mailed_as_such(mailed, post):
     house.run = house.ledger.begin_run()
     why = Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"})
     house.ledger.set_aside(house.run, unreadable("broken.xlsx", why))
-    mailed.night(report=house.again(), exit_code=65)
+    mailed.night(report=house.report_again(), exit_code=65)
     assert "- broken.xlsx: could not be used at all" in post.mails[0].get_body(("plain",)).get_content()
 
 

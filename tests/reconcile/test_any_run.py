@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from hypothesis import given, settings
-from random_runs import counted, nights, played, views
+from random_runs import counted, delivered, run_files, views
 
 from loadsheet.ledger import State
 from loadsheet.reconcile import IGNORED, NEEDS_SOMEONE, RecordedListings, RunNotes, Verdict, settle
@@ -27,9 +27,9 @@ WRONG = {Verdict.VALUE_DIFFERENCE, Verdict.MISSING, Verdict.STILL_LISTED, Verdic
 
 
 @settings(max_examples=60, deadline=None)
-@given(nights, views)
+@given(run_files, views)
 def test_any_run_is_accounted_for(night, view):
-    with played(night, view) as (ledger, run, listings):
+    with delivered(night, view) as (ledger, run, listings):
         found = settle(ledger.queries, listings, run, SETTINGS)
         drops = ledger.queries.drops_of(run)
         entries = [entry for drop in drops for entry in ledger.queries.entries_of(drop.id)]

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from browser import chromium, look, violations
 from ledgers import document, order, unreadable
-from run_with_every_outcome import night, rows
+from run_with_every_outcome import every_outcome, rows
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -38,7 +38,7 @@ def outbox(tmp_path_factory):
         document("order.create", order(50 + number, order_id=payload), rows(50 + 2 * number, payload, payload))
         for number, payload in enumerate(PAYLOADS)
     ]
-    with night(tmp_path_factory.mktemp("state"), more=poisoned, cities=cities) as held:
+    with every_outcome(tmp_path_factory.mktemp("state"), more=poisoned, cities=cities) as held:
         name = f"{PAYLOADS[0].replace('/', '')}.csv"
         held.ledger.set_aside(held.run, unreadable(name, Problem("R201", Where(name), values={"reason": PAYLOADS[0]})))
         held.write(folder)

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from ledgers import ledger_in
-from run_with_every_outcome import night
+from run_with_every_outcome import every_outcome
 from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
 from loadsheet.ledger import ExceptionStatus
@@ -174,7 +174,7 @@ def test_a_young_outbox_has_an_index_too(tmp_path, queries):
 
 def test_open_exceptions_lead_to_their_place(tmp_path):
     (tmp_path / "state").mkdir()
-    with night(tmp_path / "state") as held:
+    with every_outcome(tmp_path / "state") as held:
         report = held.write(tmp_path / "out")
     html, _ = read_index(tmp_path / "out")
     assert "Open exceptions: 5" in html
@@ -186,7 +186,7 @@ def test_open_exceptions_lead_to_their_place(tmp_path):
 
 def test_reports_written_again_tell_the_exceptions_of_now(tmp_path):
     (tmp_path / "state").mkdir()
-    with night(tmp_path / "state") as held:
+    with every_outcome(tmp_path / "state") as held:
         held.write(tmp_path / "out")
         newest = held.ledger.begin_run()
         assert newest.id > held.run.id
@@ -245,7 +245,7 @@ def test_the_reports_of_a_shared_ledger_have_it_and_those_of_a_file_do_not(tmp_p
     ):
         folder = tmp_path / str(number)
         (folder / "state").mkdir(parents=True)
-        with night(folder / "state") as held:
+        with every_outcome(folder / "state") as held:
             held.write(folder / "out", shipper="acme", **more)
         section = fleet_in((folder / "out" / "index.html").read_text(encoding="utf-8"))
         assert ("alfa-1-aa" in section) == bool(more)
@@ -253,6 +253,6 @@ def test_the_reports_of_a_shared_ledger_have_it_and_those_of_a_file_do_not(tmp_p
 
 def test_reports_are_written_while_the_fleet_cannot_be_seen(tmp_path):
     (tmp_path / "state").mkdir()
-    with night(tmp_path / "state") as held:
+    with every_outcome(tmp_path / "state") as held:
         held.write(tmp_path / "out", database=f"postgresql://me@/there?host={tmp_path}")
     assert fleet_in((tmp_path / "out" / "index.html").read_text(encoding="utf-8")) == ""

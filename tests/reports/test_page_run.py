@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledgers import document, drop_of, order, plan, send, weight_problem
 from reported_runs import run_begun, written
-from run_with_every_outcome import night
+from run_with_every_outcome import every_outcome
 
 from loadsheet.reports.run_page import Anchors, anchor
 
@@ -28,7 +28,7 @@ def articles(html):
 def report(tmp_path_factory):
     """The reports of a night with every outcome."""
     folder = tmp_path_factory.mktemp("night")
-    with night(folder) as held:
+    with every_outcome(folder) as held:
         return held.write(folder / "out")
 
 

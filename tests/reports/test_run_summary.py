@@ -29,7 +29,7 @@ from ledgers import (
     weight_problem,
 )
 from orders import MAPPINGS, order_id, write_orders
-from reported_runs import House, create
+from reported_runs import ReportedRuns, create
 
 from loadsheet.ledger import SourceTable
 from loadsheet.mapping.documents import SourceRow
@@ -296,7 +296,7 @@ def test_totals_of_huge_numbers_are_exact(tmp_path):
             seen = Decimal(7) if number % 3 == 2 else weight
             listed.append(order(number, total_weight=seen, gross_weight_uom=unit))
     with ledger_in(tmp_path, clock) as ledger:
-        report = House(tmp_path, ledger, clock).night(items, held=listed)
+        report = ReportedRuns(tmp_path, ledger, clock).report(items, listed=listed)
     told = json.loads((report.folder / "run.json").read_text(encoding="utf-8"), parse_float=Decimal, parse_int=Decimal)
     assert told["missing"] == []
     weights = {total["unit"]: total["source"] for total in told["totals"] if total["figure"] == "weight"}

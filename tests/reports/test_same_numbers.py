@@ -11,7 +11,7 @@ import openpyxl
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
-from random_runs import nights, played, views
+from random_runs import delivered, run_files, views
 
 from loadsheet.reconcile import IN_ORDER, MEANINGS, Verdict, settle
 from loadsheet.reports import schema, write
@@ -49,9 +49,9 @@ def check_page(html, told):
 
 @pytest.mark.journey
 @examples(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(nights, views)
+@given(run_files, views)
 def test_each_document_stands_in_one_sheet_and_on_the_page_and_run_json_keeps_to_its_schema(night, view):
-    with tempfile.TemporaryDirectory() as folder, played(night, view) as (ledger, run, listings):
+    with tempfile.TemporaryDirectory() as folder, delivered(night, view) as (ledger, run, listings):
         settings = Settings(outbox=Path(folder), page_documents_max=5)
         found = settle(ledger.queries, listings, run, settings)
         ledger.record_exceptions(run, found.exceptions.standings)

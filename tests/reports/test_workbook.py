@@ -8,7 +8,7 @@ import jsonschema
 import openpyxl
 import pytest
 from ledgers import document, drop_of, ledger_in, listing, order, plan, send, weight_problem
-from reported_runs import night_of_everything
+from reported_runs import report_of_everything
 
 from loadsheet.contract import Assumptions
 from loadsheet.reconcile import settle
@@ -33,7 +33,7 @@ def rows(sheet):
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    return night_of_everything(tmp_path_factory.mktemp("night"))
+    return report_of_everything(tmp_path_factory.mktemp("night"))
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_numbers_are_numbers_times_are_times_and_identifiers_texts(values):
 
 
 def test_a_ledger_gives_the_same_bytes_twice(report, tmp_path):
-    reports = (report, night_of_everything(tmp_path))
+    reports = (report, report_of_everything(tmp_path))
     contents = [
         {path.name: path.read_bytes() for path in (*one.paths, one.folder.parent / "index.html")} for one in reports
     ]
@@ -169,7 +169,7 @@ FOREIGN = (
 
 
 def test_foreign_text_stays_text_and_only_our_own_formulas_are_formulas(tmp_path):
-    book = opened(night_of_everything(tmp_path, *FOREIGN))
+    book = opened(report_of_everything(tmp_path, *FOREIGN))
     cells = [cell for sheet in book for line in sheet.iter_rows() for cell in line]
     assert [cell.coordinate for cell in cells if cell.hyperlink] == []
     formulas = {cell.value for cell in cells if cell.data_type == "f"}
@@ -184,7 +184,7 @@ def test_foreign_text_stays_text_and_only_our_own_formulas_are_formulas(tmp_path
 
 def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(sheets, "ROWS_MAX", 4)
-    report = night_of_everything(tmp_path, "=1+1", orders=12)
+    report = report_of_everything(tmp_path, "=1+1", orders=12)
     book = opened(report)
     assert len(rows(book["Matched"])) == 4
     assert book["Matched"].tables["tblMatched"].ref == "A1:I4"
@@ -222,7 +222,7 @@ def test_secrets_are_in_no_report_and_changed_assumptions_and_long_texts_are_in_
         token="s3cr3t-token",
         assumptions=Assumptions(create_existing="replace"),
     )
-    report = night_of_everything(tmp_path, "x" * 40_000, settings=settings)
+    report = report_of_everything(tmp_path, "x" * 40_000, settings=settings)
     for path in report.paths:
         data = path.read_bytes()
         if zipfile.is_zipfile(path):
