@@ -10,12 +10,9 @@ import openpyxl
 import pytest
 from ledgers import HEADER, Ticking, document, drop_of, ledger_in, order, plan, weight_problem
 from libreoffice import convert_all
-from reported_runs import ReportedRuns, create, edit_exceptions, report_of_everything, sheet_lines
+from reported_runs import ReportedRuns, create, edit_exceptions, report_of_everything, run_begun, sheet_lines, written
 
 from loadsheet.annotations import import_annotations
-from loadsheet.reconcile import settle
-from loadsheet.reports import write
-from loadsheet.settings import Settings
 
 ATTACKS = ("=cmd|' /C calc'!A0", "=1+1", "@SUM(1)", "+1", "-1", "\t=1", "\r=1", "http://evil.example", "<r>x</r>")
 PAGES = ("Summary", "Ageing", "Control totals", "Sign-off", "Run")
@@ -35,7 +32,7 @@ def values(sheet):
 
 @pytest.mark.journey
 def test_libreoffice_calculates_our_formulas_keeps_foreign_text_and_saves_words_that_come_back(tmp_path):
-    everything = report_of_everything(tmp_path / "night", "=1+1", orders=12).folder / "reconciliation.xlsx"
+    everything = report_of_everything(tmp_path / "all", "=1+1", orders=12).folder / "reconciliation.xlsx"
     cells = [(f"A-{number}", text, "01067", "412,5", "-5") for number, text in enumerate(ATTACKS, start=2)]
     fix = fix_workbook(tmp_path / "fix", cells)
     (tmp_path / "words").mkdir()
@@ -53,22 +50,18 @@ def test_libreoffice_calculates_our_formulas_keeps_foreign_text_and_saves_words_
     assert {str(one.sqref) for one in sheet.data_validations.dataValidation if one.type == "custom"} >= {"A1:G1"}
     head, *lines = values(sheet)
     assert head == ["What to fix", *HEADER, "_row"]
-    assert [[one.replace("\r", "\n") for one in line[1:6]] for line in lines] == [
-        [one.replace("\r", "\n") for one in line] for line in cells
-    ]
+    read_back = [tuple(one.replace("\r", "\n") for one in line[1:6]) for line in lines]
+    assert read_back == [tuple(one.replace("\r", "\n") for one in line) for line in cells]
 
 
 def fix_workbook(folder, cells):
-    folder.mkdir()
-    settings = Settings(outbox=folder / "outbox")
-    with ledger_in(folder) as ledger:
-        run = ledger.begin_run()
-        items = [
-            document("order.create", order(n), [("orders", n, line)], weight_problem("book.xlsx", n, sheet="Aufträge"))
-            for n, line in enumerate(cells, start=2)
-        ]
+    items = [
+        document("order.create", order(n), [("orders", n, line)], weight_problem("book.xlsx", n, sheet="Aufträge"))
+        for n, line in enumerate(cells, start=2)
+    ]
+    with run_begun(folder) as (ledger, run, settings):
         plan(ledger, run, drop_of(("orders", "book.xlsx", "Aufträge")), items)
-        return write(ledger.queries, settle(ledger.queries, {}, run, settings), run, settings).folder / "book.fix.xlsx"
+        return written(ledger, run, settings).folder / "book.fix.xlsx"
 
 
 def words_come_back(runs, path, saved):
