@@ -3,6 +3,7 @@
 import gzip
 import io
 import lzma
+import os
 import random
 import zipfile
 
@@ -11,9 +12,11 @@ from reading_corpus import attempt, cells_of, inline, layout, open_one, refusal,
 from reading_writers import WRITERS, Sheet, Typed
 from xlwt.CompoundDoc import XlsDoc
 
+from loadsheet.languages import words_in
 from loadsheet.problems import FileRefused, Problem
 from loadsheet.reading.opening import read_tops
 from loadsheet.reading.tables import bounds_of
+from loadsheet.reports.fix_workbook.wording import word_problem
 from loadsheet.settings import Settings
 
 ASKED = layout("Order")
@@ -196,15 +199,50 @@ def test_damaged_bytes_give_tables_or_one_refusal(tmp_path, form, count):
 
 @pytest.mark.parametrize("label", ["ID;Price", "PAR1;x", "BZhl;x", "GIF8;x", "PK;x", "MM*;x", "Table;x"])
 def test_texts_that_begin_like_something_else_are_read(tmp_path, label):
-    first = label.split(";")[0]
-    assert cells_of(text_file(tmp_path, f"{label}\n1;2\n"), layout(first)) == [["1", "2"]]
+    assert cells_of(text_file(tmp_path, f"{label}\n1;2\n"), layout(label.split(";")[0])) == [["1", "2"]]
+
+
+GERMAN = layout("Id", "City", encodings=("utf-8", "cp1252"), delimiters=(",",))
+HEAD, ROW = ["Id", "City"], ["A1", "Ulm"]
+IN_GERMAN = {  # what is wrong with a file: the sheets of a workbook or the bytes of a text; words of the refusal
+    "two sheets": (
+        [Sheet([HEAD, ROW], "Week 10"), Sheet([HEAD, ROW], "Week 11")],
+        ("Mehrere Blätter enthalten Zeilen der Tabelle: Week 10, Week 11", "blenden Sie die Blätter aus"),
+    ),
+    "a cell beyond the columns": (
+        [Sheet([HEAD, [*ROW, "x"]])],
+        ("rechts der letzten Spalte", "tragen Sie ihn unter seiner Überschrift ein, wenn er gebraucht wird"),
+    ),
+    "another delimiter": (
+        b"Id;City\nA1;Ulm\n",
+        ("mit einem anderen Trennzeichen", "mit dem vereinbarten Trennzeichen"),
+    ),
+    "cut off": (
+        "Id,City\nA1,Skövde\nA2,Malmö".encode()[:-1],
+        ("alles Übrige darin ist UTF-8", "speichern Sie sie als „CSV UTF-8“"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IN_GERMAN)
+def test_refusals_are_worded_in_german(tmp_path, case):
+    content, parts = IN_GERMAN[case]
+    path = tmp_path / "a"
+    text_file(tmp_path, content, "a") if isinstance(content, bytes) else WRITERS["xlsx"](path, content)
+    found = attempt(path, GERMAN)
+    message = word_problem(found if isinstance(found, Problem) else found[0].problem, words_in("de"), {})
+    whole = f"{message.text} {message.todo}".casefold()
+    assert [part for part in parts if part.casefold() not in whole] == [], whole
+    assert " the " not in whole
 
 
 def test_what_is_empty_missing_or_a_folder_is_refused(tmp_path):
     assert refusal(text_file(tmp_path, b""), ASKED).code == "R202"
+    os.mkfifo(tmp_path / "pipe.csv")  # which nothing waits for
     for process in ("none", "child"):
-        assert "No such file" in refusal(tmp_path / "gone.csv", ASKED, reading_process=process).text
+        assert "No such file" in refusal(tmp_path / "missing.csv", ASKED, reading_process=process).text
         assert refusal(tmp_path, ASKED, reading_process=process).code == "R201"
+    assert "not a file" in refusal(tmp_path / "pipe.csv", ASKED, reading_process="child").text
 
 
 def test_a_file_that_vanishes_between_two_passes_is_refused(tmp_path):
