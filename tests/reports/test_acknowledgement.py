@@ -21,7 +21,6 @@ from ledgers import (
     refused,
     send,
     unknown,
-    unreadable,
     weight_problem,
 )
 from random_runs import delivered, run_files, views
@@ -29,7 +28,6 @@ from reported_runs import run_begun, written
 from run_with_every_outcome import every_outcome
 
 from loadsheet.ledger import Settlement, State
-from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import settle
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.settings import Settings
@@ -119,13 +117,11 @@ def test_a_later_run_that_changes_a_record_acknowledges_the_file_again(tmp_path)
         second = ledger.begin_run()
         waiting = next(iter(ledger.queries.entries_in(State.UNKNOWN)))
         ledger.settle(second, [Settlement(waiting.id, State.ACCEPTED, "listed", "8812")])
-        report = written(ledger, second, chosen)
-        after = acknowledged(report)["in.csv"]
+        after = acknowledged(written(ledger, second, chosen))["in.csv"]
     assert (before["sequence"], before["final"], before["groups"][0]["waiting"]) == (1, False, 1)
     assert (after["control"], after["sequence"]) == (before["control"], 2)
     assert after["supersedes"] == {"sequence": 1, "run": first.name}
     assert (after["run"], after["final"], after["groups"][0]["waiting"]) == (second.name, True, 0)
-    assert f"ack/in.csv.of-{first.name}.ack.json" in report.summary.reports
 
 
 def dropped(ledger, chosen, names, *, sent):
@@ -160,30 +156,6 @@ def test_files_read_together_are_each_acknowledged_with_their_own_rows(tmp_path)
         "orders.csv": ("1", {"": [2]}),
         "packages.csv": ("2", {"": [7, 8]}),
     }
-
-
-def test_names_that_fold_alike_get_files_of_their_own(tmp_path):
-    names = {"a/in.csv", "a__in.csv", "A__IN.csv"}
-    with run_begun(tmp_path) as (ledger, run, chosen):
-        for name in names:
-            ledger.set_aside(run, unreadable(name, Problem("R202", Where(name))))
-        assert set(acknowledged(written(ledger, run, chosen))) == names
-
-
-def test_control_characters_and_formulas_are_exact_in_the_json_and_harmless_in_the_csv(tmp_path):
-    hidden, formula = "\x1b\x7f\x9b\u202e\u2066", "=cmd|' /C calc'!A0"
-    keys = [f"A-1{hidden}", formula]
-    items = [create(1, order_id=key, rows=[("orders", row, ("a",))]) for row, key in enumerate(keys, 2)]
-    with run_begun(tmp_path) as (ledger, run, chosen):
-        plan(ledger, run, drop_of(("orders", "in.csv")), items)
-        send(ledger, run)
-        report = written(ledger, run, chosen)
-    assert [record["key"] for record in acknowledged(report)["in.csv"]["records"]] == keys
-    for path in (report.folder / "ack").iterdir():
-        assert not set(path.read_text(encoding="utf-8")) & set(hidden), path
-    shown = (report.folder / "ack" / "in.csv.ack.csv").read_text(encoding="utf-8")
-    assert "A-1\ufffd\ufffd" in shown
-    assert f"'{formula}" in shown
 
 
 @settings(max_examples=10, deadline=None)

@@ -17,10 +17,9 @@ from ledgers import (
     refused,
     send,
     unknown,
-    unreadable,
     weight_problem,
 )
-from reported_runs import run_begun, written
+from reported_runs import run_begun
 
 from loadsheet.ledger import ColumnGuide, ReadTotals, Settlement, State, Waits
 from loadsheet.mapping.documents import SourceRow
@@ -30,7 +29,6 @@ from loadsheet.reports.fix_workbook import fix_sheets
 from loadsheet.workbook_marks import PROPERTY, Mark
 
 BOOK = ("orders", "book.xlsx", "Aufträge")
-ATTACKS = ("=cmd|' /C calc'!A0", "=1+1", "@SUM(1)", "+1", "-1", "\t=1", "\r=1", "http://evil.example", "<r>x</r>")
 
 
 def cells(number, text="x", weight="412,5"):
@@ -336,55 +334,6 @@ def test_a_drop_with_nothing_to_fix_gets_no_fix_file(tmp_path, decide):
     assert a_run(tmp_path, invalid(1, rows_of(1, 2)), invalid(2, rows_of(2, 3)), decide=decide).names == []
 
 
-def test_a_file_that_was_set_aside_is_answered_with_what_to_do(tmp_path):
-    why = Problem("R202", Where("broken.xlsx"), hint="send the file with its rows")
-    with run_begun(tmp_path) as (ledger, run, settings):
-        ledger.set_aside(run, unreadable("broken.xlsx", why))
-        report = written(ledger, run, settings)
-    book = openpyxl.load_workbook(report.folder / "broken.fix.xlsx")
-    assert values(book["broken"])[1] == ["The file holds no rows. Send the file with its rows", "broken.xlsx", "R202"]
-    assert book["Read me"]["B3"].value == "broken.xlsx could not be read, so nothing from it was sent."
-    assert PROPERTY not in book.custom_doc_props.names
-    assert {"broken.fix.xlsx", "broken.xlsx.results.xlsx"} < set(report.summary.reports)
-
-
-def test_what_goes_to_a_sender_names_no_file_of_others(tmp_path):
-    name, hint = "x.csv", "give it a name that a mapping takes"
-    with run_begun(tmp_path) as (ledger, run, settings):
-        why = Problem("A101", Where(name), name, {"patterns": "rival_*.csv"}, hint)
-        ledger.set_aside(run, unreadable(name, why))
-        folder = written(ledger, run, settings).folder
-    book = openpyxl.load_workbook(folder / "x.fix.xlsx")
-    text = "No mapping matches a file named x.csv"
-    assert values(book["x"])[1][0].startswith(f"{text}. Give your file the agreed name")
-    assert "rival" not in str([list(sheet.values) for sheet in book])
-    for name, expected in (
-        ("x.csv.results.csv", text),
-        ("ack/x.csv.ack.json", "no mapping matches the file name x.csv"),
-        ("ack/x.csv.ack.csv", ""),
-    ):
-        content = (folder / name).read_text(encoding="utf-8-sig")
-        assert expected in content, name
-        assert "rival" not in content, name
-
-
-def test_names_of_fix_files_are_distinct_in_run_json_and_the_terminal_and_those_of_earlier_runs_say_so(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        for number, name in enumerate(("a/in.csv", "a__in.xlsx", "in.fix.xlsx"), start=1):
-            item = invalid(number, rows_of(1, 2), weight_problem(name, 2))
-            plan(ledger, run, drop_of(("orders", name), mapping=name), [item])
-        report = written(ledger, run, settings)
-        names = [name for drop in report.summary.drops for name in drop.fix]
-        assert names == ["a__in.fix.xlsx", "a__in-2.fix.xlsx", "in.fix.xlsx"]
-        assert f"→ Send back: 3 fix files in {report.folder}/" in report.lines()
-    with run_begun(tmp_path / "later") as (ledger, run, settings):
-        plan(ledger, run, drop_of(("orders", "in.csv")), [invalid(1, rows_of(1, 2))])
-        ledger.end_run(run, exit_code=75, summary={})
-        later = ledger.begin_run()
-        send(ledger, later, refused)
-        assert fixes(ledger, later, settings).names == [f"in.of-{run.name}.fix.xlsx"]
-
-
 def test_a_row_that_several_records_share_is_there_once_with_the_remarks_of_both(tmp_path):
     (shared,) = rows_of(1, 2)
     one = invalid(1, [shared, *rows_of(1, 3)], in_book(1, row=2))
@@ -401,26 +350,6 @@ def test_notes_are_limited_and_the_errors_sheet_counts_on(tmp_path, monkeypatch)
     book = a_run(tmp_path, *(invalid(n, rows_of(n, n + 1), in_book(n)) for n in range(1, 31))).book
     assert sum(one.comment is not None for one in book["Aufträge"]["E"]) == 20
     assert book["Errors"]["G4"].value == 30
-
-
-def test_foreign_text_stays_text(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        for number, text in enumerate(ATTACKS, start=1):
-            file = f"{number}{text}.xlsx".replace("/", "_")
-            drop = drop_of(("orders", file, text), mapping=file, header=(text, *HEADER[1:]))
-            wrong = in_book(number, row=2, found=text, hint=text)
-            wrong = replace(wrong, where=replace(wrong.where, file=file, sheet=text))
-            item = invalid(number, [("orders", 2, (text,) * 5), ("orders", 3, (text,) * 5)], wrong)
-            guide = {"orders": {"PLZ": ColumnGuide(text, (text, "b"))}}
-            plan(ledger, run, replace(drop, guide=guide), [item])
-        found = fixes(ledger, run, settings)
-    for text, name in zip(ATTACKS, found.names, strict=True):
-        book = openpyxl.load_workbook(found.folder / name)
-        for one in (one for sheet in book for line in sheet.iter_rows() for one in line):
-            assert one.data_type == "s" or one.value is None or isinstance(one.value, int), one.coordinate
-            assert one.hyperlink is None or one.hyperlink.location.endswith("!E2")
-        if text.isprintable() and not text.startswith("<r>"):
-            assert [one.value for one in book.worksheets[0][2]][1:6] == [text] * 5
 
 
 # ---- text files ----

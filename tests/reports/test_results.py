@@ -16,7 +16,6 @@ from ledgers import (
     refused,
     send,
     unknown,
-    unreadable,
     weight_problem,
 )
 from outcome_check import result_lines
@@ -137,28 +136,6 @@ def test_a_sheet_that_holds_two_tables_comes_back_as_one_with_each_row_whole(tmp
     assert found[2][4:9] == list(cells(1))
 
 
-def test_no_results_file_overwrites_another_and_one_of_an_earlier_run_says_so_in_its_name(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        for name in ("a/in.csv", "a__in.csv", "A/IN.csv"):
-            item = document("order.status", {"order_id": name}, [("orders", 2, cells(1, name))])
-            plan(ledger, run, drop_of(("orders", name), mapping=name), [item])
-        report = written(ledger, run, settings)
-        names = ["a__in.csv.results.csv", "a__in.csv-2.results.csv", "A__IN.csv-3.results.csv"]
-        assert [name for name in report.summary.reports if name.endswith("results.csv")] == names
-        assert [lines(report, name)[1][5] for name in names] == ["a/in.csv", "a__in.csv", "A/IN.csv"]
-        ledger.end_run(run, exit_code=75, summary={})
-        later = ledger.begin_run()
-        send(ledger, later)
-        assert "a__in.csv.of-2026-03-04-01.results.csv" in written(ledger, later, settings).summary.reports
-
-
-def test_a_file_that_was_set_aside_is_answered_too(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        ledger.set_aside(run, unreadable("broken.xlsx", Problem("R202", Where("broken.xlsx"), hint="send it again")))
-        found = lines(written(ledger, run, settings), "broken.xlsx.results.xlsx")
-    assert found[1][:4] == ["", "set aside", "The file holds no rows [R202]", "Send it again"]
-
-
 def test_the_senders_own_headings_are_never_mistaken_for_ours(tmp_path):
     header = ("Row", "key", "=HEAD", "Gewicht", "Wert")
     head = results_of(tmp_path, create(1, 2), drop=drop_of(("orders", "in.csv"), header=header))[0]
@@ -176,33 +153,6 @@ def test_many_lines_in_any_order_are_put_into_that_of_the_file(tmp_path):
     found = results_of(tmp_path, *items)[1:]
     assert [int(line[0]) for line in found] == sorted(numbers)
     assert all(line[4:6] == [f"A-{int(line[0]):05}", "two\nlines"] for line in found)
-
-
-@pytest.mark.parametrize("text", ["=1+1", "@SUM(1)", "\t=x", "\r=x", "a;=1"])
-def test_nothing_that_was_sent_or_answered_becomes_a_formula(tmp_path, text):
-    problem = weight_problem("in.csv", 2, found=text, hint=text, level="warning")
-    item = document("order.status", {"order_id": text, "status_code": text}, [("orders", 2, (text,) * 5)], problem)
-    drop = drop_of(("orders", "in.csv"), header=(text, *HEADER[1:]))
-    found = results_of(tmp_path, item, drop=drop, decide=lambda one: refused(one, one.key))
-    assert [line[1] for line in found] == ["outcome", "refused"]
-    assert not [field for line in found for field in line if field[:1] in tuple("=@\t\r") or ";=" in field]
-
-
-@pytest.mark.parametrize("answer", [accepted, lambda one: refused(one, "no\x1b[2J\u202e")])
-def test_no_control_character_that_was_sent_or_answered_reaches_results_or_pages(tmp_path, answer):
-    hidden = "\x00\x1b[2J\x7f\x9b\u202ex\u2066"
-    with run_begun(tmp_path) as (ledger, run, settings):
-        problem = weight_problem("in.csv", 2, found=hidden, hint=hidden, level="warning")
-        record = {"order_id": f"A{hidden}", "status_code": hidden}
-        item = document("order.status", record, [("orders", 2, (hidden, "two\nlines\t", "", "", ""))], problem)
-        plan(ledger, run, drop_of(("orders", "in.csv"), header=(hidden, *HEADER[1:])), [item])
-        send(ledger, run, answer)
-        report = written(ledger, run, settings)
-    assert [line[5] for line in lines(report, "in.csv.results.csv")[1:]] == ["two\nlines\t"]
-    for path in (report.folder / "in.csv.results.csv", report.folder / "run.html", settings.outbox / "index.html"):
-        text = path.read_text(encoding="utf-8")
-        assert "\ufffd[2J" in text or path.name == "index.html"
-        assert not set(text) & set(hidden) - set("x[2J"), path.name
 
 
 def test_an_accepted_entry_without_rows_harms_nothing(tmp_path):
