@@ -51,7 +51,7 @@ DAMAGED = {
     "texts turned into dates": (["A-17", "03-May", "12-99", "Mar-01", "7-Z", "B"], "R224", "03-May", "rows 3, 5"),
     "a German month": (["A-17", "03. Mai", "12-99", "C"], "R224", "03. Mai", "row 3"),
     "UTF-8 read as Western": (["Müller", "MÃ¼ller", "KÃ¶ln"], "R226", "MÃ¼ller", "rows 3, 4"),
-    "letters that are gone": (["M\ufffdller"], "R226", "M\ufffdller", "row 2"),
+    "lost letters": (["M\ufffdller"], "R226", "M\ufffdller", "row 2"),
     "a Western code page read as another": (["M\x92s", "M\u2019s", "x\x85"], "R226", "M\x92s", "rows 2, 4"),
     "what Excel made of codes": (["A-17", "B-12", "MAR-77", "DEC-01", "C-3", "D-4", "E-5"], "R224", "MAR-77", "rows 4, 5"),
     "an invisible mark": (["A1", "A1\u200b", "\u202eA1"], "R228", "A1\u200b", "rows 3, 4"),

@@ -205,7 +205,7 @@ def test_a_control_character_is_named_by_row_and_column(tmp_path, character):
 
 
 def test_a_cell_that_is_too_long_is_named_and_the_limit_is_a_setting(tmp_path):
-    for count in (131_072, 131_073, 200_000):  # the csv module takes 131,072 unless told otherwise
+    for count in (131_072, 131_073, 200_000):  # by default the csv module takes 131,072
         path = text_file(tmp_path, f'Order,City\nA1,{"x" * count}\nA2,"{"y" * 40}\n{"z" * 40}"\n')
         one, two = rows_of(path, ASKED, cell_length_max=60)
         assert (one.problem.code, one.problem.values["length"]) == ("R212", count)

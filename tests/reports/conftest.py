@@ -7,7 +7,7 @@ from reported_runs import ReportedRuns
 
 @pytest.fixture
 def runs(tmp_path):
-    """A ledger whose nights are reported in a folder."""
+    """Runs in one ledger, each reported in a folder."""
     clock = Ticking()
     with ledger_in(tmp_path, clock) as ledger:
         yield ReportedRuns(tmp_path, ledger, clock)

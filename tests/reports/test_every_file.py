@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import openpyxl
 import pytest
@@ -20,6 +21,7 @@ from ledgers import (
 from outcome_check import result_lines
 from reported_runs import run_begun, written
 
+from loadsheet.ledger import ColumnGuide
 from loadsheet.problems import Problem, Where
 from loadsheet.workbook_marks import PROPERTY
 
@@ -103,6 +105,7 @@ def test_nothing_that_was_sent_or_answered_becomes_a_formula_or_a_link(tmp_path,
         for file in ("in.csv", "book.xlsx"):
             drop = drop_of(("orders", file, wrong(file).where.sheet), mapping=file, header=header)
             keyed = document("order.status", {"order_id": f"{text}{file}", "status_code": text}, rows)
+            drop = replace(drop, guide={"orders": {"PLZ": ColumnGuide(text, (text, "b"))}})
             plan(ledger, run, drop, [keyed, document("order.create", order(1), rows, wrong(file))])
         send(ledger, run, lambda one: refused(one, one.key))
         report = written(ledger, run, settings)

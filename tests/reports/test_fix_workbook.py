@@ -297,18 +297,18 @@ def test_a_number_in_the_file_is_a_number_in_the_fix_file(tmp_path):
 
 @pytest.mark.parametrize("code", ["L609", "L611", "X702"])
 def test_what_only_an_operator_can_decide_is_not_sent_back(tmp_path, code):
-    def held(ledger, run):
+    def hold(ledger, run):
         (one,) = ledger.ready(9)
         details = {"count": "3", "text": "no", "invalid": "2", "limit": "1 %", "key": one.key}
         ledger.settle(run, [Settlement(one.id, State.HELD, "held", problems=(Problem(code, values=details),))])
 
     with run_begun(tmp_path / "alone") as (ledger, run, settings):
         plan(ledger, run, drop_of(BOOK), [invalid(1, rows_of(1, 2))])
-        held(ledger, run)
+        hold(ledger, run)
         assert fixes(ledger, run, settings).names == []
     with run_begun(tmp_path / "beside") as (ledger, run, settings):
         plan(ledger, run, drop_of(BOOK), [invalid(1, rows_of(1, 2), in_book(1)), invalid(2, rows_of(2, 3))])
-        held(ledger, run)
+        hold(ledger, run)
         book = fixes(ledger, run, settings).book
     assert [line[-1] for line in values(book["Aufträge"])[1:]] == ["1:1/1"]
     assert book["Read me"]["B6"].value.startswith("1 more record waits for another record or for a decision")

@@ -141,12 +141,12 @@ def test_the_columns_of_a_chart_are_as_high_as_their_counts():
     ten = heights[0] - heights[1]
     legend, bars = list(chart.iter("rect"))[:2], list(chart.iter("rect"))[2:]
     assert [one.get("class") for one in legend] == ["bad", "good"]
-    drawn = [
+    found = [
         (bar.get("class"), (heights[0] - float(bar.get("y"))) / ten * 10, float(bar.get("height")) / ten * 10)
         for bar in bars
     ]
     expected = [("good", 30, 30), ("bad", 34, 4), ("bad", 20, 20), ("good", 9, 9)]  # tone, upper end, height
-    assert drawn == [
+    assert found == [
         (tone, pytest.approx(end, abs=0.1), pytest.approx(height, abs=0.1)) for tone, end, height in expected
     ]
     assert columns("none", ["a"], [Layer("agree", "good", [0])]) == ""

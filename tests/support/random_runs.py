@@ -29,7 +29,7 @@ item = st.fixed_dictionaries(
         "number": st.integers(0, 4),
         "city": st.sampled_from(["Dresden", "Köln"]),
         "rows": st.integers(1, 3),
-        "fate": st.sampled_from(["good", "good", "good", "warned", "wrong", "unbuilt", "left out"]),
+        "fate": st.sampled_from(["good", "good", "good", "warned", "wrong", "unbuilt", "ignored"]),
         "answer": st.sampled_from(["accepted", "accepted", "accepted", "refused", "unknown", "none"]),
     }
 )
@@ -65,7 +65,7 @@ def deliver_file(ledger, run, file, items):
     for spec in items:
         rows = [("orders", row + offset, (f"cell {row}", "=1+1", "", "-5", "ü")) for offset in range(spec["rows"])]
         row += len(rows)
-        if spec["fate"] == "left out":
+        if spec["fate"] == "ignored":
             documents += [left_out(number, cells) for _, number, cells in rows]
             continue
         documents.append(_document(spec, rows, file))

@@ -64,8 +64,8 @@ ANSWERS = {"A-00002": refused, "A-00003": unknown}
 
 @contextmanager
 def every_outcome(folder, *, more=(), cities=None):
-    """Matched, refused, unknown, different, missing, invalid, held and left out; a file set aside; `more` are further documents.
-    `cities` says which city an order delivers to.
+    """A run with documents matched, refused, unknown, different, missing, invalid and held, a row ignored and a file set aside.
+    `more` are further documents, `cities` the cities that orders deliver to.
     """
     cities = cities or {}
     with ledger_in(Path(folder)) as ledger:
@@ -82,25 +82,11 @@ def every_outcome(folder, *, more=(), cities=None):
         items.append(document("order.create", None, rows(20, "A-00020", weight="zwölf"), wrong_weight(file, 20)))
         items.append(left_out(30, ("", "Summe", "", "", "99")))
         plan(ledger, run, file, [*items, *more])
-        plan(
-            ledger,
-            run,
-            "lines.csv",
-            [
-                document(
-                    "order.status",
-                    {"order_id": "A-00099", "status_code": "DEP"},
-                    [("orders", 2, ("A-00099", "", "", "", ""))],
-                )
-            ],
-            sheet="",
-            operation="order.status",
-            mapping="lines",
-        )
-        aside = unreadable(
-            "broken.xlsx", Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"})
-        )
-        ledger.set_aside(run, aside)
+        status = {"order_id": "A-00099", "status_code": "DEP"}
+        lines = [document("order.status", status, [("orders", 2, ("A-00099", "", "", "", ""))])]
+        plan(ledger, run, "lines.csv", lines, sheet="", operation="order.status", mapping="lines")
+        why = Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"})
+        ledger.set_aside(run, unreadable("broken.xlsx", why))
         send(ledger, run, lambda one: ANSWERS[one.key](one) if one.key in ANSWERS else None)
         listed = [order(number, delivery_city=cities.get(number, "Dresden")) for number in (1, 6)]
         listed.append(order(4, delivery_city="Köln", total_weight=1))
