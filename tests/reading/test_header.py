@@ -4,7 +4,7 @@ import openpyxl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file, wanted, workbook_parts, write_parts
+from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file, workbook_parts, write_parts
 from reading_writers import WRITERS, Sheet
 
 from loadsheet.reading import Layout, WantedColumn, fold
@@ -97,14 +97,6 @@ def test_blank_labels_at_the_end_are_no_columns(tmp_path):
 def test_too_wide_a_header_is_refused_with_the_limit(tmp_path):
     text = ",".join(f"c{number}" for number in range(2_001))
     assert "2,001 columns; at most 2,000" in refusal(text_file(tmp_path, text), layout("c0")).text
-
-
-def test_looking_for_the_header_reads_no_further_than_it_must():
-    def rows():
-        yield 1, ["Order"]
-        raise AssertionError
-
-    assert find_header(rows(), Layout("rows", wanted("Order"))).row == 1
 
 
 def test_a_form_has_no_header_row_and_the_sheets_looked_at_are_named(tmp_path):

@@ -38,9 +38,7 @@ from reading_writers import (
 
 from loadsheet.problems import FileRefused
 from loadsheet.reading import Layout, Native, open_tables
-from loadsheet.reading.tables import RowFilters, bounds_of
-from loadsheet.reading.workbook import Book, Traits, open_workbook
-from loadsheet.reading.workbook import Sheet as Listed
+from loadsheet.reading.tables import RowFilters
 from loadsheet.settings import Settings
 
 ASKED = layout("Id", "City", optional=("City",))
@@ -238,26 +236,6 @@ def test_a_sheet_that_another_table_is_read_from_is_not_lost(tmp_path):
     path = written(tmp_path, WEEK_10, WEEK_11, Sheet([["Id", "Kind"], ["A1", "PAL"]], "Packages"))
     with pytest.raises(FileRefused, match=r"R238.*: Week 10, Week 11 "):
         open_tables(path, "a.xlsx", layouts, Settings())
-
-
-def test_of_the_other_sheets_only_the_tops_are_read():
-    seen = []
-
-    def rows(key):
-        yield 1, [(0, "Id")]
-        for number in range(2, 100_000):
-            seen.append(key)
-            yield number, [(0, "a note" if key == "1" else f"A{number}")]
-
-    sheets = tuple(Listed(f"Week {key}", key, hidden=False) for key in "012")
-    row_filters = RowFilters(comment="a note")
-    with pytest.raises(FileRefused, match=r"R238.*: Week 0, Week 2 "):
-        open_workbook(
-            Book("a.xlsx", "workbook", sheets, {}, rows, lambda _: Traits()),
-            [layout("Id", row_filters=row_filters)],
-            bounds_of(Settings()),
-        )
-    assert len(seen) < 100
 
 
 # ---- .xls and .xlsb ----

@@ -299,20 +299,11 @@ def test_rows_that_do_not_ascend_are_read_as_they_stand(tmp_path):
     assert [row.number for row in rows_of(hand_made(tmp_path / "a.xlsx", rows), ASKED)] == [4, 2, 3]
 
 
-def two_sheets(path, second="visible"):
-    parts = workbook_parts(sheets=(("Cover", "visible"), ("Aufträge", second)))
+def two_sheets(path):
+    parts = workbook_parts(sheets=(("Cover", "visible"), ("Aufträge", "visible")))
     rows = f"<sheetData>{HEAD}{inline('A1', '5', number=2)}"
     parts["xl/worksheets/sheet2.xml"] = parts["xl/worksheets/sheet1.xml"].replace("<sheetData>", rows)
     return write_parts(path, parts)
-
-
-@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
-def test_hidden_sheets_are_left_out_and_counted_unless_they_are_named(tmp_path, state):
-    path = two_sheets(tmp_path / "a.xlsx", state)
-    problem = refusal(path, ASKED)
-    assert (problem.code, problem.where.sheet) == ("R202", "Cover")
-    table = open_one(path, layout("Order", sheets=("Aufträge",)))
-    assert (table.sheet, table.found["hidden sheets"]) == ("Aufträge", "1 (Aufträge)")
 
 
 def test_the_first_named_sheet_that_exists_is_read_else_the_closest_row_of_all_is_named(tmp_path):

@@ -19,7 +19,7 @@ from ledgers import (
 )
 
 from loadsheet.ledger import State
-from loadsheet.reconcile import AGREES, MEANINGS, NEEDS_SOMEONE, Verdict, settle
+from loadsheet.reconcile import Verdict, settle
 from loadsheet.settings import Settings
 
 
@@ -178,17 +178,3 @@ def test_what_was_deleted_from_here_and_is_there_again_is_only_at_the_exchange(o
     one_run.next()
     (again,) = one_run.settle(listing([order(1)])).only_listed
     assert again.note == "it was deleted from here and exists again"
-
-
-def test_legs_say_how_much_was_seen(one_run):
-    found = one_run.settle(listing([order(1), order(2)]), listing([tender(1)], total=4812))
-    assert [str(leg) for leg in found.legs] == [
-        "2 of 2 orders listed (complete)",
-        '1 of 4,812 tenders listed (partial: missing ones are "not verifiable")',
-    ]
-
-
-def test_every_verdict_has_a_meaning_and_a_side():
-    assert set(MEANINGS) == set(Verdict)
-    assert not AGREES & NEEDS_SOMEONE
-    assert set(Verdict) - AGREES - NEEDS_SOMEONE == {Verdict.WAITING, Verdict.NOT_VERIFIABLE, Verdict.ONLY_LISTED}
