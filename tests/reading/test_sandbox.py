@@ -65,7 +65,7 @@ FAILURES = {  # what a reader does: the code, what is said, and what to do
     "crash": ("R233", "SIGSEGV", "save it again"),
     "abort": ("R233", "SIGABRT", "save it again"),
     "panic": ("R233", "PanicException: called", "save it again"),
-    "leave": ("R233", "code 7", "save it again"),
+    "end": ("R233", "code 7", "save it again"),
     "recurse": ("R233", "RecursionError", "save it again"),
     "loop": ("R232", "at most 1 s are allowed", "raise reading.cpu_s"),
     "hang": ("R232", "reading.wall_s", "raise reading.wall_s"),
@@ -338,6 +338,14 @@ def test_a_reader_that_stops_within_a_message_is_not_awaited_beyond_the_limit(pa
         os.write(child_end.fileno(), part)
         with pytest.raises(TimeoutError):
             receive(own_end)
+
+
+def test_many_small_rows_go_in_messages_of_a_bounded_size():
+    rows = [Row(number, ("x" * 100, "y")) for number in range(20_000)]
+    bodies = sent(rows)
+    assert [row for body in bodies for row in unpack_rows(body, 2)] == rows
+    assert len(bodies) > 1
+    assert max(map(len, bodies)) < 2 * messages.MESSAGE_BYTES
 
 
 # ---- a disk that fails ----

@@ -3,11 +3,13 @@
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from random_runs import counted, delivered, run_files, views
 
 from loadsheet.ledger import State
-from loadsheet.reconcile import IGNORED, NEEDS_SOMEONE, RecordedListings, RunNotes, Verdict, settle
+from loadsheet.reconcile import IGNORED, NEEDS_SOMEONE, Match, RecordedListings, RunNotes, Verdict, settle
+from loadsheet.reconcile.verdicts import Matches
 from loadsheet.settings import Settings
 
 SETTINGS = Settings()
@@ -87,3 +89,13 @@ def each_entry_that_needs_someone_is_an_exception(found, ledger, listings, run):
     later = settle(ledger.queries, listings, run, SETTINGS)
     assert [one._replace(closed_run="") for one in later.exceptions.standings] == list(found.exceptions.standings)
     assert (later.fields, later.shares) == (found.fields, found.shares)
+
+
+@pytest.mark.parametrize("entries", [(1, 3, 5), (5, 1, 3), ()])
+def test_a_match_is_found_in_whatever_order_they_were_added(entries):
+    added = [Match(entry, "order.create", State.READY, Verdict.WAITING) for entry in entries]
+    matches = Matches()
+    for match in added:
+        matches.add(match)
+    assert [matches[entry] for entry in reversed(entries)] == added[::-1]
+    assert 2 not in matches
