@@ -307,7 +307,7 @@ def test_what_is_kept_reads_back_equal(tmp_path, where):
 def test_a_file_whose_companion_is_overdue_is_told_once_and_once_when_it_waits_no_longer(told, titles):
     def waits(hours):
         values = {"hours": hours, "companion": "packages.csv"}
-        report = told.house.night()
+        report = told.house.report()
         left = (Problem("A111", Where("orders.csv"), "orders.csv", values),)
         told.tell(0, summary=report.summary, folder=report.folder, left=left)
 

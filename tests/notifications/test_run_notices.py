@@ -58,7 +58,7 @@ def test_a_ledger_that_cannot_be_read_hides_no_failure(chosen, receiver):
 
 
 def test_a_run_that_is_well_tells_nothing(chosen, receiver, told):
-    result = Result(0, told.house.night(), None, ())
+    result = Result(0, told.house.report(), None, ())
     assert run_with_hooks(chosen, lambda: result, clock=utc_now, say=print) == result
     assert receiver.got == []
 
