@@ -10,7 +10,7 @@ from pathlib import PureWindowsPath
 
 import openpyxl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from small_disk import small_disk
 
@@ -170,6 +170,7 @@ def test_numbers_and_ordinary_texts_stay_as_they_are(text):
     assert csv_line(["x", text, "y"]) == ["x", text, "y"]
 
 
+@example(["a\rb", "x"])
 @given(
     st.lists(
         st.text(st.sampled_from("ab1=+-@;,\t\r\n '\"|.\uff1d\uff0d\u201c\xa0\0\x1b\x9b\u202e"), max_size=6),
