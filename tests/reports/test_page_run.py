@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledgers import document, drop_of, order, plan, send, weight_problem
+from ledgers import document, drop_of, order, plan, refused, send, weight_problem
 from reported_runs import run_begun, written
 from run_with_every_outcome import every_outcome
 
@@ -28,11 +28,11 @@ def wrong(number, row, name="in.csv", cells=("A",), **changes):
     return document("order.create", order(number, **changes), [("orders", row, cells)], weight_problem(name, row))
 
 
-def run_page(folder, *items, drop=None, **settings):
+def run_page(folder, *items, drop=None, decide=lambda _: None, **settings):
     """The page of a run of one file."""
     with run_begun(folder, **settings) as (ledger, run, chosen):
         plan(ledger, run, drop or drop_of(("orders", "in.csv")), items)
-        send(ledger, run)
+        send(ledger, run, decide)
         return page_of(written(ledger, run, chosen))
 
 
@@ -77,6 +77,9 @@ def test_a_big_run_gives_a_small_page_that_says_what_it_does_not_show(tmp_path):
     assert html.count("too full for its values") == shown - html.count("All other values")
     items = [document("order.create", order(row), [("orders", row, ("A",))]) for row in range(2, 7)]
     assert 'data-beyond="3"' in run_page(tmp_path / "right", *items, page_documents_max=2)
+    items = [wrong(2, 2), wrong(3, 3), document("order.create", order(4), [("orders", 4, ("A",))])]
+    html = run_page(tmp_path / "mixed", *items, decide=refused, page_documents_max=1)
+    assert list(articles(html)) == ["A-00004"], "the most pressing one"
 
 
 def test_a_record_of_thousands_of_values_is_cut_and_says_so(tmp_path):

@@ -95,11 +95,23 @@ def test_one_sentence_says_how_much_was_listed(records, total, says, complete):
 
 def test_numbers_that_a_workbook_cannot_hold_stay_texts(tmp_path):
     odd = [Decimal("0.1"), 10**15, 10**16 + 1, Decimal("1234567890.1234567"), "7.50", "007", "1e3", Decimal("1E+9999")]
+    odd += [123456789012345, 1234567890123456]
     found = pulled([order(number, goods_value=value) for number, value in enumerate(odd)])
     write_pulled(found, tmp_path / "o.xlsx", layout("order", ["goods_value"]), source="x", at="now")
     sheet = openpyxl.load_workbook(tmp_path / "o.xlsx")["Orders"]
     values = [cell.value for cell in sheet["B"][1:]]
-    assert values == [0.1, 10**15, "10000000000000001", "1234567890.1234567", 7.5, "007", 1000, "1E+9999"]
+    assert values == [
+        0.1,
+        10**15,
+        "10000000000000001",
+        "1234567890.1234567",
+        7.5,
+        "007",
+        1000,
+        "1E+9999",
+        123456789012345,
+        "1234567890123456",
+    ]
     exact = io.StringIO()
     write_table(found, exact, layout("order", ["goods_value"]))
     assert [line.split(",")[1] for line in exact.getvalue().split()[1:]] == [str(value) for value in odd]
