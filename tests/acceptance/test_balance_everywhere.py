@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from ledgers import contents_of, ledger_in
 from outcome_check import check_outcome
-from random_runs import listings, nights, play, views
+from random_runs import deliver_file, listings, run_files, views
 
 from loadsheet.reconcile import RecordedListings, settle
 from loadsheet.reports import write
@@ -36,7 +36,7 @@ def two_runs(first, second, view):
         for number, night in enumerate((first, second)):
             run = ledger.begin_run()
             for position, items in enumerate(night):
-                play(ledger, run, f"file {number}-{position}.csv", items)
+                deliver_file(ledger, run, f"file {number}-{position}.csv", items)
             found = settle(ledger.queries, listings(ledger, run, view), run, chosen)
             ended = replace(run, exit_code=1, finished_at=ledger.now())
             ledger.end_run(ended, exit_code=1, summary={"entries": {}}, shown=found.pack_snapshot())
@@ -133,7 +133,7 @@ def every_report_agrees(first, second, view, *, told_before=False):
 
 @pytest.mark.journey
 @settings(max_examples=8, deadline=None)
-@given(nights, nights, views)
+@given(run_files, run_files, views)
 def test_whatever_happens_every_report_tells_the_numbers_of_the_ledger(first, second, view):
     every_report_agrees(first, second, view)
 
@@ -141,6 +141,6 @@ def test_whatever_happens_every_report_tells_the_numbers_of_the_ledger(first, se
 @pytest.mark.sweep
 @pytest.mark.timeout(900)
 @settings(max_examples=30, deadline=None)
-@given(nights, nights, views)
+@given(run_files, run_files, views)
 def test_and_so_they_do_over_many_nights(first, second, view):
     every_report_agrees(first, second, view, told_before=True)

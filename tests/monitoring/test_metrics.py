@@ -7,7 +7,7 @@ from databases import server
 from ledgers import Ticking, ledger_in
 from monitored_runs import TOKEN, Exchange, house, order_id, samples, write_orders
 from ready_entries import events, orders
-from reported_runs import House, create
+from reported_runs import ReportedRuns, create
 from sqlalchemy import create_engine
 
 from loadsheet.ledger import Settlement, State, open_ledger
@@ -102,9 +102,9 @@ def test_a_run_that_could_not_begin_is_measured_and_files_that_wait_for_it_are_c
 def test_exceptions_are_counted_by_their_age(tmp_path):
     clock = Ticking()
     with ledger_in(tmp_path, clock) as ledger:
-        book = House(tmp_path, ledger, clock)
+        book = ReportedRuns(tmp_path, ledger, clock)
         for number, days in enumerate((1, 20, 9, 5, 3)):  # opened 37, 17, 8, 3 and 0 days before the end
-            book.night([create(number)], days=days)
+            book.report([create(number)], days=days)
         ended = clock.now + timedelta(seconds=1)
         night = RunOutcome("", ended - timedelta(minutes=1), ended, 0)
         found = samples(exposition([collect_metrics(book.settings, night, ledger.queries, ())]).decode())

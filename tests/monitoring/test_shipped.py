@@ -13,7 +13,7 @@ from datasette.utils import parse_metadata
 from monitored_runs import Exchange, house, order_id
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
-from run_with_every_outcome import night
+from run_with_every_outcome import every_outcome
 from shared_ledger import a_fleet
 
 from loadsheet.deploy import monitoring_file
@@ -89,7 +89,7 @@ def test_the_alerts_ask_for_what_is_exported(exported):
 @pytest.fixture
 def questions(tmp_path):
     """The answers of Datasette to every canned question about a real ledger in which something happened."""
-    with night(tmp_path) as filled:
+    with every_outcome(tmp_path) as filled:
         ledger, run, since = filled.ledger, filled.run, "2026-02-20T02:15:00.000Z"
         open_ones = [ledger.queries.entries_by_key(key)[-1] for key in ("A-00002", "A-00003", "A-00020")]
         ledger.record_exceptions(run, [ExceptionStatus(one.id, run.name, since, "refused") for one in open_ones])

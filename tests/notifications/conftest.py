@@ -7,7 +7,7 @@ import pytest
 from databases import ask
 from ledgers import Ticking, ledger_in, unreadable
 from notification_servers import mailbox, web
-from reported_runs import House
+from reported_runs import ReportedRuns
 
 from loadsheet.operations.expected_files import overdue
 from loadsheet.operations.notifications.notices import send_notifications
@@ -38,7 +38,7 @@ class Notified:
 
     def run(self, items=(), *, exit_code=0, days=1, report=None, **more):
         """A run with these documents."""
-        report = report or self.house.night(items, days=days, **more)
+        report = report or self.house.report(items, days=days, **more)
         return self.report(exit_code, summary=report.summary, folder=report.folder)
 
     def unreadable(self):
@@ -47,7 +47,7 @@ class Notified:
         why = Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"})
         self.house.ledger.set_aside(self.house.run, unreadable("broken.xlsx", why))
         self.house.clock.pass_time(86_400)
-        return self.run(report=self.house.again(), exit_code=65)
+        return self.run(report=self.house.report_again(), exit_code=65)
 
     def failed(self, error=None, *, days=1):
         """A run that could not take place."""
@@ -88,7 +88,7 @@ def notified(tmp_path, receiver, where):
     clock.now = datetime(2026, 3, 4, 2, 15, tzinfo=UTC)
     with ledger_in(tmp_path, clock) as ledger:
         yield Notified(
-            tmp_path, House(tmp_path, ledger, clock), notify=[f"json://127.0.0.1:{receiver.port}/all"], **where
+            tmp_path, ReportedRuns(tmp_path, ledger, clock), notify=[f"json://127.0.0.1:{receiver.port}/all"], **where
         )
 
 

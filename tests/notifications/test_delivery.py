@@ -77,11 +77,11 @@ def test_a_late_file_is_reported_once_when_late_and_once_when_it_came(notified, 
     assert titles.all() == ["loadsheet: acme: late"]
     assert titles.bodies()[0].startswith("Late: acme: due Fri 2026-03-06 01:00, no file arrived.")
     assert "Next: loadsheet expected" in titles.bodies()[0]
-    notified.run([create(1)], held=[order(1)])  # its file says 2026-03-04: it was found later
+    notified.run([create(1)], listed=[order(1)])  # its file says 2026-03-04: it was found later
     assert titles.all()[1:] == ["loadsheet: acme: no longer late"]
     assert "came " in titles.bodies()[1]
     assert "in4.csv" in titles.bodies()[1]
-    notified.run([create(2)], held=[order(1), order(2)])
+    notified.run([create(2)], listed=[order(1), order(2)])
     assert len(titles.all()) == 2
 
 
@@ -283,7 +283,7 @@ def test_what_is_kept_reads_back_equal(tmp_path, where):
 def test_a_file_whose_companion_is_overdue_is_reported_once_and_once_when_it_waits_no_longer(notified, titles):
     for hours in ("25", "49"):
         values = {"hours": hours, "companion": "packages.csv"}
-        report = notified.house.night()
+        report = notified.house.report()
         left = (Problem("A111", Where("orders.csv"), "orders.csv", values),)
         notified.report(0, summary=report.summary, folder=report.folder, left=left)
     notified.failed()

@@ -57,10 +57,10 @@ Attached: the fix files. Forward them to their senders."""
     assert titles.all()[1:] == ["loadsheet: 1 of 1 document needs attention"]
     assert "2 exceptions of earlier runs are still open: A-00001, A-00002 (index.html)" in titles.bodies()[1]
     assert "3 exceptions are open, 1 of them new (3 not sent: invalid):" in titles.bodies()[1]
-    notified.run([create(1), create(2)], held=[order(1), order(2)], days=0.2)
+    notified.run([create(1), create(2)], listed=[order(1), order(2)], days=0.2)
     assert len(titles.all()) == 2, "a second run of the day says nothing more"
-    notified.run([create(3)], held=[order(1), order(2), order(3)], days=0.9)
-    notified.run(held=[order(1), order(2), order(3)])
+    notified.run([create(3)], listed=[order(1), order(2), order(3)], days=0.9)
+    notified.run(listed=[order(1), order(2), order(3)])
     assert titles.all()[2:] == ["loadsheet: no open exceptions"]
 
 
@@ -89,7 +89,7 @@ def test_each_owner_gets_the_own_exceptions_and_all_others_go_to_everybody(notif
         assert "for you" in anna.notices[0]["message"]
         assert "A-00003" not in anna.notices[0]["message"]
         assert titles.all()[1:] == ["loadsheet: 1 exception is open"]
-        notified.run([create(1), create(2)], held=[order(1), order(2)])
+        notified.run([create(1), create(2)], listed=[order(1), order(2)])
         assert [notice["title"] for notice in anna.notices][1:] == ["loadsheet: no open exceptions"]
         assert len(titles.all()) == 2
 
@@ -140,7 +140,7 @@ def mailed(notified, post):
 
 
 def test_the_mail_has_the_verdict_as_subject_what_to_do_as_text_and_html_and_the_fix_files(mailed, post, tmp_path):
-    ended = mailed.run([wrong(1), wrong(2), create(3)], held=[order(3)], exit_code=1)
+    ended = mailed.run([wrong(1), wrong(2), create(3)], listed=[order(3)], exit_code=1)
     (mail,) = post.mails
     assert mail["Subject"] == f"loadsheet: {ended.summary.headline.text}"
     text, page = (mail.get_body((kind,)).get_content() for kind in ("plain", "html"))

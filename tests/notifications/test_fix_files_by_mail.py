@@ -23,7 +23,7 @@ def dropped(notified, *items, language="", file="orders.csv"):
     house.clock.pass_time(86_400)
     house.run = house.ledger.begin_run()
     plan(house.ledger, house.run, replace(drop_of(("orders", file), mapping=file), language=language), items)
-    return notified.run(report=house.again([order(1)]), exit_code=1)
+    return notified.run(report=house.report_again([order(1)]), exit_code=1)
 
 
 def names(folder):

@@ -48,7 +48,7 @@ def test_an_internal_error_is_reported_without_its_text_and_an_interrupted_run_n
 
 
 def test_a_good_run_sends_no_notice(chosen, receiver, notified):
-    result = Result(0, notified.house.night(), None, ())
+    result = Result(0, notified.house.report(), None, ())
     assert run_with_hooks(chosen, lambda: result, clock=utc_now, say=print) == result
     assert receiver.got == []
 

@@ -18,7 +18,7 @@ def book(path, **more):
     return write_parts(path, workbook_parts(ROWS) | more)
 
 
-def hand_packed(parts, entries, *, parts_told=None, zip64_parts=0):
+def hand_packed(parts, entries, *, parts_listed=None, zip64_parts=0):
     """An archive of (name, method, data as packed, checksum, inflated size) and a directory that says what `entries` make of it:
     functions from (offset, packed size, inflated size) to the same.
     """
@@ -28,27 +28,27 @@ def hand_packed(parts, entries, *, parts_told=None, zip64_parts=0):
         offset = len(content)
         content += LOCAL.pack(b"PK\3\4", 20, 0, method, 0, 0, checksum, len(packed), inflated, len(encoded), 0)
         content += encoded + packed
-        for offset_told, packed_told, inflated_told in change(offset, len(packed), inflated):
+        for offset_listed, packed_listed, inflated_listed in change(offset, len(packed), inflated):
             extra = b""
-            short = min(inflated_told, 0xFFFFFFFF)
-            if short < inflated_told:
-                extra = struct.pack("<HHQ", 1, 8, inflated_told)
+            short = min(inflated_listed, 0xFFFFFFFF)
+            if short < inflated_listed:
+                extra = struct.pack("<HHQ", 1, 8, inflated_listed)
             directory += CENTRAL.pack(
-                b"PK\1\2", 20, 20, 0, method, 0, 0, checksum, packed_told, short, len(encoded), len(extra),
-                0, 0, 0, 0, offset_told,
+                b"PK\1\2", 20, 20, 0, method, 0, 0, checksum, packed_listed, short, len(encoded), len(extra),
+                0, 0, 0, 0, offset_listed,
             )  # fmt: skip
             directory += encoded + extra
             count += 1
     start = len(content)
     content += directory
-    told = min(parts_told if parts_told is not None else count, 0xFFFF)
+    count = min(parts_listed if parts_listed is not None else count, 0xFFFF)
     if zip64_parts:
         place = len(content)
         content += struct.pack(
             "<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, zip64_parts, zip64_parts, len(directory), start
         )
         content += struct.pack("<4sLQL", b"PK\6\7", 0, place, 1)
-    content += struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, told, told, len(directory), start, 0)
+    content += struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, count, count, len(directory), start, 0)
     return bytes(content)
 
 
@@ -66,10 +66,10 @@ def sound_parts():
     return [packed(content, name) for name, content in workbook_parts(ROWS).items()]
 
 
-def lying(path, change, *, more=None, **told):
+def lying(path, change, *, more=None, **listed):
     """A workbook with one more part, about which the directory says what `change` makes of it."""
     parts = [*sound_parts(), more or packed("<x/>" + " " * 2_000, "xl/more.xml")]
-    path.write_bytes(hand_packed(parts, [_as_it_is] * (len(parts) - 1) + [change], **told))
+    path.write_bytes(hand_packed(parts, [_as_it_is] * (len(parts) - 1) + [change], **listed))
     return path
 
 
@@ -129,7 +129,7 @@ def a_size_smaller_than_it_is(path):
     return lying(path, lambda offset, size, inflated: [(offset, size, inflated // 2)])
 
 
-def one_part_told_many_times(path):
+def one_part_listed_many_times(path):
     return lying(path, lambda offset, size, inflated: [(offset, size, inflated)] * 200)
 
 
@@ -198,7 +198,7 @@ BOMBS = {
     six_gigabytes_in_zip64: "R231",
     a_packed_size_that_hides_the_ratio: "R235",
     a_size_smaller_than_it_is: "R235",
-    one_part_told_many_times: "R235",
+    one_part_listed_many_times: "R235",
     parts_inside_one_another: "R235",
     parts_65_536: "R231",
     a_million_parts_in_zip64: "R231",

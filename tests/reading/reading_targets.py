@@ -33,7 +33,7 @@ def panic():
     raise PanicException("called `Option::unwrap()` on a `None` value")
 
 
-def leave():
+def end():
     os._exit(7)
 
 
@@ -48,9 +48,9 @@ def hang():
 
 
 def allocate():
-    held = []
+    taken = []
     while True:
-        held.append(bytearray(64 << 20))
+        taken.append(bytearray(64 << 20))
 
 
 def recurse():
@@ -65,7 +65,7 @@ def killed():
     signal.raise_signal(signal.SIGKILL)
 
 
-DEEDS = {deed.__name__: deed for deed in (crash, abort, panic, leave, loop, hang, allocate, recurse, refuse, killed)}
+DEEDS = {deed.__name__: deed for deed in (crash, abort, panic, end, loop, hang, allocate, recurse, refuse, killed)}
 
 
 def misbehave(path, name, layouts, bounds):
@@ -100,7 +100,7 @@ def lie(path, name, layouts, bounds):
 
 
 def wander(path, name, layouts, bounds):
-    """Tries what a reader has no business doing, in Python and past it. The rows tell what came of it. The file names a canary,
+    """Tries what a reader has no business doing, in Python and past it. The rows say what came of it. The file names a canary,
     a port and our own process.
     """
     canary, port, process = path.read_text().split()
@@ -112,7 +112,7 @@ def wander(path, name, layouts, bounds):
             "read the canary": lambda: Path(canary).read_text(),
             "read the canary past Python": lambda: _raised(system.open(canary.encode(), 0)),
             "list its folder": lambda: list(Path(canary).parent.iterdir()),
-            "write": lambda: Path(canary).write_text("gone"),
+            "write": lambda: Path(canary).write_text("changed"),
             "write past Python": lambda: _raised(system.open(canary.encode(), 1)),
             "make a file past Python": lambda: _raised(system.open(f"{canary}.new".encode(), 0o101, 0o600)),
             "delete": lambda: Path(canary).unlink(),
@@ -192,7 +192,7 @@ class _Failing(io.RawIOBase):
 def fail(path, name, layouts, bounds):
     """The disk fails at the read, and as often, as the name says: `3 times 1 a.csv`."""
     first, _, most, _ = name.split()
-    told = bytes([int(first), int(most), zlib.crc32(name.encode()) % 256])
-    if FailingPath.reads[1:4] != told:
-        FailingPath.reads[:4] = b"\0" + told
+    asked = bytes([int(first), int(most), zlib.crc32(name.encode()) % 256])
+    if FailingPath.reads[1:4] != asked:
+        FailingPath.reads[:4] = b"\0" + asked
     return open_tables(FailingPath(path), name, layouts, bounds)

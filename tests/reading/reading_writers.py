@@ -5,12 +5,13 @@ and tag by tag here, as nothing that can be installed writes them; python-calami
 import datetime as dt
 import struct
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from xml.sax.saxutils import escape, quoteattr
 
 import xlsxwriter
 import xlwt
-from reading_corpus import PACKAGE, RELATIONS
+from reading_corpus import PACKAGE, RELATIONS, write_parts
 
 ERROR_CODES = {"#NULL!": 0, "#DIV/0!": 7, "#VALUE!": 15, "#REF!": 23, "#NAME?": 29, "#NUM!": 36, "#N/A": 42}
 
@@ -91,28 +92,14 @@ def _write_xlsx_cell(book, page, place, cell):
 def write_xls(path, sheets, *, from_1904=False):
     book = xlwt.Workbook()
     book.dates_1904 = from_1904
-    styles = {}
     for sheet in sheets:
         page = book.add_sheet(sheet.title)
         page.visibility = int(sheet.hidden)
-        inner = {
-            (row, column)
-            for top, left, bottom, right in sheet.merged
-            for row in range(top, bottom + 1)
-            for column in range(left, right + 1)
-        }
+        inner = {(row, column) for area in sheet.merged for row, column in _places(*area)}
         for row, cells in enumerate(sheet.rows):
             for column, cell in enumerate(cells):
-                if cell is None or (row, column) in inner:
-                    continue
-                if is_error(cell):
-                    page.row(row).set_cell_error(column, ERROR_CODES[cell.value])
-                elif isinstance(cell, Typed):
-                    page.write(
-                        row, column, cell.value, styles.setdefault(cell.code, xlwt.easyxf(num_format_str=cell.code))
-                    )
-                else:
-                    page.write(row, column, cell)
+                if cell is not None and (row, column) not in inner:
+                    _write_xls_cell(page, row, column, cell)
         for row in sheet.hidden_rows:
             page.row(row).hidden = True
         for column in sheet.hidden_columns:
@@ -121,6 +108,24 @@ def write_xls(path, sheets, *, from_1904=False):
             page.write_merge(top, bottom, left, right, sheet.rows[top][left])
     book.save(str(path))
     return path
+
+
+def _places(top, left, bottom, right):
+    return [(row, column) for row in range(top, bottom + 1) for column in range(left, right + 1)]
+
+
+def _write_xls_cell(page, row, column, cell):
+    if is_error(cell):
+        page.row(row).set_cell_error(column, ERROR_CODES[cell.value])
+    elif isinstance(cell, Typed):
+        page.write(row, column, cell.value, _xls_style(cell.code))
+    else:
+        page.write(row, column, cell)
+
+
+@cache
+def _xls_style(code):
+    return xlwt.easyxf(num_format_str=code)
 
 
 def record(kind, content=b""):
@@ -140,82 +145,72 @@ def wide(text):
 
 def write_xlsb(path, sheets, *, from_1904=False, shared=True):
     styles, texts = Styles(), []
+    numbered = list(enumerate(sheets, 1))
+    pages = {
+        f"xl/worksheets/sheet{n}.bin": _xlsb_sheet(sheet, styles, texts if shared else None) for n, sheet in numbered
+    }
+    bundles = [
+        record(156, struct.pack("<II", int(sheet.hidden), n) + wide(f"rId{n}") + wide(sheet.title))
+        for n, sheet in numbered
+    ]
+    properties = record(153, struct.pack("<II", int(from_1904), 0) + wide(""))
+    count = struct.pack("<I", len(styles.codes))
+    formats = [record(44, struct.pack("<H", 164 + n) + wide(code)) for n, code in enumerate(styles.codes)]
+    looks = [_xlsb_look(164 + n if n else 0) for n in range(len(styles.codes))]
+    strings = [record(19, b"\0" + wide(text)) for text in texts]
+    targets = [(f"rId{n}", "worksheet", f"worksheets/sheet{n}.bin") for n, _ in numbered]
+    targets += [("rIdS", "sharedStrings", "sharedStrings.bin"), ("rIdF", "styles", "styles.bin")]
     parts = {
-        f"xl/worksheets/sheet{number}.bin": _xlsb_sheet(sheet, styles, texts if shared else None)
-        for number, sheet in enumerate(sheets, 1)
-    }
-    bundles = b"".join(
-        record(156, struct.pack("<II", int(sheet.hidden), number) + wide(f"rId{number}") + wide(sheet.title))
-        for number, sheet in enumerate(sheets, 1)
-    )
-    main = (
-        record(131)
-        + record(153, struct.pack("<II", int(from_1904), 0) + wide(""))
-        + record(143)
-        + bundles
-        + record(144)
-        + record(132)
-    )
-    formats = b"".join(
-        record(44, struct.pack("<H", 164 + place) + wide(code)) for place, code in enumerate(styles.codes)
-    )
-    looks = b"".join(
-        record(47, struct.pack("<HH", 0xFFFF, 164 + place if place else 0) + bytes(12))
-        for place in range(len(styles.codes))
-    )
-    parent = record(626, struct.pack("<I", 1)) + record(47, struct.pack("<HH", 0xFFFF, 0) + bytes(12)) + record(627)
-    targets = "".join(
-        f'<Relationship Id="rId{number}" Type="{RELATIONS}/worksheet" Target="worksheets/sheet{number}.bin"/>'
-        for number in range(1, len(sheets) + 1)
-    )
-    targets += f'<Relationship Id="rIdS" Type="{RELATIONS}/sharedStrings" Target="sharedStrings.bin"/>'
-    targets += f'<Relationship Id="rIdF" Type="{RELATIONS}/styles" Target="styles.bin"/>'
-    parts |= {
         "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>',
-        "_rels/.rels": f'<Relationships xmlns="{PACKAGE}"><Relationship Id="rId1" Type="{RELATIONS}/officeDocument" Target="xl/workbook.bin"/></Relationships>',
-        "xl/workbook.bin": main,
-        "xl/_rels/workbook.bin.rels": f'<Relationships xmlns="{PACKAGE}">{targets}</Relationships>',
-        "xl/styles.bin": record(278)
-        + record(615, struct.pack("<I", len(styles.codes)))
-        + formats
-        + record(616)
-        + parent
-        + record(617, struct.pack("<I", len(styles.codes)))
-        + looks
-        + record(618)
-        + record(279),
-        "xl/sharedStrings.bin": record(159, struct.pack("<II", len(texts), len(texts)))
-        + b"".join(record(19, b"\0" + wide(text)) for text in texts)
-        + record(160),
+        "_rels/.rels": _relations([("rId1", "officeDocument", "xl/workbook.bin")]),
+        "xl/workbook.bin": b"".join(
+            [record(131), properties, record(143), *bundles, record(144), record(132)],
+        ),
+        "xl/_rels/workbook.bin.rels": _relations(targets),
+        "xl/styles.bin": b"".join(
+            [
+                *(record(278), record(615, count), *formats, record(616)),
+                *(record(626, struct.pack("<I", 1)), _xlsb_look(0), record(627)),
+                *(record(617, count), *looks, record(618), record(279)),
+            ]
+        ),
+        "xl/sharedStrings.bin": b"".join([record(159, struct.pack("<II", *[len(texts)] * 2)), *strings, record(160)]),
     }
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
-    return path
+    return write_parts(path, pages | parts)
+
+
+def _xlsb_look(number_format):
+    return record(47, struct.pack("<HH", 0xFFFF, number_format) + bytes(12))
+
+
+def _relations(targets):
+    listed = "".join(
+        f'<Relationship Id="{key}" Type="{RELATIONS}/{kind}" Target="{target}"/>' for key, kind, target in targets
+    )
+    return f'<Relationships xmlns="{PACKAGE}">{listed}</Relationships>'
 
 
 def _xlsb_sheet(sheet, styles, texts):
-    width = max(map(len, sheet.rows), default=1) or 1
-    content = bytearray(record(129) + record(148, struct.pack("<IIII", 0, max(len(sheet.rows) - 1, 0), 0, width - 1)))
-    content += record(390)
-    content += b"".join(
-        record(60, struct.pack("<IIIIH", column, column, 2000, 0, 1)) for column in sheet.hidden_columns
-    )
-    content += record(391) + record(145)
+    width, bottom = max(map(len, sheet.rows), default=1) or 1, max(len(sheet.rows) - 1, 0)
+    hidden = [record(60, struct.pack("<IIIIH", column, column, 2000, 0, 1)) for column in sheet.hidden_columns]
+    content = [record(129), record(148, struct.pack("<IIII", 0, bottom, 0, width - 1))]
+    content += [record(390), *hidden, record(391), record(145)]
     for row, cells in enumerate(sheet.rows):
         flags = 0x10 if row in sheet.hidden_rows else 0
-        content += record(0, struct.pack("<IIHBBBI", row, 0, 300, 0, flags, 0, 0))
-        for column, cell in enumerate(cells):
-            if cell is not None:
-                content += _xlsb_cell(struct.pack("<II", column, styles.place(cell)), cell, texts)
-    content += record(146)
+        content.append(record(0, struct.pack("<IIHBBBI", row, 0, 300, 0, flags, 0, 0)))
+        content += [
+            _xlsb_cell(struct.pack("<II", column, styles.place(cell)), cell, texts)
+            for column, cell in enumerate(cells)
+            if cell is not None
+        ]
+    content.append(record(146))
     if sheet.filtered:
-        content += record(161, struct.pack("<IIII", 0, len(sheet.rows) - 1, 0, width - 1)) + record(162)
-    content += record(177, struct.pack("<I", len(sheet.merged)))
-    content += b"".join(
+        content += [record(161, struct.pack("<IIII", 0, bottom, 0, width - 1)), record(162)]
+    content.append(record(177, struct.pack("<I", len(sheet.merged))))
+    content += [
         record(176, struct.pack("<IIII", top, bottom, left, right)) for top, left, bottom, right in sheet.merged
-    )
-    return bytes(content + record(178) + record(130))
+    ]
+    return b"".join([*content, record(178), record(130)])
 
 
 def _xlsb_cell(head, cell, texts):
@@ -223,32 +218,23 @@ def _xlsb_cell(head, cell, texts):
         return record(3, head + bytes([ERROR_CODES[cell.value]]))
     if isinstance(cell, Typed) and isinstance(cell.value, bool):
         return record(4, head + bytes([cell.value]))
+    if isinstance(cell, Typed) and isinstance(cell.value, int) and -(2**29) <= cell.value < 2**29:
+        return record(2, head + struct.pack("<i", cell.value << 2 | 2))
     if isinstance(cell, Typed):
-        whole = isinstance(cell.value, int) and -(2**29) <= cell.value < 2**29
-        return (
-            record(2, head + struct.pack("<i", cell.value << 2 | 2))
-            if whole
-            else record(5, head + struct.pack("<d", cell.value))
-        )
+        return record(5, head + struct.pack("<d", cell.value))
     if texts is None:
         return record(6, head + wide(cell))
     texts.append(cell)
     return record(7, head + struct.pack("<I", len(texts) - 1))
 
 
-NAMES = (
-    "".join(
-        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{uri}:1.0"'
-        for name, uri in (
-            ("office", "office"),
-            ("table", "table"),
-            ("text", "text"),
-            ("style", "style"),
-            ("number", "datastyle"),
-        )
+NAMES = "".join(
+    f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{uri}:1.0"'
+    for name, uri in zip(
+        ("office", "table", "text", "style", "number"), ("office", "table", "text", "style", "datastyle"), strict=True
     )
-    + ' xmlns:calcext="urn:org:documentfoundation:names:experimental:calc:xmlns:calcext:1.0"'
 )
+NAMES += ' xmlns:calcext="urn:org:documentfoundation:names:experimental:calc:xmlns:calcext:1.0"'
 KIND = "application/vnd.oasis.opendocument.spreadsheet"
 DATA_STYLES = {
     "00000": '<number:number-style style:name="N1"><number:number number:min-integer-digits="5" number:decimal-places="0"/></number:number-style>',
@@ -298,10 +284,7 @@ def ods_parts(sheets, *, tables=""):
 
 
 def write_ods(path, sheets, *, from_1904=False):
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in ods_parts([_without_serials(sheet, from_1904) for sheet in sheets]).items():
-            archive.writestr(name, content)
-    return path
+    return write_parts(path, ods_parts([_without_serials(sheet, from_1904) for sheet in sheets]), zipfile.ZIP_STORED)
 
 
 def _without_serials(sheet, from_1904):
@@ -315,8 +298,7 @@ def _without_serials(sheet, from_1904):
             return Typed(epoch + dt.timedelta(seconds=round(cell.value * 86_400)), cell.code)
         return Typed(dt.timedelta(seconds=round(cell.value * 86_400)), cell.code)
 
-    rows = [[changed(cell) for cell in cells] for cells in sheet.rows]
-    return Sheet(rows, sheet.title, sheet.hidden, sheet.hidden_rows, sheet.hidden_columns, sheet.merged, sheet.filtered)
+    return replace(sheet, rows=[[changed(cell) for cell in cells] for cells in sheet.rows])
 
 
 def _ods_table(sheet, styles):

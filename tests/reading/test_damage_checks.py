@@ -51,8 +51,9 @@ DAMAGED = {
     "texts turned into dates": (["A-17", "03-May", "12-99", "Mar-01", "7-Z", "B"], "R224", "03-May", "rows 3, 5"),
     "a German month": (["A-17", "03. Mai", "12-99", "C"], "R224", "03. Mai", "row 3"),
     "UTF-8 read as Western": (["Müller", "MÃ¼ller", "KÃ¶ln"], "R226", "MÃ¼ller", "rows 3, 4"),
-    "letters that are gone": (["M\ufffdller"], "R226", "M\ufffdller", "row 2"),
+    "lost letters": (["M\ufffdller"], "R226", "M\ufffdller", "row 2"),
     "a Western code page read as another": (["M\x92s", "M\u2019s", "x\x85"], "R226", "M\x92s", "rows 2, 4"),
+    "what Excel made of codes": (["A-17", "B-12", "MAR-77", "DEC-01", "C-3", "D-4", "E-5"], "R224", "MAR-77", "rows 4, 5"),
     "an invisible mark": (["A1", "A1\u200b", "\u202eA1"], "R228", "A1\u200b", "rows 3, 4"),
 }  # fmt: skip
 
@@ -82,12 +83,8 @@ SOUND = {
 }
 QUIET = {
     **{case: {"Item": cells} for case, cells in SOUND.items()},
-    "phone numbers of any length": {
-        "Phone": ["01712345678", "0301234567", "030123456", "491712345", "4917123456789"] * 30
-    },
-    "phone numbers with a few long ones": {
-        "Phone": ["0301234567"] * 100 + ["03012345678901"] * 86 + ["301234567"] * 163
-    },
+    "phone numbers": {"Phone": ["01712345678", "0301234567", "030123456", "491712345", "4917123456789"] * 30},
+    "a few long phone numbers": {"Phone": ["0301234567"] * 100 + ["03012345678901"] * 86 + ["301234567"] * 163},
     "postcodes of two countries": {"Land": ["DE", "CH"] * 50, "PLZ": ["01067", "3012"] * 50},
     "names like months": {"Name": ["MARTINA 77", "Marchand 12", "A 1", "B 2", "C 3", "Junior 05", "DECKER 10"] * 3},
     "16 digits, of which every tenth ends in 0": {"Id": [str(4_000_000_000_000_001 + number) for number in range(500)]},
@@ -116,12 +113,6 @@ def test_mixed_date_styles_are_listed_with_their_rows(case):
     assert all(style in warning.values["styles"] for style in styles)
 
 
-def test_zeros_lost_everywhere_are_suspected_where_the_label_speaks_of_a_code():
-    cells = ["10115", "8056", "20095", "80331", "99084"]
-    assert list(warnings_about({"Postal code": cells})) == ["R223"]
-    assert warnings_about({"Weight": cells}) == {}
-
-
 GERMAN_CODES = [f"{number:05}" for number in range(10115, 10215)] + ["01067", "04109", "07743"]
 SWISS_CODES = ["3012", "8001", "4051"]
 
@@ -147,58 +138,61 @@ def test_padding_is_not_proposed_where_short_values_may_be_right(columns):
     assert "pad" not in warning.hint
 
 
-def test_what_excel_made_of_codes_is_found_among_them():
-    assert warnings_about({"Code": ["A-17", "B-12", "MAR-77", "DEC-01", "C-3", "D-4", "E-5"]})["R224"].found == "MAR-77"
+ONE_SHORT = {"Postal code": [*GERMAN_CODES, "8056"]}
+ALL_LOST = ["10115", "8056", "20095", "80331", "99084"]  # suspected where the label speaks of a code
+WORDS = {"Day": ["asap", "03-May", "open", "on call", "later"]}  # no text before, in a column of dates
+USES = {  # columns, how the mapping uses one of them, and what they are warned of
+    "zeros lost from a code": ({"Postal code": ALL_LOST}, {}, ["R223"]),
+    "no zeros lost from a weight": ({"Weight": ALL_LOST}, {}, []),
+    "padded": (ONE_SHORT, {"Postal code": ColumnUse(pads_to=5)}, []),
+    "read as numbers": (ONE_SHORT, {"Postal code": ColumnUse("number")}, []),
+    "padded too little": (ONE_SHORT, {"Postal code": ColumnUse(pads_to=4)}, ["R223"]),
+    "a date among words": (WORDS, {}, ["R224"]),
+    "a date among words of a date column": (WORDS, {"Day": ColumnUse("moment")}, []),
+}
 
 
-def test_a_column_that_is_padded_or_read_as_numbers_has_lost_no_zeros():
-    columns = {"Postal code": [*GERMAN_CODES, "8056"]}
-    assert warnings_about(columns, {"Postal code": ColumnUse(pads_to=5)}) == {}
-    assert warnings_about(columns, {"Postal code": ColumnUse("number")}) == {}
-    assert list(warnings_about(columns, {"Postal code": ColumnUse(pads_to=4)})) == ["R223"]
+@pytest.mark.parametrize(("columns", "uses", "codes"), USES.values(), ids=USES)
+def test_warnings_depend_on_how_a_column_is_used(columns, uses, codes):
+    assert list(warnings_about(columns, uses)) == codes
 
 
 def test_date_styles_are_named_as_the_column_declares_them():
     formats = [("YY-MM-DD", format_reader("%y-%m-%d", None)), ("DD.MM.YYYY", format_reader("%d.%m.%Y", None))]
     short = ["26-05-19", "05-06-07", "27-12-31"]
     assert warnings_about({"Day": short}, {"Day": ColumnUse("moment", 0, (formats[0],))}) == {}
-    styles = warnings_about({"Day": [*short, "19.05.2026"]}, {"Day": ColumnUse("moment", 0, tuple(formats))})[
-        "R225"
-    ].values["styles"]
-    assert styles == "YY-MM-DD (3, rows 2, 3, 4); DD.MM.YYYY (1, row 5)"
+    found = warnings_about({"Day": [*short, "19.05.2026"]}, {"Day": ColumnUse("moment", 0, tuple(formats))})
+    assert found["R225"].values["styles"] == "YY-MM-DD (3, rows 2, 3, 4); DD.MM.YYYY (1, row 5)"
 
 
-def test_a_date_among_the_words_of_a_date_column_was_no_text_before():
-    columns = {"Day": ["asap", "03-May", "open", "on call", "later"]}
-    assert list(warnings_about(columns)) == ["R224"]
-    assert warnings_about(columns, {"Day": ColumnUse("moment")}) == {}
+DATE = dt.date(2026, 5, 3)
+TYPED = {  # the cells of a workbook, the number format of its numbers, and code, example and row of the warning
+    "a number among codes with zeros": (["01067", 8056, "04109"], "", ("R223", "8056", 3)),
+    "numbers that a format fills with zeros": ([1067, 8056, 10115], "00000", None),
+    "a real date among texts": (["A-1", "7-Z", DATE, "B-2"], "", ("R224", "2026-05-03", 4)),
+    "real dates": ([DATE, DATE], "", None),
+    "a number stored as text": ([1, 2.5, "3.7", 4], "", ("R227", "3.7", 4)),
+    "a text among numbers": ([1, "A", 3], "", None),
+    "zeros of a format before a long number": (
+        [37613032110910342, 123456789012345], "0" * 18, ("R222", "037613032110910340", 2)),
+}  # fmt: skip
 
 
-def test_number_cells_among_texts_with_zeros_have_lost_theirs(tmp_path):
-    (warning,) = warnings_about_workbook(tmp_path, ["01067", 8056, "04109"])
-    assert (warning.code, warning.found, warning.where.cell) == ("R223", "8056", "A3")
-    assert warnings_about_workbook(tmp_path, [1067, 8056, 10115], "00000") == ()
+@pytest.mark.parametrize(("cells", "code", "expected"), TYPED.values(), ids=TYPED)
+def test_typed_cells_of_a_workbook_show_what_was_lost(tmp_path, cells, code, expected):
+    found = warnings_about_workbook(tmp_path, cells, code)
+    assert [(one.code, one.found, one.where.row) for one in found] == ([expected] if expected else [])
+
+
+def test_real_dates_beside_dates_as_text_are_two_styles(tmp_path):
+    (warning,) = warnings_about_workbook(tmp_path, [DATE, DATE, "04.05.2026"])
+    assert warning.code == "R225"
+    assert "real dates (2, rows 2, 3)" in warning.values["styles"]
 
 
 def test_letters_of_the_wrong_code_page_are_shown_as_they_may_have_been():
     assert "may have been 'M\u2019s'" in warnings_about({"Item": ["M\x92s"]})["R226"].hint
     assert "may have been" not in warnings_about({"Item": ["東\x92"]})["R226"].hint
-
-
-def test_real_dates_among_texts_and_among_dates_as_text(tmp_path):
-    day = dt.date(2026, 5, 3)
-    (warning,) = warnings_about_workbook(tmp_path, ["A-1", "7-Z", day, "B-2"])
-    assert (warning.code, warning.where.row) == ("R224", 4)
-    (warning,) = warnings_about_workbook(tmp_path, [day, day, "04.05.2026"])
-    assert warning.code == "R225"
-    assert "real dates (2, rows 2, 3)" in warning.values["styles"]
-    assert warnings_about_workbook(tmp_path, [day, day]) == ()
-
-
-def test_numbers_stored_as_text_among_numbers(tmp_path):
-    (warning,) = warnings_about_workbook(tmp_path, [1, 2.5, "3.7", 4])
-    assert (warning.code, warning.found, warning.values["numbers"]) == ("R227", "3.7", 3)
-    assert warnings_about_workbook(tmp_path, [1, "A", 3]) == ()
 
 
 @pytest.mark.parametrize("form", WRITERS)
@@ -209,11 +203,6 @@ def test_a_long_id_that_is_a_number_has_lost_digits_whatever_its_last_ones_are(t
     (warning,) = warnings_of(open_one(path, layout("Item")))
     assert (warning.code, warning.values["rows"]) == ("R222", "row 3")
     assert "lose their last digits" in warning.text
-
-
-def test_zeros_that_a_format_puts_before_a_long_number_hide_no_loss(tmp_path):
-    (warning,) = warnings_about_workbook(tmp_path, [37613032110910342, 123456789012345], "0" * 18)
-    assert (warning.code, warning.found, warning.values["rows"]) == ("R222", "037613032110910340", "row 2")
 
 
 @pytest.mark.parametrize("form", WRITERS)

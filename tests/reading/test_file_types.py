@@ -3,6 +3,7 @@
 import gzip
 import io
 import lzma
+import os
 import random
 import zipfile
 
@@ -11,9 +12,11 @@ from reading_corpus import attempt, cells_of, inline, layout, open_one, refusal,
 from reading_writers import WRITERS, Sheet, Typed
 from xlwt.CompoundDoc import XlsDoc
 
+from loadsheet.languages import words_in
 from loadsheet.problems import FileRefused, Problem
 from loadsheet.reading.opening import read_tops
 from loadsheet.reading.tables import bounds_of
+from loadsheet.reports.fix_workbook.wording import word_problem
 from loadsheet.settings import Settings
 
 ASKED = layout("Order")
@@ -168,43 +171,85 @@ def test_a_file_cut_off_anywhere_is_refused_or_read_as_it_was(tmp_path, form):
         assert isinstance(problem, Problem) or [list(row.cells) for row in problem] == rows[1:], end
 
 
+MARKUP = [b"", *b'< > " & 0 -1 99999999999999999999 <row> </row> <c> <v> \xc3\xa9 \x01'.split(), b"<!DOCTYPE x>"]
+
+
 @pytest.mark.parametrize("count", [30, pytest.param(200, marks=pytest.mark.sweep)])
-@pytest.mark.parametrize("form", ["xls", "xlsb", "ods"])
+@pytest.mark.parametrize("form", WRITERS)
 def test_damaged_bytes_give_tables_or_one_refusal(tmp_path, form, count):
-    """Bytes of the file, and of .xlsb also bytes of the records inside a sound package."""
+    """Bytes of the file, and of a package also bytes and pieces of markup in the parts of a sound one."""
     rows = [["Order", "Text"], *([f"A{number}", Typed(number + 0.5)] for number in range(30))]
-    path = WRITERS[form](tmp_path / "whole", [Sheet(rows)])
-    whole, chance = path.read_bytes(), random.Random(5)
+    path, chance = WRITERS[form](tmp_path / "whole", [Sheet(rows)]), random.Random(5)
+
+    def damaged(content, pieces, most=1):
+        for _ in range(chance.choice([1, 1, most])):
+            place = chance.randrange(len(content))
+            end = place + chance.choice([1, 1, 8, len(content)])
+            content = content[:place] + chance.choice(pieces) + content[end:]
+        return content
+
+    def attempted(path):
+        found = attempt(path, ASKED)
+        assert isinstance(found, Problem) or all(row.cells and str(row.problem) for row in found)
+
+    letters = [bytes([letter]) for letter in range(256)]
     for _ in range(count):
-        damaged = bytearray(whole)
-        for _ in range(chance.choice([1, 1, 4])):
-            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-        attempt(text_file(tmp_path, bytes(damaged), f"a.{form}"), ASKED)
-    if form != "xlsb":
-        return
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    for part in [name for name in parts if name.endswith(".bin")]:
-        for _ in range(count // 2):
-            damaged = bytearray(parts[part])
-            if chance.random() < 0.3:
-                del damaged[chance.randrange(len(damaged)) :]
-            else:
-                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-            attempt(write_parts(tmp_path / "a.xlsb", parts | {part: bytes(damaged)}), ASKED)
+        attempted(text_file(tmp_path, damaged(path.read_bytes(), letters, most=4), f"a.{form}"))
+    if form != "xls":
+        with zipfile.ZipFile(path) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        for part in [name for name in parts if parts[name]]:
+            pieces = letters if part.endswith(".bin") else MARKUP
+            for _ in range(count // 2):
+                attempted(write_parts(tmp_path / f"a.{form}", parts | {part: damaged(parts[part], pieces)}))
 
 
 @pytest.mark.parametrize("label", ["ID;Price", "PAR1;x", "BZhl;x", "GIF8;x", "PK;x", "MM*;x", "Table;x"])
 def test_texts_that_begin_like_something_else_are_read(tmp_path, label):
-    first = label.split(";")[0]
-    assert cells_of(text_file(tmp_path, f"{label}\n1;2\n"), layout(first)) == [["1", "2"]]
+    assert cells_of(text_file(tmp_path, f"{label}\n1;2\n"), layout(label.split(";")[0])) == [["1", "2"]]
+
+
+GERMAN = layout("Id", "City", encodings=("utf-8", "cp1252"), delimiters=(",",))
+HEAD, ROW = ["Id", "City"], ["A1", "Ulm"]
+IN_GERMAN = {  # what is wrong with a file: the sheets of a workbook or the bytes of a text; words of the refusal
+    "two sheets": (
+        [Sheet([HEAD, ROW], "Week 10"), Sheet([HEAD, ROW], "Week 11")],
+        ("Mehrere Blätter enthalten Zeilen der Tabelle: Week 10, Week 11", "blenden Sie die Blätter aus"),
+    ),
+    "a cell beyond the columns": (
+        [Sheet([HEAD, [*ROW, "x"]])],
+        ("rechts der letzten Spalte", "tragen Sie ihn unter seiner Überschrift ein, wenn er gebraucht wird"),
+    ),
+    "another delimiter": (
+        b"Id;City\nA1;Ulm\n",
+        ("mit einem anderen Trennzeichen", "mit dem vereinbarten Trennzeichen"),
+    ),
+    "cut off": (
+        "Id,City\nA1,Skövde\nA2,Malmö".encode()[:-1],
+        ("alles Übrige darin ist UTF-8", "speichern Sie sie als „CSV UTF-8“"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IN_GERMAN)
+def test_refusals_are_worded_in_german(tmp_path, case):
+    content, parts = IN_GERMAN[case]
+    path = tmp_path / "a"
+    text_file(tmp_path, content, "a") if isinstance(content, bytes) else WRITERS["xlsx"](path, content)
+    found = attempt(path, GERMAN)
+    message = word_problem(found if isinstance(found, Problem) else found[0].problem, words_in("de"), {})
+    whole = f"{message.text} {message.todo}".casefold()
+    assert [part for part in parts if part.casefold() not in whole] == [], whole
+    assert " the " not in whole
 
 
 def test_what_is_empty_missing_or_a_folder_is_refused(tmp_path):
     assert refusal(text_file(tmp_path, b""), ASKED).code == "R202"
+    os.mkfifo(tmp_path / "pipe.csv")  # which nothing waits for
     for process in ("none", "child"):
-        assert "No such file" in refusal(tmp_path / "gone.csv", ASKED, reading_process=process).text
+        assert "No such file" in refusal(tmp_path / "missing.csv", ASKED, reading_process=process).text
         assert refusal(tmp_path, ASKED, reading_process=process).code == "R201"
+    assert "not a file" in refusal(tmp_path / "pipe.csv", ASKED, reading_process="child").text
 
 
 def test_a_file_that_vanishes_between_two_passes_is_refused(tmp_path):

@@ -1,7 +1,6 @@
 """Fix files are known by their marks, whatever they are called; their tables are read as those that they were made from."""
 
 import os
-import zipfile
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -47,23 +46,28 @@ def test_a_mark_is_read_as_it_was_written_whatever_the_letter_case_of_its_part(t
     assert mark_of(book(tmp_path / "a.xlsx", properties(str(MARK)), "DocProps/Custom.xml"), MOST) == MARK
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        properties(str(MARK), name="Owner"),
-        properties("not a mark"),
-        properties("1 x/9 0123456789abcdef m"),
-        properties(f"1 2026-03-04-01/{'9' * 5000} 0123456789abcdef m"),
-        properties("1 2026-03-04-01/1 0123 m"),
-        properties(str(MARK))[:150],
-        properties(str(MARK), before='<!DOCTYPE x [<!ENTITY a "b">]>'),
-        properties(str(MARK)) + " " * (1 << 19),
-        "",
-        "\0\1\2",
-    ],
+NO_MARKS = (
+    properties(str(MARK), name="Owner"),
+    properties("not a mark"),
+    properties("1 x/9 0123456789abcdef m"),
+    properties(f"1 2026-03-04-01/{'9' * 5000} 0123456789abcdef m"),
+    properties("1 2026-03-04-01/1 0123 m"),
+    properties(str(MARK))[:150],
+    properties(str(MARK), before='<!DOCTYPE x [<!ENTITY a "b">]>'),
+    properties(str(MARK)) + " " * (1 << 19),
+    *("", "\0\1\2"),
 )
-def test_what_is_no_mark_or_cannot_be_read_is_none(tmp_path, part):
-    assert mark_of(book(tmp_path / "a.xlsx", part), MOST) is None
+
+
+def test_other_properties_and_files_and_bombs_have_no_mark(tmp_path):
+    path = tmp_path / "a.xlsx"
+    for part in NO_MARKS:
+        assert mark_of(book(path, part), MOST) is None, part
+    for content in (b"", b"PK", b"PK\3\4", b"PK\3\4" + b"x" * 1000, b"Order;Weight\n", b"\xd0\xcf\x11\xe0"):
+        path.write_bytes(content)
+        assert mark_of(path, MOST) is None, content
+    bomb = {"docProps/custom.xml": properties(str(MARK)), "xl/workbook.xml": b" " * (MOST + 1)}
+    assert mark_of(write_parts(path, bomb), MOST) is None
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -72,23 +76,7 @@ def test_what_is_no_mark_or_cannot_be_read_is_none(tmp_path, part):
 def test_a_link_is_not_followed_a_pipe_not_waited_for_and_what_is_no_file_has_no_mark(tmp_path, seek):
     os.mkfifo(tmp_path / "pipe.xlsx")
     (tmp_path / "link.xlsx").symlink_to(book(tmp_path / "real.xlsx", properties(str(MARK))))
-    assert [seek(tmp_path / name) for name in ("pipe.xlsx", "link.xlsx", ".", "gone.xlsx")] == [None] * 4
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"PK", b"PK\3\4", b"PK\3\4" + b"x" * 1000, b"Order;Weight\n", b"\xd0\xcf\x11\xe0"]
-)
-def test_other_files_have_no_mark(tmp_path, content):
-    (tmp_path / "a.xlsx").write_bytes(content)
-    assert mark_of(tmp_path / "a.xlsx", MOST) is None
-
-
-def test_a_bomb_has_no_mark(tmp_path):
-    path = tmp_path / "a.xlsx"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("docProps/custom.xml", properties(str(MARK)))
-        archive.writestr("xl/workbook.xml", b" " * (MOST + 1))
-    assert mark_of(path, MOST) is None
+    assert [seek(tmp_path / name) for name in ("pipe.xlsx", "link.xlsx", ".", "missing.xlsx")] == [None] * 4
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
@@ -147,43 +135,30 @@ def taken(*tables):
 
 
 def test_the_original_comes_back_without_what_was_put_beside_it():
-    table = fixed([row("A-1", "1:1/1")]).table
+    """Rows that hold nothing but remarks and marks are passed over, and typed cells stay typed."""
+    typed = ("see", "A-1", Native("2026-03-01", "date"), Native("1.5", "number"), "1:1/1")
+    found = fixed([typed, ("note", "", " ", "", "")])
+    table = found.table
     assert (table.where(7, 2).cell, table.where(7, 2).column, table.where(7).cell) == ("D7", "Weight", "")
-    assert table.header == HEADER
-    assert table.columns == {"order": 0, "kind": 1, "weight": 2}
+    assert (table.header, table.columns) == (HEADER, {"order": 0, "kind": 1, "weight": 2})
     assert table.first_name == "first/a.xlsx"
     assert table.found == {"format": "xlsx", ORIGINAL_COLUMNS: "B, C, D"}
-    rows, wrong = taken(fixed([row("A-1", "1:1/1")]))
-    assert rows["rows"] == [Row(2, ("A-1", "BOX", "1"))]
+    rows, wrong = taken(found)
+    assert [(row.number, row.cells) for row in rows["rows"]] == [(2, ("A-1", "2026-03-01", "1.5"))]
+    assert rows["rows"][0].natives == ((1, "date", "2026-03-01"), (2, "number", "1.5"))
     assert wrong == {"rows": {}}
 
 
 def test_columns_may_be_moved_added_and_left_out():
+    """A column that is not there any more is blank; one that the original lacked and the mapping wants stands behind the others."""
     header = ("_row", "Weight", "notes", "order ")
     table = fixed([("1:1/1", "9", "mine", "A-1")], header, wanted={"weight": 1, "order": 3}).table
-    assert table.header == HEADER, "a column that is not there any more is blank"
-    assert table.columns == {"weight": 2, "order": 0}
+    assert (table.header, table.columns) == (HEADER, {"weight": 2, "order": 0})
     assert [table.where(2, place).cell for place in range(3)] == ["D2", "", "B2"]
     assert table.found[ORIGINAL_COLUMNS] == "D, -, B"
-
-
-def test_a_column_that_the_original_lacked_and_the_mapping_wants_stands_behind():
-    header = ("What to fix", "Value", *HEADER, "_row")
-    table = fixed([], header, wanted={"value": 1, "order": 2}).table
-    assert table.header == (*HEADER, "Value")
-    assert table.columns == {"value": 3, "order": 0}
-
-
-def test_typed_cells_stay_typed():
-    cells = ("see", "A-1", Native("2026-03-01", "date"), Native("1.5", "number"), "1:1/1")
-    rows, _ = taken(fixed([cells]))
-    assert rows["rows"][0].natives == ((1, "date", "2026-03-01"), (2, "number", "1.5"))
-
-
-def test_rows_that_hold_nothing_but_remarks_and_marks_are_passed_over():
-    rows, wrong = taken(fixed([row("A-1", "1:1/1"), ("note", "", " ", "", "")]))
-    assert len(rows["rows"]) == 1
-    assert wrong == {"rows": {}}
+    table = fixed([], ("What to fix", "Value", *HEADER, "_row"), wanted={"value": 1, "order": 2}).table
+    assert (table.header, table.columns) == ((*HEADER, "Value"), {"value": 3, "order": 0})
+    assert fixed([], original=None).table.header == ("What to fix", *HEADER)
 
 
 MORE_THAN_ONCE, LACKS = "a row of {} appears here more than once: rows {}", "{} lacks row {}"
@@ -230,15 +205,10 @@ def test_an_unreadable_row_keeps_its_own_problem():
     assert wrong == {"rows": {2: "the file cannot be read: bad"}}
 
 
-def test_without_the_original_all_columns_but_the_marks_are_kept():
-    table = fixed([], original=None).table
-    assert table.header == ("What to fix", *HEADER)
-
-
 def test_tables_with_marks_are_known():
-    rows = [row("A-1", ""), row("A-1", "1:1/2")]
-    assert has_row_marks(fixed(rows).source)
-    assert first_mark(fixed(rows).source) == RowMark(1, 1, 2)
+    source = fixed([row("A-1", ""), row("A-1", "1:1/2")]).source
+    assert has_row_marks(source)
+    assert first_mark(source) == RowMark(1, 1, 2)
     assert not has_row_marks(fixed([], ("What to fix", *HEADER)).source)
 
 

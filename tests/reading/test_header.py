@@ -4,7 +4,7 @@ import openpyxl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file, wanted, workbook_parts, write_parts
+from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file, workbook_parts, write_parts
 from reading_writers import WRITERS, Sheet
 
 from loadsheet.reading import Layout, WantedColumn, fold
@@ -38,26 +38,26 @@ def test_titles_units_and_blank_rows_may_stand_above_the_header(tmp_path):
     assert table.found["rows above the header"] == "3"
 
 
-def test_the_header_row_can_be_given(tmp_path):
-    text = "Order,City\nOrder,City\nA1,Ulm\n"
-    path = text_file(tmp_path, text)
+def test_the_header_row_can_be_given_and_may_lie_deep(tmp_path):
+    path = text_file(tmp_path, "Order,City\nOrder,City\nA1,Ulm\n")
     assert [row.number for row in rows_of(path, layout("Order"))] == [2, 3]
     assert [row.number for row in rows_of(path, layout("Order", header_row=2))] == [3]
     problem = refusal(path, layout("Order", header_row=3))
     assert (problem.code, problem.where.row) == ("R204", 3)
-
-
-def test_a_given_header_row_may_lie_deep(tmp_path):
     path = text_file(tmp_path, "x\n" * 200 + "Order\nA1\n")
     assert [row.cells for row in rows_of(path, layout("Order", header_row=201))] == [("A1",)]
     assert refusal(path, layout("Order")).code == "R215"
 
 
 def test_the_closest_row_and_the_missing_labels_are_named(tmp_path):
-    path = text_file(tmp_path, "Report\nOrder,Town,Weight\nA1,Ulm,1\n")
-    problem = refusal(path, layout("Order", "City", "Weight", "Country"))
-    assert problem.text == "no row holds the mapped columns; row 2 comes closest but lacks City, Country"
-    assert "Order, Town, Weight" in problem.hint
+    """A label that is nearly there is pointed at."""
+    path = text_file(tmp_path, "Report\nOrder,Wieght,Town\nA1,1,Ulm\n")
+    problem = refusal(path, layout("Order", "City", "Weight"))
+    assert problem.text == "no row holds the mapped columns; row 2 comes closest but lacks City, Weight"
+    assert problem.hint == (
+        "add the columns City, Weight, or name their new headings under `aliases`; "
+        'for Weight, did you mean "Wieght"?; the row holds: Order, Wieght, Town'
+    )
 
 
 def test_aliases_stand_in_for_the_label(tmp_path):
@@ -68,10 +68,7 @@ def test_aliases_stand_in_for_the_label(tmp_path):
 def test_optional_columns_may_be_missing_and_further_ones_are_fine(tmp_path):
     asked = layout("Order", "City", optional=("City",))
     assert open_one(text_file(tmp_path, "x,Order,y\n1,A1,2\n"), asked).columns == {"Order": 1}
-
-
-def test_where_nothing_is_required_the_row_with_most_columns_is_the_header(tmp_path):
-    asked = layout("Order", "City", optional=("Order", "City"))
+    asked = layout("Order", "City", optional=("Order", "City"))  # the row with most columns is the header
     assert open_one(text_file(tmp_path, "City\nOrder,City\nA1,Ulm\n"), asked).header_row == 2
 
 
@@ -79,10 +76,8 @@ def test_a_mapped_column_that_stands_twice_is_refused_with_both_places(tmp_path)
     problem = refusal(text_file(tmp_path, "Order,City,order:\nA1,Ulm,A2\n"), layout("Order"))
     assert problem.code == "R211"
     assert '"Order" (column 1), "order:" (column 3)' in problem.text
-
-
-def test_an_unmapped_column_may_stand_twice_or_have_no_label(tmp_path):
-    assert len(rows_of(text_file(tmp_path, "Order,x,,x\nA1,1,2,3\n"), layout("Order"))) == 1
+    unmapped = text_file(tmp_path, "Order,x,,x\nA1,1,2,3\n")  # which may stand twice, or have no label
+    assert len(rows_of(unmapped, layout("Order"))) == 1
 
 
 def test_label_and_alias_side_by_side_are_refused_but_not_if_the_alias_is_a_column_of_its_own(tmp_path):
@@ -102,22 +97,6 @@ def test_blank_labels_at_the_end_are_no_columns(tmp_path):
 def test_too_wide_a_header_is_refused_with_the_limit(tmp_path):
     text = ",".join(f"c{number}" for number in range(2_001))
     assert "2,001 columns; at most 2,000" in refusal(text_file(tmp_path, text), layout("c0")).text
-
-
-def test_looking_for_the_header_reads_no_further_than_it_must():
-    def rows():
-        yield 1, ["Order"]
-        raise AssertionError
-
-    assert find_header(rows(), Layout("rows", wanted("Order"))).row == 1
-
-
-def test_a_label_that_is_nearly_there_is_pointed_at(tmp_path):
-    problem = refusal(text_file(tmp_path, "Order,Wieght,Town\nA1,1,Ulm\n"), layout("Order", "Weight", "City"))
-    assert problem.hint == (
-        "add the columns Weight, City, or name their new headings under `aliases`; "
-        'for Weight, did you mean "Wieght"?; the row holds: Order, Wieght, Town'
-    )
 
 
 def test_a_form_has_no_header_row_and_the_sheets_looked_at_are_named(tmp_path):
@@ -159,6 +138,13 @@ FIVE = "Order,Route,,,\n,From,,To,\n,Place,,Place,\n,of,,of,\n,City,Zip,City,Zip
 ZIP = "Route / To / Place / of / Zip"
 FOUND = {  # the text, the labels that are asked for, how, where they are found, and the first row of the table
     "five rows where the mapping says so": (FIVE, ("Order", ZIP), {"header_rows": 5}, (0, 4), 6),
+    "two rows where the first holds all that is required": (
+        "Order,Consignee,\n,Name,City\nA1,Bo,Ulm\n",
+        ("Order", "Consignee / Name", "Consignee / City"),
+        {"header_rows": 2, "optional": ("Consignee / Name", "Consignee / City")},
+        (0, 1, 2),
+        3,
+    ),
     "one row with all labels under a title": ("Consignee,\nOrder,City\nA1,Ulm\n", ("Order", "City"), {}, (0, 1), 3),
     "joined labels in one row, as in a fix file": (
         "Order,Consignee / City,Shipper: City\nA1,Ulm,Bonn\n",
@@ -204,25 +190,16 @@ SPREAD_LABELS = ("Order", "Consignee / Name", "Consignee / City / (main)")
 
 @pytest.mark.parametrize("optional", [(), SPREAD_LABELS])
 @pytest.mark.parametrize("how", [{}, {"header_row": 1}, {"header_rows": 5}, {"header_row": 1, "header_rows": 5}])
-@pytest.mark.parametrize("form", ["empty lines", "lines of commas", "xlsx"])
-def test_labels_over_several_rows_with_blank_rows_among_them_are_found(tmp_path, form, how, optional):
-    path = tmp_path / ("orders.xlsx" if form == "xlsx" else "orders.csv")
-    if form == "xlsx":
-        WRITERS["xlsx"](path, [Sheet([row or [None] for row in SPREAD])])
-    else:
-        blank = "" if form == "empty lines" else ",,"
-        path.write_text("".join((",".join(row) or blank) + "\n" for row in SPREAD))
-    table = open_one(path, layout(*SPREAD_LABELS, optional=optional, **how))
-    assert (table.columns, table.found["header row"]) == (dict(zip(SPREAD_LABELS, range(3), strict=True)), "1 to 5")
-    assert [row.cells for row in table.rows()] == [("A1", "Bo", "Ulm")]
-
-
-@pytest.mark.parametrize("how", [{"header_rows": 2}, {"header_row": 1, "header_rows": 2}])
-def test_declared_rows_are_all_read_though_the_first_holds_what_is_required(tmp_path, how):
-    path = text_file(tmp_path, "Order,Consignee,\n,Name,City\nA1,Bo,Ulm\n")
-    labels = ("Order", "Consignee / Name", "Consignee / City")
-    table = open_one(path, layout(*labels, optional=labels[1:], **how))
-    assert (tuple(table.columns), len(list(table.rows()))) == (labels, 1)
+def test_labels_over_several_rows_with_blank_rows_among_them_are_found(tmp_path, how, optional):
+    lines, commas = (
+        text_file(tmp_path, "".join((",".join(row) or blank) + "\n" for row in SPREAD), name)
+        for name, blank in (("lines.csv", ""), ("commas.csv", ",,"))
+    )
+    book = WRITERS["xlsx"](tmp_path / "orders.xlsx", [Sheet([row or [None] for row in SPREAD])])
+    for path in (lines, commas, book):
+        table = open_one(path, layout(*SPREAD_LABELS, optional=optional, **how))
+        assert (table.columns, table.found["header row"]) == (dict(zip(SPREAD_LABELS, range(3), strict=True)), "1 to 5")
+        assert [row.cells for row in table.rows()] == [("A1", "Bo", "Ulm")]
 
 
 words = st.text("abc ", max_size=3)

@@ -7,21 +7,13 @@ import pytest
 import xlsxwriter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reading_corpus import attempt, inline, layout, workbook_parts, write_parts
+from reading_corpus import attempt, layout
 from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.problems import Problem
 
 ONE_FOLDER = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-PIECES = [
-    *[",", ";", "|", '"', '""', "a", "7", "ü", "東", "𠀀", "=", "sep=;", "_x0041_"],
-    "\t",
-    "\n",
-    "\r\n",
-    " ",
-    "\u00a0",
-    "\u2028",
-]
+PIECES = (*',;|"a7ü東𠀀=\t\n \u00a0\u2028', '""', "sep=;", "_x0041_", "\r\n")
 TEXT = st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(
     st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufffe\uffff"), max_size=12
 )
@@ -99,11 +91,6 @@ def test_a_number_written_in_any_format_is_the_same_number(tmp_path, form, numbe
     assert not ("." in cell and cell.endswith("0"))
 
 
-def gives_tables_or_a_refusal(path):
-    found = attempt(path, layout("c0", "c1", optional=("c1",)))
-    assert isinstance(found, Problem) or all(row.cells and str(row.problem) for row in found)
-
-
 @given(
     st.binary(max_size=300)
     | st.lists(st.sampled_from([b"c0", b"c1", b'"', b",", b"\n", b"\r", b"\0", b"\xff", b"\xfe", b"x"])).map(b"".join)
@@ -113,29 +100,5 @@ def test_any_bytes_give_tables_or_a_refusal(tmp_path, content):
     path = tmp_path / "a.bin"
     for start in (b"", b"c0,c1\n", b"PK\x03\x04", b"\xff\xfe", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
         path.write_bytes(start + content)
-        gives_tables_or_a_refusal(path)
-
-
-PARTS = workbook_parts(
-    inline("c0", "c1", number=1)
-    + '<row r="2"><c r="A2" t="s"><v>0</v></c><c r="B2" s="1"><f>1</f><v>46082.5</v></c></row>',
-    texts=["a"],
-    styles='<numFmts><numFmt numFmtId="200" formatCode="yyyy"/></numFmts><cellXfs><xf numFmtId="0"/><xf numFmtId="200"/></cellXfs>',
-)
-MARKUP = st.sampled_from(
-    [
-        "",
-        *["<", ">", '"', "&", "0", "-1", "99999999999999999999", "x", "<row>", "</row>", "<c>", "<v>", "é", "e"],
-        "<!DOCTYPE x>",
-        "\x01",
-    ]
-)
-
-
-@given(st.sampled_from(sorted(PARTS)), st.integers(0, 600), st.integers(0, 8), MARKUP)
-@ONE_FOLDER
-def test_any_damage_to_a_part_gives_tables_or_a_refusal(tmp_path, part, start, length, markup):
-    content = PARTS[part]
-    start %= len(content)
-    damaged = content[:start] + markup + content[start + length :]
-    gives_tables_or_a_refusal(write_parts(tmp_path / "a.xlsx", PARTS | {part: damaged}))
+        found = attempt(path, layout("c0", "c1", optional=("c1",)))
+        assert isinstance(found, Problem) or all(row.cells and str(row.problem) for row in found)

@@ -38,9 +38,7 @@ from reading_writers import (
 
 from loadsheet.problems import FileRefused
 from loadsheet.reading import Layout, Native, open_tables
-from loadsheet.reading.tables import RowFilters, bounds_of
-from loadsheet.reading.workbook import Book, Traits, open_workbook
-from loadsheet.reading.workbook import Sheet as Listed
+from loadsheet.reading.tables import RowFilters
 from loadsheet.settings import Settings
 
 ASKED = layout("Id", "City", optional=("City",))
@@ -150,48 +148,28 @@ def test_what_is_hidden_is_ignored_and_counted_where_the_mapping_says_so(tmp_pat
 @pytest.mark.parametrize("form", WRITERS)
 def test_the_second_reader_agrees_where_it_is_exact(tmp_path, form):
     rows = [["Id", "Text", "Number", "Flag", "Day"]]
-    rows += [
-        [
-            f"A{place}",
-            f"text {place} ü",
-            Typed(place * 1.5),
-            Typed(place % 2 == 0),
-            Typed(DAY + place + 0.25, "yyyy-mm-dd hh:mm"),
-        ]
-        for place in range(1, 40)
-    ]
+    for n in range(1, 40):
+        day = Typed(DAY + n + 0.25, "yyyy-mm-dd hh:mm")
+        rows.append([f"A{n}", f"text {n} ü", Typed(n * 1.5), Typed(n % 2 == 0), day])
     path = written(tmp_path, Sheet(rows), form=form)
     theirs = python_calamine.CalamineWorkbook.from_path(str(path)).get_sheet_by_name("Data").to_python()
-    made = [[_as_calamine(cell) for cell in row.cells] for row in rows_of(path, ASKED)]
-    assert made == theirs[1 : len(made) + 1]
-
-
-def _as_calamine(cell):
-    if not isinstance(cell, Native):
-        return str(cell)
-    return {"number": float, "flag": lambda text: text == "true", "datetime": dt.datetime.fromisoformat}[cell.kind](
-        cell
-    )
+    kinds = {"number": float, "flag": "true".__eq__, "datetime": dt.datetime.fromisoformat, None: str}
+    ours = [[kinds[getattr(cell, "kind", None)](cell) for cell in row] for row in cells_of(path, ASKED)]
+    assert ours == theirs[1 : len(ours) + 1]
 
 
 @pytest.mark.parametrize("form", [*(form for form in WRITERS if form != "ods"), "csv"])  # .ods has paragraphs
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "_x000D_\n"])
 def test_line_ends_within_a_cell_are_line_feeds_whoever_saved_the_file(tmp_path, form, end):
+    path, plain = tmp_path / f"a.{form}", end.replace("_x000D_", "\r")
     if form == "csv":
-        path = tmp_path / "a.csv"
-        path.write_bytes(f'Id,City{end}A1,"Ulm{end}West"{end}'.replace("_x000D_", "\r").encode())
+        path.write_bytes(f'Id,City{plain}A1,"Ulm{plain}West"{plain}'.encode())
     elif form == "xlsx":
-        written = escape(end).replace("\r", "_x000D_")
-        path = write_parts(
-            tmp_path / "a.xlsx", workbook_parts(inline(*HEAD, number=1) + inline("A1", f"Ulm{written}West", number=2))
-        )
+        stored = f"Ulm{escape(end).replace(chr(13), '_x000D_')}West"
+        write_parts(path, workbook_parts(inline(*HEAD, number=1) + inline("A1", stored, number=2)))
     else:
-        path = WRITERS[form](
-            tmp_path / f"a.{form}", [Sheet([HEAD, ["A1", f"Ulm{end.replace('_x000D_', chr(13))}West"]])]
-        )
-    (row,) = open_one(path, ASKED).rows()
-    assert row.cells == ("A1", "Ulm\nWest")
-    assert row.problem is None
+        WRITERS[form](path, [Sheet([HEAD, ["A1", f"Ulm{plain}West"]])])
+    assert cells_of(path, ASKED) == [["A1", "Ulm\nWest"]]
 
 
 def test_an_empty_sheet_or_no_sheet_is_refused_in_every_format_and_a_header_alone_is_an_empty_table(tmp_path):
@@ -217,7 +195,7 @@ TOTALS = layout("Id", "City", optional=("City",), row_filters=RowFilters(totals=
 WEIGHT = layout("Id", "City", "Weight", optional=("City", "Weight"))
 GUIDE = Sheet([["Id", "required", "the number of the order"], ["City", "optional", ""]], "Guide")
 BOTH = "Week 10, Week 11"
-SHEETS = {  # the sheets of a workbook, what is asked for, and which is read or, of several, not told apart
+SHEETS = {  # the sheets of a workbook, what is asked for, and which is read or, of several, is refused
     "a header without rows": ((WEEK_10, Sheet([HEAD], "Week 12")), TOTALS, "Week 10"),
     "units and totals alone": ((WEEK_10, Sheet([HEAD, ["(no.)", "(name)"], ["total", "2"]], "Sums")), TOTALS, "Week 10"),
     "other columns": ((WEEK_10, Sheet([["City", "Count"], ["Ulm", "2"]], "Cities")), TOTALS, "Week 10"),
@@ -260,37 +238,15 @@ def test_a_sheet_that_another_table_is_read_from_is_not_lost(tmp_path):
         open_tables(path, "a.xlsx", layouts, Settings())
 
 
-def test_of_the_other_sheets_only_the_tops_are_read():
-    seen = []
-
-    def rows(key):
-        yield 1, [(0, "Id")]
-        for number in range(2, 100_000):
-            seen.append(key)
-            yield number, [(0, "a note" if key == "1" else f"A{number}")]
-
-    sheets = tuple(Listed(f"Week {key}", key, hidden=False) for key in "012")
-    row_filters = RowFilters(comment="a note")
-    with pytest.raises(FileRefused, match=r"R238.*: Week 0, Week 2 "):
-        open_workbook(
-            Book("a.xlsx", "workbook", sheets, {}, rows, lambda _: Traits()),
-            [layout("Id", row_filters=row_filters)],
-            bounds_of(Settings()),
-        )
-    assert len(seen) < 100
-
-
 # ---- .xls and .xlsb ----
 
 
 def test_formulas_of_an_xls_that_show_nothing_are_counted(tmp_path):
     book = xlwt.Workbook()
     page = book.add_sheet("Data")
-    for place, label in enumerate(HEAD):
-        page.write(0, place, label)
-    for row in (1, 2):
-        page.write(row, 0, f"A{row}")
-        page.write(row, 1, xlwt.Formula("1+1"))  # saved without its value, as some programs do
+    for row, (first, second) in enumerate([HEAD, ("A1", xlwt.Formula("1+1")), ("A2", xlwt.Formula("1+1"))]):
+        page.write(row, 0, first)
+        page.write(row, 1, second)  # saved without its value, as some programs do
     page.write(3, 0, "A3")
     page.write(3, 1, "", xlwt.easyxf("font: bold on"))  # blank
     book.save(str(tmp_path / "a.xls"))
@@ -305,24 +261,22 @@ def test_an_xls_of_many_texts_spans_its_records(tmp_path):
     assert cells_of(write_xls(tmp_path / "a.xls", [Sheet(rows)]), ASKED) == rows[1:]
 
 
-def biff5(kind, content):
+def biff5(kind, content=b""):
     return struct.pack("<HH", kind, len(content)) + content
 
 
 def test_an_xls_of_excel_5_is_read_in_its_code_page(tmp_path):
-    label = [struct.pack("<HHHH", 0, 0, 0, 2) + b"Id", struct.pack("<HHHH", 1, 0, 0, 4) + "Käse".encode("cp1252")]
-    number = struct.pack("<HHHd", 2, 0, 0, 1447296446.7)
-    page = biff5(0x809, struct.pack("<HHHH", 0x500, 0x10, 0x12AF, 1995)) + b"".join(
-        biff5(0x204, text) for text in label
-    )
-    page += biff5(0x203, number) + biff5(0x205, struct.pack("<HHHBB", 3, 0, 0, 42, 1)) + biff5(0x0A, b"")
-    begin = (
-        biff5(0x809, struct.pack("<HHHH", 0x500, 0x05, 0x12AF, 1995))
-        + biff5(0x42, struct.pack("<H", 1252))
-        + biff5(0xE0, bytes(16))
-    )
-    offset = len(begin) + 4 + 6 + 1 + 4 + 4
-    book = begin + biff5(0x85, struct.pack("<iBBB", offset, 0, 0, 4) + b"Data") + biff5(0x0A, b"") + page
+    def begin(kind):
+        return biff5(0x809, struct.pack("<HHHH", 0x500, kind, 0x12AF, 1995))
+
+    page = begin(0x10)
+    for row, text in enumerate((b"Id", "Käse".encode("cp1252"))):
+        page += biff5(0x204, struct.pack("<HHHH", row, 0, 0, len(text)) + text)
+    page += biff5(0x203, struct.pack("<HHHd", 2, 0, 0, 1447296446.7))
+    page += biff5(0x205, struct.pack("<HHHBB", 3, 0, 0, 42, 1)) + biff5(0x0A)
+    book = begin(0x05) + biff5(0x42, struct.pack("<H", 1252)) + biff5(0xE0, bytes(16))
+    offset = len(book) + 4 + 6 + 1 + 4 + 4
+    book += biff5(0x85, struct.pack("<iBBB", offset, 0, 0, 4) + b"Data") + biff5(0x0A) + page
     read = cells_of(text_file(tmp_path, book, "a.xls"), ASKED)
     assert [described(cell) for (cell,) in read] == [
         ("Käse", None, None),
@@ -331,13 +285,10 @@ def test_an_xls_of_excel_5_is_read_in_its_code_page(tmp_path):
     ]
 
 
-def test_texts_in_the_cells_of_an_xlsb_are_texts_too(tmp_path):
-    path = write_xlsb(tmp_path / "a.xlsb", [Sheet([HEAD, ["A1", "x"]])], shared=False)
-    assert cells_of(path, ASKED) == [["A1", "x"]]
-
-
-def test_short_cells_of_an_xlsb_stand_right_of_each_other(tmp_path):
-    path = write_xlsb(tmp_path / "a.xlsb", [Sheet([HEAD, ["A1", "x"]])])
+def test_texts_and_short_cells_of_an_xlsb_are_cells_too(tmp_path):
+    rows = [Sheet([HEAD, ["A1", "x"]])]
+    assert cells_of(write_xlsb(tmp_path / "inline.xlsb", rows, shared=False), ASKED) == [["A1", "x"]]
+    path = write_xlsb(tmp_path / "a.xlsb", rows)
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     row = record(0, struct.pack("<IIHBBBI", 2, 0, 300, 0, 0, 0, 0)) + record(7, struct.pack("<III", 0, 0, 2))
@@ -349,10 +300,11 @@ def test_short_cells_of_an_xlsb_stand_right_of_each_other(tmp_path):
 # ---- OpenDocument ----
 
 
-def ods_with(folder, rows_xml, *, before="", after=""):
+def ods_with(folder, rows_xml, *, before="", styles=""):
     parts = ods_parts([])
-    table = f'{before}<table:table table:name="Data">{rows_xml}</table:table>{after}'
-    parts["content.xml"] = parts["content.xml"].replace("<office:spreadsheet>", f"<office:spreadsheet>{table}")
+    table = f'{before}<table:table table:name="Data">{rows_xml}</table:table>'
+    content = parts["content.xml"].replace("</office:automatic-styles>", f"{styles}</office:automatic-styles>")
+    parts["content.xml"] = content.replace("<office:spreadsheet>", f"<office:spreadsheet>{table}")
     return write_parts(folder / "a.ods", parts)
 
 
@@ -369,22 +321,34 @@ def said(text):
 
 
 ID_ROW = ods_row(said("Id"), said("Value"))
+NOTE = "<office:annotation><text:p>a note</text:p></office:annotation>"
+RUBY = "<text:ruby><text:ruby-base>東京</text:ruby-base><text:ruby-text>とうきょう</text:ruby-text></text:ruby>"
+COVERED = '<table:covered-table-cell office:value-type="string"><text:p>under</text:p></table:covered-table-cell>'
+BREAKS = '<text:p>a<text:line-break/>b<text:tab/>c<text:s text:c="3"/>d</text:p><text:p>\n  e </text:p>'
+FORMULA = 'table:formula="of:=SUM([.B2:.B9];[$Sheet1.C1])*1.5"'
+FLAG = 'table:formula="of:=TRUE()" office:value-type="float" office:value="1"'
+ODS_CELLS = {  # a row, and its cells as text or as text, kind and what is shown
+    "a note beside a text in parts": (ods_row(ods_cell(f"{NOTE}<text:p>A<text:span>1</text:span></text:p>")), ["A1", ""]),
+    "a phonetic hint": (ods_row(said("A1"), said(RUBY)), ["A1", "東京"]),
+    "a covered cell": (ods_row(said("A1"), COVERED), ["A1", ""]),
+    "breaks, tabs and spaces": (ods_row(ods_cell(BREAKS)), ["a\nb\tc   d\n e ", ""]),
+    "a formula without value": (ods_row(said("A1"), ods_cell("", FORMULA)), ["A1", ("=", "formula", "=SUM(B2:B9;$Sheet1.C1)*1.5")]),
+    "a flag kept as a formula": (ods_row(said("A1"), ods_cell("<text:p>WAHR</text:p>", FLAG)), ["A1", ("true", "flag", "true")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "expected"), ODS_CELLS.values(), ids=ODS_CELLS)
+def test_a_cell_of_an_ods_is_what_its_sender_sees(tmp_path, row, expected):
+    (cells,) = cells_of(ods_with(tmp_path, ID_ROW + row), ASKED)
+    assert [described(cell) if isinstance(cell, Native) else cell for cell in cells] == expected
 
 
 def test_repeated_rows_and_cells_of_an_ods_are_read_as_often_as_they_stand(tmp_path):
     twice = ods_cell("<text:p>x</text:p>", 'office:value-type="string" table:number-columns-repeated="2"')
-    rows = (
-        ID_ROW
-        + ods_row(twice, given='table:number-rows-repeated="3"')
-        + ods_row("<table:table-cell/>", given='table:number-rows-repeated="5"')
-    )
-    read = rows_of(ods_with(tmp_path, rows + ods_row(said("last"))), ASKED)
-    assert [(row.number, row.cells) for row in read] == [
-        (2, ("x", "x")),
-        (3, ("x", "x")),
-        (4, ("x", "x")),
-        (10, ("last", "")),
-    ]
+    rows = ods_row(twice, given='table:number-rows-repeated="3"')
+    rows += ods_row("<table:table-cell/>", given='table:number-rows-repeated="5"') + ods_row(said("last"))
+    read = rows_of(ods_with(tmp_path, ID_ROW + rows), ASKED)
+    assert [(row.number, row.cells) for row in read] == [*((n, ("x", "x")) for n in (2, 3, 4)), (10, ("last", ""))]
 
 
 @pytest.mark.parametrize("repeated", ["99999999", "-4", "x"])
@@ -398,26 +362,34 @@ def test_more_filled_rows_than_a_sheet_has_are_refused(tmp_path):
     assert "1,048,576" in refusal(ods_with(tmp_path, rows), ASKED).text
 
 
-def test_notes_phonetic_hints_and_covered_cells_of_an_ods_are_no_values(tmp_path):
-    note = "<office:annotation><text:p>a note</text:p></office:annotation>"
-    ruby = "<text:p><text:ruby><text:ruby-base>東京</text:ruby-base><text:ruby-text>とうきょう</text:ruby-text></text:ruby></text:p>"
-    covered = '<table:covered-table-cell office:value-type="string"><text:p>under</text:p></table:covered-table-cell>'
-    rows = (
-        ID_ROW
-        + ods_row(ods_cell(f"{note}<text:p>A<text:span>1</text:span></text:p>"), ods_cell(ruby))
-        + ods_row(said("A2"), covered)
+def test_the_style_of_an_ods_cell_may_be_its_columns_or_its_rows(tmp_path):
+    styles = '<style:style style:name="zip" style:family="table-cell" style:data-style-name="N1"/>'
+    styles += '<style:style style:name="child" style:family="table-cell" style:parent-style-name="zip"/>'
+    number = 'office:value-type="float" office:value="1067"'
+    rows = '<table:table-column table:default-cell-style-name="child"/><table:table-column/>' + ID_ROW
+    rows += ods_row(ods_cell("<text:p>01067</text:p>", number), ods_cell("<text:p>1067</text:p>", number))
+    rows += ods_row(said("x"), ods_cell("<text:p>01067</text:p>", number), given='table:default-cell-style-name="zip"')
+    read = rows_of(ods_with(tmp_path, rows, styles=styles), ASKED)
+    assert [row.shown for row in read] == [("01067", "1067"), ("x", "01067")]
+
+
+def test_copies_of_linked_sheets_in_an_ods_are_no_sheets(tmp_path):
+    copy = f'<table:table table:name="copy"><table:table-source/>{ID_ROW}{ods_row(said("wrong"))}</table:table>'
+    assert cells_of(ods_with(tmp_path, ID_ROW + ods_row(said("right")), before=copy), ASKED) == [["right", ""]]
+
+
+def test_prefixes_of_an_ods_do_not_matter(tmp_path):
+    parts = ods_parts([Sheet([HEAD, ["A1", Typed(DAY, "yyyy-mm-dd")]])])
+    parts["content.xml"] = (
+        re.sub(r"([< /:])(table|office)([:=])", r"\1x\2\3", parts["content.xml"])
+        .replace("xmlns:xtable:1.0", "xmlns:table:1.0")
+        .replace("xmlns:xoffice:1.0", "xmlns:office:1.0")
     )
-    assert cells_of(ods_with(tmp_path, rows), ASKED) == [["A1", "東京"], ["A2", ""]]
+    assert 'xmlns:xtable="' in parts["content.xml"]
+    assert cells_of(write_parts(tmp_path / "a.ods", parts), ASKED) == [["A1", "2026-03-01"]]
 
 
-def test_an_ods_formula_without_value_and_a_flag_kept_as_a_formula(tmp_path):
-    bare = ods_cell("", 'table:formula="of:=SUM([.B2:.B9];[$Sheet1.C1])*1.5"')
-    flag = ods_cell("<text:p>WAHR</text:p>", 'table:formula="of:=TRUE()" office:value-type="float" office:value="1"')
-    rows = ID_ROW + ods_row(said("A1"), bare) + ods_row(said("A2"), flag)
-    (_, formula), (_, yes) = cells_of(ods_with(tmp_path, rows), ASKED)
-    assert (formula.kind, yes.kind, yes) == ("formula", "flag", "true")
-    assert (formula, formula.shown) == ("=", "=SUM(B2:B9;$Sheet1.C1)*1.5")
-
+# ---- formulas without a value ----
 
 BOXES = """\
 mapping: loads
@@ -441,46 +413,5 @@ def test_a_formula_without_a_value_comes_back_as_text_and_all_of_them_are_one_li
     assert cells == [("=C2*2", "s", "@"), ("=C3*2", "s", "@")]
     assert [row[6] for row in fixes["Errors"].iter_rows(min_row=4, values_only=True) if row[9] == "R208"] == [2]
     results = load_workbook(workspace.reports()[0] / "loads.xlsx.results.xlsx").worksheets[0]
-    assert [cell.value for row in results.iter_rows(min_row=2) for cell in row if str(cell.value)[0] == "="] == [
-        "=C2*2",
-        "=C3*2",
-    ]
-
-
-def test_the_style_of_an_ods_cell_may_be_its_columns_or_its_rows(tmp_path):
-    parts = ods_parts([])
-    styles = '<style:style style:name="zip" style:family="table-cell" style:data-style-name="N1"/>'
-    styles += '<style:style style:name="child" style:family="table-cell" style:parent-style-name="zip"/>'
-    number = 'office:value-type="float" office:value="1067"'
-    table = (
-        '<table:table table:name="Data"><table:table-column table:default-cell-style-name="child"/><table:table-column/>'
-        + ID_ROW
-        + ods_row(ods_cell("<text:p>01067</text:p>", number), ods_cell("<text:p>1067</text:p>", number))
-        + ods_row(said("x"), ods_cell("<text:p>01067</text:p>", number), given='table:default-cell-style-name="zip"')
-        + "</table:table>"
-    )
-    content = parts["content.xml"].replace("</office:automatic-styles>", f"{styles}</office:automatic-styles>")
-    parts["content.xml"] = content.replace("<office:spreadsheet>", f"<office:spreadsheet>{table}")
-    read = rows_of(write_parts(tmp_path / "a.ods", parts), ASKED)
-    assert [row.shown for row in read] == [("01067", "1067"), ("x", "01067")]
-
-
-def test_copies_of_linked_sheets_in_an_ods_are_no_sheets(tmp_path):
-    copy = f'<table:table table:name="copy"><table:table-source/>{ID_ROW}{ods_row(said("wrong"))}</table:table>'
-    assert cells_of(ods_with(tmp_path, ID_ROW + ods_row(said("right")), before=copy), ASKED) == [["right", ""]]
-
-
-def test_prefixes_of_an_ods_do_not_matter(tmp_path):
-    parts = ods_parts([Sheet([HEAD, ["A1", Typed(DAY, "yyyy-mm-dd")]])])
-    parts["content.xml"] = (
-        re.sub(r"([< /:])(table|office)([:=])", r"\1x\2\3", parts["content.xml"])
-        .replace("xmlns:xtable:1.0", "xmlns:table:1.0")
-        .replace("xmlns:xoffice:1.0", "xmlns:office:1.0")
-    )
-    assert 'xmlns:xtable="' in parts["content.xml"]
-    assert cells_of(write_parts(tmp_path / "a.ods", parts), ASKED) == [["A1", "2026-03-01"]]
-
-
-def test_texts_of_an_ods_keep_breaks_tabs_and_spaces(tmp_path):
-    text = '<text:p>a<text:line-break/>b<text:tab/>c<text:s text:c="3"/>d</text:p><text:p>\n  e </text:p>'
-    assert cells_of(ods_with(tmp_path, ID_ROW + ods_row(ods_cell(text))), ASKED) == [["a\nb\tc   d\n e ", ""]]
+    shown = [cell.value for row in results.iter_rows(min_row=2) for cell in row if str(cell.value)[0] == "="]
+    assert shown == ["=C2*2", "=C3*2"]

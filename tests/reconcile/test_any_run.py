@@ -3,11 +3,13 @@
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
-from random_runs import counted, nights, played, views
+from random_runs import counted, delivered, run_files, views
 
 from loadsheet.ledger import State
-from loadsheet.reconcile import IGNORED, NEEDS_SOMEONE, RecordedListings, RunNotes, Verdict, settle
+from loadsheet.reconcile import IGNORED, NEEDS_SOMEONE, Match, RecordedListings, RunNotes, Verdict, settle
+from loadsheet.reconcile.verdicts import Matches
 from loadsheet.settings import Settings
 
 SETTINGS = Settings()
@@ -27,14 +29,14 @@ WRONG = {Verdict.VALUE_DIFFERENCE, Verdict.MISSING, Verdict.STILL_LISTED, Verdic
 
 
 @settings(max_examples=60, deadline=None)
-@given(nights, views)
-def test_any_run_is_accounted_for(night, view):
-    with played(night, view) as (ledger, run, listings):
+@given(run_files, views)
+def test_any_run_is_accounted_for(files, view):
+    with delivered(files, view) as (ledger, run, listings):
         found = settle(ledger.queries, listings, run, SETTINGS)
         drops = ledger.queries.drops_of(run)
         entries = [entry for drop in drops for entry in ledger.queries.entries_of(drop.id)]
         each_entry_has_a_verdict_that_its_state_allows(found, entries, ledger)
-        rows_read_are_the_sum_of_their_fates(found, entries, drops, ledger, night)
+        rows_read_are_the_sum_of_their_fates(found, entries, drops, ledger, files)
         for total in found.totals:
             assert total.source == total.not_sent + total.sent
             assert total.sent >= total.acknowledged
@@ -50,20 +52,21 @@ def test_any_run_is_accounted_for(night, view):
 
 def each_entry_has_a_verdict_that_its_state_allows(found, entries, ledger):
     assert [match.entry for match in found.matches.values()] == [entry.id for entry in entries]
-    for entry in entries:
+    for entry in reversed(entries):
         match = found.matches[entry.id]
         assert match.state is counted(ledger, entry)
         assert match.state in STATES_OF.get(match.verdict, ON_RECORD), match
 
 
-def rows_read_are_the_sum_of_their_fates(found, entries, drops, ledger, night):
+def rows_read_are_the_sum_of_their_fates(found, entries, drops, ledger, files):
     assert found.balances
     assert not list(found.faults())
     expected = Counter(counted(ledger, entry) for entry in entries for _ in entry.rows)
     expected.update(IGNORED for drop in drops for _ in ledger.queries.ignored_of(drop.id))
     assert {fate: count for fate, count in found.balance.rows.items() if count} == dict(expected)
-    assert found.balance.read == expected.total() == sum(spec["rows"] for items in night for spec in items)
+    assert found.balance.read == expected.total() == sum(spec["rows"] for items in files for spec in items)
     assert found.balance.entries == found.verdicts.total()
+    assert found.verdicts == Counter(match.verdict for match in found.matches.values())
 
 
 def what_was_seen_says_the_same_again(found, ledger, run):
@@ -86,3 +89,13 @@ def each_entry_that_needs_someone_is_an_exception(found, ledger, listings, run):
     later = settle(ledger.queries, listings, run, SETTINGS)
     assert [one._replace(closed_run="") for one in later.exceptions.standings] == list(found.exceptions.standings)
     assert (later.fields, later.shares) == (found.fields, found.shares)
+
+
+@pytest.mark.parametrize("entries", [(1, 3, 5), (5, 1, 3), ()])
+def test_a_match_is_found_in_whatever_order_they_were_added(entries):
+    added = [Match(entry, "order.create", State.READY, Verdict.WAITING) for entry in entries]
+    matches = Matches()
+    for match in added:
+        matches.add(match)
+    assert [matches[entry] for entry in reversed(entries)] == added[::-1]
+    assert 2 not in matches

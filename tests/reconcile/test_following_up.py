@@ -1,7 +1,6 @@
 """Exceptions roll forward from run to run until something closes them."""
 
 from dataclasses import replace
-from decimal import Decimal
 
 import pytest
 from ledgers import (
@@ -24,47 +23,47 @@ from loadsheet.mapping.documents import FIX_OF
 from loadsheet.reconcile import settle
 from loadsheet.settings import Settings
 
-SETTINGS = Settings()
+INVALID, DIFFERENT, LATER = "not sent: invalid", "value difference", "a later document was accepted"
+FIRST, SECOND, THIRD = (f"2026-03-0{day}-01" for day in (5, 6, 7))
 
 
-class House:
-    """A ledger and its nights, one after the other."""
+class Runs:
+    """Runs in one ledger, a day apart; each step returns the exceptions: entry, first run, verdict and why it is closed."""
 
     def __init__(self, ledger, clock):
         self.ledger, self.clock, self.run = ledger, clock, None
 
-    def night(self, items=(), *, answers=lambda _: None, held=None, file="in.csv"):
-        """Play a night; `held` are the records that the exchange lists (None: it is not asked). Returns its exceptions."""
+    def next(self, *items, answers=lambda _: None, listed=None, file="in.csv", fixes=None):
+        """A run with one file; `fixes` is the drop whose fix file it is. `listed` as in `settle_again`."""
         self.clock.pass_time(86_400)
         self.run = self.ledger.begin_run()
         if items:
-            plan(self.ledger, self.run, drop_of(("orders", file)), items)
+            plan(self.ledger, self.run, replace(drop_of(("orders", file)), fixes=fixes), items)
             send(self.ledger, self.run, answers)
-        return self.again(held)
+        return self.settle_again(listed)
 
-    def fix(self, of, *items):
-        """Play a night in which a fix file of the drop `of` comes back. Returns its exceptions."""
+    def settle_entry(self, entry, why):
+        """A run in which an entry turns out to be accepted."""
         self.clock.pass_time(86_400)
         self.run = self.ledger.begin_run()
-        plan(self.ledger, self.run, replace(drop_of(("orders", f"{of}.fix.xlsx")), fixes=of), items)
-        send(self.ledger, self.run)
-        return self.again()
+        self.ledger.settle(self.run, [Settlement(entry, State.ACCEPTED, why, outcome="accepted")])
 
-    def again(self, held=None):
-        shown = {} if held is None else {"order": listing(held)}
-        found = settle(self.ledger.queries, shown, self.run, SETTINGS).exceptions
+    def settle_again(self, listed=None):
+        """Settle the last run; `listed` are the records that the exchange lists (None: it is not asked)."""
+        shown = {} if listed is None else {"order": listing(listed)}
+        found = settle(self.ledger.queries, shown, self.run, Settings()).exceptions
         self.ledger.record_exceptions(self.run, found.standings)
         return [(one.entry, one.run, one.verdict, one.closed) for one in found.standings]
 
-    def says(self, entry, value, name="status", at=None):
+    def remark(self, entry, value, name="status", at=None):
         return self.ledger.record_remarks([Remark(entry, name, value, "Ada", at or self.ledger.now())], {})
 
 
 @pytest.fixture
-def house(tmp_path):
+def runs(tmp_path):
     clock = Ticking()
     with ledger_in(tmp_path, clock) as ledger:
-        yield House(ledger, clock)
+        yield Runs(ledger, clock)
 
 
 def create(number, *problems, row=2, **changes):
@@ -75,38 +74,23 @@ def invalid(number, row=2):
     return create(number, weight_problem("in.csv", row), row=row)
 
 
-FIRST, SECOND, THIRD = (f"2026-03-0{day}-01" for day in (5, 6, 7))
+def test_an_exception_is_rolled_forward_with_its_first_run(runs):
+    assert runs.next(invalid(1)) == [(1, FIRST, INVALID, "")]
+    assert runs.next() == [(1, FIRST, INVALID, "")]
+    assert runs.next(invalid(2), file="b.csv") == [(1, FIRST, INVALID, ""), (2, THIRD, INVALID, "")]
 
 
-def test_what_needs_someone_is_rolled_forward_with_the_run_that_first_said_so(house):
-    assert house.night([invalid(1)]) == [(1, FIRST, "not sent: invalid", "")]
-    assert house.night() == [(1, FIRST, "not sent: invalid", "")]
-    assert house.night([invalid(2)], file="b.csv") == [
-        (1, FIRST, "not sent: invalid", ""),
-        (2, THIRD, "not sent: invalid", ""),
-    ]
+def test_a_later_document_that_is_accepted_closes_it(runs):
+    runs.next(invalid(1))
+    assert runs.next(create(1), listed=[order(1)]) == [(1, FIRST, INVALID, LATER)]
+    assert runs.settle_again(listed=[order(1)]) == [(1, FIRST, INVALID, LATER)]
+    assert runs.next() == []
 
 
-def test_a_later_document_that_is_accepted_closes_it(house):
-    house.night([invalid(1)])
-    assert house.night([create(1)], held=[order(1)]) == [
-        (1, FIRST, "not sent: invalid", "a later document was accepted")
-    ]
-    assert house.again(held=[order(1)]) == [(1, FIRST, "not sent: invalid", "a later document was accepted")]
-    assert house.night() == []
-
-
-def test_a_document_that_was_accepted_before_does_not(house):
-    house.night([create(1)], held=[order(1)])
-    assert house.night([invalid(1)], held=[order(1)], file="b.csv") == [(2, SECOND, "not sent: invalid", "")]
-
-
-def test_a_later_document_that_is_unchanged_closes_it_too(house):
-    house.night([create(1)], held=[order(1)])
-    house.night([invalid(1)], held=[order(1)], file="b.csv")
-    assert house.night([create(1)], held=[order(1)], file="c.csv") == [
-        (2, SECOND, "not sent: invalid", "a later document was accepted")
-    ]
+def test_a_document_that_was_accepted_before_does_not_but_a_later_one_that_is_unchanged_does(runs):
+    runs.next(create(1), listed=[order(1)])
+    assert runs.next(invalid(1), listed=[order(1)], file="b.csv") == [(2, SECOND, INVALID, "")]
+    assert runs.next(create(1), listed=[order(1)], file="c.csv") == [(2, SECOND, INVALID, LATER)]
 
 
 def fixing(entry, made):
@@ -114,32 +98,32 @@ def fixing(entry, made):
     return replace(made, items={FIX_OF: (entry,)})
 
 
-def test_a_record_that_comes_back_wrong_again_and_again_is_one_exception_with_the_age_of_the_first(house):
-    house.night([invalid(1), invalid(2)])
-    assert house.fix(1, fixing(1, invalid(1)), fixing(2, create(2))) == [
-        (1, FIRST, "not sent: invalid", ""),
-        (2, FIRST, "not sent: invalid", "a later document was accepted"),
+def test_a_record_that_comes_back_wrong_again_and_again_is_one_exception_with_the_age_of_the_first(runs):
+    runs.next(invalid(1), invalid(2))
+    assert runs.next(fixing(1, invalid(1)), fixing(2, create(2)), fixes=1) == [
+        (1, FIRST, INVALID, ""),
+        (2, FIRST, INVALID, LATER),
     ]
-    assert house.fix(2, fixing(3, invalid(7))) == [(1, FIRST, "not sent: invalid", "")]  # the key was wrong as well
-    assert house.night() == [(1, FIRST, "not sent: invalid", "")]
-    (open_one,) = house.ledger.queries.exceptions_at(house.run)
+    assert runs.next(fixing(3, invalid(7)), fixes=2) == [(1, FIRST, INVALID, "")]  # the key was wrong as well
+    assert runs.next() == [(1, FIRST, INVALID, "")]
+    (open_one,) = runs.ledger.queries.exceptions_at(runs.run)
     assert (open_one.entry, open_one.latest) == (1, 5)
-    assert house.fix(3, fixing(5, create(7))) == [(1, FIRST, "not sent: invalid", "a later document was accepted")]
-    assert house.night() == []
+    assert runs.next(fixing(5, create(7)), fixes=3) == [(1, FIRST, INVALID, LATER)]
+    assert runs.next() == []
 
 
-def test_a_record_that_comes_back_shows_what_is_wrong_with_it_now(house):
-    house.night([create(1)], answers=refused)
-    assert house.fix(1, fixing(1, invalid(1))) == [(1, FIRST, "not sent: invalid", "")]
-    house.says(1, "explained")
-    assert house.again() == [(1, FIRST, "not sent: invalid", "explained")]
+def test_a_record_that_comes_back_shows_what_is_wrong_with_it_now(runs):
+    runs.next(create(1), answers=refused)
+    assert runs.next(fixing(1, invalid(1)), fixes=1) == [(1, FIRST, INVALID, "")]
+    runs.remark(1, "explained")
+    assert runs.settle_again() == [(1, FIRST, INVALID, "explained")]
 
 
-def test_of_a_record_that_comes_back_as_two_none_is_lost(house):
-    house.night([invalid(1)])
-    assert house.fix(1, fixing(1, invalid(2)), fixing(1, create(3))) == [
-        (1, FIRST, "not sent: invalid", "a later document was accepted"),
-        (2, SECOND, "not sent: invalid", ""),
+def test_of_a_record_that_comes_back_as_two_none_is_lost(runs):
+    runs.next(invalid(1))
+    assert runs.next(fixing(1, invalid(2)), fixing(1, create(3)), fixes=1) == [
+        (1, FIRST, INVALID, LATER),
+        (2, SECOND, INVALID, ""),
     ]
 
 
@@ -149,124 +133,89 @@ def event(code, row, *problems):
     return document("order.status", payload, [("orders", row, ("A-00001", code, "", weight, ""))], *problems)
 
 
-def test_another_status_event_closes_nothing(house):
-    house.night([event("PICKED_UP", 2, weight_problem("in.csv", 2)), event("LOADED", 3)])
-    assert [line[3] for line in house.night([event("DELIVERED", 2)], file="b.csv")] == [""]
+@pytest.mark.parametrize(("code", "fixes", "closed"), [("DELIVERED", None, ""), ("PICKED_UP", 1, LATER)])
+def test_a_status_event_from_a_fix_of_its_drop_closes_one_and_another_event_does_not(runs, code, fixes, closed):
+    runs.next(event("PICKED_UP", 2, weight_problem("in.csv", 2)), event("LOADED", 3))
+    assert runs.next(event(code, 2), file="b.csv", fixes=fixes) == [(1, FIRST, INVALID, closed)]
 
 
-def test_a_status_event_from_a_fix_of_its_drop_closes_one(house):
-    house.night([event("PICKED_UP", 2, weight_problem("in.csv", 2))])
-    house.run = house.ledger.begin_run()
-    plan(house.ledger, house.run, replace(drop_of(("orders", "in.fix.csv")), fixes=1), [event("PICKED_UP", 2)])
-    send(house.ledger, house.run)
-    assert [line[3] for line in house.again()] == ["a later document was accepted"]
-
-
-def test_an_event_in_the_same_file_again_is_one_exception_until_its_row_is_corrected(house):
+def test_an_event_in_the_same_file_again_is_one_exception_until_its_row_is_corrected(runs):
     wrong, other = event("PICKED_UP", 2, weight_problem("in.csv", 2)), event("LOADED", 3)
-    assert [line[0] for line in house.night([wrong, other])] == [1]
+    assert [line[0] for line in runs.next(wrong, other)] == [1]
     shuffled = [event("LOADED", 2), event("PICKED_UP", 3, weight_problem("in.csv", 3))]
-    assert [line[0] for line in house.night(shuffled)] == [1]
-    (open_one,) = house.ledger.queries.exceptions_at(house.run)
+    assert [line[0] for line in runs.next(*shuffled)] == [1]
+    (open_one,) = runs.ledger.queries.exceptions_at(runs.run)
     assert open_one.versions == (1, 4)
-    assert house.night([event("DELIVERED", 2)], file="other.csv") == [(1, FIRST, "not sent: invalid", "")]
-    right = [event("LOADED", 2), event("PICKED_UP", 3)]
-    assert house.night(right) == [(1, FIRST, "not sent: invalid", "a later document was accepted")]
+    assert runs.next(event("DELIVERED", 2), file="other.csv") == [(1, FIRST, INVALID, "")]
+    assert runs.next(event("LOADED", 2), event("PICKED_UP", 3)) == [(1, FIRST, INVALID, LATER)]
 
 
-def test_an_unknown_outcome_that_a_listing_settles_closes_itself(house):
-    assert house.night([create(1)], answers=unknown) == [(1, FIRST, "outcome unknown", "")]
-    house.clock.pass_time(86_400)
-    house.run = house.ledger.begin_run()
-    house.ledger.settle(house.run, [Settlement(1, State.ACCEPTED, "a listing shows it", outcome="accepted")])
-    assert house.again(held=[order(1)]) == [(1, FIRST, "outcome unknown", "matched")]
+@pytest.mark.parametrize(("listed", "closed"), [([order(1)], "matched"), (None, "accepted since")])
+def test_an_unknown_outcome_closes_when_it_is_accepted_by_what_is_known_of_it(runs, listed, closed):
+    assert runs.next(create(1), answers=unknown) == [(1, FIRST, "outcome unknown", "")]
+    runs.settle_entry(1, "a listing shows it")
+    assert runs.settle_again(listed=listed) == [(1, FIRST, "outcome unknown", closed)]
 
 
-def test_what_is_accepted_by_now_and_no_listing_shows_is_closed_as_far_as_can_be_known(house):
-    house.night([create(1)], answers=unknown)
-    house.run = house.ledger.begin_run()
-    house.ledger.settle(house.run, [Settlement(1, State.ACCEPTED, "decided", outcome="accepted")])
-    assert [line[3] for line in house.again()] == ["accepted since"]
-
-
-def test_a_difference_stays_said_until_a_listing_shows_it_anew(house):
+def test_a_difference_stays_until_a_listing_shows_it_anew(runs):
     other = order(1, delivery_city="Köln")
-    said = (1, FIRST, "value difference", "")
-    assert house.night([create(1)], held=[other]) == [said]
-    assert house.night() == [said]  # nobody asked the exchange
-    assert house.night(held=[other]) == [said]
-    assert house.night(held=[order(1)]) == [(1, FIRST, "value difference", "matched")]
-    assert house.night() == []
-
-
-def test_what_was_missing_and_is_listed_otherwise_is_said_anew(house):
-    assert house.night([create(1)], held=[order(9)]) == [(1, FIRST, "missing at exchange", "")]
-    assert house.night(held=[order(1, delivery_city="Köln")]) == [(1, FIRST, "value difference", "")]
+    assert runs.next(create(1), listed=[order(9)]) == [(1, FIRST, "missing at exchange", "")]
+    assert runs.next(listed=[other]) == [(1, FIRST, DIFFERENT, "")]
+    assert runs.next() == [(1, FIRST, DIFFERENT, "")]  # nobody asked the exchange
+    assert runs.next(listed=[other]) == [(1, FIRST, DIFFERENT, "")]
+    assert runs.next(listed=[order(1)]) == [(1, FIRST, DIFFERENT, "matched")]
+    assert runs.next() == []
 
 
 @pytest.mark.parametrize("word", ["explained", "accepted difference"])
-def test_the_analyst_closes_what_is_as_it_was_when_it_was_looked_at(house, word):
-    other = order(1, delivery_city="Köln")
-    house.night([create(1)], held=[other])
-    assert house.says(1, word) == 1
-    assert house.night(held=[other]) == [(1, FIRST, "value difference", word)]
-    assert house.night(held=[other]) == []
-
-
-def test_what_is_not_as_it_was_is_open_again_and_so_is_its_status(house):
-    house.night([create(1)], held=[order(1, delivery_city="Köln")])
-    house.says(1, "accepted difference")
-    third = order(1, delivery_city="Bonn")
-    assert house.night(held=[third]) == [(1, FIRST, "value difference", "")]
-    assert house.night(held=[third]) == [(1, FIRST, "value difference", "")]
-    remark = house.ledger.queries.remarks_on([1])[1]["status"]
+def test_the_analyst_closes_an_exception_until_something_else_is_wrong(runs, word):
+    other, third = order(1, delivery_city="Köln"), order(1, delivery_city="Bonn")
+    runs.next(create(1), listed=[other])
+    assert runs.remark(1, word) == 1
+    assert runs.next(listed=[third]) == [(1, FIRST, DIFFERENT, "")]
+    assert runs.next(listed=[third]) == [(1, FIRST, DIFFERENT, "")]
+    remark = runs.ledger.queries.remarks_on([1])[1]["status"]
     assert (remark.value, remark.who) == ("open", "loadsheet")
+    assert runs.remark(1, word) == 1
+    assert runs.next(listed=[third]) == [(1, FIRST, DIFFERENT, word)]
+    assert runs.next(listed=[third]) == []
 
 
-def test_an_exception_that_the_analyst_takes_up_again_is_open_again(house):
-    house.night([invalid(1)])
-    house.says(1, "explained")
-    assert [line[3] for line in house.night()] == ["explained"]
-    house.says(1, "open")
-    assert house.night() == [(1, FIRST, "not sent: invalid", "")]
+def test_an_exception_that_the_analyst_takes_up_again_is_open_again(runs):
+    runs.next(invalid(1))
+    runs.remark(1, "explained")
+    assert runs.next() == [(1, FIRST, INVALID, "explained")]
+    runs.remark(1, "open")
+    assert runs.next() == [(1, FIRST, INVALID, "")]
 
 
-def test_fixed_is_believed_when_it_is_seen(house):
-    house.night([invalid(1)])
-    house.says(1, "fixed")
-    assert [line[3] for line in house.night()] == [""]
-    assert [line[3] for line in house.night([create(1)], held=[order(1)], file="b.csv")] == [
-        "a later document was accepted"
-    ]
+def test_fixed_is_believed_when_it_is_seen(runs):
+    runs.next(invalid(1))
+    runs.remark(1, "fixed")
+    assert runs.next() == [(1, FIRST, INVALID, "")]
+    assert runs.next(create(1), listed=[order(1)], file="b.csv") == [(1, FIRST, INVALID, LATER)]
 
 
-def test_of_two_words_the_later_one_counts_however_late_it_is_read(house):
-    house.night([invalid(1)])
-    assert house.says(1, "Berta", name="owner", at="2026-03-09T10:00:00.000Z") == 1
-    assert house.says(1, "Carl", name="owner", at="2026-03-08T10:00:00.000Z") == 0
-    assert house.says(1, "Berta", name="owner", at="2026-03-10T10:00:00.000Z") == 0
-    assert house.says(1, "", name="owner", at="2026-03-11T10:00:00.000Z") == 1
-    assert house.ledger.queries.remarks_on([1])[1]["owner"].value == ""
-    assert house.ledger.queries.owners() == ["Berta"]
+def test_of_two_words_the_later_one_counts_however_late_it_is_read(runs):
+    runs.next(invalid(1))
+    words = [("Berta", 9, 1), ("Carl", 8, 0), ("Berta", 10, 0), ("", 11, 1)]
+    for owner, day, count in words:
+        assert runs.remark(1, owner, name="owner", at=f"2026-03-{day:02}T10:00:00.000Z") == count
+    assert runs.ledger.queries.remarks_on([1])[1]["owner"].value == ""
+    assert runs.ledger.queries.owners() == ["Berta"]
 
 
-def test_words_on_what_is_no_exception_are_not_kept(house):
-    house.night([create(1)], held=[order(1)])
-    assert house.says(1, "explained") == 0
-    assert house.says(99, "explained") == 0
+def test_words_on_what_is_no_exception_are_not_kept(runs):
+    runs.next(create(1), listed=[order(1)])
+    assert [runs.remark(entry, "explained") for entry in (1, 99)] == [0, 0]
 
 
-def test_figures_are_told_by_verdict(house):
-    house.run = house.ledger.begin_run()
+def test_figures_are_counted_by_verdict(runs):
+    runs.run = runs.ledger.begin_run()
     items = [create(1), invalid(2, row=3), create(3, row=4)]
     items.append(document("tender.create", tender(1), [("orders", 5, ("T",))]))
-    plan(house.ledger, house.run, drop_of(("orders", "in.csv")), items)
-    send(house.ledger, house.run, lambda one: refused(one) if one.key == "A-00003" else None)
-    found = settle(house.ledger.queries, {"order": listing([order(1)])}, house.run, SETTINGS)
-    weights = {share.verdict: share.amount for share in found.shares if share.figure == "weight"}
-    assert weights == {
-        "matched": Decimal("413.5"),
-        "not sent: invalid": Decimal("414.5"),
-        "refused": Decimal("415.5"),
-        "not verifiable": Decimal("612.5"),
-    }
+    plan(runs.ledger, runs.run, drop_of(("orders", "in.csv")), items)
+    send(runs.ledger, runs.run, lambda one: refused(one) if one.key == "A-00003" else None)
+    found = settle(runs.ledger.queries, {"order": listing([order(1)])}, runs.run, Settings())
+    weights = {share.verdict: str(share.amount) for share in found.shares if share.figure == "weight"}
+    assert weights == {"matched": "413.5", INVALID: "414.5", "refused": "415.5", "not verifiable": "612.5"}

@@ -1,4 +1,4 @@
-"""What a run saw at the exchange is kept in a few bytes, and says the same again; of what changed since it says nothing."""
+"""The listings that a run saw are kept in a few bytes and give the same verdicts again, but none on what changed since."""
 
 import zlib
 from dataclasses import replace
@@ -16,18 +16,20 @@ from loadsheet.settings import Settings
 USUAL = Settings()
 
 
-def ended(ledger, run):
-    return replace(run, finished_at=ledger.now())
-
-
-def told(found):
+def everything(found):
     """All that a reconciliation says, but for how a sum is written (12.50 is 12.5)."""
     names = ("only_listed", "legs", "balance", "totals", "fields", "shares", "exceptions")
     return dict(found.matches), [getattr(found, name) for name in names]
 
 
-def seen(ledger, run, held, total=None):
-    return settle(ledger.queries, {"order": listing(held, total=total), "tender": listing([])}, run, USUAL)
+def seen(ledger, run, orders, total=None):
+    return settle(ledger.queries, {"order": listing(orders, total=total), "tender": listing([])}, run, USUAL)
+
+
+def recalled(ledger, run, snapshot):
+    """The run settled again with the listings that it saw."""
+    shown = RecordedListings([(replace(run, finished_at=ledger.now()), snapshot)])
+    return settle(ledger.queries, shown, run, USUAL)
 
 
 def verdicts(found):
@@ -54,41 +56,25 @@ def run(ledger):
     return run
 
 
-def test_values_that_differ_are_told_with_what_the_exchange_showed(ledger, run):
+def test_values_that_differ_are_shown_as_the_exchange_showed_them(ledger, run):
     packages = [{**package, "weight": Decimal("1.5")} for package in order(3)["packages"]]
-    held = [order(1), order(2, delivery_city="Köln", total_weight=Decimal("7.125")), order(3, packages=packages)]
-    first = seen(ledger, run, held)
-    again = settle(ledger.queries, RecordedListings([(ended(ledger, run), first.pack_snapshot())]), run, USUAL)
-    assert told(again) == told(first)
+    shown = [order(1), order(2, delivery_city="Köln", total_weight=Decimal("7.125")), order(3, packages=packages)]
+    first = seen(ledger, run, shown)
+    again = recalled(ledger, run, first.pack_snapshot())
+    assert everything(again) == everything(first)
     differences = [one.path for match in again.matches.values() for one in match.differences]
-    assert sorted(differences) == [
-        "delivery_city",
-        "packages[0].weight",
-        "packages[1].weight",
-        "total_weight",
-    ]
+    assert sorted(differences) == ["delivery_city", "packages[0].weight", "packages[1].weight", "total_weight"]
 
 
 def test_figures_that_the_exchange_adds_are_in_the_totals_again(ledger):
-    run = ledger.begin_run()
-    plan(
-        ledger,
-        run,
-        drop_of(("t", "t.csv"), operation="tender.create"),
-        [
-            document(
-                "tender.create",
-                tender(1, packages=[{"package_type": "Box", "item_name": "x", "weight": "5"}]),
-                [("t", 2, ("a",))],
-            )
-        ],
-    )
+    run, package = ledger.begin_run(), {"package_type": "Box", "item_name": "x", "weight": "5"}
+    made = document("tender.create", tender(1, packages=[package]), [("t", 2, ("a",))])
+    plan(ledger, run, drop_of(("t", "t.csv"), operation="tender.create"), [made])
     send(ledger, run)
-    shown = tender(1, packages=[{"package_type": "Box", "item_name": "x", "weight": "5", "weight_uom": "KG"}])
+    shown = tender(1, packages=[{**package, "weight_uom": "KG"}])
     first = settle(ledger.queries, {"tender": listing([shown])}, run, USUAL)
     assert {(one.figure, one.unit) for one in first.totals if one.listed} == {("documents", ""), ("weight", "KG")}
-    again = settle(ledger.queries, RecordedListings([(ended(ledger, run), first.pack_snapshot())]), run, USUAL)
-    assert told(again) == told(first)
+    assert everything(recalled(ledger, run, first.pack_snapshot())) == everything(first)
 
 
 def test_an_entry_that_changed_since_is_not_verifiable(ledger):
@@ -97,58 +83,51 @@ def test_an_entry_that_changed_since_is_not_verifiable(ledger):
     send(ledger, run, lambda one: accepted(one) if one.key == "A-00001" else refused(one))
     first = seen(ledger, run, [order(1)])
     assert verdicts(first) == [Verdict.MATCHED, Verdict.REFUSED]
-    shown = first.pack_snapshot()
-    over = ended(ledger, run)
+    shown, over = first.pack_snapshot(), replace(run, finished_at=ledger.now())
     later = ledger.begin_run()
     wrong = next(ledger.queries.entries_in(State.REFUSED))
     ledger.settle(later, [Settlement(wrong.id, State.READY, "brought back")])
     send(ledger, later)
-    again = settle(ledger.queries, RecordedListings([(over, shown)]), run, USUAL)
-    assert verdicts(again) == [Verdict.MATCHED, Verdict.NOT_VERIFIABLE]
+    assert verdicts(recalled(ledger, run, shown)) == [Verdict.MATCHED, Verdict.NOT_VERIFIABLE]
     looked = seen(ledger, later, [order(1), order(2)])
-    both = settle(
-        ledger.queries,
-        RecordedListings([(over, shown), (ended(ledger, later), looked.pack_snapshot())]),
-        later,
-        USUAL,
-        drops=ledger.queries.drops_of(over, later),
-    )
+    both = RecordedListings([(over, shown), (replace(later, finished_at=ledger.now()), looked.pack_snapshot())])
+    both = settle(ledger.queries, both, later, USUAL, drops=ledger.queries.drops_of(over, later))
     assert verdicts(both) == [Verdict.MATCHED, Verdict.MATCHED]
 
 
 def test_absence_proves_only_what_it_proved_then(ledger, run):
     partial = seen(ledger, run, [order(1), order(3)], total=9)
     whole = seen(ledger, run, [order(1), order(3), order(8)])
-    over = ended(ledger, run)
     assert verdicts(partial) == [Verdict.MATCHED, Verdict.NOT_VERIFIABLE, Verdict.MATCHED]
     assert verdicts(whole) == [Verdict.MATCHED, Verdict.MISSING, Verdict.MATCHED]
     for found in (partial, whole):
-        again = settle(ledger.queries, RecordedListings([(over, found.pack_snapshot())]), run, USUAL)
-        assert told(again) == told(found)
+        again = recalled(ledger, run, found.pack_snapshot())
+        assert everything(again) == everything(found)
     assert [one.key for one in again.only_listed] == ["A-00008"]
 
 
-def test_what_nobody_can_read_is_as_if_it_had_not_been_kept(ledger, run):
-    newer = zlib.compress(msgspec.msgpack.encode([2, "whatever"]))
-    for shown in (
+@pytest.mark.parametrize(
+    "snapshot",
+    [
         b"",
         b"rubbish",
-        newer,
+        zlib.compress(msgspec.msgpack.encode([2, "of a newer version"])),
         zlib.compress(b"\xc1"),
         zlib.compress(msgspec.msgpack.encode({"a": 1})),
         zlib.compress(b"\x05"),
-    ):
-        again = settle(ledger.queries, RecordedListings([(ended(ledger, run), shown)]), run, USUAL)
-        assert verdicts(again) == [Verdict.NOT_VERIFIABLE] * 3
-        assert [leg.read for leg in again.legs] == [False]
+    ],
+)
+def test_a_snapshot_that_cannot_be_read_counts_as_none(ledger, run, snapshot):
+    again = recalled(ledger, run, snapshot)
+    assert verdicts(again) == [Verdict.NOT_VERIFIABLE] * 3
+    assert [leg.read for leg in again.legs] == [False]
 
 
 def test_contents_are_kept_up_to_a_limit_and_nothing_is_said_beyond_it(ledger, run, monkeypatch):
     monkeypatch.setattr(listings, "CONTENTS_BYTES_MAX", 1_000)
     long = "x" * 900
     first = seen(ledger, run, [order(1, delivery_city=long), order(2, delivery_city=long), order(3)])
-    shown = first.pack_snapshot()
-    again = settle(ledger.queries, RecordedListings([(ended(ledger, run), shown)]), run, USUAL)
+    again = recalled(ledger, run, first.pack_snapshot())
     assert verdicts(again) == [Verdict.VALUE_DIFFERENCE, Verdict.NOT_VERIFIABLE, Verdict.MATCHED]
 
 

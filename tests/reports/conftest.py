@@ -2,12 +2,12 @@
 
 import pytest
 from ledgers import Ticking, ledger_in
-from reported_runs import House
+from reported_runs import ReportedRuns
 
 
 @pytest.fixture
-def house(tmp_path):
-    """A ledger whose nights are reported in a folder."""
+def runs(tmp_path):
+    """Runs in one ledger, each reported in a folder."""
     clock = Ticking()
     with ledger_in(tmp_path, clock) as ledger:
-        yield House(tmp_path, ledger, clock)
+        yield ReportedRuns(tmp_path, ledger, clock)

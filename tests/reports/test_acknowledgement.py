@@ -1,4 +1,4 @@
-"""Acknowledgements: what every file of every run is answered with in machine form."""
+"""Acknowledgements: the machine-readable answer to every file of every run."""
 
 import csv
 import json
@@ -6,7 +6,6 @@ import tempfile
 import tracemalloc
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -22,107 +21,69 @@ from ledgers import (
     refused,
     send,
     unknown,
-    unreadable,
     weight_problem,
 )
-from random_runs import nights, played, views
-from run_with_every_outcome import night
+from random_runs import delivered, run_files, views
+from reported_runs import run_begun, written
+from run_with_every_outcome import every_outcome
 
 from loadsheet.ledger import Settlement, State
-from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import settle
-from loadsheet.reports import write
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.settings import Settings
 
 VALID = jsonschema.Draft202012Validator(json.loads(acknowledgement_schema()))
 
 
-def reported(ledger, run, folder, listings=None):
-    chosen = Settings(outbox=Path(folder))
-    ended = replace(run, finished_at="2026-03-04T02:20:00.000Z")
-    return write(ledger.queries, settle(ledger.queries, listings or {}, run, chosen), ended, chosen)
-
-
-def one_drop(tmp_path, *items, tables=(("orders", "in.csv"),), listings=None):
-    """The reports of a run of one drop, and its acknowledgements."""
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        plan(ledger, run, drop_of(*tables), items)
-        send(ledger, run)
-        report = reported(ledger, run, tmp_path / "out", listings)
-    return report, acknowledged(report)
-
-
 def create(number, *problems, rows=(("orders", 2, ("a",)),), **changes):
     return document("order.create", order(number, **changes), rows, *problems)
 
 
+def creates(*numbers):
+    return [create(number, rows=[("orders", number + 2, ("a",))]) for number in numbers]
+
+
 def acknowledged(report):
-    """All acknowledgements of a report by file; each valid, and its CSV telling the same."""
-    told = {}
-    for path in sorted((report.folder / "ack").glob("*.ack.json")) if (report.folder / "ack").exists() else ():
+    """All acknowledgements of a report by file; each keeps to the schema, and its CSV says the same."""
+    found = {}
+    for path in sorted((report.folder / "ack").glob("*.ack.json")):
         one = json.loads(path.read_bytes())
         VALID.validate(one)
         same_in_csv(one, path.with_name(path.name.removesuffix(".json") + ".csv"))
         assert f"ack/{path.name}" in report.summary.reports
-        told[one["file"]] = one
-    return told
+        found[one["file"]] = one
+    return found
 
 
 def same_in_csv(one, path):
     with path.open(newline="", encoding="utf-8") as file:
         head, *lines = csv.reader(file)
-    assert {len(line) for line in lines} == {len(head)}
     lines = [dict(zip(head, line, strict=True)) for line in lines]
-    assert (
-        Counter(line["level"] for line in lines)
-        == Counter({"file": 1, "group": len(one["groups"]), "record": len(one["records"])}) - Counter()
-    )
+    expected = Counter({"file": 1, "group": len(one["groups"]), "record": len(one["records"])})
+    assert Counter(line["level"] for line in lines) == +expected
     assert (lines[0]["code"], lines[0]["control"], lines[0]["sha256"]) == (one["code"], one["control"], one["sha256"])
     codes = [(line["code"], line["state"]) for line in lines if line["level"] == "record"]
     assert codes == [(record["code"], record["state"]) for record in one["records"]]
 
 
-def test_a_file_is_answered_record_by_record_and_group_by_group(tmp_path):
-    with night(tmp_path) as held:
-        told = acknowledged(held.write(tmp_path / "out"))
-    one = told["acme_2026-03-04.xlsx"]
-    assert (one["control"], one["sequence"], one["supersedes"]) == (f"{held.run.name}/1/1", 1, None)
+def test_each_file_is_answered_record_by_record_and_group_by_group(tmp_path):
+    with every_outcome(tmp_path) as ended:
+        answers = acknowledged(ended.write(tmp_path / "out"))
+    one = answers["acme_2026-03-04.xlsx"]
+    assert (one["control"], one["sequence"], one["supersedes"]) == (f"{ended.run.name}/1/1", 1, None)
     assert (one["code"], one["state"], one["final"], one["rows"]) == ("P", "partially accepted", False, 15)
     assert (one["received"], one["processed"]) == ("2026-03-04T02:14:50.000Z", "2026-03-04T02:20:00.000Z")
-    assert one["groups"] == [
-        {
-            "operation": "order.create",
-            "code": "P",
-            "state": "partially accepted",
-            "records": 7,
-            "accepted": 2,
-            "accepted_with_errors": 2,
-            "rejected": 2,
-            "waiting": 1,
-        }
-    ]
+    counts = {"records": 7, "accepted": 2, "accepted_with_errors": 2, "rejected": 2, "waiting": 1}
+    assert one["groups"] == [{"operation": "order.create", "code": "P", "state": "partially accepted", **counts}]
     records = {record["key"]: record for record in one["records"]}
-    assert {key: record["code"] for key, record in records.items()} == {
-        "A-00001": "A",
-        "A-00002": "R",
-        "A-00003": "W",
-        "A-00004": "E",
-        "A-00005": "E",
-        "A-00006": "A",
-        "A-00020": "R",
-    }
+    codes = {1: "A", 2: "R", 3: "W", 4: "E", 5: "E", 6: "A", 20: "R"}
+    assert {key: record["code"] for key, record in records.items()} == {f"A-{n:05}": code for n, code in codes.items()}
     assert records["A-00001"]["number"].startswith("88")
     assert records["A-00020"]["rows"] == {"Aufträge": [20, 21]}
     assert [(problem["code"], problem["cell"]) for problem in records["A-00020"]["problems"]] == [("C302", "D20")]
-
-
-def test_a_file_set_aside_is_rejected_with_its_reason(tmp_path):
-    with night(tmp_path) as held:
-        one = acknowledged(held.write(tmp_path / "out"))["broken.xlsx"]
-    assert (one["code"], one["final"], one["groups"], one["records"]) == ("R", True, [], [])
-    assert one["problems"][0]["text"] == "the file cannot be read: it is not a workbook"
+    aside = answers["broken.xlsx"]
+    assert (aside["code"], aside["final"], aside["groups"], aside["records"]) == ("R", True, [], [])
+    assert aside["problems"][0]["text"] == "the file cannot be read: it is not a workbook"
 
 
 def test_the_code_of_a_file_comes_from_those_of_its_records(tmp_path):
@@ -134,65 +95,53 @@ def test_the_code_of_a_file_comes_from_those_of_its_records(tmp_path):
         "ru.csv": ((refused, unknown), "W"),
         "uu.csv": ((unknown, unknown), "W"),
     }
-    by_key = {}
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
+    by_key, warned = {}, create(99, weight_problem("warned.csv", 2, level="warning"))
+    with run_begun(tmp_path) as (ledger, run, chosen):
         for first, (name, (given, _)) in enumerate(answers.items()):
             numbers = (2 * first, 2 * first + 1)
-            items = [document("order.create", order(number), [("orders", number + 2, ("a",))]) for number in numbers]
             by_key |= {f"A-{number:05}": answer for number, answer in zip(numbers, given, strict=True)}
-            plan(ledger, run, drop_of(("orders", name), mapping=name), items)
-        send(ledger, run, lambda one: by_key[one.key](one))
-        told = acknowledged(reported(ledger, run, tmp_path / "out"))
-    found = {name: (one["code"], one["final"]) for name, one in told.items()}
-    assert found == {name: (code, unknown not in given) for name, (given, code) in answers.items()}
-
-
-def test_warnings_make_it_accepted_with_errors(tmp_path):
-    warned = create(1, weight_problem("in.csv", 2, level="warning"))
-    one = one_drop(tmp_path, warned, listings={"order": listing([order(1)])})[1]["in.csv"]
-    assert (one["code"], one["state"], one["records"][0]["code"]) == ("E", "accepted with errors", "E")
+            plan(ledger, run, drop_of(("orders", name), mapping=name), creates(*numbers))
+        plan(ledger, run, drop_of(("orders", "warned.csv"), mapping="warned"), [warned])
+        send(ledger, run, lambda one: by_key.get(one.key, accepted)(one))
+        found = acknowledged(written(ledger, run, chosen, {"order": listing([order(0), order(1), order(99)])}))
+    codes = {name: (code, unknown not in given) for name, (given, code) in answers.items()}
+    assert {name: (one["code"], one["final"]) for name, one in found.items()} == {**codes, "warned.csv": ("E", True)}
+    assert found["warned.csv"]["state"] == "accepted with errors"
 
 
 def test_a_later_run_that_changes_a_record_acknowledges_the_file_again(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        first = ledger.begin_run()
-        items = [document("order.create", order(number), [("orders", number + 2, ("a",))]) for number in range(2)]
-        plan(ledger, first, drop_of(("orders", "in.csv")), items)
+    with run_begun(tmp_path) as (ledger, first, chosen):
+        plan(ledger, first, drop_of(("orders", "in.csv")), creates(0, 1))
         send(ledger, first, lambda one: unknown(one) if one.key.endswith("1") else None)
-        before = acknowledged(reported(ledger, first, tmp_path / "out"))["in.csv"]
+        before = acknowledged(written(ledger, first, chosen))["in.csv"]
         second = ledger.begin_run()
         waiting = next(iter(ledger.queries.entries_in(State.UNKNOWN)))
         ledger.settle(second, [Settlement(waiting.id, State.ACCEPTED, "listed", "8812")])
-        report = reported(ledger, second, tmp_path / "out")
-        after = acknowledged(report)["in.csv"]
+        after = acknowledged(written(ledger, second, chosen))["in.csv"]
     assert (before["sequence"], before["final"], before["groups"][0]["waiting"]) == (1, False, 1)
     assert (after["control"], after["sequence"]) == (before["control"], 2)
     assert after["supersedes"] == {"sequence": 1, "run": first.name}
     assert (after["run"], after["final"], after["groups"][0]["waiting"]) == (second.name, True, 0)
-    assert f"ack/in.csv.of-{first.name}.ack.json" in report.summary.reports
 
 
-def test_a_file_dropped_twice_is_acknowledged_as_a_duplicate(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        controls = []
-        for _ in range(3):
-            run = ledger.begin_run()
-            plan(ledger, run, drop_of(("orders", "in.csv")), [create(1)])
+def dropped(ledger, chosen, names, *, sent):
+    """The acknowledgement of each of these files, dropped with the same order in a run of its own."""
+    for name in names:
+        run = ledger.begin_run()
+        plan(ledger, run, drop_of(("orders", name)), [create(1)])
+        if sent:
             send(ledger, run)
-            controls.append(acknowledged(reported(ledger, run, tmp_path / "out"))["in.csv"])
-    assert [one["duplicate_of"] for one in controls] == ["", controls[0]["control"], controls[0]["control"]]
-    assert [(one["code"], one["records"][0]["state"]) for one in controls[1:]] == [("A", "unchanged")] * 2
+        yield acknowledged(written(ledger, run, chosen))[name]
 
 
-def test_the_same_as_what_still_waits_is_no_acceptance(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        told = []
-        for name in ("in.csv", "again.csv"):
-            run = ledger.begin_run()
-            plan(ledger, run, drop_of(("orders", name)), [create(1)])
-            told.append(acknowledged(reported(ledger, run, tmp_path / "out"))[name])
-    assert [(one["code"], one["records"][0]["state"], one["final"]) for one in told] == [
+def test_a_file_dropped_twice_is_a_duplicate_and_is_accepted_only_if_the_first_was(tmp_path):
+    with run_begun(tmp_path) as (ledger, _, chosen):
+        first, *again = dropped(ledger, chosen, ["in.csv"] * 3, sent=True)
+    assert [one["duplicate_of"] for one in (first, *again)] == ["", first["control"], first["control"]]
+    assert [(one["code"], one["records"][0]["state"]) for one in again] == [("A", "unchanged")] * 2
+    with run_begun(tmp_path / "waiting") as (ledger, _, chosen):
+        waiting = list(dropped(ledger, chosen, ["in.csv", "again.csv"], sent=False))
+    assert [(one["code"], one["records"][0]["state"], one["final"]) for one in waiting] == [
         ("W", "ready", False),
         ("W", "ready", True),
     ]
@@ -200,51 +149,29 @@ def test_the_same_as_what_still_waits_is_no_acceptance(tmp_path):
 
 def test_files_read_together_are_each_acknowledged_with_their_own_rows(tmp_path):
     joined = create(1, rows=[("orders", 2, ("a",)), ("packages", 7, ("a",)), ("packages", 8, ("a",))])
-    told = one_drop(tmp_path, joined, tables=(("orders", "orders.csv"), ("packages", "packages.csv")))[1]
-    assert {name: (one["control"].rpartition("/")[2], one["records"][0]["rows"]) for name, one in told.items()} == {
+    with run_begun(tmp_path) as (ledger, run, chosen):
+        plan(ledger, run, drop_of(("orders", "orders.csv"), ("packages", "packages.csv")), [joined])
+        found = acknowledged(written(ledger, run, chosen))
+    assert {name: (one["control"].rpartition("/")[2], one["records"][0]["rows"]) for name, one in found.items()} == {
         "orders.csv": ("1", {"": [2]}),
         "packages.csv": ("2", {"": [7, 8]}),
     }
 
 
-def test_names_that_fold_alike_get_files_of_their_own(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        for name in ("a/in.csv", "a__in.csv", "A__IN.csv"):
-            ledger.set_aside(run, unreadable(name, Problem("R202", Where(name))))
-        told = acknowledged(reported(ledger, run, tmp_path / "out"))
-    assert set(told) == {"a/in.csv", "a__in.csv", "A__IN.csv"}
-
-
-def test_control_characters_and_formulas_are_exact_in_the_json_and_harmless_in_the_csv(tmp_path):
-    hidden, formula = "\x1b\x7f\x9b\u202e\u2066", "=cmd|' /C calc'!A0"
-    keys = [f"A-1{hidden}", formula]
-    report, told = one_drop(
-        tmp_path, *(create(1, order_id=key, rows=[("orders", row, ("a",))]) for row, key in enumerate(keys, 2))
-    )
-    assert [record["key"] for record in told["in.csv"]["records"]] == keys
-    for path in (report.folder / "ack").iterdir():
-        assert not set(path.read_text(encoding="utf-8")) & set(hidden), path
-    shown = (report.folder / "ack" / "in.csv.ack.csv").read_text(encoding="utf-8")
-    assert "A-1\ufffd\ufffd" in shown
-    assert f"'{formula}" in shown
-
-
 @settings(max_examples=10, deadline=None)
-@given(nights, views)
-def test_every_record_is_acknowledged_once_whatever_the_night(some, view):
-    with played(some, view) as (ledger, run, listings), tempfile.TemporaryDirectory() as folder:
-        report = reported(ledger, run, folder, listings)
-        told = acknowledged(report)
-        states = Counter(record["state"] for one in told.values() for record in one["records"])
+@given(run_files, views)
+def test_every_record_of_any_run_is_acknowledged_once(files, view):
+    with delivered(files, view) as (ledger, run, listings), tempfile.TemporaryDirectory() as folder:
+        report = written(ledger, run, Settings(outbox=Path(folder)), listings)
+        answers = acknowledged(report)
+        states = Counter(record["state"] for one in answers.values() for record in one["records"])
         assert dict(states) == report.summary.entries
-        for one in told.values():
+        names = {"A": "accepted", "E": "accepted_with_errors", "R": "rejected", "W": "waiting"}
+        for one in answers.values():
             assert sum(group["records"] for group in one["groups"]) == len(one["records"])
             counts = Counter(record["code"] for record in one["records"])
-            names = {"A": "accepted", "E": "accepted_with_errors", "R": "rejected", "W": "waiting"}
-            assert {code: sum(group[name] for group in one["groups"]) for code, name in names.items()} == {
-                code: counts[code] for code in names
-            }
+            for code, name in names.items():
+                assert sum(group[name] for group in one["groups"]) == counts[code]
 
 
 def test_memory_does_not_grow_with_the_records(tmp_path):
@@ -254,9 +181,7 @@ def test_memory_does_not_grow_with_the_records(tmp_path):
         folder.mkdir()
         with ledger_in(folder) as ledger:
             run = ledger.begin_run()
-            items = [
-                document("order.create", order(number), [("orders", number + 2, ("a" * 50,))]) for number in range(size)
-            ]
+            items = creates(*range(size))
             drop = plan(ledger, run, drop_of(("orders", "in.csv")), items)
             found = settle(ledger.queries, {}, run, Settings()).matches
             writing = Acknowledgements(ledger.queries, run, folder / "out", [drop])

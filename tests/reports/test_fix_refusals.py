@@ -9,24 +9,22 @@ from command_in_process import loadsheet
 from exchange_process import TOKEN, exchange
 
 ROOT = Path(__file__).parents[2]
+LONGEST = 7  # characters of a text that this exchange takes; the translator does not know
 SAMPLES = (
-    *("tender_updates.csv", "tender_withdrawals.csv", "order_deletes.csv", "status_rotterdam_2026-03-05.csv", "nordic"),
+    "tender_updates.csv",
+    "tender_withdrawals.csv",
+    "order_deletes.csv",
+    "status_rotterdam_2026-03-05.csv",
+    "nordic",
 )
-LONGEST = 7  # characters of a text that this exchange takes; the translator is not told
-
 SHAPES = {
-    "results, status, message, errors": ("tender_updates.fix.xlsx", "tender_updates", "Tender", "LSC-SP26-001"),
-    "status, message, errors": ("tender_withdrawals.fix.xlsx", "tender_withdrawals", "Tender", "LSC-SP26-020"),
-    "results, error": ("order_deletes.fix.xlsx", "order_deletes", "Order", "HLT-26-0149"),
-    "errors by data[<index>]": (
-        "status_rotterdam_2026-03-05.fix.xlsx",
-        "status_rotterdam_2026-03-05",
-        "Location",
-        None,
-    ),
-    "nested in a list": ("nordic__2026-03-04__orders.fix.xlsx", "packages", "Goods", None),
+    "results, status, message, errors": ("tender_updates", "tender_updates", "Tender", "LSC-SP26-001"),
+    "status, message, errors": ("tender_withdrawals", "tender_withdrawals", "Tender", "LSC-SP26-020"),
+    "results, error": ("order_deletes", "order_deletes", "Order", "HLT-26-0149"),
+    "errors by data[<index>]": ("status_rotterdam_2026-03-05", "status_rotterdam_2026-03-05", "Location", None),
+    "nested in a list": ("nordic__2026-03-04__orders", "packages", "Goods", None),
 }
-"""One file for each shape of a refusal: its workbook, sheet, a column whose texts are too long, and its first value if that is known."""
+"""One file for each shape of a refusal: its name, sheet, a column whose texts are too long, and its first value if that is known."""
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +37,9 @@ def outbox(tmp_path_factory):
         shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
     words = ["run", "--inbox", "inbox", "--mappings", ROOT / "mappings", "--settle", "0", "--exit-zero"]
     with exchange(base / "exchange.db", text_length_max=str(LONGEST)) as served:
-        told = {"LOADSHEET_TOKEN": TOKEN, "LOADSHEET_VERIFICATION__PARENTS": "send", "LOADSHEET_DISPATCH__CANARY": "0"}
-        done = loadsheet(base, *words, "--exchange", served.url, **told)
+        variables = {"VERIFICATION__PARENTS": "send", "DISPATCH__CANARY": "0", "TOKEN": TOKEN}
+        variables = {f"LOADSHEET_{name}": value for name, value in variables.items()}
+        done = loadsheet(base, *words, "--exchange", served.url, **variables)
     assert done.returncode == 0, done.stderr
     (folder,) = (path for path in (base / "outbox").iterdir() if path.is_dir())
     return folder
@@ -49,7 +48,7 @@ def outbox(tmp_path_factory):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_refusal_stands_on_the_cell_that_the_value_came_from(outbox, shape):
     name, title, column, first = SHAPES[shape]
-    sheet = openpyxl.load_workbook(outbox / name)[title]
+    sheet = openpyxl.load_workbook(outbox / f"{name}.fix.xlsx")[title]
     position = [cell.value for cell in sheet[1]].index(column) + 1
     cells = [cell for (cell,) in sheet.iter_rows(min_row=2, min_col=position, max_col=position)]
     blamed = [cell for cell in cells if cell.comment and "[X701]" in cell.comment.text]
@@ -64,7 +63,7 @@ def test_a_refusal_stands_on_the_cell_that_the_value_came_from(outbox, shape):
     assert first is None or blamed[0].value == first
 
 
-def test_a_value_that_is_in_no_cell_is_told_at_the_row_and_not_to_the_sender(outbox):
+def test_a_value_that_is_in_no_cell_is_noted_at_the_row_and_is_not_for_the_sender(outbox):
     sheet = openpyxl.load_workbook(outbox / "tender_updates.fix.xlsx")["tender_updates"]
     (line,) = (line for line in sheet["A2"].value.split("\n") if "receiver_id" in line)
     assert line.endswith("This value is not in your file: contact the people who run loadsheet")

@@ -1,3 +1,5 @@
+"""Problems and hints in the words of the sender, in every language."""
+
 import pytest
 
 from loadsheet.languages import words_in
@@ -13,69 +15,70 @@ AT = Where("in.xlsx", "Blatt", 3, "Gewicht", "D3", "total_weight")
 
 def test_a_pattern_is_shown_by_its_parts_and_an_example():
     pattern = r"(?P<street>.+), (?P<zip>[0-9]{4} ?[A-Z]{2}) (?P<city>.+)"
-    message = word_problem(
-        Problem("C313", AT, "Kade 8", hint=describe_pattern(pattern, "Kade 8, 9711 LM Groningen")), ENGLISH, {}
-    )
+    hint = describe_pattern(pattern, "Kade 8, 9711 LM Groningen")
+    message = word_problem(Problem("C313", AT, "Kade 8", hint=hint), ENGLISH, {})
     assert message.text == '"Kade 8" is not in the expected form'
     assert message.todo == "Expected: street, zip, city; example: Kade 8, 9711 LM Groningen"
     assert describe_pattern(pattern) == "expected: street, zip, city"
     assert describe_pattern("[A-Z]{2}-[0-9]{3}") == "example: AB-123"
 
 
-@pytest.mark.parametrize(
-    ("problem", "text", "todo", "suggestion"),
-    [
-        (
-            Problem("C302", AT, "zwölf", {"locale": "de_DE"}, "write it like 1.234,5"),
-            "„zwölf“ ist keine Zahl",
-            "Schreiben Sie die Zahl so: 1.234,5",
-            "",
-        ),
-        (
-            Problem("C306", AT, "EUX", {"expected": "EUP, KRT"}, "did you mean EUP?"),
-            "„EUX“ steht nicht in der Liste: EUP, KRT",
-            "Meinten Sie EUP?",
-            "EUP",
-        ),
-        (
-            Problem("X701", AT, "x", {"text": "total_weight: is invalid"}),
-            "Von der Plattform abgelehnt: ist ungültig",
-            "Korrigieren Sie den Wert; ist er richtig, fragen Sie beim Betreiber der Plattform nach",
-            "",
-        ),
-        (
-            Problem("K501", AT, "", {"path": "total_weight", "text": "is required"}),
-            "Der Wert ist erforderlich",
-            "Korrigieren Sie ihn oder tragen Sie ihn ein",
-            "",
-        ),
-        (
-            Problem("X701", Where("in.xlsx", "Blatt", 3, path="sender_id"), "", {"text": "sender_id: is invalid"}),
-            "Von der Plattform abgelehnt: sender_id: is invalid",
-            "Dieser Wert steht nicht in Ihrer Datei: Wenden Sie sich an die Betreuer von loadsheet",
-            "",
-        ),
-        (
-            Problem("G404", AT, "A-1", {"key": "A-1", "table": "orders"}),
-            "A-1 hat hier eine Zeile, aber keine im Blatt Aufträge",
-            "Ergänzen Sie die Zeile dort oder korrigieren Sie Gewicht",
-            "",
-        ),
-        (
-            Problem(
-                "R204",
-                Where("in.csv", row=1),
-                "Order, Town",
-                {"row": 1, "missing": "City"},
-                "add the column City, or name its new heading under `aliases`; the row holds: Order, Town",
-            ),
-            "Die Überschriften wurden nicht gefunden: Zeile 1 kommt ihnen am nächsten, dort fehlt aber City",
-            "Ergänzen Sie die Spalte City und legen Sie die Datei noch einmal ab; in der Zeile steht: Order, Town",
-            "",
-        ),
-    ],
+MISSING = Problem(
+    "R204",
+    Where("in.csv", row=1),
+    "Order, Town",
+    {"row": 1, "missing": "City"},
+    "add the column City, or name its new heading under `aliases`; the row holds: Order, Town",
 )
-def test_a_problem_is_told_in_the_senders_words(problem, text, todo, suggestion):
+NOWHERE = Where("in.xlsx", "Blatt", 3, path="sender_id")
+WORDED = [  # a problem, what is wrong, what to do, and the value that is suggested
+    (
+        Problem("C302", AT, "zwölf", {"locale": "de_DE"}, "write it like 1.234,5"),
+        "„zwölf“ ist keine Zahl",
+        *("Schreiben Sie die Zahl so: 1.234,5", ""),
+    ),
+    (
+        Problem("C306", AT, "EUX", {"expected": "EUP, KRT"}, "did you mean EUP?"),
+        "„EUX“ steht nicht in der Liste: EUP, KRT",
+        *("Meinten Sie EUP?", "EUP"),
+    ),
+    (
+        Problem("X701", AT, "x", {"text": "total_weight: is invalid"}),
+        "Von der Plattform abgelehnt: ist ungültig",
+        *("Korrigieren Sie den Wert; ist er richtig, fragen Sie beim Betreiber der Plattform nach", ""),
+    ),
+    (
+        Problem("K501", AT, "", {"path": "total_weight", "text": "is required"}),
+        "Der Wert ist erforderlich",
+        *("Korrigieren Sie ihn oder tragen Sie ihn ein", ""),
+    ),
+    (
+        Problem("X701", NOWHERE, "", {"text": "sender_id: is invalid"}),
+        "Von der Plattform abgelehnt: sender_id: is invalid",
+        *("Dieser Wert steht nicht in Ihrer Datei: Wenden Sie sich an die Betreuer von loadsheet", ""),
+    ),
+    (
+        Problem("G404", AT, "A-1", {"key": "A-1", "table": "orders"}),
+        "A-1 hat hier eine Zeile, aber keine im Blatt Aufträge",
+        *("Ergänzen Sie die Zeile dort oder korrigieren Sie Gewicht", ""),
+    ),
+    (
+        MISSING,
+        "Die Überschriften wurden nicht gefunden: Zeile 1 kommt ihnen am nächsten, dort fehlt aber City",
+        "Ergänzen Sie die Spalte City und legen Sie die Datei noch einmal ab; in der Zeile steht: Order, Town",
+        "",
+    ),
+    (
+        Problem("C306", AT, "x"),
+        "„x“ steht nicht in der Liste: ",
+        "Wählen Sie einen Wert aus der Liste",
+        "",
+    ),  # of an old ledger, which kept less
+]
+
+
+@pytest.mark.parametrize(("problem", "text", "todo", "suggestion"), WORDED)
+def test_a_problem_is_worded_for_the_sender(problem, text, todo, suggestion):
     message = word_problem(problem, GERMAN, {"orders": "Aufträge"})
     assert (message.text, message.todo, message.suggestion) == (text, todo, suggestion)
 
@@ -108,10 +111,6 @@ def test_only_what_helps_a_sender_is_said_of_a_column(takes, message):
     assert takes_of(ColumnGuide(takes), GERMAN) == message
 
 
-def test_a_problem_of_an_old_ledger_lacks_nothing_that_breaks_it():
-    assert word_problem(Problem("C306", AT, "x"), GERMAN, {}).text == "„x“ steht nicht in der Liste: "
-
-
 def test_a_cell_of_another_kind_of_row_is_called_by_its_own_name():
     problem = Problem("C306", AT, "KISTE", {"column": "Verpackung", "expected": "PAL"})
     assert word_problem(problem, GERMAN, {}).column == "Verpackung"
@@ -134,17 +133,12 @@ def test_a_value_is_only_suggested_where_it_is_the_whole_cell(code, found, hint,
 
 def test_counts_have_the_sign_between_thousands_of_the_language():
     errors = Errors()
+    errors.documents = 1_000
     for number in range(2_400):
         code, column = ("C302", "Gewicht") if number < 1_300 else ("C308", "Land")
-        errors.add(
-            Problem(code, Where("in.csv", row=number, column=column), "x"),
-            None,
-            ProblemText(column, code, "", ""),
-            "A-1",
-        )
-    errors.documents = 1_000
-    assert errors.summary(GERMAN) == (
-        "2.400 Probleme mit 2 Ursachen in 1.000 Datensätzen. Wenn Sie die Spalte „Gewicht“ korrigieren, sind 1.300 davon erledigt."
-    )
+        problem = Problem(code, Where("in.csv", row=number, column=column), "x")
+        errors.add(problem, None, ProblemText(column, code, "", ""), "A-1")
+    text = "2.400 Probleme mit 2 Ursachen in 1.000 Datensätzen. "
+    assert errors.summary(GERMAN) == f"{text}Wenn Sie die Spalte „Gewicht“ korrigieren, sind 1.300 davon erledigt."
     assert "2,400 problems" in errors.summary(ENGLISH)
     assert GERMAN.counted("{count} problem", "{count} problems", 1_000) == "1.000 Probleme"

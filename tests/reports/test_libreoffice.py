@@ -10,12 +10,9 @@ import openpyxl
 import pytest
 from ledgers import HEADER, Ticking, document, drop_of, ledger_in, order, plan, weight_problem
 from libreoffice import convert_all
-from reported_runs import House, create, edit_exceptions, night_of_everything, told
+from reported_runs import ReportedRuns, create, edit_exceptions, report_of_everything, run_begun, sheet_lines, written
 
 from loadsheet.annotations import import_annotations
-from loadsheet.reconcile import settle
-from loadsheet.reports import write
-from loadsheet.settings import Settings
 
 ATTACKS = ("=cmd|' /C calc'!A0", "=1+1", "@SUM(1)", "+1", "-1", "\t=1", "\r=1", "http://evil.example", "<r>x</r>")
 PAGES = ("Summary", "Ageing", "Control totals", "Sign-off", "Run")
@@ -35,50 +32,46 @@ def values(sheet):
 
 @pytest.mark.journey
 def test_libreoffice_calculates_our_formulas_keeps_foreign_text_and_saves_words_that_come_back(tmp_path):
-    everything = night_of_everything(tmp_path / "night", "=1+1", orders=12).folder / "reconciliation.xlsx"
+    everything = report_of_everything(tmp_path / "all", "=1+1", orders=12).folder / "reconciliation.xlsx"
     cells = [(f"A-{number}", text, "01067", "412,5", "-5") for number, text in enumerate(ATTACKS, start=2)]
     fix = fix_workbook(tmp_path / "fix", cells)
     (tmp_path / "words").mkdir()
     clock = Ticking()
     with ledger_in(tmp_path / "words", clock) as ledger:
-        house = House(tmp_path / "words", ledger, clock)
+        runs = ReportedRuns(tmp_path / "words", ledger, clock)
         wrong = [create(number, weight_problem("in1.csv", number + 1)) for number in (1, 2)]
-        annotated = edit_exceptions(house.night(wrong), {"E-2": {"Owner": "Ада", "Status": "accepted difference"}})
+        annotated = edit_exceptions(runs.report(wrong), {"E-2": {"Owner": "Ада", "Status": "accepted difference"}})
         paths = [spoilt(everything, tmp_path / "spoilt.xlsx"), fix, annotated]
         calculated, sent_back, saved = convert_all(paths, "xlsx", tmp_path, calculate=True)
-        words_come_back(house, annotated, saved)
+        words_come_back(runs, annotated, saved)
     formulas_agree(everything, openpyxl.load_workbook(calculated, data_only=True))
     sheet = openpyxl.load_workbook(sent_back)["Aufträge"]
     assert not sheet.protection.sheet
     assert {str(one.sqref) for one in sheet.data_validations.dataValidation if one.type == "custom"} >= {"A1:G1"}
     head, *lines = values(sheet)
     assert head == ["What to fix", *HEADER, "_row"]
-    assert [[one.replace("\r", "\n") for one in line[1:6]] for line in lines] == [
-        [one.replace("\r", "\n") for one in line] for line in cells
-    ]
+    read_back = [tuple(one.replace("\r", "\n") for one in line[1:6]) for line in lines]
+    assert read_back == [tuple(one.replace("\r", "\n") for one in line) for line in cells]
 
 
 def fix_workbook(folder, cells):
-    folder.mkdir()
-    settings = Settings(outbox=folder / "outbox")
-    with ledger_in(folder) as ledger:
-        run = ledger.begin_run()
-        items = [
-            document("order.create", order(n), [("orders", n, line)], weight_problem("book.xlsx", n, sheet="Aufträge"))
-            for n, line in enumerate(cells, start=2)
-        ]
+    items = [
+        document("order.create", order(n), [("orders", n, line)], weight_problem("book.xlsx", n, sheet="Aufträge"))
+        for n, line in enumerate(cells, start=2)
+    ]
+    with run_begun(folder) as (ledger, run, settings):
         plan(ledger, run, drop_of(("orders", "book.xlsx", "Aufträge")), items)
-        return write(ledger.queries, settle(ledger.queries, {}, run, settings), run, settings).folder / "book.fix.xlsx"
+        return written(ledger, run, settings).folder / "book.fix.xlsx"
 
 
-def words_come_back(house, path, saved):
+def words_come_back(runs, path, saved):
     at = path.stat().st_mtime + 5
     shutil.copy(saved, path)
     os.utime(path, (at, at))
-    assert import_annotations(house.settings, house.ledger) == 2
-    words = {name: remark.value for name, remark in house.ledger.queries.remarks_on([2])[2].items()}
+    assert import_annotations(runs.settings, runs.ledger) == 2
+    words = {name: remark.value for name, remark in runs.ledger.queries.remarks_on([2])[2].items()}
     assert words == {"owner": "Ада", "status": "accepted difference"}
-    assert [line["Closed because"] for line in told(house.night(), "Closed")] == ["accepted difference"]
+    assert [line["Closed because"] for line in sheet_lines(runs.report(), "Closed")] == ["accepted difference"]
 
 
 def formulas_agree(path, calculated):

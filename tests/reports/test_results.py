@@ -1,9 +1,10 @@
+"""Results files: every row of a file in its own order, with what became of it, why, and what to do."""
+
 import csv
 from dataclasses import replace
 
 import openpyxl
 import pytest
-import python_calamine
 from ledgers import (
     HEADER,
     accepted,
@@ -15,268 +16,167 @@ from ledgers import (
     refused,
     send,
     unknown,
-    unreadable,
     weight_problem,
 )
+from outcome_check import result_lines
 from reported_runs import run_begun, written
 
 from loadsheet.languages import LANGUAGES, words_in
-from loadsheet.ledger import Drop
-from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
 from loadsheet.reports import results, write_fallback
 
-ZWOELF = 'Gewicht: "zwölf" is not a number [C302]'
+NOT_A_NUMBER = 'Gewicht: "zwölf" is not a number [C302]'
+BOOK = ("orders", "book.xlsx", "Aufträge")
 
 
-def lines(report, name):
-    if name.endswith(".xlsx"):
-        return [
-            list(row) for row in python_calamine.load_workbook(report.folder / name).get_sheet_by_index(0).to_python()
-        ]
-    with (report.folder / name).open(newline="", encoding="utf-8-sig") as file:
-        return list(csv.reader(file))
-
-
-def cell(number, text="x"):
+def cells(number, text="x"):
     return (f"A-{number:05}", text, "01067", "412,5", "10")
 
 
-def test_the_rows_of_a_file_come_back_in_their_own_order_with_what_became_of_them(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        items = [
-            document("order.create", order(2), [("orders", 5, cell(2)), ("orders", 2, cell(2))]),
-            document("order.create", order(1), [("orders", 3, cell(1))], weight_problem("in.csv", 3, hint="write 12")),
-            left_out(4),
-        ]
-        plan(ledger, run, drop_of(("orders", "in.csv")), items)
-        send(ledger, run)
+def create(number, *rows, problems=()):
+    """An order from rows of these numbers, or from rows as they are given."""
+    rows = [("orders", row, cells(number)) if isinstance(row, int) else row for row in rows]
+    return document("order.create", order(number), rows, *problems)
+
+
+def lines(report, name):
+    (found,) = result_lines(report.folder / name).values()
+    return found
+
+
+def results_of(tmp_path, *items, drop=None, decide=lambda _: None, **more):
+    """The lines of the results of a run of one file."""
+    with run_begun(tmp_path, **more) as (ledger, run, settings):
+        plan(ledger, run, drop or drop_of(("orders", "in.csv")), items)
+        send(ledger, run, decide)
         report = written(ledger, run, settings)
-        assert lines(report, "in.csv.results.csv") == [
-            ["row", "outcome", "problem", "what to do", *HEADER, "operation", "key", "service order", "verdict"],
-            ["2", "accepted", "", "", *cell(2), "order.create", "A-00002", "8800001", "not verifiable"],
-            ["3", "invalid", ZWOELF, "Write 12", *cell(1), "order.create", "A-00001", "", "not sent: invalid"],
-            ["4", "ignored", "not meant to be sent", "", "", "Summe", "", "", "99", "", "", "", ""],
-            ["5", "accepted", "", "", *cell(2), "order.create", "A-00002", "8800001", "not verifiable"],
-        ]
+    (name,) = report.summary.drops[0].files[0].results
+    return lines(report, name)
 
 
-def test_each_row_tells_its_own_problems_and_the_others_why_they_are_held_with_it(tmp_path):
+def test_the_rows_of_a_file_come_back_in_their_own_order_with_what_became_of_them(tmp_path):
+    wrong = create(1, 3, problems=[weight_problem("in.csv", 3, hint="write 12")])
+    assert results_of(tmp_path, create(2, 5, 2), wrong, left_out(4)) == [
+        ["row", "outcome", "problem", "what to do", *HEADER, "operation", "key", "service order", "verdict"],
+        ["2", "accepted", "", "", *cells(2), "order.create", "A-00002", "8800001", "not verifiable"],
+        ["3", "invalid", NOT_A_NUMBER, "Write 12", *cells(1), "order.create", "A-00001", "", "not sent: invalid"],
+        ["4", "ignored", "not meant to be sent", "", "", "Summe", "", "", "99", "", "", "", ""],
+        ["5", "accepted", "", "", *cells(2), "order.create", "A-00002", "8800001", "not verifiable"],
+    ]
+
+
+def test_each_row_says_its_own_problems_and_the_others_why_they_are_held_with_it(tmp_path):
+    nowhere = Problem("G406", values={"say": "the weights do not add up"})
+    warning = weight_problem("packages.csv", 2, level="warning")
+    items = [
+        create(1, 2, *_packages(1, 2, 3), problems=[weight_problem("packages.csv", 3), warning, nowhere]),
+        create(2, 3, *_packages(2, 4)),
+        create(3, 4, *_packages(3, 5)),
+    ]
+    there = Where("packages.csv", "", 4, "PLZ", "", "pickup_pincode")
+    answers = {"A-00002": lambda one: refused(one, where=there), "A-00003": unknown}
     with run_begun(tmp_path) as (ledger, run, settings):
-        rows = [("orders", 2, cell(1)), ("packages", 2, cell(1)), ("packages", 3, cell(1))]
-        nowhere = Problem("G406", values={"say": "the weights do not add up"})
-        warning = weight_problem("packages.csv", 2, level="warning")
-        items = [document("order.create", order(1), rows, weight_problem("packages.csv", 3), warning, nowhere)]
-        rows = [("orders", 3, cell(2)), ("packages", 4, cell(2))]
-        items.append(document("order.create", order(2), rows))
-        rows = [("orders", 4, cell(3)), ("packages", 5, cell(3))]
-        items.append(document("order.create", order(3), rows))
         plan(ledger, run, drop_of(("orders", "orders.csv"), ("packages", "packages.csv")), items)
-        there = Where("packages.csv", "", 4, "PLZ", "", "pickup_pincode")
-        answers = {"A-00002": lambda one: refused(one, where=there), "A-00003": unknown}
         send(ledger, run, lambda one: answers[one.key](one))
         report = written(ledger, run, settings)
-        said = [line[2] for line in lines(report, "orders.csv.results.csv")[1:]]
-        assert said == [
-            "The weights do not add up [G406]",
-            "refused with packages.csv, row 4",
+    assert [line[2:4] for line in lines(report, "orders.csv.results.csv")[1:]] == [
+        ["The weights do not add up [G406]", "Correct the cells concerned"],
+        ["refused with packages.csv, row 4", "See packages.csv, row 4"],
+        [
             "It was sent, but the outcome is unknown: no answer within 60 s [X702]",
-        ]
-        said = [line[2] for line in lines(report, "packages.csv.results.csv")[1:]]
-        assert said == [
-            f"Warning: {ZWOELF}; held with orders.csv, row 2",
-            ZWOELF,
-            "PLZ: The exchange refused it: pickup_pincode is invalid [X701]",
-            "unknown with orders.csv, row 4",
-        ]
-        todo = [line[3] for name in ("orders", "packages") for line in lines(report, f"{name}.csv.results.csv")[1:]]
-        assert todo == [
-            "Correct the cells concerned",
-            "See packages.csv, row 4",
             "Nothing to do: the next run asks the exchange",
-            "Enter a number; See orders.csv, row 2",
-            "Enter a number",
+        ],
+    ]
+    assert [line[2:4] for line in lines(report, "packages.csv.results.csv")[1:]] == [
+        [f"Warning: {NOT_A_NUMBER}; held with orders.csv, row 2", "Enter a number; See orders.csv, row 2"],
+        [NOT_A_NUMBER, "Enter a number"],
+        [
+            "PLZ: The exchange refused it: pickup_pincode is invalid [X701]",
             "Correct the value; if it is right, ask the exchange",
-            "See orders.csv, row 4",
-        ]
+        ],
+        ["unknown with orders.csv, row 4", "See orders.csv, row 4"],
+    ]
+
+
+def _packages(number, *rows):
+    return [("packages", row, cells(number)) for row in rows]
 
 
 def test_each_sheet_of_a_workbook_gets_its_own_sheet(tmp_path):
     with run_begun(tmp_path) as (ledger, run, settings):
-        rows = [("orders", 2, cell(1)), ("packages", 2, cell(1))]
-        tables = (("orders", "book.xlsx", "Aufträge"), ("packages", "book.xlsx", "Pakete/2"))
-        plan(ledger, run, drop_of(*tables), [document("order.create", order(1), rows)])
+        tables = (BOOK, ("packages", "book.xlsx", "Pakete/2"))
+        plan(ledger, run, drop_of(*tables), [create(1, 2, *_packages(1, 2))])
         report = written(ledger, run, settings)
         assert report.summary.reports.count("book.xlsx.results.xlsx") == 1
         assert report.summary.drops[0].files[0].results == ("book.xlsx.results.xlsx",)
-        assert openpyxl.load_workbook(report.folder / "book.xlsx.results.xlsx").sheetnames == ["Aufträge", "Pakete_2"]
+        assert list(result_lines(report.folder / "book.xlsx.results.xlsx")) == ["Aufträge", "Pakete_2"]
         as_text = settings.model_copy(update={"reports": settings.reports.model_copy(update={"results": "csv"})})
         names = set(written(ledger, run, as_text).summary.reports)
         assert {"book.xlsx.Aufträge.results.csv", "book.xlsx.Pakete__2.results.csv"} < names
 
 
-def test_a_wide_workbook_prints_over_several_pages_with_row_and_outcome_on_each(tmp_path):
-    heads = tuple(f"Spalte {number} mit Text" for number in range(40))
-    for header, scale, columns in ((heads, 70, "$A:$B"), (heads[:1], 100, None)):
-        with run_begun(tmp_path / str(len(header)), reports={"results": "xlsx"}) as (ledger, run, settings):
-            items = [document("order.create", order(1), [("orders", 2, ("x",) * len(header))])]
-            plan(ledger, run, drop_of(("orders", "book.xlsx", "S"), header=header), items)
-            folder = written(ledger, run, settings).folder
-        sheet = openpyxl.load_workbook(folder / "book.xlsx.results.xlsx")["S"]
-        setup = sheet.page_setup
-        assert (setup.orientation, setup.scale or 100, sheet.print_title_cols) == ("landscape", scale, columns)
-        assert bool(sheet.sheet_properties.pageSetUpPr.fitToPage) is (columns is None)
+@pytest.mark.parametrize(("count", "scale", "columns"), [(40, 70, "$A:$B"), (1, 100, None)])
+def test_a_wide_workbook_prints_over_several_pages_with_row_and_outcome_on_each(tmp_path, count, scale, columns):
+    header = tuple(f"Spalte {number} mit Text" for number in range(count))
+    with run_begun(tmp_path, reports={"results": "xlsx"}) as (ledger, run, settings):
+        plan(ledger, run, drop_of(BOOK, header=header), [create(1, ("orders", 2, ("x",) * count))])
+        folder = written(ledger, run, settings).folder
+    sheet = openpyxl.load_workbook(folder / "book.xlsx.results.xlsx")["Aufträge"]
+    setup = sheet.page_setup
+    assert (setup.orientation, setup.scale or 100, sheet.print_title_cols) == ("landscape", scale, columns)
+    assert bool(sheet.sheet_properties.pageSetUpPr.fitToPage) is (columns is None)
 
 
-def test_a_sheet_that_holds_two_tables_comes_back_as_one_file(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        rows = [("heads", 2, cell(1)), ("lines", 3, cell(1)), ("lines", 4, cell(1))]
-        plan(ledger, run, drop_of(("heads", "in.csv"), ("lines", "in.csv")), [document("order.create", order(1), rows)])
-        report = written(ledger, run, settings)
-        assert [line[0] for line in lines(report, "in.csv.results.csv")] == ["row", "2", "3", "4"]
-
-
-def test_no_results_file_overwrites_another(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        for name in ("a/in.csv", "a__in.csv", "A/IN.csv"):
-            item = document("order.status", {"order_id": name}, [("orders", 2, cell(1, name))])
-            plan(ledger, run, drop_of(("orders", name), mapping=name), [item])
-        report = written(ledger, run, settings)
-        names = ["a__in.csv.results.csv", "a__in.csv-2.results.csv", "A__IN.csv-3.results.csv"]
-        assert [name for name in report.summary.reports if name.endswith("results.csv")] == names
-        assert [lines(report, name)[1][5] for name in names] == ["a/in.csv", "a__in.csv", "A/IN.csv"]
-
-
-def test_a_file_of_an_earlier_run_says_so_in_its_name(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        plan(ledger, run, drop_of(("orders", "in.csv")), [document("order.create", order(1), [("orders", 2, cell(1))])])
-        ledger.end_run(run, exit_code=75, summary={})
-        later = ledger.begin_run()
-        send(ledger, later)
-        assert "in.csv.of-2026-03-04-01.results.csv" in written(ledger, later, settings).summary.reports
-
-
-def test_a_file_that_was_set_aside_is_answered_too(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        ledger.set_aside(run, unreadable("broken.xlsx", Problem("R202", Where("broken.xlsx"), hint="send it again")))
-        report = written(ledger, run, settings)
-        assert lines(report, "broken.xlsx.results.xlsx")[1][:4] == [
-            "",
-            "set aside",
-            "The file holds no rows [R202]",
-            "Send it again",
-        ]
+def test_a_sheet_that_holds_two_tables_comes_back_as_one_with_each_row_whole(tmp_path):
+    rows = [("heads", 2, ("A-1", "x")), ("lines", 3, cells(1)), ("lines", 4, cells(1))]
+    tables = drop_of(("heads", "book.xlsx", "S"), ("lines", "book.xlsx", "S"))
+    narrow = replace(tables, tables=(replace(tables.tables[0], header=HEADER[:2]), tables.tables[1]))
+    found = results_of(tmp_path, create(1, *rows), drop=narrow)
+    assert [line[0] for line in found[1:]] == [2, 3, 4]
+    assert found[2][4:9] == list(cells(1))
 
 
 def test_the_senders_own_headings_are_never_mistaken_for_ours(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        header = ("Row", "key", "=HEAD", "Gewicht", "Wert")
-        item = document("order.create", order(1), [("orders", 2, cell(1))])
-        plan(ledger, run, drop_of(("orders", "in.csv"), header=header), [item])
-        head = lines(written(ledger, run, settings), "in.csv.results.csv")[0]
-        assert head[0] == "row (loadsheet)"
-        assert head[4:9] == ["Row", "key", "'=HEAD", "Gewicht", "Wert"]
-        assert head[9:] == ["operation", "key (loadsheet)", "service order", "verdict"]
+    header = ("Row", "key", "=HEAD", "Gewicht", "Wert")
+    head = results_of(tmp_path, create(1, 2), drop=drop_of(("orders", "in.csv"), header=header))[0]
+    assert head[0] == "row (loadsheet)"
+    assert head[4:9] == ["Row", "key", "'=HEAD", "Gewicht", "Wert"]
+    assert head[9:] == ["operation", "key (loadsheet)", "service order", "verdict"]
 
 
 def test_many_lines_in_any_order_are_put_into_that_of_the_file(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        numbers = [(number * 7919) % 601 + 2 for number in range(601)]
-        items = [
-            document("order.status", {"order_id": str(number)}, [("orders", number, cell(number, "two\nlines"))])
-            for number in numbers
-        ]
-        plan(ledger, run, drop_of(("orders", "in.csv")), items)
-        found = lines(written(ledger, run, settings), "in.csv.results.csv")[1:]
-        assert [int(line[0]) for line in found] == sorted(numbers)
-        assert all(line[4] == f"A-{int(line[0]):05}" and line[5] == "two\nlines" for line in found)
-
-
-def test_nothing_that_was_sent_or_answered_becomes_a_formula(tmp_path):
-    texts = ("=1+1", "@SUM(1)", "\t=x", "\r=x", "a;=1")
-    with run_begun(tmp_path) as (ledger, run, settings):
-        for number, text in enumerate(texts):
-            file = f"in{number}.csv"
-            problem = weight_problem(file, 2, found=text, hint=text, level="warning")
-            item = document(
-                "order.status", {"order_id": text, "status_code": text}, [("orders", 2, (text,) * 5)], problem
-            )
-            plan(ledger, run, drop_of(("orders", file), mapping=file, header=(text, *HEADER[1:])), [item])
-        send(ledger, run, lambda one: refused(one, one.key))
-        report = written(ledger, run, settings)
-        for number in range(len(texts)):
-            _, line = found = lines(report, f"in{number}.csv.results.csv")
-            assert line[1] == "refused"
-            assert not [field for one in found for field in one if field[:1] in tuple("=@\t\r") or ";=" in field]
-
-
-@pytest.mark.parametrize("answer", [accepted, lambda one: refused(one, "no\x1b[2J\u202e")])
-def test_no_control_character_that_was_sent_or_answered_reaches_results_or_pages(tmp_path, answer):
-    hidden = "\x00\x1b[2J\x7f\x9b\u202ex\u2066"
-    with run_begun(tmp_path) as (ledger, run, settings):
-        problem = weight_problem("in.csv", 2, found=hidden, hint=hidden, level="warning")
-        record = {"order_id": f"A{hidden}", "status_code": hidden}
-        item = document("order.status", record, [("orders", 2, (hidden, "two\nlines\t", "", "", ""))], problem)
-        plan(ledger, run, drop_of(("orders", "in.csv"), header=(hidden, *HEADER[1:])), [item])
-        send(ledger, run, answer)
-        report = written(ledger, run, settings)
-        assert [line[5] for line in lines(report, "in.csv.results.csv")[1:]] == ["two\nlines\t"]
-        for path in (report.folder / "in.csv.results.csv", report.folder / "run.html", settings.outbox / "index.html"):
-            text = path.read_text(encoding="utf-8")
-            assert "\ufffd[2J" in text or path.name == "index.html"
-            assert not set(text) & set(hidden) - set("x[2J"), path.name
+    numbers = [(number * 7919) % 601 + 2 for number in range(601)]
+    items = [
+        document("order.status", {"order_id": str(number)}, [("orders", number, cells(number, "two\nlines"))])
+        for number in numbers
+    ]
+    found = results_of(tmp_path, *items)[1:]
+    assert [int(line[0]) for line in found] == sorted(numbers)
+    assert all(line[4:6] == [f"A-{int(line[0]):05}", "two\nlines"] for line in found)
 
 
 def test_an_accepted_entry_without_rows_harms_nothing(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        plan(ledger, run, drop_of(("orders", "in.csv")), [document("order.create", order(1), [])])
-        send(ledger, run, accepted)
-        assert lines(written(ledger, run, settings), "in.csv.results.csv")[1:] == []
-        assert Drop(0, "", ()).set_aside is False
-
-
-BOOK = ("orders", "book.xlsx", "Aufträge")
+    assert results_of(tmp_path, create(1))[1:] == []
 
 
 def test_a_workbook_comes_back_as_a_workbook_with_typed_cells_and_nothing_that_runs(tmp_path):
-    cells = ("00042", "=1+1", "@SUM(1)", "412,5", "<r>x</r>")
-    natives = ((3, "number", "412.5"),)
+    row = ("00042", "=1+1", "@SUM(1)", "412,5", "<r>x</r>")
     with run_begun(tmp_path) as (ledger, run, settings):
-        items = [
-            document("order.create", order(1), [SourceRow("orders", 2, cells, natives)]),
-            document(
-                "order.create",
-                order(2),
-                [("orders", 3, cell(2))],
-                weight_problem("book.xlsx", 3, sheet="Aufträge", cell="D3"),
-            ),
-            left_out(4),
-        ]
+        wrong = weight_problem("book.xlsx", 3, sheet="Aufträge", cell="D3")
+        items = [create(1, ("orders", 2, row, ((3, "number", "412.5"),))), create(2, 3, problems=[wrong]), left_out(4)]
         plan(ledger, run, replace(drop_of(BOOK), language="de"), items)
         send(ledger, run)
         (name,) = written(ledger, run, settings).summary.drops[0].files[0].results
         sheet = openpyxl.load_workbook(settings.outbox / run.name / name)["Aufträge"]
     rows = list(sheet.iter_rows())
-    values = [[one.value for one in row] for row in rows]
-    assert values[0] == [
-        *(
-            "Zeile",
-            "Ergebnis",
-            "Problem",
-            "Was zu tun ist",
-            *HEADER,
-            "Vorgang",
-            "Schlüssel",
-            "Serviceauftrag",
-            "Abgleich",
-        )
-    ]
-    assert values[1][:4] == [2, "angenommen", None, None]
-    assert values[1][4:8] == ["00042", "=1+1", "@SUM(1)", 412.5]
+    head, first, second, third = [[one.value for one in row] for row in rows]
+    assert head[:4] == ["Zeile", "Ergebnis", "Problem", "Was zu tun ist"]
+    assert head[4:] == [*HEADER, "Vorgang", "Schlüssel", "Serviceauftrag", "Abgleich"]
+    assert first[:8] == [2, "angenommen", None, None, "00042", "=1+1", "@SUM(1)", 412.5]
     assert [one.data_type for one in rows[1][4:8]] == ["s", "s", "s", "n"]
     assert rows[1][4].number_format == "@"
-    assert values[2][:4] == [3, "fehlerhaft", "D3 Gewicht: „zwölf“ ist keine Zahl [C302]", "Geben Sie eine Zahl ein"]
-    assert values[3][1:3] == ["übergangen", "nicht zum Senden vorgesehen"]
+    assert second[:4] == [3, "fehlerhaft", "D3 Gewicht: „zwölf“ ist keine Zahl [C302]", "Geben Sie eine Zahl ein"]
+    assert third[1:3] == ["übergangen", "nicht zum Senden vorgesehen"]
     assert len({row[1].fill.fgColor.rgb for row in rows[1:]}) == 3
     assert (sheet.freeze_panes, sheet.auto_filter.ref) == ("C2", "A1:M4")
 
@@ -298,51 +198,39 @@ def test_a_text_file_comes_back_in_its_own_delimiter_and_encoding_unless_a_text_
     drop = drop_of(("orders", "in.csv"))
     drop = replace(drop, language=language, tables=(replace(drop.tables[0], found=found),))
     with run_begun(tmp_path) as (ledger, run, settings):
-        item = document("order.create", order(1), [("orders", 2, cell(1, "Médoc"))], weight_problem("in.csv", 2))
+        item = create(1, ("orders", 2, cells(1, "Médoc")), problems=[weight_problem("in.csv", 2)])
         plan(ledger, run, drop, [item])
         report = written(ledger, run, settings)
     content = (report.folder / "in.csv.results.csv").read_bytes()
     head, line = csv.reader(content.decode(encoding).splitlines(), delimiter=delimiter)
     assert head[4:9] == list(HEADER)
-    assert line[4:9] == list(cell(1, "Médoc"))
+    assert line[4:9] == list(cells(1, "Médoc"))
     assert "zwölf" in line[2]
     assert (content[:3] == b"\xef\xbb\xbf") == (encoding == "utf-8-sig")
 
 
 def test_a_row_of_several_records_is_there_once_with_the_worst_of_their_outcomes_and_what_is_said_of_each(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        shared = [("orders", 2, cell(1))]
-        items = [
-            document("order.create", order(1), shared),
-            document("order.create", order(2), [*shared, ("orders", 3, cell(2))], weight_problem("in.csv", 2)),
-        ]
-        plan(ledger, run, drop_of(("orders", "in.csv")), items)
-        send(ledger, run, accepted)
-        first, second = lines(written(ledger, run, settings), "in.csv.results.csv")[1:]
-    assert first[:4] == ["2", "invalid", ZWOELF, "Enter a number"]
+    shared = ("orders", 2, cells(1))
+    wrong = create(2, shared, 3, problems=[weight_problem("in.csv", 2)])
+    first, second = results_of(tmp_path, create(1, shared), wrong)[1:]
+    assert first[:4] == ["2", "invalid", NOT_A_NUMBER, "Enter a number"]
     assert first[9:11] == ["order.create", "A-00001; A-00002"]
     assert second[:4] == ["3", "invalid", "held with row 2", "See row 2"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_row_with_a_problem_says_what_to_do_in_every_language(tmp_path, language):
-    with run_begun(tmp_path) as (ledger, run, settings):
-        items = [
-            document("order.create", order(1), [("orders", 2, cell(1))], weight_problem("in.csv", 2, level="warning")),
-            document(
-                "order.create", order(2), [("orders", 3, cell(2)), ("orders", 4, cell(2))], weight_problem("in.csv", 3)
-            ),
-            document("order.create", order(3), [("orders", 5, cell(3))]),
-            document("order.create", order(4), [("orders", 6, cell(4))]),
-        ]
-        plan(ledger, run, replace(drop_of(("orders", "in.csv")), language=language), items)
-        answers = {"A-00001": accepted, "A-00003": unknown, "A-00004": lambda one: refused(one, "no such place")}
-        send(ledger, run, lambda one: answers[one.key](one))
-        found = lines(written(ledger, run, settings), "in.csv.results.csv")[1:]
-    words = words_in(language)
-    assert [line[1] for line in found] == [
-        words.raw(state) for state in ("accepted", "invalid", "invalid", "unknown", "refused")
+    items = [
+        create(1, 2, problems=[weight_problem("in.csv", 2, level="warning")]),
+        create(2, 3, 4, problems=[weight_problem("in.csv", 3)]),
+        create(3, 5),
+        create(4, 6),
     ]
+    answers = {"A-00001": accepted, "A-00003": unknown, "A-00004": lambda one: refused(one, "no such place")}
+    drop = replace(drop_of(("orders", "in.csv")), language=language)
+    found = results_of(tmp_path, *items, drop=drop, decide=lambda one: answers[one.key](one))[1:]
+    states = ("accepted", "invalid", "invalid", "unknown", "refused")
+    assert [line[1] for line in found] == [words_in(language).raw(state) for state in states]
     assert all(line[2] and line[3] for line in found)
     assert language == "en" or not any("row" in text or "number" in text for line in found for text in line[:4])
 
@@ -351,26 +239,15 @@ def test_results_that_fit_no_sheet_are_text(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "ROWS_MAX", 3)
     with run_begun(tmp_path, reports={"results": "xlsx"}) as (ledger, run, settings):
         for name, size in (("long.csv", 3), ("short.csv", 2)):
-            items = [document("order.status", {"order_id": name}, [("orders", n + 2, cell(1))]) for n in range(size)]
+            items = [document("order.status", {"order_id": name}, [("orders", n + 2, cells(1))]) for n in range(size)]
             plan(ledger, run, drop_of(("orders", name), mapping=name), items)
         names = [drop.files[0].results for drop in written(ledger, run, settings).summary.drops]
     assert names == [("long.csv.results.csv",), ("short.csv.results.xlsx",)]
 
 
-def test_a_row_that_is_wider_than_the_headings_of_its_sheet_is_written_whole(tmp_path):
-    tables = drop_of(("heads", "book.xlsx", "S"), ("lines", "book.xlsx", "S"))
-    narrow = replace(tables, tables=(replace(tables.tables[0], header=HEADER[:2]), tables.tables[1]))
-    with run_begun(tmp_path) as (ledger, run, settings):
-        rows = [("heads", 2, ("A-1", "x")), ("lines", 3, cell(1))]
-        plan(ledger, run, narrow, [document("order.create", order(1), rows)])
-        found = lines(written(ledger, run, settings), "book.xlsx.results.xlsx")
-    assert [line[0] for line in found[1:]] == [2, 3]
-    assert found[2][4:9] == list(cell(1))
-
-
 def test_the_results_replace_those_of_the_fallback_reports(tmp_path):
     with run_begun(tmp_path) as (ledger, run, settings):
-        plan(ledger, run, drop_of(BOOK), [document("order.create", order(1), [("orders", 2, cell(1))])])
+        plan(ledger, run, drop_of(BOOK), [create(1, 2)])
         fallback = write_fallback(ledger.queries, run, settings, missing={"results": "an internal error"})
         assert [path.name for path in fallback.folder.glob("*.results.*")] == ["book.xlsx.results.csv"]
         report = written(ledger, run, settings)

@@ -3,11 +3,15 @@
 import json
 import shutil
 import sqlite3
+import sys
+from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
+import jsonschema
 import openpyxl
 import pytest
 from command_in_process import loadsheet
@@ -29,13 +33,13 @@ from ledgers import (
     weight_problem,
 )
 from orders import MAPPINGS, order_id, write_orders
-from reported_runs import House, create
+from reported_runs import ReportedRuns, create, run_begun, written
 
+from loadsheet.cli.output import progress
 from loadsheet.ledger import SourceTable
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
-from loadsheet.reconcile import settle
-from loadsheet.reports import write
+from loadsheet.reports import schema
 from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
 from loadsheet.reports.run_document import (
     BalanceSummary,
@@ -47,12 +51,6 @@ from loadsheet.reports.run_document import (
     RunSummary,
 )
 from loadsheet.reports.run_summary import rows_by_place
-from loadsheet.settings import Settings
-
-
-def written(ledger, run, listings, folder, **more):
-    chosen = Settings(outbox=Path(folder), **more)
-    return write(ledger.queries, settle(ledger.queries, listings, run, chosen), run, chosen)
 
 
 def table_of(sheet, name):
@@ -60,110 +58,81 @@ def table_of(sheet, name):
     return [dict(zip(head, line, strict=True)) for line in lines if line[0] != "none"]
 
 
-def small(ledger, run, statement=""):
+@pytest.fixture
+def small(tmp_path):
+    """A run with an accepted, two invalid and a refused document and an ignored row; its settings."""
+    wrong = weight_problem("in.csv", 5)
     items = [
         document("order.create", order(1), [("orders", 2, ("a",)), ("orders", 3, ("b",))]),
         document("order.create", order(2), [("orders", 4, ("c",))], weight_problem("in.csv", 4)),
-        document(
-            "order.create", order(3), [("orders", 5, ("c",))], weight_problem("in.csv", 5), weight_problem("in.csv", 5)
-        ),
+        document("order.create", order(3), [("orders", 5, ("c",))], wrong, wrong),
         document("order.status", {"order_id": "A-00001"}, [("orders", 6, ("d",))]),
         left_out(7),
     ]
-    plan(ledger, run, drop_of(("orders", "in.csv")), items)
-    send(ledger, run, lambda one: refused(one, "no such order") if one.operation == "order.status" else None)
-    if statement:
-        with sqlite3.connect(ledger.queries._engine.url.database) as connection:
-            connection.execute(statement)
-        connection.close()
+    with run_begun(tmp_path, exchange="https://e.example") as (ledger, run, settings):
+        plan(ledger, run, drop_of(("orders", "in.csv")), items)
+        send(ledger, run, lambda one: refused(one, "no such order") if one.operation == "order.status" else None)
+        yield ledger, run, settings
 
 
-def test_a_report_that_does_not_balance_says_so_everywhere(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        small(ledger, run, "delete from ignored")
-        report = written(ledger, run, {"order": listing([order(1)])}, tmp_path / "out")
-        fault = "in.csv: 6 rows read, 5 accounted for"
-        told = json.loads((report.folder / "run.json").read_bytes())
-        assert told["balance"]["balances"] is False
-        assert told["balance"]["faults"] == [fault]
-        book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)
-        sheet = book["Summary"]
-        assert sheet["A2"].value == f"The rows do not balance: {fault}"
-        assert sheet["A4"].value.startswith(f"The rows do not balance: {fault} (6 read")
-        assert told["headline"]["tone"] == "bad"
-        assert [line["Says"] for line in table_of(book["Control totals"], "tblBalance")] == ["DOES NOT BALANCE"]
-        assert report.lines()[0].startswith(
-            f"✗ The rows do not balance: {fault} · 3 of 4 documents need attention · 1 accepted"
-        )
-        assert "✗ 5 of 6 rows accounted for" in "\n".join(report.lines())
+LISTED = {"order": listing([order(1)])}
 
 
-def test_run_json_is_one_versioned_document(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        small(ledger, run)
-        ended = replace(run, finished_at="2026-03-04T02:16:00.000Z", exit_code=1)
-        report = written(ledger, ended, {"order": listing([order(1)])}, tmp_path / "out", exchange="https://e.example")
-    told = json.loads((report.folder / "run.json").read_bytes(), parse_float=str)
-    assert told["schema"] == "loadsheet.run/1"
-    assert (told["run"], told["started_at"], told["finished_at"], told["exit_code"]) == (
-        "2026-03-04-01",
-        run.started_at,
-        "2026-03-04T02:16:00.000Z",
-        1,
-    )
-    assert told["entries"] == {"invalid": 2, "accepted": 1, "refused": 1}
-    assert told["verdicts"] == {"matched": 1, "not sent: invalid": 2, "refused": 1}
-    assert told["needs_someone"] == {"entries": 3, "rows": 3, "first": "A-00002"}
-    assert told["legs"] == [
-        {
-            "subject": "order",
-            "read": True,
-            "listed": 1,
-            "total": 1,
-            "complete": True,
-            "says": "1 of 1 orders listed (complete)",
-            "reason": "",
-            "todo": "",
-        }
-    ]
-    weight = next(total for total in told["totals"] if total["figure"] == "weight")
-    assert [weight[name] for name in ("unit", "source", "not_sent", "sent", "acknowledged", "listed")] == [
-        "KG",
-        "1243.5",
-        830,
-        "413.5",
-        "413.5",
-        "413.5",
-    ]
-    assert [(fold["code"], fold["count"], fold["places"]) for fold in told["problems"]] == [
+def test_a_report_that_does_not_balance_says_so_everywhere(tmp_path, small):
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection, connection:
+        connection.execute("delete from ignored")
+    report = written(*small, LISTED)
+    fault = "in.csv: 6 rows read, 5 accounted for"
+    summary = json.loads((report.folder / "run.json").read_bytes())
+    assert (summary["balance"]["balances"], summary["balance"]["faults"]) == (False, [fault])
+    assert summary["headline"]["tone"] == "bad"
+    book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)
+    assert book["Summary"]["A2"].value == f"The rows do not balance: {fault}"
+    assert book["Summary"]["A4"].value.startswith(f"The rows do not balance: {fault} (6 read")
+    assert [line["Says"] for line in table_of(book["Control totals"], "tblBalance")] == ["DOES NOT BALANCE"]
+    headline = f"✗ The rows do not balance: {fault} · 3 of 4 documents need attention · 1 accepted"
+    assert report.lines()[0].startswith(headline)
+    assert "✗ 5 of 6 rows accounted for" in "\n".join(report.lines())
+
+
+def test_run_json_is_one_versioned_document(small):
+    ledger, run, settings = small
+    ended = replace(run, finished_at="2026-03-04T02:16:00.000Z", exit_code=1)
+    report = written(ledger, ended, settings, LISTED)
+    summary = json.loads((report.folder / "run.json").read_bytes(), parse_float=str)
+    times = {"started_at": run.started_at, "finished_at": "2026-03-04T02:16:00.000Z"}
+    reports = ["run.html", "reconciliation.xlsx", "in.csv.results.csv", "in.fix.xlsx"]
+    expected = {
+        **times,
+        "schema": "loadsheet.run/1",
+        "run": "2026-03-04-01",
+        "exit_code": 1,
+        "entries": {"invalid": 2, "accepted": 1, "refused": 1},
+        "verdicts": {"matched": 1, "not sent: invalid": 2, "refused": 1},
+        "needs_someone": {"entries": 3, "rows": 3, "first": "A-00002"},
+        "reports": [*reports, "ack/in.csv.ack.json", "ack/in.csv.ack.csv", "run.json"],
+    }
+    assert {name: summary[name] for name in expected} == expected
+    whole = {"subject": "order", "read": True, "listed": 1, "total": 1, "complete": True, "reason": "", "todo": ""}
+    assert summary["legs"] == [{**whole, "says": "1 of 1 orders listed (complete)"}]
+    weight = next(total for total in summary["totals"] if total["figure"] == "weight")
+    figures = {"source": "1243.5", "not_sent": 830, "sent": "413.5", "acknowledged": "413.5", "listed": "413.5"}
+    assert {name: weight[name] for name in ("unit", *figures)} == {"unit": "KG", **figures}
+    assert [(fold["code"], fold["count"], fold["places"]) for fold in summary["problems"]] == [
         ("C302", 3, ["in.csv:4 Gewicht", "in.csv:5 Gewicht"]),
         ("X701", 1, []),
     ]
-    (drop,) = told["drops"]
+    (drop,) = summary["drops"]
     assert (drop["mapping"], drop["mapping_version"], drop["operation"]) == ("acme", "3", "order.create")
-    assert drop["files"][0]["results"] == ["in.csv.results.csv"]
-    assert drop["fix"] == ["in.fix.xlsx"]
-    assert told["reports"] == [
-        "run.html",
-        "reconciliation.xlsx",
-        "in.csv.results.csv",
-        "in.fix.xlsx",
-        "ack/in.csv.ack.json",
-        "ack/in.csv.ack.csv",
-        "run.json",
-    ]
-    assert told["settings"]["exchange"] == "https://e.example"
+    assert (drop["files"][0]["results"], drop["fix"]) == (["in.csv.results.csv"], ["in.fix.xlsx"])
+    assert summary["settings"]["exchange"] == "https://e.example"
 
 
-def test_the_terminal_reads_what_happened_and_what_to_do(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        small(ledger, run)
-        ledger.set_aside(run, unreadable("x.jpg", Problem("R202", Where("x.jpg"))))
-        report = written(ledger, run, {"order": listing([order(1)])}, tmp_path / "out")
-    folder = tmp_path / "out" / "2026-03-04-01"
+def test_the_terminal_reads_what_happened_and_what_to_do(small):
+    ledger, run, settings = small
+    ledger.set_aside(run, unreadable("x.jpg", Problem("R202", Where("x.jpg"))))
+    report = written(ledger, run, settings, LISTED)
+    folder = settings.outbox / "2026-03-04-01"
     assert report.lines() == [
         "✗ 3 of 4 documents need attention · 1 file could not be read · 1 accepted     (run 2026-03-04-01)",
         "  2 to be corrected by the sender   1 refused by the exchange",
@@ -183,10 +152,9 @@ def test_the_terminal_reads_what_happened_and_what_to_do(tmp_path):
     assert "  in.csv  6 rows: 2 accepted, 1 refused, 2 invalid, 1 ignored" in report.lines(verbose=True)
 
 
-def lines(tmp_path, *documents, file="in.csv", sent=True, listed=(), **settings):
+def lines(folder, *documents, file="in.csv", sent=True, listed=(), **settings):
     """What the terminal reads of a run of one file; each of its documents has a row."""
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
+    with run_begun(folder, **settings) as (ledger, run, chosen):
         made = [
             document("order.create", one, [("orders", row, ("a",))], *wrong)
             for row, (one, *wrong) in enumerate(documents, 2)
@@ -194,52 +162,43 @@ def lines(tmp_path, *documents, file="in.csv", sent=True, listed=(), **settings)
         plan(ledger, run, drop_of(("orders", file)), made)
         if sent:
             send(ledger, run)
-        return written(ledger, run, {"order": listing(list(listed))}, tmp_path / "out", **settings).lines()
+        return written(ledger, run, chosen, {"order": listing(list(listed))}).lines()
 
 
-def test_a_clean_run_is_short_and_one_is_not_many(tmp_path):
-    told = lines(tmp_path, (order(1),), (order(2),), listed=[order(1), order(2)])
-    assert told[0].startswith("✓ All 2 documents were accepted     (run ")
-    assert told[1].startswith("✓ 2 of 2 rows accounted for    ✓ ")
-    assert told[2:] == ["", f"→ Reports:   {tmp_path / 'out' / '2026-03-04-01'}/run.html"]
-    (tmp_path / "one").mkdir()
-    told = lines(tmp_path / "one", (order(1),), listed=[order(1)])
-    assert told[0].startswith("✓ The document was accepted ")
-    assert told[1].startswith("✓ 1 of 1 row accounted for ")
+def test_a_clean_run_is_short_and_counts_are_worded_for_one_and_for_many(tmp_path):
+    first, second, *rest = lines(tmp_path / "two", (order(1),), (order(2),), listed=[order(1), order(2)])
+    assert first.startswith("✓ All 2 documents were accepted     (run ")
+    assert second.startswith("✓ 2 of 2 rows accounted for    ✓ ")
+    assert rest == ["", f"→ Reports:   {tmp_path / 'two' / 'outbox' / '2026-03-04-01'}/run.html"]
+    first, second, *_ = lines(tmp_path / "one", (order(1),), listed=[order(1)])
+    assert first.startswith("✓ The document was accepted ")
+    assert second.startswith("✓ 1 of 1 row accounted for ")
+    wrong = lines(tmp_path / "wrong", (order(1), weight_problem("in.csv", 2)), (order(2),))
+    assert "  in.csv  1 of 2 rows needs attention" in wrong
 
 
-def test_one_row_of_a_file_needs_attention(tmp_path):
-    wrong = (order(1), weight_problem("in.csv", 2))
-    assert "  in.csv  1 of 2 rows needs attention" in lines(tmp_path, wrong, (order(2),))
-
-
-def test_what_waits_is_sent_by_the_next_run(tmp_path):
-    told = lines(tmp_path, (order(1),), sent=False)
-    assert told[0].startswith("✗ 1 document waits to be sent · 0 accepted ")
-    assert told[-2] == "→ Send them: loadsheet run"
-    (tmp_path / "other").mkdir()
-    told = lines(tmp_path / "other", (order(1),), sent=False, state=tmp_path, mappings=Path("my maps"))
-    assert told[-2] == f"→ Send them: loadsheet run --state {tmp_path} --mappings 'my maps'"
+def test_documents_that_wait_are_sent_by_the_next_run(tmp_path):
+    first, *_, command, _ = lines(tmp_path / "one", (order(1),), sent=False)
+    assert first.startswith("✗ 1 document waits to be sent · 0 accepted ")
+    assert command == "→ Send them: loadsheet run"
+    *_, command, _ = lines(tmp_path / "other", (order(1),), sent=False, state=tmp_path, mappings=Path("my maps"))
+    assert command == f"→ Send them: loadsheet run --state {tmp_path} --mappings 'my maps'"
 
 
 def test_the_next_command_names_the_key_without_control_characters_and_the_ledger_in_an_unusual_place(tmp_path):
     wrong = (order(1, order_id="A 1\x1b[2J"), weight_problem("in.csv", 2))
-    told = lines(tmp_path, wrong, file="in\x1b]0;x\x07.csv", state=tmp_path)
-    assert told[-2] == f"→ Look into: loadsheet show 'A 1?[2J' --state {tmp_path}"
-    assert all(line.isprintable() for line in told)
+    shown = lines(tmp_path, wrong, file="in\x1b]0;x\x07.csv", state=tmp_path)
+    assert shown[-2] == f"→ Look into: loadsheet show 'A 1?[2J' --state {tmp_path}"
+    assert all(line.isprintable() for line in shown)
 
 
 def test_what_only_the_listing_shows_to_be_wrong_is_said_with_its_first_key_and_what_to_do(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        items = [document("order.create", order(number), [("orders", number, ("a",))]) for number in (1, 2, 3, 4)]
-        plan(ledger, run, drop_of(("orders", "in.csv")), items)
-        send(ledger, run)
-        there = listing([order(1, delivery_city="Elsewhere"), order(4)])
-        report = written(ledger, run, {"order": there}, tmp_path / "out")
-        told = json.loads((report.folder / "run.json").read_bytes())
-    assert told["firsts"] == {"value difference": "A-00001", "missing at exchange": "A-00002"}
-    missing, different = report.lines()[-5:-3]
+    found = lines(
+        tmp_path, *((order(n),) for n in (1, 2, 3, 4)), listed=[order(1, delivery_city="Elsewhere"), order(4)]
+    )
+    summary = json.loads((tmp_path / "outbox" / "2026-03-04-01" / "run.json").read_bytes())
+    assert summary["firsts"] == {"value difference": "A-00001", "missing at exchange": "A-00002"}
+    missing, different = found[-5:-3]
     assert missing.startswith("      2x missing at exchange, first A-00002: ask the exchange who removed it")
     assert different.startswith("      1x value difference, first A-00001: see the sheet Differences")
 
@@ -251,31 +210,18 @@ def shortened(*numbers):
     return rows_by_place([SourceRow("a", number, ()) for number in numbers], TABLES)["o.xlsx A"]
 
 
-@pytest.mark.parametrize(
-    ("numbers", "text"),
-    [
-        ((3,), "3"),
-        ((7, 5, 6), "5-7"),
-        ((3, 5, 6, 7), "3, 5-7"),
-        ((3, 3), "3"),
-        ((1, 1, 3), "1, 3"),
-        ((1, 2, 2), "1-2"),
-        ((1, 10**12), "1, 1000000000000"),  # what lies between is not gone through
-    ],
-)
-def test_runs_of_rows_are_shortened(numbers, text):
-    assert shortened(*numbers) == text
-
-
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8))
-def test_what_is_told_is_every_row_and_no_other(numbers):
+def test_rows_are_named_by_their_runs_every_row_and_no_other(numbers):
     runs = [[int(end) for end in run.split("-")] for run in shortened(*numbers).split(", ")]
     assert [number for run in runs for number in range(run[0], run[-1] + 1)] == sorted(set(numbers))
+    assert all(before[-1] + 1 < after[0] for before, after in pairwise(runs))
 
 
-def test_tables_of_one_sheet_are_told_together():
+def test_rows_of_tables_of_one_sheet_are_named_together():
     rows = [SourceRow(table, number, ()) for table, number in (("c", 9), ("b", 2), ("a", 8))]
     assert rows_by_place(rows, TABLES) == {"o.xlsx A": "8-9", "o.xlsx B": "2"}
+    assert shortened(7, 5, 6, 3) == "3, 5-7"
+    assert shortened(1, 10**12) == "1, 1000000000000"  # without a step for each row between
 
 
 HUGE = {  # by the unit in which it is weighed
@@ -290,18 +236,18 @@ HUGE = {  # by the unit in which it is weighed
 
 def test_totals_of_huge_numbers_are_exact(tmp_path):
     items, listed, clock = [], [], Ticking()
-    for first, (unit, written) in enumerate(HUGE.items()):
-        for number, weight in enumerate((Decimal(written), Decimal(1), Decimal(written)), 3 * first):
+    for first, (unit, huge) in enumerate(HUGE.items()):
+        for number, weight in enumerate((Decimal(huge), Decimal(1), Decimal(huge)), 3 * first):
             items.append(create(number, total_weight=weight, gross_weight_uom=unit))
             seen = Decimal(7) if number % 3 == 2 else weight
             listed.append(order(number, total_weight=seen, gross_weight_uom=unit))
     with ledger_in(tmp_path, clock) as ledger:
-        report = House(tmp_path, ledger, clock).night(items, held=listed)
-    told = json.loads((report.folder / "run.json").read_text(encoding="utf-8"), parse_float=Decimal, parse_int=Decimal)
-    assert told["missing"] == []
-    weights = {total["unit"]: total["source"] for total in told["totals"] if total["figure"] == "weight"}
+        report = ReportedRuns(tmp_path, ledger, clock).report(items, listed=listed)
+    summary = json.loads((report.folder / "run.json").read_bytes(), parse_float=Decimal, parse_int=Decimal)
+    assert summary["missing"] == []
+    weights = {total["unit"]: total["source"] for total in summary["totals"] if total["figure"] == "weight"}
     assert {unit: Fraction(source) for unit, source in weights.items()} == {
-        unit: 2 * Fraction(Decimal(written)) + 1 for unit, written in HUGE.items()
+        unit: 2 * Fraction(Decimal(huge)) + 1 for unit, huge in HUGE.items()
     }
 
 
@@ -338,24 +284,18 @@ def test_weights_listed_in_another_unit_need_someone_although_each_field_sent_ag
 
 def summary_of(**more):
     """The summary of a run of three accepted orders, but for what is given."""
-    balance = BalanceSummary(balances=True, read=3, rows={"accepted": 3}, faults=())
     given = {
         "run": "2026-03-04-01",
         "started_at": "2026-03-04T02:00:00.000Z",
         "finished_at": "",
         "exit_code": 0,
-        "balance": balance,
-    }
-    given |= {
+        "balance": BalanceSummary(balances=True, read=3, rows={"accepted": 3}, faults=()),
         "entries": {"accepted": 3},
         "verdicts": {"matched": 3},
-        "groups": {},
         "only_at_exchange": 0,
         "needs_someone": NeedsSomeone(0, 0, ""),
-    }
-    given |= dict.fromkeys(("legs", "totals", "problems", "drops", "reports", "deviations"), ()) | {
-        "settings": {},
-        "versions": {},
+        **dict.fromkeys(("legs", "totals", "problems", "drops", "reports", "deviations"), ()),
+        **{name: {} for name in ("groups", "settings", "versions")},
     }
     return with_headline(RunSummary(**given | more))
 
@@ -425,3 +365,57 @@ def test_the_terminal_counts_the_kinds_of_problems_that_it_leaves_out(kinds, sai
     assert f"        … {said} (--verbose)" in terminal_lines(
         summary_of(problems=problems), RunPlaces(Path("out"), Path("state"))
     )
+
+
+def test_a_progress_bar_appears_on_a_terminal_only(capsys, monkeypatch):
+    with progress("Sending") as advance:
+        assert advance is None
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress("Sending") as advance:
+        advance(1, 2)
+    out, err = capsys.readouterr()
+    assert (out, "Sending" in err) == ("", True)
+
+
+# ---- the published schema of run.json ----
+
+NAMES_OF_1 = {  # as loadsheet.run/1 was published; a name may be added here, and none ever goes or becomes another
+    "RunSummary": "run started_at finished_at exit_code balance entries verdicts groups only_at_exchange needs_someone legs totals"
+    " problems drops reports settings deviations versions schema remarks forecast causes inbox firsts",
+    "InboxTold": "stuck count files",
+    "LeftTold": "file code level say",
+    "BalanceTold": "balances read rows faults",
+    "NeedsSomeone": "entries rows first",
+    "LegTold": "subject read listed total complete says",
+    "TotalTold": "subject figure unit scale tolerance source not_sent sent acknowledged listed",
+    "ProblemTold": "code title level count places",
+    "CauseTold": "code level file sheet column count keys places found say proposal",
+    "DropTold": "run mapping mapping_version operation entries files fix",
+    "FileTold": "name role sha256 size arrived kept_as set_aside tables results",
+    "TableTold": "table sheet rows fates balances found",
+    "Deviation": "setting value default",
+}
+TYPES_OF_1 = {
+    ("RunSummary", "schema"): "string",
+    ("RunSummary", "entries"): "object",
+    ("BalanceTold", "balances"): "boolean",
+    ("BalanceTold", "read"): "integer",
+    ("TotalTold", "listed"): "number",
+    ("FileTold", "set_aside"): "array",
+}
+
+
+def test_names_are_only_ever_added_to_the_schema_and_each_says_what_it_means():
+    """So what was written before a name was added still keeps to the schema: a new name of an old part needs a default."""
+    published = json.loads(schema())
+    jsonschema.Draft202012Validator.check_schema(published)
+    assert published["$id"] == "loadsheet.run/1"
+    parts = published["$defs"]
+    for part, names in NAMES_OF_1.items():
+        assert set(parts[part]["required"]) <= set(names.split()) <= set(parts[part]["properties"]), part
+    for (part, name), kind in TYPES_OF_1.items():
+        assert parts[part]["properties"][name]["type"] == kind
+    assert all(part["description"] for part in parts.values())
+    fields = [(name, one) for part in parts.values() for name, one in part["properties"].items()]
+    assert [name for name, one in fields if not one.get("description")] == []

@@ -1,4 +1,4 @@
-"""Whatever a night brings, each document stands in one sheet and once on the page, and run.json keeps to its schema."""
+"""Whatever a run brings, each document stands in one sheet and once on the page, and run.json keeps to its schema."""
 
 import json
 import re
@@ -11,18 +11,18 @@ import openpyxl
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
-from random_runs import nights, played, views
+from random_runs import delivered, run_files, views
 
 from loadsheet.reconcile import IN_ORDER, MEANINGS, Verdict, settle
 from loadsheet.reports import schema, write
 from loadsheet.settings import Settings
 
 SHEETS = {"Matched": 2, "Not verifiable": 2, "Exceptions": 3, "Closed": 4}
-"""The sheets of which each document of a run stands in one, and where they tell its outcome."""
+"""The sheets of which each document of a run stands in one, and the column of its outcome."""
 
 
-def told_by(book):
-    """Outcomes of documents by the sheets that list them; an exception is told with what was said of it last."""
+def outcomes_in(book):
+    """Outcomes of documents by the sheets that list them; an exception shows the last one."""
     found = Counter()
     for title, position in SHEETS.items():
         sheet = book[title]
@@ -31,38 +31,37 @@ def told_by(book):
     return found
 
 
-def check_page(html, told):
+def check_page(html, summary):
     """Every document is on the page or counted there, and so is every row."""
     needing = int(re.search(r"<h3>([\d,]+) needs? attention", html)[1]) if "<article" in html else 0
     agreeing = int(re.search(r'<h3 id="others">([\d,]+)', html)[1])
-    assert needing == told["needs_someone"]["entries"]
-    assert needing + agreeing == sum(told["verdicts"].values())
+    assert needing == summary["needs_someone"]["entries"]
+    assert needing + agreeing == sum(summary["verdicts"].values())
     assert len(re.findall(r'class="document[ "]', html)) == min(5, needing + agreeing)
     read, fates = re.search(r'id="balance">Every row is accounted for: ([\d,]+) read = (.*?)</p>', html).groups()
-    assert int(read.replace(",", "")) == told["balance"]["read"]
+    assert int(read.replace(",", "")) == summary["balance"]["read"]
     fates = [part.split() for part in fates.split(" + ") if fates != "0"]
-    assert {name: int(count.replace(",", "")) for count, name in fates} == told["balance"]["rows"]
-    assert sum(map(int, re.findall(r'<span class="fate">(\d+) ', html))) == told["balance"]["read"]
+    assert {name: int(count.replace(",", "")) for count, name in fates} == summary["balance"]["rows"]
+    assert sum(map(int, re.findall(r'<span class="fate">(\d+) ', html))) == summary["balance"]["read"]
     ids = re.findall(r' id="([^"]*)"', html)
     assert len(ids) == len(set(ids))
 
 
 @pytest.mark.journey
 @examples(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(nights, views)
-def test_each_document_stands_in_one_sheet_and_on_the_page_and_run_json_keeps_to_its_schema(night, view):
-    with tempfile.TemporaryDirectory() as folder, played(night, view) as (ledger, run, listings):
+@given(run_files, views)
+def test_each_document_stands_in_one_sheet_and_on_the_page_and_run_json_keeps_to_its_schema(files, view):
+    with tempfile.TemporaryDirectory() as folder, delivered(files, view) as (ledger, run, listings):
         settings = Settings(outbox=Path(folder), page_documents_max=5)
         found = settle(ledger.queries, listings, run, settings)
         ledger.record_exceptions(run, found.exceptions.standings)
         report = write(ledger.queries, found, run, settings)
-        told = json.loads((report.folder / "run.json").read_bytes())
-        jsonschema.Draft202012Validator(json.loads(schema())).validate(told)
-        check_page((report.folder / "run.html").read_text(encoding="utf-8"), told)
-        assert (
-            told_by(openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)) == told["verdicts"]
-        )
-        assert told["balance"]["read"] == sum(spec["rows"] for items in night for spec in items)
+        summary = json.loads((report.folder / "run.json").read_bytes())
+        jsonschema.Draft202012Validator(json.loads(schema())).validate(summary)
+        check_page((report.folder / "run.html").read_text(encoding="utf-8"), summary)
+        book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)
+        assert outcomes_in(book) == summary["verdicts"]
+        assert summary["balance"]["read"] == sum(spec["rows"] for items in files for spec in items)
 
 
 def test_every_verdict_on_an_entry_has_its_place_in_the_order_of_the_rules():

@@ -1,3 +1,5 @@
+"""The reconciliation workbook: a sheet for each question, numbers that add up, and foreign text that stays text."""
+
 import csv
 import json
 import re
@@ -7,12 +9,11 @@ from datetime import datetime
 import jsonschema
 import openpyxl
 import pytest
-from ledgers import document, drop_of, ledger_in, listing, order, plan, send, weight_problem
-from reported_runs import night_of_everything
+from ledgers import document, drop_of, listing, order, plan, send, weight_problem
+from reported_runs import report_of_everything, run_begun, written
 
 from loadsheet.contract import Assumptions
-from loadsheet.reconcile import settle
-from loadsheet.reports import schema, sheets, write
+from loadsheet.reports import schema, sheets
 from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
 
@@ -33,7 +34,7 @@ def rows(sheet):
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    return night_of_everything(tmp_path_factory.mktemp("night"))
+    return report_of_everything(tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def test_the_sheets_answer_one_question_each(book):
     ]
 
 
-def test_the_summary_tells_the_verdict_the_legs_and_the_balance_first(values):
+def test_the_summary_says_the_verdict_the_legs_and_the_balance_first(values):
     lines = [line[0] for line in rows(values["Summary"])]
     assert lines[0] == "Reconciliation 2026-03-04-01"
     assert lines[1] == "5 of 9 documents need attention"
@@ -94,27 +95,18 @@ def test_the_summary_tells_the_verdict_the_legs_and_the_balance_first(values):
     assert lines[7].startswith("At the exchange: 0 of 9 tenders listed (partial")
 
 
+TABLES = """
+tblExceptions tblClosed tblMatched tblNotVerifiable tblFields tblProblems tblDifferences tblOnlyAtExchange tblFiles tblAgeing
+tblAgeing1 tblAgeing3 tblAgeing4 tblOutcomes tblReasons tblBalance tblControl tblKinds tblRun tblSettings tblAssumptions
+tblAccepted tblSigned tblDigests tblRules tblRuns
+"""
+
+
 def test_tables_have_names_and_span_their_rows(book):
     tables = dict(pair for sheet in book for pair in sheet.tables.items())
-    assert tables["tblMatched"] == "A1:I4"
-    assert tables["tblExceptions"] == "A1:AB6"
-    assert tables["tblProblems"] == "A1:K5"
-    assert set(tables) == {
-        *("tblExceptions", "tblClosed", "tblMatched", "tblNotVerifiable", "tblFields"),
-        *("tblProblems", "tblDifferences", "tblOnlyAtExchange", "tblFiles", "tblAgeing"),
-        *(f"tblAgeing{number}" for number in (1, 3, 4)),
-        *(
-            "tblOutcomes",
-            "tblReasons",
-            "tblBalance",
-            "tblControl",
-            "tblKinds",
-            "tblRun",
-            "tblSettings",
-            "tblAssumptions",
-        ),
-        *("tblAccepted", "tblSigned", "tblDigests", "tblRules", "tblRuns"),
-    }
+    places = [tables[f"tbl{name}"] for name in ("Matched", "Exceptions", "Problems")]
+    assert places == ["A1:I4", "A1:AB6", "A1:K5"]
+    assert set(tables) == set(TABLES.split())
     for sheet in book:
         for table in sheet.tables.values():
             head = [cell.value for cell in sheet[table.ref][0]]
@@ -135,30 +127,26 @@ def test_sheets_are_frozen_filtered_and_print_on_one_page_across(book):
 
 
 def test_numbers_are_numbers_times_are_times_and_identifiers_texts(values):
-    book = values
-    (_, first, *_) = book["Files"].iter_rows()
-    told = dict(
-        zip([cell.value for cell in next(book["Files"].iter_rows())], [cell.value for cell in first], strict=True)
-    )
-    assert told["Rows read"] == 9
-    assert told["Accepted"] == 5
-    assert told["Arrived (UTC)"] == datetime(2026, 3, 4, 2, 14, 50)
-    assert told["Version"] == "3"
-    assert all(isinstance(line[3], str | None) for line in rows(book["Matched"]))
-    assert all(isinstance(line[4], datetime) for line in rows(book["Matched"])[1:])
-    exception = dict(zip(*(rows(book["Exceptions"])[row] for row in (0, 5)), strict=True))
+    head, first, *_ = rows(values["Files"])
+    file = dict(zip(head, first, strict=True))
+    assert (file["Rows read"], file["Accepted"], file["Version"]) == (9, 5, "3")
+    assert file["Arrived (UTC)"] == datetime(2026, 3, 4, 2, 14, 50)
+    assert all(isinstance(line[3], str | None) for line in rows(values["Matched"]))
+    assert all(isinstance(line[4], datetime) for line in rows(values["Matched"])[1:])
+    exception = dict(zip(*(rows(values["Exceptions"])[row] for row in (0, 5)), strict=True))
     assert exception["First seen"] == datetime(2026, 3, 4)
     assert (exception["Age"], exception["Weight"], exception["Value"]) == (0, 417.5, 1005.99)
     assert exception["Exception"] == "E-5"
 
 
-def test_a_ledger_gives_the_same_bytes_twice(report, tmp_path):
-    reports = (report, night_of_everything(tmp_path))
+def test_a_ledger_gives_the_same_bytes_twice_and_no_other_file(report, tmp_path):
+    reports = (report, report_of_everything(tmp_path))
     contents = [
         {path.name: path.read_bytes() for path in (*one.paths, one.folder.parent / "index.html")} for one in reports
     ]
     assert contents[0] == contents[1]
-    assert {"reconciliation.xlsx", "run.json", "in.csv.results.csv", "in.fix.xlsx", "run.html"} <= set(contents[0])
+    files = {str(path.relative_to(report.folder)) for path in report.folder.rglob("*") if path.is_file()}
+    assert files == set(report.summary.reports)
 
 
 FOREIGN = (
@@ -169,7 +157,7 @@ FOREIGN = (
 
 
 def test_foreign_text_stays_text_and_only_our_own_formulas_are_formulas(tmp_path):
-    book = opened(night_of_everything(tmp_path, *FOREIGN))
+    book = opened(report_of_everything(tmp_path, *FOREIGN))
     cells = [cell for sheet in book for line in sheet.iter_rows() for cell in line]
     assert [cell.coordinate for cell in cells if cell.hyperlink] == []
     formulas = {cell.value for cell in cells if cell.data_type == "f"}
@@ -184,7 +172,7 @@ def test_foreign_text_stays_text_and_only_our_own_formulas_are_formulas(tmp_path
 
 def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(sheets, "ROWS_MAX", 4)
-    report = night_of_everything(tmp_path, "=1+1", orders=12)
+    report = report_of_everything(tmp_path, "=1+1", orders=12)
     book = opened(report)
     assert len(rows(book["Matched"])) == 4
     assert book["Matched"].tables["tblMatched"].ref == "A1:I4"
@@ -198,8 +186,8 @@ def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path, 
     with (report.folder / "reconciliation.problems.csv").open(newline="", encoding="utf-8-sig") as file:
         assert not [cell for line in csv.reader(file) for cell in line if cell.startswith("=")]
     said = [line[0] for line in rows(book["Summary"])]
-    told = "Some rows did not fit into their sheet; they continue in reconciliation.{}, in the same folder."
-    assert {told.format("matched.csv"), told.format("exceptions.csv")} <= set(said)
+    more = "Some rows did not fit into their sheet; they continue in reconciliation.{}, in the same folder."
+    assert {more.format("matched.csv"), more.format("exceptions.csv")} <= set(said)
     formulas = [cell for line in book["Ageing"]["B5:I9"] for cell in line if cell.data_type == "f"]
     assert not formulas  # they would not see the rows of the CSV
 
@@ -222,7 +210,7 @@ def test_secrets_are_in_no_report_and_changed_assumptions_and_long_texts_are_in_
         token="s3cr3t-token",
         assumptions=Assumptions(create_existing="replace"),
     )
-    report = night_of_everything(tmp_path, "x" * 40_000, settings=settings)
+    report = report_of_everything(tmp_path, "x" * 40_000, settings=settings)
     for path in report.paths:
         data = path.read_bytes()
         if zipfile.is_zipfile(path):
@@ -237,49 +225,36 @@ def test_secrets_are_in_no_report_and_changed_assumptions_and_long_texts_are_in_
 
 
 def test_an_empty_run_has_a_workbook_a_page_and_a_run_json_that_say_so(tmp_path):
-    settings = Settings(outbox=tmp_path / "outbox")
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        report = write(ledger.queries, settle(ledger.queries, {}, run, settings), run, settings)
+    with run_begun(tmp_path) as started:
+        report = written(*started)
     book = opened(report, data_only=True)
     assert book["Summary"]["A2"].value == "No file came in"
     assert rows(book["Matched"])[1][0] == "no documents of this run agree"
     assert rows(book["Exceptions"])[1][0] == "no open exceptions"
     page = (report.folder / "run.html").read_text(encoding="utf-8")
     assert "No file came in." in page
-    told, published = json.loads((report.folder / "run.json").read_bytes()), json.loads(schema())
-    jsonschema.validate(told, published)
-    assert told.keys() == published["$defs"]["RunSummary"]["properties"].keys()
+    summary, published = json.loads((report.folder / "run.json").read_bytes()), json.loads(schema())
+    jsonschema.validate(summary, published)
+    assert summary.keys() == published["$defs"]["RunSummary"]["properties"].keys()
 
 
-def test_no_temporary_file_is_left(report):
-    written = {str(path.relative_to(report.folder)) for path in report.folder.rglob("*") if path.is_file()}
-    assert written == set(report.summary.reports)
-
-
-@pytest.fixture
-def replaced(tmp_path):
-    """A run with an update and a deletion after creates, and a document that could not be built."""
-    with ledger_in(tmp_path) as ledger:
-        run, settings = ledger.begin_run(), Settings(outbox=tmp_path / "outbox")
-        documents = [
-            ("order.create", order(1, total_weight=100)),
-            ("order.create", order(2)),
-            ("order.create", None, weight_problem("in.csv", 4)),
-            ("order.update", {"order_id": "A-00001", "total_weight": 80, "delivery_city": "Ulm"}),
-            ("order.delete", {"order_id": "A-00002"}),
-        ]
-        made = [
-            document(operation, payload, [("orders", row, (f"k{row}",))], *problems)
-            for row, (operation, payload, *problems) in enumerate(documents, start=2)
-        ]
+def test_what_a_later_call_replaced_is_seen_per_document_and_in_the_control_totals(tmp_path):
+    documents = [
+        ("order.create", order(1, total_weight=100)),
+        ("order.create", order(2)),
+        ("order.create", None, weight_problem("in.csv", 4)),
+        ("order.update", {"order_id": "A-00001", "total_weight": 80, "delivery_city": "Ulm"}),
+        ("order.delete", {"order_id": "A-00002"}),
+    ]
+    made = [
+        document(operation, payload, [("orders", row, (f"k{row}",))], *problems)
+        for row, (operation, payload, *problems) in enumerate(documents, start=2)
+    ]
+    with run_begun(tmp_path) as (ledger, run, settings):
         plan(ledger, run, drop_of(("orders", "in.csv")), made)
         send(ledger, run)
-        held = {"order": listing([order(1, total_weight=80, delivery_city="Ulm")])}
-        yield opened(write(ledger.queries, settle(ledger.queries, held, run, settings), run, settings), data_only=True)
-
-
-def test_what_a_later_call_replaced_is_seen_per_document_and_in_the_control_totals(replaced):
+        listed = {"order": listing([order(1, total_weight=80, delivery_city="Ulm")])}
+        replaced = opened(written(ledger, run, settings, listed), data_only=True)
     by, changed = "order.update of run 2026-03-04-01", "delivery_city, total_weight"
     assert [(line[0], line[2], *line[7:]) for line in rows(replaced["Matched"])[1:]] == [
         ("A-00001", "matched", None, None),

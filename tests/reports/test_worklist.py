@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 import openpyxl
 import pytest
 from ledgers import document, drop_of, order, plan, refused, send, weight_problem
-from reported_runs import create, told
+from reported_runs import create, sheet_lines
 
 from loadsheet.ledger import ReadTotals, Remark
 from loadsheet.mapping.documents import FIX_OF, Source
@@ -17,59 +17,53 @@ from loadsheet.reports.reconciliation.worklist import BUCKETS, Ages, bucket_of
 from loadsheet.workbook_marks import as_written
 
 
-def test_each_kind_of_exception_says_what_is_wrong_and_where(house):
-    wrong = create(2, weight_problem("in1.csv", 3))
+def cells(line, *heads):
+    return [line[head] for head in heads]
+
+
+def workbook(report, **more):
+    return openpyxl.load_workbook(report.folder / "reconciliation.xlsx", **more)
+
+
+def test_each_kind_of_exception_says_what_is_wrong_and_where(runs):
     where = Where("in1.csv", row=4, column="PLZ", path="pickup_pincode")
-    answers = {"A-00003": lambda one: refused(one, "pickup_pincode is invalid", where)}
-    report = house.night(
-        [create(1), wrong, create(3)],
-        answers=lambda one: answers.get(one.key, lambda _: None)(one),
-        held=[order(1, goods_value=1000.5, delivery_city="Köln")],
+    report = runs.report(
+        [create(1), create(2, weight_problem("in1.csv", 3)), create(3)],
+        answers=lambda one: refused(one, "pickup_pincode is invalid", where) if one.key == "A-00003" else None,
+        listed=[order(1, goods_value=1000.5, delivery_city="Köln")],
     )
-    first, second, third = told(report)
-    shown = ("Exception", "Key", "Outcome", "Field", "Source value", "Sent value", "At exchange", "Difference")
-    assert [first[head] for head in shown] == [
-        "E-1",
-        "A-00001",
-        "value difference",
-        "delivery_city",
-        None,
-        "Dresden",
-        "Köln",
-        None,
+    lines = sheet_lines(report)
+    heads = ("Exception", "Key", "Outcome", "Field", "Source cell", "Source value", "Sent value", "At exchange")
+    assert [cells(line, *heads) for line in lines] == [
+        ["E-1", "A-00001", "value difference", "delivery_city", "row 2", None, "Dresden", "Köln"],
+        ["E-2", "A-00002", "not sent: invalid", "total_weight", "row 3 Gewicht", "zwölf", None, None],
+        ["E-3", "A-00003", "refused", "pickup_pincode", "row 4 PLZ", None, "01067", None],
     ]
-    assert first["What is wrong"] == "accepted, but the exchange shows other values; also goods_value"
-    assert first["Source cell"] == "row 2"
-    assert [second[head] for head in shown][2:5] == ["not sent: invalid", "total_weight", "zwölf"]
-    assert second["Source cell"] == "row 3 Gewicht"
-    assert [third[head] for head in shown][2:6] == ["refused", "pickup_pincode", None, "01067"]
-    assert third["Source cell"] == "row 4 PLZ"
-    assert {line["Status"] for line in (first, second, third)} == {"open"}
-    assert {(line["File"], line["Mapping"]) for line in (first, second, third)} == {("in1.csv", "in1.csv")}
+    assert lines[0]["What is wrong"] == "accepted, but the exchange shows other values; also goods_value"
+    assert lines[0]["Difference"] is None
+    assert [cells(line, "Status", "File", "Mapping") for line in lines] == [["open", "in1.csv", "in1.csv"]] * 3
 
 
-def test_a_difference_of_numbers_is_a_number_and_its_source_is_named_by_lineage(house):
-    house.run = house.ledger.begin_run()
+def test_a_difference_of_numbers_is_a_number_and_its_source_is_named_by_lineage(runs):
+    runs.run = runs.ledger.begin_run()
     lineage = {"total_weight": (Source("orders", "weight", "Gewicht", "first"),)}
-    rows = [("orders", 2, ("A-00001", "x", "y", "412,5 kg", "1"))]
-    made = document("order.create", order(1), rows)
-    house.ledger.plan(house.run, drop_of(("orders", "o.xlsx", "Blatt")), lineage, [made, ReadTotals({"orders": 1})])
-    send(house.ledger, house.run)
-    (line,) = told(house.again(held=[order(1, total_weight=414)]))
-    assert (line["Field"], line["Source value"], line["Source cell"]) == ("total_weight", "412,5 kg", "Blatt!D2")
-    assert line["Difference"] == 0.5
-    (field,) = [
-        one for one in told(house.again(held=[order(1, total_weight=414)]), "Fields") if one["Field"] == "total_weight"
-    ]
-    assert (field["Compared"], field["Equal"], field["Different"], field["Match"]) == (1, 0, 1, 0)
-    assert (field["Largest difference"], field["For example"]) == (0.5, "A-00001")
+    made = document("order.create", order(1), [("orders", 2, ("A-00001", "x", "y", "412,5 kg", "1"))])
+    runs.ledger.plan(runs.run, drop_of(("orders", "o.xlsx", "Blatt")), lineage, [made, ReadTotals({"orders": 1})])
+    send(runs.ledger, runs.run)
+    report = runs.report_again(listed=[order(1, total_weight=414)])
+    (line,) = sheet_lines(report)
+    found = cells(line, "Field", "Source value", "Source cell", "Difference")
+    assert found == ["total_weight", "412,5 kg", "Blatt!D2", 0.5]
+    (field,) = [one for one in sheet_lines(report, "Fields") if one["Field"] == "total_weight"]
+    heads = ("Compared", "Equal", "Different", "Match", "Largest difference", "For example")
+    assert cells(field, *heads) == [1, 0, 1, 0, 0.5, "A-00001"]
 
 
-def test_exceptions_come_oldest_first_with_their_age_in_working_days(house):
-    house.night([create(1, weight_problem("in1.csv", 2))])  # a Thursday
-    house.night([create(2, weight_problem("in2.csv", 3))], days=1)
-    report = house.night(days=4)  # a Tuesday
-    lines = told(report)
+def test_exceptions_come_oldest_first_with_their_age_in_working_days(runs):
+    runs.report([create(1, weight_problem("in1.csv", 2))])  # a Thursday
+    runs.report([create(2, weight_problem("in2.csv", 3))], days=1)
+    report = runs.report(days=4)  # a Tuesday
+    lines = sheet_lines(report)
     assert [(line["Key"], line["Age"], line["Bucket"]) for line in lines] == [
         ("A-00001", 3, "2 to 5 days"),
         ("A-00002", 2, "2 to 5 days"),
@@ -79,57 +73,53 @@ def test_exceptions_come_oldest_first_with_their_age_in_working_days(house):
     assert report.summary.needs_someone.entries == 0  # none of this run
 
 
-def test_a_record_in_its_second_fix_file_is_one_line_with_its_present_cell_and_the_words_of_the_analyst(house):
-    house.night([create(1, weight_problem("in1.csv", 2))])
-    house.ledger.record_remarks([Remark(1, "owner", "Ada", "Ada", house.ledger.now())], {})
-    house.clock.pass_time(86_400)
-    house.run = house.ledger.begin_run()
+def test_a_record_in_its_second_fix_file_is_one_line_with_its_present_cell_and_the_words_of_the_analyst(runs):
+    runs.report([create(1, weight_problem("in1.csv", 2))])
+    runs.ledger.record_remarks([Remark(1, "owner", "Ada", "Ada", runs.ledger.now())], {})
+    runs.clock.pass_time(86_400)
+    runs.run = runs.ledger.begin_run()
     back = replace(create(1, weight_problem("back.xlsx", 2, "elf")), items={FIX_OF: (1,)})
-    plan(house.ledger, house.run, replace(drop_of(("orders", "back.xlsx"), mapping="in1.csv"), fixes=1), [back])
-    report = house.again()
-    (line,) = told(report)
+    plan(runs.ledger, runs.run, replace(drop_of(("orders", "back.xlsx"), mapping="in1.csv"), fixes=1), [back])
+    report = runs.report_again()
+    (line,) = sheet_lines(report)
     shown = ("Exception", "Source value", "Source cell", "Owner", "In run")
     assert [line[head] for head in shown] == ["E-1", "elf", "row 2 Gewicht", "Ada", "2026-03-05-01"]
     assert report.summary.headline.details == ("0 accepted",)  # and no "exception of earlier runs"
     assert report.summary.needs_someone.entries == 1
 
 
-def test_the_words_of_the_analyst_stand_beside_and_add_up(house):
-    house.night([create(number, weight_problem("in1.csv", number + 1)) for number in (1, 2, 3)])
-    said = {1: ("Ada", "shipper data", "asked them", "open"), 2: ("Bert", "tool fault", "", "accepted difference")}
-    at = house.ledger.now()
-    names = ("owner", "reason", "comment", "status")
-    house.ledger.record_remarks(
-        [Remark(entry, *pair, "Ada", at) for entry, words in said.items() for pair in zip(names, words, strict=True)],
-        {},
-    )
-    report = house.night()
-    first, third = told(report)
-    assert [first[head] for head in ("Owner", "Reason", "Comment", "Status")] == list(said[1])
-    assert first["_written"] == as_written(dict(zip(names, said[1], strict=True)))
-    assert [third[head] for head in ("Owner", "Reason", "Comment", "Status")] == [None, "shipper data", None, "open"]
-    (closed,) = told(report, "Closed")
-    assert (closed["Exception"], closed["Closed because"], closed["Annotated by"]) == (
-        "E-2",
-        "accepted difference",
-        "Ada",
-    )
-    book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)
+def test_the_words_of_the_analyst_stand_beside_and_add_up(runs):
+    runs.report([create(number, weight_problem("in1.csv", number + 1)) for number in (1, 2, 3)])
+    given = {1: ("Ada", "shipper data", "asked them", "open"), 2: ("Bert", "tool fault", "", "accepted difference")}
+    names, at = ("owner", "reason", "comment", "status"), runs.ledger.now()
+    remarks = [
+        Remark(entry, *pair, "Ada", at) for entry, words in given.items() for pair in zip(names, words, strict=True)
+    ]
+    runs.ledger.record_remarks(remarks, {})
+    report = runs.report()
+    first, third = sheet_lines(report)
+    heads = ("Owner", "Reason", "Comment", "Status")
+    assert cells(first, *heads) == list(given[1])
+    assert first["_written"] == as_written(dict(zip(names, given[1], strict=True)))
+    assert cells(third, *heads) == [None, "shipper data", None, "open"]
+    (closed,) = sheet_lines(report, "Closed")
+    assert cells(closed, "Exception", "Closed because", "Annotated by") == ["E-2", "accepted difference", "Ada"]
+    book = workbook(report, data_only=True)
     counts = [[cell.value for cell in line] for line in book["Ageing"]["A6:M10"]]
     assert counts[1] == ["1 day", 0, 0, 0, 2, *[0] * 7, 2]
-    assert "2 open: 0 first seen in this run, 2 rolled forward; the oldest is 1 working days old; 1 closed" in {
-        line[0].value for line in book["Summary"].iter_rows()
-    }
+    summary = {line[0].value for line in book["Summary"].iter_rows()}
+    assert "2 open: 0 first seen in this run, 2 rolled forward; the oldest is 1 working days old; 1 closed" in summary
+    before = (report.folder / "reconciliation.xlsx").read_bytes()
+    assert (runs.report_again().folder / "reconciliation.xlsx").read_bytes() == before
 
 
-def test_what_the_analyst_may_write_is_offered(house):
-    house.night([create(1, weight_problem("in1.csv", 2))])
-    house.ledger.record_remarks([Remark(1, "owner", "Ada, night", "", house.ledger.now())], {})
-    house.ledger.record_remarks([Remark(1, "owner", "Bert", "", house.ledger.now())], {})
-    sheet = openpyxl.load_workbook(house.night().folder / "reconciliation.xlsx")["Exceptions"]
-    offered = {
-        str(rule.sqref): (rule.formula1, rule.showErrorMessage) for rule in sheet.data_validations.dataValidation
-    }
+def test_what_the_analyst_may_write_is_offered(runs):
+    runs.report([create(1, weight_problem("in1.csv", 2))])
+    for owner in ("Ada, morning", "Bert"):
+        runs.ledger.record_remarks([Remark(1, "owner", owner, "", runs.ledger.now())], {})
+    sheet = workbook(runs.report())["Exceptions"]
+    rules = sheet.data_validations.dataValidation
+    offered = {str(rule.sqref): (rule.formula1, rule.showErrorMessage) for rule in rules}
     assert offered["N2"] == ('"Bert"', False)
     assert offered["O2"][0].startswith('"timing,waiting,unknown outcome,shipper data,mapping,')
     assert offered["Q2"] == ('"open,explained,fixed,accepted difference"', True)
@@ -139,54 +129,33 @@ def test_what_the_analyst_may_write_is_offered(house):
     assert limits == [("greaterThan", ["10"]), ("greaterThan", ["5"])]
 
 
-def test_two_reports_of_one_run_are_the_same_to_the_byte(house):
-    items = [create(1), create(2, weight_problem("in1.csv", 3)), create(3)]
-    answers = {"A-00003": refused}
-    house.night(
-        items, answers=lambda one: answers.get(one.key, lambda _: None)(one), held=[order(1, delivery_city="Köln")]
-    )
-    house.ledger.record_remarks([Remark(1, "status", "explained", "Ada", house.ledger.now())], {})
-    digests = set()
-    for report in (
-        house.night(held=[order(1, delivery_city="Köln")]),
-        house.again(held=[order(1, delivery_city="Köln")]),
-    ):
-        digests.add(hashlib.sha256((report.folder / "reconciliation.xlsx").read_bytes()).hexdigest())
-    assert len(digests) == 1
+def test_the_reviewer_must_be_another_than_the_preparer_and_the_data_has_digests(runs):
+    report = runs.report([create(1)], listed=[order(1), order(9)])
+    sheet = workbook(report)["Sign-off"]
+    rules = [rule.formula1 for rule in sheet.data_validations.dataValidation if rule.type == "custom"]
+    assert rules == ["LOWER(TRIM(B13))<>LOWER(TRIM($B$11))"]
+    digests = {line[0].value: line[2].value for line in sheet.iter_rows()}
+    (line,) = sheet_lines(report, "Only at exchange")
+    assert digests["Only at exchange"] == hashlib.sha256(("\x1f".join(line.values()) + "\n").encode()).hexdigest()
 
 
-def test_the_reviewer_must_be_another_than_the_preparer_and_the_data_has_digests(house):
-    report = house.night([create(1)], held=[order(1), order(9)])
-    sheet = openpyxl.load_workbook(report.folder / "reconciliation.xlsx")["Sign-off"]
-    rules = {str(rule.sqref): rule for rule in sheet.data_validations.dataValidation}
-    assert [rule.formula1 for rule in rules.values() if rule.type == "custom"] == [
-        "LOWER(TRIM(B13))<>LOWER(TRIM($B$11))"
-    ]
-    labels = {line[0].value: line[2].value for line in sheet.iter_rows()}
-    (line,) = told(report, "Only at exchange")
-    assert labels["Only at exchange"] == hashlib.sha256(("\x1f".join(line.values()) + "\n").encode()).hexdigest()
-
-
-def test_the_summary_says_what_changed_since_the_run_before_and_draws_the_last_ones(house):
-    house.night([create(1), create(2)], held=[order(1), order(2)])
-    report = house.night([create(3, weight_problem("in2.csv", 4))])
-    book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)
+def test_the_summary_says_what_changed_since_the_run_before_and_draws_the_last_ones(runs):
+    runs.report([create(1), create(2)], listed=[order(1), order(2)])
+    second = runs.report([create(3, weight_problem("in2.csv", 4))])
+    book = workbook(second, data_only=True)
     change = {line[0].value: line[3].value for line in book["Summary"].iter_rows()}
     assert (change["matched"], change["not sent: invalid"], "refused" in change) == (-2, 1, False)
-    nights = book["Run"].tables["tblRuns"].ref
-    assert [[cell.value for cell in line] for line in book["Run"][nights]][1:] == [
+    table = book["Run"].tables["tblRuns"].ref
+    assert [[cell.value for cell in line] for line in book["Run"][table]][1:] == [
         ["2026-03-05-01", 2, 0, 0],
         ["2026-03-06-01", 0, 0, 1],
     ]
-    third = house.night([create(4)], held=[order(4)])
-    charts = [
-        len(openpyxl.load_workbook(one.folder / "reconciliation.xlsx")["Summary"]._charts) for one in (report, third)
-    ]
-    assert charts == [0, 2], "from three runs on"
+    third = runs.report([create(4)], listed=[order(4)])
+    assert [len(workbook(one)["Summary"]._charts) for one in (second, third)] == [0, 2], "from three runs on"
 
 
-def test_a_workbook_that_is_open_stays_and_the_next_one_has_another_name(house):
-    first = house.night([create(1)], held=[order(1)])
+def test_a_workbook_that_is_open_stays_and_the_next_one_has_another_name(runs):
+    first = runs.report([create(1)], listed=[order(1)])
     before = (first.folder / "reconciliation.xlsx").read_bytes()
     for name in ("~$reconciliation.xlsx", ".~lock.reconciliation.xlsx#"):
         lock = first.folder / name
@@ -194,13 +163,11 @@ def test_a_workbook_that_is_open_stays_and_the_next_one_has_another_name(house):
         assert free_name(first.folder) == "reconciliation_2.xlsx"
         lock.unlink()
     lock.touch()
-    again = house.again(held=[order(1, delivery_city="Köln")])
+    again = runs.report_again(listed=[order(1, delivery_city="Köln")])
     assert "reconciliation_2.xlsx" in again.summary.reports
     assert (first.folder / "reconciliation.xlsx").read_bytes() == before
-    assert (
-        "reconciliation.xlsx is open in another program; the workbook is in reconciliation_2.xlsx"
-        in again.summary.remarks
-    )
+    remark = "reconciliation.xlsx is open in another program; the workbook is in reconciliation_2.xlsx"
+    assert remark in again.summary.remarks
     lock.unlink()
     assert free_name(first.folder) == "reconciliation.xlsx"
 
@@ -226,15 +193,13 @@ def test_buckets_follow_each_other():
     assert days == sorted(days)
 
 
-def test_foreign_units_stay_out_of_headings_and_formulas(house):
+def test_foreign_units_stay_out_of_headings_and_formulas(runs):
     units = ('=1+1"', "EUR", "eur", "<b>", 'a"),1,("', "x" * 300, " ", "\n")
     wrong = [
         create(number, weight_problem("in1.csv", number + 1), currency=unit, gross_weight_uom=unit)
         for number, unit in enumerate(units, start=10)
     ]
-    book = openpyxl.load_workbook(
-        house.night([create(1), create(4, currency="EUR"), *wrong]).folder / "reconciliation.xlsx"
-    )
+    book = workbook(runs.report([create(1), create(4, currency="EUR"), *wrong]))
     for sheet in book:
         for table in sheet.tables.values():
             heads = [column.name.casefold() for column in table.tableColumns]
@@ -247,13 +212,13 @@ def test_foreign_units_stay_out_of_headings_and_formulas(house):
 
 
 @pytest.mark.parametrize("deleted", [True, False])
-def test_an_invalid_document_says_which_version_of_it_the_exchange_has(house, deleted):
-    house.night([create(1)])
-    accepted_in = house.run.name
+def test_an_invalid_document_says_which_version_of_it_the_exchange_has(runs, deleted):
+    runs.report([create(1)])
+    accepted_in = runs.run.name
     if deleted:
-        house.night([document("order.delete", {"order_id": "A-00001"}, [("orders", 2, ("A-00001",))])])
-    report = house.night([create(1, weight_problem("in.csv", 2))], held=[] if deleted else [order(1)])
-    (line,) = told(report)
+        runs.report([document("order.delete", {"order_id": "A-00001"}, [("orders", 2, ("A-00001",))])])
+    report = runs.report([create(1, weight_problem("in.csv", 2))], listed=[] if deleted else [order(1)])
+    (line,) = sheet_lines(report)
     copy = f"this version is invalid; the exchange has the version of A-00001 that was accepted in run {accepted_in}"
     (results,) = report.folder.glob("*.results.csv")
     page = (report.folder / "run.html").read_text(encoding="utf-8")

@@ -59,8 +59,8 @@ def login(driver, url, token):
 def next_page(driver) -> Iterator[None]:
     """What is done inside leads to another page: be there when it ends, however long the server takes.
 
-    The old page is told from the new one by a mark on its window. An element of the old page cannot tell: asking for
-    it while its page goes is an error of the driver's own, under more names than one.
+    A mark on the window of the old page distinguishes it from the new one. An element of the old page cannot: asking for it
+    while its page unloads raises errors of the driver under several names.
     """
     driver.execute_script("window.old = true")
     yield
@@ -81,8 +81,8 @@ def violations(driver):
     """Each rule that is broken, with the elements that break it; none if the page is clean."""
     driver.set_script_timeout(120)
     driver.execute_script(_axe())
-    told = driver.execute_async_script("axe.run(document, {resultTypes: ['violations']}).then(arguments[0])")
-    return [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in told["violations"]]
+    result = driver.execute_async_script("axe.run(document, {resultTypes: ['violations']}).then(arguments[0])")
+    return [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in result["violations"]]
 
 
 @cache

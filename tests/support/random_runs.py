@@ -1,4 +1,4 @@
-"""Random nights: any mix of files, operations, mistakes and answers, played into a real ledger."""
+"""Random runs: any mix of files, operations, mistakes and answers, in a real ledger."""
 
 import tempfile
 from contextlib import contextmanager
@@ -29,24 +29,24 @@ item = st.fixed_dictionaries(
         "number": st.integers(0, 4),
         "city": st.sampled_from(["Dresden", "Köln"]),
         "rows": st.integers(1, 3),
-        "fate": st.sampled_from(["good", "good", "good", "warned", "wrong", "unbuilt", "left out"]),
+        "fate": st.sampled_from(["good", "good", "good", "warned", "wrong", "unbuilt", "ignored"]),
         "answer": st.sampled_from(["accepted", "accepted", "accepted", "refused", "unknown", "none"]),
     }
 )
-nights = st.lists(st.lists(item, max_size=6), max_size=3)
-"""Each list is one file of one night."""
+run_files = st.lists(st.lists(item, max_size=6), max_size=3)
+"""The files of one run, each a list of its documents."""
 
 views = st.sampled_from(["whole", "whole", "partial", "empty", "none"])
 """What the exchange's listings show afterwards."""
 
 
 @contextmanager
-def played(night, view="whole"):
-    """The ledger, the run and the listings after a night."""
+def delivered(files, view="whole"):
+    """The ledger, the run and the listings after a run with these files."""
     with tempfile.TemporaryDirectory() as folder, ledger_in(Path(folder)) as ledger:
         run = ledger.begin_run()
-        for number, items in enumerate(night):
-            play(ledger, run, f"file {number}.csv", items)
+        for number, items in enumerate(files):
+            deliver_file(ledger, run, f"file {number}.csv", items)
         yield ledger, run, listings(ledger, run, view)
 
 
@@ -59,12 +59,13 @@ def counted(ledger, entry):
     return entry.state if state == "accepted" else state
 
 
-def play(ledger, run, file, items):
+def deliver_file(ledger, run, file, items):
+    """Plan and settle the documents of one file."""
     answers, documents, row = {}, [], 2
     for spec in items:
         rows = [("orders", row + offset, (f"cell {row}", "=1+1", "", "-5", "ü")) for offset in range(spec["rows"])]
         row += len(rows)
-        if spec["fate"] == "left out":
+        if spec["fate"] == "ignored":
             documents += [left_out(number, cells) for _, number, cells in rows]
             continue
         documents.append(_document(spec, rows, file))
@@ -103,19 +104,19 @@ def listings(ledger, run, view):
     """What an exchange that did exactly what it accepted would list."""
     if view == "none":
         return {}
-    held = {"order": {}, "tender": {}}
+    listed = {"order": {}, "tender": {}}
     done = [entry for drop in ledger.queries.drops_of(run) for entry in ledger.queries.entries_of(drop.id)]
     for entry in sorted((e for e in done if e.state == "accepted"), key=lambda e: (e.changed_at, e.id)):
         subject, action = entry.operation.split(".")
         record = msgspec.json.decode(entry.payload)
         if action == "delete":
-            held[subject].pop(entry.key, None)
+            listed[subject].pop(entry.key, None)
         elif action in ("create", "update"):
-            held[subject].setdefault(entry.key, {}).update(record)
+            listed[subject].setdefault(entry.key, {}).update(record)
     found = {}
-    for subject, records in held.items():
+    for subject, records in listed.items():
         shown = list(records.values())[:1] if view == "partial" else [] if view == "empty" else list(records.values())
         found[subject] = listing(shown, total=len(records) + (5 if view == "partial" else 0))
     if view == "empty":
-        found = {subject: listing([]) for subject in held}
+        found = {subject: listing([]) for subject in listed}
     return found

@@ -1,4 +1,4 @@
-"""Nights that are told: a ledger filled without network, settled against what a test says is listed, and reported into a folder."""
+"""Reported runs: a ledger filled without network, settled against the listing a test gives, and reported into a folder."""
 
 import itertools
 import os
@@ -29,11 +29,11 @@ from loadsheet.reports import write
 from loadsheet.settings import Settings
 
 
-def night_of_everything(folder, *texts, settings=None, orders=8):
-    """A night with something of everything, for each of the texts in cells, answers, listings and names of keys; its reports."""
+def report_of_everything(folder, *texts, settings=None, orders=8):
+    """The reports of a run with a document of every kind for each of these texts: in cells, answers, listings and names of keys."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = settings or Settings(outbox=folder / "outbox", exchange="https://user:secret@exchange.example/base")
-    items, answers, held, asides = [], {}, [], []
+    items, answers, listed, asides = [], {}, [], []
     for at, text in enumerate(texts or ("Empfänger",)):
         first, last = orders * at + 1, orders * (at + 1)
         made = {number: order(number) for number in range(first, last + 1)}
@@ -43,9 +43,9 @@ def night_of_everything(folder, *texts, settings=None, orders=8):
         items += [document("order.create", made[n], cells[n], *wrong.get(n, ())) for n in made]
         answers[f"A-{first + 2:05}"] = partial(refused, text=text)
         answers[f"A-{first + 3:05}"] = unknown
-        held += [made[number] for number in range(first + 5, last + 1)]
-        held += [order(first + 4, goods_value=Decimal("1.5"), delivery_city=text), order(999 + at)]
-        held.append(order(77, order_id=text))
+        listed += [made[number] for number in range(first + 5, last + 1)]
+        listed += [order(first + 4, goods_value=Decimal("1.5"), delivery_city=text), order(999 + at)]
+        listed.append(order(77, order_id=text))
         name = f"x{at or ''}.jpg"
         asides.append(unreadable(name, Problem("A101", Where(name), name, {"patterns": text})))
     with ledger_in(folder) as ledger:
@@ -56,7 +56,7 @@ def night_of_everything(folder, *texts, settings=None, orders=8):
         for one in asides:
             ledger.set_aside(run, one)
         send(ledger, run, lambda one: answers.get(one.key, lambda _: None)(one))
-        found = settle(ledger.queries, {"order": listing(held), "tender": listing([], total=9)}, run, settings)
+        found = settle(ledger.queries, {"order": listing(listed), "tender": listing([], total=9)}, run, settings)
         return write(ledger.queries, found, run, settings)
 
 
@@ -72,24 +72,26 @@ def written(ledger, run, settings, listings=None):
     return write(ledger.queries, settle(ledger.queries, listings or {}, run, settings), run, settings)
 
 
-class House:
-    """A ledger whose nights are told in a folder."""
+class ReportedRuns:
+    """Runs in one ledger, each reported in a folder."""
 
     def __init__(self, folder, ledger, clock):
         self.ledger, self.clock, self.run = ledger, clock, None
         self.settings = Settings(outbox=folder / "outbox")
 
-    def night(self, items=(), *, answers=lambda _: None, held=(), days=1):
+    def report(self, items=(), *, answers=lambda _: None, listed=(), days=1):
+        """A new run, some days after the last one, with one file of these documents; returns its reports."""
         self.clock.pass_time(86_400 * days)
         self.run = self.ledger.begin_run()
         if items:
             file = f"in{self.run.id}.csv"
             plan(self.ledger, self.run, drop_of(("orders", file), mapping=file), items)
             send(self.ledger, self.run, answers)
-        return self.again(held)
+        return self.report_again(listed)
 
-    def again(self, held=(), **more):
-        found = settle(self.ledger.queries, {"order": listing(held)}, self.run, self.settings)
+    def report_again(self, listed=(), **more):
+        """The reports of the last run, settled against what is listed now."""
+        found = settle(self.ledger.queries, {"order": listing(listed)}, self.run, self.settings)
         self.ledger.record_exceptions(self.run, found.exceptions.standings)
         report = write(self.ledger.queries, found, self.run, self.settings, **more)
         counted = {"entries": dict(report.summary.entries), "verdicts": dict(report.summary.verdicts)}
@@ -102,7 +104,8 @@ def create(number, *problems, **changes):
     return document("order.create", order(number, **changes), [("orders", number + 1, cells)], *problems)
 
 
-def told(report, title="Exceptions"):
+def sheet_lines(report, title="Exceptions"):
+    """The lines of a sheet of the reconciliation workbook, by heading."""
     book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)
     head, *lines = ([cell.value for cell in line] for line in book[title].iter_rows())
     return [dict(zip(head, line, strict=True)) for line in lines]

@@ -1,4 +1,4 @@
-"""A night with every outcome, written as reports: what the tests of the pages and the acknowledgements look at."""
+"""A run with every outcome and its reports, for the tests of the pages and the acknowledgements."""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,8 +24,8 @@ LINEAGE = {
 }
 
 
-class Night(NamedTuple):
-    """A ledger in which something happened, its run, and what the exchange lists afterwards."""
+class EndedRun(NamedTuple):
+    """A ledger, a run in it, and what the exchange lists afterwards."""
 
     ledger: object
     run: object
@@ -47,7 +47,7 @@ def rows(first, key, city="Dresden", weight="200,25"):
     ]
 
 
-def weight_wrong(file, row, found="zwölf"):
+def wrong_weight(file, row, found="zwölf"):
     where = Where(file, "Aufträge", row, "Gewicht", f"D{row}", "packages[0].weight")
     return Problem("C302", where, found, {"locale": "de_DE"}, "write it like 1.234,5")
 
@@ -63,9 +63,9 @@ ANSWERS = {"A-00002": refused, "A-00003": unknown}
 
 
 @contextmanager
-def night(folder, *, more=(), cities=None):
-    """Matched, refused, unknown, different, missing, invalid, held and left out; a file set aside; `more` are further documents.
-    `cities` says which city an order delivers to.
+def every_outcome(folder, *, more=(), cities=None):
+    """A run with documents matched, refused, unknown, different, missing, invalid and held, a row ignored and a file set aside.
+    `more` are further documents, `cities` the cities that orders deliver to.
     """
     cities = cities or {}
     with ledger_in(Path(folder)) as ledger:
@@ -79,29 +79,15 @@ def night(folder, *, more=(), cities=None):
             )
             for number in range(1, 7)
         ]
-        items.append(document("order.create", None, rows(20, "A-00020", weight="zwölf"), weight_wrong(file, 20)))
+        items.append(document("order.create", None, rows(20, "A-00020", weight="zwölf"), wrong_weight(file, 20)))
         items.append(left_out(30, ("", "Summe", "", "", "99")))
         plan(ledger, run, file, [*items, *more])
-        plan(
-            ledger,
-            run,
-            "lines.csv",
-            [
-                document(
-                    "order.status",
-                    {"order_id": "A-00099", "status_code": "DEP"},
-                    [("orders", 2, ("A-00099", "", "", "", ""))],
-                )
-            ],
-            sheet="",
-            operation="order.status",
-            mapping="lines",
-        )
-        aside = unreadable(
-            "broken.xlsx", Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"})
-        )
-        ledger.set_aside(run, aside)
+        status = {"order_id": "A-00099", "status_code": "DEP"}
+        lines = [document("order.status", status, [("orders", 2, ("A-00099", "", "", "", ""))])]
+        plan(ledger, run, "lines.csv", lines, sheet="", operation="order.status", mapping="lines")
+        why = Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"})
+        ledger.set_aside(run, unreadable("broken.xlsx", why))
         send(ledger, run, lambda one: ANSWERS[one.key](one) if one.key in ANSWERS else None)
         listed = [order(number, delivery_city=cities.get(number, "Dresden")) for number in (1, 6)]
         listed.append(order(4, delivery_city="Köln", total_weight=1))
-        yield Night(ledger, run, {"order": listing(listed)})
+        yield EndedRun(ledger, run, {"order": listing(listed)})

@@ -18,7 +18,7 @@ class Disk:
         self.url = f"sqlite:///{folder / 'ledger.db'}"
 
     def fill(self, left=0):
-        """Use up all space but so many bytes."""
+        """Use up all space except `left` bytes."""
         with contextlib.suppress(OSError), (self.folder / "filler").open("ab", buffering=0) as file:
             while True:
                 file.write(b"x" * MB)
@@ -37,7 +37,7 @@ class Disk:
 
 @contextlib.contextmanager
 def small_disk(folder, mb=16):
-    """A disk of so many MB mounted at a new folder; the test is skipped with the reason where that cannot be done."""
+    """A disk of `mb` MB mounted at a new folder; the test is skipped with the reason where that cannot be done."""
     folder.mkdir()
     if shutil.which("mount") is None:
         pytest.skip("there is no mount here")
