@@ -36,6 +36,22 @@ DROPS = {
         "products": "drops/rates/products.csv",
         "tariffs": "drops/rates/tariffs.csv",
     },
+    "products": {"orders": "drops/products/orders.csv", "products": "drops/products/products.csv"},
+    "card": {"main": "drops/card/orders.csv", "rates": "drops/card/rates.csv"},
+    "stock": {
+        "orders": "drops/stock/orders.csv",
+        "lines": "drops/stock/lines.csv",
+        "products": "drops/stock/products.csv",
+    },
+    "joined": {
+        "orders": "drops/joined/orders.csv",
+        "lines": "drops/joined/lines.csv",
+        "notes": "drops/joined/notes.csv",
+    },
+    **{
+        name: {"main": f"drops/{name}.csv"}
+        for name in ("flat", "kind-prices", "fill-down", "units", "around", "around-kinds", "zones")
+    },
     "nested": {"orders": "drops/orders.csv", "packages": "drops/packages.csv", "cargo": "drops/cargo.csv"},
 }
 
@@ -45,6 +61,11 @@ def example(name):
     """A mapping of the room's examples and the tables of its files, read once."""
     mapping = load(EXAMPLES / f"{name}.yaml", ASSUMED)
     return mapping, tables_of(mapping, EXAMPLES, DROPS[name])
+
+
+def example_text(name):
+    """The text of a mapping of the room's examples."""
+    return (EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def tables_of(mapping, folder, files):

@@ -4,11 +4,12 @@ A file that was cut at the end of a row looks whole (A3): what a mapping declare
 """
 
 import json
+import shutil
 
 import pytest
 from openpyxl import Workbook
 from orders import MAPPINGS
-from sheets import codes, decode, findings, load_text, made, of_file, of_text, refusal
+from sheets import EXAMPLES, codes, decode, example_text, findings, load_text, made, of_file, of_text, refusal
 
 from loadsheet.checking import Checked, LeftOut, Unusable, check_files
 from loadsheet.languages import words_in
@@ -17,34 +18,9 @@ from loadsheet.mapping.documents import SourceRow
 from loadsheet.reports.fix_workbook.wording import word_problem
 from loadsheet.settings import Settings
 
-MAPPING = """\
-mapping: tenders
-version: 1
-target: tender.update
-source:
-  files: ["*.csv"]
-  tables:
-    rows: {header_rows: 2, units_row: true, comment: "#", totals: {begins_with: [Total, Summe]}, footer: {begins_with: "Source:"}}
-columns:
-  tender: {label: Tender, required: true, key: true}
-  city:   {label: Pickup City, required: true}
-payload: {tender_id: {col: tender}, sender_id: {value: ACME}, receiver_id: {value: BETA}, tender_status: {value: OPEN}}
-"""
+MAPPING = example_text("around")
 RULES = "{header_rows: 2, units_row: true"
 TOTALS = "totals: {begins_with: [Total, Summe]}"
-FILE = """\
-Weekly list,
-Tender,Pickup
-,City
-id,name
-T1,Ulm
-# late ones
-T2,Bonn
-Total,2
-
-Source: TMS
-T3,Köln
-"""
 
 
 def split(found):
@@ -53,21 +29,9 @@ def split(found):
     return [item for item in found if isinstance(item, Document)], ignored
 
 
-def test_every_row_of_a_file_with_notes_all_around_is_in_a_document_or_ignored_with_its_rule(tmp_path):
-    documents, ignored = split(of_text(load_text(tmp_path, MAPPING), tmp_path, FILE))
-    assert [row.number for item in documents for row in item.rows] == [5, 7]
-    assert {number: rule for (_, number), rule in ignored.items()} == {
-        4: "units_row: the first row under the header",
-        6: "comment: #",
-        8: "totals: begins with total",
-        10: "footer: row 10 begins with source, and all below",
-        11: "footer: row 10 begins with source, and all below",
-    }
-
-
 def test_check_says_which_rows_are_left_out_by_which_rule(workspace):
     workspace.use({"tenders": MAPPING})
-    (workspace / "a.csv").write_text(FILE, encoding="utf-8")
+    shutil.copy(EXAMPLES / "drops" / "around.csv", workspace / "a.csv")
     assert workspace.command("check", "a.csv").stdout.splitlines() == [
         'a.csv: 1 row left out, units_row: the first row under the header (row 4 "id")',
         'a.csv: 1 row left out, comment: # (row 6 "# late ones")',
@@ -92,10 +56,10 @@ def test_of_many_rows_left_out_the_first_are_shown():
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (RULES, "{header_rows: 6, units_row: true", "m.yaml:7:25: header_rows: 6 is not one of"),
-        (RULES, "{header_rows: 2, units_row: perhaps", "m.yaml:7:39: units_row: "),
-        (RULES, "{unit_row: true", 'm.yaml:7:12: unknown key "unit_row" (did you mean units_row?)'),
-        (RULES, "{stop_at_blank: 'yes'", "m.yaml:7:27: stop_at_blank: must be true or false, found yes"),
+        (RULES, "{header_rows: 6, units_row: true", "m.yaml:8:25: header_rows: 6 is not one of"),
+        (RULES, "{header_rows: 2, units_row: perhaps", "m.yaml:8:39: units_row: "),
+        (RULES, "{unit_row: true", 'm.yaml:8:12: unknown key "unit_row" (did you mean units_row?)'),
+        (RULES, "{stop_at_blank: 'yes'", "m.yaml:8:27: stop_at_blank: must be true or false, found yes"),
         (TOTALS, "totals: {begin_with: [Total, Summe]}", "did you mean begins_with?"),
         (TOTALS, "totals: {begins_with: []}", "must not be empty"),
         (TOTALS, "totals: {begins_with: [' ']}", "must not be empty"),
@@ -113,35 +77,9 @@ def test_a_wrong_rule_is_refused_with_its_place(tmp_path, old, new, said):
     assert len(found.splitlines()) == 1 or old == TOTALS
 
 
-KINDS = """\
-mapping: tenders
-version: 1
-target: tender.create
-source:
-  files: ["*.csv"]
-  tables:
-    heads: {kind: {label: Kind, is: H}, comment: "#", totals: {begins_with: Total}}
-    lines: {kind: {label: Kind, is: D}, join: {to: heads, on: {id: id}}}
-columns:
-  heads: {id: {label: ID, required: true, key: true}}
-  lines: {id: {above: heads.id, required: true}, item: {place: 2, required: true}}
-payload:
-  tender_id:     {col: heads.id}
-  sender_id:     {value: A}
-  receiver_id:   {value: B}
-  tender_status: {value: OPEN}
-  packages: {each: lines, item: {package_type: {value: Box}, item_name: {col: item}}}
-"""
-
-
-def test_rows_around_a_table_of_several_kinds_are_ignored_once_by_the_rules_of_the_first(tmp_path):
-    (document,), ignored = split(
-        of_text(load_text(tmp_path, KINDS), tmp_path, "Kind,ID\nH,1\n# loose\nD,soap\nTotal,1\n")
-    )
-    assert ignored == {("heads", 3): "comment: #", ("heads", 5): "totals: begins with total"}
-    assert ([row.number for row in document.rows], document.problems) == ([2, 4], ())
-    text = KINDS.replace("is: D}, join", 'is: D}, comment: "#", join')
-    assert findings(tmp_path, text) == ["m.yaml:8:41: set comment on heads"]
+def test_what_stands_around_rows_of_several_kinds_is_said_of_the_first(tmp_path):
+    text = example_text("around-kinds").replace("is: D}, join", 'is: D}, comment: "#", join')
+    assert findings(tmp_path, text) == ["m.yaml:9:41: set comment on heads"]
 
 
 def book(path, *rows):

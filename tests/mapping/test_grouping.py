@@ -6,66 +6,37 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sheets import ASSUMED, accounted, codes, decode, documents, in_parts, load_text, made, run, table, texts
+from sheets import (
+    ASSUMED,
+    accounted,
+    codes,
+    decode,
+    documents,
+    example,
+    example_text,
+    in_parts,
+    load_text,
+    made,
+    run,
+    table,
+    texts,
+)
 
 from loadsheet.mapping import Document, Ignored, load, translate
 from loadsheet.problems import Problem
 from loadsheet.reading.tables import Native, Row, Table
 
-FLAT = """\
-mapping: flat
-version: 1
-target: tender.create
-source: {files: ["*.csv"], locale: en_GB, tables: {rows: {ignore_rows: 'item == "Total"'}}}
-columns:
-  id:     {label: ID, required: true, key: true}
-  city:   {label: City}
-  item:   {label: Item, required: true}
-  weight: {label: Weight, type: decimal, min: 0, required: true}
-group: {by: [id], one_value: [city]}
-payload:
-  tender_id:     {col: id}
-  sender_id:     {value: A}
-  receiver_id:   {value: B}
-  tender_status: {value: OPEN}
-  pickup_city:   {col: city}
-  packages: {each: rows, item: {package_type: {value: Box}, item_name: {col: item}, weight: {col: weight}}}
-"""
-JOINED = """\
-mapping: joined
-version: 1
-target: tender.create
-source:
-  files: ["orders.csv"]
-  companions: {lines: "lines.csv", notes: "notes.csv"}
-  locale: en_GB
-  tables:
-    orders: {file: orders}
-    lines:  {file: lines, join: {to: orders, on: {order: id}}}
-    notes:  {file: notes, join: {to: orders, on: {order: id}, missing: ignore, extra: ignore}}
-columns:
-  orders: {id: {label: ID, required: true}, city: {label: City, required: true}}
-  lines:  {order: {label: Order, required: true}, item: {label: Item, required: true}, weight: {label: W, type: decimal, required: true}}
-  notes:  {order: {label: Order, required: true}, text: {label: Text, required: true}}
-payload:
-  tender_id:     {col: orders.id}
-  sender_id:     {value: A}
-  receiver_id:   {value: B}
-  tender_status: {value: OPEN}
-  pickup_city:   {col: orders.city}
-  packages: {each: lines, item: {package_type: {value: Box}, item_name: {col: item}, weight: {col: weight}, description: {col: orders.city}}}
-  tender_references: {each: notes, item: {name: {value: Note}, value: {col: text}}}
-"""
+FLAT = example_text("flat")
 
 
 @pytest.fixture(scope="module")
-def flat(tmp_path_factory):
-    return load_text(tmp_path_factory.mktemp("flat"), FLAT)
+def flat():
+    return example("flat")[0]
 
 
 @pytest.fixture(scope="module")
-def joined(tmp_path_factory):
-    return load_text(tmp_path_factory.mktemp("joined"), JOINED)
+def joined():
+    return example("joined")[0]
 
 
 def said(found):
@@ -82,13 +53,6 @@ def test_m8_rows_of_one_order_need_not_stand_together_and_come_in_the_order_of_t
         found = documents(flat, rows, memory_rows=memory_rows)
         assert said(found) == [("b", [2, 4], []), ("a", [3], []), ("c", [5], [])]
         assert [package["item_name"] for package in decode(found[0].payload)["packages"]] == ["x", "z"]
-
-
-def test_m9_rows_of_one_order_that_disagree_refuse_that_order_alone(flat):
-    rows = [["1", "Bonn", "a", "1"], ["1", "Ulm", "b", "1"], ["2", "Ulm", "c", "1"]]
-    found = documents(flat, rows)
-    assert said(found) == [("1", [2, 3], ["G401"]), ("2", [4], [])]
-    assert texts(found[0]) == [DISAGREE]
 
 
 DISAGREE = (
@@ -171,29 +135,10 @@ def test_what_the_record_takes_may_stand_in_its_first_row_alone_unless_one_value
     assert not expected[0] or shown in found[0].problems[0].text
 
 
-def test_a_row_without_identifier_is_refused_alone(flat):
-    found = documents(flat, [["", "Bonn", "a", "1"], ["1", "Bonn", "b", "1"]])
-    assert said(found) == [("", [2], ["G405"]), ("1", [3], [])]
-    assert found[0].problems[0].where.row == 2
-
-
-def test_rows_left_out_by_rule_are_ignored_with_the_rule(flat):
-    found = run(flat, [["1", "Bonn", "a", "1"], ["", "", "Total", "17"], ["", "", "Totals", "17"]])
-    ignored = [item for item in found if isinstance(item, Ignored)]
-    assert [(item.row.number, item.rule) for item in ignored] == [(3, 'ignore_rows: item == "Total"')]
-    assert accounted(found) == [("rows", 2), ("rows", 3), ("rows", 4)]
-
-
 def test_an_unreadable_cell_is_no_reason_to_leave_its_row_out(tmp_path):
     text = FLAT.replace('item == "Total"', "(weight ?? 0) == 0").replace("min: 0, required: true", "min: 0")
     found = run(load_text(tmp_path, text), [["1", "", "a", "x"], ["2", "", "b", ""], ["3", "", "c", "1"]])
     assert [item.row.number for item in found if isinstance(item, Ignored)] == [3]
-
-
-def test_m27_one_bad_row_refuses_its_order_and_no_other(flat):
-    found = documents(flat, [["1", "Bonn", "a", "1"], ["1", "Bonn", "b", "x"], ["2", "Ulm", "c", "1"]])
-    assert said(found) == [("1", [2, 3], ["C302"]), ("2", [4], [])]
-    assert (found[0].usable, found[0].payload, found[0].lane) == (False, b"", "tender:1")
 
 
 def test_a_row_that_reading_refused_makes_its_order_invalid(flat):
@@ -224,22 +169,6 @@ def test_m10_an_identifier_twice_refuses_all_its_rows_where_rows_are_not_grouped
 
 
 # ---- several tables ----
-
-
-def test_tables_are_joined_on_their_keys(joined):
-    (found,) = documents(joined, [["1", "Bonn"]], [["1", "a", "2"], ["1", "b", "3"]], [["1", "fragile"]])
-    payload = decode(found.payload)
-    assert [package["item_name"] for package in payload["packages"]] == ["a", "b"]
-    assert payload["packages"][0]["description"] == "Bonn"
-    assert payload["tender_references"] == [{"name": "Note", "value": "fragile"}]
-    assert [(row.table, row.number) for row in found.rows] == [("orders", 2), ("lines", 2), ("lines", 3), ("notes", 2)]
-
-
-def test_partners_missing_or_left_over_are_refused_or_ignored_as_declared(joined):
-    found = run(joined, [["1", "Bonn"], ["2", "Ulm"]], [["1", "a", "2"], ["9", "x", "1"]], [["8", "lost"]])
-    assert {key: problems for key, _, problems in said(found)} == {"1": [], "2": ["G403"], "9": ["G404"]}
-    assert [item.row[:2] for item in found if isinstance(item, Ignored)] == [("notes", 2)]
-    assert accounted(found) == [("lines", 2), ("lines", 3), ("notes", 2), ("orders", 2), ("orders", 3)]
 
 
 def test_a_typed_key_meets_the_text_that_shows_the_same(joined):

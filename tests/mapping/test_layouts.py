@@ -15,9 +15,9 @@ from sheets import (
     codes,
     decode,
     example,
+    example_text,
     fates,
     load_text,
-    made,
     of_text,
     with_rows,
 )
@@ -32,7 +32,7 @@ def found_in(name, **options):
 
 
 def written(found):
-    """A document as lines: its key and rows, its payload, its problems."""
+    """A document as lines: its key and rows, its payload, its problems with all their cells."""
     if isinstance(found, Ignored):
         return [f"ignored {found.row.table}:{found.row.number} {found.rule}"]
     rows = " ".join(f"{row.table}:{row.number}" for row in found.rows)
@@ -40,7 +40,11 @@ def written(found):
         f"{found.operation} {found.key} ({found.lane}) from {rows}",
         *([found.payload.decode()] if found.payload else []),
         *([f"or {found.instead.operation} {found.instead.payload.decode()}"] if found.instead else []),
-        *map(str, found.problems),
+        *(
+            line
+            for problem in found.problems
+            for line in (str(problem), *(f"  also {where}" for where in problem.also))
+        ),
     ]
 
 
@@ -69,7 +73,9 @@ def test_every_row_of_every_layout_is_counted_once(name):
         assert outcome(found) == expected
 
 
-SHUFFLED = ["pairs", "milestones", "nested", "nordic-join", "carrier-status", "rates"]
+SHUFFLED = [
+    "pairs", "milestones", "nested", "nordic-join", "carrier-status", "rates", "products", "card", "stock", "joined", "flat", "zones",
+]  # fmt: skip
 
 
 @settings(deadline=None, max_examples=30)
@@ -126,6 +132,17 @@ def places(name, key, path, nth=0):
         ("nested", "1", "packages[1].inner_cargos[1].weight", [("cargo", 5, "Kg", "3")]),
         ("nested", "1", "packages[0].inner_cargos[0].weight", [("cargo", 3, "Kg", "2.5")]),
         ("nested", "1", "packages[1].inner_cargos[0].cargo_type", [("packages", 4, "Kind", "Crate")]),
+        ("products", "A", "packages[0].item_name", [("products", 2, "Name", "Bolt"), ("orders", 2, "SKU", "P1")]),
+        ("products", "A", "packages[1].volume", [("products", 3, "Weight", "500 g"), ("orders", 3, "SKU", "P2")]),
+        (
+            "card",
+            "A",
+            "goods_value",
+            [("rates", 2, "South", "2"), ("orders", 2, "SKU", "P1"), ("orders", 2, "Zone", "South")],
+        ),
+        ("kind-prices", "O1", "goods_value", [("products", 4, "B", "4"), ("products", 2, "B", "P2")]),
+        ("stock", "A", "pickup_company", [("products", 3, "Name", "Nut"), ("orders", 2, "Main", "P2")]),
+        ("stock", "A", "packages[1].weight", [("products", 3, "Kg", "2"), ("lines", 4, "SKU", "P2")]),
         ("nested", "1", "packages[1].inner_cargos[0].goods_description", [("orders", 2, "ID", "1")]),
     ],
 )
@@ -184,47 +201,24 @@ def test_a_mapping_offers_what_the_stages_after_it_need():
 
 # ---- blanks that take from above ----
 
-EVENTS = """\
-mapping: events
-version: 1
-target: order.status
-source: {files: ["*.csv"], locale: en_GB, dates: ["%d.%m.%Y %H:%M"], timezone: Europe/Berlin}
-columns:
-  no:    {label: No, MARK fill_down: true}
-  place: {label: Place, fill_down: true}
-  at:    {label: At, type: datetime, required: true, fill_down: true}
-  code:  {label: Code, required: true}
-payload:
-  order_id:        {col: no}
-  status_code:     {col: code}
-  status_location: {col: place}
-  status_datetime: {col: at, format: "%Y-%m-%dT%H:%M:%S"}
-"""
-
 
 @pytest.mark.parametrize(
-    ("key", "mark", "derived"),
+    ("old", "new"),
     [
-        ("{col: no}", "key: true,", ""),
-        ("{col: no}", "", ""),
-        ("{expr: no}", "", ""),
-        ("{col: name}", "", "derived: {name: {type: text, expr: no}}\n"),
+        ("{label: No,", "{label: No, key: true,"),
+        ("order_id:        {col: no}", "order_id: {expr: no}"),
+        (
+            "payload:\n  order_id:        {col: no}",
+            "derived: {name: {type: text, expr: no}}\npayload:\n  order_id: {col: name}",
+        ),
     ],
 )
-def test_a_blank_cell_takes_from_above_within_one_record_only_though_every_row_is_an_event(
-    tmp_path, key, mark, derived
-):
-    rows = [
-        ["A1", "Hamburg", "24.10.2026 10:00", "PU"],
-        ["", "", "", "DEP"],
-        ["A2", "", "24.10.2026 13:00", "PU"],
-        ["A3", "", "", "PU"],
-    ]
-    text = EVENTS.replace("MARK", mark).replace("{col: no}", key).replace("payload:", f"{derived}payload:")
-    first, second, third, fourth = made(tmp_path, text, rows)
-    assert decode(second.payload) == decode(first.payload) | {"status_code": "DEP"}
-    assert "status_location" not in decode(third.payload)
-    assert (fourth.key, codes(fourth)) == ("A3", ["C301"])
+def test_a_blank_cell_takes_from_above_within_one_record_however_its_key_is_said(tmp_path, old, new):
+    text, rows = example_text("fill-down"), (EXAMPLES / "drops" / "fill-down.csv").read_text(encoding="utf-8")
+    assert old in text
+    found = of_text(load_text(tmp_path, text.replace(old, new)), tmp_path, rows)
+    assert [one.payload for one in found] == [one.payload for one in found_in("fill-down")[2]]
+    assert codes(found[-1]) == ["C301"]
 
 
 # ---- sets of columns ----
