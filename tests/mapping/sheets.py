@@ -22,38 +22,22 @@ ASSUMED = Assumptions()
 NOW = datetime(2026, 3, 6, tzinfo=UTC)
 decode = msgspec.json.Decoder(float_hook=Decimal).decode
 EXAMPLES = Path(__file__).parent / "examples"
-DROPS = {
+DROPS = {  # the files of the examples' mappings, by role
     "acme-flat": {"main": "acme_orders_1.csv"},
     "nordic-join": {"orders": "nordic/orders.csv", "packages": "nordic/packages.csv"},
     "carrier-status": {"main": "status_1.csv"},
     "pairs": {"main": "drops/hamburg/pairs_2026-11.csv"},
-    "milestones": {"main": "drops/milestones.csv"},
-    "records": {"main": "drops/records.csv"},
-    "changes": {"main": "drops/changes.csv"},
-    "override": {"main": "drops/override.csv"},
     "rates": {
         "main": "drops/rates/lines.csv",
         "products": "drops/rates/products.csv",
         "tariffs": "drops/rates/tariffs.csv",
     },
-    "products": {"orders": "drops/products/orders.csv", "products": "drops/products/products.csv"},
-    "card": {"main": "drops/card/orders.csv", "rates": "drops/card/rates.csv"},
-    "stock": {
-        "orders": "drops/stock/orders.csv",
-        "lines": "drops/stock/lines.csv",
-        "products": "drops/stock/products.csv",
-    },
-    "joined": {
-        "orders": "drops/joined/orders.csv",
-        "lines": "drops/joined/lines.csv",
-        "notes": "drops/joined/notes.csv",
-    },
-    **{
-        name: {"main": f"drops/{name}.csv"}
-        for name in ("flat", "kind-prices", "fill-down", "units", "around", "around-kinds", "zones")
-    },
     "nested": {"orders": "drops/orders.csv", "packages": "drops/packages.csv", "cargo": "drops/cargo.csv"},
 }
+for place in sorted((EXAMPLES / "drops").iterdir()):
+    if place.stem not in DROPS and (EXAMPLES / f"{place.stem}.yaml").exists():
+        files = {path.stem: path for path in place.iterdir()} if place.is_dir() else {"main": place}
+        DROPS[place.stem] = {role: path.relative_to(EXAMPLES).as_posix() for role, path in files.items()}
 
 
 @cache

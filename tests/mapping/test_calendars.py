@@ -1,52 +1,19 @@
 """Calendars of a mapping: read from the mapping and from a file beside it, used in expressions, and refused where they are wrong."""
 
 import pytest
-from sheets import ASSUMED, findings, load_text, made, refusal
+from sheets import ASSUMED, EXAMPLES, example_text, findings, load_text, made, refusal
 
 from loadsheet.mapping import lint
 
-MAPPING = """\
-mapping: dates
-version: 1
-target: order.delete
-source: {files: "*.csv", locale: de_DE, dates: ["%d.%m.%Y"], timezone: Europe/Berlin}
-calendars:
-  DE: {holidays: [2026-04-03, "2026-04-06"], file: holidays.csv}
-columns:
-  order: {label: Order, required: true}
-  day:   {label: Day, type: date, required: true}
-  days:  {label: Days, type: integer, required: true}
-derived:
-  due: {type: datetime, expr: '$add_working_days(day, days)'}
-payload:
-  order_id: {expr: 'order + "/" + $format(due, "%d.%m.")'}
-"""
+MAPPING = example_text("calendar").partition("\n")[2].replace("lookups/", "")
 CALENDAR = '{holidays: [2026-04-03, "2026-04-06"], file: holidays.csv}'
-HOLIDAYS = "Holiday,Name\n2026-05-01,Tag der Arbeit\n\n2026-12-25;Weihnachten\n"
-
-
-def due(folder, day, days, text=MAPPING):
-    (document,) = made(folder, text, [["A", day, days]], lookups={"holidays": HOLIDAYS})
-    return document.key
-
-
-@pytest.mark.parametrize(
-    ("day", "days", "expected"),
-    [
-        ("02.04.2026", "1", "A/07.04."),  # Good Friday, the weekend and Easter Monday are off
-        ("30.04.2026", "1", "A/04.05."),  # the first of May, from the file
-        ("24.12.2026", "1", "A/28.12."),
-        ("07.04.2026", "-1", "A/02.04."),
-        ("01.05.2026", "0", "A/01.05."),
-    ],
-)
-def test_holidays_come_from_the_mapping_and_from_its_file(tmp_path, day, days, expected):
-    assert due(tmp_path, day, days) == expected
+HOLIDAYS = (EXAMPLES / "lookups" / "holidays.csv").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("weekend", "expected"), [("[friday, saturday]", "A/05.04."), ("[]", "A/03.04.")])
 def test_a_calendar_has_its_own_weekend(tmp_path, weekend, expected):
-    assert due(tmp_path, "02.04.2026", "1", MAPPING.replace(CALENDAR, f"{{weekend: {weekend}}}")) == expected
+    text = MAPPING.replace(CALENDAR, f"{{weekend: {weekend}}}")
+    assert [document.key for document in made(tmp_path, text, [["A", "02.04.2026", "1"]])] == [expected]
 
 
 def test_calendars_are_for_conditions_and_checks_as_well(tmp_path):

@@ -14,7 +14,7 @@ import rule_engine
 from expression_tables import KEPT, kept_form, made_anew
 from hypothesis import given
 from hypothesis import strategies as st
-from sheets import codes, load_text, made, run
+from sheets import codes, example_text, load_text, made, run
 
 from loadsheet.mapping import Ignored
 from loadsheet.mapping.calendars import Calendar
@@ -450,31 +450,7 @@ def test_a_blank_in_a_condition_on_cells(about):
 
 
 TOTALS = ', totals: {where: \'order == "" and mark[0:3] == "SUM"\', sum: weight}'
-MARKED = f"""\
-mapping: orders
-version: 1
-target: order.delete
-source:
-  files: "*.csv"
-  locale: en_GB
-  tables: {{rows: {{ignore_rows: 'note.starts_with("void") or weight < 0'{TOTALS}}}}}
-columns:
-  order:  {{label: Order, pad_left: {{to: 5, when: 'mark.length == 2 and weight > 1'}}}}
-  note:   {{label: Note}}
-  weight: {{label: Weight, type: decimal}}
-  mark:   {{label: Mark}}
-payload:
-  order_id: {{expr: 'order ?? "none"'}}
-"""
-
-
-def test_the_options_of_columns_and_tables_take_blanks_as_they_are(tmp_path):
-    found = run(load_text(tmp_path, MARKED), [
-        ["1", "", "2", "DE"], ["2", "", "", "DE"], ["3", "", "2", ""], ["4", "void", "", ""], ["5", "", "-1", ""],
-        ["", "", "4", "SUM 1"],
-    ])  # fmt: skip
-    assert [document.key for document in found if not isinstance(document, Ignored)] == ["00001", "2", "3"]
-    assert [ignored.row.number for ignored in found if isinstance(ignored, Ignored)] == [5, 6, 7]
+MARKED = example_text("conditions")
 
 
 def test_the_condition_of_a_padding_that_fails_refuses_its_cell(tmp_path):

@@ -149,23 +149,11 @@ def test_a_row_that_reading_refused_makes_its_order_invalid(flat):
     assert said(found) == [("", [4], ["R205"]), ("1", [2, 3], ["R205"])]
 
 
-QUOTES = """\
-mapping: quotes
-version: 1
-target: tender.quote
-source: {files: ["*.csv"]}
-columns: {tender: {label: T, required: true, key: true}, carrier: {label: C, required: true}, rate: {label: R, required: true}}
-payload: {tender_id: {col: tender}, sender_id: {value: A}, receiver_id: {value: B}, tenderRate: {col: rate}, carrier_id: {col: carrier}}
-"""
-
-
 def test_m10_an_identifier_twice_refuses_all_its_rows_where_rows_are_not_grouped(tmp_path):
     alone = FLAT.replace("group: {by: [id], one_value: [city]}\n", "")
     found = made(tmp_path, alone, [["1", "Bonn", "a", "1"], ["2", "Ulm", "b", "1"], ["1", "Bonn", "c", "1"]])
     assert [(document.key, codes(document)) for document in found] == [("1", ["G402"]), ("2", [])]
     assert found[0].problems[0].text == "1 is in more than one row: 2, 4"
-    found = made(tmp_path, QUOTES, [["1", "X", "10"], ["1", "Y", "11"], ["1", "X", "12"]])
-    assert [(document.key, codes(document)) for document in found] == [("1/X", ["G402"]), ("1/Y", [])], "by both keys"
 
 
 # ---- several tables ----
