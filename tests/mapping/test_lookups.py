@@ -3,10 +3,8 @@
 import pytest
 from sheets import (
     EXAMPLES,
-    cells,
     codes,
     decode,
-    documents,
     example_text,  # fmt: skip
     fates,
     in_parts,
@@ -192,40 +190,8 @@ def test_a_bound_that_is_not_a_number_refuses_its_row_and_not_the_records(tmp_pa
     assert price(good) == 4
 
 
-TYPED = """\
-mapping: rates
-version: 1
-target: order.update
-source: {files: "*.csv", locale: de_DE, timezone: Europe/Berlin}
-lookups:
-  rates:
-    file: rates.csv
-    key: zone
-    range: {from: from_kg, to: to_kg}
-    value: [price, since, express]
-    types: {price: decimal, since: date, express: yesno}
-columns:
-  order: {label: Order, required: true}
-  weight: {label: Weight, type: decimal}
-  zone: {label: Zone, lookup: rates, lookup_with: [weight], required: true}
-payload:
-  order_id: {col: order}
-  sender_id: {value: A}
-  receiver_id: {value: B}
-  goods_value: {expr: '(zone.price ?? 0) * 2 + ((zone.express ?? false) ? 1 : 0)'}
-  pickup_startdatetime: {col: zone.since}
-"""
-TYPED_RATES = (
-    "zone,from_kg,to_kg,price,since,express\nEU,,10,12.50,2026-01-01,yes\nEU,10,30,20,2026-01-01,no\nUK,0,10,15,,no\n"
-)
-
-
-def test_the_values_of_a_code_table_have_types_and_lead_to_all_cells_that_chose_them(tmp_path):
-    mapping = load_text(tmp_path, TYPED, rates=TYPED_RATES)
-    (document,) = documents(mapping, [["A", "9,999", "EU"]])
-    assert price(document) == 26
-    assert decode(document.payload)["pickup_startdatetime"] == "2026-01-01 00:00:00"
-    assert cells(mapping, document, "pickup_startdatetime") == [("rows", 2, "Zone"), ("rows", 2, "Weight")]
+TYPED = example_text("typed-rates").replace("lookups/typed_rates", "rates")
+TYPED_RATES = (EXAMPLES / "lookups" / "typed_rates.csv").read_text(encoding="utf-8")
 
 
 # ---- rows of another table of the drop ----

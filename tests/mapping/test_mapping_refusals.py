@@ -4,57 +4,14 @@ from functools import partial
 
 import pytest
 import sheets
-from sheets import ASSUMED, load_text, refusal
+from sheets import ASSUMED, EXAMPLES, example_text, load_text, refusal
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import lint
 from loadsheet.problems import MappingError
 
-GOOD = """\
-mapping: tenders
-version: 1
-target: tender.create
-source:
-  files: ["tenders_*.csv"]
-  locale: de_DE
-  dates: ["%d.%m.%Y %H:%M"]
-  timezone: Europe/Berlin
-  tables:
-    rows: {ignore_rows: 'tender == null'}
-columns:
-  tender: {label: Tender, type: text, required: true, key: true}
-  state:  {label: State, type: text, lookup: states, required: true}
-  pickup: {label: Pickup, type: datetime}
-  kind:   {label: Kind, type: text, required: true}
-  item:   {label: Item, type: text, required: true}
-  weight: {label: Weight, type: quantity, unit: kg, required: true}
-  length: {label: Length, type: decimal}
-lookups:
-  states: {file: states.csv, key: code, value: [name, colour]}
-group: {by: [tender], one_value: [state]}
-constants: {parties: {uom: LB, sender: ACME, receiver: "00123"}}
-derived:
-  double: {type: decimal, expr: 'weight * 2'}
-payload:
-  tender_id:     {col: tender}
-  sender_id:     {const: parties.sender}
-  receiver_id:   {const: parties.receiver}
-  tender_status: {col: state.name}
-  timeoffset:    {utc_offset_of: pickup}
-  pickup_startdatetime: {col: pickup}
-  vehicle_type:  {expr: '$sum([r.weight for r in rows]) > 10 ? "12T" : "3.5T"'}
-  packages:
-    each: rows
-    item:
-      package_type: {col: kind}
-      item_name:    {col: item}
-      weight:       {col: weight}
-checks:
-  - {id: heavy, rule: 'weight < 100', columns: [weight], say: too heavy}
-"""
-STATES = "code,name,colour\nO,OPEN,green\nC,CLOSED,red\n"
-
-
+GOOD = example_text("everything").replace("lookups/", "")
+STATES = (EXAMPLES / "lookups" / "states.csv").read_text(encoding="utf-8")
 findings = partial(sheets.findings, states=STATES)
 
 
@@ -94,8 +51,8 @@ CHANGES = {
         "target: tender.crate": 'm.yaml:3:9: "tender.crate" is not an operation (did you mean tender.create?)',
         "target: order.list": 'm.yaml:3:9: "order.list" is not an operation (did you mean order.upsert?)',
     },
-    '["tenders_*.csv"]': {
-        '["tenders_*.csv", " "]': "m.yaml:5:28: a file name pattern is blank (such as orders_*.csv)",
+    '["everything*.csv"]': {
+        '["everything*.csv", " "]': "m.yaml:5:30: a file name pattern is blank (such as orders_*.csv)",
         '["../x.csv"]': 'm.yaml:5:11: "../x.csv" cannot match a file in the inbox (patterns are relative to the inbox, such as nordic/*.csv)',
     },
     "locale: de_DE": {
@@ -449,7 +406,7 @@ def assert_refused_without_quoting(folder, text):
 
 def test_a_mapping_of_a_shipper_extends_one_of_the_folder_above(folder):
     (folder / "base").mkdir()
-    (folder / "base" / "all.yaml").write_text(GOOD.replace("mapping: tenders\nversion: 1\n", ""), encoding="utf-8")
+    (folder / "base" / "all.yaml").write_text(GOOD.replace("mapping: everything\nversion: 1\n", ""), encoding="utf-8")
     (folder / "base" / "states.csv").write_text("code,name,colour\nA,ACCEPTED,green\n", encoding="utf-8")
     (folder / "nordic").mkdir()
     (folder / "nordic" / "mine.yaml").write_text(BASED.format(base="../base/all.yaml"), encoding="utf-8")
