@@ -73,6 +73,7 @@ VALUES = [  # the type of a column, its settings, and what cells become
     ("text", {"max_length": 5}, {"12345": "12345", "123456": "C312", SMILE * 5: SMILE * 5}),
     ("text", {"min_length": 3}, {"ab": "C305", "abc": "abc"}),
     ("text", {"pad_left": {"to": 5, "with": "0"}}, {"1067": "01067", "101067": "101067"}),
+    ("text", {"pad_left": {"to": 5}, "max_length": 5}, {"1067": "01067", "101067": "C312"}),
     ("text", {"one_of": {"Road": "ROAD", "Air": "AIR"}}, {"Road": "ROAD", "ROAD": "C306", "Raod": "C306"}),
     ("text", {"one_of": {"Road": "ROAD"}, "ignore_case": True}, {"ROAD": "ROAD"}),
     ("text", {"one_of": ["A", "B"]}, {"B": "B", "b": "C306"}),
@@ -95,6 +96,7 @@ VALUES = [  # the type of a column, its settings, and what cells become
     ("datetime", {"dates": ["%d. %B %Y"]}, {"2. Juni 2026": "2026-06-02T00:00:00+02:00"}),
     ("datetime", {"dates": ["%m/%d/%Y %I:%M %p"]}, {
         "12/31/2026 12:05 AM": "2026-12-31T00:05:00+01:00", "12/31/2026 12:05 pm": "2026-12-31T12:05:00+01:00",
+        "12/31/2026 0:05 AM": "C304", "12/31/2026 13:05 PM": "C304",
     }),
     ("datetime", {"dates": ["%Y%m%dT%H%M%S"]}, {"20260301T080000": "2026-03-01T08:00:00+01:00"}),
     ("datetime", {"dates": ["%Y-%m-%d %H:%M:%S.%f"]}, {"2026-03-01 08:00:00.5": "2026-03-01T08:00:00.500000+01:00"}),

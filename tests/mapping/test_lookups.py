@@ -170,10 +170,17 @@ def test_of_overlapping_ranges_the_first_or_the_last_row_counts_if_the_mapping_s
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(
     ("day", "expected"),
-    [("2025-12-31", None), ("2026-01-01", 1), ("2026-03-31 23:59", 1), ("2026-04-01 00:00", 2), ("2031-01-01", 2)],
+    [
+        ("2025-12-31", None),
+        ("2026-01-01", 1),
+        ("2026-03-31 23:59", 1),
+        ("2026-04-01 00:00", 2),
+        ("2026-04-01 23:59", 2),
+        ("2026-04-02", 3),
+    ],
 )
 def test_a_period_of_days_includes_its_last_day_in_local_time(tmp_path, source, day, expected):
-    periods = [",,2026-01-01,2026-03-31,1", ",,2026-04-01,,2"]
+    periods = [",,2026-01-01,2026-03-31,1", ",,2026-04-01,2026-04-01,2", ",,2026-04-02,,3"]
     document = rated(tmp_path, source, [day], periods, options=DAYS, kind="datetime")
     assert (price(document) if expected else codes(document)) == (expected or ["C320"])
 
