@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from loadsheet.contract import Assumptions
-from loadsheet.mapping import Document, Ignored, lint, load, translate
+from loadsheet.mapping import Document, Ignored, lint, load, locate, translate
 from loadsheet.mapping.translator import translate_by_group
 from loadsheet.reading import open_tables
 from loadsheet.reading.tables import Row, Table
@@ -22,15 +22,11 @@ ASSUMED = Assumptions()
 NOW = datetime(2026, 3, 6, tzinfo=UTC)
 decode = msgspec.json.Decoder(float_hook=Decimal).decode
 EXAMPLES = Path(__file__).parent / "examples"
-DROPS = {
+DROPS = {  # the files of the examples' mappings, by role
     "acme-flat": {"main": "acme_orders_1.csv"},
     "nordic-join": {"orders": "nordic/orders.csv", "packages": "nordic/packages.csv"},
     "carrier-status": {"main": "status_1.csv"},
     "pairs": {"main": "drops/hamburg/pairs_2026-11.csv"},
-    "milestones": {"main": "drops/milestones.csv"},
-    "records": {"main": "drops/records.csv"},
-    "changes": {"main": "drops/changes.csv"},
-    "override": {"main": "drops/override.csv"},
     "rates": {
         "main": "drops/rates/lines.csv",
         "products": "drops/rates/products.csv",
@@ -38,6 +34,10 @@ DROPS = {
     },
     "nested": {"orders": "drops/orders.csv", "packages": "drops/packages.csv", "cargo": "drops/cargo.csv"},
 }
+for place in sorted((EXAMPLES / "drops").iterdir()):
+    if place.stem not in DROPS and (EXAMPLES / f"{place.stem}.yaml").exists():
+        files = {path.stem: path for path in place.iterdir()} if place.is_dir() else {"main": place}
+        DROPS[place.stem] = {role: path.relative_to(EXAMPLES).as_posix() for role, path in files.items()}
 
 
 @cache
@@ -45,6 +45,11 @@ def example(name):
     """A mapping of the room's examples and the tables of its files, read once."""
     mapping = load(EXAMPLES / f"{name}.yaml", ASSUMED)
     return mapping, tables_of(mapping, EXAMPLES, DROPS[name])
+
+
+def example_text(name):
+    """The text of a mapping of the room's examples."""
+    return (EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def tables_of(mapping, folder, files):
@@ -85,6 +90,12 @@ def load_text(folder, text, assumptions=ASSUMED, **lookups):
     return load(written(folder, "mapping.yaml", text, lookups), assumptions)
 
 
+def refusal(folder, text, old, new, **lookups):
+    """What lint says, in one text, of a mapping in which one thing is changed."""
+    assert old in text
+    return "\n".join(findings(folder, text.replace(old, new), **lookups))
+
+
 def findings(folder, text, assumptions=ASSUMED, **lookups):
     """What lint says of a mapping of this text, such as `m.yaml:3:9: ...`; `lookups` as above."""
     path = written(folder, "m.yaml", text, lookups)
@@ -123,6 +134,23 @@ def documents(mapping, *tables_of_rows, **options):
     return [found for found in run(mapping, *tables_of_rows, **options) if isinstance(found, Document)]
 
 
+def made(folder, text, *tables_of_rows, lookups=None, **options):
+    """The documents that a mapping of this text makes of these rows; `lookups` as of `load_text`."""
+    return documents(load_text(folder, text, **(lookups or {})), *tables_of_rows, **options)
+
+
+def fates(found):
+    """How often each row counts, as (table, row number): in documents that own it, and ignored."""
+    rows = [row for item in found for row in (item.own_rows if isinstance(item, Document) else (item.row,))]
+    return sorted((row.table, row.number) for row in rows)
+
+
+def cells(mapping, document, path):
+    """The cells behind a path of the payload, as (table, row number, label)."""
+    found = locate(mapping.lineage, document.rows, document.items, path)
+    return [(place.table, document.rows[place.row].number, place.label) for place in found]
+
+
 def accounted(found):
     """Every row that came out, as (table, row number), in documents and ignored."""
     rows = [row for item in found if isinstance(item, Document) for row in item.rows]
@@ -143,3 +171,7 @@ def in_parts(mapping, tables, count, *, stripe=1, **options):
 
 def codes(document):
     return [problem.code for problem in document.problems]
+
+
+def texts(document):
+    return [str(problem) for problem in document.problems]

@@ -1,68 +1,38 @@
-"""What stands around a table is said in the mapping file: the keys reach reading, wrong ones are refused, and every row is accounted for."""
+"""What stands around a table is said in the mapping file: every row is accounted for, totals are compared, and wrong keys are refused.
+
+A file that was cut at the end of a row looks whole (A3): what a mapping declares of its totals shows it.
+"""
 
 import json
+import shutil
 
-import openpyxl
 import pytest
-from command_in_process import loadsheet
-from sheets import findings, load_text, of_file, of_text
+from openpyxl import Workbook
+from orders import MAPPINGS
+from sheets import EXAMPLES, codes, decode, example_text, findings, load_text, made, of_file, of_text, refusal
 
-from loadsheet.checking import LeftOut
+from loadsheet.checking import Checked, LeftOut, Unusable, check_files
+from loadsheet.languages import words_in
 from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping.documents import SourceRow
+from loadsheet.reports.fix_workbook.wording import word_problem
+from loadsheet.settings import Settings
 
-MAPPING = """\
-mapping: tenders
-version: 1
-target: tender.update
-source:
-  files: ["*.csv"]
-  tables:
-    rows: {header_rows: 2, units_row: true, comment: "#", totals: {begins_with: [Total, Summe]}, footer: {begins_with: "Source:"}}
-columns:
-  tender: {label: Tender, required: true, key: true}
-  city:   {label: Pickup City, required: true}
-payload:
-  tender_id:     {col: tender}
-  sender_id:     {value: ACME}
-  receiver_id:   {value: BETA}
-  tender_status: {value: OPEN}
-"""
+MAPPING = example_text("around")
 RULES = "{header_rows: 2, units_row: true"
-FILE = """\
-Weekly list,
-Tender,Pickup
-,City
-id,name
-T1,Ulm
-# late ones
-T2,Bonn
-Total,2
-
-Source: TMS
-T3,Köln
-"""
+TOTALS = "totals: {begins_with: [Total, Summe]}"
 
 
-def test_every_row_of_a_file_with_notes_all_around_is_in_a_document_or_ignored_with_its_rule(tmp_path):
-    mapping = load_text(tmp_path, MAPPING)
-    found = of_text(mapping, tmp_path, FILE)
-    documents = [row.number for item in found if isinstance(item, Document) for row in item.rows]
-    assert documents == [5, 7]
-    assert {item.row.number: item.rule for item in found if isinstance(item, Ignored)} == {
-        4: "units_row: the first row under the header",
-        6: "comment: #",
-        8: "totals: begins with total",
-        10: "footer: row 10 begins with source, and all below",
-        11: "footer: row 10 begins with source, and all below",
-    }
+def split(found):
+    """The documents, and the rule of each ignored row by table and number."""
+    ignored = {(item.row.table, item.row.number): item.rule for item in found if isinstance(item, Ignored)}
+    return [item for item in found if isinstance(item, Document)], ignored
 
 
-def test_check_says_which_rows_are_left_out_by_which_rule(tmp_path):
-    (tmp_path / "mappings").mkdir()
-    load_text(tmp_path / "mappings", MAPPING)
-    (tmp_path / "a.csv").write_text(FILE, encoding="utf-8")
-    assert loadsheet(tmp_path, "check", "a.csv").stdout.splitlines() == [
+def test_check_says_which_rows_are_left_out_by_which_rule(workspace):
+    workspace.use({"tenders": MAPPING})
+    shutil.copy(EXAMPLES / "drops" / "around.csv", workspace / "a.csv")
+    assert workspace.command("check", "a.csv").stdout.splitlines() == [
         'a.csv: 1 row left out, units_row: the first row under the header (row 4 "id")',
         'a.csv: 1 row left out, comment: # (row 6 "# late ones")',
         'a.csv: 1 row left out, totals: begins with total (row 8 "Total")',
@@ -70,9 +40,9 @@ def test_check_says_which_rows_are_left_out_by_which_rule(tmp_path):
         "a.csv: 1 blank row skipped",
         "2 documents could be sent; 0 errors, 0 warnings",
     ]
-    told = json.loads(loadsheet(tmp_path, "check", "a.csv", "--json").stdout)
-    assert told["left_out"] == 5
-    assert {"sheet": "", "count": 2, "rows": [10, 11]}.items() <= told["left_out_by"][-1].items()
+    report = json.loads(workspace.command("check", "a.csv", "--json").stdout)
+    assert report["left_out"] == 5
+    assert {"sheet": "", "count": 2, "rows": [10, 11]}.items() <= report["left_out_by"][-1].items()
 
 
 def test_of_many_rows_left_out_the_first_are_shown():
@@ -83,16 +53,13 @@ def test_of_many_rows_left_out_the_first_are_shown():
     assert (left_out.count, list(left_out.sentences())) == (1501, [line])
 
 
-TOTALS = "totals: {begins_with: [Total, Summe]}"
-
-
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (RULES, "{header_rows: 6, units_row: true", "m.yaml:7:25: header_rows: 6 is not one of"),
-        (RULES, "{header_rows: 2, units_row: perhaps", "m.yaml:7:39: units_row: "),
-        (RULES, "{unit_row: true", 'm.yaml:7:12: unknown key "unit_row" (did you mean units_row?)'),
-        (RULES, "{stop_at_blank: 'yes'", "m.yaml:7:27: stop_at_blank: must be true or false, found yes"),
+        (RULES, "{header_rows: 6, units_row: true", "m.yaml:8:25: header_rows: 6 is not one of"),
+        (RULES, "{header_rows: 2, units_row: perhaps", "m.yaml:8:39: units_row: "),
+        (RULES, "{unit_row: true", 'm.yaml:8:12: unknown key "unit_row" (did you mean units_row?)'),
+        (RULES, "{stop_at_blank: 'yes'", "m.yaml:8:27: stop_at_blank: must be true or false, found yes"),
         (TOTALS, "totals: {begin_with: [Total, Summe]}", "did you mean begins_with?"),
         (TOTALS, "totals: {begins_with: []}", "must not be empty"),
         (TOTALS, "totals: {begins_with: [' ']}", "must not be empty"),
@@ -105,59 +72,186 @@ TOTALS = "totals: {begins_with: [Total, Summe]}"
     ],
 )
 def test_a_wrong_rule_is_refused_with_its_place(tmp_path, old, new, said):
-    found = findings(tmp_path, MAPPING.replace(old, new))
-    assert any(said in one for one in found), found
-    assert len(found) == 1 or old == TOTALS
-
-
-KINDS = """\
-mapping: tenders
-version: 1
-target: tender.create
-source:
-  files: ["*.csv"]
-  tables:
-    heads: {kind: {label: Kind, is: H}, comment: "#", totals: {begins_with: Total}}
-    lines: {kind: {label: Kind, is: D}, join: {to: heads, on: {id: id}}}
-columns:
-  heads: {id: {label: ID, required: true, key: true}}
-  lines:
-    id:   {above: heads.id, required: true}
-    item: {place: 2, required: true}
-payload:
-  tender_id:     {col: heads.id}
-  sender_id:     {value: A}
-  receiver_id:   {value: B}
-  tender_status: {value: OPEN}
-  packages: {each: lines, item: {package_type: {value: Box}, item_name: {col: item}}}
-"""
-
-
-def test_rows_around_a_table_of_several_kinds_are_ignored_once(tmp_path):
-    found = of_text(load_text(tmp_path, KINDS), tmp_path, "Kind,ID\nH,1\n# loose\nD,soap\nTotal,1\n")
-    assert [(item.row.table, item.row.number, item.rule) for item in found if isinstance(item, Ignored)] == [
-        ("heads", 3, "comment: #"),
-        ("heads", 5, "totals: begins with total"),
-    ]
-    (document,) = [item for item in found if isinstance(item, Document)]
-    assert ([row.number for row in document.rows], document.problems) == ([2, 4], ())
+    found = refusal(tmp_path, MAPPING, old, new)
+    assert said in found
+    assert len(found.splitlines()) == 1 or old == TOTALS
 
 
 def test_what_stands_around_rows_of_several_kinds_is_said_of_the_first(tmp_path):
-    text = KINDS.replace("is: D}, join", 'is: D}, comment: "#", join')
-    assert findings(tmp_path, text) == ["m.yaml:8:41: set comment on heads"]
+    text = example_text("around-kinds").replace("is: D}, join", 'is: D}, comment: "#", join')
+    assert findings(tmp_path, text) == ["m.yaml:9:41: set comment on heads"]
 
 
-def test_what_a_workbook_hides_is_left_out_by_the_mappings_word(tmp_path):
-    written = MAPPING.replace(RULES, "{hidden_rows: ignore, hidden_columns: ignore").replace("Pickup City", "City")
-    workbook = openpyxl.Workbook()
-    for row in (["City", "Tender", "City"], ["Ulm", "T1", "Bonn"], ["Ulm", "T2", "Bonn"]):
-        workbook.active.append(row)
+def book(path, *rows):
+    found = Workbook()
+    for row in rows:
+        found.active.append(row)
+    found.save(path)
+    return found
+
+
+def test_what_a_workbook_hides_is_left_out_where_the_mapping_says_so(tmp_path):
+    text = MAPPING.replace(RULES, "{hidden_rows: ignore, hidden_columns: ignore").replace("Pickup City", "City")
+    path = tmp_path / "a.xlsx"
+    workbook = book(path, ["City", "Tender", "City"], ["Ulm", "T1", "Bonn"], ["Ulm", "T2", "Bonn"])
     workbook.active.row_dimensions[2].hidden = True
     workbook.active.column_dimensions["A"].hidden = True
-    workbook.save(tmp_path / "a.xlsx")
-    tables, found = of_file(load_text(tmp_path, written), tmp_path / "a.xlsx", process="child")
-    assert [item.rule for item in found if isinstance(item, Ignored)] == ["hidden_rows: ignore"]
-    (document,) = [item for item in found if isinstance(item, Document)]
-    assert document.key == "T2"
+    workbook.save(path)
+    tables, found = of_file(load_text(tmp_path, text), path, process="child")
+    (document,), ignored = split(found)
+    assert (document.key, ignored) == ("T2", {("rows", 2): "hidden_rows: ignore"})
     assert tables["rows"].columns == {"tender": 1, "city": 2}
+
+
+# ---- declared totals, and files that were cut ----
+
+DELETES = """\
+mapping: deletes
+version: 1
+target: order.delete
+source:
+  files: ["*.csv", "*.xlsx"]
+  locale: en_US
+  tables: {rows: {totals: {where: 'order == "TOTAL"', sum: [quantity]OVER}}}
+columns: {order: {label: Order, required: true, key: true}, quantity: {label: Qty, type: decimal}}
+payload: {order_id: {col: order}}
+"""
+OVER_FILE = DELETES.replace("OVER", "")
+WHOLE = ["Order,Qty", "A-1,1", "A-2,2", "A-3,3", "TOTAL,6"]
+BLOCKS = ["Order,Qty", "A-1,1", "A-2,2", "TOTAL,3", "A-3,3"]
+
+
+def checked(mapping, *paths):
+    found = []
+    check_files(paths, [mapping], Settings(), found.append)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("over", "lines", "refused"),
+    [("", WHOLE, [True, True, True, True, False]), (", over: block", BLOCKS, [False, True, True, False, False])],
+    ids=["of the file", "of blocks: one must be there if rows are"],
+)
+def test_a_file_cut_at_any_row_end_before_its_total_is_refused(tmp_path, over, lines, refused):
+    mapping, path = load_text(tmp_path, DELETES.replace("OVER", over)), tmp_path / "d.csv"
+    for cut, is_refused in enumerate(refused, 1):
+        path.write_text("\n".join(lines[:cut]) + "\n", encoding="utf-8")
+        said = [one.problem.code for one in checked(mapping, path) if isinstance(one, Unusable)]
+        assert said == (["G409"] if is_refused else [])
+
+
+def test_a_total_of_quantities_is_compared_in_their_unit_and_names_it(tmp_path):
+    kilos = OVER_FILE.replace("type: decimal", "type: quantity, from_unit: lb, unit: kg")
+    wrong = made(tmp_path, kilos, [["A-1", "1000"], ["A-2", "2010 kg"], ["TOTAL", "1010"]])
+    (problem,) = [problem for one in wrong for problem in one.problems]
+    summed = "2,463.59237 kg (1010 = 458.1282937 kg)"
+    assert problem.text == f"Qty in the row of totals: 1010; the rows add up to {summed}"
+    german = word_problem(problem, words_in("de"), {}).text
+    assert german == f"Qty in der Summenzeile: 1010; die Zeilen ergeben {summed}"
+    right = made(tmp_path, kilos, [["A-1", "1000"], ["A-2", "1 kg"], ["TOTAL", "454.59237 kg"]])
+    assert [codes(one) for one in right] == [[], []]
+
+
+def test_where_no_total_is_declared_an_order_that_lost_packages_is_refused_by_its_check(workspace):
+    workspace.use(MAPPINGS)
+    workspace.edit(
+        "mappings/bench-join.yaml", "value: {label: Value, type: decimal", "value: {label: Value, type: integer"
+    )
+    path = workspace / "mappings" / "bench-join.yaml"
+    check = "checks: [{id: count, rule: '$count(packages) == value', say: packages are missing}]\n"
+    mapping = load_text(path.parent, path.read_text(encoding="utf-8") + check)
+    workspace.write_orders(3)
+    orders, packages = workspace.inbox / "orders.csv", workspace.inbox / "packages.csv"
+    head, *rows = [row.split(",") for row in orders.read_text(encoding="utf-8").splitlines()]
+    counted = [head, *([*row[:8], "3", *row[9:]] for row in rows)]
+    orders.write_text("\n".join(",".join(row) for row in counted) + "\n", encoding="utf-8")
+    lines = packages.read_text(encoding="utf-8").splitlines(keepends=True)
+    for cut in range(1, 1 + 3 * 3):
+        packages.write_text("".join(lines[:cut]), encoding="utf-8")
+        usable = [one for one in checked(mapping, orders, packages) if isinstance(one, Checked) and one.document.usable]
+        assert len(usable) == (cut - 1) // 3, "those whose three packages are there"
+
+
+def test_a_run_sets_a_cut_file_aside_and_sends_nothing_of_it(workspace):
+    workspace.use({"deletes": OVER_FILE})
+    path = workspace.drop("d.csv", "\n".join(WHOLE[:3]) + "\n")
+    result = workspace.command("check", path, "--json")
+    assert (result.returncode, json.loads(result.stdout)["usable"]) == (65, 0)
+    done = workspace.run("--json")
+    (drop,) = json.loads(done.stdout)["drops"]
+    assert (done.returncode, drop["entries"]) == (65, {})
+    assert "there is no row with the totals" in drop["files"][0]["set_aside"][0]
+
+
+@pytest.mark.parametrize(
+    ("total", "code"), [("=SUM(B2:B3)", "R208"), ("five", "C302"), (5.5, "C303")], ids=["no value", "text", "part"]
+)
+def test_a_file_whose_total_cannot_be_read_is_set_aside_without_a_record(workspace, total, code):
+    workspace.use({"deletes": OVER_FILE.replace("type: decimal", "type: integer")})
+    rows = [["Order", "Qty"], ["A-1", 2], ["A-2", 3]]
+    book(workspace.inbox / "first.xlsx", *rows, ["TOTAL", total])
+    assert workspace.run().returncode == 65
+    problems = [(problem["code"], problem["places"]) for problem in workspace.run_json()["problems"]]
+    assert problems == [(code, ["first.xlsx:Sheet!B4"])]
+    assert workspace.ask("select count(*) from entries") == [(0,)]
+    book(workspace.inbox / "again.xlsx", *rows, ["TOTAL", 5])
+    workspace.run()
+    assert workspace.ask("select key from entries order by id") == [("A-1",), ("A-2",)]
+
+
+# ---- the marks of text files: quotes, escapes and blanks, in a process of their own and in ours ----
+
+MARKS = """\
+mapping: marks
+version: 1
+target: order.update
+source:
+  files: ["*.csv"]
+  {marks}
+columns:
+  id:   {{label: ID, required: true}}
+  city: {{label: City}}
+  item: {{label: Item, blank: [none]}}
+payload: {{order_id: {{col: id}}, sender_id: {{value: S}}, receiver_id: {{value: R}}, pickup_city: {{col: city}}, pickup_company: {{col: item}}}}
+"""
+CASES = {
+    "another quote": ('quote: "\'"', "1,'Bonn, am Rhein','it''s'\n", ("Bonn, am Rhein", "it's")),
+    "another quote, none in sight": ('quote: "\'"', '1,Bonn,5" pipe\n', ("Bonn", '5" pipe')),
+    "a quote that usually delimits": ("quote: ';'", "1,;Bonn, am Rhein;,pipe\n", ("Bonn, am Rhein", "pipe")),
+    "no quote at all": ("quote: none", '1,"Bonn,5" pipe\n', ('"Bonn', '5" pipe')),
+    "an escape": ('escape: "\\\\"', '1,Bonn\\, am Rhein,"5\\" pipe"\n', ("Bonn, am Rhein", '5" pipe')),
+    "an escape, none in sight": ('escape: "\\\\"', "1,Bonn,pipe\n", ("Bonn", "pipe")),
+    "an escape and no quote": ('quote: none\n  escape: "~"', '1,Bonn~, am Rhein,"~~\n', ("Bonn, am Rhein", '"~')),
+    "blanks": ("blank: [n/a, '-']", "1,-,n/a\n", (None, None)),
+    "blanks beside those of a column": ("blank: '-'", "1,none,none\n", ("none", None)),
+    "no marks": ("encoding: utf-8", '1,"Bonn, am Rhein","5"" pipe"\n', ("Bonn, am Rhein", '5" pipe')),
+}
+
+
+@pytest.mark.parametrize("apart", ["child", "none"])
+@pytest.mark.parametrize("case", CASES)
+def test_declared_marks_are_read_as_they_are_declared(tmp_path, case, apart):
+    marks, row, expected = CASES[case]
+    mapping = load_text(tmp_path, MARKS.format(marks=marks))
+    (document,) = of_text(mapping, tmp_path, f"ID,City,Item\n{row}", process=apart)
+    assert document.usable, document.problems
+    payload = decode(document.payload)
+    assert (payload.get("pickup_city"), payload.get("pickup_company")) == expected
+
+
+@pytest.mark.parametrize(
+    ("marks", "said"),
+    [
+        ("quote: \"''\"", "6:10: quote: must be one character, or none, found ''"),
+        ('quote: " "', "6:10: ' ' cannot be the quote: it is too common in texts"),
+        ('escape: "\\n"', "6:11: '\\n' cannot be the escape: it is too common in texts"),
+        ("escape: '\"'", '6:11: " is already the quote (quotes within a value are doubled and need no escape)'),
+        ("delimiter: ['\"']", "6:15: '\"' cannot be a delimiter: it is already the quote or the escape"),
+        ('delimiter: [";", "\\n"]', "6:20: '\\n' cannot be a delimiter: it ends a line"),
+        ("delimiter: ['~']\n  escape: '~'", "6:15: '~' cannot be a delimiter: it is already the quote or the escape"),
+        ("quote: none\n  delimiter: ['\"']", None),  # it may delimit where nothing is quoted
+    ],
+)
+def test_marks_that_clash_are_refused_at_load_with_their_line(tmp_path, marks, said):
+    found = findings(tmp_path, MARKS.format(marks=marks))
+    assert [one.startswith(f"m.yaml:{said}") for one in found] == ([True] if said else [])

@@ -1,90 +1,41 @@
 """Calendars of a mapping: read from the mapping and from a file beside it, used in expressions, and refused where they are wrong."""
 
-from functools import partial
-
 import pytest
-import sheets
-from sheets import ASSUMED, documents, load_text
+from sheets import ASSUMED, EXAMPLES, example_text, findings, load_text, made, refusal
 
 from loadsheet.mapping import lint
 
-MAPPING = """\
-mapping: dates
-version: 1
-target: order.delete
-source: {files: "*.csv", locale: de_DE, dates: ["%d.%m.%Y"], timezone: Europe/Berlin}
-calendars:
-  DE: {holidays: [2026-04-03, "2026-04-06"], file: holidays.csv}
-columns:
-  order: {label: Order, required: true}
-  day:   {label: Day, type: date, required: true}
-  days:  {label: Days, type: integer, required: true}
-derived:
-  due: {type: datetime, expr: '$add_working_days(day, days)'}
-payload:
-  order_id: {expr: 'order + "/" + $format(due, "%d.%m.")'}
-"""
-HOLIDAYS = "Holiday,Name\n2026-05-01,Tag der Arbeit\n\n2026-12-25;Weihnachten\n"
-findings = partial(sheets.findings, holidays=HOLIDAYS)
+MAPPING = example_text("calendar").partition("\n")[2].replace("lookups/", "")
+CALENDAR = '{holidays: [2026-04-03, "2026-04-06"], file: holidays.csv}'
+HOLIDAYS = (EXAMPLES / "lookups" / "holidays.csv").read_text(encoding="utf-8")
 
 
-def due(folder, *row, text=MAPPING, holidays=HOLIDAYS):
-    (document,) = documents(load_text(folder, text, holidays=holidays), [["A", *row]])
-    return document.key.removeprefix("A/")
-
-
-@pytest.mark.parametrize(
-    ("day", "days", "expected"),
-    [
-        ("02.04.2026", "1", "07.04."),  # Good Friday, the weekend and Easter Monday are off
-        ("30.04.2026", "1", "04.05."),  # the first of May, from the file
-        ("24.12.2026", "1", "28.12."),
-        ("07.04.2026", "-1", "02.04."),
-        ("01.05.2026", "0", "01.05."),
-    ],
-)
-def test_holidays_come_from_the_mapping_and_from_its_file(tmp_path, day, days, expected):
-    assert due(tmp_path, day, days) == expected
-
-
-def test_a_calendar_has_its_own_weekend(tmp_path):
-    text = MAPPING.replace('holidays: [2026-04-03, "2026-04-06"], file: holidays.csv', "weekend: [friday, saturday]")
-    assert due(tmp_path, "02.04.2026", "1", text=text) == "05.04."
-    text = text.replace("[friday, saturday]", "[]")
-    assert due(tmp_path, "02.04.2026", "1", text=text) == "03.04."
+@pytest.mark.parametrize(("weekend", "expected"), [("[friday, saturday]", "A/05.04."), ("[]", "A/03.04.")])
+def test_a_calendar_has_its_own_weekend(tmp_path, weekend, expected):
+    text = MAPPING.replace(CALENDAR, f"{{weekend: {weekend}}}")
+    assert [document.key for document in made(tmp_path, text, [["A", "02.04.2026", "1"]])] == [expected]
 
 
 def test_calendars_are_for_conditions_and_checks_as_well(tmp_path):
-    text = MAPPING.replace(
-        "version: 1", "version: 1\nchecks: [{id: open, rule: '$is_working_day(day, \"DE\")', say: closed}]"
-    )
-    text = text.replace(
-        ", timezone", ", tables: {rows: {ignore_rows: '$working_days(day, d\"2026-12-31\") > 200'}}, timezone"
-    )
-    mapping = load_text(tmp_path, text, holidays=HOLIDAYS)
-    found = documents(mapping, [["A", "03.04.2026", "1"], ["B", "02.04.2026", "1"], ["C", "02.01.2026", "1"]])
-    assert [(document.key[0], [problem.values.get("say") for problem in document.problems]) for document in found] == [
-        ("A", ["closed"]),
-        ("B", []),
-    ]
+    text = f"{MAPPING}checks: [{{id: open, rule: '$is_working_day(day, \"DE\")', say: closed}}]\n"
+    left_out = "tables: {rows: {ignore_rows: '$working_days(day, d\"2026-12-31\") > 200'}}"
+    text = text.replace(", timezone", f", {left_out}, timezone")
+    rows = [["A", "03.04.2026", "1"], ["B", "02.04.2026", "1"], ["C", "02.01.2026", "1"]]
+    found = made(tmp_path, text, rows, lookups={"holidays": HOLIDAYS})
+    said = [(document.key[0], [problem.values.get("say") for problem in document.problems]) for document in found]
+    assert said == [("A", ["closed"]), ("B", [])]
 
 
-def test_the_file_of_a_calendar_is_part_of_the_mapping(tmp_path):
+def test_the_file_of_a_calendar_is_part_of_the_mapping_and_found_beside_the_one_that_names_it(tmp_path):
     first = load_text(tmp_path, MAPPING, holidays=HOLIDAYS)
     assert set(first.source) == {"mapping.yaml", "holidays.csv"}
     assert first.source["holidays.csv"] == HOLIDAYS
     assert load_text(tmp_path, MAPPING, holidays=HOLIDAYS).hash == first.hash
     assert load_text(tmp_path, MAPPING, holidays=f"{HOLIDAYS}2026-12-26\n").hash != first.hash
-
-
-def test_a_mapping_that_extends_another_reads_its_calendars_beside_that_one(tmp_path):
     (tmp_path / "base").mkdir()
-    (tmp_path / "base" / "all.yaml").write_text(MAPPING, encoding="utf-8")
-    (tmp_path / "base" / "holidays.csv").write_text(HOLIDAYS, encoding="utf-8")
-    assert sheets.findings(tmp_path, "extends: base/all.yaml\nversion: 2\n") == []
-
-
-CALENDAR = '{holidays: [2026-04-03, "2026-04-06"], file: holidays.csv}'
+    load_text(tmp_path / "base", MAPPING, holidays=HOLIDAYS)
+    (tmp_path / "holidays.csv").unlink()
+    assert findings(tmp_path, "extends: base/mapping.yaml\nversion: 2\n") == []
 
 
 @pytest.mark.parametrize(
@@ -100,27 +51,23 @@ CALENDAR = '{holidays: [2026-04-03, "2026-04-06"], file: holidays.csv}'
         ("due, ", "days, ", 'm.yaml:14:43: "days" is a number; $format needs a date'),
         ("(day, days)", '(day, days, "US")', 'm.yaml:12:61: there is no calendar "US" (known: DE)'),
         ("  DE:", "  US: {holidays: 2026-07-04}\n  DE:", "m.yaml:13:32: $add_working_days needs the name of a calendar, because the mapping has 2 (known: US, DE)"),
+        ("{label: Day,", "{label: Day, default: 2026-03-01,", "an unquoted date is not allowed: 2026-03-01"),  # of no calendar
     ],
 )  # fmt: skip
 def test_a_wrong_calendar_is_refused_at_its_line(tmp_path, old, new, said):
-    assert MAPPING.count(old) == 1
-    assert findings(tmp_path, MAPPING) == []
-    assert said in findings(tmp_path, MAPPING.replace(old, new))
+    assert findings(tmp_path, MAPPING, holidays=HOLIDAYS) == []
+    assert said in refusal(tmp_path, MAPPING, old, new, holidays=HOLIDAYS)
 
 
 SECRET = "secret:x:0:0:root"
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (f"2026-05-01\n{SECRET}\n", "holidays.csv, line 2: there is no date at the start of the line (such as 2026-12-25)"),
-        (f"{SECRET}\n{SECRET}\n", "holidays.csv, line 1: there is no date at the start of the line (such as 2026-12-25)"),
-        ("01.05.2026\n", "holidays.csv, line 1: there is no date at the start of the line (such as 2026-12-25)"),
-    ],
-)  # fmt: skip
-def test_a_file_without_dates_is_refused_and_not_quoted(tmp_path, content, said):
-    assert sheets.findings(tmp_path, MAPPING, holidays=content) == [f"m.yaml:6:52: {said}"]
+    ("content", "line"), [(f"2026-05-01\n{SECRET}\n", 2), (f"{SECRET}\n{SECRET}\n", 1), ("01.05.2026\n", 1)]
+)
+def test_a_file_without_dates_is_refused_and_not_quoted(tmp_path, content, line):
+    said = f"holidays.csv, line {line}: there is no date at the start of the line (such as 2026-12-25)"
+    assert findings(tmp_path, MAPPING, holidays=content) == [f"m.yaml:6:52: {said}"]
 
 
 def test_a_calendar_reads_no_file_through_a_link_and_no_binary_file(tmp_path):
@@ -135,8 +82,3 @@ def test_a_calendar_reads_no_file_through_a_link_and_no_binary_file(tmp_path):
     (home / "holidays.csv").write_bytes(b"2026\xff")
     (found,) = lint(home / "m.yaml", ASSUMED, home)
     assert "holidays.csv is not UTF-8: first bad byte at offset 4" in str(found)
-
-
-def test_other_dates_of_a_mapping_still_need_quotes(tmp_path):
-    said = findings(tmp_path, MAPPING.replace("{label: Day,", "{label: Day, default: 2026-03-01,"))
-    assert any("an unquoted date is not allowed: 2026-03-01" in line for line in said)

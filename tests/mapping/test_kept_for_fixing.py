@@ -7,7 +7,7 @@ import pytest
 from sheets import ASSUMED, documents, load_text, run, table
 
 from loadsheet.ledger import codec
-from loadsheet.mapping import Ignored, SourceRow, load
+from loadsheet.mapping import Document, SourceRow, load
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.yamlfile import source_texts, write_source
 from loadsheet.reading.tables import Native
@@ -17,60 +17,38 @@ MAPPING = """\
 mapping: orders
 version: 1
 target: order.delete
-source:
-  files: ["*.xlsx"]
-  locale: {locale}
-  dates: ["%d.%m.%Y"]
-  tables: {{rows: {{ignore_rows: 'id == "skip"'}}}}
+source: {files: ["*.xlsx"], locale: de_DE, dates: ["%d.%m.%Y"], tables: {rows: {ignore_rows: 'id == "skip"'}}}
 columns:
-  id:    {{label: ID, aliases: [Nummer], required: true}}
-  day:   {{label: Day, type: date}}
-  kind:  {{label: Kind, one_of: [A, B]}}
-  pack:  {{label: Pack, lookup: packs}}
-  many:  {{label: Many, lookup: many}}
-  flag:  {{label: Flag, type: yesno}}
+  id:    {label: ID, aliases: [Nummer], required: true}
+  day:   {label: Day, type: date}
+  kind:  {label: Kind, one_of: [A, B]}
+  pack:  {label: Pack, lookup: packs}
+  many:  {label: Many, lookup: many}
+  flag:  {label: Flag, type: yesno}
 lookups:
-  packs: {{file: packs.csv, key: code, value: name}}
-  many:  {{file: many.csv, key: code, value: name}}
-payload: {{order_id: {{col: id}}}}
+  packs: {file: packs.csv, key: code, value: name}
+  many:  {file: many.csv, key: code, value: name}
+payload: {order_id: {col: id}}
 """
 MORE = MAPPING.replace(
-    "lookups:", "  land:  {{label: Land, type: country}}\n  money: {{label: Geld, type: currency}}\nlookups:"
+    "lookups:", "  land: {label: Land, type: country}\n  money: {label: Geld, type: currency}\nlookups:"
 )
-PACKS = "code,name\nEUP,Pallet\nBOX,Box\n*,Other\n"
-MANY = "code,name\n" + "".join(f"C{number},x\n" for number in range(400))
+TABLES = {
+    "packs": "code,name\nEUP,Pallet\nBOX,Box\n*,Other\n",
+    "many": "code,name\n" + "".join(f"C{number},x\n" for number in range(400)),
+}
 
 
-@pytest.fixture
-def mapping(tmp_path):
-    return load_text(tmp_path, MAPPING.format(locale="de_DE"), packs=PACKS, many=MANY)
-
-
-def cells(first):
-    return [
-        first,
-        Native("2026-03-01", "date"),
-        Native("7", "number"),
-        Native("#N/A", "error"),
-        "x",
-        Native("true", "flag"),
-    ]
-
-
-NATIVES = ((1, "date", "2026-03-01"), (2, "number", "7"), (5, "flag", "true"))
-
-
-def test_typed_cells_of_workbooks_are_kept_and_errors_are_not(mapping):
+def test_typed_cells_of_workbooks_are_kept_and_errors_are_not(tmp_path):
+    mapping = load_text(tmp_path, MAPPING, **TABLES)
+    typed = [Native("2026-03-01", "date"), Native("7", "number"), Native("#N/A", "error"), "x", Native("true", "flag")]
     (plan,) = mapping.plan.tables
-    left, document = run(mapping, table(plan, [cells("A-1"), cells("skip")], sheet="S"))
-    assert document.rows[0].natives == NATIVES
-    assert isinstance(left, Ignored)
-    assert left.row.natives == NATIVES
-
-
-def test_rows_of_text_files_have_none(mapping):
+    found = run(mapping, table(plan, [["A-1", *typed], ["skip", *typed]], sheet="S"))
+    left, document = sorted(found, key=lambda one: isinstance(one, Document))
+    natives = ((1, "date", "2026-03-01"), (2, "number", "7"), (5, "flag", "true"))
+    assert (document.rows[0].natives, left.row.natives) == (natives, natives)
     (document,) = documents(mapping, [["A-1", "01.03.2026", "A", "EUP", "C1", "ja"]])
-    assert document.rows[0].natives == ()
+    assert document.rows[0].natives == (), "the rows of a text file have none"
 
 
 def test_rows_without_typed_cells_are_written_as_ever_and_old_ones_are_read():
@@ -87,8 +65,8 @@ def test_rows_without_typed_cells_are_written_as_ever_and_old_ones_are_read():
         ("nl_NL", "a date, such as 24.03.2026"),
     ],
 )
-def test_senders_are_told_what_a_column_takes_in_the_language_of_their_sheet(tmp_path, locale, takes):
-    mapping = load_text(tmp_path, MAPPING.format(locale=locale), packs=PACKS, many=MANY)
+def test_senders_learn_what_a_column_takes_in_the_language_of_their_sheet(tmp_path, locale, takes):
+    mapping = load_text(tmp_path, MAPPING.replace("de_DE", locale), **TABLES)
     assert mapping.language == locale[:2]
     assert mapping.guide["rows"]["Day"].takes == takes
 
@@ -137,8 +115,7 @@ def test_values_that_the_interface_names_are_listed_where_a_column_sends_them_as
 
 
 def test_the_values_of_a_column_are_listed_unless_they_are_too_many(tmp_path):
-    mapping = load_text(tmp_path, MORE.format(locale="de_DE"), packs=PACKS, many=MANY)
-    guide = mapping.guide["rows"]
+    guide = load_text(tmp_path, MORE, **TABLES).guide["rows"]
     assert guide["Kind"] == ColumnGuide("ein Text", ("A", "B"))
     assert guide["Pack"].choices == ("EUP", "BOX")
     assert guide["Many"].choices == ()
@@ -176,6 +153,8 @@ def test_a_mapping_that_extends_one_in_another_folder_finds_it_again(tmp_path):
     assert list(mapping.source) == ["alder/parcels.yaml", "base/parcels.yaml"]
     (tmp_path / "again").mkdir()
     assert load(write_source(mapping.source, tmp_path / "again"), ASSUMED).hash == mapping.hash
+    used = {tmp_path / "a" / "m.yaml": b"1", tmp_path / "a" / ".." / "base" / "b.yaml": b"2"}
+    assert source_texts(used) == {"a/m.yaml": "1", "base/b.yaml": "2"}, "from the folder that holds them all"
 
 
 @pytest.mark.parametrize("source", [{}, {"../out.yaml": "x"}, {"in.yaml": "x", "/etc/out.yaml": "x"}])
@@ -184,8 +163,3 @@ def test_nothing_is_put_outside_of_its_folder(tmp_path, source):
     with pytest.raises(ValueError, match=r"kept|is outside"):
         write_source(source, tmp_path / "here")
     assert not (tmp_path / "out.yaml").exists()
-
-
-def test_the_files_of_a_mapping_are_told_from_the_folder_that_holds_them_all(tmp_path):
-    used = {tmp_path / "a" / "m.yaml": b"1", tmp_path / "a" / ".." / "base" / "b.yaml": b"2"}
-    assert source_texts(used) == {"a/m.yaml": "1", "base/b.yaml": "2"}

@@ -1,5 +1,6 @@
-"""A payload is what the contract accepts and what the rows say, whatever the cells hold."""
+"""A payload is what the contract accepts and what the rows say: every field of the interface, and whatever the cells hold."""
 
+import json
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime
@@ -7,16 +8,132 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sheets import ASSUMED, DROPS, EXAMPLES, NOW, accounted, decode, documents, example, load_text, with_rows
+from sheets import (
+    ASSUMED,
+    DROPS,
+    EXAMPLES,
+    NOW,
+    accounted,
+    codes,
+    decode,
+    documents,
+    example,
+    load_text,
+    made,
+    with_rows,
+)
 from sheets import table as table_of
 
-from loadsheet.contract import BY_NAME, Assumptions, checker
+from loadsheet.contract import BY_NAME, WRITES, Assumptions, Kind, NumberForm, When, checker
 from loadsheet.mapping import Document, load, translate
 from loadsheet.problems import FileRefused, MappingError
 from loadsheet.reading import Native
 from loadsheet.reading.tables import Row
+
+# ---- every field of every record can be filled from a column ----
+
+OF_KIND = {  # the type of a column, a cell, and what it becomes
+    Kind.STRING: ("text", "some text", "some text"),
+    Kind.STRING_OR_NUMERIC: ("text", "00123", "00123"),
+    Kind.NUMERIC: ("decimal", "1.234,5", "1234.5"),
+    Kind.FLAG: ("yesno", "ja", "yes"),
+    Kind.TIMEZONE: ("timezone", "Asia/Kolkata", "Asia/Kolkata"),
+    Kind.DATETIME: ("datetime", "03.04.2026 08:15", "2026-04-03 08:15:00"),
+    Kind.DATETIME_T: ("datetime", "03.04.2026 08:15", "2026-04-03T08:15:00"),
+    Kind.DATETIME_ISO: ("datetime", "03.04.2026 08:15", "2026-04-03T06:15:00Z"),
+    Kind.DATE: ("date", "03.04.2026", "2026-04-03"),
+    Kind.TIME: ("time", "08:15", "08:15:00"),
+}
+OFFSETS = {Kind.OFFSET_HOURS: "2", Kind.OFFSET_MINUTES: "120"}
+SOURCE = {"files": ["all.csv"], "locale": "de_DE", "dates": ["%d.%m.%Y %H:%M", "%d.%m.%Y"], "timezone": "Europe/Berlin"}
+of_writes = pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
+
+
+class Filling:
+    """A mapping that fills every field of a record from a column of its own, the cells by column, and what has to come out."""
+
+    def __init__(self, operation):
+        self.columns = {"moment": {"type": "datetime"}}
+        self.cells = {"moment": "03.04.2026 08:15"}
+        payload, self.expected = self._record(operation.record)
+        keys = {"mapping": "every-field", "version": 1, "target": operation.name, "source": SOURCE}
+        self.text = json.dumps(keys | {"columns": self.columns, "payload": payload})  # JSON is YAML as well
+        self.column_of = {name: source["col"] for name, source in payload.items() if "col" in source}
+
+    def _record(self, record):
+        payload, expected = {}, {}
+        for field in record.fields:
+            if field.when is not When.LISTED:
+                payload[field.name], expected[field.name] = self._field(field, record.numbers)
+        return payload, expected
+
+    def _field(self, field, numbers):
+        if field.record is not None:
+            payload, expected = self._record(field.record)
+            return ({"list": [payload]}, [expected]) if field.kind is Kind.ARRAY else (payload, expected)
+        if field.kind in OFFSETS:
+            return {"utc_offset_of": "moment"}, OFFSETS[field.kind]
+        if field.closed_by == "decision_words":  # a list that is closed by default
+            kind, cell, expected = "text", field.known[0], field.known[0]
+        else:
+            kind, cell, expected = OF_KIND[field.kind]
+        name = f"c{len(self.columns)}"
+        self.columns[name], self.cells[name] = {"type": kind}, cell
+        is_number = field.kind is Kind.NUMERIC and numbers is NumberForm.JSON_NUMBER
+        return {"col": name}, float(expected) if is_number else expected
+
+
+def is_required(field, operation):
+    return field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)
+
+
+def required_of(operation):
+    return {field.name for field in operation.record.fields if is_required(field, operation)}
+
+
+@of_writes
+def test_m13_every_field_can_be_filled_from_a_column(tmp_path, operation):
+    filling = Filling(operation)
+    (document,) = made(tmp_path, filling.text, [list(filling.cells.values())])
+    assert {problem.code for problem in document.problems} <= {"K502"}, list(map(str, document.problems))
+    payload = decode(document.payload)
+    assert payload == filling.expected
+    assert checker(operation, ASSUMED)(payload) == ()
+
+
+@of_writes
+def test_a_blank_row_sends_no_optional_field(tmp_path, operation):  # M23
+    filling, required = Filling(operation), required_of(operation)
+    kept = {"moment"} | {filling.column_of.get(name) for name in required}
+    (document,) = made(tmp_path, filling.text, [[cell if name in kept else "" for name, cell in filling.cells.items()]])
+    assert document.usable, list(map(str, document.problems))
+    offsets = {field.name for field in operation.record.fields if field.kind in OFFSETS}
+    assert set(decode(document.payload)) == required | offsets
+
+
+@of_writes
+def test_m12_each_required_field_that_is_blank_is_refused(tmp_path, operation):
+    filling = Filling(operation)
+    mapping = load_text(tmp_path, filling.text)
+    for path, sources in mapping.lineage.items():
+        field = operation.record.field(path)
+        if field is not None and is_required(field, operation):
+            (document,) = documents(mapping, [list((filling.cells | {sources[0].column: ""}).values())])
+            assert path in {problem.where.path for problem in document.problems if problem.code == "K501"}
+            assert not document.usable
+
+
+def test_a_word_that_is_refused_is_not_warned_of_as_well(tmp_path):
+    filling = Filling(BY_NAME["tender.confirm"])
+    row = ["perhaps" if cell == "accept" else cell for cell in filling.cells.values()]
+    (document,) = made(tmp_path, filling.text, [row])
+    assert codes(document) == ["K501"]
+
+
+# ---- whatever the cells hold ----
 
 STRICT = Assumptions(known_values="closed", text_length_max=40, array_length_max=2)
 FILLED = Assumptions(empty_required="reject", null_fields="absent")
@@ -46,27 +163,13 @@ def assert_meets_contract(found, assumptions):
 CELLS = st.one_of(
     st.sampled_from(
         [
-            "",
-            " ",
-            "0",
-            "-1",
-            "1e3",
-            "1.234,5",
-            "2026-03-29 02:30",
-            "2026-13-01",
-            "x" * 41,
-            "x" * 5_000,
-            "#N/A",
-            "ja",
-            "\x00",
+            "", " ", "0", "-1", "1e3", "1.234,5", "2026-03-29 02:30", "2026-13-01", "x" * 41, "x" * 5_000, "#N/A", "ja", "\x00",
+            Native("12.5", "number"), Native("7", "number"), Native("0", "number"), Native("2026-03-01 08:00:00", "datetime"),
+            Native("true", "flag"), Native("false", "flag"), Native("#REF!", "error"),
         ]
     ),
     st.text(max_size=12),
-    st.builds(Native, st.sampled_from(["12.5", "7", "0"]), st.just("number")),
-    st.builds(Native, st.sampled_from(["2026-03-01 08:00:00"]), st.just("datetime")),
-    st.builds(Native, st.sampled_from(["true", "false"]), st.just("flag")),
-    st.builds(Native, st.just("#REF!"), st.just("error")),
-)
+)  # fmt: skip
 
 
 @settings(deadline=None, max_examples=120)
@@ -84,14 +187,14 @@ def test_records_meet_the_contract_whatever_the_cells_hold(data):
         kept = [Row(row.number, tuple(cells)) for row, cells in zip(rows, changed, strict=True)]
         tables[table] = replace(with_rows(found, kept), sheet="Sheet1")
     try:
-        made = list(translate(mapping, tables, now=NOW))
+        found = list(translate(mapping, tables, now=NOW))
     except FileRefused:  # the totals of the file may be among the changed cells
         return
-    numbers = Counter(number for _, number in accounted(made))
+    numbers = Counter(number for _, number in accounted(found))
     assert set(numbers) >= {row.number for found in tables.values() for row in found.rows()}
-    for found in made:
-        if isinstance(found, Document):
-            assert_meets_contract(found, assumptions)
+    for one in found:
+        if isinstance(one, Document):
+            assert_meets_contract(one, assumptions)
 
 
 FORMS = """\
@@ -154,6 +257,8 @@ payload:
     list:
       - {party_type: {value: Consignee}, party_company: {col: city}, city: {col: state}}
 """
+# ---- every form of a leaf, by a second way that shares no code with the mapping ----
+
 PLAUSIBLE = {
     "ID": ["1", "2", "3"],
     "Mode": ["ROAD", "SEA", "ZEPPELIN", ""],
@@ -178,13 +283,13 @@ def filled(**fields):
 
 
 def expected(rows):
-    """The record of these rows of one order, by hand: a second way that shares no code with the mapping."""
+    """The record of these rows of one order."""
     first = {name: rows[0][place] for name, place in PLACES.items()}
     at = datetime.fromisoformat(first["At"]).replace(tzinfo=ZONE) if first["At"] else None
     state = first["State"] or "NW"
     value = Decimal(first["Value"]) if first["Value"] else None
     weight = (Decimal(100) / (1 if value is None else value)).quantize(Decimal("0.01"), ROUND_HALF_UP)
-    made = filled(
+    record = filled(
         order_id=first["ID"],
         sender_id=first["City"],
         receiver_id="R",
@@ -212,12 +317,12 @@ def expected(rows):
         ],
         involved_parties=[filled(party_type="Consignee", party_company=first["City"], city=state)],
     )
-    return {**made, "pickup_pincode": first["Item"]}  # a derived text is sent as it is, even if it is empty
+    return {**record, "pickup_pincode": first["Item"]}  # a derived text is sent as it is, even if it is empty
 
 
 def _package(row, first):
     cell = {name: row[place] for name, place in PLACES.items()}
-    made = filled(
+    record = filled(
         package_type=cell["Kind"],
         item_name=cell["Item"] or "thing",
         description=first[PLACES["Item"]] or "-",
@@ -225,7 +330,7 @@ def _package(row, first):
         length=Decimal(cell["Weight"] or "3") if cell["Kind"] else None,
         stackable=cell["Flag"],
     )
-    return {**made, "inner_cargos": []}
+    return {**record, "inner_cargos": []}
 
 
 @cache
@@ -247,7 +352,7 @@ def test_a_record_that_is_right_is_sent_whatever_its_neighbours_hold(tmp_path_fa
     mapping = forms(tmp_path_factory.getbasetemp())
     right = ["1", "ROAD", "2026-03-01 08:00", "Bonn", "", "3.50", "no", "Cable", "Box", "12.5", "Weg 1"]
     rows = [right, ["2", "ZEPPELIN", *right[2:]], ["3", *right[1:]], ["4", "ROAD", "2026-13-01 08:00", *right[3:]]]
-    made = documents(mapping, table_of(mapping.plan.tables[0], rows))
-    assert [found.usable for found in made] == [True, True, True, False]
-    assert [len(found.problems) for found in made[:3]] == [0, 1, 0]
-    assert decode(made[2].payload) == {**decode(made[0].payload), "order_id": "3"}
+    found = documents(mapping, table_of(mapping.plan.tables[0], rows))
+    assert [one.usable for one in found] == [True, True, True, False]
+    assert [len(one.problems) for one in found[:3]] == [0, 1, 0]
+    assert decode(found[2].payload) == {**decode(found[0].payload), "order_id": "3"}

@@ -7,8 +7,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from command_in_process import loadsheet
-from sheets import load_text, of_file
+from sheets import load_text, of_text
 
 from loadsheet.cli import invoke
 from loadsheet.mapping import Document
@@ -34,137 +33,122 @@ payload:
   pickup_startdatetime: {{col: pick}}
   packages: {{each: rows, item: {{package_type: {{value: BOX}}, item_name: {{value: Box}}, volume: {{col: volume}}}}}}
 """
-AMERICAN = {"locale": "en_US", "dates": '["%m/%d/%Y %H:%M"]'}
-GERMAN = {"locale": "de_DE", "dates": '["%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M"]'}
+AMERICAN = MAPPING.format(locale="en_US", dates='["%m/%d/%Y %H:%M"]')
+GERMAN = MAPPING.format(locale="de_DE", dates='["%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M"]')
+FRENCH = GERMAN.replace("de_DE", "fr_FR")
+ENGLISH = MAPPING.format(locale="en_GB", dates='["%Y-%m-%d"]')
 
 
-def house(folder, rows, *, locale, dates):
-    """A folder with this mapping and an inbox with one file of these rows: (pick, volume)."""
-    for name in ("mappings", "inbox"):
-        (folder / name).mkdir()
-    (folder / "mappings" / "lanes.yaml").write_text(MAPPING.format(locale=locale, dates=dates), encoding="utf-8")
-    lines = [f"L{number};{pick};{volume}" for number, (pick, volume) in enumerate(rows, 1)]
-    (folder / "inbox" / "lanes.csv").write_text("\n".join(["No;Pick;Volume", *lines, ""]), encoding="utf-8")
-    return folder
+def dated(*days):
+    """The lines of a file with these days at eight o'clock."""
+    return ["No;Pick;Volume", *(f"L{number};{day} 08:00;" for number, day in enumerate(days))]
+
+
+def measured(*volumes):
+    return ["No;Pick;Volume", *(f"L{number};;{volume}" for number, volume in enumerate(volumes))]
 
 
 @pytest.fixture
-def checked(tmp_path, capfd):
-    """What `check` in this process says of a file of these rows, and its exit code."""
+def checked(workspace, capfd):
+    """What `check` in this process says of a file of these lines, and its exit code."""
 
-    def check(rows, **manner):
-        folder = house(tmp_path, rows, **manner)
-        code = invoke(["check", str(folder / "inbox" / "lanes.csv"), "--mappings", str(folder / "mappings")])
+    def check(text, lines, *options, **files):
+        workspace.use({"m": text, **files.pop("mappings", {})})
+        for name, content in files.items():
+            (workspace.folder / "mappings" / f"{name}.csv").write_text(content, encoding="utf-8")
+        path = workspace.folder / "lanes.csv"
+        path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        code = invoke(["check", str(path), "--mappings", str(workspace.folder / "mappings"), *options])
         return code, capfd.readouterr().out
 
     return check
 
 
-def states(folder):
-    """How many entries a run left in which state, and the problems that say that the file is misread, as the report tells them."""
-    done = loadsheet(folder, "run", "--settle", "0")
-    (told,) = (folder / "outbox").glob("*/run.json")
-    summary = json.loads(told.read_text(encoding="utf-8"))
-    assert summary["balance"]["balances"], done.stderr
-    return summary["balance"]["rows"], [problem for problem in summary["problems"] if problem["code"] == "L612"]
-
-
 @pytest.mark.parametrize(
-    ("manner", "rows", "proof", "found"),
+    ("text", "lines", "proof", "found"),
     [
-        (AMERICAN, [("03/04/2026 08:00", ""), ("13/04/2026 08:00", ""), ("04/04/2026 08:00", "")], "13/04/2026", "03/04/2026"),
-        (GERMAN, [("04.03.2026 08:00", ""), ("04.13.2026 08:00", "")], "04.13.2026", "04.03.2026"),
-        (AMERICAN, [("", "0,25"), ("", "1,125")], "0,25", "1,125"),
-        (AMERICAN, [("", "12,5"), ("", "0,375"), ("", "1,125")], "12,5", "1,125"),
-        (GERMAN, [("", "0.25"), ("", "1,125")], "0.25", "1,125"),
+        (AMERICAN, dated("03/04/2026", "13/04/2026", "04/04/2026"), "13/04/2026", "03/04/2026"),
+        (GERMAN, dated("04.03.2026", "04.13.2026"), "04.13.2026", "04.03.2026"),
+        (AMERICAN, measured("0,25", "1,125"), "0,25", "1,125"),
+        (AMERICAN, measured("12,5", "0,375", "1,125"), "12,5", "1,125"),
+        (GERMAN, measured("0.25", "1,125"), "0.25", "1,125"),
     ],
-)  # fmt: skip
-def test_nothing_goes_when_a_refused_value_proves_that_the_others_were_read_wrongly(
-    checked, manner, rows, proof, found
-):
-    code, said = checked(rows, **manner)
+)
+def test_nothing_goes_when_a_refused_value_proves_that_the_others_were_read_wrongly(checked, text, lines, proof, found):
+    code, said = checked(text, lines)
     assert (code, "L612 error" in said) == (65, True), said
     assert f'"{proof}' in said
     assert f'such as "{found}' in said
     assert said.splitlines()[-1].startswith("0 documents could be sent")
 
 
-def test_a_run_holds_what_was_read_wrongly_until_a_person_sends_it_all_the_same(tmp_path):
-    folder = house(tmp_path, [("03/04/2026 08:00", ""), ("13/04/2026 08:00", "")], **AMERICAN)
-    foretold = loadsheet(folder, "run", "--settle", "0", "--dry-run")
-    assert "0 records would be sent" in foretold.stdout
-    rows_told, misread = states(folder)
-    assert (rows_told["held"] >= 1, "accepted" in rows_told, len(misread)) == (True, False, 1)
-    assert loadsheet(folder, "retry", "--file", "lanes.csv").returncode == 0
-    done = loadsheet(folder, "run", "--settle", "0")
+def test_a_run_holds_what_was_read_wrongly_until_a_person_sends_it_all_the_same(workspace):
+    workspace.use({"lanes": AMERICAN})
+    workspace.drop("lanes.csv", "\n".join([*dated("03/04/2026", "13/04/2026"), ""]))
+    assert "0 records would be sent" in workspace.run("--dry-run").stdout
+    workspace.run()
+    summary = workspace.run_json()
+    assert summary["balance"]["balances"]
+    assert summary["balance"]["rows"]["held"] >= 1
+    assert "accepted" not in summary["balance"]["rows"]
+    assert [problem["code"] for problem in summary["problems"]].count("L612") == 1
+    assert workspace.command("retry", "--file", "lanes.csv").returncode == 0
+    done = workspace.run()
     assert done.stdout.startswith("✗ 1 of 2 documents needs attention · 1 accepted"), done.stdout
 
 
 @pytest.mark.parametrize(
-    ("manner", "rows", "sent"),
+    ("text", "lines", "sent"),
     [
         # another value proves that the column is read as it is written: the refused one is the mistake
-        (AMERICAN, [("03/04/2026 08:00", ""), ("13/04/2026 08:00", ""), ("03/31/2026 08:00", "")], 2),
-        (AMERICAN, [("", "0,25"), ("", "1,125"), ("", "12.5")], 2),
+        (AMERICAN, dated("03/04/2026", "13/04/2026", "03/31/2026"), 2),
+        (AMERICAN, measured("0,25", "1,125", "12.5"), 2),
         # nothing that was read means anything else
-        (AMERICAN, [("04/04/2026 08:00", ""), ("13/04/2026 08:00", "")], 1),
-        (AMERICAN, [("", "0,25"), ("", "12")], 1),
+        (AMERICAN, dated("04/04/2026", "13/04/2026"), 1),
+        (AMERICAN, measured("0,25", "12"), 1),
         # refused for another reason than how it is written
-        (AMERICAN, [("03/04/2026 08:00", ""), ("99/99/2026 08:00", ""), ("", "heavy")], 1),
-        (GERMAN, [("", "12,5 or so"), ("", "1.125")], 1),
+        (AMERICAN, [*dated("03/04/2026", "99/99/2026"), "L9;;heavy"], 1),
+        (GERMAN, measured("12,5 or so", "1.125"), 1),
         # each separator has an order of its own
-        (GERMAN, [("13.04.2026 08:00", ""), ("03/04/2026 08:00", ""), ("04.05.2026 25:00", "")], 2),
+        (GERMAN, [*dated("13.04.2026", "03/04/2026"), "L9;04.05.2026 25:00;"], 2),
         # both ways of reading were refused, so none was taken for the other
-        ({**GERMAN, "locale": "fr_FR"}, [("", "1.5"), ("", "1.125"), ("", "7")], 1),
+        (FRENCH, measured("1.5", "1.125", "7"), 1),
     ],
-)  # fmt: skip
-def test_what_is_only_a_wrong_value_holds_nothing_else(checked, manner, rows, sent):
-    _, said = checked(rows, **manner)
+)
+def test_what_is_only_a_wrong_value_holds_nothing_else(checked, text, lines, sent):
+    _, said = checked(text, lines)
     assert "L612" not in said
     assert re.match(rf"{sent} documents? could be sent", said.splitlines()[-1]), said
 
 
-@pytest.mark.parametrize(
-    ("text", "of", "order"),
-    [
-        ("13/04/2026 08:00", "/", "the day before the month"),
-        ("04/13/26", "/", "the month before the day"),
-        ("04/03/2026", "/", "either"),
-        ("04/04/2026", "/", ""),  # the same day in both
-        ("13.04.2026", "/", ""),
-        ("13/14/2026", "/", ""),
-        ("2026/04/13", "/", ""),
-        ("12,5 kg", "", "a decimal comma"),
-        ("1.234,5", "", "a decimal comma"),
-        ("1,234.5", "", "a decimal point"),
-        ("1,234", "", "either"),
-        ("0,234", "", "a decimal comma"),
-        ("1,234,567", "", ""),
-        ("1,234,567.5", "", "a decimal point"),
-        ("1.234.567,5", "", "a decimal comma"),
-        ("1.234,567.8", "", ""),
-        ("1,234.567,8", "", ""),
-        ("12", "", ""),
-    ],
-)
-def test_how_a_text_is_written(text, of, order):
-    assert notation_order(text, of) == order
+def test_how_a_text_is_written():
+    dates = {
+        "13/04/2026 08:00": "the day before the month", "04/13/26": "the month before the day", "04/03/2026": "either",
+        "04/04/2026": "",  # the same day in both
+        "13.04.2026": "", "13/14/2026": "", "2026/04/13": "",
+    }  # fmt: skip
+    numbers = {
+        "12,5 kg": "a decimal comma", "1.234,5": "a decimal comma", "0,234": "a decimal comma", "1.234.567,5": "a decimal comma",
+        "1,234.5": "a decimal point", "1,234,567.5": "a decimal point", "1,234": "either",
+        "1,234,567": "", "1.234,567.8": "", "1,234.567,8": "", "12": "",
+    }  # fmt: skip
+    assert {text: notation_order(text, "/") for text in dates} == dates
+    assert {text: notation_order(text, "") for text in numbers} == numbers
 
 
 def test_only_texts_of_rows_that_count_show_that_a_column_is_misread():
     """Not a row that is left out, one that could not be read, or a typed cell."""
-    told = []
-    for row in (
-        Row(3, ("1,125",)),
-        Row(3, ("1,125",), ignored="totals"),
-        Row(3, ("1,125",), Problem("R204", Where("lanes.csv"))),
-        Row(3, (Native("1,125", "number"),)),
-    ):
+    rows = [
+        (Row(3, ("1,125",)), True),
+        (Row(3, ("1,125",), ignored="totals"), False),
+        (Row(3, ("1,125",), Problem("R204", Where("lanes.csv"))), False),
+        (Row(3, (Native("1,125", "number"),)), False),
+    ]
+    for row, is_proof in rows:
         table = Table("rows", "lanes.csv", "", ("Volume",), 1, {"volume": 0}, lambda row=row: iter((row,)), {})
         found = NotationCheck()
         found.add(Problem("C302", Where("lanes.csv", "", 2, "Volume"), "0,25", {"locale": "en_US"}))
-        told.append(bool(found.problems({"rows": table})))
-    assert told == [True, False, False, False]
+        assert bool(found.problems({"rows": table})) is is_proof
 
 
 # ---- dates far from the day of a run ----
@@ -175,9 +159,8 @@ TABLE = Table("rows", "a.xlsx", "Data", ("Order", "Pickup"), 1, {}, lambda: iter
 
 
 def warnings_about(day, **bounds):
-    row = SourceRow("rows", 2, ("A1", day))
-    payload = json.dumps({"order_id": "A1", "pickup_startdatetime": f"{day} 08:00:00"}, separators=(",", ":"))
-    document = Document("order.update", "A1", "order:A1", payload.encode(), "", (row,), ())
+    payload = json.dumps({"order_id": "A1", "pickup_startdatetime": f"{day} 08:00:00"}, separators=(",", ":")).encode()
+    document = Document("order.update", "A1", "order:A1", payload, "", (SourceRow("rows", 2, ("A1", day)),), ())
     far = DateRangeCheck.around(DAY, **{"years_back": 10, "years_ahead": 5} | bounds)
     (found,) = far.watch([document], LINEAGE, {"rows": TABLE})
     assert found.payload == document.payload
@@ -191,29 +174,19 @@ def test_a_date_outside_the_bounds_is_a_warning_at_its_cell(day):
     assert day in warning.text
 
 
-@pytest.mark.parametrize("day", ["2016-03-10", "2026-03-10", "2031-03-10"])
-def test_a_date_within_the_bounds_is_silent(day):
-    assert warnings_about(day) == ()
-
-
-def test_a_bound_of_no_years_is_none():
-    assert warnings_about("1900-01-01", years_back=0) == ()
+def test_a_date_within_the_bounds_is_silent():
+    assert [warnings_about(day) for day in ("2016-03-10", "2026-03-10", "2031-03-10")] == [()] * 3
+    assert warnings_about("1900-01-01", years_back=0) == (), "no years are no bound"
     assert warnings_about("2999-01-01", years_ahead=0) == ()
-
-
-def test_the_29_of_february_has_bounds_too():
     leap = datetime(2028, 2, 29, tzinfo=UTC)
     assert DateRangeCheck.around(leap, years_back=1, years_ahead=1) == DateRangeCheck("2027-02-29", "2029-02-29")
 
 
-def test_check_folds_them_by_column(tmp_path, capfd):
-    rows = [("1900-01-01", ""), ("2999-01-01", ""), ("", "")]
-    folder = house(tmp_path, rows, locale="en_GB", dates='["%Y-%m-%d"]')
-    lanes, mappings = str(folder / "inbox" / "lanes.csv"), str(folder / "mappings")
-    assert invoke(["check", lanes, "--mappings", mappings, "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
-    assert [(cause["code"], cause["column"], cause["count"]) for cause in told["causes"]] == [("C318", "Pick", 2)]
-    assert told["usable"] == 3
+def test_check_folds_them_by_column(checked):
+    code, said = checked(ENGLISH, ["No;Pick;Volume", "1;1900-01-01;", "2;2999-01-01;", "3;;"], "--json")
+    report = json.loads(said)
+    assert [(cause["code"], cause["column"], cause["count"]) for cause in report["causes"]] == [("C318", "Pick", 2)]
+    assert (code, report["usable"]) == (0, 3)
 
 
 # ---- postal codes from a code table ----
@@ -241,43 +214,40 @@ payload:
   delivery_country: {value: DE}
   packages: {each: rows, item: {package_type: {value: BOX}, item_name: {value: Box}}}
 """
-
-
-def postcode_warnings(folder, *rows, text=POSTCODES):
-    mapping = load_text(folder, text, sites=SITES)
-    check = PostcodeCheck.of(mapping.lineage, mapping.plan.tables)
-    tables, found = of_file(mapping, csv_of(folder, "No,Site,Zip", *rows))
-    return [
-        [
-            (problem.code, problem.level, problem.where.column, problem.where.path, problem.found)
-            for problem in document.problems
-        ]
-        for document in check.watch(found, mapping.lineage, tables)
-    ]
-
-
-def test_a_postal_code_from_a_code_table_that_lost_its_zeros_is_a_warning_at_its_cell(tmp_path):
-    found = postcode_warnings(tmp_path, *(f"T{code},{code},1067" for code in "ABCDEFG"))
-    warned = [[("C319", "warning", "Site", "pickup_pincode", code)] if code in "ADF" else [] for code in "ABCDEFG"]
-    assert found == warned, "the damage checks warn of the column Zip, which no code table fills"
-
-
-def test_a_postal_code_is_checked_if_a_code_table_gives_its_country(tmp_path):
-    text = POSTCODES.replace("delivery_country: {value: DE}", "delivery_country: {col: site.country}")
-    text = text.replace("  pickup_pincode: {col: site.zip}\n", "")
-    found = postcode_warnings(tmp_path, "T1,B,1067", "T2,B,01067", "T3,C,1067", "T4,,1067", text=text)
-    assert found == [[("C319", "warning", "Zip", "delivery_pincode", "1067")], [], [], []]
-
-
-def test_a_postal_code_in_a_list_has_its_place_too(tmp_path):
-    carriers = """  involved_carriers:
+PICKUP = "  pickup_pincode: {col: site.zip}\n"
+BY_TABLE = POSTCODES.replace(PICKUP, "").replace(
+    "delivery_country: {value: DE}", "delivery_country: {col: site.country}"
+)
+CARRIERS = """  involved_carriers:
     list:
       - {carrier_company: {value: One}, country: {value: DE}, pincode: {value: "01067"}}
       - {carrier_company: {value: Two}, country: {col: site.country}, pincode: {col: site.zip}}
 """
-    text = POSTCODES.replace("  pickup_pincode: {col: site.zip}\n", carriers)
-    (found,) = postcode_warnings(tmp_path, "T1,A,01067", text=text)
-    assert found == [("C319", "warning", "Site", "involved_carriers[1].pincode", "A")]
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "warned"),
+    [
+        # the damage checks warn of the column Zip, which no code table fills
+        *(
+            (POSTCODES, f"{code},1067", ("Site", "pickup_pincode", code) if code in "ADF" else None)
+            for code in "ABCDEFG"
+        ),
+        # or if a code table gives its country
+        (BY_TABLE, "B,1067", ("Zip", "delivery_pincode", "1067")),
+        (BY_TABLE, "B,01067", None),
+        (BY_TABLE, "C,1067", None),
+        (BY_TABLE, ",1067", None),
+        (POSTCODES.replace(PICKUP, CARRIERS), "A,01067", ("Site", "involved_carriers[1].pincode", "A")),
+    ],
+)
+def test_a_postal_code_from_a_code_table_that_lost_its_zeros_is_a_warning_at_its_cell(tmp_path, text, row, warned):
+    mapping = load_text(tmp_path, text, sites=SITES)
+    documents = of_text(mapping, tmp_path, f"No,Site,Zip\nT1,{row}\n")
+    tables = {"rows": Table("rows", "a.csv", "", ("No", "Site", "Zip"), 1, {}, lambda: iter(()), {})}
+    (document,) = PostcodeCheck.of(mapping.lineage, mapping.plan.tables).watch(documents, mapping.lineage, tables)
+    found = [(one.code, one.level, one.where.column, one.where.path, one.found) for one in document.problems]
+    assert found == ([("C319", "warning", *warned)] if warned else [])
 
 
 EVENTS = """
@@ -291,21 +261,10 @@ payload: {order_id: {col: no}, status_code: {value: DEP}, status_datetime: {valu
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
-def test_check_warns_of_postal_codes_from_a_code_table(tmp_path, capfd, is_shared):
-    (tmp_path / "mappings").mkdir()
+def test_check_warns_of_postal_codes_from_a_code_table(checked, is_shared):
     text = POSTCODES.replace("locale: en_GB}", "locale: en_GB, shared: true}") if is_shared else POSTCODES
-    (tmp_path / "mappings" / "sites.yaml").write_text(text, encoding="utf-8")
-    if is_shared:
-        (tmp_path / "mappings" / "events.yaml").write_text(EVENTS, encoding="utf-8")
-    (tmp_path / "mappings" / "sites.csv").write_text(SITES, encoding="utf-8")
-    path = csv_of(tmp_path, "No,Site,Zip", "T1,A,01067", "T2,B,01067")
-    assert invoke(["check", str(path), "--mappings", str(tmp_path / "mappings")]) == 0
-    said = capfd.readouterr().out
+    others = {"events": EVENTS} if is_shared else {}
+    code, said = checked(text, ["No,Site,Zip", "T1,A,01067", "T2,B,01067"], mappings=others, sites=SITES)
+    assert code == 0
     assert "C319 warning" in said
     assert "the postal code 1067 of DE has 4 digits instead of 5" in said
-
-
-def csv_of(folder, *lines):
-    path = folder / "sites_1.csv"
-    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    return path

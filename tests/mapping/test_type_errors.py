@@ -57,6 +57,7 @@ REFUSED = {
     "2 * (name * a)": (5, '"name" is text; * needs a number', DECIMAL),
     "t'P1D' * a": (0, "t'P1D' is a duration; * needs a number", "write $days(a) or $hours(a)"),
     "a * maybe": (4, '"maybe" may be blank', "write (maybe ?? 0), or give the column maybe a default in line 5"),
+    "maybe + 1": (0, '"maybe" may be blank', "write (maybe ?? 0), or give the column maybe a default in line 5"),
     "-name": (1, '"name" is text; - needs a number', DECIMAL),
     "1 / 0": (0, "cannot be calculated (division by zero): 1 / 0", ""),
     # comparison
