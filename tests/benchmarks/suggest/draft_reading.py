@@ -21,7 +21,6 @@ class DraftedColumn:
     keys: dict
     marked: bool = False
     labels: tuple = ()
-    line: str = ""
     in_sets: bool = False
     fills: dict = field(default_factory=dict)
 
@@ -44,10 +43,6 @@ class Draft:
         """The columns with this name: those of the table if it has one, otherwise those of any table."""
         named = [column for column in self.columns if column.name == name]
         return [column for column in named if column.table == table] or named
-
-    def offers(self, name):
-        """Whether a comment offers a file or a sheet as a code table."""
-        return any(name in line and "lookup" in line for line in self._lines if line.startswith("#"))
 
     def group(self):
         """The headings of the columns that group rows."""
@@ -75,8 +70,7 @@ class Draft:
             labels = [keys.get("label"), *(keys.get("aliases") or [])]
             shown = [str(label).replace("{set}", word) for label in labels if label for word in (words or [""])]
             labels = tuple(dict.fromkeys(shown))
-            line, in_sets = self._lines[name.start_mark.line], bool(sets)
-            yield DraftedColumn(table, name.value, keys, self._marked(name, spec), labels, line=line, in_sets=in_sets)
+            yield DraftedColumn(table, name.value, keys, self._marked(name, spec), labels, in_sets=bool(sets))
 
     def _derivations(self):
         for name, inner in _pairs(_child(self._root, "derived")):

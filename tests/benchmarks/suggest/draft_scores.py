@@ -1,25 +1,21 @@
-"""The scores of a draft: each column, the target, the key, the grouping, and what the completed draft makes of the sheet."""
+"""The scores of a draft: the verdict of each column, and what else is wrong with it or with what the completed draft makes of the sheet."""
 
 import json
-import os
-import subprocess
-import sys
-import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
 from command_in_process import loadsheet
-from process_memory import memory_mb
-from ruamel.yaml.error import YAMLError
 
 from .draft_reading import Draft, filled_in
 from .sheet_layouts import repeated
 
 REFUSED = 65
-RIGHT, MARKED, UNMARKED, MISSING = "right", "wrong, marked", "wrong, unmarked", "missing"
+RIGHT, MARKED, UNMARKED, MISSING = VERDICTS = "right", "wrong, marked", "wrong, unmarked", "missing"
+FAULTS = (
+    "not refused", "target", "key", "group", "data in a heading", "lint", "rows lost", "not all rows translate", "order of files",
+)  # fmt: skip
+"""What can be wrong with a draft besides its columns."""
+
 FILL = {
     "sender_id": "SHIPPER-1", "receiver_id": "CARRIER-1", "customer_id": "C-1", "timezone": "Europe/Berlin", "carrier_id": "CARRIER-7",
     "pickup_company": "Depot GmbH", "pickup_country": "DE", "pickup_city": "Köln", "pickup_province": "NRW", "pickup_pincode": "50667",
@@ -67,53 +63,41 @@ _UNITS = {
 
 @dataclass
 class Score:
-    """The scores of one layout. `columns` has the verdict of each column by its heading, with the fields that it fills in the draft."""
+    """The scores of one layout. `columns` has the verdict of each column by its heading, with the fields that it fills in the draft;
+    `faults` has what else is wrong (see `FAULTS`), and `notes` why.
+    """
 
     name: str
-    held_out: bool
-    exit_code: int
-    refusal: bool = False
+    held_out: bool = False
     columns: dict = field(default_factory=dict)
-    outliers: dict = field(default_factory=dict)
-    target: str = ""
-    target_right: bool = True
-    key_right: bool = True
-    group_right: bool = True
-    lints: bool = True
-    findings: list = field(default_factory=list)
-    rows_lost: int = 0
-    data_in_heading: bool = False
-    translates: bool = True
-    problems: list = field(default_factory=list)
-    same_in_any_order: bool = True
-    fill_ins: int = 0
-    error: str = ""
+    faults: set = field(default_factory=set)
+    notes: list = field(default_factory=list)
 
     @property
     def counts(self):
         """The number of columns by verdict."""
         return Counter(verdict for verdict, _ in self.columns.values())
 
+    def demand(self, holds, fault, *notes):
+        """Note a fault, and why, unless it holds."""
+        if not holds:
+            self.faults.add(fault)
+            self.notes += notes
+
 
 def score(layout, folder):
     """The scores of a layout, whose files are written into this empty folder."""
-    paths = [path.name for path in layout.write(folder)]
+    found, paths = Score(layout.name, layout.held_out), [path.name for path in layout.write(folder)]
     done = loadsheet(folder, "mapping", "suggest", *paths)
-    found = Score(layout.name, layout.held_out, done.returncode, refusal=not layout.targets)
-    if found.refusal:
-        found.target_right = done.returncode == REFUSED
+    if not layout.targets:
+        found.demand(done.returncode == REFUSED, "not refused")
         return found
-    if done.returncode:
-        found.error = done.stderr[-400:]
-        _all_lost(found, layout)
+    if done.returncode:  # nothing is right where a draft should be and is none
+        read = [sheet for sheet in layout.sheets if not sheet.unrelated]
+        found.columns = {_name(sheet, column): (MISSING, {}) for sheet in read for column in sheet.columns}
+        found.faults, found.notes = {*FAULTS} - {"not refused"}, [done.stderr[-400:]]
         return found
-    (folder / "draft.yaml").write_text(done.stdout, encoding="utf-8")
-    try:
-        draft = Draft(done.stdout)
-    except YAMLError as error:
-        found.error, found.lints = str(error)[-400:], False
-        _all_lost(found, layout)
-        return found
+    draft = Draft(done.stdout)
     score_draft(found, layout, draft)
     _score_use(found, layout, folder, draft, paths)
     if len(layout.sheets) > 1:
@@ -121,63 +105,41 @@ def score(layout, folder):
         other.mkdir()
         again = [path.name for path in layout.write(other, backwards=True)][::-1]
         text = loadsheet(other, "mapping", "suggest", *again).stdout
-        found.same_in_any_order = bool(text) and Draft(text).values == draft.values
+        found.demand(text and Draft(text).values == draft.values, "order of files")
     return found
 
 
-def _all_lost(found, layout):
-    """Nothing is right where a draft should be and is none."""
-    for sheet in layout.sheets:
-        for column in () if sheet.unrelated else sheet.columns:
-            found.columns[f"{sheet.title or sheet.file}: {column.heading}"] = MISSING, {}
-    found.target_right = found.key_right = found.group_right = found.translates = found.same_in_any_order = False
+def _name(sheet, column):
+    return f"{sheet.title or sheet.file}: {column.heading}"
 
 
 # ---- the draft against its labels ----
 
 
 def score_draft(found, layout, draft):
-    found.target = draft.target
-    found.target_right = draft.target in layout.targets
+    """Note the verdict of each column, and whether target, key, groups and headings are right."""
     homes = {table: _home(draft, table, layout.sheets) for table in draft.tables}
-    for sheet in layout.sheets:
-        if sheet.unrelated:
-            continue
-        twice = repeated(sheet.columns)
+    wanted = [sheet for sheet in layout.sheets if not sheet.unrelated]
+    for sheet in wanted:
+        twice, drafted = repeated(sheet.columns), [one for one in draft.columns if homes.get(one.table) is sheet]
         for position, column in enumerate(sheet.columns):
-            if not column.heading:
-                continue
-            own = _read_by(column, position, sheet, [one for one in draft.columns if homes.get(one.table) is sheet])
-            name = f"{sheet.title or sheet.file}: {column.heading}" + (
-                f" ({position + 1})" if column.heading.casefold() in twice else ""
-            )
-            found.columns[name] = _verdict(column, own), {path: mark for one in own for path, mark in one.fills.items()}
-            if outlier := column.word("outlier").rpartition("@")[0]:
-                found.outliers[name] = any(_is_shown(one, outlier) for one in own)
-    keys = [column.heading for column in layout.sheets[0].columns if column.is_key]
-    field_ = next((column.fields[0] for column in layout.sheets[0].columns if column.is_key), "")
-    used = [label for one in draft.columns if field_ in one.fills for label in one.labels]
-    found.key_right = not keys or bool({_fold(label) for label in used} & {_fold(key) for key in keys})
-    joined = {id(homes[table]) for table in homes}
-    wanted = {id(sheet) for sheet in layout.sheets if not sheet.unrelated}
-    found.group_right = {_fold(one) for one in draft.group()} == {
-        _fold(one) for one in layout.group
-    } and joined == wanted
-    cells = {_fold(str(cell)) for sheet in layout.sheets for cell in _first_cells(layout, sheet)}
-    known = {_fold(column.heading) for sheet in layout.sheets for column in sheet.columns}
-    parts = {
-        _fold(part)
-        for one in draft.columns
-        for label in one.labels
-        if _fold(label) not in known
-        for part in label.split(" / ")
+            if column.heading:
+                own = _read_by(column, position, sheet, drafted)
+                place = f" ({position + 1})" if column.heading.casefold() in twice else ""
+                fills = {path: mark for one in own for path, mark in one.fills.items()}
+                found.columns[_name(sheet, column) + place] = _verdict(column, own), fills
+    found.demand(draft.target in layout.targets, "target", f"target {draft.target}")
+    keys = [column for column in layout.sheets[0].columns if column.is_key]
+    used = {
+        _fold(label) for key in keys[:1] for one in draft.columns if key.fields[0] in one.fills for label in one.labels
     }
-    found.data_in_heading = bool(parts & cells - {""})
-
-
-def _is_shown(drafted, outlier):
-    """Whether a drafted column shows an outlier or has a limit that refuses it."""
-    return bool({"min", "max"} & drafted.keys.keys()) or outlier.partition("_")[0] in drafted.line
+    found.demand(not keys or used & {_fold(key.heading) for key in keys}, "key")
+    joined = {id(sheet) for sheet in homes.values()} == {id(sheet) for sheet in wanted}
+    found.demand(joined and set(map(_fold, draft.group())) == set(map(_fold, layout.group)), "group")
+    cells = {_fold(str(cell)) for sheet in layout.sheets for cell in _first_cells(layout, sheet)} - {""}
+    known = {_fold(column.heading) for sheet in layout.sheets for column in sheet.columns}
+    labels = {_fold(label) for one in draft.columns for label in one.labels} - known
+    found.demand(not {part for label in labels for part in label.split(" / ")} & cells, "data in a heading")
 
 
 def _fold(text):
@@ -268,33 +230,26 @@ def _is_read_right(column, drafted):
 
 
 def _score_use(found, layout, folder, draft, paths):
-    text, found.fill_ins = filled_in(
-        draft.text, FILL | layout.fill, CODES | {key.casefold(): code for key, code in layout.codes.items()}
-    )
-    (folder / "filled.yaml").write_text(text, encoding="utf-8")
+    codes = CODES | {key.casefold(): code for key, code in layout.codes.items()}
+    (folder / "filled.yaml").write_text(filled_in(draft.text, FILL | layout.fill, codes)[0], encoding="utf-8")
     linted = loadsheet(folder, "mapping", "lint", "filled.yaml", "--json")
-    found.findings = [f"{one['line']}: {one['text']}" for one in json.loads(linted.stdout)] if linted.returncode else []
-    found.lints = linted.returncode == 0
-    if not found.lints:
-        found.translates = False
+    if linted.returncode:
+        found.faults |= {"lint", "not all rows translate"}
+        found.notes += [f"{one['line']}: {one['text']}" for one in json.loads(linted.stdout)]
         return
     made = loadsheet(folder, "mapping", "preview", *paths, "--mapping", "filled.yaml", "--rows", "100000", "--json")
-    if not made.stdout:
-        found.translates, found.error = False, made.stderr[-400:]
-        found.rows_lost = len(layout.sheets[0].data_rows)
-        return
-    records = json.loads(made.stdout)["records"]
+    records = json.loads(made.stdout)["records"] if made.stdout else []
     errors = [[problem for problem in record["problems"] if problem.get("level") == "error"] for record in records]
-    found.problems = sorted({_problem(one) for several in errors for one in several})[:8]
+    lost = set(layout.sheets[0].data_rows) - _main_rows(draft, layout, records)
+    found.demand(not lost, "rows lost", f"rows {sorted(lost)}", made.stderr[-400:])
     keys = layout.keys()
     made_keys = [record["key"] if record["key"] in keys else record["key"].partition("/")[0] for record in records]
     several = draft.target == "order.status"  # events
-    wrong_keys = bool(keys) and (set(made_keys) != keys or (len(made_keys) > len(keys) and not several))
-    found.rows_lost = len(set(layout.sheets[0].data_rows) - _main_rows(draft, layout, records))
-    invalid = sum(bool(several) for several in errors)
-    found.translates = (
-        invalid <= layout.bad + len(found.outliers) and not wrong_keys and not found.rows_lost and bool(records)
-    )
+    same_keys = not keys or (set(made_keys) == keys and (several or len(made_keys) == len(keys)))
+    wrong = layout.bad + sum(bool(column.word("outlier")) for sheet in layout.sheets for column in sheet.columns)
+    notes = sorted({_problem(one) for own in errors for one in own})[:8]
+    holds = records and not lost and same_keys and sum(map(bool, errors)) <= wrong
+    found.demand(holds, "not all rows translate", *notes)
 
 
 def _problem(problem):
@@ -310,29 +265,3 @@ def _main_rows(draft, layout, records):
             table, _, numbers = text.partition(": ")
             found |= {int(number) for number in numbers.split(", ")} if table in tables else set()
     return found
-
-
-# ---- cost ----
-
-
-def cost(folder, rows=10_000):
-    """CPU seconds and the peak of the memory (MB) of `suggest` for a file of 30 columns, the process as a whole."""
-    from .made_layouts import wide
-
-    (path,) = wide(rows).write(folder)
-    variables = {**os.environ, "LOADSHEET_ALLOW_ROOT": "true"}
-    command = [sys.executable, "-m", "loadsheet", "mapping", "suggest", path.name, "--out", "wide.yaml"]
-    before, peak = os.times(), 0.0
-    with subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.DEVNULL) as process:
-        while process.poll() is None:
-            peak = max(peak, memory_mb(process.pid))
-            time.sleep(0.05)
-    after = os.times()
-    seconds = after.children_user + after.children_system - before.children_user - before.children_system
-    return {
-        "rows": rows,
-        "columns": 30,
-        "cpu_s": round(seconds, 2),
-        "peak_mb": round(peak),
-        "exit_code": process.returncode,
-    }

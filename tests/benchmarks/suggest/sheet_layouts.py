@@ -9,7 +9,7 @@ A column is written as `heading | field | cells | more`.
 - `more` has words: `key` (the key of the record), `line` (one value for each row, not for each record), `always` (not blank in merged
   rows), `set` (a milestone), `side=S` (another place), `with=W` (blank
   together), `type=T`, `unit=U`, `blank=N` (percent), `dirt=VALUE@ROW` (`_` is a blank) and
-  `outlier=VALUE@ROW`, which the draft should show. The type follows from the cells and the field if it is not given. A unit is that of the cells; `cell` if the
+  `outlier=VALUE@ROW`, which a mapping may refuse. The type follows from the cells and the field if it is not given. A unit is that of the cells; `cell` if the
   cells have it; `?` if only the sender knows it.
 
 Labels were written before the first draft was read.
