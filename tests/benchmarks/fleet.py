@@ -136,13 +136,13 @@ def fleet(server, born, workers, shippers, orders, *, latency_ms=LATENCY_MS, acc
 
 
 def told(count, wall_s, *, ours_s, server_s, stored):
-    each = count
+
     return [
         count / wall_s,
         wall_s,
-        ours_s / each * 1e6,
-        server_s / each * 1e6,
-        *((after - before) / each for before, after in zip(*stored, strict=True)),
+        ours_s / count * 1e6,
+        server_s / count * 1e6,
+        *((after - before) / count for before, after in zip(*stored, strict=True)),
     ]
 
 
