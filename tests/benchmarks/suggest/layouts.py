@@ -3,7 +3,6 @@
 from .files_layouts import FILES
 from .held_out_layouts import HELD_OUT
 from .made_layouts import MADE
-from .newcomer_layouts import NEWCOMER
 from .orders_layouts import ORDERS
 
-LAYOUTS = [*MADE, *ORDERS, *FILES, *NEWCOMER, *HELD_OUT]
+LAYOUTS = [*MADE, *ORDERS, *FILES, *HELD_OUT]
