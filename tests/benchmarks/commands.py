@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from tests.benchmarks.measuring import head, line, measured, scratch
-from tests.benchmarks.suggest.made_layouts import wide
+from tests.mapping_tools.layouts.made_layouts import wide
 
 WORDS = {  # and the aim for its CPU
     "--help": (["--help"], "aim: 0.1 s"),

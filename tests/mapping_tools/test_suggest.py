@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_in_process import loadsheet
-from drafting import mapping_of, mistakes, orders, suggested, translated, written
+from drafting import fields_of, mapping_of, mistakes, orders, suggested, translated, written
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from shipped_samples import INBOX, NOW, sample
@@ -19,7 +19,6 @@ from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.mapping_tools.drafts import FILL_IN
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
-from loadsheet.mapping_tools.value_origins import pattern
 from loadsheet.mapping_tools.yaml_writer import marks_in, write_draft
 from loadsheet.problems import FileRefused
 from loadsheet.reading import open_tables
@@ -43,17 +42,6 @@ def completed(tmp_path_factory):
     """The mapping that each draft with its marks filled in is, by the name of the shipped one."""
     folder = tmp_path_factory.mktemp("drafts")
     return cache(lambda name: mapping_of(folder, drafted(name), sample(name).mapping.operation.name))
-
-
-def sent(mapping):
-    """Which payload paths each column (by its heading) feeds; a list's own numbers left away."""
-    labels = {(each.name, column.name): column.label for each in mapping.plan.tables for column in each.columns}
-    found = {}
-    for path, sources in mapping.lineage.items():
-        for source in sources:
-            if (source.table, source.column) in labels:
-                found.setdefault(labels[source.table, source.column], set()).add(pattern(path).replace("[]", ""))
-    return found
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -81,8 +69,8 @@ def test_a_draft_with_its_marks_filled_in_translates_most_of_the_file(completed,
 def test_the_share_of_columns_suggested_as_the_shipped_mappings_have_them(completed):
     found = {}
     for name in SAMPLES:
-        own = sent(completed(name))
-        for label, paths in sent(sample(name).mapping).items():
+        own = fields_of(completed(name))
+        for label, paths in fields_of(sample(name).mapping).items():
             found[f"{name}: {label}"] = own.get(label, set()) & paths, paths, own.get(label)
     assert sum(bool(hit) for hit, _, _ in found.values()) >= FLOOR * len(found), found
 
@@ -112,7 +100,7 @@ FIELDS = [
 @pytest.mark.parametrize("language", HEADINGS)
 def test_headings_are_understood_in(tmp_path, language):
     text = suggested(tmp_path, "\n".join([HEADINGS[language], *ROWS]), "order.create")
-    found = sent(mapping_of(tmp_path, text))
+    found = fields_of(mapping_of(tmp_path, text))
     pairs = zip(HEADINGS[language].split(";"), FIELDS, strict=True)
     assert {label: found.get(label) for label, field in pairs if field not in found.get(label, ())} == {}
 

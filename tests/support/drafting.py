@@ -11,6 +11,7 @@ from loadsheet.mapping_tools.comparison import translate_files
 from loadsheet.mapping_tools.drafts import FILL_IN
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
+from loadsheet.mapping_tools.value_origins import pattern
 from loadsheet.mapping_tools.yaml_writer import write_draft
 from loadsheet.settings import Settings
 
@@ -113,3 +114,14 @@ def mapping_of(folder, text, operation="order.create"):
 def translated(mapping, paths):
     """The documents that a mapping makes of files, the main one first."""
     return translate_files(mapping, paths, Settings(), now=NOW).documents
+
+
+def fields_of(mapping):
+    """Which fields each column sends, by its heading; the numbers of lists are left away."""
+    labels = {(each.name, column.name): column.label for each in mapping.plan.tables for column in each.columns}
+    found = {}
+    for path, sources in mapping.lineage.items():
+        for source in sources:
+            if (source.table, source.column) in labels:
+                found.setdefault(labels[source.table, source.column], set()).add(pattern(path).replace("[]", ""))
+    return found

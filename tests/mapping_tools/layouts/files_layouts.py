@@ -12,8 +12,8 @@ Ccy | currency | of SEK;EUR ;; Delivery notes code | - | of 0;7;12
 """
 SHOP_PACKAGES = """
 OrderID | join | seq {:05} | join ;; Line | - | rows 1;2 | line ;; Type | packages.package_type | of PLL;CTN;RLL
-Goods | packages.item_name/packages.description | of Paper A4;Reels;Boards ;; GrossLb | packages.weight | num 5 900 1 plain | unit=lb
-Cuft | packages.volume | num 1 90 2 plain | unit=ft3
+Goods | packages.item_name/packages.description | of Paper A4;Reels;Boards ;; GrossLb | packages.weight | num 5 900 1 plain
+Cuft | packages.volume | num 1 90 2 plain
 """
 BOOK_ORDERS = """
 Order no. | order_id | seq B{:04} | key ;; PO number | order_references.value | seq 45{:08} ;; Ready from | pickup_startdatetime | day native
@@ -39,7 +39,7 @@ Menge | packages.quantity/total_packages | int 1 9
 PRODUCTS = """
 Artikelnr. | join | rows 4711;4712;4713;4714;4715 | join
 Bezeichnung | packages.item_name/packages.description | rows Pumpe;Ventil;Filter;Rohr;Flansch | line
-Gewicht je Stück (kg) | packages.weight | num 1 60 2 de | line ;; Länge (mm) | packages.length | int 100 2000 | line unit=mm
+Gewicht je Stück (kg) | packages.weight | num 1 60 2 de | line ;; Länge (mm) | packages.length | int 100 2000 | line
 Preisgruppe | - | of A;B
 """
 SHIPMENTS = """
@@ -85,7 +85,7 @@ D;K-3303;;;;;;Leim;2;24
 """
 RECORD_COLUMNS = """
 Satz | kind ;; Auftrag | order_id/join | seq x | key ;; Empfänger | delivery_company ;; Ort | delivery_city ;; PLZ | delivery_pincode
-Abholung | pickup_startdatetime |  | type=datetime ;; Lieferung | delivery_startdatetime/delivery_enddatetime |  | type=datetime
+Abholung | pickup_startdatetime ;; Lieferung | delivery_startdatetime/delivery_enddatetime |
 Artikel | packages.item_name/packages.description ;; Menge | packages.quantity/total_packages | int 1 2 ;; Gewicht (kg) | packages.weight
 """
 LANES = """
@@ -99,18 +99,18 @@ Comments | tender_references.value/packages.description/- | blank
 """
 QUOTES = """
 Tender ref | tender_id | seq LN-{:04} | key ;; Carrier ID | carrier_id | same C-0815
-Offer (EUR) | tenderRate | num 400 2400 2 plain | type=decimal/text ;; Quoted at | response_datetime | day %Y-%m-%d %H:%M
+Offer (EUR) | tenderRate | num 400 2400 2 plain ;; Quoted at | response_datetime | day %Y-%m-%d %H:%M
 Fuel surcharge | additional_services.service_price/- | num 10 90 2 plain ;; Valid until | - | day %Y-%m-%d
 """
 DECISIONS = """
-Tender | tender_id | seq LN-{:04} | key ;; Carrier | carrier_id | of C-0815;C-0042 ;; Rate | tenderRate | num 400 2400 2 plain | type=decimal/text
+Tender | tender_id | seq LN-{:04} | key ;; Carrier | carrier_id | of C-0815;C-0042 ;; Rate | tenderRate | num 400 2400 2 plain
 Decision | status | of accept;reject ;; Decided at | response_datetime | day %d/%m/%Y %H:%M
 """
 EVENTS = """
 Sendungsnr. | order_id | seq {:07} | key ;; Statuscode | status_code | of PUP;ARR;DEL
 Statustext | status_name/status_description | of abgeholt;angekommen;zugestellt ;; Zeitpunkt | status_datetime | day %d.%m.%Y %H:%M
-Ort | status_location/current_location | place city ;; Breitengrad | latitude | num 47 54 5 plain | type=text/decimal
-Längengrad | longitude | num 6 15 5 plain | type=text/decimal ;; Kolli | totalPackages/totalQuantity | int 1 9 ;; Fahrer | - | person
+Ort | status_location/current_location | place city ;; Breitengrad | latitude | num 47 54 5 plain
+Längengrad | longitude | num 6 15 5 plain ;; Kolli | totalPackages/totalQuantity | int 1 9 ;; Fahrer | - | person
 """
 MILESTONES = """
 Shipment | order_id | seq S-{:04} | key ;; Customer | - | place company | side=x ;; Origin | origin | place city
@@ -154,6 +154,6 @@ FILES = [
     layout("events", "order.status", sheet("Sendungsstatus.csv", EVENTS, lang="de")),
     layout("tracking_sheet", "order.status", sheet("tracking week 12.xlsx", MILESTONES, rows=18, title="Open shipments")),
     layout("cancellations", "order.delete", sheet("cancelled orders.csv", CANCELS, delimiter=",")),
-    layout("dispatch_list", NEW + " order.update", sheet("Dispo Montag.csv", DISPO_COLUMNS, raw=DISPO, first=4, rows=5, lang="de", encoding="cp1252"), bad=1),
+    layout("dispatch_list", NEW + " order.update", sheet("Dispo Montag.csv", DISPO_COLUMNS, raw=DISPO, first=4, rows=5, lang="de", encoding="cp1252")),
     layout("empty_sheet", "", sheet("empty.xlsx", "| -", rows=0, title="Sheet1")),
 ]  # fmt: skip
