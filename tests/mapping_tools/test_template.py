@@ -348,6 +348,8 @@ def one_column(folder, column="type: text", sheet="Orders"):
         ("type: text, pad_left: {to: 5, with: '0'}", "01067"),
         ("type: text, pad_left: {to: 7, with: '0'}", "0001067"),
         ("type: text, max_length: 4", "Post"),
+        ("type: text, max_length: 7", "Postcod"),
+        ("type: text, max_length: 8", "Postcode"),
         ("type: text, example: '04109'", "04109"),
         ("type: integer", Decimal(10)),
         ("type: integer, min: 11", Decimal(11)),
