@@ -253,6 +253,7 @@ def test_a_file_that_is_not_read_is_named_on_stderr_and_in_the_draft(tmp_path):
 NO_TABLES = {
     "a form": "Order no:;A-1\nConsignee:;Acme GmbH\nStreet:;Prager Str. 1\nCity:;Dresden\nCountry:;Deutschland\nWeight:;12\n",
     "a form with two fields in a line": "Abholauftrag;;;\nName:;;Datum:;\n;;;\nGrund der Abholung;;;\nAbholadresse:;Ufer 3;;\nUnterschrift:;;;\n",
+    "a form with words that nobody knows": "Zyxo:;City\nFoobar:;Ulm\nQuux:;Bonn\nBlip:;Kiel\nWurg:;Wien\n",
     "no headings": orders(keys=6).partition("\n")[2],
     "words without headings": "Acme;Dresden;Pump\nBeta;Ulm;Valve\nAcme;Ulm;Pump\n",
     "a letter": "Dear Sirs\nplease pick up three pallets tomorrow\nKind regards\n",
