@@ -87,6 +87,9 @@ def test_a_mistake_is_shown_in_its_line_with_a_caret_on_a_terminal(house, on_a_t
     assert hint.strip() == "= did you mean package_types?"
     (line,) = loadsheet(house, "mapping", "lint", "mappings/new.yaml").stdout.splitlines()
     assert line.endswith('there is no lookup "pakage_types" (did you mean package_types?)'), "one line in a pipe"
+    (found,) = json.loads(loadsheet(house, "mapping", "lint", "mappings/new.yaml", "--json").stdout)
+    assert (found["text"], found["hint"]) == ('there is no lookup "pakage_types"', "did you mean package_types?")
+    assert line.startswith(f"{found['file']}:{found['line']}:{found['column']}: ")
 
 
 @given(
