@@ -163,6 +163,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "\ntarget: order.create   # 8 fields have a column, 5 of them for addresses; Order no identifies the records",
         " total_packages: {expr: '$count(rows)'}   # CHECK: each line counts as one package\n",
     ]),
+    "three fields of an address are a new order": (table("Order no;Consignee;Street;City", "Acme GmbH;Kade 1;Ulm", "Beta AG;Kade 2;Bonn"), None, [
+        "\ntarget: order.create   # 4 fields have a column, 3 of them for addresses",
+    ]),
+    "two fields of an address are a change": (table("Order no;City;Postcode", "Dresden;01067", "Köln;50667"), None, ["\ntarget: order.update "]),
     "a change": (table("Order no;Status", "late", "late"), None, ["\ntarget: order.update   # ", "only 2 fields have a column, as in changes"]),
     "an event": ("Order no;Event;Event time\nA-1;BKD;02.03.2026 08:00\nA-1;DLV;03.03.2026 08:00\n", None, [
         "\ntarget: order.status   # ", "each row has an event and its time",
