@@ -57,6 +57,8 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     ),
     "yes and no of another language": ("ADR;oui;non", ["type: yesno", '"yes": [oui]', '"no": [non]']),
     "yes and no of the file's language": ("ADR;yes;no", ["type: yesno", '!"yes":']),
+    "eight spellings of yes and no": ("ADR;yes;no;y;n;true;false;1;0", ["type: yesno", "!CHECK"]),
+    "nine spellings are too many": ("ADR;ja;nein;j;n;yes;no;y;x;1", ["type: text"]),
     "crosses": ("ADR;x;", ["type: yesno", '"yes": [x]', 'default: "no"', "CHECK their meaning"]),
     "a total of the order": ("Order total;12,50;1.240,00", ["type: decimal"]),
     "a number of the row": ("Piece;1;2;3;4;5;6;7;8;9;10;11;12", ["# ", "fills no field"]),
