@@ -35,13 +35,8 @@ lint: .venv/test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-bench: .venv/test  ## orders/s and CPU per order, split by stage; durable creates beside servers that store nothing; sending beside CPU hogs
-	@$(BIN)/python -m tests.benchmarks.whole_run
-	@$(BIN)/python -m tests.benchmarks.exchange
-	@$(BIN)/python -m tests.benchmarks.reading
-	@$(BIN)/python -m tests.benchmarks.translation
-	@$(BIN)/python -m tests.benchmarks.fleet
-	@$(BIN)/python -m tests.benchmarks.busy_machine
+bench: .venv/test  ## orders/s and CPU per order, split by stage, beside a plain script; reading, translation, commands, workers
+	@for name in whole_run nights reading translation commands fleet; do $(BIN)/python -m tests.benchmarks.$$name || exit 1; done
 
 wheel: .venv/test  ## dist/loadsheet-VERSION.whl; the same source gives the same bytes
 	@rm -f dist/*.whl

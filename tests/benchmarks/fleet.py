@@ -1,7 +1,7 @@
-"""`make bench`: workers beside one process, on PostgreSQL and on a file, with 1, 3 and more shippers, against a sink that answers after 50 ms.
+"""`make bench`: workers beside one process, on PostgreSQL and on a file, against a sink that answers after 50 ms.
 
 Orders a second over the whole of the runs; CPU an order of loadsheet's processes and of PostgreSQL; bytes an order in the database and in its
-write-ahead log; CPU of a run without orders; and how long after a kill -9 of a run and its worker another one has taken over. Everything
+write-ahead log; and how long after a kill -9 of a run and its worker another one has taken over. Everything
 shares this machine's cores: compare ratios. `python -m tests.benchmarks.fleet --shippers 1000 --orders 1000 --latency-ms 20` instead runs that many
 shippers with that many orders each over 1, 2 and 3 workers, each shipper with an account of its own at the sink, and so with a listing and a pace of its own.
 """
@@ -9,22 +9,17 @@ shippers with that many orders each over 1, 2 and 3 workers, each shipper with a
 import argparse
 import json
 import os
-import shutil
 import signal
-import sys
-import tempfile
 import time
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import psycopg
 from command_processes import nursery
 from fleet_processes import TOKEN, until
 from orders import MAPPINGS, write_orders
 from postgres import running_server
+from tests.benchmarks.measuring import cpu_s, scratch
 from tests.benchmarks.sink import sink
 
 from loadsheet.ledger.codec import stamp
@@ -34,33 +29,11 @@ from loadsheet.ledger.shared import jobs, open_shared
 from loadsheet.settings import Settings
 
 CONNECTIONS, LATENCY_MS, TAKEOVER_S = 32, 50, 2.0
-TICK = os.sysconf("SC_CLK_TCK")
-
-
-def cpu_s(pid):
-    """CPU seconds of a process and of those of its children that are over."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / TICK
-
-
-def children(pid):
-    """The processes that one has started and that go on, such as the one its runs are forked from."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
-                yield int(stat.parent.name)
 
 
 def server_cpu_s(server):
-    """The same of a PostgreSQL with all its processes."""
-    main = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
-    found = cpu_s(main)
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            if int(fields[1]) == main:
-                found += sum(map(int, fields[11:13])) / TICK
-    return found
+    """CPU seconds of a PostgreSQL with all its processes."""
+    return cpu_s(int((server.folder / "data" / "postmaster.pid").read_text().split()[0]))
 
 
 class Place:
@@ -117,12 +90,8 @@ class Place:
 
 @contextmanager
 def placed(born, database, shippers, orders, *, latency_ms=LATENCY_MS, **more):
-    folder = Path(tempfile.mkdtemp(prefix="loadsheet-bench-"))
-    try:
-        with sink("--keep", "--latency-ms", str(latency_ms)) as (url, _):
-            yield Place(folder, born, database, url, shippers=shippers, orders=orders, **more)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with scratch() as folder, sink("--keep", "--latency-ms", str(latency_ms)) as (url, _):
+        yield Place(folder, born, database, url, shippers=shippers, orders=orders, **more)
 
 
 def alone(server, born, orders, *, on_a_server):
@@ -154,7 +123,7 @@ def fleet(server, born, workers, shippers, orders, *, latency_ms=LATENCY_MS, acc
         over = "select count(*) from loadsheet_fleet.procrastinate_jobs where status = 'succeeded'"
         until(lambda: place.ask(over)[0][0] == shippers, 3600, 0.2)
         wall_s = time.perf_counter() - began
-        cpu = sum(cpu_s(worker.pid) + sum(map(cpu_s, children(worker.pid))) for worker in born)
+        cpu = sum(cpu_s(worker.pid) for worker in born)
         after, server_s = place.stored(), server_cpu_s(server) - server_before
         accepted = sum(
             place.ask(f"select count(*) from loadsheet_s{number}.entries where state = 'accepted'")[0][0]
@@ -167,13 +136,13 @@ def fleet(server, born, workers, shippers, orders, *, latency_ms=LATENCY_MS, acc
 
 
 def told(count, wall_s, *, ours_s, server_s, stored):
-    each = max(count, 1)
+
     return [
         count / wall_s,
         wall_s,
-        ours_s / each * 1e6,
-        server_s / each * 1e6,
-        *((after - before) / each for before, after in zip(*stored, strict=True)),
+        ours_s / count * 1e6,
+        server_s / count * 1e6,
+        *((after - before) / count for before, after in zip(*stored, strict=True)),
     ]
 
 
@@ -202,16 +171,11 @@ def show(name, figures):
 
 
 def compare(server, born, orders):
-    """One run and workers over the same number of orders, a run without orders, and a takeover."""
+    """One run and workers over the same number of orders, and a takeover."""
     show("one run, a file", alone(server, born, orders, on_a_server=False))
     show("one run, PostgreSQL", alone(server, born, orders, on_a_server=True))
-    for workers, shippers in ((1, 1), (2, 1), (3, 1), (1, 3), (2, 3), (3, 3), (1, 30), (2, 30), (3, 30)):
-        figures = fleet(server, born, workers, shippers, orders // shippers)
-        show(f"{workers} workers, {shippers} shippers", figures)
-    empty = fleet(server, born, 1, 20, 0)
-    print(
-        f"a run without orders: {empty[1] / 20:.2f} s, {empty[2] / 20e6:.2f} s of CPU, PostgreSQL {empty[3] / 20e6:.2f} s"
-    )
+    for workers in (1, 2, 3):
+        show(f"{workers} workers, 3 shippers", fleet(server, born, workers, 3, orders // 3))
     taken, unknown = takeover(server, born)
     print(
         f"after a kill -9 another run had the ledger in {taken:.1f} s (takeover_s {TAKEOVER_S:g}); {unknown} outcomes were unknown"
@@ -219,13 +183,13 @@ def compare(server, born, orders):
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--orders", type=int, default=6_000, help="in all; with --shippers of each")
     parser.add_argument("--shippers", type=int, default=0, help="measure only 1, 2 and 3 workers over so many")
     parser.add_argument("--latency-ms", type=int, default=LATENCY_MS, help="only with --shippers")
     given = parser.parse_args()
     latency_ms = given.latency_ms if given.shippers else LATENCY_MS
-    with running_server() as server, nursery(Path(tempfile.mkdtemp(prefix="loadsheet-says-"))) as born:
+    with running_server() as server, scratch() as folder, nursery(folder) as born:
         print(
             f"orders with 3 packages each, a sink that answers after {latency_ms} ms, {CONNECTIONS} connections "
             f"{'a shipper' if given.shippers else 'for all together'}"

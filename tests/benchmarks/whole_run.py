@@ -1,33 +1,27 @@
 """`make bench`: orders/s and CPU of a whole run, split by stage, beside a plain script that does the same without a ledger.
 
 Three servers, each in a process of its own: our exchange, a bare sink that only answers, and the sink with 50 ms latency at 256
-connections. Every line is measured in a fresh process, once it has imported what it needs. CPU is that of the client's process with all
-its threads, and of the processes that read files for it. Compare the shares and the ratios between lines, not the absolute figures of
-one machine: client and server share its cores.
+connections. Every line is measured in a fresh process, once it has imported what it needs. Compare the shares and the ratios between
+lines, not the absolute figures of one machine: client and server share its cores.
 """
 
 import argparse
 import gc
 import json
-import os
 import resource
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import pandas  # noqa: F401, ICN001 (a run imports it when it is needed; starting is not what is measured)
 import xlsxwriter  # noqa: F401 (likewise)
 from exchange_process import TOKEN, exchange
 from orders import MAPPINGS, write_orders
+from tests.benchmarks.measuring import Clock, Cost, head, line, scratch
 from tests.benchmarks.sink import sink
 
-from loadsheet.checking import check_files
 from loadsheet.dispatch import Client, Dispatcher, RunContext, UnknownTimer, deliver
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger_sink import ingest_files
@@ -35,55 +29,12 @@ from loadsheet.mapping import load_folder
 from loadsheet.pipeline import reconcile_and_report
 from loadsheet.settings import Settings
 
-LATENCY_MS, MANY = 50, 256
-SERVERS = {  # name: (words of the sink or None for the exchange, connections, window)
-    "exchange": (None, 8, 256),
-    "sink": (["--keep"], 8, 256),
-    f"sink, {LATENCY_MS} ms": (["--keep", "--latency-ms", str(LATENCY_MS)], MANY, 4 * MANY),
+LATENCY_MS, MANY, FEW = 50, 256, 8
+SERVERS = {  # name: (words of the sink or None for the exchange, connections)
+    "exchange": (None, FEW),
+    "sink": (["--keep"], FEW),
+    f"sink, {LATENCY_MS} ms": (["--keep", "--latency-ms", str(LATENCY_MS)], MANY),
 }
-
-
-class Clock:
-    """Wall and CPU seconds since the last look."""
-
-    def __init__(self):
-        self.wall, self.cpu = time.perf_counter(), cpu_s()
-
-    def lap(self):
-        wall, cpu = time.perf_counter(), cpu_s()
-        passed = wall - self.wall, cpu - self.cpu
-        self.wall, self.cpu = wall, cpu
-        return passed
-
-
-def cpu_s():
-    """CPU seconds of this process, and, where /proc tells, of those that it has started and of theirs that are over."""
-    ours = time.process_time()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            if int(fields[1]) == os.getpid():
-                ours += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    return ours
-
-
-class Pace:
-    """When how many entries were done: a progress that takes notes."""
-
-    def __init__(self):
-        self.points = []
-
-    def __call__(self, done, _total):
-        self.points.append((time.perf_counter(), done))
-
-    def under_way(self):
-        """Entries a second in the part between the first and the last quarter: without the start, which feels its way, and the end."""
-        if not self.points:  # nothing was sent
-            return 0.0
-        total = self.points[-1][1]
-        inner = [point for point in self.points if total / 4 <= point[1] <= total * 3 / 4]
-        (began, first), (ended, last) = inner[0], inner[-1]
-        return (last - first) / (ended - began) if ended > began else 0.0
 
 
 class ClockedLedger:
@@ -139,53 +90,31 @@ class ClockedLedger:
                 together.__exit__(None, None, None)
 
 
-def peak_mb():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def settings_for(folder, connections, window, url=None):
-    given = {"exchange": url} if url else {}
-    return Settings.load(
-        inbox=folder / "inbox",
-        mappings=MAPPINGS,
-        outbox=folder / "outbox",
-        state=folder / "state",
-        settle_s=0,
-        connections=connections,
-        window=window,
-        **given,
-    )
-
-
-def measure(settings, count, *, alone):
-    """One run over `count` orders; returns stages as (name, wall s, CPU s), the CPU of the ledger, and the peak of memory."""
+def measure(folder, url, connections):
+    """One run over the inbox of a folder: its stages as {name: Cost}, the CPU of the ledger in s, and the peak of memory in MB."""
     gc.set_threshold(50_000)  # as in the command line
-    clock, stages = Clock(), []
-    mappings = load_folder(settings.mappings, settings.assumptions)
-    if alone:
-        files = [settings.inbox / "orders.csv", settings.inbox / "packages.csv"]
-        clock.lap()
-        made = check_files(files, mappings, settings).usable
-        assert made == count, made
-        stages.append(("read + map + validate (alone)", *clock.lap()))
+    limits = {"connections": connections, "window": max(256, 4 * connections), "settle_s": 0}
+    places = {name: folder / name for name in ("inbox", "outbox", "state")}
+    settings = Settings.load(mappings=MAPPINGS, exchange=url, **places, **limits)
+    mappings, stages = load_folder(settings.mappings, settings.assumptions), {}
     with open_ledger(settings.database_url) as opened, Client(settings.exchange, TOKEN, settings) as client:
         ledger = ClockedLedger(opened)
         work = RunContext(settings, ledger, ledger.begin_run(), Dispatcher(client), UnknownTimer(ledger.now))
-        clock.lap()
+        clock = Clock()
         ingested = ingest_files(settings, ledger, work.run, mappings)
-        stages.append(("inbox + read + map + ledger", *clock.lap()))
-        pace = Pace()
-        sent = deliver(work, pace)
+        stages["inbox + read + map + ledger"] = clock.lap()
+        sent = deliver(work)
         assert sent.stopped is None, sent.stopped
-        stages.append(("dispatch", *clock.lap()))
+        stages["dispatch"] = clock.lap()
         reconcile_and_report(work, sent, ingested)
-        stages.append(("reconcile + reports", *clock.lap()))
-        told = {"ledger_cpu_s": ledger.cpu, "peak_mb": peak_mb(), "under_way": pace.under_way()}
-        return {"stages": stages, **told}
+        stages["reconcile + reports"] = clock.lap()
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"stages": stages, "ledger_cpu_s": ledger.cpu, "peak_mb": peak_mb}
 
 
 @contextmanager
 def served(name, folder):
+    """A server by its name: its URL."""
     words = SERVERS[name][0]
     if words is None:
         with exchange(folder / "exchange.db") as there:
@@ -201,65 +130,51 @@ def in_its_own_process(*words):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def compare(name, count, folder, *, plain):
-    """Measure one server with loadsheet and, if asked, with the plain script; prints the lines."""
-    _, connections, window = SERVERS[name]
+def one_run(folder, url, connections=FEW):
+    """What `measure` says in a fresh process, with the costs of its stages and of all together."""
+    found = in_its_own_process("tests.benchmarks.whole_run", "--one", folder, url, connections)
+    stages = {name: Cost(*cost) for name, cost in found["stages"].items()}
+    wall, cpu, _ = map(sum, zip(*stages.values(), strict=True))
+    return found | {"stages": stages, "all": Cost(wall, cpu, found["peak_mb"])}
+
+
+def compare(name, count, folder):
+    """Measure one server with the plain script and with loadsheet; prints the lines."""
+    connections = SERVERS[name][1]
     write_orders(folder / "inbox", count)
-    rate = "calls/s"
+    (folder / "plain").mkdir()
     print(f"\n{name}, up to {connections} connections")
-    script = None
-    if plain:
-        with served(name, folder / "plain") as url:
-            words = ("tests.benchmarks.plain_script", folder / "inbox", url, "--connections", connections)
-            script = in_its_own_process(*words)
-        assert script["good"] == count, script
-        line("the plain script", script["wall_s"], script["cpu_s"], count)
+    with served(name, folder / "plain") as url:
+        words = ("tests.benchmarks.plain_script", folder / "inbox", url, "--connections", connections)
+        script = in_its_own_process(*words)
+    assert script["good"] == count, script
+    first = line("the plain script", [Cost(script["wall_s"], script["cpu_s"], script["peak_mb"])], count)
     with served(name, folder) as url:
-        told = in_its_own_process("tests.benchmarks.whole_run", "--one", folder, url, connections, window, count)
-    stages = [stage for stage in told["stages"] if "alone" not in stage[0]]
-    wall, cpu = (sum(stage[place] for stage in stages) for place in (1, 2))
-    for stage in told["stages"]:
-        line(f"  {stage[0]}", *stage[1:], count)
-    line("loadsheet, the whole run", wall, cpu, count)
-    notes = [f"ledger {told['ledger_cpu_s'] / cpu:.0%} of the CPU (aim: 15 %)", f"peak memory {told['peak_mb']:.0f} MB"]
-    if script:
-        notes.append(f"CPU {cpu / script['cpu_s']:.2f} of the plain script's (aim: 0.40)")
+        found = one_run(folder, url, connections)
+    for stage, cost in found["stages"].items():
+        line(f"  {stage}", [cost], count)
+    cpu = line("loadsheet, the whole run", [found["all"]], count, first=first, aim="aim: at most 0.30")
+    print(f"  ledger {found['ledger_cpu_s'] / cpu:.0%} of the CPU (aim: 15 %)")
     if "ms" in name:
-        possible = connections / LATENCY_MS * 1000
-        reached = count / next(stage[1] for stage in stages if stage[0] == "dispatch")
-        under_way = told["under_way"] / possible
-        notes.append(f"{under_way:.0%} of the {possible:,.0f} {rate} that are possible once under way (aim: 90 %)")
-        notes.append(f"{reached / possible:.0%} with the start, which begins with two")
-    print("  " + "; ".join(notes))
-
-
-def line(name, wall, cpu, count):
-    print(f"{name:34}{wall:9.2f}{cpu / count * 1e6:15.0f}{count / wall:11.0f}", flush=True)
+        possible, dispatch = connections / LATENCY_MS * 1000, found["stages"]["dispatch"]
+        print(f"  {count / dispatch.wall_s / possible:.0%} of the {possible:,.0f} possible calls/s (aim: 90 %)")
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--orders", type=int, default=20_000)
     parser.add_argument("--server", choices=list(SERVERS), action="append")
-    parser.add_argument("--no-plain", action="store_true")
-    parser.add_argument("--one", nargs=5, metavar=("FOLDER", "URL", "CONNECTIONS", "WINDOW", "ORDERS"))
-    parser.add_argument("--no-alone", action="store_true", help="with --one: do not measure reading alone first")
+    parser.add_argument("--one", nargs=3, metavar=("FOLDER", "URL", "CONNECTIONS"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        folder, url, connections, window, count = given.one
-        settings = settings_for(Path(folder), int(connections), int(window), url)
-        alone = SERVERS["exchange"][1] == int(connections) and not given.no_alone
-        print(json.dumps(measure(settings, int(count), alone=alone)))
+        folder, url, connections = given.one
+        print(json.dumps(measure(Path(folder), url, int(connections))))
         return
-    print(f"{given.orders} orders with 3 packages each (two CSV files)\n")
-    print(f"{'':34}{'wall s':>9}{'CPU us/order':>15}{'orders/s':>11}")
+    print(f"{given.orders} orders with 3 packages each (two CSV files)")
+    head("order")
     for name in given.server or SERVERS:
-        folder = Path(tempfile.mkdtemp(prefix="loadsheet-bench-"))
-        (folder / "plain").mkdir()
-        try:
-            compare(name, given.orders, folder, plain=not given.no_plain)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with scratch() as folder:
+            compare(name, given.orders, folder)
 
 
 if __name__ == "__main__":

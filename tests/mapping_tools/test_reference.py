@@ -140,57 +140,43 @@ def test_every_function_states_its_types_with_the_fewest_and_the_most_arguments(
 # ---- the command ----
 
 
-@pytest.mark.parametrize(
-    ("name", "entry"),
-    [
-        ("columns.pad_left", "columns.pad_left"), ("pad_left", "columns.pad_left"), ("PAD_LEFT", "columns.pad_left"),
-        ("source.fold", "source.fold"), ("totals.sum", "source.tables.totals.sum"), ("$sum", "$sum"), ("round", "$round"),
-        ("as_upper", ".as_upper"), ("starts_with()", ".starts_with"), ("??", "??"),
-    ],
-)  # fmt: skip
-def test_a_name_is_found_with_and_without_what_stands_before_it(name, entry):
-    assert entry in [found.name for found in find(name)]
+def test_a_name_is_found_with_and_without_what_stands_before_it():
+    names = {
+        "columns.pad_left": "columns.pad_left", "pad_left": "columns.pad_left", "PAD_LEFT": "columns.pad_left",
+        "source.fold": "source.fold", "totals.sum": "source.tables.totals.sum", "$sum": "$sum", "round": "$round",
+        "as_upper": ".as_upper", "starts_with()": ".starts_with", "??": "??",
+    }  # fmt: skip
+    assert {name: entry for name, entry in names.items() if entry not in [found.name for found in find(name)]} == {}
 
 
-def test_help_explains_a_key_with_its_values_and_an_example(tmp_path):
-    done = loadsheet(tmp_path, "mapping", "help", "pad_left")
-    assert done.returncode == 0
-    assert done.stdout.splitlines()[:2] == ["columns.pad_left", "Values: a section. Default: none. For text."]
-    assert "    1067   -> 01067\n" in done.stdout
+def test_help_explains_keys_fields_and_targets_and_lists_all_names(tmp_path):
+    def helped(*words):
+        done = loadsheet(tmp_path, "mapping", "help", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
-
-def test_help_shows_all_entries_of_a_name_that_several_keys_have(tmp_path):
-    done = loadsheet(tmp_path, "mapping", "help", "default")
-    names = ["source.timezone.default", "columns.default", "payload.default"]
-    assert [line for line in done.stdout.splitlines() if line in names] == names
-
-
-def test_help_explains_a_field_of_the_payload_and_a_target(tmp_path):
-    field = loadsheet(tmp_path, "mapping", "help", "chargeable_weight_uom")
-    assert field.stdout.splitlines() == [
+    key = helped("pad_left")
+    assert key.splitlines()[:2] == ["columns.pad_left", "Values: a section. Default: none. For text."]
+    assert "    1067   -> 01067\n" in key
+    names = ["source.timezone.default", "columns.default", "payload.default"]  # several keys have this name
+    assert [line for line in helped("default").splitlines() if line in names] == names
+    assert helped("chargeable_weight_uom").splitlines() == [
         "chargeable_weight_uom  (a field of the payload)",
         "Unit of the chargeable weight: G, KG, Ton. It holds a text.",
         "Required in order.create.",
         "Optional in order.update.",
     ]
-    target = loadsheet(tmp_path, "mapping", "help", "order.create").stdout
-    assert re.search(r"^  packages\[\]\.weight +a number +Weight", target, re.MULTILINE)
+    assert re.search(r"^  packages\[\]\.weight +a number +Weight", helped("order.create"), re.MULTILINE)
+    everything = helped()
+    assert {line.strip().split("  ")[0] for line in everything.splitlines() if line.startswith("  ")} == set(entries())
+    assert re.search(r"^  \$sum +The sum of numbers; 0 for none\.$", everything, re.MULTILINE)
 
 
-def test_help_without_a_name_lists_every_name(tmp_path):
-    done = loadsheet(tmp_path, "mapping", "help")
-    listed = {line.strip().split("  ")[0] for line in done.stdout.splitlines() if line.startswith("  ")}
-    assert listed == set(entries())
-    assert re.search(r"^  \$sum +The sum of numbers; 0 for none\.$", done.stdout, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("name", "meant"), [("padleft", "pad_left"), ("$summ", "$sum"), ("source.fodl", "source.fold")]
-)
-def test_an_unknown_name_is_refused_with_the_closest_one(tmp_path, name, meant):
-    done = loadsheet(tmp_path, "mapping", "help", name)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f'"{name}" is not a word of mapping files; did you mean {meant}?' in done.stderr
+def test_an_unknown_name_is_refused_with_the_closest_one(tmp_path):
+    for name, meant in {"padleft": "pad_left", "$summ": "$sum", "source.fodl": "source.fold"}.items():
+        done = loadsheet(tmp_path, "mapping", "help", name)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f'"{name}" is not a word of mapping files; did you mean {meant}?' in done.stderr
 
 
 def test_help_as_json(tmp_path):

@@ -128,7 +128,7 @@ def test_the_real_commands_write_a_template_and_read_it_back(tmp_path):
 
 
 @pytest.mark.parametrize("name", OF_ONE_KIND)
-def test_an_untouched_template_is_found_and_holds_no_row(tmp_path, name):
+def test_an_untouched_template_is_found_and_holds_no_row_and_example_rows_differ(tmp_path, name):
     mapping = shipped_mapping(name)
     for role, layouts in mapping.layouts.items():
         out = tmp_path / f"{role}.xlsx"
@@ -137,46 +137,13 @@ def test_an_untouched_template_is_found_and_holds_no_row(tmp_path, name):
             assert list(table.rows()) == []
             wanted = next(layout for layout in layouts if layout.name == table.name)
             assert set(table.columns) == {column.name for column in wanted.columns}
-        for heading in (heading for form in forms(mapping, role) for heading in form.headings):
-            assert (
-                not heading.codes
-                or str(heading.example) in (*heading.codes, "")
-                or heading.column.spec.type == "country"
-            )
-            assert isinstance(heading.example, time | date | Decimal | int | str)
-
-
-def test_lists_zeros_stars_and_notes_stand_in_the_workbook(tmp_path):
-    book = openpyxl.load_workbook(template_of(loaded(tmp_path), tmp_path))
-    sheet = book.worksheets[0]
-    heads = {str(cell.value): cell for cell in sheet[1]}
-    assert list(heads) == [
-        "Auftrag *", "Abholung *", "PLZ *", "Weg *", "Verpackung *", "Artikel *", "Anzahl *", "Gewicht *", "Wert", "Land *",
-        "Währung", "Gefahrgut *",
-    ]  # fmt: skip
-    assert sheet.freeze_panes == "B2"
-    assert sheet.column_dimensions["C"].number_format == "@"
-    rules = {str(rule.sqref).split(":")[0]: rule for rule in sheet.data_validations.dataValidation}
-    lists = {place: rule.formula1 for place, rule in rules.items() if rule.type == "list"}
-    codes = {
-        place: [cell.value for (cell,) in book["Lists"][formula.split("!")[1].replace("$", "")]]
-        for place, formula in lists.items()
-    }
-    assert (codes.pop("J2")[0], codes.pop("K2")[0]) == ("Afghanistan", "AED")
-    assert codes == {"D2": ["Strasse", "Luft"], "E2": ["EUP", "KRT"], "L2": ["ja", "nein"]}
-    assert "a whole number, at least 1, at most 999; required" in heads["Anzahl *"].comment.text
-    assert "eine ganze Zahl, mindestens 1, höchstens 999; Pflicht" in heads["Anzahl *"].comment.text
-    assert book["Lists"].sheet_state == "hidden"
-    assert {"Beispiel", "Guide", "Anleitung"} <= set(book.sheetnames)
-    assert "version 1" in str(book["Guide"]["A2"].value)
-
-
-def test_a_long_list_of_codes_still_gets_its_list(tmp_path):
-    codes = ", ".join(f"CODE-{number:04d}" for number in range(200))
-    mapping = loaded(tmp_path, MAPPING.replace("{Strasse: ROAD, Luft: AIR}", f"[{codes}]"))
-    sheet = openpyxl.load_workbook(template_of(mapping, tmp_path)).worksheets[0]
-    formulas = [rule.formula1 for rule in sheet.data_validations.dataValidation]
-    assert "Lists!$A$1:$A$200" in formulas
+        for form in forms(mapping, role):
+            for heading in form.headings:
+                is_code = str(heading.example) in (*heading.codes, "") or heading.column.spec.type == "country"
+                assert not heading.codes or is_code
+                assert isinstance(heading.example, time | date | Decimal | int | str)
+            rows = list(zip(*(heading.examples for heading in form.headings), strict=True))
+            assert len(set(rows)) == len(rows) in (1, 2), form.title
 
 
 def test_rows_of_several_kinds_get_no_template():
@@ -220,7 +187,7 @@ payload:
 
 
 def test_the_example_is_a_row_that_the_mapping_takes(tmp_path):
-    """In: a mapping with dates of both kinds and columns of several parts. Out: its example, copied into Data, translates."""
+    """In: a mapping with dates of both kinds and columns of several parts. Out: its example, copied into the sheet, translates."""
     without = "\n".join(line for line in DATED.splitlines() if " odd: " not in line and " when: " not in line)
     mapping = loaded(tmp_path, without)
     out = template_of(mapping, tmp_path)
@@ -232,16 +199,13 @@ def test_the_example_is_a_row_that_the_mapping_takes(tmp_path):
     book.save(out)
     (document,) = translate_files(mapping, [out], Settings(), now=NOW).documents
     assert [str(problem) for problem in document.problems] == []
-    told = {row[1]: row for row in book["Guide"].iter_rows(values_only=True)}
-    assert told["Pickup"][3] == "a date, such as 24.03.2026"
-    assert told["Delivery"][3] == "a date and time, such as 24.03.2026 08:00"
-    assert told["Zip and city"][3:6:2] == ("a text, made of zip, city", "1234 Abc")
-
-
-def test_the_guide_says_where_only_the_author_knows_an_example(tmp_path):
-    guide = openpyxl.load_workbook(template_of(loaded(tmp_path, DATED), tmp_path))["Guide"]
-    (told,) = [row for row in guide.iter_rows(values_only=True) if row[1] == "Odd"]
-    assert told[5] == "no example: ask the author of this workbook"
+    guide = {row[1]: row for row in book["Guide"].iter_rows(values_only=True)}
+    assert guide["Pickup"][3] == "a date, such as 24.03.2026"
+    assert guide["Delivery"][3] == "a date and time, such as 24.03.2026 08:00"
+    assert guide["Zip and city"][3:6:2] == ("a text, made of zip, city", "1234 Abc")
+    whole = openpyxl.load_workbook(template_of(loaded(tmp_path, DATED), tmp_path))["Guide"]
+    examples = {row[1]: row[5] for row in whole.iter_rows(values_only=True)}
+    assert examples["Odd"] == "no example: ask the author of this workbook"
 
 
 @pytest.mark.parametrize(
@@ -268,20 +232,18 @@ def test_the_example_is_in_the_language_and_the_notation_of_the_mapping(tmp_path
     assert any("everything*.xlsx" in rule for rule in rules)
 
 
-@pytest.mark.parametrize(
-    ("files", "name"),
-    [
-        ('["everything*.xlsx"]', "everything.xlsx"),
-        ('["all_*.csv", "all_*.xlsx"]', "all_.xlsx"),
-        ('["all_{day}.xlsx"]', "everything.xlsx"),
-        ('["all_*.csv"]', "everything.xlsx"),
-    ],
-)
-def test_the_workbook_has_a_name_that_the_mapping_takes_if_it_takes_workbooks(tmp_path, files, name):
-    loaded(tmp_path, MAPPING.replace('["everything*.xlsx"]', files))
-    done = loadsheet(tmp_path, "mapping", "template", "everything.yaml")
-    assert (done.returncode, done.stdout) == (0, f"{name}\n"), done.stderr
-    assert (tmp_path / name).is_file()
+def test_the_workbook_has_a_name_that_the_mapping_takes_if_it_takes_workbooks(tmp_path):
+    named = {
+        '["everything*.xlsx"]': "everything.xlsx",
+        '["all_*.csv", "all_*.xlsx"]': "all_.xlsx",
+        '["all_{day}.xlsx"]': "everything.xlsx",
+        '["all_*.csv"]': "everything.xlsx",
+    }
+    for files, name in named.items():
+        loaded(tmp_path, MAPPING.replace('["everything*.xlsx"]', files))
+        done = loadsheet(tmp_path, "mapping", "template", "everything.yaml")
+        assert (done.returncode, done.stdout) == (0, f"{name}\n"), (files, done.stderr)
+        (tmp_path / name).unlink()
 
 
 PARTS_OF_NAMES = {"depot": "AAR", "service": "express", "day": "20260309", "batch": "7", "site": "ams"}
@@ -324,87 +286,37 @@ def test_the_examples_of_every_mapping_translate_without_problems(tmp_path, sour
         assert [str(problem) for document in documents for problem in document.problems] == []
 
 
-@pytest.mark.parametrize("name", OF_ONE_KIND)
-def test_example_rows_differ(name):
-    mapping = shipped_mapping(name)
-    for role in mapping.layouts:
-        for form in forms(mapping, role):
-            rows = list(zip(*(heading.examples for heading in form.headings), strict=True))
-            assert len(set(rows)) == len(rows) in (1, 2), form.title
+def examples_of(name):
+    """The examples of a shipped mapping by the headings of each sheet."""
+    sheets = forms(shipped_mapping(name), "main")
+    return [{heading.text: heading.examples for heading in form.headings} for form in sheets]
 
 
-def test_the_second_row_is_another_package_and_each_pallet_has_a_key_of_its_own():
-    """In: a mapping with packages in rows, one of pallets with cartons, and one with sets. Out: what a real shipment would say."""
-    rows = {heading.text: heading.examples for heading in forms(shipped_mapping("acme-flat"), "main")[0].headings}
-    assert rows["Artikel"] == ("Kreiselpumpen CP-40", "Ersatzdichtungen CP-40")
-    assert rows["Verpackung"] == ("EUP", "EWP")
-    assert rows["Gewicht"] == (Decimal("1480.5"), Decimal("64.5"))
-    assert (rows["Länge"], rows["Gefahrgut"]) == ((120, 60), ("nein", "nein"))
-    assert [rows[label] for label in ("Ort", "PLZ", "Land")] == [("Brescia",) * 2, ("25121",) * 2, ("IT",) * 2]
-    sheets = forms(shipped_mapping("terracotta-nested"), "main")
-    keys = [[heading.examples for heading in form.headings if heading.text == "Palet"] for form in sheets]
-    assert keys == [[], [("P-1", "P-2")], [("P-1", "P-2")]]
-    sets = {
-        heading.text: heading.examples for heading in forms(shipped_mapping("brightwater-pairs"), "main")[0].headings
-    }
+def test_the_rows_of_an_example_are_packages_of_one_order_or_orders_to_two_places():
+    """In: packages in sets of columns, cartons on pallets, and orders in rows. Out: what a real shipment would say."""
+    (sets,) = examples_of("brightwater-pairs")
     assert [sets[f"Item {number}"] for number in (1, 2, 3)] == [
         ("Centrifugal pumps CP-40", "Spare seals CP-40"),
         ("Spare seals CP-40", ""),
         ("", ""),
     ]
-
-
-def test_a_second_record_goes_to_another_place_a_day_later():
-    """Country, postcode and city fit each other. A mapping that does not take the other place keeps the first."""
-    rows = {
-        heading.text: heading.examples for heading in forms(shipped_mapping("lindqvist-changes"), "main")[0].headings
-    }
+    assert [sheet.get("Palet") for sheet in examples_of("terracotta-nested")] == [None, ("P-1", "P-2"), ("P-1", "P-2")]
+    (rows,) = examples_of("lindqvist-changes")
     assert [rows[label][1] for label in ("Order", "Postnr", "Ort", "Land")] == ["SO-2026-0418", "69003", "Lyon", "FR"]
     assert rows["Leverans"][1] - rows["Leverans"][0] == timedelta(days=1)
 
 
-def test_the_examples_are_one_shipment(tmp_path):
-    """In: joined files of a shipped mapping. Out: a country, a postcode and a city that belong together, and one key in both."""
-    mapping = shipped_mapping("nordic-join")
-    shown = {}
-    for role in mapping.layouts:
-        (form,) = forms(mapping, role)
-        shown[role] = {heading.text: heading.examples for heading in form.headings}
-    orders = shown["orders"]
-    assert [orders[label][0] for label in ("OrderID", "Zip", "City", "Country")] == [
-        "SO-2026-0417",
-        "25121",
-        "Brescia",
-        "IT",
-    ]
-    assert orders["Deliver"][0] > orders["Pickup"][0]
-    assert shown["packages"]["OrderID"] == ("SO-2026-0417", "SO-2026-0417")
-
-
-def test_a_sheet_has_a_title_in_its_language_and_its_dates_the_agreed_notation(tmp_path):
-    book = openpyxl.load_workbook(template_of(loaded(tmp_path), tmp_path))
-    sheet = book.worksheets[0]
-    assert sheet.title == "Daten"
-    assert sheet.column_dimensions["B"].number_format == "dd.mm.yyyy hh:mm"
-    prompts = {str(rule.sqref).split(":")[0]: rule.prompt for rule in sheet.data_validations.dataValidation}
-    assert prompts["G2"].startswith("eine ganze Zahl, mindestens 1, höchstens 999; Pflicht")
-    assert "Strasse, Luft" in prompts["D2"]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "text"),
-    [
-        ("[0-9]{5}", "12345"),
-        ("A-[0-9]{3}|B", "A-123"),
-        (r"(?P<a>\w+)/(?P<b>[^/]*)", "123/123"),
-        (r"(?i)lot *\d+", "lot123"),
-        (r"\pL+", ""),
-        ("(ab){2}c?", "abab"),
-        ("(", ""),
-    ],
-)
-def test_a_text_like_a_pattern(pattern, text):
-    assert example_of(pattern) == text
+def test_a_text_like_a_pattern():
+    examples = {
+        "[0-9]{5}": "12345",
+        "A-[0-9]{3}|B": "A-123",
+        r"(?P<a>\w+)/(?P<b>[^/]*)": "123/123",
+        r"(?i)lot *\d+": "lot123",
+        r"\pL+": "",
+        "(ab){2}c?": "abab",
+        "(": "",
+    }
+    assert {pattern: example_of(pattern) for pattern in examples} == examples
 
 
 # ---- where rules begin and end: one case on each side ----
@@ -436,6 +348,8 @@ def one_column(folder, column="type: text", sheet="Orders"):
         ("type: text, pad_left: {to: 5, with: '0'}", "01067"),
         ("type: text, pad_left: {to: 7, with: '0'}", "0001067"),
         ("type: text, max_length: 4", "Post"),
+        ("type: text, max_length: 7", "Postcod"),
+        ("type: text, max_length: 8", "Postcode"),
         ("type: text, example: '04109'", "04109"),
         ("type: integer", Decimal(10)),
         ("type: integer, min: 11", Decimal(11)),
@@ -460,19 +374,30 @@ def test_the_example_of_a_column_follows_from_its_settings(tmp_path, column, exa
 @pytest.mark.parametrize(("length", "title"), [(30, 30), (31, 31), (32, 31), (60, 31)])
 def test_the_title_of_a_sheet_has_31_characters_at_most(tmp_path, length, title):
     mapping = one_column(tmp_path, sheet="x" * length)
-    (form,) = forms(mapping, mapping.main_role)
-    assert form.title == "x" * title
-    template_of(mapping, tmp_path)
+    book = openpyxl.load_workbook(template_of(mapping, tmp_path))
+    assert book.sheetnames[0] == "x" * title
+
+
+def rules_of(mapping, folder):
+    """The rules for the cells of the first sheet of a template."""
+    return openpyxl.load_workbook(template_of(mapping, folder)).worksheets[0].data_validations.dataValidation
 
 
 def test_bounds_of_a_column_are_bounds_of_its_cells(tmp_path):
     limits = {"both": "min: 1, max: 9", "least": "min: 0", "most": "max: 9", "zero": "max: 0"}
     columns = "\n".join(f"  {name}: {{label: {name}, type: integer, {said}}}" for name, said in limits.items())
-    mapping = one_column(tmp_path, f"type: text}}\n{columns[:-1]}")
-    rules = openpyxl.load_workbook(template_of(mapping, tmp_path)).worksheets[0].data_validations.dataValidation
+    rules = rules_of(one_column(tmp_path, f"type: text}}\n{columns[:-1]}"), tmp_path)
     assert [(rule.type, rule.operator, rule.formula1, rule.formula2) for rule in rules if rule.type] == [
         ("whole", None, "1.0", "9.0"),  # between, as nothing else is said
         ("whole", "greaterThanOrEqual", "0.0", None),
         ("whole", "lessThanOrEqual", "9.0", None),
         ("whole", "lessThanOrEqual", "0.0", None),
+    ]
+    assert next(rule for rule in rules if rule.type).prompt.startswith("eine ganze Zahl, mindestens 1, höchstens 9")
+
+
+def test_a_long_list_of_codes_still_gets_its_list(tmp_path):
+    codes = ", ".join(f"CODE-{number:04d}" for number in range(200))
+    assert "Lists!$A$1:$A$200" in [
+        rule.formula1 for rule in rules_of(one_column(tmp_path, f"one_of: [{codes}]"), tmp_path)
     ]

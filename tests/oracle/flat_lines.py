@@ -3,24 +3,9 @@
 from datetime import timedelta
 from decimal import Decimal
 
+from cells import flag, moment, number, one_of, quantity, text
 from dirt import Dice, delimited
-from plain import (
-    Expected,
-    Record,
-    at,
-    filled,
-    flag,
-    hours,
-    is_blank,
-    later,
-    lines,
-    moment,
-    number,
-    one_of,
-    quantity,
-    rounded,
-    text,
-)
+from plain import Expected, Record, filled, is_blank, later, lines, order, rounded
 
 MAPPING = "flat-lines.yaml"
 FILE = "lines_2026-03.csv"
@@ -157,24 +142,17 @@ def _read(record, place, cells):
 
 
 def _payload(key, read):
-    first, weight, volume = (
-        read[0],
-        sum(line["weight"] * line["qty"] for line in read),
-        sum(line["volume"] * line["qty"] for line in read),
-    )
-    return {
-        "order_id": key, "sender_id": "NORDLAGER", "receiver_id": "C1", "timezone": "Europe/Berlin", "timeoffset": hours(first["pickup"]),
-        "pickup_startdatetime": at(first["pickup"]), "pickup_enddatetime": at(later(first["pickup"], timedelta(hours=2))),
-        "pickup_company": "Nordlager", "pickup_country": "DE", "pickup_city": "Bremen", "pickup_province": "", "pickup_pincode": "28195",
-        "pickup_address1": "Am Wall 1", "pickup_address2": "",
-        "delivery_startdatetime": at(later(first["deliver"], timedelta(hours=8))), "delivery_enddatetime": at(first["deliver"] + timedelta(days=1)),
-        "delivery_company": first["to"], "delivery_country": first["country"], "delivery_city": first["city"], "delivery_province": "",
-        "delivery_pincode": first["zip"], "delivery_address1": first["street"], "delivery_address2": "",
-        "total_packages": sum(line["qty"] for line in read), "total_weight": rounded(weight, 3), "gross_weight_uom": "KG",
-        "chargeable_weight": rounded(max(weight, volume * 333), 2), "chargeable_weight_uom": "KG",
-        "total_volume": rounded(Decimal(volume), 4), "volume_uom": "CBM", "goods_value": rounded(sum(line["value"] for line in read), 2),
-        "currency": "EUR", "transport_mode": "ROAD",
-        "packages": [
+    first, weight = read[0], sum(line["weight"] * line["qty"] for line in read)
+    volume = sum(line["volume"] * line["qty"] for line in read)
+    chargeable = rounded(max(weight, volume * 333), 2)
+    return order(
+        key, "NORDLAGER", "Europe/Berlin", pickup=(first["pickup"], later(first["pickup"], timedelta(hours=2))),
+        deliver=(later(first["deliver"], timedelta(hours=8)), first["deliver"] + timedelta(days=1)),
+        depot=("Nordlager", "DE", "Bremen", "", "28195", "Am Wall 1"),
+        to=(first["to"], first["country"], first["city"], "", first["zip"], first["street"]),
+        totals=(sum(line["qty"] for line in read), rounded(weight, 3), chargeable, rounded(Decimal(volume), 4)),
+        goods_value=rounded(sum(line["value"] for line in read), 2),
+        packages=[
             filled({
                 "package_type": line["kind"], "item_name": line["item"], "description": line["note"], "quantity": line["qty"],
                 "weight": line["weight"], "weight_uom": "KG", "volume": rounded(line["volume"], 4) if line["volume"] else None,
@@ -182,4 +160,4 @@ def _payload(key, read):
             })
             for line in read
         ],
-    }  # fmt: skip
+    )  # fmt: skip

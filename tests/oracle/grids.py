@@ -5,6 +5,7 @@ import io
 import re
 import zipfile
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 import openpyxl
@@ -13,11 +14,20 @@ DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 ODS = "application/vnd.oasis.opendocument.spreadsheet"
 
 
+class Cell(NamedTuple):
+    """A value and its number format. A blank cell has an empty text."""
+
+    value: object
+    shown: str = "General"
+
+    @property
+    def is_blank(self):
+        return not str(self.value).strip()
+
+
 @dataclass(frozen=True)
 class Grid:
-    """The rows of each sheet by its title, and how many of them belong to the header and what stands above. Cells of text files are
-    texts; those of workbooks are (value, number format).
-    """
+    """The rows of each sheet by its title, and how many of them belong to the header and what stands above."""
 
     sheets: dict
     tops: dict
@@ -30,14 +40,9 @@ class Grid:
     def is_text(self):
         return bool(self.delimiter)
 
-    def body(self, title):
-        """The rows below the header."""
-        return self.sheets[title][self.tops[title] :]
-
     def labels(self, title):
         """The last row of the header."""
-        row = self.sheets[title][self.tops[title] - 1]
-        return row if self.is_text else [value for value, _ in row]
+        return [cell.value for cell in self.sheets[title][self.tops[title] - 1]]
 
     def changed(self, change):
         """The grid with other rows: `change` takes a title, the rows up to the header and those below, and gives all of them."""
@@ -60,18 +65,25 @@ def read(raw, tables, quote='"', escape_=None):
         )
         rows, top = [], 0
         for row in reader:
-            rows.append(row)
+            rows.append([Cell(text, "@") for text in row])
             top = len(rows) if reader.line_num <= first.header_row else top
         return Grid({"": rows}, {"": top}, encoding, delimiter, quote, escape_)
     book = openpyxl.load_workbook(io.BytesIO(raw), data_only=True)
-    sheets = {
-        page.title: [[(cell.value, cell.number_format) for cell in row] for row in page.iter_rows()] for page in book
-    }
+    sheets = {page.title: [[_cell(cell) for cell in row] for row in page.iter_rows()] for page in book}
     tops = {table.sheet: table.header_row for table in tables}
     return Grid(sheets, {title: tops.get(title, len(rows)) for title, rows in sheets.items()})
 
 
+def _cell(cell):
+    return Cell("" if cell.value is None else cell.value, cell.number_format)
+
+
 # ---- saved again ----
+
+
+def saved(grid):
+    """The grid in its own form."""
+    return text(grid) if grid.is_text else xlsx(grid)
 
 
 def text(grid, *, end="\r\n", encoding=None):
@@ -85,7 +97,7 @@ def text(grid, *, end="\r\n", encoding=None):
         doublequote=grid.escape is None,
         lineterminator=end,
     )
-    writer.writerows([re.sub("\r?\n", end, cell) for cell in row] for row in grid.sheets[""])
+    writer.writerows([re.sub("\r?\n", end, cell.value) for cell in row] for row in grid.sheets[""])
     return out.getvalue().encode(encoding or grid.encoding)
 
 
@@ -97,10 +109,9 @@ def xlsx(grid):
         page = book.create_sheet(title or "Sheet1")
         for place, row in enumerate(rows, 1):
             for column, cell in enumerate(row, 1):
-                value, shown = (cell, "@") if grid.is_text else cell
-                if value not in (None, ""):
+                if cell.value != "":
                     made = page.cell(place, column)
-                    made.value, made.number_format = value, shown
+                    made.value, made.number_format = cell
                     if grid.is_text:
                         made.data_type = "s"
     out = io.BytesIO()
@@ -127,9 +138,9 @@ def ods(grid):
 
 
 def _ods_cell(cell):
-    if not cell:
+    if not cell.value:
         return "<table:table-cell/>"
-    spaced = escape(cell).replace("\t", "<text:tab/>")
+    spaced = escape(cell.value).replace("\t", "<text:tab/>")
     while "  " in spaced:
         spaced = spaced.replace("  ", " <text:s/>")
     spaced = f"<text:s/>{spaced[1:]}" if spaced.startswith(" ") else spaced

@@ -3,10 +3,10 @@
 import csv
 import re
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
+from cells import FaultError, moment, number, text
 from dirt import Dice, delimited
-from plain import Expected, FaultError, Record, filled, is_blank, lines, moment, number, text
+from plain import Expected, Record, digits, filled, is_blank, lines
 
 MAPPING = "milestone-rows.yaml"
 FILE = "sparning_v10.csv"
@@ -79,8 +79,8 @@ def _event(found, place, cells, word, cell):
     line = {
         "key": record.read(place, _key, key),
         "at": record.read(place, _at, cell, zone),
-        "lat": record.read(place, _degrees, lat, 90),
-        "lon": record.read(place, _degrees, lon, 180),
+        "lat": record.read(place, number, lat, "sv", low=-90, high=90, places=5),
+        "lon": record.read(place, number, lon, "sv", low=-180, high=180, places=5),
         "kolli": record.read(place, number, kolli, "sv", low=0, whole=True),
     }
     record.demand(bool(lat.strip()) == bool(lon.strip()), {place})
@@ -97,17 +97,7 @@ def _at(cell, zone):
     if zone not in ("", "Europe/Helsinki", "Europe/Oslo"):
         raise FaultError
     cell = re.sub(r" (mars|okt) ", lambda match: {"mars": " Mar ", "okt": " Oct "}[match[1]], cell)
-    found = moment(cell, STYLES, "UTC").replace(tzinfo=ZoneInfo(zone or "Europe/Stockholm"))
-    if found.utcoffset() < found.replace(fold=1).utcoffset():
-        raise FaultError  # the clocks skip it; of two that show the same the second is meant
-    return found
-
-
-def _degrees(cell, most):
-    found = number(cell, "sv", low=-most, high=most)
-    if found is not None and -found.normalize().as_tuple().exponent > 5:
-        raise FaultError
-    return found
+    return moment(cell, STYLES, zone or "Europe/Stockholm", twice=True)
 
 
 def _payload(line, code, where):
@@ -115,20 +105,7 @@ def _payload(line, code, where):
     return filled({
         "order_id": line["key"], "status_code": short, "status_name": code["name"], "status_datetime": when.strftime("%Y-%m-%dT%H:%M:%S"),
         "status_location": where, "status_description": f"{code['name']}, {where}" if where else code["name"],
-        "latitude": _plain(line["lat"]), "longitude": _plain(line["lon"]), "pickupDate": f"{when:%Y-%m-%d}" if short == "PUP" else None,
+        "latitude": digits(line["lat"]), "longitude": digits(line["lon"]), "pickupDate": f"{when:%Y-%m-%d}" if short == "PUP" else None,
         "deliveryDate": f"{when:%Y-%m-%d}" if short == "DLV" else None, "deliveryTime": f"{when:%H:%M:%S}" if short == "DLV" else None,
-        "totalPackages": _plain(line["kolli"]),
+        "totalPackages": digits(line["kolli"]),
     })  # fmt: skip
-
-
-def _plain(value):
-    """Status updates take numbers as texts."""
-    return (
-        None
-        if value is None
-        else "0"
-        if not value
-        else f"{value:f}".rstrip("0").rstrip(".")
-        if value % 1
-        else f"{int(value)}"
-    )

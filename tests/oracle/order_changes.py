@@ -4,24 +4,10 @@ import csv
 import io
 import re
 from decimal import Decimal
-from zoneinfo import ZoneInfo
 
+from cells import FaultError, moment, number, one_of, quantity, text
 from dirt import Dice
-from plain import (
-    Expected,
-    FaultError,
-    Record,
-    at,
-    filled,
-    hours,
-    is_blank,
-    moment,
-    number,
-    one_of,
-    quantity,
-    rounded,
-    text,
-)
+from plain import Expected, Record, at, filled, is_blank, order, rounded
 
 MAPPING = "order-changes.yaml"
 FILE = "changes_0304.txt"
@@ -32,11 +18,6 @@ HEAD = [
 ACTIONS = {"new": "order.create", "change": "order.update", "cancel": "order.delete"}
 STYLES = ("%d-%m-%Y %H:%M", "%d/%m/%Y %I:%M%p", "%Y%m%d%H%M")
 COUNTRIES = {"India": "IN", "IN": "IN", "Nepal": "NP", "Sri Lanka": "LK"}
-FIXED = {
-    "pickup_company": "Sagar", "pickup_country": "IN", "pickup_city": "Surat", "pickup_province": "Gujarat", "pickup_pincode": "395003",
-    "pickup_address1": "Ring Road", "pickup_address2": "", "delivery_address1": "", "delivery_address2": "", "gross_weight_uom": "KG",
-    "chargeable_weight_uom": "KG", "total_volume": 0, "volume_uom": "CBM", "transport_mode": "ROAD",
-}  # fmt: skip
 
 
 def make(seed, size):
@@ -142,16 +123,6 @@ def _missing(record, place, operation, line):
         )
 
 
-def _at(cell, zone):
-    """The first of two moments that show the same time."""
-    if not cell:
-        return None
-    found = moment(cell, STYLES, "UTC").replace(tzinfo=ZoneInfo(zone if "/" in zone else "Asia/Kolkata"))
-    if found.utcoffset() < found.replace(fold=1).utcoffset():
-        raise FaultError
-    return found
-
-
 def _name(cell):
     found = text(cell)
     if found and len(found) > 40:
@@ -165,21 +136,24 @@ def _pin(cell):
     return text(cell)
 
 
+def _at(cell, zone):
+    return moment(cell, STYLES, zone if "/" in zone else "Asia/Kolkata", required=False, twice=True)
+
+
 def _payload(operation, key, line):
     if operation == "order.delete":
         return {"order_id": key}
-    parties = {"order_id": key, "sender_id": "SAGAR", "receiver_id": "C1"}
-    deliver = line["deliver"] and at(line["deliver"])
-    change = {
-        "delivery_startdatetime": deliver, "delivery_company": line["to"], "delivery_city": line["city"], "delivery_pincode": line["pin"],
+    if operation == "order.create":
+        value, weight = line["value"], line["weight"]
+        return order(
+            key, "SAGAR", line["zone"] or "Asia/Kolkata", pickup=(line["pickup"],) * 2, deliver=(line["deliver"],) * 2,
+            depot=("Sagar", "IN", "Surat", "Gujarat", "395003", "Ring Road"),
+            to=(line["to"], line["country"] or "IN", line["city"], line["state"] or "", line["pin"], ""),
+            totals=(line["boxes"], weight, rounded(weight, 0), 0), goods_value=Decimal(0) if value is None else value,
+            currency=line["currency"] or "INR",
+        )  # fmt: skip
+    return filled({
+        "order_id": key, "sender_id": "SAGAR", "receiver_id": "C1", "delivery_startdatetime": line["deliver"] and at(line["deliver"]),
+        "delivery_company": line["to"], "delivery_city": line["city"], "delivery_pincode": line["pin"],
         "total_packages": line["boxes"], "total_weight": line["weight"], "goods_value": line["value"], "currency": line["currency"],
-    }  # fmt: skip
-    if operation == "order.update":
-        return filled({**parties, **change})
-    return {
-        **parties, **FIXED, **change, "timezone": line["zone"] or "Asia/Kolkata", "timeoffset": hours(line["pickup"]),
-        "pickup_startdatetime": at(line["pickup"]), "pickup_enddatetime": at(line["pickup"]), "delivery_enddatetime": deliver,
-        "delivery_country": line["country"] or "IN", "delivery_province": line["state"] or "",
-        "chargeable_weight": rounded(line["weight"], 0), "goods_value": line["value"] if line["value"] is not None else Decimal(0),
-        "currency": line["currency"] or "INR",
-    }  # fmt: skip
+    })  # fmt: skip

@@ -4,25 +4,9 @@ import re
 from datetime import timedelta
 from decimal import Decimal
 
+from cells import FaultError, flag, moment, number, one_of, quantity, text
 from dirt import Dice, delimited
-from plain import (
-    Expected,
-    FaultError,
-    Record,
-    at,
-    filled,
-    flag,
-    hours,
-    is_blank,
-    later,
-    lines,
-    moment,
-    number,
-    one_of,
-    quantity,
-    rounded,
-    text,
-)
+from plain import Expected, Record, filled, is_blank, later, lines, order, rounded
 
 MAPPING = "parcels-joined.yaml"
 ORDERS, PARCELS = "parcel_orders_0308.txt", "parcels_0308.csv"
@@ -177,25 +161,20 @@ def _size(cell):
 
 
 def _payload(key, first, items):
-    weight = sum(item["weight"] for item in items)
-    volume = sum(
-        (item["size"][0] * item["size"][1] * item["size"][2] / 1_000_000 for item in items if item["size"]), Decimal(0)
-    )
-    return filled({
-        "order_id": key, "sender_id": "HUDSON", "receiver_id": "C1", "timezone": "America/New_York", "timeoffset": hours(first["ready"]),
-        "pickup_startdatetime": at(first["ready"]), "pickup_enddatetime": at(later(first["ready"], timedelta(minutes=90))),
-        "pickup_company": "Hudson Parcels", "pickup_country": "US", "pickup_city": "Albany", "pickup_province": "NY", "pickup_pincode": "12207",
-        "pickup_address1": "1 Broadway", "pickup_address2": "",
-        "delivery_startdatetime": at(later(first["due"], -timedelta(hours=12))), "delivery_enddatetime": at(first["due"]),
-        "delivery_company": first["to"], "delivery_country": "US", "delivery_city": first["city"], "delivery_province": first["state"],
-        "delivery_pincode": first["zip"], "delivery_address1": first["address"], "delivery_address2": "",
-        "total_packages": len(items), "total_weight": rounded(weight, 2), "gross_weight_uom": "KG",
-        "chargeable_weight": rounded(max(weight, volume * 200), 2), "chargeable_weight_uom": "KG", "total_volume": rounded(volume, 4),
-        "volume_uom": "CBM", "goods_value": rounded(first["declared"], 2), "currency": "USD", "transport_mode": "ROAD",
-        "vehicle_type": "HAZMAT VAN" if any(item["haz"] == "yes" for item in items) else "VAN",
-        "packages": [_package(item) for item in items],
-        "involved_parties": [{"party_type": "Consignee", "party_company": first["to"], "email": first["email"]}] if first["email"] else None,
-    })  # fmt: skip
+    weight, sizes = sum(item["weight"] for item in items), [item["size"] for item in items if item["size"]]
+    volume = sum((long * wide * high / 1_000_000 for long, wide, high in sizes), Decimal(0))
+    chargeable = rounded(max(weight, volume * 200), 2)
+    parties = [{"party_type": "Consignee", "party_company": first["to"], "email": first["email"]}]
+    return order(
+        key, "HUDSON", "America/New_York", pickup=(first["ready"], later(first["ready"], timedelta(minutes=90))),
+        deliver=(later(first["due"], -timedelta(hours=12)), first["due"]),
+        depot=("Hudson Parcels", "US", "Albany", "NY", "12207", "1 Broadway"),
+        to=(first["to"], "US", first["city"], first["state"], first["zip"], first["address"]),
+        totals=(len(items), rounded(weight, 2), chargeable, rounded(volume, 4)),
+        goods_value=rounded(first["declared"], 2), currency="USD",
+        vehicle_type="HAZMAT VAN" if any(item["haz"] == "yes" for item in items) else "VAN",
+        packages=[_package(item) for item in items], involved_parties=parties if first["email"] else None,
+    )  # fmt: skip
 
 
 def _package(item):

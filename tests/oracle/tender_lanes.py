@@ -3,25 +3,9 @@
 import re
 from datetime import timedelta
 
+from cells import FaultError, flag, moment, number, one_of, quantity, text
 from dirt import Dice, delimited
-from plain import (
-    Expected,
-    FaultError,
-    Record,
-    at,
-    filled,
-    flag,
-    hours,
-    is_blank,
-    later,
-    lines,
-    moment,
-    number,
-    one_of,
-    quantity,
-    rounded,
-    text,
-)
+from plain import Expected, Record, at, digits, filled, hours, is_blank, later, lines, rounded
 
 MAPPING = "tender-lanes.yaml"
 FILE = "tender_q2.csv"
@@ -195,8 +179,8 @@ def _payload(key, loads):
         "delivery_country": first["country"],
         "packages": [
             filled({
-                "package_type": load["kind"], "item_name": load["goods"], "quantity": _digits(load["count"]), "weight": f"{rounded(load['weight'], 2):f}",
-                "weight_uom": "KG", "height": None if load["height"] is None else _digits(load["height"]),
+                "package_type": load["kind"], "item_name": load["goods"], "quantity": digits(load["count"]), "weight": f"{rounded(load['weight'], 2):f}",
+                "weight_uom": "KG", "height": digits(load["height"]),
                 "height_uom": None if load["height"] is None else "CM", "stackable": load["stack"],
             })
             for load in loads
@@ -204,8 +188,3 @@ def _payload(key, loads):
         "tender_references": [{"name": "Gross", "value": f"{rounded(sum(load['weight'] * load['count'] for load in loads), 1):f}"}],
         "involved_carriers": [{"carrier_company": company, "email": email} for company, email in first["carriers"]],
     })  # fmt: skip
-
-
-def _digits(value):
-    """Tenders take numbers as texts, without needless zeros."""
-    return f"{value:f}".rstrip("0").rstrip(".") if value % 1 else f"{int(value)}"

@@ -24,6 +24,7 @@ import tender_lanes
 import wide_items
 import workbook_sheets
 from check_result import translation
+from grids import Cell, saved
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import load, route
@@ -120,15 +121,7 @@ def columns_in_another_order(drop, own, dice):
     def turned(_, top, rows):
         width = max(map(len, (*top, *rows)), default=0)
         order = dice.sample(range(width), width)
-        return [
-            [
-                row[place] if place < len(row) else ("" if isinstance(row[0], str) else (None, "General"))
-                for place in order
-            ]
-            if row
-            else row
-            for row in (*top, *rows)
-        ]
+        return [row and [row[place] if place < len(row) else Cell("") for place in order] for row in (*top, *rows)]
 
     return [{name: saved(grid.changed(turned)) for name, grid in own.items()}]
 
@@ -138,13 +131,11 @@ def a_column_more_that_nobody_reads(drop, own, dice):
         return None
 
     def wider(_, top, rows):
-        width = len(top[-1])
-        full = [[*row, *[_blank(row)] * (width - len(row))] for row in (*top, *rows)]
-        head, noise = len(top) - 1, ("" if isinstance(top[-1][0], str) else None)
-        return [
-            [*row, _like(row, "zz internal" if place == head else noise if place < head or _is_empty(row) else "x")]
-            for place, row in enumerate(full)
-        ]
+        width, head, found = len(top[-1]), len(top) - 1, []
+        for place, row in enumerate((*top, *rows)):
+            value = "zz internal" if place == head else "" if place < head or is_empty(row) else "x"
+            found.append([*row, *[Cell("")] * (width - len(row)), Cell(value)])
+        return found
 
     return [{name: saved(grid.changed(wider)) for name, grid in own.items()}]
 
@@ -186,12 +177,12 @@ def two_files(drop, own, dice):
     if drop.name in BOUND or len(own) > 1 or len(next(iter(own.values())).tops) > 1:
         return None
     ((name, grid),) = own.items()
-    label = next(title for title in grid.labels(next(iter(grid.tops))) if _is_key(drop, title))
+    label = next(title for title in grid.labels(next(iter(grid.tops))) if is_key(drop, title))
 
     def half(which):
         def kept(title, top, rows):
             place = grid.labels(title).index(label)
-            return [*top, *(row for row in rows if len(row) <= place or sum(_bare(row[place]).encode()) % 2 == which)]
+            return [*top, *(row for row in rows if len(row) <= place or sum(bare(row[place]).encode()) % 2 == which)]
 
         return kept
 
@@ -199,29 +190,16 @@ def two_files(drop, own, dice):
     return other and [{name: saved(grid.changed(half(0))), other: saved(grid.changed(half(1)))}]
 
 
-def saved(grid):
-    return grids.text(grid) if grid.is_text else grids.xlsx(grid)
+def is_empty(row):
+    return all(cell.is_blank for cell in row)
 
 
-def _blank(row):
-    return "" if not row or isinstance(row[0], str) else (None, "General")
-
-
-def _like(row, value):
-    return value if not row or isinstance(row[0], str) else (value, "General")
-
-
-def _is_empty(row):
-    return not any(str((cell if isinstance(cell, str) else cell[0]) or "").strip() for cell in row)
-
-
-def _bare(cell):
+def bare(cell):
     """A key without what may be done to it: blanks around it, capitals, zeros before it."""
-    value = cell if isinstance(cell, str) else cell[0]
-    return unicodedata.normalize("NFKC", str(value or "")).casefold().strip().lstrip("0")
+    return unicodedata.normalize("NFKC", str(cell.value)).casefold().strip().lstrip("0")
 
 
-def _is_key(drop, title):
+def is_key(drop, title):
     """Whether this heading is of a column that says which record a row belongs to; what becomes of the record says another one."""
     told = {
         column.spec.label for table in drop.mapping.plan.tables for column in table.columns if column.name == "action"
@@ -296,12 +274,9 @@ def test_ten_times_the_rows_give_ten_times_the_records_and_problems(name, before
 
     def copied(grid):
         def times(title, top, rows):
-            keys = (
-                [place for place, label in enumerate(grid.labels(title)) if label and _is_key(drop, label)]
-                if top
-                else []
-            )
-            return [*top, *([_renamed(row, place, keys, top[-1]) for place in range(10) for row in rows])]
+            labels = grid.labels(title) if top else []
+            keys = [place for place, label in enumerate(labels) if label and is_key(drop, label)]
+            return [*top, *([renamed(row, copy, keys, labels) for copy in range(10) for row in rows])]
 
         return grid.changed(times)
 
@@ -312,19 +287,13 @@ def test_ten_times_the_rows_give_ten_times_the_records_and_problems(name, before
     assert sentinels(again) >= sentinels(made)
 
 
-def _renamed(row, copy, keys, labels):
+def renamed(row, copy, keys, labels):
     """The row with keys of its own, as the tenth copy of an order has."""
-    if not copy:
-        return row
     found = list(row)
-    for place in keys:
-        if (
-            place < len(row)
-            and _bare(row[place])
-            and row[place] not in (labels[place], "Summe", "Zwischensumme", "Gesamt")
-        ):
-            cell = row[place]
-            found[place] = f"{cell.rstrip()}x{copy}" if isinstance(cell, str) else (f"{cell[0]}x{copy}", cell[1])
+    for place in (place for place in keys if copy and place < len(row)):
+        cell = row[place]
+        if bare(cell) and cell.value not in (labels[place], "Summe", "Zwischensumme", "Gesamt"):
+            found[place] = cell._replace(value=f"{str(cell.value).rstrip()}x{copy}")
     return found
 
 

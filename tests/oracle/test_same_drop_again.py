@@ -25,7 +25,7 @@ DELETES = ("order_deletes.csv", "tender_withdrawals.csv", "lindqvist_changes_202
 @pytest.mark.parametrize("names", [FEW, pytest.param(None, marks=pytest.mark.sweep)], ids=["a few", "all"])
 def test_samples_dropped_twice_send_nothing_the_second_time_and_need_as_much(names, tmp_path):
     copy_mappings(tmp_path / "mappings", *(FEW.values() if names else ()))
-    told = []
+    found = []
     for _ in range(2):
         shutil.copytree(INBOX, tmp_path / "inbox", dirs_exist_ok=True)
         for path in [path for path in (tmp_path / "inbox").rglob("*") if path.is_file()]:
@@ -33,19 +33,16 @@ def test_samples_dropped_twice_send_nothing_the_second_time_and_need_as_much(nam
                 path.unlink()
         done = loadsheet(tmp_path, "run", "--settle", "0", LOADSHEET_READING__PROCESS="none")
         newest = max((tmp_path / "outbox").glob("*/run.json"))
-        told.append((done.returncode, json.loads(newest.read_text("utf-8")), done.stdout.splitlines()))
-    (code, first, _), (again, second, said) = told
+        found.append((done.returncode, json.loads(newest.read_text("utf-8")), done.stdout.splitlines()))
+    (code, first, _), (again, second, said) = found
     assert (code, again) == (1, 1)
     assert second["entries"].get("accepted", 0) == 0
     assert second["entries"]["unchanged"] == first["entries"]["accepted"]
-    assert {state: second["entries"].get(state, 0) for state in ("invalid", "held", "refused")} == {
-        state: first["entries"].get(state, 0) for state in ("invalid", "held", "refused")
-    }
+    for state in ("invalid", "held", "refused"):
+        assert second["entries"].get(state, 0) == first["entries"].get(state, 0), state
     assert second["needs_someone"] == first["needs_someone"], said
-    entries = second["entries"]
-    assert said[0].startswith(
-        f"✗ {first['needs_someone']['entries']} of {sum(entries.values())} documents need attention"
-    ), said
+    needy, total = first["needs_someone"]["entries"], sum(second["entries"].values())
+    assert said[0].startswith(f"✗ {needy} of {total} documents need attention"), said
 
 
 @pytest.mark.parametrize(
@@ -66,15 +63,15 @@ def test_a_layout_dropped_again_in_other_forms_sends_nothing(name, before, tmp_p
         *(relations.rows_in_another_order(drop, own, Random(5)) or ()),
         *relations.another_name(drop, own, None),
     ]
-    nights, held = [], []
+    counts, records = [], []
     for files in forms:
         for file, content in files.items():
             (house.inbox / file).write_bytes(content)
-        nights.append(house.night().counts)
-        held.append(house.held())
-    sent = nights[0].pop("accepted", 0) + nights[0].pop("held", 0)  # what waits for its order is known as well
+        counts.append(house.night().counts)
+        records.append(house.held())
+    sent = counts[0].pop("accepted", 0) + counts[0].pop("held", 0)  # what waits for its order is known as well
     assert sent > 10
-    for night, there in zip(nights[1:], held[1:], strict=True):
-        assert night.pop("unchanged", 0) == sent
-        assert night == nights[0]
-        assert there == held[0]
+    for later, there in zip(counts[1:], records[1:], strict=True):
+        assert later.pop("unchanged", 0) == sent
+        assert later == counts[0]
+        assert there == records[0]

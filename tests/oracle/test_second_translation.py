@@ -5,18 +5,14 @@ Each layout is a module beside this one: `make` throws its files, `expected` say
 
 from pathlib import Path
 
-import flat_lines
-import milestone_rows
 import order_changes
 import parcels_joined
 import pytest
-import tender_lanes
-import wide_items
 import workbook_sheets
 from check_result import translation
+from test_relations import LAYOUTS
 
 HERE = Path(__file__).parent
-LAYOUTS = [flat_lines, parcels_joined, workbook_sheets, wide_items, milestone_rows, tender_lanes, order_changes]
 QUICKEST = (parcels_joined, order_changes)
 ROWS = 400
 

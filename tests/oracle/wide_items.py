@@ -4,25 +4,9 @@ import re
 from datetime import timedelta
 from decimal import Decimal
 
+from cells import FaultError, flag, moment, number, one_of, quantity, text
 from dirt import Dice, delimited
-from plain import (
-    Expected,
-    FaultError,
-    Record,
-    at,
-    filled,
-    flag,
-    hours,
-    is_blank,
-    later,
-    lines,
-    moment,
-    number,
-    one_of,
-    quantity,
-    rounded,
-    text,
-)
+from plain import Expected, Record, hours, is_blank, later, lines, order, rounded
 
 MAPPING = "wide-items.yaml"
 FILE = "commandes_lil_03.csv"
@@ -181,18 +165,14 @@ def _marked(record, place, cell):
 def _payload(key, line):
     weight = sum(weight * qty for _, qty, weight in line["items"])
     zip_ = line["zip"].rjust(5, "0") if line["country"] == "FR" else line["zip"]
-    return filled({
-        "order_id": key, "sender_id": "COLIBRI", "receiver_id": "C1", "timezone": "Europe/Paris", "timeoffset": hours(line["day"]),
-        "pickup_startdatetime": at(line["pickup"]), "pickup_enddatetime": at(later(line["pickup"], timedelta(hours=3))),
-        "pickup_company": "Colibri", "pickup_country": "FR", "pickup_city": "Lille", "pickup_province": "", "pickup_pincode": "69001",
-        "pickup_address1": "Quai 1", "pickup_address2": "", "delivery_startdatetime": at(line["deliver"]),
-        "delivery_enddatetime": at(later(line["deliver"], timedelta(hours=18))), "delivery_company": line["to"], "delivery_country": line["country"],
-        "delivery_city": line["city"], "delivery_province": "", "delivery_pincode": zip_, "delivery_address1": line["street"], "delivery_address2": "",
-        "total_packages": sum(qty for _, qty, _ in line["items"]), "total_weight": rounded(weight, 2), "gross_weight_uom": "KG",
-        "chargeable_weight": rounded(max(weight, Decimal(1)), 2), "chargeable_weight_uom": "KG", "total_volume": rounded(weight * Decimal("0.004"), 4),
-        "volume_uom": "CBM", "goods_value": rounded(line["value"], 2), "currency": line["currency"], "transport_mode": "ROAD",
-        "packages": [
+    totals = rounded(weight, 2), rounded(max(weight, Decimal(1)), 2), rounded(weight * Decimal("0.004"), 4)
+    return order(
+        key, "COLIBRI", "Europe/Paris", pickup=(line["pickup"], later(line["pickup"], timedelta(hours=3))),
+        deliver=(line["deliver"], later(line["deliver"], timedelta(hours=18))),
+        depot=("Colibri", "FR", "Lille", "", "69001", "Quai 1"), to=(line["to"], line["country"], line["city"], "", zip_, line["street"]),
+        totals=(sum(qty for _, qty, _ in line["items"]), *totals), goods_value=rounded(line["value"], 2), currency=line["currency"],
+        packages=[
             {"package_type": "Box", "item_name": item, "quantity": qty, "weight": rounded(kilos, 3), "weight_uom": "KG"} for item, qty, kilos in line["items"]
         ],
-        "order_references": [{"name": "Handling", "value": mark} for mark in line["marks"]] or None,
-    })  # fmt: skip
+        order_references=[{"name": "Handling", "value": mark} for mark in line["marks"]] or None,
+    ) | {"timeoffset": hours(line["day"])}  # fmt: skip

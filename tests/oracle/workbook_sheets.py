@@ -5,25 +5,9 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
 import openpyxl
+from cells import FaultError, flag, moment, number, one_of, quantity, text
 from dirt import Dice
-from plain import (
-    Expected,
-    FaultError,
-    Record,
-    at,
-    filled,
-    flag,
-    hours,
-    is_blank,
-    later,
-    moment,
-    number,
-    one_of,
-    quantity,
-    rounded,
-    sheet,
-    text,
-)
+from plain import Expected, Record, filled, is_blank, later, order, rounded, sheet
 
 MAPPING = "workbook-sheets.yaml"
 FILE = "versand_kw10.xlsx"
@@ -211,35 +195,27 @@ def _order_read(record, place, cells, shown):
 
 def _position_read(record, place, cells, shown):
     pos, _, item, pieces, weight, length, price, danger = cells
-    line = {
+    return {
         "pos": record.read(place, _number, pos, whole=True, required=True),
         "item": record.read(place, _shown, item, required=True),
         "pieces": record.read(place, _number, pieces, low=1, whole=True, required=True),
         "weight": record.read(place, _weight, weight, shown),
         "length": record.read(place, quantity, str(length).replace(".", ","), "de", "cm"),
-        "price": record.read(place, _number, price, low=0),
+        "price": record.read(place, _number, price, low=0, places=4),
         "danger": record.read(place, flag, danger, {"ja", "j"}, {"nein", "n"}, default="nein"),
     }
-    if line["price"] is not None and -line["price"].normalize().as_tuple().exponent > 4:
-        record.demand(False, {place})  # noqa: FBT003 (it is wrong)
-    return line
 
 
 def _payload(key, first, items):
     weight, start = sum(item["weight"] * item["pieces"] for item in items), first["start"] or time(8)
+    value = sum((item["price"] or 0) * item["pieces"] for item in items) + Decimal(0)
     begin = first["deliver"].replace(hour=start.hour, minute=start.minute, second=start.second)
-    return filled({
-        "order_id": key, "sender_id": "ALPENWERK", "receiver_id": "C1", "timezone": "Europe/Vienna", "timeoffset": hours(first["pickup"]),
-        "pickup_startdatetime": at(first["pickup"]), "pickup_enddatetime": at(later(first["pickup"], timedelta(minutes=45))),
-        "pickup_company": "Alpenwerk", "pickup_country": "AT", "pickup_city": "Linz", "pickup_province": "", "pickup_pincode": "4020",
-        "pickup_address1": "Hafenstr. 1", "pickup_address2": "", "delivery_startdatetime": at(begin),
-        "delivery_enddatetime": at(first["deliver"] + timedelta(days=1)), "delivery_company": first["to"],
-        "delivery_country": first["country"], "delivery_city": first["city"], "delivery_province": "", "delivery_pincode": first["zip"],
-        "delivery_address1": first["street"], "delivery_address2": "", "total_packages": sum(item["pieces"] for item in items),
-        "total_weight": rounded(weight, 3), "gross_weight_uom": "KG", "chargeable_weight": rounded(weight, 0), "chargeable_weight_uom": "KG",
-        "total_volume": 0, "volume_uom": "CBM", "goods_value": rounded(sum((item["price"] or 0) * item["pieces"] for item in items) + Decimal(0), 2),
-        "currency": "EUR", "transport_mode": "ROAD",
-        "packages": [
+    return order(
+        key, "ALPENWERK", "Europe/Vienna", pickup=(first["pickup"], later(first["pickup"], timedelta(minutes=45))),
+        deliver=(begin, first["deliver"] + timedelta(days=1)), depot=("Alpenwerk", "AT", "Linz", "", "4020", "Hafenstr. 1"),
+        to=(first["to"], first["country"], first["city"], "", first["zip"], first["street"]),
+        totals=(sum(item["pieces"] for item in items), rounded(weight, 3), rounded(weight, 0), 0), goods_value=rounded(value, 2),
+        packages=[
             filled({
                 "package_type": "Crate", "item_name": item["item"], "description": format(item["pos"], "f").removesuffix(".0"), "quantity": item["pieces"],
                 "weight": item["weight"], "weight_uom": "KG", "length": item["length"],
@@ -247,5 +223,5 @@ def _payload(key, first, items):
             })
             for item in items
         ],
-        "order_references": [{"name": "Phone", "value": first["phone"]}] if first["phone"] else None,
-    })  # fmt: skip
+        order_references=[{"name": "Phone", "value": first["phone"]}] if first["phone"] else None,
+    )  # fmt: skip

@@ -43,7 +43,6 @@ PACKS = {
     "en": "PLT;CTN;ROL", "de": "EUP;KRT;FASS", "fr": "palette;carton;fût", "es": "palé;caja;bidón", "nl": "pallet;doos;rol", "sv": "pall;kartong;rulle",
     "it": "pallet;scatola;rotolo", "pl": "paleta;karton;rolka", "pt": "palete;caixa;rolo",
 }  # fmt: skip
-MEANT = {"pall": "Pallet/Skid", "palete": "Pallet/Skid", "palé": "Pallet/Skid"}
 NUMBERS = {"en": "en", "fr": "fr", "de": "de", "es": "de", "nl": "de", "sv": "fr", "it": "de", "pl": "fr", "pt": "de"}
 GOODS = "Cable 3x2,5;Pumps;Paper A4;Tiles;Olive oil;Bearings"
 LABELS = {  # concept: field, cells, more; {yes}, {packs} and {marks} are those of the language
@@ -94,15 +93,8 @@ def made(lang, concepts, changes=None, headings=None):
 
 
 def _one(lang, concepts, name, *, changes=None, headings=None, suffix="csv", **more):
-    group = more.pop("group", ())
     columns = made(lang, concepts, changes, headings)
-    return Layout(
-        name,
-        ("order.create", "order.upsert"),
-        (Sheet(f"{name}.{suffix}", columns, lang=lang, **more),),
-        group,
-        codes=MEANT,
-    )
+    return Layout(name, ("order.create", "order.upsert"), (Sheet(f"{name}.{suffix}", columns, lang=lang, **more),))
 
 
 DE_TWO = {
@@ -116,11 +108,11 @@ TWO = "order p_company p_street p_zip p_city p_from d_company d_street d_zip d_c
 MADE = [
     _one("en", f"{FLAT} stack adr x_class x_mail", "loads_uk", changes={"p_from": ("day %d/%m/%Y %H:%M", ""), "d_to": ("day %d/%m/%Y %H:%M", "")}, delimiter=","),
     _one("de", TWO, "ladeliste_kw10", headings=DE_TWO, suffix="xlsx", title="Ladeliste", above=(("Ladeliste KW 10 / 2026",), ()), changes={"qty": ("int 1 20 native", ""), "weight": ("num 5 2400 1 native", ""), "p_from": ("day nativeday", ""), "d_to": ("day native;native;%d.%m.%Y %H:%M", "")}),
-    _one("fr", f"{FLAT} contact phone stack x_clerk", "expeditions", encoding="cp1252", per=2, group=(HEADINGS["order"]["fr"],), changes={"value": ("num 200 24000 2 comma", ""), "weight": ("num 5 2400 1 comma", "")}, total="Total"),
-    _one("es", f"{FLAT} volume x_campaign", "pedidos_marzo", changes={"p_from": ("day %d/%m/%Y;%d-%m-%Y", ""), "weight": ("num 5 2400 1 de kg", "unit=cell")}, headings={"weight": "Peso bruto"}),
+    _one("fr", f"{FLAT} contact phone stack x_clerk", "expeditions", encoding="cp1252", per=2, changes={"value": ("num 200 24000 2 comma", ""), "weight": ("num 5 2400 1 comma", "")}, total="Total"),
+    _one("es", f"{FLAT} volume x_campaign", "pedidos_marzo", changes={"p_from": ("day %d/%m/%Y;%d-%m-%Y", ""), "weight": ("num 5 2400 1 de kg", "")}, headings={"weight": "Peso bruto"}),
     _one("nl", f"{FLAT} stack x_mail", "zendingen", changes={"order": ("seq {:08}", ""), "d_to": ("day %d-%m-%Y %H:%M", ""), "p_from": ("day %d-%m-%Y %H:%M", "")}),
-    _one("sv", f"{FLAT} adr x_class", "orderlista", suffix="xlsx", title="Orderlista", changes={"qty": ("int 1 20 native", ""), "weight": ("num 5 2400 1 native", "outlier=-3@4"), "value": ("num 200 24000 2 native", ""), "p_from": ("day %Y-%m-%d %H:%M", ""), "d_to": ("day %Y-%m-%d %H:%M", "")}, footer=("Utskriven av planering den 2 mars",)),
-    _one("it", f"{FLAT} contact x_class x_clerk", "ordini_trasporto", per=3, group=(HEADINGS["order"]["it"],), fill_down=True, suffix="xlsx", changes={"qty": ("int 1 20 native", ""), "weight": ("num 5 2400 1 native", ""), "value": ("num 200 24000 2 native", "")}),
+    _one("sv", f"{FLAT} adr x_class", "orderlista", suffix="xlsx", title="Orderlista", changes={"qty": ("int 1 20 native", ""), "weight": ("num 5 2400 1 native", "dirt=-3@4"), "value": ("num 200 24000 2 native", ""), "p_from": ("day %Y-%m-%d %H:%M", ""), "d_to": ("day %Y-%m-%d %H:%M", "")}, footer=("Utskriven av planering den 2 mars",)),
+    _one("it", f"{FLAT} contact x_class x_clerk", "ordini_trasporto", per=3, fill_down=True, suffix="xlsx", changes={"qty": ("int 1 20 native", ""), "weight": ("num 5 2400 1 native", ""), "value": ("num 200 24000 2 native", "")}),
     _one("pl", f"{FLAT} volume stack", "zlecenia", encoding="cp1250", changes={"p_from": ("day %Y-%m-%d", ""), "d_to": ("day %d.%m.%Y", ""), "value": ("num 200 24000 2 comma", ""), "weight": ("num 5 2400 1 comma", ""), "volume": ("num 0.1 9 3 comma", "")}),
     _one("pt", f"{FLAT} phone x_mail x_campaign", "encomendas", above=(("Encomendas a transportar", ""), ("Semana 10", "2026")), total="Total", changes={"value": ("num 200 24000 2 comma", ""), "weight": ("num 5 2400 1 comma", "")}),
 ]  # fmt: skip

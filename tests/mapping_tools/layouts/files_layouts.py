@@ -1,4 +1,4 @@
-"""Layouts of several files or sheets, of several records in a row, of tenders, quotes and events, and files without a table."""
+"""Layouts of several files or sheets, of several records in a row, of tenders, quotes and events, and a sheet without a table."""
 
 from .orders_layouts import NEW
 from .sheet_layouts import layout, sheet
@@ -12,11 +12,9 @@ Ccy | currency | of SEK;EUR ;; Delivery notes code | - | of 0;7;12
 """
 SHOP_PACKAGES = """
 OrderID | join | seq {:05} | join ;; Line | - | rows 1;2 | line ;; Type | packages.package_type | of PLL;CTN;RLL
-Goods | packages.item_name/packages.description | of Paper A4;Reels;Boards ;; GrossLb | packages.weight | num 5 900 1 plain | unit=lb
-Cuft | packages.volume | num 1 90 2 plain | unit=ft3
+Goods | packages.item_name/packages.description | of Paper A4;Reels;Boards ;; GrossLb | packages.weight | num 5 900 1 plain
+Cuft | packages.volume | num 1 90 2 plain
 """
-OTHER_NAMES = SHOP_PACKAGES.replace("OrderID |", "Consignment ref |").replace("Line |", "Piece |")
-
 BOOK_ORDERS = """
 Order no. | order_id | seq B{:04} | key ;; PO number | order_references.value | seq 45{:08} ;; Ready from | pickup_startdatetime | day native
 Ready until | pickup_enddatetime | day native ;; Deliver by | delivery_enddatetime | day native ;; Consignee | delivery_company | place company
@@ -41,7 +39,7 @@ Menge | packages.quantity/total_packages | int 1 9
 PRODUCTS = """
 Artikelnr. | join | rows 4711;4712;4713;4714;4715 | join
 Bezeichnung | packages.item_name/packages.description | rows Pumpe;Ventil;Filter;Rohr;Flansch | line
-Gewicht je Stück (kg) | packages.weight | num 1 60 2 de | line ;; Länge (mm) | packages.length | int 100 2000 | line unit=mm
+Gewicht je Stück (kg) | packages.weight | num 1 60 2 de | line ;; Länge (mm) | packages.length | int 100 2000 | line
 Preisgruppe | - | of A;B
 """
 SHIPMENTS = """
@@ -87,7 +85,7 @@ D;K-3303;;;;;;Leim;2;24
 """
 RECORD_COLUMNS = """
 Satz | kind ;; Auftrag | order_id/join | seq x | key ;; Empfänger | delivery_company ;; Ort | delivery_city ;; PLZ | delivery_pincode
-Abholung | pickup_startdatetime |  | type=datetime ;; Lieferung | delivery_startdatetime/delivery_enddatetime |  | type=datetime
+Abholung | pickup_startdatetime ;; Lieferung | delivery_startdatetime/delivery_enddatetime |
 Artikel | packages.item_name/packages.description ;; Menge | packages.quantity/total_packages | int 1 2 ;; Gewicht (kg) | packages.weight
 """
 LANES = """
@@ -101,18 +99,18 @@ Comments | tender_references.value/packages.description/- | blank
 """
 QUOTES = """
 Tender ref | tender_id | seq LN-{:04} | key ;; Carrier ID | carrier_id | same C-0815
-Offer (EUR) | tenderRate | num 400 2400 2 plain | type=decimal/text ;; Quoted at | response_datetime | day %Y-%m-%d %H:%M
+Offer (EUR) | tenderRate | num 400 2400 2 plain ;; Quoted at | response_datetime | day %Y-%m-%d %H:%M
 Fuel surcharge | additional_services.service_price/- | num 10 90 2 plain ;; Valid until | - | day %Y-%m-%d
 """
 DECISIONS = """
-Tender | tender_id | seq LN-{:04} | key ;; Carrier | carrier_id | of C-0815;C-0042 ;; Rate | tenderRate | num 400 2400 2 plain | type=decimal/text
+Tender | tender_id | seq LN-{:04} | key ;; Carrier | carrier_id | of C-0815;C-0042 ;; Rate | tenderRate | num 400 2400 2 plain
 Decision | status | of accept;reject ;; Decided at | response_datetime | day %d/%m/%Y %H:%M
 """
 EVENTS = """
 Sendungsnr. | order_id | seq {:07} | key ;; Statuscode | status_code | of PUP;ARR;DEL
 Statustext | status_name/status_description | of abgeholt;angekommen;zugestellt ;; Zeitpunkt | status_datetime | day %d.%m.%Y %H:%M
-Ort | status_location/current_location | place city ;; Breitengrad | latitude | num 47 54 5 plain | type=text/decimal
-Längengrad | longitude | num 6 15 5 plain | type=text/decimal ;; Kolli | totalPackages/totalQuantity | int 1 9 ;; Fahrer | - | person
+Ort | status_location/current_location | place city ;; Breitengrad | latitude | num 47 54 5 plain
+Längengrad | longitude | num 6 15 5 plain ;; Kolli | totalPackages/totalQuantity | int 1 9 ;; Fahrer | - | person
 """
 MILESTONES = """
 Shipment | order_id | seq S-{:04} | key ;; Customer | - | place company | side=x ;; Origin | origin | place city
@@ -122,24 +120,6 @@ Delivered | status_datetime | day %d-%b-%y | blank=50 set ;; Remarks | status_de
 """
 CANCELS = """
 Order no | order_id | seq C{:05} | key ;; Cancelled on | - | day %d/%m/%Y ;; Reason | - | of Customer;Stock
-"""
-FORM = """\
-TRANSPORT REQUEST FORM;;
-;;
-Requested by:;P. Nowak;
-Department:;Purchasing;
-;;
-Pickup address;Quay 3, Bristol;
-Delivery address;12 Kirkgate, Leeds;
-Date;12/03/2026;
-;;
-Please describe the goods in your own words;;
-Signature:;;
-"""
-NO_HEADING = """\
-4711;Acme Ltd;Leeds;2026-03-02;12.5
-4712;Beta plc;Bristol;2026-03-03;7
-4713;Acme Ltd;Leeds;2026-03-04;9.25
 """
 DISPO = """\
 Dispoliste Montag;;;;;;;;
@@ -158,18 +138,9 @@ DISPO_COLUMNS = """
 Tour | - ;; Auftr.-Nr. | order_id | | key ;; Kunde | delivery_company ;; PLZ/Ort | delivery_pincode/delivery_city ;; | - ;; Abholung | pickup_startdatetime | day
 Anlief. | delivery_startdatetime/delivery_enddatetime | day ;; Pal. | packages.quantity/total_packages | int ;; kg | packages.weight/total_weight | num
 """
-LETTER = """\
-Dear colleagues
-please find below the rules for orders in March.
-Orders after 14:00 are collected on the next working day; pallets must be labelled.
-Weight and number of packages are needed for each delivery.
-Kind regards, the transport desk
-"""
 
 FILES = [
     layout("shop_join", NEW, sheet("orders.csv", SHOP_ORDERS, lang="sv", rows=20), sheet("packages.csv", SHOP_PACKAGES, rows=40, per=2, lang="sv")),
-    layout("join_other_names", NEW, sheet("heads.csv", SHOP_ORDERS, lang="en", rows=20), sheet("pieces.csv", OTHER_NAMES, rows=40, per=2)),
-    layout("join_lost_zeros", NEW, sheet("orders.csv", SHOP_ORDERS, lang="nl", rows=20), sheet("packages.csv", SHOP_PACKAGES.replace("{:05}", "{}"), rows=40, per=2)),
     layout("book_of_sheets", NEW, sheet("booking.xlsx", BOOK_ORDERS, rows=14, title="Orders"), sheet("booking.xlsx", BOOK_LINES, rows=28, per=2, title="Packages"), sheet("booking.xlsx", PRICES, rows=4, title="Price list", unrelated=True)),
     layout("orders_and_products", NEW, sheet("bestellungen.csv", SALES, lang="de"), sheet("artikel.csv", PRODUCTS, lang="de", rows=5)),
     layout("shipments_and_sites", NEW, sheet("shipments.csv", SHIPMENTS, delimiter=","), sheet("sites.csv", SITES, rows=4, delimiter=",")),
@@ -183,9 +154,6 @@ FILES = [
     layout("events", "order.status", sheet("Sendungsstatus.csv", EVENTS, lang="de")),
     layout("tracking_sheet", "order.status", sheet("tracking week 12.xlsx", MILESTONES, rows=18, title="Open shipments")),
     layout("cancellations", "order.delete", sheet("cancelled orders.csv", CANCELS, delimiter=",")),
-    layout("dispatch_list", NEW + " order.update", sheet("Dispo Montag.csv", DISPO_COLUMNS, raw=DISPO, first=4, rows=5, lang="de", encoding="cp1252"), bad=1),
-    layout("no_heading", "", sheet("data.csv", "4711 | -", raw=NO_HEADING)),
-    layout("request_form", "", sheet("form.csv", "Requested by | -", raw=FORM)),
-    layout("letter", "", sheet("letter.csv", "Dear colleagues | -", raw=LETTER)),
+    layout("dispatch_list", NEW + " order.update", sheet("Dispo Montag.csv", DISPO_COLUMNS, raw=DISPO, first=4, rows=5, lang="de", encoding="cp1252")),
     layout("empty_sheet", "", sheet("empty.xlsx", "| -", rows=0, title="Sheet1")),
 ]  # fmt: skip

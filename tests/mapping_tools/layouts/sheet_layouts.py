@@ -7,10 +7,8 @@ A column is written as `heading | field | cells | more`.
 - `cells` says how the cells are made (see `_MAKERS`). The cells depend on the layout, the heading and the row, so every run makes the
   same files.
 - `more` has words: `key` (the key of the record), `line` (one value for each row, not for each record), `always` (not blank in merged
-  rows), `set` (a milestone), `side=S` (another place), `with=W` (blank
-  together), `type=T`, `unit=U`, `blank=N` (percent), `dirt=VALUE@ROW` (`_` is a blank) and
-  `outlier=VALUE@ROW`, which the draft should show. The type follows from the cells and the field if it is not given. A unit is that of the cells; `cell` if the
-  cells have it; `?` if only the sender knows it.
+  rows), `set` (a milestone), `side=S` (another place), `with=W` (blank together), `blank=N` (percent) and `dirt=VALUE@ROW` (`_` is a
+  blank).
 
 Labels were written before the first draft was read.
 """
@@ -19,14 +17,12 @@ import csv
 import io
 import random
 import zlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import groupby
 
 import openpyxl
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-MEASURES = {"weight": "kg", "volume": "m3", "length": "cm", "width": "cm", "height": "cm"}
 BETWEEN = " / "  # between the rows of a heading
 
 
@@ -50,33 +46,6 @@ class Col:
     @property
     def is_line(self):
         return "line" in self.more or self.fields[0].startswith(("packages", "additional_services"))
-
-    @property
-    def leaf(self):
-        return self.fields[0].rpartition(".")[2]
-
-    @property
-    def types(self):
-        """The accepted types; empty if any will do."""
-        if given := self.word("type"):
-            return tuple(given.split("/"))
-        kind = self.cells.partition(" ")[0]
-        if self.leaf in MEASURES:
-            return ("quantity", "decimal") if self.unit == MEASURES[self.leaf] else ("quantity",)
-        if kind in ("num", "int"):
-            return ("integer", "decimal") if self.leaf != "service_price" else ()
-        iso = self.cells == "country iso"
-        fixed = {
-            "day": ("datetime", "date"),
-            "clock": ("time",),
-            "yes": ("yesno",),
-            "country": ("country", "text")[: 1 + iso],
-        }
-        return fixed.get(kind, () if self.leaf in ("currency", "timezone") else ("text",))
-
-    @property
-    def unit(self):
-        return self.word("unit") or next((MEASURES[name] for name in MEASURES if name == self.leaf), "")
 
 
 @dataclass(frozen=True)
@@ -118,18 +87,11 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Layout:
-    """Sheets that belong together, and what is right for them. `targets` is empty if `suggest` has to refuse the files (65). `group` has
-    the headings that group rows into records. `fill` and `codes` are what a person writes for `FILL IN`. `bad` records have cells that no
-    mapping can read.
-    """
+    """Sheets that belong together, and the accepted targets: none if `suggest` has to refuse the files (65)."""
 
     name: str
     targets: tuple[str, ...]
     sheets: tuple[Sheet, ...]
-    group: tuple[str, ...] = ()
-    fill: dict = field(default_factory=dict)
-    codes: dict = field(default_factory=dict)
-    bad: int = 0
     held_out: bool = False
 
     @property
@@ -187,7 +149,7 @@ class Layout:
     def _cell(self, sheet, column, row):
         for word in column.more:
             name, _, value = word.partition("=")
-            if name in ("dirt", "outlier") and value.endswith(f"@{row}"):
+            if name == "dirt" and value.endswith(f"@{row}"):
                 return value.rpartition("@")[0].replace("_", " ")
         number = row if column.is_line else row // sheet.per
         blank = random.Random(f"{self.name}/{column.word('with') or column.heading}/{number}/blank").random()
@@ -369,9 +331,3 @@ def layout(name, targets, *sheets, **more):
 def hidden(layouts):
     """The layouts marked as held out."""
     return [replace(one, held_out=True) for one in layouts]
-
-
-def repeated(columns):
-    """The folded headings that stand on several columns."""
-    names = sorted(column.heading.casefold() for column in columns)
-    return {name for name, same in groupby(names) if len(list(same)) > 1}

@@ -21,7 +21,7 @@ Datum | - | day %d-%m-%Y ;; Notitie | - | of Bel klant;Tol betaald
 SCANS = """
 Numer przesyłki | order_id | seq {:010} | key ;; Zdarzenie | status_name/status_code | of Odebrano;W drodze;Doręczono
 Data i godzina | status_datetime | day %Y-%m-%d %H:%M:%S ;; Miejsce | status_location/current_location | place city ;; Kurier | - | person
-Planowana dostawa | deliveryDate/estimatedDelivery.startDate/estimatedDelivery.endDate | day %Y-%m-%d | type=date/datetime
+Planowana dostawa | deliveryDate/estimatedDelivery.startDate/estimatedDelivery.endDate | day %Y-%m-%d
 Uwagi | status_description | of brak odbiorcy;ok | blank=50
 """
 LADING = """
@@ -31,7 +31,7 @@ PU Date | pickup_startdatetime | day %m/%d/%Y ;; Consignee | delivery_company | 
 Cons St | delivery_province | place province ;; Cons Zip | delivery_pincode | place zip
 Del Appt | delivery_startdatetime/delivery_enddatetime | day %m/%d/%Y %H:%M ;; HU Qty | packages.quantity/total_packages | int 1 26
 HU Type | packages.package_type | of PLT;SKD;CRT ;; NMFC | order_references.value/- | of 116030;149265 ;; Class | - | of 70;85;92.5
-Wt (lbs) | packages.weight/total_weight | num 100 9800 0 en | unit=lb ;; Hazmat | packages.hazardous | yes Y/N ;; Terms | - | of PPD;COL
+Wt (lbs) | packages.weight/total_weight | num 100 9800 0 en ;; Hazmat | packages.hazardous | yes Y/N ;; Terms | - | of PPD;COL
 Rep | - | person
 """
 API = """
@@ -51,7 +51,7 @@ Réf. lot | tender_id | seq LOT{:03} | key ;; Ville départ | pickup_city | plac
 Ville arrivée | delivery_city | place city ;; CP arrivée | delivery_pincode | place zip ;; Date de chargement | pickup_startdatetime | day %d/%m/%Y
 Date de livraison | delivery_startdatetime/delivery_enddatetime | day %d/%m/%Y ;; Véhicule | vehicle_type | of Savoyarde;Frigo
 Marchandise | packages.item_name/packages.description | of Papier;Bobines ;; Nb palettes | packages.quantity | int 1 33
-Poids (t) | packages.weight | num 1 24 1 comma | unit=t ;; Matières dangereuses | packages.hazardous | yes oui/non
+Poids (t) | packages.weight | num 1 24 1 comma ;; Matières dangereuses | packages.hazardous | yes oui/non
 Fréquence annuelle | - | int 5 250 ;; Prix actuel | - | num 200 1900 2 comma
 """
 STORE = """
@@ -61,7 +61,7 @@ Acepta publicidad | - | yes sí/no ;; Calle y número | delivery_address1 | plac
 Localidad | delivery_city | place city ;; Provincia | delivery_province | place province
 Referencia artículo | packages.description/order_references.value/- | of ART-1;ART-2;ART-3 | line
 Descripción artículo | packages.item_name/packages.description | of Lámpara;Silla;Mesa ;; Unidades | packages.quantity/total_packages | int 1 5
-Peso unitario (g) | packages.weight | int 200 9000 | unit=g ;; Importe | goods_value | num 9 900 2 comma ;; Canal | - | of web;tienda
+Peso unitario (g) | packages.weight | int 200 9000 ;; Importe | goods_value | num 9 900 2 comma ;; Canal | - | of web;tienda
 Etapa de campaña | - | of A;B
 """
 PIECES = """
@@ -75,7 +75,7 @@ Vikt 2 (kg) | packages.weight | int 5 500 | blank=40 with=2 ;; Säljare | - | pe
 REPLENISH = """
 Bestell-Nr | order_id | seq N{:06} | key ;; Filiale | join/order_references.value | rows F01;F07;F12 | join
 Kommissionierdatum | pickup_startdatetime | day %d.%m.%Y ;; Anliefertag | delivery_startdatetime/delivery_enddatetime | day %d.%m.%Y
-Anz. Rollcontainer | packages.quantity/total_packages | int 1 12 ;; Bruttogew. | packages.weight/total_weight | num 40 900 1 de kg | unit=cell
+Anz. Rollcontainer | packages.quantity/total_packages | int 1 12 ;; Bruttogew. | packages.weight/total_weight | num 40 900 1 de kg
 Warengruppe | packages.item_name/packages.description/- | of Molkerei;Trocken ;; Werbewoche | - | of KW10;KW11
 """
 BRANCHES = """
@@ -85,8 +85,8 @@ Stadt | delivery_city | rows Leipzig;Dresden;Hamburg;Berlin ;; Verkaufsfläche m
 """
 DESKS = """
 Ordine / Numero | order_id | seq 26/{:04} | key ;; Ordine / Cliente | - | of Rossi Spa;Bianchi Srl
-Ritiro / Data | pickup_startdatetime | day %d/%m/%Y | type=date/datetime ;; Ritiro / Ora | pickup_startdatetime/pickup_enddatetime | clock %H:%M
-Ritiro / Luogo | pickup_city | place city ;; Consegna / Data | delivery_startdatetime/delivery_enddatetime | day %d/%m/%Y | type=date/datetime
+Ritiro / Data | pickup_startdatetime | day %d/%m/%Y ;; Ritiro / Ora | pickup_startdatetime/pickup_enddatetime | clock %H:%M
+Ritiro / Luogo | pickup_city | place city ;; Consegna / Data | delivery_startdatetime/delivery_enddatetime | day %d/%m/%Y
 Consegna / Luogo | delivery_city | place city ;; Consegna / CAP | delivery_pincode | place zip
 Merce / Descrizione | packages.item_name/packages.description | of Olio;Carta ;; Merce / Colli | packages.quantity/total_packages | int 1 20 native
 Merce / Peso (q) | - | num 1 90 1 native ;; Merce / Peso lordo (kg) | packages.weight/total_weight | num 10 900 1 native
@@ -114,7 +114,7 @@ HELD_OUT = hidden(
         layout("bills_of_lading", NEW, sheet("bol register.csv", LADING, lang="us", delimiter=",", above=(("Bill of lading register",), ()), total="Grand total")),
         layout("api_dump", NEW, sheet("dump.csv", API, delimiter=",")),
         layout("bids_fr", "tender.create", sheet("appel d'offres.csv", BIDS, lang="fr")),
-        layout("store_es", NEW, sheet("ventas.csv", STORE, lang="es", per=2), group=("ID de pedido",)),
+        layout("store_es", NEW, sheet("ventas.csv", STORE, lang="es", per=2)),
         layout("pieces_sv", NEW, sheet("uppdrag.csv", PIECES, lang="sv")),
         layout("branches_de", NEW, sheet("nachschub.csv", REPLENISH, lang="de"), sheet("filialen.csv", BRANCHES, lang="de", rows=4)),
         layout("desk_book_it", NEW, sheet("ordini.xlsx", DESKS, lang="it", title="Marzo", above=(("Piano di carico marzo 2026",), ()))),

@@ -62,8 +62,8 @@ Ship-to ST | delivery_province | place province ;; Ship-to ZIP | delivery_pincod
 Req ship dt | pickup_startdatetime | day %m/%d/%y ;; Req dlvy dt | delivery_startdatetime/delivery_enddatetime | day %m/%d/%y
 LPN | order_references.value/packages.description/- | seq 0037{:012} | line ;; Pkg type | packages.package_type | of PLT;plt;CTN;ctn
 Item desc | packages.item_name/packages.description | of Drill bits;Paint 1 gal;Hinges ;; Qty shipped | packages.quantity/total_packages | int 1 40
-Gross wt (lb) | packages.weight/total_weight | num 10 2100 1 plain | unit=lb ;; L (in) | packages.length | int 10 48 | unit=in
-W (in) | packages.width | int 10 40 | unit=in ;; H (in) | packages.height | int 6 60 | unit=in ;; Stack? | packages.stackable | yes Y/N
+Gross wt (lb) | packages.weight/total_weight | num 10 2100 1 plain ;; L (in) | packages.length | int 10 48
+W (in) | packages.width | int 10 40 ;; H (in) | packages.height | int 6 60 ;; Stack? | packages.stackable | yes Y/N
 Zone | - | of A;B;FRZ
 """
 MANIFEST = """
@@ -85,12 +85,12 @@ New pickup until | pickup_enddatetime | day %d.%m.%Y %H:%M ;; Status | order_sta
 Reason for change | - | of Dock closed;Stock late
 """
 CLOCKS = """
-Auftrag | order_id | seq {:05} | key ;; Ladedatum | pickup_startdatetime | day %d.%m.%Y | type=date/datetime
-Ladezeit | pickup_startdatetime | clock %H:%M ;; Lieferdatum | delivery_startdatetime/delivery_enddatetime | day %d.%m.%Y | type=date/datetime
+Auftrag | order_id | seq {:05} | key ;; Ladedatum | pickup_startdatetime | day %d.%m.%Y
+Ladezeit | pickup_startdatetime | clock %H:%M ;; Lieferdatum | delivery_startdatetime/delivery_enddatetime | day %d.%m.%Y
 Lieferzeit bis | delivery_enddatetime/delivery_startdatetime | clock %H:%M ;; Empfänger | delivery_company | place company
 Straße | delivery_address1 | place street ;; LKZ | delivery_country | country iso ;; PLZ | delivery_pincode | place zip
 Ort | delivery_city | place city ;; | - ;; Lademittel | packages.package_type | of EUP;KRT;DRM ;; Stück | packages.quantity/total_packages | int 1 33
-Gewicht (t) | packages.weight/total_weight | num 0.1 24 3 de | unit=t ;; Lademeter | - | num 0.4 13 1 de
+Gewicht (t) | packages.weight/total_weight | num 0.1 24 3 de ;; Lademeter | - | num 0.4 13 1 de
 Frachtzahler | involved_parties.party_company/involved_parties.party_name | of Muster AG;Probe KG ;; Kommission | order_references.value | seq K{:04}
 Tourhinweis intern | - | of Rampe 3;Tor 9 | blank=50
 """
@@ -111,9 +111,9 @@ Currency risk | - | of low;high ;; Vehicle tax group | - | of T1;T2 ;; Pickup da
 DIRTY = """
 Lfd. Nr. | - | seq {} | line ;; Sendung | order_id | seq {:08} | key ;; Abholdatum | pickup_startdatetime | day %d.%m.%Y;%d.%m.%y;%Y-%m-%d
 Zustelldatum | delivery_startdatetime/delivery_enddatetime | day %d.%m.%Y;%d-%b-%y | blank=10 ;; Empfänger | delivery_company | place company
-Ort | delivery_city | place city ;; PLZ | delivery_pincode | place zip ;; Kolli | packages.quantity/total_packages | int 1 12 | outlier=999@7 line
-Gewicht | packages.weight/total_weight | num 5 2400 1 de kg;kg;KG | unit=cell outlier=-12,0_kg@5
-Länge cm | packages.length | int 20 240 | outlier=9999@11 ;; Warenwert | goods_value | num 100 9000 2 de | line
+Ort | delivery_city | place city ;; PLZ | delivery_pincode | place zip ;; Kolli | packages.quantity/total_packages | int 1 12 | dirt=999@7 line
+Gewicht | packages.weight/total_weight | num 5 2400 1 de kg;kg;KG | dirt=-12,0_kg@5
+Länge cm | packages.length | int 20 240 | dirt=9999@11 ;; Warenwert | goods_value | num 100 9000 2 de | line
 Stapelbar | packages.stackable | yes J/N
 """
 NEAR_UNIQUE = """
@@ -125,11 +125,11 @@ Pieces | packages.quantity/total_packages | int 1 30 ;; Kg | packages.weight/tot
 """
 
 ORDERS = [
-    layout("retail_export", NEW, sheet("DataSupplyChain.csv", RETAIL, lang="us", delimiter=",", encoding="latin-1", per=2), group=("Order Id",)),
-    layout("shopify_export", NEW, sheet("orders_export_1.csv", SHOPIFY, lang="us", delimiter=",", per=2, fill_down=True), group=("Name",)),
-    layout("amazon_report", NEW, sheet("orders-report.txt", AMAZON, delimiter="\t", per=2, lang="de"), group=("order-id",)),
-    layout("sap_deliveries", NEW, sheet("LIKP_20260309.csv", SAP, lang="de", per=2), group=("VBELN",)),
-    layout("wms_export", NEW, sheet("shipconf.csv", WMS, lang="us", delimiter="|", per=2), group=("Order",)),
+    layout("retail_export", NEW, sheet("DataSupplyChain.csv", RETAIL, lang="us", delimiter=",", encoding="latin-1", per=2)),
+    layout("shopify_export", NEW, sheet("orders_export_1.csv", SHOPIFY, lang="us", delimiter=",", per=2, fill_down=True)),
+    layout("amazon_report", NEW, sheet("orders-report.txt", AMAZON, delimiter="\t", per=2, lang="de")),
+    layout("sap_deliveries", NEW, sheet("LIKP_20260309.csv", SAP, lang="de", per=2)),
+    layout("wms_export", NEW, sheet("shipconf.csv", WMS, lang="us", delimiter="|", per=2)),
     layout("carrier_manifest", NEW, sheet("manifest 0903.csv", MANIFEST, delimiter=",", total="TOTAL", above=(("Kirk Parcels Ltd", ""), ("Manifest for 9 March 2026",), ()), footer=("Printed by depot 12 on request",))),
     layout("order_changes", "col order.upsert", sheet("changes.csv", CHANGES, delimiter=",")),
     layout("order_updates", "order.update", sheet("updates.csv", UPDATES, lang="de")),
@@ -137,6 +137,6 @@ ORDERS = [
     layout("units_row", NEW, sheet("export.xlsx", UNITS.replace("num 5 800 1 plain", "num 5 800 1 native").replace("num 0.1 6 3 plain", "num 0.1 6 3 native"), title="Export", units_row=("", "", "", "", "kg", "cm", "cm", "cm", "m3"))),
     layout("traps", NEW, sheet("extract.csv", TRAPS, delimiter=",")),
     layout("dirty_numbers", NEW, sheet("sendungen 2026-03.csv", DIRTY, lang="de")),
-    layout("near_unique_first", NEW, sheet("scans.csv", NEAR_UNIQUE, delimiter=",", per=3, rows=30), group=("Order ref",)),
-    layout("utf16_export", NEW, sheet("unicode.txt", NEAR_UNIQUE.replace("Scan |", "Row id |"), delimiter="\t", per=3, rows=30, encoding="utf-16"), group=("Order ref",)),
+    layout("near_unique_first", NEW, sheet("scans.csv", NEAR_UNIQUE, delimiter=",", per=3, rows=30)),
+    layout("utf16_export", NEW, sheet("unicode.txt", NEAR_UNIQUE.replace("Scan |", "Row id |"), delimiter="\t", per=3, rows=30, encoding="utf-16")),
 ]  # fmt: skip
