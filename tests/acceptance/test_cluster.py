@@ -1,9 +1,7 @@
 """Workers that do the runs of a shared ledger, killed and stopped while they do; what comes of it is what one process does."""
 
-import os
 import shutil
 import signal
-import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -13,7 +11,6 @@ from command_processes import shared_nursery
 from fleet_processes import TOKEN, Camp, exchange, resends, until
 from invariants import check_laws, read_ledger
 from killed_runs import MAPPINGS, orders
-from postgres import running_server
 from workspace import ROOT, copy_mappings
 
 SLOW_S = 0.1
@@ -83,12 +80,6 @@ def all_is_well(camp):
     assert sorted(line["key"] for line in camp.truth.lines()) == sorted(f"A-{n}" for n in range(60))
 
 
-def runner(camp):
-    """The process that runs the ledger."""
-    (holder,) = until(lambda: [one for (one,) in camp.ask("select holder from tenures") if one])
-    return int(holder.split()[1])
-
-
 def wait_for(camp, count):
     """Until so many orders are accepted."""
     until(lambda: accepted(camp) >= count)
@@ -148,24 +139,6 @@ def holds_no_token(camp):
         assert TOKEN.encode() not in path.read_bytes(), path
 
 
-@pytest.mark.sweep
-def test_when_a_worker_and_its_run_are_killed_another_worker_goes_on_from_there(camp):
-    first = camp.worker()
-    camp.listens()
-    camp.start("watch")
-    wait_for(camp, 10)
-    first.kill()
-    os.kill(runner(camp), signal.SIGKILL)
-    under_way = camp.states().get("sending", 0)
-    killed = time.monotonic()
-    camp.worker()
-    until(lambda: camp.ask("select * from fleet.takeovers"))
-    assert time.monotonic() - killed < 30
-    wait_for(camp, 60)
-    all_is_well(camp)
-    assert under_way <= 4 + 16, "the calls under way and those marked ahead"
-
-
 def stopped_amid_calls(camp, run):
     run.send(signal.SIGSTOP)
     if camp.states().get("sending"):
@@ -196,18 +169,6 @@ def test_a_run_that_stood_still_sends_no_more_and_its_late_outcomes_count(camp):
     arrived = {line["key"]: datetime.fromisoformat(line["time"]) for line in camp.truth.lines()}
     assert all(arrived[key] < woken for key, attempts in late.items() if attempts == 1)
     other.kill()
-
-
-@pytest.mark.sweep
-def test_a_run_waits_for_a_server_that_is_started_again(tmp_path, born):
-    with running_server() as server, pitched(tmp_path, born, server) as camp:
-        run = camp.start("run")
-        wait_for(camp, 5)
-        server.stop("immediate")
-        server.start()
-        assert run.wait() in (0, 1, 75), run.said
-        until(lambda: camp.run().code == 0)  # what was being sent when the server went is looked for
-        all_is_well(camp)
 
 
 @pytest.mark.sweep

@@ -205,41 +205,23 @@ def test_runs_can_be_chosen_by_day_file_and_result(workspace):
     assert listed("--day", "1999-01-01") == []
 
 
-def test_runs_of_a_day_are_chosen_by_the_day_that_is_shown(workspace, monkeypatch):
+@pytest.mark.parametrize(
+    ("command", "shows", "none"),
+    [("runs", "2026-03-05 00:30", (0, "no run matches")), ("report", "(day 2026-03-05)", (65, "there was no run on"))],
+    ids=["runs", "report"],
+)
+def test_a_day_is_the_one_that_is_shown(workspace, monkeypatch, command, shows, none):
+    """Half an hour after midnight in Athens is still the day before in UTC."""
     workspace.write_orders(1)
     assert workspace.run().returncode == 0
     workspace.change("update runs set started_at = '2026-03-04T22:30:00Z'")
     with monkeypatch.context() as east:
         east.setenv("TZ", "Europe/Athens")
         time.tzset()
-        shown, other = (workspace.command("runs", "--day", day) for day in ("2026-03-05", "2026-03-04"))
+        shown, other = (workspace.command(command, "--day", day) for day in ("2026-03-05", "2026-03-04"))
     time.tzset()
-    assert "2026-03-05 00:30" in shown.stdout
-    assert (other.returncode, other.stderr) == (0, "no run matches\n")
-
-
-def test_the_report_of_a_day_takes_the_day_that_is_shown(workspace, monkeypatch):
-    workspace.write_orders(1)
-    assert workspace.run().returncode == 0
-    workspace.change("update runs set started_at = '2026-03-04T22:30:00Z'")
-    with monkeypatch.context() as east:
-        east.setenv("TZ", "Europe/Athens")
-        time.tzset()
-        shown, other = (workspace.command("report", "--day", day) for day in ("2026-03-05", "2026-03-04"))
-    time.tzset()
-    assert (shown.returncode, "(day 2026-03-05)" in shown.stdout) == (0, True)
-    assert (other.returncode, other.stdout) == (65, "")
-
-
-def test_the_report_of_a_run_ends_as_what_it_shows(workspace):
-    workspace.write_orders(2, first=1, wrong_every=2)
-    assert workspace.run().returncode == 1
-    shown = workspace.command("report", "--run", workspace.reports()[-1].name)
-    assert (shown.returncode, shown.stdout[0]) == (1, "✗")
-    workspace.write_orders(2, first=1)
-    assert workspace.run().returncode == 0
-    shown = workspace.command("report")
-    assert (shown.returncode, shown.stdout[0]) == (0, "✓")
+    assert (shown.returncode, shows in shown.stdout) == (0, True)
+    assert (other.returncode, none[1] in other.stderr) == (none[0], True)
 
 
 def test_show_tells_of_a_run_and_where_everything_is_with_and_without_its_reports(workspace):

@@ -204,22 +204,6 @@ def kilograms(cell: str) -> Decimal:
     return value * POUND if unit == "lb" else value
 
 
-def test_indian_orders_sum_what_excel_calculated_and_nest_what_is_inside():
-    lines: dict[str, list[dict[str, object]]] = {}
-    for row in sheet_rows("harbour_two_sheets.xlsx", "Packages", 4):
-        lines.setdefault(str(row["Order no."]), []).append(row)
-    found = payloads("harbour-two-sheets")
-    assert len(found) == 26
-    for key, payload in found.items():
-        assert payload["goods_value"] == sum(Decimal(str(row["Value (INR)"])) for row in lines[key])
-        assert payload["total_weight"] == sum(Decimal(str(row["Gross wt (kg)"])) for row in lines[key])
-        inside = [package.get("inner_cargos", [{}])[0].get("quantity") for package in payload["packages"]]
-        assert inside == [row["Pcs inside"] for row in lines[key]]
-        assert payload["timeoffset"] == "5.5"
-    names = {reference["name"] for payload in found.values() for reference in payload["order_references"]}
-    assert names == {"Purchase order", "E-way bill"}
-    bills = [one["value"] for payload in found.values() for one in payload["order_references"] if "bill" in one["name"]]
-    assert all(bill.isdigit() and len(bill) == 12 for bill in bills)
 
 
 def test_tenders_send_their_numbers_as_texts():
@@ -257,21 +241,8 @@ def test_more_than_a_hundred_events_travel_in_one_call_in_time_order_for_each_or
     assert all(isinstance(event["totalPackages"], str) for event in events)
 
 
-def test_events_name_orders_that_the_other_samples_create_but_for_two():
-    created = payloads("acme-flat").keys() | payloads("nordic-join").keys()
-    strangers = {item.key for item in sample("carrier-status").usable} - created
-    assert strangers == {"A-4599", "00991"}
 
 
-def test_changes_name_what_the_other_samples_create_but_for_one_each():
-    tenders, orders = payloads("spring-tenders").keys(), payloads("harbour-two-sheets").keys()
-    quotes = payloads("carrier7-quotes")
-    assert {payload["tender_id"] for payload in quotes.values()} - tenders == {"LSC-SP26-112"}
-    assert payloads("quote-confirmations").keys() - quotes.keys() == {"LSC-SP26-001/NSTAR"}
-    assert payloads("tender-updates").keys() <= tenders
-    assert payloads("tender-withdrawals").keys() - tenders == {"LSC-SP26-047"}
-    assert payloads("order-updates").keys() - orders == {"HLT-26-0999"}
-    assert payloads("order-deletes").keys() - orders == {"HLT-26-0099"}
 
 
 def test_a_quote_says_when_in_utc_and_how_far_off_in_minutes():
