@@ -29,18 +29,19 @@ def stands(arrivals, looked, expectation=DAILY, since=LONG_AGO):
     return status_of(expectation, arrivals, looked=looked, since=since)
 
 
-def test_what_came_in_time_is_not_late():
+def test_what_came_and_when_the_next_is_due_is_shown():
     awaited = stands(came(at(17, "21:00"), at(18, "21:29")), at(19, "02:15"))
-    assert not awaited.late
-    assert awaited.due == at(18, "21:30")
-    assert awaited.next_due == at(19, "21:30")
+    assert (awaited.late, awaited.due, awaited.next_due) == (False, at(18, "21:30"), at(19, "21:30"))
     assert awaited.text == "acme: due Wed 2026-11-18 21:30, came Wed 2026-11-18 21:29 (acme_1.csv)"
-
-
-def test_what_did_not_come_is_late():
     awaited = stands(came(at(17, "21:00")), at(19, "02:15"))
-    assert awaited.late
-    assert awaited.text == "acme: due Wed 2026-11-18 21:30, no file arrived"
+    assert (awaited.late, awaited.text) == (True, "acme: due Wed 2026-11-18 21:30, no file arrived")
+    fresh = stands([], at(18, "22:00"), since=at(18, "22:00"))
+    assert (fresh.late, fresh.due) == (False, None), "what was due before the first look is not judged"
+    assert stands([], at(19, "22:00"), since=at(18, "22:00")).late
+
+
+MANY = {"at_least": 2, "at_least_records": 100}
+WORKDAYS = {"days": ("Mon", "Tue", "Wed", "Thu", "Fri")}
 
 
 @pytest.mark.parametrize(
@@ -58,57 +59,53 @@ def test_what_did_not_come_is_late():
         ([(14, "21:00"), (15, "21:00"), (17, "21:00"), (18, "21:00")], (19, "02:15"), False),
         # a file that follows one that was in time counts for the next
         ([(17, "21:00"), (18, "06:00")], (19, "02:15"), False),
+        # a file that came late closes its day and does not count for the next one
+        ([(17, "21:00"), (19, "01:00")], (19, "02:15"), False),
+        ([(17, "21:00"), (19, "01:00")], (20, "02:15"), True),
+        ([(17, "21:00"), (19, "01:00"), (19, "20:00")], (20, "02:15"), False),
     ],
 )
 def test_a_file_counts_for_one_due_time(arrivals, looked, late):
-    assert stands(came(*(at(*one) for one in arrivals)), at(*looked)).late == late
+    awaited = stands(came(*(at(*one) for one in arrivals)), at(*looked))
+    assert awaited.late == late
+    if arrivals[-1] == (19, "01:00") and not late:
+        assert awaited.text.endswith("came Thu 2026-11-19 01:00, late (acme_1.csv)")
 
 
-def test_a_file_that_came_late_closes_it_and_does_not_count_for_the_next_day():
-    night = came(at(17, "21:00"), at(19, "01:00"))
-    closed = stands(night, at(19, "02:15"))
-    assert not closed.late
-    assert closed.text.endswith("came Thu 2026-11-19 01:00, late (acme_1.csv)")
-    assert stands(night, at(20, "02:15")).late, "the file of Thursday has not come"
-    assert not stands([*night, *came(at(19, "20:00"))], at(20, "02:15")).late
-
-
-def test_a_weekend_is_waited_over():
-    workdays = DAILY.model_copy(update={"days": ("Mon", "Tue", "Wed", "Thu", "Fri")})
-    friday = came(at(20, "21:00"))
-    assert not stands(friday, at(22, "12:00"), workdays).late
-    assert stands(friday, at(24, "02:15"), workdays).late
-
-
-def test_a_file_that_was_set_aside_has_come_and_it_says_so():
-    awaited = stands(came(at(18, "21:00"), mapping="", records=0), at(19))
-    assert not awaited.late
-    assert "(acme_0.csv, set aside)" in awaited.text
-    two = DAILY.model_copy(update={"at_least": 2})
-    assert stands(came(at(18, "21:00"), mapping="", records=0), at(19), two).text.endswith(
-        "1 file came, 1 of them set aside, expected 2 files"
-    )
-
-
-def test_fewer_files_or_records_than_expected_are_late():
-    several = DAILY.model_copy(update={"at_least": 2, "at_least_records": 100})
-    assert stands(came(at(18, "20:00"), records=500), at(19), several).late
-    few = stands(came(at(18, "20:00"), at(18, "21:00"), records=20), at(19), several)
-    assert few.late
-    assert few.text.endswith("2 files with 40 records came, expected 2 files with 100 records")
-    assert not stands(came(at(18, "20:00"), at(18, "21:00"), records=50), at(19), several).late
+@pytest.mark.parametrize(
+    ("expected", "arrivals", "looked", "late", "said"),
+    [
+        (WORKDAYS, came(at(20, "21:00")), at(22, "12:00"), False, "came Fri 2026-11-20 21:00 (acme_0.csv)"),
+        (WORKDAYS, came(at(20, "21:00")), at(24, "02:15"), True, "due Mon 2026-11-23 21:30, no file arrived"),
+        ({}, came(at(18, "21:00"), mapping="", records=0), at(19), False, "(acme_0.csv, set aside)"),
+        (
+            {"at_least": 2},
+            came(at(18, "21:00"), mapping="", records=0),
+            at(19),
+            True,
+            "1 file came, 1 of them set aside, expected 2 files",
+        ),
+        (MANY, came(at(18, "20:00"), records=500), at(19), True, "expected 2 files with 100 records"),
+        (
+            MANY,
+            came(at(18, "20:00"), at(18, "21:00"), records=20),
+            at(19),
+            True,
+            "2 files with 40 records came, expected 2 files with 100 records",
+        ),
+        (MANY, came(at(18, "20:00"), at(18, "21:00"), records=50), at(19), False, "came Wed 2026-11-18 21:00 (acme_1.csv)"),
+    ],
+    ids=["a weekend", "after it", "set aside", "one of two", "too few files", "too few records", "as many"],
+)
+def test_days_files_and_records_are_those_that_are_expected(expected, arrivals, looked, late, said):
+    awaited = stands(arrivals, looked, DAILY.model_copy(update=expected))
+    assert (awaited.late, awaited.text[-len(said) :]) == (late, said)
 
 
 def test_the_files_of_one_drop_count_its_records_once():
     wanted = DAILY.model_copy(update={"at_least_records": 15})
     one, other = came(at(18, "20:00"), at(18, "20:01"))
     assert stands([one, other._replace(number=one.number)], at(19), wanted).late
-
-
-def test_what_was_due_before_anybody_looked_is_not_judged():
-    fresh = stands([], at(18, "22:00"), since=at(18, "22:00"))
-    assert (fresh.late, fresh.due) == (False, None)
-    assert stands([], at(19, "22:00"), since=at(18, "22:00")).late
 
 
 def test_patterns_fit_names_in_any_folder_whatever_their_case():
