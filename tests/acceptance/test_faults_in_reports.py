@@ -1,9 +1,9 @@
 """An internal error in what comes after sending costs a report at most: never the run, never the ledger, never the next run."""
 
 import csv
-import importlib
 import json
 import shutil
+from contextlib import contextmanager
 
 import pytest
 from exchange_process import TOKEN
@@ -14,6 +14,7 @@ from orders import MAPPINGS, order_id, write_orders
 from loadsheet.cli import invoke
 from loadsheet.ledger import Ledger
 from loadsheet.problems import LedgerUnwritable
+from loadsheet.reports.results import DropResults
 
 EVENTS = """\
 mapping: events
@@ -47,10 +48,10 @@ IN_ONE_REPORT = {
     "problem_groups.Causes.ranked": "causes",
 }
 IN_ALL = [
+    "reports.results.DropResults.finish",
     "reconcile.settle",
     "reconcile.totals.Adder.add",
     "reports.results.DropResults.add",
-    "reports.results.DropResults.finish",
     "reports.summarise",
     "reports.headline._headline",
     "pipeline._still_waiting",
@@ -69,24 +70,15 @@ AFTER_IT = {
 }
 
 
-def broken(monkeypatch, where):
-    """Have what is at this place fail as our own faults do."""
+def broken(monkeypatch, *places):
+    """Have what is at these places fail as our own faults do."""
 
     def fails(*_words, **_more):
         message = "no such thing"
         raise KeyError(message)
 
-    module, names = where, []
-    while True:
-        try:
-            found = importlib.import_module(f"loadsheet.{module}")
-            break
-        except ModuleNotFoundError:
-            module, _, name = module.rpartition(".")
-            names.insert(0, name)
-    for name in names[:-1]:
-        found = getattr(found, name)
-    monkeypatch.setattr(found, names[-1], fails)
+    for place in places:
+        monkeypatch.setattr(f"loadsheet.{place}", fails)
 
 
 @pytest.fixture(scope="module")
@@ -111,20 +103,13 @@ def enter(patch, folder):
     patch.setenv("LOADSHEET_TOKEN", TOKEN)
 
 
+@contextmanager
 def served(folder):
-    misbehaves = misbehaving(folder, LOST, REFUSED)
-
-    class Served:
-        def __enter__(self):
-            exchange = misbehaves.__enter__().exchange
-            (folder / "loadsheet.toml").write_text(
-                f'exchange = "{exchange.url}"\narrival.settle_s = 0\n', encoding="utf-8"
-            )
-
-        def __exit__(self, *error):
-            return misbehaves.__exit__(*error)
-
-    return Served()
+    """An exchange that refuses one order and loses another; the folder's settings name it."""
+    with misbehaving(folder, LOST, REFUSED) as exchange:
+        settings = f'exchange = "{exchange.exchange.url}"\narrival.settle_s = 0\n'
+        (folder / "loadsheet.toml").write_text(settings, encoding="utf-8")
+        yield
 
 
 @pytest.fixture
@@ -216,25 +201,15 @@ def lost(house, monkeypatch, capsys, *places):
 def ended_by(house, monkeypatch, capsys, *places):
     """What a run said that met faults at these places and ended with 70, and its folder."""
     with monkeypatch.context() as patch:
-        for where in places:
-            broken(patch, where)
+        broken(patch, *places)
         assert invoke(["run"]) == 70
     err = capsys.readouterr().err
     assert "Traceback" not in err
     return err, latest(house)
 
 
-def test_a_fault_in_all_reports_leaves_the_least_of_them(house, monkeypatch, capsys):
-    only_the_least_left(house, monkeypatch, capsys, "reports.results.DropResults.finish")
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("where", IN_ALL)
-def test_any_fault_in_all_reports_leaves_the_least_of_them(house, monkeypatch, capsys, where):
-    only_the_least_left(house, monkeypatch, capsys, where)
-
-
-def only_the_least_left(house, monkeypatch, capsys, where):
+@pytest.mark.parametrize("where", [IN_ALL[0], *(pytest.param(where, marks=pytest.mark.sweep) for where in IN_ALL[1:])])
+def test_a_fault_in_all_reports_leaves_the_least_of_them(house, monkeypatch, capsys, where):
     err, folder = ended_by(house, monkeypatch, capsys, where)
     assert SENT in err
     assert "all but the results (KeyError" in err
@@ -243,35 +218,27 @@ def only_the_least_left(house, monkeypatch, capsys, where):
     check_the_next_run(house, capsys, folder, "has only minimal reports")
 
 
-def test_a_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "places", [[*AFTER_IT], *(pytest.param([where], marks=pytest.mark.sweep) for where in AFTER_IT)], ids=", ".join
+)
+def test_a_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, monkeypatch, capsys, places):
     """All of them in one run, which says each; its reports are whole, and stdout says what run.json says."""
-    recorded_as_it_ended(house, monkeypatch, capsys, *AFTER_IT)
-    assert invoke(["run"]) == 1
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("where", AFTER_IT)
-def test_any_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, monkeypatch, capsys, where):
-    recorded_as_it_ended(house, monkeypatch, capsys, where)
-
-
-def recorded_as_it_ended(house, monkeypatch, capsys, *places):
     undone = {AFTER_IT[where]: "KeyError: 'no such thing'" for where in places}
     with monkeypatch.context() as patch:
         patch.setenv("LOADSHEET_NOTIFICATIONS__PING_URL", NOBODY)
-        for where in places:
-            broken(patch, where)
+        broken(patch, *places)
         assert invoke(["run", "--json"]) == 70
     out, err = capsys.readouterr()
     folder = latest(house)
-    told = summary_of(folder)
+    said = summary_of(folder)
     assert [what for what in undone if f"{what} (KeyError" not in err] == []
-    assert (told["entries"], told["missing"]) == (FATES, [])
-    assert json.loads(out) == told
+    assert (said["entries"], said["missing"]) == (FATES, [])
+    assert json.loads(out) == said
     check_recorded(house, capsys, folder, undone)
     assert invoke(["report", "--run", folder.name]) == 1
     check_recorded(house, capsys, folder, undone)
     assert "exit code 70" in (folder / "run.html").read_text(encoding="utf-8")
+    assert invoke(["run"]) == 1
 
 
 def check_recorded(house, capsys, folder, undone):
@@ -303,9 +270,12 @@ def test_an_end_that_the_ledger_cannot_take_is_in_run_json_and_told_by_the_next_
 def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setenv("LOADSHEET_NOTIFICATIONS__PING_URL", NOBODY)
-        broken(patch, "operations.notifications.notices.send_notifications")
-        broken(patch, "ledger.maintenance.Maintenance.correct_end")
-        broken(patch, "reports.rewrite_summary")
+        broken(
+            patch,
+            "operations.notifications.notices.send_notifications",
+            "ledger.maintenance.Maintenance.correct_end",
+            "reports.rewrite_summary",
+        )
         assert invoke(["run"]) == 70
     err, run = capsys.readouterr().err, latest(house).name
     for where in ("the ledger", "run.json"):
@@ -330,12 +300,9 @@ def test_a_fault_in_the_warnings_costs_the_warnings_alone(house, monkeypatch, ca
 
 def test_a_run_that_died_and_cannot_be_told_does_not_break_those_after_it(house, monkeypatch, capsys):
     with monkeypatch.context() as patch:
-        broken(patch, "pipeline._reconcile_and_report")
-        broken(patch, "pipeline._write_minimal")
+        broken(patch, "pipeline._reconcile_and_report", "pipeline._write_minimal")
         assert invoke(["run"]) == 70  # as versions before this one ended
     write_orders(house / "inbox", 1, first=20)
-    from loadsheet.reports.results import DropResults
-
     add = DropResults.add
 
     def fails_on_events(self, entry, match):
