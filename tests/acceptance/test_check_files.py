@@ -6,9 +6,6 @@ import shutil
 import pytest
 from workspace import SAMPLES
 
-from loadsheet.inbox import Candidate
-from loadsheet.ingest import FilesInPlace
-
 SAMPLE = "alder_2026-03-10.csv"
 
 
@@ -37,10 +34,6 @@ def test_a_fix_workbook_under_its_own_name_is_said_to_be_one(workspace):
     assert "this is a fix file: drop it into the inbox under any name" in done.stdout + done.stderr
 
 
-def test_a_file_that_is_gone_before_it_is_read_is_not_taken(tmp_path):
-    assert FilesInPlace().claim(Candidate("gone.csv", tmp_path / "gone.csv")) is None
-
-
 TOTALS = """
 mapping: loads
 version: 1
@@ -51,30 +44,28 @@ payload: {order_id: {col: order}}
 """
 
 
+SUM = "totals: {where: 'order == \"Total\"', sum: [kg]}"
+
+
 @pytest.mark.parametrize(
-    ("rule", "suspects"),
+    ("rule", "last", "codes"),
     [
-        ("totals: {where: 'order == \"Total\"', sum: [kg]}", []),
-        ("ignore_rows: 'order == \"Total\"'", []),
-        ("ignore_rows: 'order == \"A1\"'", ["R242"]),
+        (SUM, "Total,5", []),
+        ("ignore_rows: 'order == \"Total\"'", "Total,5", []),
+        ("ignore_rows: 'order == \"A1\"'", "Total,5", ["R242"]),
+        (SUM, "Total,6", ["G408"]),
+        (SUM, "Total,6\nSum,5", ["G408", "R242"]),
     ],
+    ids=["compared", "ignored", "no rule", "a wrong total", "a second one"],
 )
-def test_a_row_of_totals_that_a_rule_leaves_out_is_not_suspected_to_be_a_record(workspace, rule, suspects):
+def test_a_row_of_totals_is_suspected_to_be_a_record_only_if_no_rule_reads_it(workspace, rule, last, codes):
     workspace.use({"loads": TOTALS.replace("RULE", rule)})
-    (workspace / "loads.csv").write_text("Order,Kg\nA1,2\nA2,3\nTotal,5\n", encoding="utf-8")
+    (workspace / "loads.csv").write_text(f"Order,Kg\nA1,2\nA2,3\n{last}\n", encoding="utf-8")
     said = json.loads(workspace.command("check", "--json", "loads.csv").stdout)
-    assert [problem["code"] for problem in said["problems"]] == suspects
+    assert sorted(problem["code"] for problem in said["problems"]) == codes
 
 
-def test_a_total_that_does_not_agree_is_not_suspected_too_but_a_second_row_of_totals_is(workspace):
-    workspace.use({"loads": TOTALS.replace("RULE", "totals: {where: 'order == \"Total\"', sum: [kg]}")})
-    for last, codes in (("", ["G408"]), ("Sum,5\n", ["G408", "R242"])):
-        (workspace / "loads.csv").write_text(f"Order,Kg\nA1,2\nA2,3\nTotal,6\n{last}", encoding="utf-8")
-        said = json.loads(workspace.command("check", "--json", "loads.csv").stdout)
-        assert sorted(problem["code"] for problem in said["problems"]) == codes
-
-
-def test_the_result_of_a_check_is_on_stdout_and_all_else_on_stderr(workspace):
+def test_the_result_of_a_check_is_on_stdout_all_else_on_stderr_and_nothing_is_sent(workspace):
     workspace.write_orders(3, first=1, wrong_every=2)
     files = ("inbox/orders.csv", "inbox/packages.csv")
     plain = workspace.command("check", *files)
@@ -83,8 +74,18 @@ def test_the_result_of_a_check_is_on_stdout_and_all_else_on_stderr(workspace):
     as_json = workspace.command("check", *files, "--json")
     assert (json.loads(as_json.stdout)["usable"], as_json.stderr) == (2, "")
     records = workspace.command("check", *files, "--payloads")
-    assert [json.loads(line)["payload"]["order_id"] for line in records.stdout.splitlines()] == ["00000001", "00000003"]
-    assert summary in records.stderr
+    assert records.returncode == 1
+    first, last = (json.loads(line) for line in records.stdout.splitlines())
+    assert (first["operation"], first["key"], last["key"]) == ("order.create", "00000001", "00000003")
+    assert first["payload"]["order_id"] == "00000001"
+    assert first["rows"][0] == {"file": "orders.csv", "sheet": "", "row": 2}
+    assert {name: value for name, value in first["mapping"].items() if name != "hash"} == {
+        "name": "bench-join",
+        "version": 1,
+    }
+    assert len(first["mapping"]["hash"]) == 64
+    assert (summary in records.stderr, "heavy" in records.stderr) == (True, True)
+    assert not workspace.state.exists()
     failed = workspace.command("check", "nowhere.csv")
     assert (failed.stdout, "nowhere.csv" in failed.stderr) == ("", True)
 

@@ -208,7 +208,10 @@ def ended_by(house, monkeypatch, capsys, *places):
     return err, latest(house)
 
 
-@pytest.mark.parametrize("where", [IN_ALL[0], *(pytest.param(where, marks=pytest.mark.sweep) for where in IN_ALL[1:])])
+EACH_IN_ALL = [IN_ALL[0], *(pytest.param(where, marks=pytest.mark.sweep) for where in IN_ALL[1:])]
+
+
+@pytest.mark.parametrize("where", EACH_IN_ALL)
 def test_a_fault_in_all_reports_leaves_the_least_of_them(house, monkeypatch, capsys, where):
     err, folder = ended_by(house, monkeypatch, capsys, where)
     assert SENT in err
@@ -218,9 +221,13 @@ def test_a_fault_in_all_reports_leaves_the_least_of_them(house, monkeypatch, cap
     check_the_next_run(house, capsys, folder, "has only minimal reports")
 
 
-@pytest.mark.parametrize(
-    "places", [[*AFTER_IT], *(pytest.param([where], marks=pytest.mark.sweep) for where in AFTER_IT)], ids=", ".join
-)
+ALL_AND_EACH_AFTER_IT = [
+    pytest.param([*AFTER_IT], id="all"),
+    *(pytest.param([where], id=where, marks=pytest.mark.sweep) for where in AFTER_IT),
+]
+
+
+@pytest.mark.parametrize("places", ALL_AND_EACH_AFTER_IT)
 def test_a_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, monkeypatch, capsys, places):
     """All of them in one run, which says each; its reports are whole, and stdout says what run.json says."""
     undone = {AFTER_IT[where]: "KeyError: 'no such thing'" for where in places}

@@ -163,18 +163,6 @@ def test_wrong_mappings_and_settings_end_with_78_and_wrong_words_with_2_and_touc
     assert (house.inbox / "orders.csv").exists()
 
 
-def test_check_prints_payloads_and_sends_nothing(house):
-    done = house.command("check", "inbox/orders.csv", "inbox/packages.csv", "--payloads")
-    assert done.returncode == 1, done.stderr
-    documents = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(documents) == 10
-    first = documents[0]
-    assert (first["operation"], first["key"], first["payload"]["order_id"]) == ("order.create", *[order_id(1)] * 2)
-    assert first["rows"][0] == {"file": "orders.csv", "sheet": "", "row": 2}
-    assert "heavy" in done.stderr
-    assert not house.state.exists()
-
-
 def test_a_run_beside_another_is_told_who_holds_the_ledger_and_a_broken_ledger_is_a_fault_told_in_one_line(house):
     house.state.mkdir()
     ledger = house.state / "ledger.db"

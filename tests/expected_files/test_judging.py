@@ -93,7 +93,13 @@ def test_a_file_counts_for_one_due_time(arrivals, looked, late):
             True,
             "2 files with 40 records came, expected 2 files with 100 records",
         ),
-        (MANY, came(at(18, "20:00"), at(18, "21:00"), records=50), at(19), False, "came Wed 2026-11-18 21:00 (acme_1.csv)"),
+        (
+            MANY,
+            came(at(18, "20:00"), at(18, "21:00"), records=50),
+            at(19),
+            False,
+            "came Wed 2026-11-18 21:00 (acme_1.csv)",
+        ),
     ],
     ids=["a weekend", "after it", "set aside", "one of two", "too few files", "too few records", "as many"],
 )
