@@ -38,21 +38,29 @@ def test_keys_are_those_that_the_command_can_do_something_with(waiting):
     assert offered("resolve", "") == offered("show", "no such key") == {}
 
 
-def test_runs_and_mappings_of_the_folder_are_offered(waiting):
+def test_runs_mappings_codes_and_words_are_offered(waiting):
     ((name,),) = waiting.ask("select name from runs")
     assert offered("report", "--run", "") == offered("capsule", "make", name[:6]) == {name: "exit code 1"}
     (text,) = (path.read_text(encoding="utf-8") for path in (waiting / "mappings").glob("*.yaml"))
     mapping = text.split("mapping: ")[1].split()[0]
     assert set(offered("mapping", "template", mapping[:3])) == {mapping}
     assert set(offered("mapping", "preview", "--mapping", "")) == {mapping}
+    assert offered("explain", "c306") == {"C306": "Not in the list"}
+    assert {"pad_left", "payload"} <= set(offered("mapping", "help", "pa"))
+    assert "columns.pad_left" in offered("mapping", "help", "columns.pad_l")
 
 
-def test_the_folders_of_the_command_line_count(waiting, tmp_path, monkeypatch):
+def test_the_folders_of_the_command_line_and_the_ledger_of_the_named_shipper_count(waiting, tmp_path, monkeypatch):
     keys = offered("show", "")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert offered("show", "") == {}
-    assert offered("show", "--state", str(waiting.folder / ".loadsheet"), "") == keys
+    assert offered("show", "--state", str(waiting.state), "") == keys
+    toml = f'[shippers.acme]\nstate = "{waiting.state}"\n[shippers.birch]\n'
+    Path("loadsheet.toml").write_text(toml, encoding="utf-8")
+    assert offered("show", "--shipper", "acme", "") == keys
+    assert offered("show", "--shipper", "birch", "") == {}
+    assert set(offered("worker", "--only", "")) == {"acme", "birch"}
 
 
 @pytest.mark.parametrize(
@@ -68,18 +76,3 @@ def test_what_cannot_be_known_is_not_offered_and_nothing_is_said(waiting, settin
     (waiting.folder / "loadsheet.toml").write_text(settings, encoding="utf-8")
     assert offered("show", "") == offered("report", "--run", "") == {}
     assert capfd.readouterr() == ("", "")
-
-
-def test_the_ledger_of_the_named_shipper_counts(waiting):
-    keys = offered("show", "")
-    toml = f'[shippers.acme]\nstate = "{waiting.folder / ".loadsheet"}"\n[shippers.birch]\n'
-    (waiting.folder / "loadsheet.toml").write_text(toml, encoding="utf-8")
-    assert offered("show", "--shipper", "acme", "") == keys
-    assert offered("show", "--shipper", "birch", "") == {}
-    assert set(offered("worker", "--only", "")) == {"acme", "birch"}
-
-
-def test_codes_come_with_their_titles_and_words_by_their_short_names():
-    assert offered("explain", "c306") == {"C306": "Not in the list"}
-    assert {"pad_left", "payload"} <= set(offered("mapping", "help", "pa"))
-    assert "columns.pad_left" in offered("mapping", "help", "columns.pad_l")

@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import shutil
+import socket
 from collections import Counter
 from contextlib import closing
 
@@ -315,3 +316,45 @@ def test_two_processes_at_once_send_every_document_once(house, tmp_path):
         applied = Counter(line["key"] for line in served.happened())
     assert (len(applied), max(applied.values())) == (20, 1)
     assert Counter(state for _, _, state in entries(house)) == {"accepted": 20, "unchanged": 20}
+
+
+# ---- between a kill and the next run ----
+
+
+@pytest.fixture
+def killed(workspace):
+    """A workspace whose last run looks as a kill leaves it: two orders are being sent, and it has no end."""
+    workspace.write_orders(3, first=1)
+    assert workspace.run().returncode == 0
+    workspace.change("update runs set finished_at = '', exit_code = null")
+    for key in (order_id(1), order_id(2)):
+        ((entry,),) = workspace.ask("select id from entries where key = ?", key)
+        workspace.change("delete from events where entry_id = ? and after = 'accepted'", entry)
+        workspace.change("update attempts set outcome = '' where entry_id = ?", entry)
+        workspace.change("update entries set state = 'sending' where id = ?", entry)
+    return workspace
+
+
+def test_what_a_killed_run_was_sending_is_in_doubt(killed):
+    done = killed.command("resolve")
+    assert done.returncode == 1
+    assert done.stderr.startswith("2 are marked as being sent by run ")
+    assert "which did not finish: `loadsheet run` verifies them" in done.stderr
+    listed = json.loads(killed.command("resolve", "--json").stdout)
+    assert [(one["key"], one["state"]) for one in listed] == [(order_id(1), "sending"), (order_id(2), "sending")]
+    assert all("verifies them" in one["now"] for one in listed)
+    of_one = killed.command("resolve", order_id(2), "--accepted", "--comment", "seen")
+    assert of_one.returncode == 1
+    assert "1 is marked as being sent by run" in of_one.stderr
+    assert killed.command("resolve", order_id(3)).returncode == 0
+    assert killed.run().returncode == 0
+    after = killed.command("resolve")
+    assert (after.returncode, after.stderr) == (0, "nothing is unknown\n")
+
+
+def test_what_a_living_run_sends_is_no_doubt(killed):
+    holder = f"process {os.getpid()} on {socket.gethostname()} since 2026-03-04T02:00:00.000Z"
+    (killed.state / "ledger.db.holder").write_text(holder, encoding="utf-8")
+    done = killed.command("resolve")
+    assert done.returncode == 0
+    assert done.stderr == f"2 are being sent now, by {holder}: try again when it has ended\n"

@@ -27,14 +27,14 @@ def test_a_run_and_the_test_of_the_mapping_work_at_once(tmp_path):
     )
     done = loadsheet(tmp_path / "first", "run")
     assert (done.returncode, done.stdout.startswith("✓ All 3 documents were accepted")) == (0, True), done.stdout
-    assert loadsheet(tmp_path / "first", "mapping", "test").returncode == 0
-    assert loadsheet(tmp_path / "first", "mapping", "lint").returncode == 0
+    for word in ("test", "lint"):
+        assert loadsheet(tmp_path / "first", "mapping", word).returncode == 0
 
 
 def test_existing_files_are_kept(tmp_path):
     (tmp_path / "mappings").mkdir()
-    (tmp_path / "loadsheet.toml").write_text("# mine\n", encoding="utf-8")
-    (tmp_path / "mappings" / "orders.yaml").write_text("# mine\n", encoding="utf-8")
+    for name in ("loadsheet.toml", "mappings/orders.yaml"):
+        (tmp_path / name).write_text("# mine\n", encoding="utf-8")
     made = loadsheet(tmp_path, "init")
     assert (made.returncode, made.stdout.count("kept")) == (0, 2)
     for name in ("loadsheet.toml", "mappings/orders.yaml"):
@@ -43,20 +43,14 @@ def test_existing_files_are_kept(tmp_path):
     assert (again.returncode, "created" in again.stdout) == (0, False)
 
 
-def test_an_exchange_is_written_into_the_settings_and_the_token_is_the_next_step(tmp_path):
-    made = loadsheet(tmp_path, "init", "--exchange", "https://exchange.example")
-    assert "LOADSHEET_TOKEN" in made.stdout
-    shown = loadsheet(tmp_path, "config", "--origin")
-    assert "https://exchange.example" in shown.stdout
-
-
-def test_an_exchange_that_is_no_address_is_refused_before_a_file_is_written(tmp_path):
+def test_an_exchange_is_written_into_the_settings_unless_it_is_no_address(tmp_path):
     for wrong in ("not a url", "https://ada:secret@exchange.example"):
         refused = loadsheet(tmp_path, "init", "new", "--exchange", wrong)
         assert (refused.returncode, "Error: exchange: " in refused.stderr) == (2, True), refused.stderr
         assert "secret" not in refused.stderr
         assert not (tmp_path / "new").exists()
-    loadsheet(tmp_path, "init", "--exchange", 'https://exchange.example/a"b')
+    made = loadsheet(tmp_path, "init", "--exchange", 'https://exchange.example/a"b')
+    assert "LOADSHEET_TOKEN" in made.stdout, "the token is the next step"
     assert 'https://exchange.example/a"b' in loadsheet(tmp_path, "config", "--json").stdout.replace('\\"', '"')
 
 
@@ -84,16 +78,14 @@ def test_a_mapping_is_drafted_from_a_sheet(tmp_path):
     assert not (tmp_path / "ours" / "mappings" / "orders.yaml").exists()
 
 
-def test_a_place_that_cannot_be_written_and_a_demo_over_files_of_others_are_refused(tmp_path):
+def test_dead_ends_name_what_to_do(tmp_path):
+    lost = loadsheet(tmp_path, "run")
+    assert (lost.returncode, "loadsheet init" in lost.stderr) == (78, True)
+    unreported = loadsheet(tmp_path, "report")
+    assert (unreported.returncode, "`loadsheet run` creates it" in unreported.stderr) == (78, True)
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
     (tmp_path / "file").write_text("", encoding="utf-8")
     refused = loadsheet(tmp_path, "init", "file/below")
     assert (refused.returncode, "cannot be written" in refused.stderr) == (75, True), refused.stderr
     refused = loadsheet(tmp_path, "demo", ".")
     assert (refused.returncode, "is not empty; name another folder" in refused.stderr) == (2, True)
-
-
-def test_without_mappings_the_next_command_is_named(tmp_path):
-    lost = loadsheet(tmp_path, "run")
-    assert lost.returncode == 78
-    assert "loadsheet init" in lost.stderr
-    assert list(tmp_path.iterdir()) == [], "nothing is left behind"

@@ -156,3 +156,20 @@ def test_where_the_system_gives_no_events_the_watch_polls_and_says_so_once(works
             watch.until(lambda many=many: accepted(workspace) == many)
         assert watch.stop() == 0
         assert sum("file events are not available" in line for line in watch.err) == 1
+
+
+EVENTS = 40_000  # the queue holds 16,384 unless somebody enlarged it
+
+
+@pytest.mark.sweep
+def test_what_comes_while_the_queue_of_events_overflows_is_found(workspace):
+    with watching(workspace, LOADSHEET_WATCH__RESCAN_S="3600") as watch:
+        watch.until(lambda: watch.says("watching"))
+        watch.process.send_signal(signal.SIGSTOP)
+        for number in range(EVENTS // 4):
+            (workspace.inbox / f"{number}.tmp").write_bytes(b"x")
+            (workspace.inbox / f"{number}.tmp").unlink()
+        write_orders(workspace.inbox / "late", 3)  # of these the system can tell nothing any more
+        watch.process.send_signal(signal.SIGCONT)
+        watch.until(lambda: any("3 accepted" in line for line in watch.out))
+        assert watch.stop() == 0
