@@ -210,14 +210,22 @@ def fix_book(workspace):
     return FixBook(path)
 
 
-def test_a_total_is_closed_by_its_fix_file(loads):
-    loads.drop_loads("L1,Essen,2", "L2,Ulm,3", "Total,,6")
-    (first,) = sheet(loads)
+def test_problems_without_a_key_are_closed_by_their_fix_file_whatever_its_name_and_order(loads):
+    loads.drop_loads("L1,Essen,2", ",Ulm,3", "Total,,6")
+    first = open_and_closed(loads)[0]
+    assert len(first) == 2, "the row without a key, and the total"
     book = fix_book(loads)
     assert book.repair({"6": "5"}) == 1
-    book.save(loads.inbox / "answer.xlsx")
-    assert loads.run().returncode == 0
-    assert open_and_closed(loads) == ([], [first["Exception"]])
+    (keyless,) = [row for row in book.sheets()[0].iter_rows(min_row=2) if "Ulm" in [cell.value for cell in row]]
+    keyless[1].value = "L2"
+    book.rearrange(lambda rows: [row for one in reversed(rows) for row in (None, one)])
+    book.save(loads.inbox / "Kopie von answer.xlsx")
+    done = loads.run()
+    assert done.returncode == 0, done.stderr
+    still_open, closed = open_and_closed(loads)
+    assert (still_open, sorted(closed)) == ([], sorted(first))
+    assert (loads.run_json()["entries"], loads.run_json()["balance"]["balances"]) == ({"accepted": 1}, True)
+    assert len(list(loads.outbox.rglob("*.fix.xlsx"))) == 1, "nothing is left to fix"
 
 
 @pytest.mark.parametrize("corrected_first", [True, False])

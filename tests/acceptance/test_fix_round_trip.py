@@ -462,30 +462,6 @@ def test_a_fix_workbook_that_libreoffice_has_saved_is_still_one(house, form):
     assert night.drops[0].fixes == house.broken.id
 
 
-def test_a_person_at_a_terminal_fixes_the_file_that_came_back_though_a_key_was_wrong(workspace):
-    workspace.write_orders(6, first=1, wrong_every=5)
-    for name in ("orders.csv", "packages.csv"):
-        workspace.edit(f"inbox/{name}", "00000002,", ",")
-    assert workspace.run().returncode == 1
-    closed = "select closed_because from exceptions order by entry_id"
-    open_ones = workspace.ask(closed)
-    assert {*open_ones} == {("",)}
-    (path,) = workspace.outbox.rglob("*.fix.xlsx")
-    book = FixBook(path)
-    book.repair({"heavy": 12.5})
-    for sheet in book.sheets():
-        for (key,) in sheet.iter_rows(min_row=2, min_col=2, max_col=2):
-            key.value = key.value or "00000002"
-    book.rearrange(shuffled(random.Random(1)))
-    book.save(workspace.inbox / "Kopie von orders.xlsx")
-    second = workspace.run()
-    assert second.returncode == 0, second.stderr
-    assert workspace.run_json()["entries"] == {"accepted": 2}
-    assert workspace.run_json()["balance"]["balances"] is True
-    assert workspace.ask(closed) == [("a later document was accepted",)] * len(open_ones)
-    assert len(list(workspace.outbox.rglob("*.fix.xlsx"))) == 1, "nothing is left to fix"
-
-
 def test_an_order_that_was_refused_and_comes_back_unchanged_is_not_sent_again(tmp_path):
     somebody = House(tmp_path / "somebody", BENCH)
     write_orders(somebody.inbox, 1, first=1)
