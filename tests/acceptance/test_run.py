@@ -2,12 +2,17 @@
 
 import json
 import os
+import re
 import shutil
 import time
+from collections import Counter
 from pathlib import Path
 
+import orders
 import pytest
 from exchange_process import exchange
+from fault_rules import FaultClass
+from faulty_exchange import misbehaving
 from orders import order_id
 
 from loadsheet.ledger import open_ledger
@@ -65,6 +70,7 @@ def test_a_refused_token_and_an_unreachable_exchange_leave_all_to_a_later_run(ho
     with exchange(tmp_path / "another.db", token="another") as served:
         refused = house.run("--exchange", served.url)
     assert refused.returncode == 77, refused.stderr
+    assert "replace the token (from LOADSHEET_TOKEN or the settings file), then run again" in refused.stderr
     assert "token-of-the-tests" not in refused.stdout + refused.stderr
     unreachable = house.run("--exchange", NOBODY, LOADSHEET_DISPATCH__UNREACHABLE_MAX="2")
     assert unreachable.returncode == 75, unreachable.stderr
@@ -255,3 +261,93 @@ def test_a_file_that_cannot_be_read_names_the_mapping_that_takes_it(house):
     assert page.read_text(encoding="utf-8").count("<small>no mapping</small>") == 1
     acks = [json.loads(path.read_text(encoding="utf-8")) for path in house.outbox.rglob("*.ack.json")]
     assert {ack["file"]: ack["mapping"] for ack in acks} == mappings
+
+
+def test_a_wrong_path_and_a_missing_tls_are_said_with_what_to_do(workspace, tmp_path):
+    workspace.write_orders(2, first=1)
+    with misbehaving(tmp_path) as served:
+        url = served.exchange.url
+        astray = workspace.run("--exchange", f"{url}/tmsapi/")
+        doctor = workspace.command("doctor", "--exchange", f"{url}/tmsapi/")
+        https = url.replace("http:", "https:")
+        clear = workspace.run("--exchange", https, LOADSHEET_DISPATCH__UNREACHABLE_MAX="1")
+    assert astray.returncode == 75
+    assert f"check `exchange` ({url}/tmsapi/), to which calls add /tmsapi/" in astray.stderr
+    assert "check `exchange`, to which calls add /tmsapi/" in doctor.stdout
+    assert (clear.returncode, "(is it http://?)" in clear.stderr) == (75, True)
+
+
+def test_a_long_pause_that_the_exchange_asks_for_is_said_once(workspace, tmp_path):
+    workspace.write_orders(2, first=1)
+    busy = {"fault": FaultClass("status_before_effect"), "status": 429, "retry_after": "3600"}
+    with misbehaving(tmp_path, {**busy, "operation": "order.create"}) as served:
+        done = workspace.run("--exchange", served.exchange.url, LOADSHEET_DISPATCH__UNREACHABLE_MAX="1")
+    assert done.returncode == 75
+    assert len(re.findall(r"^the exchange asks for a pause until \d\d:\d\d$", done.stderr, re.MULTILINE)) == 1
+
+
+TECHNICAL = re.compile(r"\w+(?:Error|Exception)\b|Errno|urllib3")
+
+
+def test_a_lost_answer_is_reported_in_plain_words_and_only_the_log_names_the_exception(workspace, tmp_path):
+    workspace.write_orders(2, first=1)
+    lost = {"fault": FaultClass("closed_before_effect"), "operation": "order.create"}
+    with misbehaving(tmp_path, lost) as served:
+        done = workspace.run("--exchange", served.exchange.url)
+    nobody = workspace.run("--exchange", served.exchange.url)  # which is gone now
+    shown = workspace.command("resolve")
+    words = "the exchange closed the connection without an answer"
+    results = (workspace.reports()[0] / "orders.csv.results.csv").read_text(encoding="utf-8")
+    assert (words in results, words in shown.stdout) == (True, True), (results, shown.stdout)
+    assert "connection refused" in nobody.stderr
+    read = [path for path in workspace.outbox.rglob("*") if path.suffix in (".csv", ".html", ".json")]
+    said = [text for one in (done, nobody, shown) for text in (one.stdout, one.stderr)]
+    for text in [*said, *(path.read_text(encoding="utf-8-sig") for path in read)]:
+        assert not TECHNICAL.search(text), TECHNICAL.search(text)
+    log = "".join(path.read_text(encoding="utf-8") for path in (workspace.state / "logs").iterdir())
+    assert "ProtocolError: " in log
+    assert "NewConnectionError: [Errno " in log
+
+
+@pytest.fixture
+def four_pairs(workspace):
+    """Orders and packages of four days in the inbox, the first day came last."""
+    for name in ("orders.csv", "packages.csv"):
+        workspace.edit("mappings/bench-join.yaml", f'"{name}"', f'"{{day}}_{name}"')
+    for number in (3, 2, 1, 0):
+        orders.write_orders(workspace / "coming", 1, first=number)
+        for path in sorted((workspace / "coming").iterdir()):
+            path.rename(workspace.inbox / f"d{number}_{path.name}")
+    return workspace
+
+
+def left(workspace):
+    """The days whose files are still in the inbox, with their number."""
+    return dict(Counter(path.name[:2] for path in sorted(workspace.inbox.glob("*.csv"))))
+
+
+@pytest.mark.parametrize(
+    ("setting", "limit", "days"),
+    [
+        ("RUN_FILES_MAX", 5, ["d0", "d1"]),
+        ("RUN_FILES_MAX", 1, ["d0", "d1", "d2"]),  # files that are read together stay together
+        ("RUN_BYTES_MAX", 1, ["d0", "d1", "d2"]),
+        ("RUN_BYTES_MAX", 10**9, []),
+    ],
+)
+def test_the_oldest_files_within_the_limit_are_taken_and_the_next_runs_take_the_rest(four_pairs, setting, limit, days):
+    """A dry run says what one takes."""
+    limited = {f"LOADSHEET_ARRIVAL__{setting}": str(limit)}
+    forecast = four_pairs.run("--dry-run", **limited).stdout
+    assert ("d3_orders.csv" in forecast, "d0_orders.csv" in forecast) == (True, not days)
+    done = four_pairs.run(**limited)
+    assert done.returncode == 0
+    assert left(four_pairs) == dict.fromkeys(days, 2)
+    inbox = four_pairs.run_json()["inbox"]
+    assert (inbox["stuck"], inbox["count"]) == (0, 2 * len(days))
+    assert ("A119" in done.stderr) is bool(days)
+    assert f"{2 * len(days)} files wait in the inbox: a run takes at most" in done.stderr or not days
+    for _ in days:
+        four_pairs.run(**limited)
+    assert left(four_pairs) == {}
+    assert len(four_pairs.states()) == 4
