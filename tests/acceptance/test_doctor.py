@@ -72,6 +72,8 @@ def test_a_house_in_order_has_nothing_wrong(house, served):
     assert {one.level for one in findings if one.check != "time zones"} == {"ok"}, findings
     looked_at = "settings inbox outbox state volume space mapping ledger token exchange clock"
     assert set(looked_at.split()) <= {one.check for one in findings}
+    (space,) = [one.text for one in findings if one.check == "space"]
+    assert (space.startswith("state, inbox, outbox: "), "GB" in space) == (True, True)
 
 
 def test_a_broken_mapping_is_wrong_no_folder_of_mappings_too_and_an_empty_one_is_a_warning(house):
@@ -89,52 +91,41 @@ def test_a_broken_mapping_is_wrong_no_folder_of_mappings_too_and_an_empty_one_is
 
 def test_a_folder_that_cannot_be_made_or_is_a_file_is_wrong_and_one_on_another_volume_a_warning(house, other_volume):
     (house / "file").write_text("")
-    for name, place, level, said in (
-        ("inbox", house / "file", "wrong", "is not a folder"),
-        ("outbox", house / "file" / "outbox", "wrong", "cannot be written to"),
+    for name, check, place, level, said in (
+        ("inbox", "inbox", house / "file", "wrong", "is not a folder"),
+        ("outbox", "outbox", house / "file" / "outbox", "wrong", "cannot be written to"),
+        ("inbox", "volume", other_volume, "warning", "copying"),
     ):
-        came, text, todo = one_of(name, **{name: place})
-        assert (came, said in text, bool(todo)) == (level, True, True)
-    level, text, _ = one_of("volume", inbox=other_volume)
-    assert (level, "copying" in text) == ("warning", True)
+        came, text, todo = one_of(check, **{name: place})
+        assert (came, said in text, bool(todo)) == (level, True, True), check
 
 
-def test_folders_that_too_many_may_use_are_named_with_the_cure(house):
-    for name, mode, level in (
-        (".loadsheet", 0o700, "ok"),
-        (".loadsheet", 0o750, "ok"),
-        (".loadsheet", 0o755, "warning"),
-        (".loadsheet", 0o777, "wrong"),
-        ("inbox", 0o777, "warning"),
-        ("inbox", 0o1777, "ok"),
-        ("outbox", 0o777, "warning"),
-        ("outbox", 0o755, "ok"),
-    ):
-        (house / name).chmod(mode)
-        came, _, todo = one_of("state" if name == ".loadsheet" else name, quick=True)
-        assert (came, todo.startswith("chmod o-")) == (level, level != "ok"), (name, oct(mode))
-
-
-def test_the_space_of_each_volume_is_shown(house):
-    level, text, _ = one_of("space")
-    assert level in ("ok", "warning")
-    assert text.startswith("state, inbox, outbox: ")
-    assert "GB" in text
+SECRET = 'notifications.urls = ["json://user:hunter2@example.com"]'
 
 
 @pytest.mark.skipif(os.name != "posix", reason="rights are POSIX'")
-def test_a_settings_file_with_secrets_must_not_be_open_to_all(house):
-    secret = 'notifications.urls = ["json://user:hunter2@example.com"]'
-    for line, mode, level in (
-        (secret, 0o644, "wrong"),
-        (secret, 0o600, "ok"),
-        (secret, 0o640, "ok"),
-        ("arrival.settle_s = 1.0", 0o644, "ok"),
-    ):
-        (house / "loadsheet.toml").write_text(line, encoding="utf-8")
-        (house / "loadsheet.toml").chmod(mode)
-        came, text, todo = one_of("settings", quick=True)
-        assert (came, bool(todo), "hunter2" in text) == (level, level == "wrong", False), (line, oct(mode))
+@pytest.mark.parametrize(
+    ("check", "name", "modes", "text"),
+    [
+        ("state", ".loadsheet", {0o700: "ok", 0o750: "ok", 0o755: "warning", 0o777: "wrong"}, ""),
+        ("inbox", "inbox", {0o777: "warning", 0o1777: "ok"}, ""),
+        ("outbox", "outbox", {0o777: "warning", 0o755: "ok"}, ""),
+        ("settings", "loadsheet.toml", {0o644: "wrong", 0o600: "ok", 0o640: "ok"}, SECRET),
+        ("settings", "loadsheet.toml", {0o644: "ok"}, "arrival.settle_s = 1.0"),
+    ],
+    ids=["state", "inbox", "outbox", "settings with a secret", "settings without one"],
+)
+def test_folders_and_settings_that_too_many_may_use_are_named_with_the_cure(house, check, name, modes, text):
+    if text:
+        (house / name).write_text(text, encoding="utf-8")
+    for mode, level in modes.items():
+        (house / name).chmod(mode)
+        came, said, todo = one_of(check, quick=True)
+        assert (came, todo.startswith("chmod " if text else "chmod o-"), "hunter2" in said) == (
+            level,
+            level != "ok",
+            False,
+        ), oct(mode)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="rights are POSIX'")
