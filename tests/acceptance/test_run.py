@@ -329,6 +329,7 @@ def left(workspace):
 @pytest.mark.parametrize(
     ("setting", "limit", "days"),
     [
+        ("RUN_FILES_MAX", 4, ["d0", "d1"]),
         ("RUN_FILES_MAX", 5, ["d0", "d1"]),
         ("RUN_FILES_MAX", 1, ["d0", "d1", "d2"]),  # files that are read together stay together
         ("RUN_BYTES_MAX", 1, ["d0", "d1", "d2"]),
