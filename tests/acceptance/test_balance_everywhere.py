@@ -125,7 +125,7 @@ def every_report_agrees(first, second, view, *, told_before=False):
 @pytest.mark.journey
 @settings(max_examples=8, deadline=None)
 @given(nights, nights, views)
-def test_whatever_happens_every_report_tells_the_numbers_of_the_ledger(first, second, view):
+def test_whatever_happens_every_report_has_the_numbers_of_the_ledger(first, second, view):
     every_report_agrees(first, second, view)
 
 
@@ -133,5 +133,5 @@ def test_whatever_happens_every_report_tells_the_numbers_of_the_ledger(first, se
 @pytest.mark.timeout(900)
 @settings(max_examples=30, deadline=None)
 @given(nights, nights, views)
-def test_and_so_they_do_over_many_nights(first, second, view):
+def test_many_random_runs_are_reported_with_the_numbers_of_the_ledger(first, second, view):
     every_report_agrees(first, second, view, told_before=True)

@@ -61,7 +61,7 @@ def states(folder, operation):
     return [state for name, _, state in entries(folder) if name == operation]
 
 
-def test_events_wait_for_their_order_over_nights_and_go_with_it(house):
+def test_events_wait_for_their_order_over_runs_and_go_with_it(house):
     drop_events(house, 1, 2)
     assert house.run().returncode == 1
     assert states(house, "order.status") == ["held", "held"]
@@ -105,7 +105,7 @@ def test_an_order_that_somebody_else_created_lets_its_events_go_unless_nobody_ma
         assert states(other, "order.status") == ["accepted"] * 3
 
 
-def test_the_children_of_an_invalid_order_wait_and_are_told_why(house):
+def test_events_of_an_invalid_order_wait_and_show_says_why(house):
     house.write_orders(2, first=1, wrong_every=2)
     drop_events(house, 1, 2)
     house.run()
@@ -123,7 +123,7 @@ def rule(fault):
     return {"fault": FaultClass(fault), "operation": "order.create", "at": (2,)}
 
 
-def test_a_lost_answer_is_looked_up_in_the_same_night_and_its_children_go_then(house, tmp_path):
+def test_a_lost_answer_is_looked_up_in_the_same_run_and_its_events_go_then(house, tmp_path):
     drop_events(house, 0, 1, 2)
     with misbehaving(tmp_path, rule("reset_after_effect")) as served:
         done = lost(house, served)

@@ -218,7 +218,7 @@ def test_the_holder_of_the_ledger_is_named_and_a_quick_look_does_not_ask_for_the
     assert "holds it" not in one_of("ledger")[1]
 
 
-def test_a_ledger_that_is_gone_or_no_ledger_is_wrong(house):
+def test_a_missing_or_damaged_ledger_is_wrong(house):
     loadsheet(house, "run", "--settle", "0")
     state = house / ".loadsheet"
     (state / "ledger.db").rename(house / "moved")

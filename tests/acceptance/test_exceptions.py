@@ -53,7 +53,7 @@ def sheet(workspace, title="Exceptions"):
     return [dict(zip(head, line, strict=True)) for line in rows if line[2]]
 
 
-def test_a_wrong_order_is_remarked_on_rolled_forward_and_gone_when_it_is_fixed(workspace):
+def test_a_wrong_order_is_remarked_on_rolled_forward_and_closed_when_it_is_fixed(workspace):
     workspace.write_orders(3, first=1, wrong_every=2)
     assert workspace.run().returncode == 1
     (exception,) = sheet(workspace)

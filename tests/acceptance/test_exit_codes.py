@@ -108,7 +108,7 @@ def test_a_full_disk_under_what_is_said_is_in_all_of_them(house, monkeypatch):
 
 @pytest.mark.journey
 @pytest.mark.parametrize("closed", ["stdout", "stderr", "both"])
-def test_a_process_whose_readers_have_gone_away_does_and_records_its_work(house, closed):
+def test_a_process_that_nobody_reads_does_and_records_its_work(house, closed):
     house.drop("notes.txt", "no mapping reads this")  # needs someone, and is said on both
     words = [sys.executable, "-m", "loadsheet", "run", "--verbose"]
     variables = environment(**house.variables, LOADSHEET_READING__PROCESS="none")
@@ -120,7 +120,7 @@ def test_a_process_whose_readers_have_gone_away_does_and_records_its_work(house,
 
 
 @pytest.mark.parametrize("another_run", [False, True])
-def test_a_signal_while_somebody_is_told_is_in_all_of_them(house, another_run):
+def test_a_signal_while_a_notice_is_sent_is_in_all_of_them(house, another_run):
     """Unless another run holds the ledger by then, which is said."""
     with closing(socket.create_server(("127.0.0.1", 0))) as nobody, ExitStack() as beside:
         ping = f'notifications.ping_url = "http://127.0.0.1:{nobody.getsockname()[1]}/"'
@@ -162,7 +162,7 @@ def told(home):
     return home.run_json(), folder
 
 
-def test_what_a_run_without_reports_did_is_told_by_the_next_one_and_not_again(home):
+def test_the_work_of_a_run_without_reports_is_reported_by_the_next_one_and_not_again(home):
     """And the reports of both can be made again."""
     places = in_the_way(home.outbox)
     failed = home.run()
@@ -197,7 +197,7 @@ def test_what_a_run_without_reports_did_is_told_by_the_next_one_and_not_again(ho
     assert told(home)[0]["entries"] == {"accepted": 10, "invalid": 2}
 
 
-def test_the_capsule_of_a_run_that_tells_of_a_dead_one_replays_the_same(tmp_path):
+def test_the_capsule_of_a_run_that_reports_a_dead_one_replays_the_same(tmp_path):
     home = House(tmp_path, "alder-parcels", "nordic-join")
     home.drop("alder_2026-03-10.csv")
     home.settings.outbox.mkdir()

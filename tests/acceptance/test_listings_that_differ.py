@@ -113,7 +113,7 @@ def assert_made_again_as_it_was(home, result):
     assert json.loads(path.read_bytes())["drops"] == before["drops"]
 
 
-def test_a_file_that_shares_less_than_half_with_the_last_is_another_nights_file(tmp_path):
+def test_a_file_that_shares_less_than_half_with_the_last_is_another_file(tmp_path):
     with house(tmp_path) as home:
         version(home, 4)
         assert version(home, 4, first=3)[1]["keys"] == [order_id(1), order_id(2)]

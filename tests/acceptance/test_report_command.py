@@ -63,7 +63,7 @@ def test_the_reports_of_the_last_run_are_made_again_byte_for_byte(house):
     assert "rows accounted for" in done.stdout
 
 
-def test_what_changed_since_is_told_as_it_is_and_not_verifiable(house):
+def test_what_changed_since_is_reported_as_it_is_and_not_verifiable(house):
     first = house.reports()[-1].name
     house.write_orders(12, first=1)
     assert house.run().returncode == 0
@@ -76,7 +76,7 @@ def test_what_changed_since_is_told_as_it_is_and_not_verifiable(house):
     assert told(house, "--run", first, "--ask")["verdicts"] == {"matched": 10, "not sent: invalid": 2}
 
 
-def test_the_runs_of_a_day_are_told_as_one_with_each_entry_once(house):
+def test_the_runs_of_a_day_are_reported_as_one_with_each_entry_once(house):
     first = house.reports()[-1].name
     house.write_orders(14, first=5)
     assert house.run().returncode in (0, 1)

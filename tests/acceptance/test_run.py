@@ -169,7 +169,7 @@ def test_wrong_mappings_and_settings_end_with_78_and_wrong_words_with_2_and_touc
     assert (house.inbox / "orders.csv").exists()
 
 
-def test_a_run_beside_another_is_told_who_holds_the_ledger_and_a_broken_ledger_is_a_fault_told_in_one_line(house):
+def test_a_run_beside_another_names_the_process_that_works_and_a_broken_ledger_is_a_fault_in_one_line(house):
     house.state.mkdir()
     ledger = house.state / "ledger.db"
     with open_ledger(f"sqlite:///{ledger}"):
@@ -218,7 +218,7 @@ def test_a_day_is_the_one_that_is_shown(workspace, monkeypatch, command, shows, 
     assert (other.returncode, none[1] in other.stderr) == (none[0], True)
 
 
-def test_show_tells_of_a_run_and_where_everything_is_with_and_without_its_reports(workspace):
+def test_show_describes_a_run_and_where_everything_is_with_and_without_its_reports(workspace):
     workspace.write_orders(1)
     printed = workspace.run("--verbose").stdout.splitlines()
     run = workspace.run_json()["run"]

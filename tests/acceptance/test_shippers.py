@@ -69,7 +69,7 @@ def test_a_run_serves_all_shippers_each_with_its_own_ledger_and_reports(house):
     assert order_id(40) in states(house, "acme")
 
 
-def test_one_shipper_alone_is_told_as_if_there_were_no_other_and_who_needs_someone_is_named(house):
+def test_one_shipper_alone_is_shown_as_if_there_were_no_other_and_one_that_needs_someone_is_named(house):
     done = house.run("--shipper", "ACME", "--json")
     assert json.loads(done.stdout)["entries"] == {"accepted": 3}
     assert (house.inbox / "birch" / "orders.csv").exists()
@@ -183,7 +183,7 @@ def test_a_watch_of_which_nothing_is_left_ends_with_the_worst_exit_code(house):
 
 
 @pytest.mark.journey
-def test_a_run_that_is_told_to_end_ends_after_the_calls_under_way_and_the_next_one_goes_on(workspace, tmp_path):
+def test_a_run_that_is_asked_to_end_ends_after_the_calls_under_way_and_the_next_one_goes_on(workspace, tmp_path):
     def counted():
         return Counter(state for (state,) in workspace.ask("select state from entries"))
 

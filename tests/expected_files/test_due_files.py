@@ -189,7 +189,7 @@ def test_nothing_is_due_on_public_holidays_of_the_expectation_or_of_the_settings
     assert local_text(list(islice(DueTimes(mine, "DE").before(monday), 2))[1], BERLIN)[4:14] == "2025-12-26"
 
 
-def test_the_holidays_of_a_country_that_nobody_knows_are_no_holidays():
+def test_an_unknown_country_has_no_holidays():
     assert not free_days("XX")(date(2025, 12, 25))
 
 

@@ -112,7 +112,7 @@ def test_a_day_that_is_not_over_demands_nothing():
     assert only([*weeks, first_of_today], now=now).at_least == 2
 
 
-def test_a_single_very_late_night_does_not_make_the_limit():
+def test_a_single_very_late_day_does_not_make_the_limit():
     arrivals = history()
     odd = arrivals[20]._replace(came=arrivals[20].came + timedelta(hours=4))
     assert only(sorted([*arrivals[:20], odd, *arrivals[21:]], key=lambda one: one.came)).by < "22:10"

@@ -161,7 +161,7 @@ def test_swedish_orders_keep_their_zeros_and_turn_pounds_and_cubic_feet_exactly(
 # ---- at the exchange ----
 
 
-def test_the_exchange_takes_every_payload_but_those_for_what_nobody_knows(tmp_path):
+def test_the_exchange_accepts_every_payload_but_those_for_unknown_records(tmp_path):
     with embedded(tmp_path / "exchange.db") as exchange:
         refused = {}
         every = [item for name in REFUSED for item in sample(name).usable]
