@@ -105,14 +105,6 @@ def test_an_order_that_somebody_else_created_lets_its_events_go_unless_nobody_ma
         assert states(other, "order.status") == ["accepted"] * 3
 
 
-def test_events_of_an_invalid_order_wait_and_show_says_why(house):
-    house.write_orders(2, first=1, wrong_every=2)
-    drop_events(house, 1, 2)
-    house.run()
-    assert states(house, "order.status") == ["accepted", "held"]
-    assert "the sender must fix it first" in house.command("show", order_id(2)).stdout
-
-
 def lost(folder, served):
     """A run in which the answer to the second of three creates is lost."""
     folder.write_orders(3)

@@ -49,10 +49,11 @@ def test_damaged_values_are_pointed_out_before_anything_is_sent_and_sent_all_the
     assert "orders.csv" in [row[1] for row in sheet.iter_rows(values_only=True) if row[8] == suspicion["code"]]
 
 
-def events(damaged, sound):
+def events(damaged_count, sound_count):
+    """Status events as CSV, in which each column is damaged in so many rows."""
     lines = [",".join(["Order", *FIELDS])]
-    lines += [",".join([f"O{number}", *(sound for _, sound, _ in FIELDS.values())]) for number in range(sound)]
-    lines += [",".join([f"D{number}", *(wrong for _, _, wrong in FIELDS.values())]) for number in range(damaged)]
+    lines += [",".join([f"O{number}", *(sound for _, sound, _ in FIELDS.values())]) for number in range(sound_count)]
+    lines += [",".join([f"D{number}", *(wrong for _, _, wrong in FIELDS.values())]) for number in range(damaged_count)]
     return "\n".join(lines) + "\n"
 
 
