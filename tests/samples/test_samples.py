@@ -158,6 +158,12 @@ def test_swedish_orders_keep_their_zeros_and_turn_pounds_and_cubic_feet_exactly(
     assert {payload["delivery_country"] for payload in found.values()} == {"SE", "NO", "DK", "FI", "EE", "DE", "NL"}
 
 
+def test_a_quote_says_when_in_utc_and_how_far_off_in_minutes():
+    quote = payloads("carrier7-quotes")["LSC-SP26-001/CARRIER7"]
+    assert quote["response_datetime"] == "2026-03-06T15:00:00Z"  # 09:00 in Chicago
+    assert quote["timeoffset"] == "-360"
+
+
 # ---- at the exchange ----
 
 
