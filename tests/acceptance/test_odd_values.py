@@ -4,6 +4,7 @@ import json
 import unicodedata
 
 import openpyxl
+import pytest
 from orders import order_id
 
 NASTY = "Or\x1b[31mder,Rea\u202eson,\x9b2J\u00ad\nA,b,c\n"
@@ -57,6 +58,7 @@ def events(damaged_count, sound_count):
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.journey
 def test_a_thousand_damaged_cells_in_each_column_are_counted_by_check_and_run(workspace):
     """They end neither of them."""
     workspace.use({"events": MAPPING})
