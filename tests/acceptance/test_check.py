@@ -11,6 +11,8 @@ from workspace import SAMPLES
 
 from loadsheet import inbox
 from loadsheet.cli.shipper_runs import answer_check_folder
+from loadsheet.inbox import Candidate
+from loadsheet.ingest import FilesInPlace
 from loadsheet.ledger import utc_now
 from loadsheet.ledger.ledger_opening import locked
 from loadsheet.problems import SettingsError
@@ -262,3 +264,7 @@ def test_try_shows_what_the_proposed_values_would_clear_and_changes_no_file(work
     assert (orders.read_bytes(), packages.read_bytes()) == before
     assert "Nothing to try" in workspace.command("check", *files, "--correct", "x=y").stdout
     assert workspace.command("check", *files, "--correct", "x").returncode == 2
+
+
+def test_a_file_that_is_gone_before_it_is_read_is_not_taken(tmp_path):
+    assert FilesInPlace().claim(Candidate("gone.csv", tmp_path / "gone.csv")) is None

@@ -159,6 +159,17 @@ def test_a_fix_file_corrects_only_what_was_wrong_and_is_read_by_the_mappings_as_
     ]
 
 
+def test_text_comes_back_to_the_mappings_that_have_something_to_fix(one_sheet):
+    one_sheet.variables["LOADSHEET_REPORTS__FEEDBACK"] = "csv"
+    one_sheet.drop("both.csv", BOTH.replace("2026-03-01 11:00", "nope"))
+    one_sheet.run()
+    (path,) = one_sheet.reports()[-1].glob("both*.fix.csv")
+    one_sheet.drop("renamed.csv", path.read_text(encoding="utf-8").replace(",nope,", ",2026-03-01 11:00,"))
+    assert one_sheet.run().returncode == 0
+    assert tables(one_sheet)["events/rows"] == {}
+    assert at_the_exchange(one_sheet) == [["A-1", "A-2"]] * 2
+
+
 def test_a_file_goes_once_when_all_its_mappings_load_and_a_changed_record_waits_alone(one_sheet):
     one_sheet.edit("mappings/events.yaml", "target: order.status", "target: order.stats")
     one_sheet.drop("both.csv", BOTH)
