@@ -1,9 +1,7 @@
 """Workers that do the runs of a shared ledger, killed and stopped while they do; what comes of it is what one process does."""
 
-import os
 import shutil
 import signal
-import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -13,10 +11,8 @@ from command_processes import shared_nursery
 from fleet_processes import TOKEN, Camp, exchange, resends, until
 from invariants import check_laws, read_ledger
 from killed_runs import MAPPINGS, orders
-from postgres import running_server
 from workspace import ROOT, copy_mappings
 
-SLOW_S = 0.1
 SAMPLES = {  # all operations, and what waits for other files; with their mappings
     "acme_orders_2026-03.xlsx": "acme-flat",
     "order_updates.csv": "order-updates",
@@ -33,46 +29,24 @@ SAMPLES = {  # all operations, and what waits for other files; with their mappin
 pytestmark = pytest.mark.timeout(170)
 
 
-@pytest.fixture
-def born():
-    return shared_nursery()
-
-
-@pytest.fixture
-def camp(tmp_path, born):
-    """A camp whose exchange takes its time with each of 60 orders."""
-    with pitched(tmp_path, born, databases.server()) as found:
-        yield found
-
-
 @contextmanager
-def pitched(tmp_path, born, server, **settings):
-    with exchange(born, tmp_path / "exchange", delay_s=SLOW_S, create_existing="reject") as (url, truth):
-        database = server.new_database()
-        given = {
-            "mappings": str(MAPPINGS),
-            "dispatch.canary": 0,
-            "dispatch.connections": 4,
-            **resends(3),
-            **settings,
-        }
-        found = Camp(tmp_path / "acme", born, database, url, **given)
-        found.truth = truth
-        drop(found, range(60))
-        yield found
-        for child in found.children:
+def pitched(tmp_path, **settings):
+    """A camp whose exchange takes its time with each of 60 orders, which lie in the inbox."""
+    born = shared_nursery()
+    with exchange(born, tmp_path / "exchange", delay_s=0.1, create_existing="reject") as (url, truth):
+        given = {"mappings": str(MAPPINGS), "dispatch.canary": 0, "dispatch.connections": 4, **resends(3), **settings}
+        camp = Camp(tmp_path / "acme", born, databases.server().new_database(), url, **given)
+        camp.truth = truth
+        (camp.folder / "inbox").mkdir()
+        (camp.folder / "inbox" / "orders.csv").write_text(orders(range(60)), encoding="utf-8")
+        yield camp
+        for child in camp.children:
             child.send(signal.SIGKILL)
 
 
-def drop(camp, numbers, name="orders.csv"):
-    inbox = camp.folder / "inbox"
-    inbox.mkdir(exist_ok=True)
-    (inbox / name).write_text(orders(numbers), encoding="utf-8")
-
-
-def accepted(camp):
-    """How many orders are known to be accepted."""
-    return camp.states().get("accepted", 0)
+def wait_for(camp, count):
+    """Until so many orders are accepted."""
+    until(lambda: camp.states().get("accepted", 0) >= count)
 
 
 def all_is_well(camp):
@@ -83,20 +57,9 @@ def all_is_well(camp):
     assert sorted(line["key"] for line in camp.truth.lines()) == sorted(f"A-{n}" for n in range(60))
 
 
-def runner(camp):
-    """The process that runs the ledger."""
-    (holder,) = until(lambda: [one for (one,) in camp.ask("select holder from tenures") if one])
-    return int(holder.split()[1])
-
-
-def wait_for(camp, count):
-    """Until so many orders are accepted."""
-    until(lambda: accepted(camp) >= count)
-
-
 @pytest.mark.journey
-def test_a_worker_does_what_one_process_does(tmp_path, born):
-    told = {}
+def test_a_worker_does_what_one_process_does(tmp_path):
+    found, born = {}, shared_nursery()
     copy_mappings(tmp_path / "mappings", *SAMPLES.values())
     for place in ("alone", "fleet"):
         (tmp_path / place / "inbox").mkdir(parents=True)
@@ -119,20 +82,16 @@ def test_a_worker_does_what_one_process_does(tmp_path, born):
                 assert run.code == 1, run.said
             known = camp.known() if place == "fleet" else read_ledger(tmp_path / "ledger.db")
             check_laws(known, truth.lines())
-            told[place] = known, camp.summary(), sorted(path.name for path in camp.folder.glob("outbox/*/*"))
-    (alone, summary, names), (fleet, summary_of_fleet, names_of_fleet) = told["alone"], told["fleet"]
-    facts = ("operation", "key", "state", "reason", "content_hash", "rows")
-    assert [[one[name] for name in facts] for one in by_key(fleet)] == [
-        [one[name] for name in facts] for one in by_key(alone)
-    ]
-    for part in ("balance", "entries", "verdicts", "exit_code"):
-        assert summary_of_fleet[part] == summary[part]
-    assert summary["balance"]["balances"] is True
-    assert names_of_fleet == names
+            said = camp.summary()
+            parts = {part: said[part] for part in ("balance", "entries", "verdicts", "exit_code")}
+            found[place] = by_key(known), parts, sorted(path.name for path in camp.folder.glob("outbox/*/*"))
+    assert found["fleet"] == found["alone"]
+    assert found["alone"][1]["balance"]["balances"] is True
 
 
 def by_key(known):
-    return sorted(known.entries, key=lambda one: (one["operation"], one["key"], one["rows"] or ""))
+    facts = ("operation", "key", "rows", "state", "reason", "content_hash")
+    return sorted([[one[name] or "" for name in facts] for one in known.entries])
 
 
 def holds_no_token(camp):
@@ -149,70 +108,40 @@ def holds_no_token(camp):
 
 
 @pytest.mark.sweep
-def test_when_a_worker_and_its_run_are_killed_another_worker_goes_on_from_there(camp):
-    first = camp.worker()
-    camp.listens()
-    camp.start("watch")
-    wait_for(camp, 10)
-    first.kill()
-    os.kill(runner(camp), signal.SIGKILL)
-    under_way = camp.states().get("sending", 0)
-    killed = time.monotonic()
-    camp.worker()
-    until(lambda: camp.ask("select * from fleet.takeovers"))
-    assert time.monotonic() - killed < 30
-    wait_for(camp, 60)
-    all_is_well(camp)
-    assert under_way <= 4 + 16, "the calls under way and those marked ahead"
+def test_a_run_that_stood_still_sends_no_more_and_its_late_outcomes_count(tmp_path):
+    def stopped_amid_calls():
+        run.send(signal.SIGSTOP)
+        if camp.states().get("sending"):
+            return True
+        run.send(signal.SIGCONT)
+        return False
 
-
-def stopped_amid_calls(camp, run):
-    run.send(signal.SIGSTOP)
-    if camp.states().get("sending"):
-        return True
-    run.send(signal.SIGCONT)
-    return False
-
-
-@pytest.mark.sweep
-def test_a_run_that_stood_still_sends_no_more_and_its_late_outcomes_count(camp):
-    run = camp.start("run")
-    wait_for(camp, 6)
-    until(lambda: stopped_amid_calls(camp, run))
-    other = camp.start("watch")
-    until(lambda: camp.ask("select 1 from events where after = 'unknown'"))
-    assert camp.ask("select * from fleet.takeovers")
-    woken = datetime.now(UTC)
-    run.send(signal.SIGCONT)
-    assert run.wait() == 75, run.said
-    assert "another process has taken" in run.said
-    wait_for(camp, 60)
-    all_is_well(camp)
-    turned = (
-        "select e.key, v.after, e.attempts from events v join entries e on e.id = v.entry_id where v.before = 'unknown'"
-    )
-    late = {key: attempts for key, after, attempts in camp.ask(turned) if after == "accepted"}
-    assert late, "of what was under way it had the answers"
-    arrived = {line["key"]: datetime.fromisoformat(line["time"]) for line in camp.truth.lines()}
-    assert all(arrived[key] < woken for key, attempts in late.items() if attempts == 1)
-    other.kill()
-
-
-@pytest.mark.sweep
-def test_a_run_waits_for_a_server_that_is_started_again(tmp_path, born):
-    with running_server() as server, pitched(tmp_path, born, server) as camp:
+    with pitched(tmp_path) as camp:
         run = camp.start("run")
-        wait_for(camp, 5)
-        server.stop("immediate")
-        server.start()
-        assert run.wait() in (0, 1, 75), run.said
-        until(lambda: camp.run().code == 0)  # what was being sent when the server went is looked for
+        wait_for(camp, 6)
+        until(stopped_amid_calls)
+        other = camp.start("watch")
+        until(lambda: camp.ask("select 1 from events where after = 'unknown'"))
+        assert camp.ask("select * from fleet.takeovers")
+        woken = datetime.now(UTC)
+        run.send(signal.SIGCONT)
+        assert run.wait() == 75, run.said
+        assert "another process has taken" in run.said
+        wait_for(camp, 60)
         all_is_well(camp)
+        turned = camp.ask(
+            "select e.key, v.after, e.attempts from events v join entries e on e.id = v.entry_id where v.before = 'unknown'"
+        )
+        late = {key: attempts for key, after, attempts in turned if after == "accepted"}
+        assert late, "of what was under way it had the answers"
+        arrived = {line["key"]: datetime.fromisoformat(line["time"]) for line in camp.truth.lines()}
+        assert all(arrived[key] < woken for key, attempts in late.items() if attempts == 1)
+        other.kill()
 
 
 @pytest.mark.sweep
-def test_a_worker_that_is_asked_to_stop_hands_its_run_on_at_once(tmp_path, born):
-    with pitched(tmp_path, born, databases.server(), **{"cluster.takeover_s": 60}) as camp:
+def test_a_worker_that_is_asked_to_stop_hands_its_run_on_at_once(tmp_path):
+    with pitched(tmp_path, **{"cluster.takeover_s": 60}) as camp:
         first = camp.worker()
         camp.listens()
         camp.start("watch")
@@ -223,8 +152,7 @@ def test_a_worker_that_is_asked_to_stop_hands_its_run_on_at_once(tmp_path, born)
         wait_for(camp, 60)
         all_is_well(camp)
         assert not camp.ask("select * from fleet.takeovers")
-        assert camp.ask("select count(*) from attempts where outcome not in ('accepted', 'not sent')") == [(0,)], (
-            "nothing was cut off"
-        )
+        cut_off = camp.ask("select count(*) from attempts where outcome not in ('accepted', 'not sent')")
+        assert cut_off == [(0,)]
         second.send(signal.SIGINT)
         assert second.wait() == 130

@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import shutil
+import socket
 from collections import Counter
 from contextlib import closing
 
@@ -60,19 +61,12 @@ def states(folder, operation):
     return [state for name, _, state in entries(folder) if name == operation]
 
 
-def state_of(folder, key):
-    (state,) = {state for _, name, state in entries(folder) if name == key}
-    return state
-
-
-def test_events_wait_for_their_order_over_nights_and_go_with_it(house):
+def test_events_wait_for_their_order_over_runs_and_go_with_it(house):
     drop_events(house, 1, 2)
-    first = house.run()
-    assert first.returncode == 1
+    assert house.run().returncode == 1
     assert states(house, "order.status") == ["held", "held"]
     assert house.run_json()["balance"]["balances"] is True
-    (told,) = (house / "outbox").rglob("events.csv.results.csv")
-    assert "Waits for order 00000001: it has not been sent yet" in told.read_text(encoding="utf-8-sig")
+    assert "Waits for order 00000001: it has not been sent yet" in house.results("events.csv")[0]["problem"]
     house.write_orders(1, first=1)
     assert house.run().returncode == 1, "the other one still waits"
     assert states(house, "order.status") == ["accepted", "held"]
@@ -84,51 +78,31 @@ def test_events_wait_for_their_order_over_nights_and_go_with_it(house):
     assert waits in remark
     assert house.run_json()["forecast"] == ""
     assert states(house, "order.status") == ["accepted", "held", "unchanged", "unchanged"]
-    looked_at_but_not_changed(house)
-
-
-def looked_at_but_not_changed(house):
-    """A ledger that is held."""
-    with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}"):
-        told = house.command("doctor")
-        assert told.returncode == 0, told.stdout
-        assert "a run or a watch holds it" in told.stdout
+    with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}"):  # one may look while a run works, and no more
+        seen = house.command("doctor")
+        assert (seen.returncode, "a run or a watch holds it" in seen.stdout) == (0, True), seen.stdout
         assert house.command("retry", "--held", "--dry-run").returncode == 0
         assert house.command("retry", "--held").returncode == 75
     assert house.command("retry", "--held").returncode == 0
 
 
-def test_an_order_that_somebody_else_created_lets_its_events_go(house, tmp_path):
+def test_an_order_that_somebody_else_created_lets_its_events_go_unless_nobody_may_look(house, tmp_path):
     house.write_orders(2)
     other = with_events(Workspace(tmp_path / "other"))
     drop_events(other, 0, 7)
-    with misbehaving(tmp_path) as served:
+    with misbehaving(tmp_path, status_unknown="accept") as served:
         words = ("--exchange", served.exchange.url)
         assert other.run(*words).returncode == 1
         assert states(other, "order.status") == ["held", "held"]
         assert house.run(*words).returncode == 0
+        other.run(*words, LOADSHEET_VERIFICATION__PARENTS="wait")
+        assert states(other, "order.status") == ["held", "held"]
         assert other.run(*words).returncode == 1, "the other one still waits"
         assert states(other, "order.status") == ["accepted", "held"]
         drop_events(other, 0, name="events-2.csv", place="Bonn")
         assert other.run(*words, LOADSHEET_VERIFICATION__PARENTS="wait").returncode == 0, "what was seen once is known"
-
-
-def test_without_a_look_nothing_leaves_and_with_send_everything_does(house, tmp_path):
-    with misbehaving(tmp_path, status_unknown="accept") as served:
-        words = ("--exchange", served.exchange.url)
-        drop_events(house, 5)
-        assert house.run(*words, LOADSHEET_VERIFICATION__PARENTS="wait").returncode == 1
-        assert states(house, "order.status") == ["held"]
-        assert house.run(*words, LOADSHEET_VERIFICATION__PARENTS="send").returncode == 0
-        assert states(house, "order.status") == ["accepted"]
-
-
-def test_the_children_of_an_invalid_order_wait_and_are_told_why(house):
-    house.write_orders(2, first=1, wrong_every=2)
-    drop_events(house, 1, 2)
-    house.run()
-    assert states(house, "order.status") == ["accepted", "held"]
-    assert "the sender must fix it first" in house.command("show", order_id(2)).stdout
+        assert other.run(*words, LOADSHEET_VERIFICATION__PARENTS="send").returncode == 0
+        assert states(other, "order.status") == ["accepted"] * 3
 
 
 def lost(folder, served):
@@ -141,7 +115,7 @@ def rule(fault):
     return {"fault": FaultClass(fault), "operation": "order.create", "at": (2,)}
 
 
-def test_a_lost_answer_is_looked_up_in_the_same_night_and_its_children_go_then(house, tmp_path):
+def test_a_lost_answer_is_looked_up_in_the_same_run_and_its_events_go_then(house, tmp_path):
     drop_events(house, 0, 1, 2)
     with misbehaving(tmp_path, rule("reset_after_effect")) as served:
         done = lost(house, served)
@@ -187,9 +161,9 @@ def test_resolve_shows_what_is_unknown_with_its_evidence(doubt):
     assert "attempt 1" in done.stdout
     assert "looked" in done.stdout
     assert "now      not at all" in done.stdout
-    (told,) = json.loads(house.command("resolve", *where, "--json").stdout)
-    assert (told["key"], told["state"], len(told["attempts"])) == (key, "unknown", 1)
-    assert "quiesce_s" in told["now"]
+    (shown,) = json.loads(house.command("resolve", *where, "--json").stdout)
+    assert (shown["key"], shown["state"], len(shown["attempts"])) == (key, "unknown", 1)
+    assert "quiesce_s" in shown["now"]
     offline = house.command("resolve", "--exchange", "http://127.0.0.1:9")
     assert offline.returncode == 1
     assert "could not be read" in offline.stdout
@@ -200,6 +174,11 @@ def test_resolve_shows_what_is_unknown_with_its_evidence(doubt):
     assert nobody.stderr == "there is nothing to decide about nobody: `loadsheet show nobody` shows its state\n"
 
 
+def state_of(folder, key):
+    (state,) = {state for _, name, state in entries(folder) if name == key}
+    return state
+
+
 def test_a_create_is_sent_again_only_when_its_key_is_typed(doubt):
     house, key, where, served = doubt
     words = ["resolve", *where, key, "--send-again", "--comment", "not on their page", "--who", "ann"]
@@ -207,63 +186,41 @@ def test_a_create_is_sent_again_only_when_its_key_is_typed(doubt):
         done = house.command(*words, typed=typed)
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     refused = house.command(*words, "--yes")
-    assert refused.returncode == 2
-    assert "--i-know-it-may-double" in refused.stderr
+    assert (refused.returncode, "--i-know-it-may-double" in refused.stderr) == (2, True)
     assert house.command(*words, typed=f"{key}\n").returncode == 0
     assert state_of(house, key) == "ready"
-    done = house.run(*where)
-    assert done.returncode == 0
+    assert house.run(*where).returncode == 0
     assert Counter(line["key"] for line in served.happened())[key] == 1
     shown = house.command("show", key).stdout
     assert "sent again by decision of ann: not on their page" in shown
     assert "possibly" in shown.lower() or "more than once" in shown
 
 
-def test_decisions_are_chained_and_doctor_notices_a_changed_one(doubt):
-    house, key, where, _ = doubt
-    decided = house.command(
-        "resolve", *where, key, "--give-up", "--comment", "customer cancelled", "--who", "ann", "--yes"
-    )
-    assert decided.returncode == 0, decided.stderr
-    assert state_of(house, key) == "held"
-    assert house.command("doctor", *where).returncode == 0
-    assert "was never proved" in house.command("retry", key).stdout
-    assert house.command("resolve", *where, key, "--send-again", "--comment", "after all", "--yes",
-                     "--i-know-it-may-double").returncode == 0  # fmt: skip
-    house.change("update decisions set who = 'bob' where id = 1")
-    told = house.command("doctor", *where)
-    assert told.returncode == 1
-    assert "was altered" in told.stdout
-
-
-def test_what_was_given_up_may_be_found_after_all(doubt):
+def test_what_was_given_up_may_be_found_after_all_and_doctor_notices_a_changed_decision(doubt):
+    """The exchange, which never had it, refuses the event that this lets go."""
     house, key, where, served = doubt
-    decision = ("--yes", "--who", "ann", "--comment")
-    assert house.command("resolve", *where, key, "--give-up", *decision, "cancelled").returncode == 0
-    again = house.command("resolve", *where, key, "--give-up", *decision, "cancelled")
-    assert again.returncode == 1
-    assert f"{key} is already given up; use --send-again or --accepted to change that" in again.stderr
-    before = Counter(line["key"] for line in served.happened())[key]
-    assert house.command("resolve", *where, key, "--accepted", *decision, "mail of ben").returncode == 0
-    assert state_of(house, key) == "accepted"
-    assert "found at the exchange by ann: mail of ben" in house.command("show", key).stdout
-    assert house.run(*where).returncode in (0, 1)
-    assert Counter(line["key"] for line in served.happened())[key] == before
-    assert house.command("resolve", *where).returncode == 0
-
-
-def test_a_person_may_say_that_it_is_there(doubt):
-    house, key, where, _ = doubt
     drop_events(house, *(int(name) for _, name, _ in entries(house)))
     house.run(*where)
     assert states(house, "order.status").count("held") == 1
-    told = json.loads(
-        house.command("resolve", *where, key, "--accepted", "--comment", "mail of ben", "--yes", "--json").stdout
-    )
-    assert told[0]["decided"] == "accepted"
-    house.run(*where)
-    assert "found at the exchange by" in house.command("show", key).stdout
-    assert states(house, "order.status").count("refused") == 1, "the exchange, which never had it, says so"
+    decision = ("--yes", "--who", "ann", "--comment")
+    given_up = house.command("resolve", *where, key, "--give-up", *decision, "cancelled")
+    assert given_up.returncode == 0, given_up.stderr
+    again = house.command("resolve", *where, key, "--give-up", *decision, "cancelled")
+    assert again.returncode == 1
+    assert f"{key} is already given up; use --send-again or --accepted to change that" in again.stderr
+    assert "was never proved" in house.command("retry", key).stdout
+    before = Counter(line["key"] for line in served.happened())[key]
+    found = house.command("resolve", *where, key, "--accepted", *decision, "mail of ben", "--json")
+    assert json.loads(found.stdout)[0]["decided"] == "accepted"
+    assert "found at the exchange by ann: mail of ben" in house.command("show", key).stdout
+    assert house.run(*where).returncode in (0, 1)
+    assert Counter(line["key"] for line in served.happened())[key] == before
+    assert states(house, "order.status").count("refused") == 1
+    assert house.command("resolve", *where).returncode == 0
+    assert "was altered" not in house.command("doctor", *where).stdout
+    house.change("update decisions set who = 'bob' where id = 1")
+    altered = house.command("doctor", *where)
+    assert (altered.returncode, "was altered" in altered.stdout) == (1, True)
 
 
 def test_retry_brings_back_what_was_refused_or_held(house, tmp_path):
@@ -291,12 +248,9 @@ def test_a_dry_run_says_how_long_sending_takes_at_the_rate_of_the_last_run(house
         house.write_orders(3)
         assert "At the rate of" not in house.run("--dry-run", *where).stdout
         assert house.run(*where).returncode == 0
-        name = "remembered: concurrency limit of " + served.exchange.url
-        house.change(
-            "insert or replace into meta values (?, ?)",
-            name,
-            '{"limit":2,"wire_s":0.1,"shrank":false,"per_second":0.01}',
-        )
+        pace = '{"limit":2,"wire_s":0.1,"shrank":false,"per_second":0.01}'
+        name = f"remembered: concurrency limit of {served.exchange.url}"
+        house.change("insert or replace into meta values (?, ?)", name, pace)
         house.write_orders(6)
         assert "(36 documents an hour), sending takes about 5 min" in house.run("--dry-run", *where).stdout
 
@@ -315,10 +269,8 @@ def test_only_deciders_may_decide_and_everyone_may_look(house):
     assert house.command("resolve", **others).returncode == 0
     assert states(house, "order.status") == ["refused"]
     for allowed in (user, f"@{group}"):
-        assert (
-            house.command("resolve", order_id(1), *decision, LOADSHEET_LEDGER__DECIDERS=f'["{allowed}"]').returncode
-            == 1
-        )
+        decided = house.command("resolve", order_id(1), *decision, LOADSHEET_LEDGER__DECIDERS=f'["{allowed}"]')
+        assert decided.returncode == 1, "there is nothing to decide"
     assert house.command("retry", "--refused", LOADSHEET_LEDGER__DECIDERS=f'["@{group}"]').returncode == 0
     assert states(house, "order.status") == ["ready"]
 
@@ -344,16 +296,57 @@ def test_a_changed_order_goes_as_an_update_after_a_persons_word(house, tmp_path)
         assert streets[order_id(1)] == "Seitenstraße 1"
 
 
-def test_two_runs_at_once_send_every_document_once(house, tmp_path):
-    """Two processes in two places, one ledger: the lock lets one work, and the other finds everything done."""
+def test_two_processes_at_once_send_every_document_once(house, tmp_path):
+    """The lock lets one work, and the other finds everything done."""
     house.write_orders(20)
     with misbehaving(tmp_path) as served:
         words = ("run", "--exchange", served.exchange.url)
         both = [shared_nursery().start(house, *words, **house.variables) for _ in range(2)]
-        codes = sorted(process.wait(120) for process in both)
-        assert codes in ([0, 0], [0, 75])
+        assert sorted(process.wait(120) for process in both) in ([0, 0], [0, 75])
         house.write_orders(20)
         assert house.run("--exchange", served.exchange.url).returncode == 0
         applied = Counter(line["key"] for line in served.happened())
     assert (len(applied), max(applied.values())) == (20, 1)
     assert Counter(state for _, _, state in entries(house)) == {"accepted": 20, "unchanged": 20}
+
+
+# ---- between a kill and the next run ----
+
+
+@pytest.fixture
+def killed(workspace):
+    """A workspace whose last run looks as a kill leaves it: two orders are being sent, and it has no end."""
+    workspace.write_orders(3, first=1)
+    assert workspace.run().returncode == 0
+    workspace.change("update runs set finished_at = '', exit_code = null")
+    for key in (order_id(1), order_id(2)):
+        ((entry,),) = workspace.ask("select id from entries where key = ?", key)
+        workspace.change("delete from events where entry_id = ? and after = 'accepted'", entry)
+        workspace.change("update attempts set outcome = '' where entry_id = ?", entry)
+        workspace.change("update entries set state = 'sending' where id = ?", entry)
+    return workspace
+
+
+def test_what_a_killed_run_was_sending_is_in_doubt(killed):
+    done = killed.command("resolve")
+    assert done.returncode == 1
+    assert done.stderr.startswith("2 are marked as being sent by run ")
+    assert "which did not finish: `loadsheet run` verifies them" in done.stderr
+    listed = json.loads(killed.command("resolve", "--json").stdout)
+    assert [(one["key"], one["state"]) for one in listed] == [(order_id(1), "sending"), (order_id(2), "sending")]
+    assert all("verifies them" in one["now"] for one in listed)
+    of_one = killed.command("resolve", order_id(2), "--accepted", "--comment", "seen")
+    assert of_one.returncode == 1
+    assert "1 is marked as being sent by run" in of_one.stderr
+    assert killed.command("resolve", order_id(3)).returncode == 0
+    assert killed.run().returncode == 0
+    after = killed.command("resolve")
+    assert (after.returncode, after.stderr) == (0, "nothing is unknown\n")
+
+
+def test_what_a_living_run_sends_is_no_doubt(killed):
+    holder = f"process {os.getpid()} on {socket.gethostname()} since 2026-03-04T02:00:00.000Z"
+    (killed.state / "ledger.db.holder").write_text(holder, encoding="utf-8")
+    done = killed.command("resolve")
+    assert done.returncode == 0
+    assert done.stderr == f"2 are being sent now, by {holder}: try again when it has ended\n"

@@ -1,19 +1,19 @@
 """An internal error in what comes after sending costs a report at most: never the run, never the ledger, never the next run."""
 
 import csv
-import importlib
 import json
 import shutil
+from contextlib import contextmanager
 
 import pytest
-from exchange_process import TOKEN
 from fault_rules import FaultClass
 from faulty_exchange import misbehaving
-from orders import MAPPINGS, order_id, write_orders
+from orders import order_id
+from workspace import Workspace
 
-from loadsheet.cli import invoke
 from loadsheet.ledger import Ledger
 from loadsheet.problems import LedgerUnwritable
+from loadsheet.reports.results import DropResults
 
 EVENTS = """\
 mapping: events
@@ -47,10 +47,10 @@ IN_ONE_REPORT = {
     "problem_groups.Causes.ranked": "causes",
 }
 IN_ALL = [
+    "reports.results.DropResults.finish",
     "reconcile.settle",
     "reconcile.totals.Adder.add",
     "reports.results.DropResults.add",
-    "reports.results.DropResults.finish",
     "reports.summarise",
     "reports.headline._headline",
     "pipeline._still_waiting",
@@ -69,273 +69,202 @@ AFTER_IT = {
 }
 
 
-def broken(monkeypatch, where):
-    """Have what is at this place fail as our own faults do."""
+@contextmanager
+def broken(*places):
+    """Have what is at these places fail as our own faults do."""
 
     def fails(*_words, **_more):
         message = "no such thing"
         raise KeyError(message)
 
-    module, names = where, []
-    while True:
-        try:
-            found = importlib.import_module(f"loadsheet.{module}")
-            break
-        except ModuleNotFoundError:
-            module, _, name = module.rpartition(".")
-            names.insert(0, name)
-    for name in names[:-1]:
-        found = getattr(found, name)
-    monkeypatch.setattr(found, names[-1], fails)
+    with pytest.MonkeyPatch.context() as patch:
+        for place in places:
+            patch.setattr(f"loadsheet.{place}", fails)
+        yield
+
+
+@contextmanager
+def served(house):
+    """An exchange that refuses one order and loses another; the house's commands use it."""
+    with misbehaving(house.folder, LOST, REFUSED) as exchange:
+        house.variables["LOADSHEET_EXCHANGE"] = exchange.exchange.url
+        yield house
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """A house with one order at the exchange already, and an inbox that gives a row of every fate."""
-    folder = tmp_path_factory.mktemp("prepared")
-    shutil.copytree(MAPPINGS, folder / "mappings")
-    (folder / "mappings" / "events.yaml").write_text(EVENTS, encoding="utf-8")
-    write_orders(folder / "inbox", 1, first=1)
-    with pytest.MonkeyPatch.context() as patch:
-        enter(patch, folder)
-        with served(folder):
-            assert invoke(["run"]) == 0
-        inbox = folder / "inbox"
-        write_orders(inbox, 7, first=1, wrong_every=3)
-        (inbox / "events.csv").write_text("Order,Status\nnone,LATE\ntotal,1\n", encoding="utf-8")
-    return folder
-
-
-def enter(patch, folder):
-    patch.chdir(folder)
-    patch.setenv("LOADSHEET_TOKEN", TOKEN)
-
-
-def served(folder):
-    misbehaves = misbehaving(folder, LOST, REFUSED)
-
-    class Served:
-        def __enter__(self):
-            exchange = misbehaves.__enter__().exchange
-            (folder / "loadsheet.toml").write_text(
-                f'exchange = "{exchange.url}"\narrival.settle_s = 0\n', encoding="utf-8"
-            )
-
-        def __exit__(self, *error):
-            return misbehaves.__exit__(*error)
-
-    return Served()
+    house = Workspace(tmp_path_factory.mktemp("prepared"))
+    house.write_orders(1, first=1)
+    with served(house):
+        assert house.run().returncode == 0
+    house.write_orders(7, first=1, wrong_every=3)
+    house.drop("events.csv", "Order,Status\nnone,LATE\ntotal,1\n")
+    return house
 
 
 @pytest.fixture
-def house(prepared, tmp_path, monkeypatch):
-    folder = shutil.copytree(prepared, tmp_path / "house")
-    enter(monkeypatch, folder)
-    with served(folder):
-        yield folder
-
-
-def latest(house):
-    return max(path for path in (house / "outbox").iterdir() if path.is_dir())
+def house(prepared, tmp_path):
+    with served(Workspace(shutil.copytree(prepared, tmp_path / "house"))) as house:
+        (house / "mappings" / "events.yaml").write_text(EVENTS, encoding="utf-8")
+        yield house
 
 
 def summary_of(folder):
     return json.loads((folder / "run.json").read_text(encoding="utf-8"))
 
 
-def check_the_least(folder):
-    """What was sent is told, whatever else is missing."""
-    told = summary_of(folder)
-    assert told["entries"] == FATES
-    assert told["exit_code"] == 70
-    assert told["balance"]["balances"] is True
+def ended_by(house, *places, words=()):
+    """A run that met faults at these places and ended with 70, and its folder."""
+    with broken(*places):
+        done = house.run(*words, LOADSHEET_NOTIFICATIONS__PING_URL=NOBODY)
+    assert done.returncode == 70
+    assert "Traceback" not in done.stderr
+    return done, house.reports()[-1]
+
+
+def check_the_least(house, folder):
+    """What was sent is reported, and the fault is in the log, whatever else is missing."""
+    said = summary_of(folder)
+    assert (said["entries"], said["exit_code"], said["balance"]["balances"]) == (FATES, 70, True)
     outcomes = []
-    for name in (name for drop in told["drops"] for file in drop["files"] for name in file["results"]):
+    for name in (name for drop in said["drops"] for file in drop["files"] for name in file["results"]):
         with (folder / name).open(newline="", encoding="utf-8-sig") as file:
             outcomes += [row["outcome"] for row in csv.DictReader(file)]
     assert set(outcomes) == {*FATES, "ignored"}
-    assert len(outcomes) == told["balance"]["read"] == sum(told["balance"]["rows"].values())
+    assert len(outcomes) == said["balance"]["read"] == sum(said["balance"]["rows"].values())
+    assert "Traceback" in (house.state / "logs" / f"{folder.name}.jsonl").read_text(encoding="utf-8")
 
 
-def check_the_next_run(house, capsys, folder, lacks):
+def check_the_next_run(house, folder, lacks):
     """It works, says what is missing, and `report` makes it."""
-    capsys.readouterr()
-    assert invoke(["run"]) == 1  # an outcome is still unknown
-    assert latest(house) != folder
-    remark = f"run {folder.name} {lacks} (loadsheet report --run {folder.name} writes them)"
-    assert remark in capsys.readouterr().err
-    assert summary_of(latest(house))["missing"] == []
-    assert invoke(["report", "--run", folder.name]) == 1
-    told = summary_of(folder)
-    assert told["missing"] == []
-    assert told["entries"] == FATES
-    assert {"run.html", "reconciliation.xlsx"} <= {*told["reports"]}
-    assert all((folder / name).is_file() for name in told["reports"])
-    assert told["causes"]
+    done = house.run()
+    assert done.returncode == 1, "an outcome is still unknown"
+    assert f"run {folder.name} {lacks} (loadsheet report --run {folder.name} writes them)" in done.stderr
+    assert house.reports()[-1] != folder
+    assert house.run_json()["missing"] == []
+    assert house.command("report", "--run", folder.name).returncode == 1
+    said = summary_of(folder)
+    assert (said["missing"], said["entries"], bool(said["causes"])) == ([], FATES, True)
+    assert {"run.html", "reconciliation.xlsx"} <= {*said["reports"]}
+    assert all((folder / name).is_file() for name in said["reports"])
 
 
-def test_a_fault_in_one_report_costs_that_one_alone_and_is_said_until_it_is_made(house, monkeypatch, capsys):
+def lost(house, *places):
+    """The folder of a run that met faults in these reports, and what the next run says that it lacks."""
+    reports = {IN_ONE_REPORT[where] for where in places}
+    done, folder = ended_by(house, *places)
+    assert SENT in done.stderr
+    assert [report for report in reports if f"{report} (KeyError" not in done.stderr] == []
+    check_the_least(house, folder)
+    said = summary_of(folder)
+    missing = [one["report"] for one in said["missing"]]
+    assert reports <= {*missing}
+    assert reports == {*missing} or "causes" in reports  # fix files need them as well
+    assert said["verdicts"]
+    assert ("run.html" in said["reports"]) is ("page" not in reports)
+    assert ("reconciliation.xlsx" in said["reports"]) is ("workbook" not in reports)
+    return folder, f"has no {', '.join(missing)}"
+
+
+def test_a_fault_in_one_report_costs_that_one_alone_and_is_said_until_it_is_made(house):
     workbook = "reports.reconciliation.ReconciliationWorkbook.finish"
-    folder, lacks = lost(house, monkeypatch, capsys, workbook, "problem_groups.Causes.add")
-    with monkeypatch.context() as patch:
-        broken(patch, workbook)
-        assert invoke(["report", "--run", folder.name]) == 70
-    capsys.readouterr()
-    invoke(["doctor", "--quick"])
-    assert f"run {folder.name} {lacks}" in " ".join(capsys.readouterr().out.split())
-    check_the_next_run(house, capsys, folder, lacks)
-    assert invoke(["run"]) == 1
-    assert folder.name not in capsys.readouterr().err
+    folder, lacks = lost(house, workbook, "problem_groups.Causes.add")
+    with broken(workbook):
+        assert house.command("report", "--run", folder.name).returncode == 70
+    assert f"run {folder.name} {lacks}" in " ".join(house.command("doctor", "--quick").stdout.split())
+    check_the_next_run(house, folder, lacks)
+    done = house.run()
+    assert (done.returncode, folder.name in done.stderr) == (1, False)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("where", IN_ONE_REPORT)
-def test_a_fault_in_any_one_report_costs_that_one_alone(house, monkeypatch, capsys, where):
-    folder, lacks = lost(house, monkeypatch, capsys, where)
-    check_the_next_run(house, capsys, folder, lacks)
+def test_a_fault_in_any_one_report_costs_that_one_alone(house, where):
+    check_the_next_run(house, *lost(house, where))
 
 
-def lost(house, monkeypatch, capsys, *places):
-    """The folder of a run that met faults in these reports, and what the next run says that it lacks."""
-    reports = {IN_ONE_REPORT[where] for where in places}
-    err, folder = ended_by(house, monkeypatch, capsys, *places)
-    assert SENT in err
-    assert [report for report in reports if f"{report} (KeyError" not in err] == []
-    assert "Traceback" in (house / ".loadsheet" / "logs" / f"{folder.name}.jsonl").read_text(encoding="utf-8")
-    check_the_least(folder)
-    told = summary_of(folder)
-    missing = [one["report"] for one in told["missing"]]
-    assert reports <= {*missing}
-    assert reports == {*missing} or "causes" in reports  # fix files are told by them as well
-    assert told["verdicts"]
-    assert ("run.html" in told["reports"]) is ("page" not in reports)
-    assert ("reconciliation.xlsx" in told["reports"]) is ("workbook" not in reports)
-    return folder, f"has no {', '.join(missing)}"
+EACH_IN_ALL = [IN_ALL[0], *(pytest.param(where, marks=pytest.mark.sweep) for where in IN_ALL[1:])]
 
 
-def ended_by(house, monkeypatch, capsys, *places):
-    """What a run said that met faults at these places and ended with 70, and its folder."""
-    with monkeypatch.context() as patch:
-        for where in places:
-            broken(patch, where)
-        assert invoke(["run"]) == 70
-    err = capsys.readouterr().err
-    assert "Traceback" not in err
-    return err, latest(house)
+@pytest.mark.parametrize("where", EACH_IN_ALL)
+def test_a_fault_in_all_reports_leaves_the_least_of_them(house, where):
+    done, folder = ended_by(house, where)
+    assert SENT in done.stderr
+    assert "all but the results (KeyError" in done.stderr
+    check_the_least(house, folder)
+    check_the_next_run(house, folder, "has only minimal reports")
 
 
-def test_a_fault_in_all_reports_leaves_the_least_of_them(house, monkeypatch, capsys):
-    only_the_least_left(house, monkeypatch, capsys, "reports.results.DropResults.finish")
+ALL_AND_EACH_AFTER_IT = [
+    pytest.param([*AFTER_IT], id="all"),
+    *(pytest.param([where], id=where, marks=pytest.mark.sweep) for where in AFTER_IT),
+]
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("where", IN_ALL)
-def test_any_fault_in_all_reports_leaves_the_least_of_them(house, monkeypatch, capsys, where):
-    only_the_least_left(house, monkeypatch, capsys, where)
-
-
-def only_the_least_left(house, monkeypatch, capsys, where):
-    err, folder = ended_by(house, monkeypatch, capsys, where)
-    assert SENT in err
-    assert "all but the results (KeyError" in err
-    assert "Traceback" in (house / ".loadsheet" / "logs" / f"{folder.name}.jsonl").read_text(encoding="utf-8")
-    check_the_least(folder)
-    check_the_next_run(house, capsys, folder, "has only minimal reports")
-
-
-def test_a_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, monkeypatch, capsys):
+@pytest.mark.parametrize("places", ALL_AND_EACH_AFTER_IT)
+def test_a_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, places):
     """All of them in one run, which says each; its reports are whole, and stdout says what run.json says."""
-    recorded_as_it_ended(house, monkeypatch, capsys, *AFTER_IT)
-    assert invoke(["run"]) == 1
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("where", AFTER_IT)
-def test_any_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, monkeypatch, capsys, where):
-    recorded_as_it_ended(house, monkeypatch, capsys, where)
-
-
-def recorded_as_it_ended(house, monkeypatch, capsys, *places):
     undone = {AFTER_IT[where]: "KeyError: 'no such thing'" for where in places}
-    with monkeypatch.context() as patch:
-        patch.setenv("LOADSHEET_NOTIFICATIONS__PING_URL", NOBODY)
-        for where in places:
-            broken(patch, where)
-        assert invoke(["run", "--json"]) == 70
-    out, err = capsys.readouterr()
-    folder = latest(house)
-    told = summary_of(folder)
-    assert [what for what in undone if f"{what} (KeyError" not in err] == []
-    assert (told["entries"], told["missing"]) == (FATES, [])
-    assert json.loads(out) == told
-    check_recorded(house, capsys, folder, undone)
-    assert invoke(["report", "--run", folder.name]) == 1
-    check_recorded(house, capsys, folder, undone)
+    done, folder = ended_by(house, *places, words=["--json"])
+    said = summary_of(folder)
+    assert [what for what in undone if f"{what} (KeyError" not in done.stderr] == []
+    assert (said["entries"], said["missing"]) == (FATES, [])
+    assert json.loads(done.stdout) == said
+    check_recorded(house, folder, undone)
+    assert house.command("report", "--run", folder.name).returncode == 1
+    check_recorded(house, folder, undone)
     assert "exit code 70" in (folder / "run.html").read_text(encoding="utf-8")
+    assert house.run().returncode == 1
 
 
-def check_recorded(house, capsys, folder, undone):
+def check_recorded(house, folder, undone):
     """Ledger and run.json say exit code 70, and what was not done."""
-    told = summary_of(folder)
-    assert (told["exit_code"], {one["what"]: one["why"] for one in told["undone"]}) == (70, undone)
-    capsys.readouterr()
-    assert invoke(["runs", "--json"]) == 0
-    (row,) = (one for one in json.loads(capsys.readouterr().out) if one["run"] == folder.name)
+    said = summary_of(folder)
+    assert (said["exit_code"], {one["what"]: one["why"] for one in said["undone"]}) == (70, undone)
+    (row,) = (one for one in json.loads(house.command("runs", "--json").stdout) if one["run"] == folder.name)
     assert (row["exit_code"], row["summary"]["undone"], row["summary"]["entries"]) == (70, undone, FATES)
 
 
-def test_an_end_that_the_ledger_cannot_take_is_in_run_json_and_told_by_the_next_run(house, monkeypatch, capsys):
+def test_an_end_that_the_ledger_cannot_take_is_in_run_json_and_reported_by_the_next_run(house, monkeypatch):
     def is_full(*_words, **_more):
         message = "no space is left"
         raise LedgerUnwritable(message)
 
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "end_run", is_full)
-        assert invoke(["run"]) == 75
-    folder = latest(house)
-    told = summary_of(folder)
-    assert (told["exit_code"], told["undone"][0]["why"]) == (75, "no space is left")
-    capsys.readouterr()
-    assert invoke(["run"]) == 1
-    assert f"run {folder.name} did not finish" in capsys.readouterr().err
+        assert house.run().returncode == 75
+    said = house.run_json()
+    assert (said["exit_code"], said["undone"][0]["why"]) == (75, "no space is left")
+    done = house.run()
+    assert (done.returncode, f"run {said['run']} did not finish" in done.stderr) == (1, True)
 
 
-def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
-    with monkeypatch.context() as patch:
-        patch.setenv("LOADSHEET_NOTIFICATIONS__PING_URL", NOBODY)
-        broken(patch, "operations.notifications.notices.send_notifications")
-        broken(patch, "ledger.maintenance.Maintenance.correct_end")
-        broken(patch, "reports.rewrite_summary")
-        assert invoke(["run"]) == 70
-    err, run = capsys.readouterr().err, latest(house).name
+def test_an_end_that_cannot_be_corrected_is_said(house):
+    correcting = ("ledger.maintenance.Maintenance.correct_end", "reports.rewrite_summary")
+    done, folder = ended_by(house, "operations.notifications.notices.send_notifications", *correcting)
     for where in ("the ledger", "run.json"):
-        assert f"loadsheet: {where} still shows exit code 1 for run {run}: KeyError" in err
+        assert f"loadsheet: {where} still shows exit code 1 for run {folder.name}: KeyError" in done.stderr
 
 
-def test_a_fault_in_the_warnings_costs_the_warnings_alone(house, monkeypatch, capsys):
-    err, folder = ended_by(house, monkeypatch, capsys, "reading.damage_checks._column_warnings")
-    assert "R290" in err
-    told = summary_of(folder)
-    assert (told["entries"], told["missing"]) == (FATES, [])
-    assert "R290" in {problem["code"] for problem in told["problems"]}
-    (house / "inbox" / "events.csv").write_text("Order,Status\nother,LATE\n", encoding="utf-8")
+def test_a_fault_in_the_warnings_costs_the_warnings_alone(house):
+    done, folder = ended_by(house, "reading.damage_checks._column_warnings")
+    assert "R290" in done.stderr
+    said = summary_of(folder)
+    assert (said["entries"], said["missing"]) == (FATES, [])
+    assert "R290" in {problem["code"] for problem in said["problems"]}
+    house.drop("events.csv", "Order,Status\nother,LATE\n")
     for where in ("_column_warnings", "DamageChecks._count_shapes"):
-        with monkeypatch.context() as patch:
-            broken(patch, f"reading.damage_checks.{where}")
-            assert invoke(["check", "inbox/events.csv"]) == 70
-        out, err = capsys.readouterr()
-        assert ("R290" in out, "Traceback" in err) == (True, False), where
-    assert invoke(["run"]) == 1
+        with broken(f"reading.damage_checks.{where}"):
+            done = house.command("check", "inbox/events.csv")
+        assert (done.returncode, "R290" in done.stdout, "Traceback" in done.stderr) == (70, True, False), where
+    assert house.run().returncode == 1
 
 
-def test_a_run_that_died_and_cannot_be_told_does_not_break_those_after_it(house, monkeypatch, capsys):
-    with monkeypatch.context() as patch:
-        broken(patch, "pipeline._reconcile_and_report")
-        broken(patch, "pipeline._write_minimal")
-        assert invoke(["run"]) == 70  # as versions before this one ended
-    write_orders(house / "inbox", 1, first=20)
-    from loadsheet.reports.results import DropResults
-
+def test_a_run_that_died_and_cannot_be_reported_does_not_break_those_after_it(house, monkeypatch):
+    with broken("pipeline._reconcile_and_report", "pipeline._write_minimal"):
+        assert house.run().returncode == 70, "as versions before this one ended"
+    house.write_orders(1, first=20)
     add = DropResults.add
 
     def fails_on_events(self, entry, match):
@@ -345,13 +274,12 @@ def test_a_run_that_died_and_cannot_be_told_does_not_break_those_after_it(house,
 
     with monkeypatch.context() as patch:
         patch.setattr(DropResults, "add", fails_on_events)
-        assert invoke(["run"]) == 1, capsys.readouterr().err
-        own, died = sorted((path for path in (house / "outbox").iterdir() if path.is_dir()), reverse=True)[:2]
-        assert f"run {died.name} has only minimal reports" in capsys.readouterr().err
-        assert {drop["mapping"] for drop in summary_of(own)["drops"]} == {
-            "bench-join"
-        }  # one outcome of the other is unknown
-        check_the_least(died)
-        assert invoke(["run"]) == 1
-    assert invoke(["report", "--run", died.name]) == 1
+        done = house.run()
+        assert done.returncode == 1, done.stderr
+        died, own = sorted(path for path in house.outbox.iterdir() if path.is_dir())[-2:]
+        assert f"run {died.name} has only minimal reports" in done.stderr
+        assert {drop["mapping"] for drop in summary_of(own)["drops"]} == {"bench-join"}, "one outcome is unknown"
+        check_the_least(house, died)
+        assert house.run().returncode == 1
+    assert house.command("report", "--run", died.name).returncode == 1
     assert summary_of(died)["missing"] == []

@@ -1,11 +1,14 @@
-"""`import loadsheet` in a program: the same as the commands, as values; frames in and out; nothing printed, nothing left changed."""
+"""`import loadsheet` in a program: the same as the commands, as values; nothing printed, nothing left changed; docs/python.md is true."""
 
+import doctest
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+import zipfile
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -13,15 +16,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hatchling.build import build_wheel
 
 import loadsheet
+from loadsheet.cli import invoke
 from loadsheet.reading.frames import cell_of
 from loadsheet.reading.tables import Native
 
 ROOT = Path(__file__).parents[2]
 SAMPLES, MAPPINGS = ROOT / "inbox_samples", ROOT / "mappings"
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-STARTER = ROOT / "src" / "loadsheet" / "starter"
 MAPPING = """\
 mapping: frames
 version: 1
@@ -50,23 +54,20 @@ def mapping(tmp_path):
 @pytest.fixture
 def first(tmp_path, monkeypatch):
     """The folder that `loadsheet init` makes, seen from another one."""
-    from loadsheet.cli import invoke
-
     monkeypatch.chdir(tmp_path)
     assert invoke(["init", "first"]) == 0
     return tmp_path / "first"
 
 
 def test_a_file_is_translated_into_documents_and_problems():
-    found = loadsheet.translate(SAMPLES / "harbour_two_sheets.xlsx", MAPPINGS / "harbour-two-sheets.yaml", now=NOW)
+    file, mapping = SAMPLES / "harbour_two_sheets.xlsx", MAPPINGS / "harbour-two-sheets.yaml"
+    found = loadsheet.translate(file, mapping, now=NOW)
     assert len(found) == len(found.documents) == len(list(found))
     assert {type(document) for document in found} == {loadsheet.Document}
     assert {problem.code for problem in found.problems} >= {"C308"}
     first = next(document for document in found if document.usable)
     assert first.record == json.loads(first.payload, parse_float=Decimal)
-    few = loadsheet.translate(
-        SAMPLES / "harbour_two_sheets.xlsx", MAPPINGS / "harbour-two-sheets.yaml", now=NOW, documents_max=2
-    )
+    few = loadsheet.translate(file, mapping, now=NOW, documents_max=2)
     assert few.documents == found.documents[:2]
 
 
@@ -140,9 +141,10 @@ def test_frames_by_table_are_those_of_the_files(tmp_path):
         loadsheet.translate(files[0], mapping)
 
 
-def test_documents_and_problems_are_frames_with_exact_numbers(mapping):
+def test_documents_and_problems_are_frames_with_exact_numbers_and_one_line_in_a_notebook(mapping):
     frame = pd.DataFrame({"ID": ["1", "2"], "Pickup": None, "Weight": ["0,1", "x"]})
     found = loadsheet.translate(frame, mapping, now=NOW)
+    assert repr(found) == "<Translation: 2 documents, 1 usable, 1 problem>"
     documents = found.to_frame()
     assert documents["key"].tolist() == ["1", "2"]
     assert documents[~documents["usable"]]["key"].tolist() == ["2"]
@@ -158,15 +160,10 @@ def test_a_check_says_what_the_command_says(mapping):
     found = loadsheet.check(SAMPLES / "acme_orders_2026-03.xlsx", MAPPINGS)
     assert (found.exit_code, found.usable > 0, bool(found.causes)) == (1, True, True)
     assert len(found.problems_frame()) == len(found.problems)
-    frame = pd.DataFrame({"ID": ["1"], "Pickup": None, "Weight": ["x"]})
-    assert loadsheet.check(frame, mapping).exit_code == 65
-
-
-def test_results_show_in_a_notebook_as_one_line(mapping):
-    frame = pd.DataFrame({"ID": ["1", "2", "3"], "Pickup": None, "Weight": ["1", "x", "2"]})
-    assert repr(loadsheet.translate(frame, mapping, now=NOW)) == "<Translation: 3 documents, 2 usable, 1 problem>"
+    frame = pd.DataFrame({"ID": ["1", "2"], "Pickup": None, "Weight": ["x", "2"]})
     said = repr(loadsheet.check(frame, mapping))
-    assert said == "<Check: 2 usable documents, 1 problem of 1 cause, exit code 1>"
+    assert said == "<Check: 1 usable document, 1 problem of 1 cause, exit code 1>"
+    assert loadsheet.check(frame[:1], mapping).exit_code == 65
 
 
 def test_a_run_from_a_thread_is_a_run_and_leaves_the_process_as_it_was(first, capfd):
@@ -187,53 +184,37 @@ def test_a_run_from_a_thread_is_a_run_and_leaves_the_process_as_it_was(first, ca
     assert (first / ".loadsheet").stat().st_mode & 0o077 == 0
 
 
-def test_what_goes_wrong_is_an_exception(tmp_path, first):
+def test_a_translation_that_cannot_be_made_is_an_exception(tmp_path, mapping):
+    acme, frame = MAPPINGS / "acme-flat.yaml", pd.DataFrame({"ID": ["1"], "Pickup": None, "Weight": None})
     with pytest.raises(loadsheet.MappingError, match="No such file"):
         loadsheet.translate(SAMPLES / "acme_orders_2026-03.xlsx", tmp_path / "none.yaml")
     with pytest.raises(loadsheet.FileRefused, match="R201"):
-        loadsheet.translate(tmp_path / "none.csv", MAPPINGS / "acme-flat.yaml")
+        loadsheet.translate(tmp_path / "none.csv", acme)
+    with pytest.raises(loadsheet.FileRefused, match="R204") as refused:
+        loadsheet.translate(frame.set_index("ID"), mapping)
+    assert refused.value.problem.hint.startswith("the index (ID) is not read: call reset_index()")
+    with pytest.raises(ValueError, match="one mapping"):
+        loadsheet.check(frame, [mapping, mapping])
+    for function in (loadsheet.translate, loadsheet.check):
+        for given, name in (([frame], "DataFrame"), ({"rows": ["1"]}, "list"), ([1], "int"), (None, "NoneType")):
+            with pytest.raises(ValueError, match=f"found {name}$"):
+                function(given, mapping)
+
+
+@pytest.mark.journey
+def test_a_run_that_cannot_begin_is_an_exception_and_one_that_stops_early_says_why(tmp_path, first):
+    stopped = loadsheet.run(first, exchange="http://127.0.0.1:9", token="a-token", settle_s=0)
+    assert (stopped.exit_code, type(stopped.stopped)) == (75, loadsheet.ExchangeUnreachable)
     with pytest.raises(loadsheet.SettingsError, match="does not exist"):
         loadsheet.run(tmp_path)
     with pytest.raises(loadsheet.SettingsError, match="windw"):
         loadsheet.run(first, dispatch={"windw": 3})
-
-
-@pytest.mark.parametrize("function", [loadsheet.translate, loadsheet.check])
-def test_what_is_neither_a_file_nor_a_frame_is_a_wrong_call(mapping, function):
-    frame = pd.DataFrame({"ID": ["1"], "Pickup": None, "Weight": None})
-    for given, name in (([frame], "DataFrame"), ({"rows": ["1"]}, "list"), ([1], "int"), (None, "NoneType")):
-        with pytest.raises(ValueError, match=f"found {name}$"):
-            function(given, mapping)
-
-
-def test_frames_for_several_mappings_are_a_wrong_call(mapping):
-    with pytest.raises(ValueError, match="one mapping"):
-        loadsheet.check(pd.DataFrame({"ID": ["1"]}), [mapping, mapping])
-
-
-def test_a_key_in_the_index_is_refused_and_the_hint_names_the_index(mapping):
-    frame = pd.DataFrame({"ID": ["1"], "Pickup": None, "Weight": None}).set_index("ID")
-    with pytest.raises(loadsheet.FileRefused) as refused:
-        loadsheet.translate(frame, mapping)
-    assert refused.value.problem.code == "R204"
-    assert refused.value.problem.hint.startswith("the index (ID) is not read: call reset_index()")
-    assert "R204" in str(refused.value)
-    assert len(loadsheet.translate(frame.reset_index(), mapping, now=NOW)) == 1
-
-
-def test_a_run_is_for_one_shipper_and_settings_come_from_one_place(first):
+    with pytest.raises(ValueError, match="not both"):
+        loadsheet.run(loadsheet.Settings(), exchange="embedded")
     with (first / "loadsheet.toml").open("a", encoding="utf-8") as file:
         file.write("\n[shippers.acme]\n[shippers.nordic]\n")
     with pytest.raises(loadsheet.SettingsError, match=r"which shipper\? shipper=acme\|nordic"):
         loadsheet.run(first)
-    with pytest.raises(ValueError, match="not both"):
-        loadsheet.run(loadsheet.Settings(), exchange="embedded")
-
-
-@pytest.mark.journey
-def test_a_run_that_stops_early_says_why(first):
-    stopped = loadsheet.run(first, exchange="http://127.0.0.1:9", token="a-token", settle_s=0)
-    assert (stopped.exit_code, type(stopped.stopped)) == (75, loadsheet.ExchangeUnreachable)
 
 
 @pytest.mark.journey
@@ -246,3 +227,72 @@ def test_importing_loads_nothing_and_every_name_is_there():
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError):
         loadsheet.tranlsate  # noqa: B018 (reading it is the test)
+
+
+PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+WORK = """\
+import os, pathlib, loadsheet
+inbox = pathlib.Path(os.environ["VAULT"], "orders", "in")
+inbox.mkdir(parents=True)
+inbox.joinpath("items_1.csv").write_text("ID,Item\\n1,4006381333931\\n2,17\\n", encoding="utf-8")
+report = loadsheet.run(
+    inbox="vault://orders/in", outbox="vault://reports", notifications={"urls": "pager://night-shift"}, settle_s=0
+)
+print(report.exit_code, report.headline)
+"""
+ITEMS = """\
+mapping: items
+version: 1
+target: order.update
+source: {files: ["items_*.csv"]}
+columns:
+  id:   {label: ID, required: true, key: true}
+  item: {label: Item, convert: gtin}
+payload: {order_id: {col: id}, sender_id: {value: S}, receiver_id: {value: R}, pickup_company: {col: item}}
+"""
+
+
+@pytest.mark.journey
+def test_the_examples_of_the_page_run_in_the_folder_that_init_makes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["init"]) == 0
+    found = doctest.DocTestParser().get_doctest(PAGE, {}, "docs/python.md", "docs/python.md", 0)
+    assert len(found.examples) > 20
+    said = []
+    assert doctest.DocTestRunner().run(found, out=said.append).failed == 0, "".join(said)
+
+
+def blocks(language):
+    """The code of this language on the page, without the examples of a session."""
+    return [code for code in re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL) if not code.startswith(">>>")]
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """A folder in which the package of the page is installed from its wheel."""
+    source, target = tmp_path / "source", tmp_path / "installed"
+    source.mkdir()
+    (project,) = blocks("toml")
+    (source / "pyproject.toml").write_text(project, encoding="utf-8")
+    (source / "my_company.py").write_text("\n\n".join(blocks("python")), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(source)
+        wheel = build_wheel(str(tmp_path))
+    zipfile.ZipFile(tmp_path / wheel).extractall(target)
+    return target
+
+
+@pytest.mark.journey
+def test_the_package_of_the_page_converts_cells_sends_notices_and_is_a_store(tmp_path, installed):
+    here = tmp_path / "here"
+    (here / "mappings").mkdir(parents=True)
+    (here / "mappings" / "items.yaml").write_text(ITEMS, encoding="utf-8")
+    variables = {"PYTHONPATH": str(installed), "VAULT": str(tmp_path / "vault"), "PAGER": str(tmp_path / "pager")}
+    done = subprocess.run(
+        [sys.executable, "-c", WORK], cwd=here, env=os.environ | variables, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.match(r"1 [12] of 2 documents need", done.stdout), done.stdout
+    (results,) = (tmp_path / "vault" / "reports").glob("*/items_1.csv.results.csv")
+    assert "A GTIN has 8 to 14 digits" in results.read_text(encoding="utf-8")
+    assert (tmp_path / "pager").read_text(encoding="utf-8").startswith("pager://night-shift: loadsheet")

@@ -1,10 +1,10 @@
 """What is missing, at the exchange or in a new version of a file, is said with its keys, the reason and what to do."""
 
 import json
+from contextlib import closing
 
 import openpyxl
-import requests
-from command import TOKEN
+from exchange_calls import OverSocket
 from exchange_process import exchange
 from faulty_exchange import misbehaving
 from monitored_runs import house
@@ -20,19 +20,18 @@ def test_orders_that_cannot_be_verified_are_counted_with_the_reason_and_need_som
     with exchange(tmp_path / "exchange.db", page_size_max="2") as capped:
         workspace.write_orders(6, first=1)
         done = workspace.run("--exchange", capped.url)
-        told = workspace.run_json()
+        said = workspace.run_json()
         workspace.write_orders(6, first=100)
         more = workspace.run("--exchange", capped.url, LOADSHEET_RECONCILE__UNVERIFIED_SHARE_MAX="1")
-    assert (done.returncode, told["exit_code"]) == (1, 1), done.stderr
-    (leg,) = told["legs"]
+    assert (done.returncode, said["exit_code"]) == (1, 1), done.stderr
+    (leg,) = said["legs"]
     assert (leg["listed"], leg["total"], leg["complete"]) == (2, 6, False)
     assert leg["reason"] == "the exchange lists at most 2 records"
     assert leg["todo"] == "ask the operator of the exchange to raise its maximum page_size"
+    (remark,) = said["remarks"]
+    for text in ("4 of 6 orders cannot be verified: the listing shows 2 of 6 records", leg["reason"], leg["todo"]):
+        assert text in remark
     assert leg["reason"] in leg["says"]
-    (remark,) = told["remarks"]
-    assert "4 of 6 orders cannot be verified: the listing shows 2 of 6 records" in remark
-    assert leg["reason"] in remark
-    assert leg["todo"] in remark
     assert "4 of 6 orders cannot be verified" in done.stderr
     assert "All 6 documents were accepted · 4 documents cannot be verified" in done.stdout
     assert (more.returncode, workspace.run_json()["exit_code"], "cannot be verified" in more.stderr) == (0, 0, True)
@@ -47,21 +46,12 @@ def test_a_limit_of_our_own_setting_is_named(workspace, tmp_path):
     assert "raise assumptions.page_size_max" in done.stderr
 
 
-def removed(served, key):
-    answer = requests.post(
-        f"{served.exchange.url}/tmsapi/deleteOrder",
-        json={"order_id": key},
-        headers={"Authorization": f"Bearer {TOKEN}"},
-        timeout=30,
-    )
-    assert answer.status_code == 200, answer.text
-
-
 def test_run_and_show_tell_what_is_missing_and_what_to_do(workspace, tmp_path):
     with misbehaving(tmp_path) as served:
         workspace.write_orders(3, first=1)
         assert workspace.run("--exchange", served.exchange.url).returncode == 0
-        removed(served, order_id(2))
+        with closing(OverSocket(served.exchange.url)) as caller:
+            caller.done("order.delete", {"order_id": order_id(2)})
         workspace.write_orders(3, first=1)
         done = workspace.run("--exchange", served.exchange.url)
     assert done.returncode == 1
@@ -70,17 +60,17 @@ def test_run_and_show_tell_what_is_missing_and_what_to_do(workspace, tmp_path):
     shown = workspace.command("show", order_id(2))
     assert "listed   missing at exchange since run " in shown.stdout
     assert "ask the exchange who removed it" in shown.stdout
-    told = json.loads(workspace.command("show", order_id(2), "--json").stdout)
-    assert [one["exception"] and one["exception"]["verdict"] for one in told] == [None, "missing at exchange"]
+    entries = json.loads(workspace.command("show", order_id(2), "--json").stdout)
+    assert [one["exception"] and one["exception"]["verdict"] for one in entries] == [None, "missing at exchange"]
 
 
 def version(home, count, *, first=1):
-    """A night with a version of the files that has these orders."""
+    """A run with a version of the files that has these orders, and what it says is missing."""
     home.clock.go_on(days=1)
     write_orders(home.settings.inbox, count, first=first)
     result = home.night()
-    told = check_outcome(result.reports.folder)
-    (drop,) = (drop for drop in told["drops"] if drop["run"] == told["run"])
+    outcome = check_outcome(result.reports.folder)
+    (drop,) = (drop for drop in outcome["drops"] if drop["run"] == outcome["run"])
     return result, drop["missing_records"]
 
 
@@ -123,7 +113,7 @@ def assert_made_again_as_it_was(home, result):
     assert json.loads(path.read_bytes())["drops"] == before["drops"]
 
 
-def test_a_file_that_shares_less_than_half_with_the_last_is_another_nights_file(tmp_path):
+def test_a_file_that_shares_less_than_half_with_the_last_is_another_file(tmp_path):
     with house(tmp_path) as home:
         version(home, 4)
         assert version(home, 4, first=3)[1]["keys"] == [order_id(1), order_id(2)]

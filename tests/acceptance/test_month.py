@@ -1,6 +1,6 @@
-"""The second half of a month of nights, unattended: late files, a dead exchange, a full disk, a broken mapping, summer time, a new token, an upgrade.
+"""The second half of a month of runs, unattended: late files, a dead exchange, a full disk, a broken mapping, summer time, a new token, an upgrade.
 
-Every night ends with the exit code that is documented, whoever should know is told once when something begins and once when it is over,
+Every run ends with the exit code that is documented, whoever should know gets a notice when something begins and one when it is over,
 and at the end the exchange has every order once and the books balance.
 """
 
@@ -8,8 +8,8 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 
-import openpyxl
 import pytest
+from fix_workbooks import FixBook
 from ledgers import contents_of
 from month_of_runs import ORDERS, Month
 from orders import PACKAGES_EACH, order_id
@@ -19,9 +19,9 @@ from loadsheet.ledger.ledger_tables import SCHEMA_VERSION
 
 pytestmark = pytest.mark.journey
 ROWS_EACH = 1 + PACKAGES_EACH  # rows of an order
-NIGHTS = range(15, 32)
-LATE, DEAD, FULL, BROKEN, ROTATED, WRONG, SUMMER, UPGRADED = 18, 20, 22, 24, 26, 28, 29, 31
-EXIT_CODES = {DEAD: 75, FULL: 75, BROKEN: 78, ROTATED: 77, WRONG: 1}  # of all other nights: 0
+DAYS = range(15, 32)
+LATE, DEAD, FULL, BROKEN, ROTATED, WRONG, UPGRADED = 18, 20, 22, 24, 26, 28, 31
+EXIT_CODES = {DEAD: 75, FULL: 75, BROKEN: 78, ROTATED: 77, WRONG: 1}  # of all other runs: 0
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +30,14 @@ def month(tmp_path_factory):
     with small_disk(folder / "disk", mb=64) as disk:
         month = Month(folder, disk)
         try:
-            month.nights = {day: the_night(month, day) for day in NIGHTS}
+            month.nights = {day: the_run(month, day) for day in DAYS}
             yield month
         finally:
             month.close()
 
 
-def the_night(month, day):
-    """What happens on the day before, the night, and what the operator does the morning after."""
+def the_run(month, day):
+    """What happens on the day before, the run, and what the operator does the morning after."""
     evening = day - 1
     weekday = month.moment(evening, hour=12, minute=0).weekday() < 5
     if day == LATE + 1:
@@ -45,12 +45,12 @@ def the_night(month, day):
     if weekday and day != LATE:
         month.drop(evening, wrong_every=2 if day == WRONG else 0)
     before(month, day)
-    night = month.night(day)
-    # here, where it began: later nights would only follow from it
-    assert night.exit_code == EXIT_CODES.get(day, 0), (day, night)
+    run = month.night(day)
+    # here, where it began: later runs would only follow from it
+    assert run.exit_code == EXIT_CODES.get(day, 0), (day, run)
     month.books |= month.summaries()  # before retention removes them
     after(month, day)
-    return night
+    return run
 
 
 def before(month, day):
@@ -91,15 +91,10 @@ def edit(month, old, new):
 
 def mend(month):
     """What the shipper does with the fix file that came back: every red weight becomes a weight, and the file is dropped again."""
-    paths = list((month.folder / "back").iterdir())
-    assert [path.name for path in paths] == ["27__orders.fix.xlsx"]
-    (path,) = paths
-    book = openpyxl.load_workbook(path)
-    for sheet in book:
-        for row in sheet.iter_rows():
-            for cell in row:
-                if cell.value == "heavy":
-                    cell.value = "12.5"
+    (path,) = (month.folder / "back").iterdir()
+    assert path.name == "27__orders.fix.xlsx"
+    book = FixBook(path)
+    book.repair({"heavy": "12.5"})
     book.save(month.folder / "inbox" / "mended.xlsx")
 
 
@@ -112,19 +107,24 @@ def as_the_version_before_left_it(path):
         connection.execute("update meta set value = ? where name = 'schema_version'", (str(SCHEMA_VERSION - 1),))
 
 
-def test_every_night_ends_with_its_documented_exit_code(month):
-    assert {day: night.exit_code for day, night in month.nights.items()} == dict.fromkeys(NIGHTS, 0) | EXIT_CODES
+def test_every_run_ends_with_its_documented_exit_code_also_in_its_reports(month):
+    codes = dict.fromkeys(DAYS, 0) | EXIT_CODES
+    assert {day: run.exit_code for day, run in month.nights.items()} == codes
+    begun = {f"2026-03-{day:02}-01": code for day, code in codes.items() if day not in (FULL, BROKEN)}
+    assert {name: book["exit_code"] for name, book in month.books.items()} == begun
+    for name in sorted(begun)[-5:]:
+        found = {path.name for path in (month.folder / "outbox" / name).iterdir()}
+        assert {"run.html", "run.json", "reconciliation.xlsx"} <= found
 
 
-def test_a_good_night_says_nothing(month):
-    for day, night in month.nights.items():
+def test_a_good_run_says_nothing(month):
+    for day, run in month.nights.items():
         if day != LATE and day not in EXIT_CODES:
-            assert (night.out, night.err) == ("", ""), day
+            assert (run.out, run.err) == ("", ""), day
 
 
-def test_whoever_should_know_is_told_once_when_it_begins_and_once_when_it_is_over(month):
-    told = [(day, title) for day, night in month.nights.items() for title, _ in night.notices]
-    assert told == [
+def test_whoever_should_know_gets_a_notice_when_it_begins_and_one_when_it_is_over(month):
+    assert [(day, title) for day, run in month.nights.items() for title, _ in run.notices] == [
         (LATE, "loadsheet: orders: late"),
         (LATE + 1, "loadsheet: orders: no longer late"),
         (DEAD, "loadsheet: a run failed: the exchange cannot be reached"),
@@ -141,45 +141,26 @@ def test_whoever_should_know_is_told_once_when_it_begins_and_once_when_it_is_ove
         (WRONG, "loadsheet: 2 of 4 documents need attention"),
         (WRONG + 1, "loadsheet: no open exceptions"),
     ]
+    ((_, text),) = month.nights[LATE + 1].notices
+    assert (f"{LATE - 1:02}/orders.csv" in text, "never" in text) == (True, False), "it came late"
 
 
 def test_no_notice_and_no_output_holds_a_token(month):
-    words = [str(night) for night in month.nights.values()]
+    words = [str(run) for run in month.nights.values()]
     words += [path.read_text(encoding="utf-8", errors="replace") for path in (month.folder / "disk").rglob("*.jsonl")]
     assert len(words) > 30
     assert not [text for text in words if "first-token" in text or "second-token" in text]
 
 
-def test_a_file_that_came_late_is_not_said_to_have_never_come(month):
-    ((_, text),) = month.nights[LATE + 1].notices
-    assert f"{LATE - 1:02}/orders.csv" in text
-    assert "never" not in text
-
-
-def test_the_exchange_has_every_order_of_the_month_once(month):
+def test_the_exchange_has_every_order_of_the_month_once_and_the_books_balance(month):
     with closing(sqlite3.connect(month.folder / "exchange.db")) as connection:
         held = [key for (key,) in connection.execute("select order_ref from orders")]
     assert sorted(held) == [order_id(number) for number in range(month.first)]
     assert month.first == 11 * ORDERS
-
-
-def test_every_night_balances_and_so_does_the_month(month):
     assert all(book["balance"]["balances"] for book in month.books.values())
-    read = sum(book["balance"]["read"] for book in month.books.values())
     fates = sum((Counter(book["balance"]["rows"]) for book in month.books.values()), Counter())
-    assert read == fates.total()
-    assert fates["accepted"] == month.first * ROWS_EACH
-    assert fates["invalid"] == ORDERS // 2 * ROWS_EACH
-
-
-def test_every_night_that_could_begin_has_reports_that_tell_its_exit_code(month):
-    told = {name: book["exit_code"] for name, book in month.books.items()}
-    began = {day: night for day, night in month.nights.items() if day not in (FULL, BROKEN)}
-    assert told == {f"2026-03-{day:02}-01": night.exit_code for day, night in began.items()}
-    for name in sorted(told)[-5:]:
-        assert {"run.html", "run.json", "reconciliation.xlsx"} <= {
-            path.name for path in (month.folder / "outbox" / name).iterdir()
-        }
+    assert sum(book["balance"]["read"] for book in month.books.values()) == fates.total()
+    assert (fates["accepted"], fates["invalid"]) == (month.first * ROWS_EACH, ORDERS // 2 * ROWS_EACH)
 
 
 def test_what_is_older_than_the_rules_want_is_gone_and_the_rest_is_there(month):
@@ -195,17 +176,10 @@ def test_what_is_older_than_the_rules_want_is_gone_and_the_rest_is_there(month):
     assert "2026-03-22" < removed < "2026-03-26" <= kept_since
 
 
-def test_the_ledger_was_upgraded_after_a_backup_of_what_it_was(month):
+def test_the_ledger_was_upgraded_after_a_backup_of_what_it_was_and_the_metrics_tell_of_the_last_run(month):
     (backup,) = (month.folder / "disk" / "state").glob(f"ledger.db.schema-{SCHEMA_VERSION - 1}.*")
     with closing(sqlite3.connect(backup)) as connection:
         assert connection.execute("select max(name) from runs").fetchone() == ("2026-03-30-01",)
-
-
-def test_the_metrics_tell_of_the_last_night(month):
-    text = (month.folder / "loadsheet.prom").read_text(encoding="utf-8")
-    success = float(
-        next(line for line in text.splitlines() if line.startswith("loadsheet_last_success_timestamp_seconds")).split()[
-            -1
-        ]
-    )
-    assert abs(success - month.moment(31, hour=2, minute=15).timestamp()) < 60
+    lines = (month.folder / "loadsheet.prom").read_text(encoding="utf-8").splitlines()
+    (success,) = [line for line in lines if line.startswith("loadsheet_last_success_timestamp_seconds")]
+    assert abs(float(success.split()[-1]) - month.moment(31, hour=2, minute=15).timestamp()) < 60

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+from contextlib import contextmanager
 from decimal import Decimal
 
 import msgspec
@@ -17,7 +18,6 @@ from ledgers import order, tender
 
 from loadsheet.cli import invoke
 from loadsheet.contract import BY_NAME
-from loadsheet.reports.listing_export import FORMS
 
 ODD = '=HYPERLINK("http://e.example";"pay")'
 EXACT = Decimal("1234567890123.123456789")
@@ -44,10 +44,10 @@ def send(url, subject, record):
     assert answer.status_code == 200, answer.text
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
+@contextmanager
+def with_orders(folder, **assumptions):
     """An exchange with three orders and a tender."""
-    with exchange(tmp_path_factory.mktemp("exchange") / "exchange.db") as serving:
+    with exchange(folder / "exchange.db", **assumptions) as serving:
         for record in orders():
             send(serving.url, "order", record)
         send(serving.url, "tender", tender(1))
@@ -55,25 +55,20 @@ def served(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with with_orders(tmp_path_factory.mktemp("exchange")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
 def partial(tmp_path_factory):
     """An exchange that lists two records at most."""
-    with exchange(tmp_path_factory.mktemp("exchange") / "exchange.db", page_size_max="2") as serving:
-        for record in orders():
-            send(serving.url, "order", record)
-        yield serving.url
+    with with_orders(tmp_path_factory.mktemp("exchange"), page_size_max="2") as url:
+        yield url
 
 
 def pull(folder, what, url, *words):
     return loadsheet(folder, "pull", what, "--exchange", url, *words)
-
-
-@pytest.fixture
-def entered(tmp_path, monkeypatch):
-    """A folder in which this process is where a command would run."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LOADSHEET_TOKEN", TOKEN)
-    monkeypatch.setenv("TERM", "dumb")
-    return tmp_path
 
 
 def csv_rows(path):
@@ -120,18 +115,12 @@ def test_csv_is_a_file_for_each_table_with_the_key_of_the_order(served, tmp_path
     assert done.returncode == 0
     said = json.loads(done.stdout)
     assert (said["complete"], said["records"], said["total_count"]) == (True, 3, 3)
-    names = [
-        "o.csv",
-        "o.packages.csv",
-        "o.packages.inner_cargos.csv",
-        "o.order_references.csv",
-        "o.involved_parties.csv",
-    ]
-    assert said["files"] == [f"new/{name}" for name in names]
+    tables = ("", ".packages", ".packages.inner_cargos", ".order_references", ".involved_parties")
+    assert said["files"] == [f"new/o{name}.csv" for name in tables]
     rows = csv_rows(tmp_path / "new" / "o.csv")
     assert [row["order_id"] for row in rows] == ["A-00001", "A-00002", "0003"]
     assert (rows[0]["goods_value"], rows[2]["total_weight"]) == (str(EXACT), "412.50")
-    assert rows[0]["delivery_company"] == f"'{ODD}".replace(';"pay', ';"pay')
+    assert rows[0]["delivery_company"] == f"'{ODD}"
     packages = csv_rows(tmp_path / "new" / "o.packages.csv")
     assert [row["item_name"] for row in packages] == ["Kabel", "Stecker", "-5", "'@SUM(A1)"]
     assert csv_rows(tmp_path / "new" / "o.involved_parties.csv") == []
@@ -174,13 +163,8 @@ def test_columns_choose_fields_and_whole_lists(served, tmp_path):
     assert heads == {"Orders": ["order_id", "currency"], "Packages": ["order_id", "packages no.", "weight"]}
     assert pull(tmp_path, "orders", served, "--to", "r.csv", "--columns", "order_references").returncode == 0
     assert not (tmp_path / "r.csv").exists()
-    assert list(csv_rows(tmp_path / "r.order_references.csv")[0]) == [
-        "order_id",
-        "order_references no.",
-        "name",
-        "value",
-        "other fields",
-    ]
+    (heads, *_) = csv_rows(tmp_path / "r.order_references.csv")
+    assert list(heads) == ["order_id", "order_references no.", "name", "value", "other fields"]
     names = loadsheet(tmp_path, "pull", "tenders", "--columns", "list").stdout.split("\n")
     assert {"tender_id", "packages", "packages.weight", "involved_carriers.email"} <= set(names)
 
@@ -224,43 +208,35 @@ def test_a_key_that_is_not_listed_is_absent_only_from_a_complete_listing(served,
 def test_wrong_usage_says_what_is_wrong(capsys, words, said):
     assert invoke(["pull", *words]) == 2
     out, err = capsys.readouterr()
-    assert out == ""
-    assert said in err
+    assert (out, said in err) == ("", True)
 
 
-def test_the_help_names_the_endings_of_the_files_that_it_writes(capsys):
-    assert invoke(["pull", "--help"]) == 0
-    assert f"ending in {', '.join(FORMS)}." in " ".join(capsys.readouterr().out.split())
-
-
-def test_nobody_there_and_a_wrong_token_end_as_everywhere(served, tmp_path):
+def test_an_exchange_that_is_away_embedded_or_refuses_the_token_ends_as_everywhere(served, tmp_path):
     gone = pull(tmp_path, "orders", "http://127.0.0.1:9", "--to", "o.csv")
     assert (gone.returncode, gone.stdout) == (75, "")
     refused = loadsheet(tmp_path, "pull", "orders", "--exchange", served, "--to", "o.csv", LOADSHEET_TOKEN="wrong")
     assert (refused.returncode, refused.stdout) == (77, "")
     assert not (tmp_path / "o.csv").exists()
+    embedded = loadsheet(tmp_path, "pull", "orders")
+    assert (embedded.returncode, embedded.stdout.startswith("order_id,")) == (0, True)
+    assert "0 of 0 orders listed: complete" in embedded.stderr
 
 
-def test_a_reader_that_goes_away_is_no_fault_of_ours(served, entered, capsys):
-    with stdout_to(nobody_reads()):
-        assert invoke(["pull", "orders", "--exchange", served, "--json"]) == 0
-    assert "internal error" not in capsys.readouterr().err
-
-
-def test_on_a_terminal_foreign_text_is_neither_markup_nor_control(served, entered):
-    with exchange(entered / "exchange.db") as serving:
+def test_on_a_terminal_foreign_text_is_neither_markup_nor_control_and_a_reader_may_go_away(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOADSHEET_TOKEN", TOKEN)
+    monkeypatch.setenv("TERM", "dumb")
+    with exchange(tmp_path / "exchange.db") as serving:
         send(serving.url, "order", order(1, pickup_city="[/red]", delivery_city="[b]\x1b\x07K"))
         ours, theirs = pty.openpty()
         with stdout_to(os.fdopen(theirs, "w")):
             assert invoke(["pull", "orders", "--exchange", serving.url]) == 0
             shown = os.read(ours, 65_536).decode()
         os.close(ours)
+        with stdout_to(nobody_reads()):
+            assert invoke(["pull", "orders", "--exchange", serving.url, "--json"]) == 0
     assert "[/red], DE" in shown
     assert "[b]??K, DE" in shown
-
-
-def test_the_embedded_exchange_is_pulled_like_any_other(tmp_path):
-    done = loadsheet(tmp_path, "pull", "orders")
-    assert done.returncode == 0
-    assert "0 of 0 orders listed: complete" in done.stderr
-    assert done.stdout.startswith("order_id,")
+    assert "internal error" not in capsys.readouterr().err

@@ -4,52 +4,42 @@ import hashlib
 import json
 import os
 import shutil
-import sqlite3
 import stat
 
 import jsonschema
 import openpyxl
 import pytest
-from command_in_process import loadsheet
 from command_processes import shared_nursery
 from exchange_process import exchange
-from orders import MAPPINGS, order_id, write_orders
+from orders import order_id
+from workspace import Workspace
 
 from loadsheet.cli import invoke
 from loadsheet.ledger import open_ledger
 
 
 @pytest.fixture(scope="module")
-def night(tmp_path_factory):
+def first_run(tmp_path_factory):
     """A folder with a run of 12 orders behind it, one in five wrong."""
-    folder = tmp_path_factory.mktemp("night")
-    write_orders(folder / "inbox", 12, first=1, wrong_every=5)
-    shutil.copytree(MAPPINGS, folder / "mappings")
-    assert loadsheet(folder, "run", "--settle", "0").returncode == 1
-    return folder
+    place = Workspace(tmp_path_factory.mktemp("first"))
+    place.write_orders(12, first=1, wrong_every=5)
+    assert place.run().returncode == 1
+    return place
 
 
 @pytest.fixture
-def house(night, tmp_path):
+def house(first_run, tmp_path):
     """A copy of it."""
-    return shutil.copytree(night, tmp_path / "house")
-
-
-def latest(house):
-    return max(path for path in (house / "outbox").iterdir() if path.is_dir() and len(path.name) > len("2026-03-04"))
+    return Workspace(shutil.copytree(first_run, tmp_path / "house"))
 
 
 def digests(folder):
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
 
 
 def told(house, *words):
     """The run.json that a report prints; it ends as what it shows."""
-    done = loadsheet(house, "report", "--json", *words)
+    done = house.command("report", "--json", *words)
     shown = json.loads(done.stdout)
     assert done.returncode == min(shown["exit_code"], 1), done.stderr
     return shown
@@ -57,45 +47,40 @@ def told(house, *words):
 
 def test_the_reports_of_the_last_run_are_made_again_byte_for_byte(house):
     """Also with a fresh look, while nothing changes there, and while a run holds the ledger."""
-    folder = latest(house)
+    folder = house.reports()[-1]
     before = digests(folder)
-    assert loadsheet(house, "report", "--ask").returncode == 1
+    assert house.command("report", "--ask").returncode == 1
     assert digests(folder) == before
-    with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}"):
-        assert loadsheet(house, "runs").returncode == 0
-        assert loadsheet(house, "report").returncode == 1
+    with open_ledger(f"sqlite:///{house.state / 'ledger.db'}"):
+        assert house.command("runs").returncode == 0
+        assert house.command("report").returncode == 1
     assert digests(folder) == before
     shutil.rmtree(folder)
-    done = loadsheet(house, "report", "--run", folder.name)
+    done = house.command("report", "--run", folder.name)
     assert done.returncode == 1
     assert digests(folder) == before
     assert f"run {folder.name}" in done.stdout
     assert "rows accounted for" in done.stdout
 
 
-def test_what_changed_since_is_told_as_it_is_and_not_verifiable(house):
-    first = latest(house).name
-    write_orders(house / "inbox", 12, first=1)
-    assert loadsheet(house, "run", "--settle", "0").returncode == 0
+def test_what_changed_since_is_reported_as_it_is_and_not_verifiable(house):
+    first = house.reports()[-1].name
+    house.write_orders(12, first=1)
+    assert house.run().returncode == 0
     again = told(house, "--run", first)
     assert again["run"] == first
     assert again["entries"] == {"invalid": 2, "accepted": 10}
     assert again["verdicts"] == {"matched": 10, "not sent: invalid": 2}
-    with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}") as ledger:
-        entry = ledger.queries.entries_by_key(order_id(3))[0]
-        assert entry.state == "accepted"
-    with sqlite3.connect(house / ".loadsheet" / "ledger.db") as connection:
-        connection.execute("update entries set changed_at = '2999-01-01T00:00:00.000Z' where id = ?", [entry.id])
-    connection.close()
+    house.change("update entries set changed_at = '2999-01-01T00:00:00.000Z' where key = ?", order_id(3))
     assert told(house, "--run", first)["verdicts"] == {"matched": 9, "not verifiable": 1, "not sent: invalid": 2}
     assert told(house, "--run", first, "--ask")["verdicts"] == {"matched": 10, "not sent: invalid": 2}
 
 
-def test_the_runs_of_a_day_are_told_as_one_with_each_entry_once(house):
-    first = latest(house).name
-    write_orders(house / "inbox", 14, first=5)
-    assert loadsheet(house, "run", "--settle", "0").returncode in (0, 1)
-    second = latest(house).name
+def test_the_runs_of_a_day_are_reported_as_one_with_each_entry_once(house):
+    first = house.reports()[-1].name
+    house.write_orders(14, first=5)
+    assert house.run().returncode in (0, 1)
+    second = house.reports()[-1].name
     whole = told(house, "--day", first[:10])
     parts = [told(house, "--run", name) for name in (first, second)]
     assert first != second
@@ -108,21 +93,20 @@ def test_the_runs_of_a_day_are_told_as_one_with_each_entry_once(house):
         assert whole[name] == both
     assert [drop["run"] for drop in whole["drops"]] == [first, second]
     folder = house / "outbox" / first[:10]
-    assert set(whole["reports"]) <= set(digests(folder))
+    assert set(whole["reports"]) <= {path.name for path in digests(folder)}
     book = openpyxl.load_workbook(folder / "reconciliation.xlsx")
     assert first[:10] in book.properties.title
     before = digests(folder)
-    assert loadsheet(house, "report", "--day", first[:10]).returncode == 0
+    assert house.command("report", "--day", first[:10]).returncode == 0
     assert digests(folder) == before
 
 
 @pytest.mark.parametrize(("last", "open_ones"), [(12, 0), (7, 1)])
 def test_what_was_corrected_the_same_day_is_not_open_and_no_record_counts_twice(house, last, open_ones):
-    first = latest(house).name
-    write_orders(house / "inbox", last, first=1)
-    loadsheet(house, "run", "--settle", "0")
+    first = house.reports()[-1].name
+    house.write_orders(last, first=1)
+    house.run()
     whole = told(house, "--day", first[:10])
-    assert whole["exit_code"] == min(open_ones, 1)
     assert whole["exit_code"] == min(open_ones, 1)
     assert whole["verdicts"]["not sent: invalid"] == sum(whole["settled"].values()) + open_ones == 2
     assert whole["needs_someone"]["entries"] == open_ones
@@ -131,7 +115,7 @@ def test_what_was_corrected_the_same_day_is_not_open_and_no_record_counts_twice(
     page = (folder / "run.html").read_text(encoding="utf-8")
     assert ("All 12 orders agree" if not open_ones else "11 of 12 orders agree") in page
     assert len(list(folder.glob("*.fix.xlsx"))) == open_ones
-    done = loadsheet(house, "report", "--day", first[:10])
+    done = house.command("report", "--day", first[:10])
     assert done.stdout.startswith("✗ 1 of" if open_ones else "✓ 2 documents that needed attention no longer do")
     assert ("to be corrected by the sender" in done.stdout) is bool(open_ones)
     sheet = openpyxl.load_workbook(folder / "reconciliation.xlsx")["Exceptions"]
@@ -151,18 +135,10 @@ def test_what_was_corrected_the_same_day_is_not_open_and_no_record_counts_twice(
         (["extra"], 2, "unexpected extra argument"),
     ],
 )
-def test_wrong_usage_says_what_is_wrong(night, capsys, words, code, said):
-    assert invoke(["report", "--state", str(night / ".loadsheet"), *words]) == code
+def test_wrong_usage_says_what_is_wrong(first_run, capsys, words, code, said):
+    assert invoke(["report", "--state", str(first_run.state), *words]) == code
     out, err = capsys.readouterr()
-    assert out == ""
-    assert said in err
-
-
-def test_without_a_ledger_it_says_what_makes_one(tmp_path):
-    done = loadsheet(tmp_path, "report")
-    assert done.returncode == 78
-    assert "`loadsheet run` creates it" in done.stderr
-    assert not list(tmp_path.iterdir())
+    assert (out, said in err) == ("", True)
 
 
 def test_open_gives_the_page_to_the_desktop(house, tmp_path):
@@ -171,20 +147,18 @@ def test_open_gives_the_page_to_the_desktop(house, tmp_path):
     opener.write_text(f'#!/bin/sh\necho "$1" > {tmp_path / "opened"}\n')
     opener.chmod(opener.stat().st_mode | stat.S_IXUSR)
     path = f"{opener.parent}:{os.environ['PATH']}"
-    assert (
-        shared_nursery().start(house, "report", "--open", PATH=path).wait() == 1
-    )  # as its run; the desktop's program goes on
+    process = shared_nursery().start(house, "report", "--open", PATH=path)
+    assert process.wait() == 1, "as its run; the desktop's program goes on"
     opened = (tmp_path / "opened").read_text().strip()
-    assert opened.startswith(str(latest(house)))
+    assert opened.startswith(str(house.reports()[-1]))
     assert opened.endswith(("run.html", "reconciliation.xlsx"))
 
 
 def test_the_schema_is_published_and_every_run_json_keeps_to_it(house):
-    printed = loadsheet(house, "report", "--schema")
-    assert printed.returncode == 0
+    printed = house.command("report", "--schema")
     schema = json.loads(printed.stdout)
     jsonschema.Draft202012Validator.check_schema(schema)
-    day = latest(house).name[:10]
+    day = house.reports()[-1].name[:10]
     told(house, "--day", day)
     for path in (house / "outbox").glob("*/run.json"):
         jsonschema.validate(json.loads(path.read_bytes()), schema)
@@ -192,7 +166,7 @@ def test_the_schema_is_published_and_every_run_json_keeps_to_it(house):
 
 def remarked(house, text):
     """The workbook of the last run after an analyst wrote a comment beside the first exception; its path and how to read it."""
-    path = latest(house) / "reconciliation.xlsx"
+    path = house.reports()[-1] / "reconciliation.xlsx"
     book = openpyxl.load_workbook(path)
     column = [cell.value for cell in book["Exceptions"][1]].index("Comment") + 1
     book["Exceptions"].cell(2, column).value = text
@@ -202,14 +176,14 @@ def remarked(house, text):
 
 def test_what_an_analyst_wrote_survives_that_the_workbook_is_written_anew(house):
     path, comment = remarked(house, "called the customer")
-    with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}"):
-        busy = loadsheet(house, "report")
+    with open_ledger(f"sqlite:///{house.state / 'ledger.db'}"):
+        busy = house.command("report")
     assert busy.returncode == 75
     assert comment() == "called the customer"
-    assert loadsheet(house, "report").returncode == 1
+    assert house.command("report").returncode == 1
     assert comment() == "called the customer"
     path.write_bytes(b"half a workbook")
-    assert loadsheet(house, "report").returncode == 1  # nothing can be read from it, and what was said before is known
+    assert house.command("report").returncode == 1  # nothing can be read from it, and what was said before is known
     assert comment() == "called the customer"
 
 

@@ -47,11 +47,30 @@ def as_csv(head, rows):
     return "\n".join(";".join(map(str, row)) for row in (head, *rows)) + "\n"
 
 
+def with_files(folder, orders, products):
+    """A workspace with these orders and products in its inbox."""
+    workspace = Workspace(folder, mappings={"products": MAPPING})
+    workspace.drop("orders_1.csv", as_csv(("Order", "SKU", "Count"), orders))
+    workspace.drop("products_1.csv", as_csv(("Artikel", "Name", "Gewicht"), products))
+    return workspace
+
+
+def correct(workspace, **values):
+    """Put other values into the fix workbook, by sheet and what stands there, and drop it; gives the cells."""
+    (fix,) = workspace.outbox.glob("*/*.fix.xlsx")
+    book, found = openpyxl.load_workbook(fix), []
+    for sheet, changes in values.items():
+        cells = {str(cell.value): cell for row in book[sheet].iter_rows() for cell in row}
+        for before, after in changes.items():
+            cells[before].value = after
+            found.append(cells[before])
+    book.save(workspace.inbox / fix.name)
+    return found
+
+
 @pytest.fixture
 def dropped(tmp_path):
-    workspace = Workspace(tmp_path, mappings={"products": MAPPING})
-    workspace.drop("orders_1.csv", as_csv(("Order", "SKU", "Count"), ORDERS))
-    workspace.drop("products_1.csv", as_csv(("Artikel", "Name", "Gewicht"), PRODUCTS))
+    workspace = with_files(tmp_path, ORDERS, PRODUCTS)
     assert workspace.run().returncode == 1
     return workspace
 
@@ -66,8 +85,7 @@ def weights(workspace, *keys):
 
 
 def test_rows_that_are_looked_up_balance_and_explain_their_values(dropped):
-    (path,) = dropped.outbox.glob("*/run.json")
-    summary = json.loads(path.read_bytes())
+    summary = dropped.run_json()
     assert summary["balance"]["balances"]
     assert summary["balance"]["rows"] == {"accepted": 3, "invalid": 3, "ignored": 2}
     (drop,) = summary["drops"]
@@ -78,62 +96,36 @@ def test_rows_that_are_looked_up_balance_and_explain_their_values(dropped):
     assert [line[:2] for line in lines if line[1] != "übergangen"] == [["2", "angenommen"], ["3", "fehlerhaft"]]
     assert any("Gewicht" in problem and "schwer" in problem for _, _, problem in lines)
     said = dropped.command("show", "C", "--field", "packages[0].weight").stdout
-    assert "products_1.csv" in said
-    assert "Gewicht" in said
-    assert "2,5" in said
-    assert "products: by sku" in said
+    assert [text for text in ("products_1.csv", "Gewicht", "2,5", "products: by sku") if text not in said] == []
     assert weights(dropped, "A", "C") == [5, 10]
 
 
 @pytest.mark.journey
 def test_a_fix_file_corrects_the_row_that_is_looked_up_and_a_key(dropped):
-    (fix,) = dropped.outbox.glob("*/*.fix.xlsx")
-    book = openpyxl.load_workbook(fix)
-    cells = {
-        cell.value: cell
-        for page in book
-        for row in page.iter_rows()
-        for cell in row
-        if page.title[:6] in ("orders", "produc")
-    }
-    cells["schwer"].value = "7,5"
-    cells["P7"].value = "P77"
-    assert "P3" in cells, "a corrected key may need any of the products"
-    book.save(dropped.inbox / fix.name)
+    """A corrected key may need any of the products, so those that nobody used are in the workbook too."""
+    correct(dropped, products_1={"schwer": "7,5", "P3": "P3"}, orders_1={"P7": "P77"})
     dropped.run()
     assert weights(dropped, "B", "D") == [7.5, 3]
 
 
 @pytest.mark.journey
-def test_a_fix_file_corrects_the_row_that_is_looked_up_after_the_exchange_refused_its_value(tmp_path):
-    workspace = Workspace(tmp_path / "work", mappings={"products": MAPPING})
+def test_a_fix_file_corrects_a_value_of_a_looked_up_row_that_the_exchange_refused(tmp_path):
     long = "Bolzen, verzinkt, mit Unterlegscheibe und Mutter"
-    workspace.drop("orders_1.csv", as_csv(("Order", "SKU", "Count"), [ORDERS[0], ORDERS[2]]))
-    workspace.drop("products_1.csv", as_csv(("Artikel", "Name", "Gewicht"), [("P1", long, "2,5"), PRODUCTS[2]]))
+    workspace = with_files(tmp_path / "work", [ORDERS[0], ORDERS[2]], [("P1", long, "2,5"), PRODUCTS[2]])
     with misbehaving(tmp_path, text_length_max=40) as served:
         assert workspace.run("--exchange", served.exchange.url).returncode == 1
-        (fix,) = workspace.outbox.glob("*/*.fix.xlsx")
-        book = openpyxl.load_workbook(fix)
-        (cell,) = [cell for row in book["products_1"].iter_rows() for cell in row if cell.value == long]
+        (cell,) = correct(workspace, products_1={long: "Bolzen"})
         assert cell.comment is not None, "the value stands in the row of the product"
-        cell.value = "Bolzen"
-        book.save(workspace.inbox / fix.name)
         assert workspace.run("--exchange", served.exchange.url).returncode == 0
     assert weights(workspace, "A", "C") == [5, 10]
 
 
 @pytest.mark.journey
 def test_a_fix_file_makes_two_rows_of_one_key_equal(tmp_path):
-    workspace = Workspace(tmp_path, mappings={"products": MAPPING})
-    workspace.drop("orders_1.csv", as_csv(("Order", "SKU", "Count"), [ORDERS[0], ORDERS[2]]))
     twice = [("P1", "Bolzen", "2,5"), ("P1", "Bolzen", "3,5")]
-    workspace.drop("products_1.csv", as_csv(("Artikel", "Name", "Gewicht"), twice))
+    workspace = with_files(tmp_path, [ORDERS[0], ORDERS[2]], twice)
     assert workspace.run().returncode == 65
-    (fix,) = workspace.outbox.glob("*/*.fix.xlsx")
-    book = openpyxl.load_workbook(fix)
-    (cell,) = [cell for row in book["products_1"].iter_rows() for cell in row if cell.value in ("3,5", 3.5)]
-    cell.value = "2,5"
-    book.save(workspace.inbox / fix.name)
+    correct(workspace, products_1={"3,5": "2,5"})
     assert workspace.run().returncode == 0
     assert weights(workspace, "A", "C") == [5, 10]
 
@@ -167,67 +159,32 @@ payload:
 """
 
 
-def drop_workbook(workspace):
-    """Put a workbook with sheets of orders and products into the inbox."""
-    book = openpyxl.Workbook()
-    sheets = {
-        "Orders": [("Order", "SKU", "Count"), *ORDERS],
-        "Products": [
-            ("Artikel", "Name", "Gewicht"),
-            ("P1", "Bolzen", 2.5),
-            ("P2", "Mutter", "schwer"),
-            ("P3", "Ring", 1),
-        ],
-    }
-    for name, rows in sheets.items():
-        page = book.create_sheet(name)
-        for row in rows:
-            page.append(row)
-    del book["Sheet"]
-    book.save(workspace.inbox / "drop.xlsx")
-
-
 @pytest.mark.journey
 def test_two_mappings_of_one_workbook_look_up_the_same_sheet(tmp_path):
-    workspace = Workspace(
-        tmp_path, mappings={"products": SHEETS.replace("  locale", "  shared: true\n  locale"), "status": STATUS}
-    )
-    drop_workbook(workspace)
+    shared = SHEETS.replace("  locale", "  shared: true\n  locale")
+    workspace = Workspace(tmp_path, mappings={"products": shared, "status": STATUS})
+    book = openpyxl.Workbook()
+    book.active.title = "Orders"
+    products = [("P1", "Bolzen", 2.5), ("P2", "Mutter", "schwer"), ("P3", "Ring", 1)]
+    for page, rows in (
+        (book.active, [("Order", "SKU", "Count"), *ORDERS]),
+        (book.create_sheet("Products"), [("Artikel", "Name", "Gewicht"), *products]),
+    ):
+        for row in rows:
+            page.append(row)
+    book.save(workspace.inbox / "drop.xlsx")
     assert workspace.run().returncode == 1
-    (path,) = workspace.outbox.glob("*/run.json")
-    balance = json.loads(path.read_bytes())["balance"]
+    balance = workspace.run_json()["balance"]
     assert (balance["balances"], balance["read"]) == (True, 7)
     assert balance["rows"]["ignored"] == 1, "no mapping uses the product P3"
-    found, contents = (
-        workspace.ask("select id from entries where operation = 'order.status' order by key"),
-        contents_in(workspace.state / "ledger.db"),
-    )
+    found = workspace.ask("select id from entries where operation = 'order.status' order by key")
+    contents = contents_in(workspace.state / "ledger.db")
     payloads = [payload for (entry,) in found if (payload := contents[entry][0])]
     assert [json.loads(payload)["status_code"] for payload in payloads] == ["Bolzen", "Mutter", "Bolzen"]
-    said = workspace.command("show", "A", "--field", "packages[0].item_name").stdout
-    assert "Products" in said
-    assert "B2" in said
-
-
-@pytest.mark.journey
-def test_orders_and_products_are_sheets_of_one_workbook(tmp_path):
-    workspace = Workspace(tmp_path, mappings={"products": SHEETS})
-    drop_workbook(workspace)
-    assert workspace.run().returncode == 1
     assert weights(workspace, "A", "C") == [5, 10]
-    said = workspace.command("show", "C", "--field", "packages[0].weight").stdout
-    assert "Products" in said
-    assert "C2" in said
-    (fix,) = workspace.outbox.glob("*/*.fix.xlsx")
-    book = openpyxl.load_workbook(fix)
-    (cell,) = [
-        cell
-        for page in book
-        for row in page.iter_rows()
-        for cell in row
-        if cell.value == "schwer" and page.title == "Products"
-    ]
-    cell.value = 7.5
-    book.save(workspace.inbox / fix.name)
+    for field, cell in (("packages[0].item_name", "B2"), ("packages[0].weight", "C2")):
+        said = workspace.command("show", "A", "--field", field).stdout
+        assert ("Products" in said, cell in said) == (True, True)
+    correct(workspace, Products={"schwer": 7.5})
     workspace.run()
     assert weights(workspace, "B") == [7.5]

@@ -2,12 +2,17 @@
 
 import json
 import os
+import re
 import shutil
 import time
+from collections import Counter
 from pathlib import Path
 
+import orders
 import pytest
 from exchange_process import exchange
+from fault_rules import FaultClass
+from faulty_exchange import misbehaving
 from orders import order_id
 
 from loadsheet.ledger import open_ledger
@@ -65,6 +70,7 @@ def test_a_refused_token_and_an_unreachable_exchange_leave_all_to_a_later_run(ho
     with exchange(tmp_path / "another.db", token="another") as served:
         refused = house.run("--exchange", served.url)
     assert refused.returncode == 77, refused.stderr
+    assert "replace the token (from LOADSHEET_TOKEN or the settings file), then run again" in refused.stderr
     assert "token-of-the-tests" not in refused.stdout + refused.stderr
     unreachable = house.run("--exchange", NOBODY, LOADSHEET_DISPATCH__UNREACHABLE_MAX="2")
     assert unreachable.returncode == 75, unreachable.stderr
@@ -163,19 +169,7 @@ def test_wrong_mappings_and_settings_end_with_78_and_wrong_words_with_2_and_touc
     assert (house.inbox / "orders.csv").exists()
 
 
-def test_check_prints_payloads_and_sends_nothing(house):
-    done = house.command("check", "inbox/orders.csv", "inbox/packages.csv", "--payloads")
-    assert done.returncode == 1, done.stderr
-    documents = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(documents) == 10
-    first = documents[0]
-    assert (first["operation"], first["key"], first["payload"]["order_id"]) == ("order.create", *[order_id(1)] * 2)
-    assert first["rows"][0] == {"file": "orders.csv", "sheet": "", "row": 2}
-    assert "heavy" in done.stderr
-    assert not house.state.exists()
-
-
-def test_a_run_beside_another_is_told_who_holds_the_ledger_and_a_broken_ledger_is_a_fault_told_in_one_line(house):
+def test_a_run_beside_another_names_the_process_that_works_and_a_broken_ledger_is_a_fault_in_one_line(house):
     house.state.mkdir()
     ledger = house.state / "ledger.db"
     with open_ledger(f"sqlite:///{ledger}"):
@@ -205,44 +199,26 @@ def test_runs_can_be_chosen_by_day_file_and_result(workspace):
     assert listed("--day", "1999-01-01") == []
 
 
-def test_runs_of_a_day_are_chosen_by_the_day_that_is_shown(workspace, monkeypatch):
+@pytest.mark.parametrize(
+    ("command", "shows", "none"),
+    [("runs", "2026-03-05 00:30", (0, "no run matches")), ("report", "(day 2026-03-05)", (65, "there was no run on"))],
+    ids=["runs", "report"],
+)
+def test_a_day_is_the_one_that_is_shown(workspace, monkeypatch, command, shows, none):
+    """Half an hour after midnight in Athens is still the day before in UTC."""
     workspace.write_orders(1)
     assert workspace.run().returncode == 0
     workspace.change("update runs set started_at = '2026-03-04T22:30:00Z'")
     with monkeypatch.context() as east:
         east.setenv("TZ", "Europe/Athens")
         time.tzset()
-        shown, other = (workspace.command("runs", "--day", day) for day in ("2026-03-05", "2026-03-04"))
+        shown, other = (workspace.command(command, "--day", day) for day in ("2026-03-05", "2026-03-04"))
     time.tzset()
-    assert "2026-03-05 00:30" in shown.stdout
-    assert (other.returncode, other.stderr) == (0, "no run matches\n")
+    assert (shown.returncode, shows in shown.stdout) == (0, True)
+    assert (other.returncode, none[1] in other.stderr) == (none[0], True)
 
 
-def test_the_report_of_a_day_takes_the_day_that_is_shown(workspace, monkeypatch):
-    workspace.write_orders(1)
-    assert workspace.run().returncode == 0
-    workspace.change("update runs set started_at = '2026-03-04T22:30:00Z'")
-    with monkeypatch.context() as east:
-        east.setenv("TZ", "Europe/Athens")
-        time.tzset()
-        shown, other = (workspace.command("report", "--day", day) for day in ("2026-03-05", "2026-03-04"))
-    time.tzset()
-    assert (shown.returncode, "(day 2026-03-05)" in shown.stdout) == (0, True)
-    assert (other.returncode, other.stdout) == (65, "")
-
-
-def test_the_report_of_a_run_ends_as_what_it_shows(workspace):
-    workspace.write_orders(2, first=1, wrong_every=2)
-    assert workspace.run().returncode == 1
-    shown = workspace.command("report", "--run", workspace.reports()[-1].name)
-    assert (shown.returncode, shown.stdout[0]) == (1, "✗")
-    workspace.write_orders(2, first=1)
-    assert workspace.run().returncode == 0
-    shown = workspace.command("report")
-    assert (shown.returncode, shown.stdout[0]) == (0, "✓")
-
-
-def test_show_tells_of_a_run_and_where_everything_is_with_and_without_its_reports(workspace):
+def test_show_describes_a_run_and_where_everything_is_with_and_without_its_reports(workspace):
     workspace.write_orders(1)
     printed = workspace.run("--verbose").stdout.splitlines()
     run = workspace.run_json()["run"]
@@ -285,3 +261,94 @@ def test_a_file_that_cannot_be_read_names_the_mapping_that_takes_it(house):
     assert page.read_text(encoding="utf-8").count("<small>no mapping</small>") == 1
     acks = [json.loads(path.read_text(encoding="utf-8")) for path in house.outbox.rglob("*.ack.json")]
     assert {ack["file"]: ack["mapping"] for ack in acks} == mappings
+
+
+def test_a_wrong_path_and_a_missing_tls_are_said_with_what_to_do(workspace, tmp_path):
+    workspace.write_orders(2, first=1)
+    with misbehaving(tmp_path) as served:
+        url = served.exchange.url
+        astray = workspace.run("--exchange", f"{url}/tmsapi/")
+        doctor = workspace.command("doctor", "--exchange", f"{url}/tmsapi/")
+        https = url.replace("http:", "https:")
+        clear = workspace.run("--exchange", https, LOADSHEET_DISPATCH__UNREACHABLE_MAX="1")
+    assert astray.returncode == 75
+    assert f"check `exchange` ({url}/tmsapi/), to which calls add /tmsapi/" in astray.stderr
+    assert "check `exchange`, to which calls add /tmsapi/" in doctor.stdout
+    assert (clear.returncode, "(is it http://?)" in clear.stderr) == (75, True)
+
+
+def test_a_long_pause_that_the_exchange_asks_for_is_said_once(workspace, tmp_path):
+    workspace.write_orders(2, first=1)
+    busy = {"fault": FaultClass("status_before_effect"), "status": 429, "retry_after": "3600"}
+    with misbehaving(tmp_path, {**busy, "operation": "order.create"}) as served:
+        done = workspace.run("--exchange", served.exchange.url, LOADSHEET_DISPATCH__UNREACHABLE_MAX="1")
+    assert done.returncode == 75
+    assert len(re.findall(r"^the exchange asks for a pause until \d\d:\d\d$", done.stderr, re.MULTILINE)) == 1
+
+
+TECHNICAL = re.compile(r"\w+(?:Error|Exception)\b|Errno|urllib3")
+
+
+def test_a_lost_answer_is_reported_in_plain_words_and_only_the_log_names_the_exception(workspace, tmp_path):
+    workspace.write_orders(2, first=1)
+    lost = {"fault": FaultClass("closed_before_effect"), "operation": "order.create"}
+    with misbehaving(tmp_path, lost) as served:
+        done = workspace.run("--exchange", served.exchange.url)
+    nobody = workspace.run("--exchange", served.exchange.url)  # which is gone now
+    shown = workspace.command("resolve")
+    words = "the exchange closed the connection without an answer"
+    results = (workspace.reports()[0] / "orders.csv.results.csv").read_text(encoding="utf-8")
+    assert (words in results, words in shown.stdout) == (True, True), (results, shown.stdout)
+    assert "connection refused" in nobody.stderr
+    read = [path for path in workspace.outbox.rglob("*") if path.suffix in (".csv", ".html", ".json")]
+    said = [text for one in (done, nobody, shown) for text in (one.stdout, one.stderr)]
+    for text in [*said, *(path.read_text(encoding="utf-8-sig") for path in read)]:
+        assert not TECHNICAL.search(text), TECHNICAL.search(text)
+    log = "".join(path.read_text(encoding="utf-8") for path in (workspace.state / "logs").iterdir())
+    assert "ProtocolError: " in log
+    assert "NewConnectionError: [Errno " in log
+
+
+@pytest.fixture
+def four_pairs(workspace):
+    """Orders and packages of four days in the inbox, the first day came last."""
+    for name in ("orders.csv", "packages.csv"):
+        workspace.edit("mappings/bench-join.yaml", f'"{name}"', f'"{{day}}_{name}"')
+    for number in (3, 2, 1, 0):
+        orders.write_orders(workspace / "coming", 1, first=number)
+        for path in sorted((workspace / "coming").iterdir()):
+            path.rename(workspace.inbox / f"d{number}_{path.name}")
+    return workspace
+
+
+def left(workspace):
+    """The days whose files are still in the inbox, with their number."""
+    return dict(Counter(path.name[:2] for path in sorted(workspace.inbox.glob("*.csv"))))
+
+
+@pytest.mark.parametrize(
+    ("setting", "limit", "days"),
+    [
+        ("RUN_FILES_MAX", 4, ["d0", "d1"]),
+        ("RUN_FILES_MAX", 5, ["d0", "d1"]),
+        ("RUN_FILES_MAX", 1, ["d0", "d1", "d2"]),  # files that are read together stay together
+        ("RUN_BYTES_MAX", 1, ["d0", "d1", "d2"]),
+        ("RUN_BYTES_MAX", 10**9, []),
+    ],
+)
+def test_the_oldest_files_within_the_limit_are_taken_and_the_next_runs_take_the_rest(four_pairs, setting, limit, days):
+    """A dry run says what one takes."""
+    limited = {f"LOADSHEET_ARRIVAL__{setting}": str(limit)}
+    forecast = four_pairs.run("--dry-run", **limited).stdout
+    assert ("d3_orders.csv" in forecast, "d0_orders.csv" in forecast) == (True, not days)
+    done = four_pairs.run(**limited)
+    assert done.returncode == 0
+    assert left(four_pairs) == dict.fromkeys(days, 2)
+    inbox = four_pairs.run_json()["inbox"]
+    assert (inbox["stuck"], inbox["count"]) == (0, 2 * len(days))
+    assert ("A119" in done.stderr) is bool(days)
+    assert f"{2 * len(days)} files wait in the inbox: a run takes at most" in done.stderr or not days
+    for _ in days:
+        four_pairs.run(**limited)
+    assert left(four_pairs) == {}
+    assert len(four_pairs.states()) == 4

@@ -44,13 +44,9 @@ def speaks_of_it(broken, escape):
 
         def act(connection, request):
             if request.method == "GET":
-                shown = {
-                    "results": [{"order_id": token, "currency": token}],
-                    "count": 1,
-                    "total_count": 1,
-                    "total_pages": 1,
-                }
-                said = answer(broken, token.encode()) if broken else answer(200, shown)
+                listed = {"results": [{"order_id": token, "currency": token}]}
+                listed |= dict.fromkeys(["count", "total_count", "total_pages"], 1)
+                said = answer(broken, token.encode()) if broken else answer(200, listed)
             else:
                 said = echoes(token)[number % len(echoes(token))]
             connection.sendall(escaped(said, token) if escape else said)
@@ -61,19 +57,16 @@ def speaks_of_it(broken, escape):
     return move
 
 
-@pytest.mark.journey
-def test_no_output_of_any_command_holds_the_token(workspace):
-    no_output_holds_it(workspace, broken=404, escape=False)
+HOW = [
+    pytest.param({"broken": 404, "escape": False}, id="as it is", marks=pytest.mark.journey),
+    pytest.param({"broken": 0, "escape": True}, id="escaped and listed as a key", marks=pytest.mark.sweep),
+]
 
 
-@pytest.mark.sweep
-def test_nor_does_it_where_the_exchange_escapes_the_token_and_lists_it_as_a_key(workspace):
-    no_output_holds_it(workspace, broken=0, escape=True)
-
-
-def no_output_holds_it(workspace, *, broken, escape):
+@pytest.mark.parametrize("how", HOW)
+def test_no_output_of_any_command_holds_the_token(workspace, how):
     workspace.write_orders(14)
-    with Scripted(speaks_of_it(broken, escape)) as server:
+    with Scripted(speaks_of_it(**how)) as server:
         where = ("--exchange", server.url)
         workspace.variables |= {
             "LOADSHEET_TOKEN": CANARY,
@@ -101,8 +94,7 @@ def no_output_holds_it(workspace, *, broken, escape):
         done = [workspace.command(*words) for words in commands]
         assert any(CANARY in request.headers["authorization"] for request in server.requests)
     assert [(each.args, each.stdout, each.stderr) for each in done if each.returncode == 70] == []
-    first = json.loads(done[0].stdout)
-    assert {"refused", "unknown"} <= first["entries"].keys(), "the answers were met"
+    assert {"refused", "unknown"} <= json.loads(done[0].stdout)["entries"].keys(), "the answers were met"
     assert [each.args for each in done if CANARY in each.stdout + each.stderr] == []
     assert holding(workspace, CANARY) == []
 

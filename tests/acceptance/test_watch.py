@@ -12,7 +12,7 @@ from command_processes import NO_EVENTS
 from exchange_process import exchange
 from fault_rules import FaultClass
 from faulty_exchange import misbehaving
-from orders import order_id, write_orders
+from orders import write_orders
 from watch_process import watching
 
 
@@ -158,20 +158,18 @@ def test_where_the_system_gives_no_events_the_watch_polls_and_says_so_once(works
         assert sum("file events are not available" in line for line in watch.err) == 1
 
 
-def test_originals_are_purged_but_not_those_of_entries_that_are_held(workspace):
-    workspace.write_orders(3)
-    assert workspace.run().returncode == 0
-    workspace.write_orders(3)
-    workspace.edit("inbox/orders.csv", "Hauptstraße 1,", "Nebenstraße 1,")
-    assert workspace.run().returncode == 1
-    assert states(workspace)[order_id(1)][0] == "held"
-    archive = workspace.state / "archive"
-    (day,) = archive.glob("*/*/*")
-    long_ago = archive / "2020" / "01" / "01"
-    long_ago.parent.mkdir(parents=True)
-    day.rename(long_ago)
-    workspace.change("update files set kept_as = replace(kept_as, ?, '2020/01/01')", f"{day.relative_to(archive)}")
-    assert workspace.run(LOADSHEET_RETENTION__ARCHIVE_DAYS="1").returncode == 0
-    kept = list(archive.rglob("*.csv"))
-    assert sorted(path.name for path in kept) == ["orders.csv", "packages.csv"]
-    assert all("Nebenstraße" in path.read_text(encoding="utf-8") for path in kept if path.name == "orders.csv")
+EVENTS = 40_000  # the queue holds 16,384 unless somebody enlarged it
+
+
+@pytest.mark.sweep
+def test_what_comes_while_the_queue_of_events_overflows_is_found(workspace):
+    with watching(workspace, LOADSHEET_WATCH__RESCAN_S="3600") as watch:
+        watch.until(lambda: watch.says("watching"))
+        watch.process.send_signal(signal.SIGSTOP)
+        for number in range(EVENTS // 4):
+            (workspace.inbox / f"{number}.tmp").write_bytes(b"x")
+            (workspace.inbox / f"{number}.tmp").unlink()
+        write_orders(workspace.inbox / "late", 3)  # of these the system can tell nothing any more
+        watch.process.send_signal(signal.SIGCONT)
+        watch.until(lambda: any("3 accepted" in line for line in watch.out))
+        assert watch.stop() == 0

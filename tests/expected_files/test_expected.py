@@ -29,13 +29,12 @@ def at(text):
 
 
 class Ledger:
-    """A ledger whose nights are a list of files with their times."""
+    """A ledger with runs that took files of given times."""
 
     def __init__(self, ledger, clock):
         self.ledger, self.clock, self.queries = ledger, clock, ledger.queries
-        self.settings = Settings(expect=[ACME], runs_due_s=90_000)
 
-    def night(self, when, *files, exit_code=0, aside=False, fixes=None):
+    def run(self, when, *files, exit_code=0, aside=False, fixes=None):
         """A run that took these files, which said they were changed then; it did not end if `exit_code` is None."""
         self.clock.now = when
         run = self.ledger.begin_run()
@@ -44,7 +43,6 @@ class Ledger:
         self.clock.pass_time(600)
         if exit_code is not None:
             self.ledger.end_run(run, exit_code=exit_code, summary={})
-        return run
 
     def _take(self, run, name, arrived, *, aside, fixes):
         if aside:
@@ -56,8 +54,8 @@ class Ledger:
         number = sum(map(ord, name))
         plan(self.ledger, run, drop, [document("order.create", order(number), [("orders", 2, ("A", "", "", "", ""))])])
 
-    def late(self, began=None):
-        return [one.text for one in overdue(self.settings, self.queries, began or self.clock.now)]
+    def late(self, began=None, **given):
+        return overdue(Settings(**given), self.queries, began or self.clock.now)
 
 
 @pytest.fixture
@@ -67,90 +65,73 @@ def house(tmp_path):
         yield Ledger(ledger, clock)
 
 
-def test_a_file_in_time_is_not_late_and_one_that_did_not_come_is(house):
-    house.night(at("03-03T01:15"))
-    house.night(at("03-04T01:15"), ("acme_1.csv", at("03-03T20:00")))
-    assert house.late() == []
-    house.night(at("03-05T01:15"))
-    assert house.late() == ["acme: due Wed 2026-03-04 21:30, no file arrived"]
+IN_TIME, EMPTY = ("03-04T01:15", [("acme_1.csv", "03-03T20:00")]), ("03-05T01:15", [])
+NONE_CAME = "acme: due Wed 2026-03-04 21:30, no file arrived"
+EARLY = {"by": "02:20", "timezone": "UTC"}
 
 
-def test_a_file_of_which_the_sender_kept_an_old_time_came_when_it_was_found(house):
-    house.night(at("03-03T01:15"))
-    house.night(at("03-04T01:15"), ("acme_1.csv", at("01-01T20:00")))
-    assert house.late() == [], "it was not there at 01:15 the night before, so it came since"
+@pytest.mark.parametrize(
+    ("expected", "runs", "late"),
+    [
+        ({}, [IN_TIME], []),
+        ({}, [IN_TIME, EMPTY], [NONE_CAME]),
+        # it was not there at 01:15 the day before, so it came since
+        ({}, [("03-04T01:15", [("acme_1.csv", "01-01T20:00")])], []),
+        ({}, [("03-04T01:15", [("acme_1.csv", "12-24T20:00")])], []),
+        ({}, [(*IN_TIME, {"aside": True, "exit_code": 65})], []),
+        ({}, [IN_TIME, ("03-05T01:15", [("acme_1.fix.csv", "03-04T20:00")], {"fixes": 1})], [NONE_CAME]),
+        # the file may lie in the inbox
+        ({}, [IN_TIME, (*EMPTY, {"exit_code": None})], []),
+        ({}, [IN_TIME, (*EMPTY, {"exit_code": None}), ("03-05T02:15", [])], [NONE_CAME]),
+        # it was not due yet when the run looked, but is when it has ended
+        (EARLY, [("03-04T02:15", [])], []),
+        (EARLY, [("03-04T02:15", []), ("03-04T03:00", [])], ["acme: due Wed 2026-03-04 02:20, no file arrived"]),
+        (
+            {"at_least_records": 2},
+            [IN_TIME],
+            ["acme: due Tue 2026-03-03 21:30, 1 file with 1 records came, expected 1 file with 2 records"],
+        ),
+    ],
+    ids=[
+        "in time",
+        "none came",
+        "an old time",
+        "a time to come",
+        "set aside",
+        "a fix file is not it",
+        "a run that died could not look",
+        "but the next one could",
+        "due while a run was under way",
+        "and seen by the next one",
+        "too few records",
+    ],
+)
+def test_what_is_late_follows_from_what_each_run_found(house, expected, runs, late):
+    house.run(at("03-03T01:15"), ("acme_0.csv", at("03-02T20:00")))
+    for when, files, *more in runs:
+        house.run(at(when), *((name, at(arrived)) for name, arrived in files), **dict(*more))
+    assert [one.text for one in house.late(expect=[ACME | expected])] == late
 
 
-def test_a_file_of_the_future_came_when_it_was_found(house):
-    house.night(at("03-03T01:15"))
-    house.night(at("03-04T01:15"), ("acme_1.csv", at("12-24T20:00")))
-    assert house.late() == []
-    (awaited,) = statuses(house.settings, house.queries)
+def test_a_file_of_the_future_is_shown_as_come_when_it_was_found(house):
+    house.run(at("03-04T01:15"), ("acme_1.csv", at("12-24T20:00")))
+    (awaited,) = statuses(Settings(expect=[ACME]), house.queries)
     assert awaited.came[0].came <= at("03-04T01:16")
 
 
-def test_files_that_were_set_aside_have_come_and_fix_files_have_not(house):
-    house.night(at("03-03T01:15"), ("acme_0.csv", at("03-02T20:00")))
-    house.night(at("03-04T01:15"), ("acme_1.csv", at("03-03T20:00")), aside=True, exit_code=65)
-    assert house.late() == []
-    house.night(at("03-05T01:15"), ("acme_1.fix.csv", at("03-04T20:00")), fixes=1)
-    assert house.late() == ["acme: due Wed 2026-03-04 21:30, no file arrived"]
-
-
-def test_a_run_that_could_not_look_says_nothing_new_about_files(house):
-    house.settings = Settings(expect=[ACME])
-    house.night(at("03-03T01:15"))
-    house.night(at("03-04T01:15"), ("acme_1.csv", at("03-03T20:00")))
-    house.night(at("03-05T01:15"), exit_code=None)
-    assert house.late() == [], "the file may lie in the inbox"
-    house.night(at("03-05T02:15"))
-    assert len(house.late()) == 1
-
-
-def test_a_file_that_comes_while_a_run_is_under_way_is_not_missed_by_it(house):
-    house.settings = Settings(expect=[{**ACME, "by": "02:20", "timezone": "UTC"}])
-    house.night(at("03-03T02:15"), ("acme_0.csv", at("03-02T20:00")))
-    house.night(at("03-04T02:15"))
-    assert house.late() == [], "it was not due yet when the run looked, but is when it has ended"
-    house.night(at("03-04T03:00"))
-    assert house.late() == ["acme: due Wed 2026-03-04 02:20, no file arrived"]
-
-
-def test_records_are_counted_if_they_are_expected(house):
-    house.settings = Settings(expect=[{**ACME, "at_least_records": 2}])
-    house.night(at("03-03T01:15"))
-    house.night(at("03-04T01:15"), ("acme_1.csv", at("03-03T20:00")))
-    assert house.late() == [
-        "acme: due Tue 2026-03-03 21:30, 1 file with 1 records came, expected 1 file with 2 records"
-    ]
-
-
 def test_several_expectations_and_days_without_runs_are_a_line_each(house):
-    other = {**ACME, "name": "other", "files": "other*"}
-    house.settings = Settings(expect=[ACME, other], runs_due_s=90_000)
-    house.night(at("03-03T01:15"))
-    house.night(at("03-30T01:15"))
-    late = house.late(at("03-30T01:15"))
-    assert [line.partition(":")[0] for line in late[:2]] == ["acme", "other"]
-    assert late[2].endswith("(648.0 hours)")
-    assert len(late) == 3
-
-
-def test_a_gap_between_runs_is_told_for_what_it_is(house):
-    house.settings = Settings(runs_due_s=90_000)
-    assert house.late(at("03-01T01:15")) == [], "no run before the first is missing"
-    house.night(at("03-03T01:15"))
-    house.night(at("03-04T01:15"))
-    assert house.late(at("03-04T01:15")) == []
-    house.night(at("03-06T01:15"))
-    (late,) = overdue(house.settings, house.queries, at("03-06T01:15"))
-    assert late.is_one_off
-    assert late.name == "runs since 2026-03-04T01:15:00.007Z"
-    assert late.due == at("03-05T02:15") + timedelta(milliseconds=7)
-
-
-def test_without_a_ledger_nothing_is_known_to_be_late(house):
-    assert overdue(house.settings, None, at("03-06T01:15")) == ()
+    assert house.late(at("03-01T01:15"), runs_due_s=90_000) == (), "no run before the first is missing"
+    for when in ("03-03T01:15", "03-04T01:15"):
+        house.run(at(when))
+        assert house.late(at(when), runs_due_s=90_000) == ()
+    house.run(at("03-30T01:15"))
+    began, other = at("03-30T01:15"), {**ACME, "name": "other", "files": "other*"}
+    *files, gap = house.late(began, expect=[ACME, other], runs_due_s=90_000)
+    assert [one.text.partition(":")[0] for one in files] == ["acme", "other"]
+    assert gap.text.endswith("(624.0 hours)")
+    assert (gap.is_one_off, gap.name) == (True, "runs since 2026-03-04T01:15:00.007Z")
+    assert gap.due == at("03-05T02:15") + timedelta(milliseconds=7)
+    assert overdue(Settings(expect=[ACME]), None, began) == (), "without a ledger nothing is known"
 
 
 def test_the_next_due_moment_is_that_of_the_first_expectation():
@@ -161,18 +142,19 @@ def test_the_next_due_moment_is_that_of_the_first_expectation():
 
 
 class Told:
-    """A ledger of the last nights up to now, and what the command says of it."""
+    """A ledger of the last days up to now, and what the command says of it."""
 
     def __init__(self, folder):
-        self.folder = folder
+        self.folder, self.settings = folder, folder / "loadsheet.toml"
+        self.settings.write_text("")
         self.now = datetime.now(UTC).replace(second=0, microsecond=0)
         self.due = self.now - timedelta(hours=2)
 
-    def declare(self, name="acme"):
-        text = f'[[expected_files.expect]]\nname = "{name}"\nfiles = "acme_*.csv"\nby = "{self.due:%H:%M}"\ndays = "Mon-Sun"\ntimezone = "UTC"\n'
-        (self.folder / "loadsheet.toml").write_text(text)
+    def expect(self, name):
+        text = f'name = "{name}"\nfiles = "acme_*.csv"\nby = "{self.due:%H:%M}"\ndays = "Mon-Sun"\ntimezone = "UTC"\n'
+        self.settings.write_text(f"[[expected_files.expect]]\n{text}")
 
-    def nights(self, *days, weekdays=range(7)):
+    def runs(self, *days, weekdays=range(7)):
         """A run an hour ago and on each of the days before, as far back as needed; a file came before those of `days` ago."""
         clock = Ticking()
         with ledger_in(self.folder, clock) as ledger:
@@ -180,14 +162,11 @@ class Told:
             for ago in range(max(days, default=2) + 1, -1, -1):
                 due = self.due - timedelta(days=ago)
                 came = [(f"acme_{ago}.csv", due - timedelta(minutes=30))] if ago in days else []
-                book.night(due + timedelta(hours=1), *(came if due.weekday() in weekdays else []))
+                book.run(due + timedelta(hours=1), *(came if due.weekday() in weekdays else []))
 
     def say(self, *words):
-        done = CliRunner().invoke(
-            loadsheet,
-            ["expected", "--state", str(self.folder), "--config", str(self.folder / "loadsheet.toml"), *words],
-            standalone_mode=False,
-        )
+        words = ["expected", "--state", str(self.folder), "--config", str(self.settings), *words]
+        done = CliRunner().invoke(loadsheet, words, standalone_mode=False)
         if done.exception:
             raise done.exception
         return done.return_value, done.stdout, done.stderr
@@ -198,62 +177,46 @@ def told(tmp_path):
     return Told(tmp_path)
 
 
-def test_the_command_shows_what_came_and_exits_1_if_something_is_late(told):
-    told.declare()
-    told.nights(*range(4))
-    code, out, err = told.say()
-    assert (code, err) == (0, "")
-    assert out.splitlines()[1].split("\t")[0::2][:2] == ["acme", "in order"]
-    assert "acme_0.csv" in out
-
-    told.declare("other")
-    code, out, _ = told.say("--json")
-    assert code == 0
-    assert json.loads(out)["expected"][0]["came"][-1]["name"] == "acme_0.csv"
-
-
-def test_the_command_says_what_is_late(told):
-    told.declare()
-    told.nights(*range(1, 4))
-    code, out, err = told.say()
-    assert code == 1
-    assert "\tlate\t" in out
-    assert err.startswith("late: acme: due ")
+@pytest.mark.parametrize(("came", "code", "level"), [(range(4), 0, "in order"), (range(1, 4), 1, "late")])
+def test_the_command_shows_what_came_and_exits_1_if_something_is_late(told, came, code, level):
+    told.expect("acme")
+    told.runs(*came)
+    done, out, err = told.say()
+    assert done == code
+    assert out.splitlines()[1].split("\t")[0::2][:2] == ["acme", level]
+    assert err.startswith("late: acme: due ") if code else err == ""
+    told.expect("other")
+    done, out, _ = told.say("--json")
+    assert done == code
+    names = [one["name"] for one in json.loads(out)["expected"][0]["came"]]
+    assert ("acme_0.csv" in names) == (level == "in order")
 
 
 def test_the_command_suggests_what_can_be_pasted(told):
-    (told.folder / "loadsheet.toml").write_text("")
-    told.nights(*range(40), weekdays=range(5))
-    code, out, _ = told.say()
-    assert (code, out) == (0, "")
+    told.runs(*range(40), weekdays=range(5))
+    assert told.say()[:2] == (0, "")
     code, out, _ = told.say("--suggest", "--timezone", "UTC")
     assert code == 0
     (table,) = tomllib.loads(out)["expected_files"]["expect"]
     assert (table["name"], table["files"], table["timezone"]) == ("acme", ["acme_*.csv"], "UTC")
     assert len(table["days"]) == 5
-    (told.folder / "loadsheet.toml").write_text(out)
+    told.settings.write_text(out)
     assert told.say()[0] == 0
 
 
-def test_too_little_history_and_wrong_zones_are_said(told):
-    (told.folder / "loadsheet.toml").write_text("")
-    told.nights()
+def test_the_command_says_that_history_is_too_short_that_a_zone_is_wrong_and_when_schedules_run_next(told):
+    told.runs()
     assert "not enough history" in told.say("--suggest")[2]
     with pytest.raises(Exception, match="there is no time zone 'Nowhere'"):
         told.say("--suggest", "--timezone", "Nowhere")
-
-
-def test_the_command_shows_the_runs_that_a_schedule_starts_next(told):
-    (told.folder / "loadsheet.toml").write_text(
-        'schedules.cron = ["30 21 * * Mon-Fri", "0 0 29 2 *"]\nschedules.timezone = "Europe/Berlin"\n'
-    )
-    told.nights(*range(3))
+    cron = 'schedules.cron = ["30 21 * * Mon-Fri", "0 0 29 2 *"]\nschedules.timezone = "Europe/Berlin"\n'
+    told.settings.write_text(cron)
     code, out, _ = told.say()
     assert code == 0
-    heads, nightly, rarely = (line.split("\t") for line in out.splitlines())
+    heads, daily, rarely = (line.split("\t") for line in out.splitlines())
     assert heads == ["Schedule", "Zone", "Next runs"]
-    assert nightly[:2] == ["30 21 * * Mon-Fri", "Europe/Berlin"]
-    assert [moment[-5:] for moment in nightly[2].split("; ")] == ["21:30"] * 3
+    assert daily[:2] == ["30 21 * * Mon-Fri", "Europe/Berlin"]
+    assert [moment[-5:] for moment in daily[2].split("; ")] == ["21:30"] * 3
     assert [moment[9:] for moment in rarely[2].split("; ")] == ["02-29 00:00"] * 3
     schedules = json.loads(told.say("--json")[1])["schedules"]
     assert [len(one["next"]) for one in schedules] == [3, 3]

@@ -66,19 +66,25 @@ def test_a_suggestion_pasted_into_the_settings_is_an_expectation(tmp_path):
     assert status_of(expectation, history(name='a"c[1]_{day}.xlsx', files=2), looked=end(), since=end(0)).came
 
 
-def test_too_little_history_suggests_nothing():
-    assert suggest(history(days=20), end(20), BERLIN) == []
-    assert suggest([], end(), BERLIN) == []
-
-
-def test_what_comes_at_random_suggests_nothing():
+def at_random():
     random = Random(3)
-    somewhen = {FIRST + timedelta(days=passed) for passed in range(56) if random.random() < 0.5}
-    assert suggest(history(on=range(7), but=somewhen), end(), BERLIN) == []
+    return {FIRST + timedelta(days=passed) for passed in range(56) if random.random() < 0.5}
 
 
-def test_what_stopped_coming_suggests_nothing():
-    assert suggest(history(days=56), end(90), BERLIN) == []
+@pytest.mark.parametrize(
+    ("arrivals", "now"),
+    [
+        ([], end()),
+        (history(days=20), end(20)),
+        (history(on=range(7), but=at_random()), end()),
+        (history(days=56), end(90)),
+        ([one._replace(mapping="", role="") for one in history()], end()),
+        ([one._replace(role="trigger") for one in history()], end()),
+    ],
+    ids=["none", "too short", "at random", "has stopped", "set aside", "ready files"],
+)
+def test_a_history_without_a_rule_suggests_nothing(arrivals, now):
+    assert suggest(arrivals, now, BERLIN) == []
 
 
 def test_a_weekly_file_is_expected_on_its_day():
@@ -87,13 +93,10 @@ def test_a_weekly_file_is_expected_on_its_day():
     assert found.evidence.startswith("8 of 8 Wed since 2026-02-04")
 
 
-def test_a_file_around_midnight_is_due_on_the_day_after():
+def test_a_file_around_midnight_is_due_on_the_day_after_but_slack_alone_carries_none_there():
     found = only(history(at="23:40", spread=50))
     assert found.days == ("Tue", "Wed", "Thu", "Fri", "Sat")
     assert "00:40" <= found.by <= "01:30"
-
-
-def test_slack_does_not_carry_a_due_time_over_midnight():
     found = only(history(at="23:30", spread=25))
     assert (found.by, found.days) == ("23:59", WEEKDAYS[:5])
 
@@ -109,7 +112,7 @@ def test_a_day_that_is_not_over_demands_nothing():
     assert only([*weeks, first_of_today], now=now).at_least == 2
 
 
-def test_a_single_very_late_night_does_not_make_the_limit():
+def test_a_single_very_late_day_does_not_make_the_limit():
     arrivals = history()
     odd = arrivals[20]._replace(came=arrivals[20].came + timedelta(hours=4))
     assert only(sorted([*arrivals[:20], odd, *arrivals[21:]], key=lambda one: one.came)).by < "22:10"
@@ -126,12 +129,6 @@ def test_each_role_of_a_mapping_is_expected_by_itself():
     orders, lines = history(), [one._replace(role="lines", name=f"lines-{one.name}") for one in history(at="20:00")]
     found = suggest(sorted([*orders, *lines], key=lambda one: one.came), end(), BERLIN)
     assert [one.name for one in found] == ["acme lines", "acme orders"]
-
-
-def test_files_set_aside_and_ready_files_suggest_nothing():
-    aside = [one._replace(mapping="", role="") for one in history()]
-    assert suggest(aside, end(), BERLIN) == []
-    assert suggest([one._replace(role="trigger") for one in history()], end(), BERLIN) == []
 
 
 @settings(deadline=None, max_examples=40)

@@ -1,0 +1,252 @@
+"""What an analyst sees: a record is one exception, however often its file comes; it rolls forward and closes when it is corrected."""
+
+import os
+import time
+from urllib.parse import unquote
+
+import openpyxl
+import pytest
+from fix_workbooks import FixBook
+from workspace import SAMPLES
+
+LOADS = """\
+mapping: loads
+version: 1
+target: tender.create
+source:
+  files: ["loads*.csv"]
+  timezone: Europe/Berlin
+  locale: en_GB
+  tables: {rows: {totals: {where: 'load == "Total"', sum: [kg]}}}
+columns:
+  load: {label: Load, type: text, required: true, key: true}
+  town: {label: Town, type: text, required: true}
+  kg:   {label: Kg, type: quantity, unit: kg, required: true}
+payload:
+  tender_id: {col: load}
+  tender_status: {value: OPEN}
+  sender_id: {value: S}
+  receiver_id: {value: R}
+  delivery_city: {col: town}
+  delivery_country: {value: DE}
+  pickup_startdatetime: {value: "2026-03-24 08:00:00"}
+  delivery_startdatetime: {value: "2026-03-25 08:00:00"}
+  packages: {each: rows, item: {package_type: {value: BOX}, item_name: {value: Box}, weight: {col: kg}, weight_uom: {value: KG}}}
+"""
+
+
+@pytest.fixture
+def loads(workspace):
+    workspace.use({"loads": LOADS})
+
+    def drop(*rows, name="loads.csv"):
+        workspace.drop(name, "\n".join(["Load,Town,Kg", *rows, ""]))
+        return workspace.run()
+
+    workspace.drop_loads = drop
+    return workspace
+
+
+def sheet(workspace, title="Exceptions"):
+    book = openpyxl.load_workbook(workspace.reports()[-1] / "reconciliation.xlsx")
+    head, *rows = ([cell.value for cell in line] for line in book[title].iter_rows())
+    return [dict(zip(head, line, strict=True)) for line in rows if line[2]]
+
+
+def test_a_wrong_order_is_remarked_on_rolled_forward_and_closed_when_it_is_fixed(workspace):
+    workspace.write_orders(3, first=1, wrong_every=2)
+    assert workspace.run().returncode == 1
+    (exception,) = sheet(workspace)
+    assert exception["Status"] == "open"
+    first = workspace.reports()[-1] / "reconciliation.xlsx"
+    book = openpyxl.load_workbook(first)
+    heads = [cell.value for cell in book["Exceptions"][1]]
+    remarks = {"Owner": "Ada", "Reason": "shipper data", "Comment": "they send it anew"}
+    for head, value in remarks.items():
+        book["Exceptions"].cell(2, heads.index(head) + 1).value = value
+    book.save(first)
+    later = first.stat().st_mtime + 60
+    os.utime(first, (later, later))
+
+    workspace.run()  # with an empty inbox
+    (rolled,) = sheet(workspace)
+    assert {head: rolled[head] for head in remarks} == remarks
+    assert (rolled["Exception"], rolled["In run"]) == (exception["Exception"], exception["In run"])
+
+    workspace.write_orders(3, first=1)
+    assert workspace.run().returncode == 0
+    assert sheet(workspace) == []
+    (closed,) = sheet(workspace, "Closed")
+    assert (closed["Exception"], closed["Owner"]) == (exception["Exception"], "Ada")
+    assert closed["Closed because"] == "a later document was accepted"
+    first_line, *_ = workspace.command("show", closed["Key"]).stdout.splitlines()
+    assert first_line.startswith(f"order.create {closed['Key']}: accepted"), "how it stands now comes first"
+
+
+@pytest.mark.parametrize("archive_path", ["{yyyy}/{mm}/{dd}/{run}/{name}", "{yyyy}-{mm}/of {run}/{name}", "{name}"])
+def test_a_source_cell_opens_the_kept_original_at_the_cell(workspace, archive_path):
+    """Wherever the archive keeps originals. The second of the same name is numbered there."""
+    workspace.use_shipped("acme-flat")
+    workspace.variables["LOADSHEET_ARCHIVE_PATH"] = archive_path
+    for _ in range(1 + (archive_path == "{name}")):
+        workspace.drop("acme_orders_50% [a]#1.xlsx", SAMPLES / "acme_orders_2026-03.xlsx")
+        assert workspace.run().returncode == 1
+    folder = workspace.reports()[-1]
+    book = openpyxl.load_workbook(folder / "reconciliation.xlsx")
+    followed, originals = [], {}
+    for title, column, found in (("Exceptions", "Source cell", "Source value"), ("Problems", "Cell", "Value")):
+        heads = [cell.value for cell in book[title][1]]
+        for line in book[title].iter_rows(min_row=2):
+            link, value = line[heads.index(column)].hyperlink, line[heads.index(found)].value
+            path = folder / unquote(link.target.replace("\\", "/"))
+            original = originals.get(path) or openpyxl.load_workbook(path, data_only=True)
+            originals[path] = original
+            sheet, _, cell = link.location.rpartition("!")
+            followed.append((value, str(original[sheet.strip("'")][cell].value)))
+    assert len(followed) > 8
+    assert [pair for pair in followed if pair[0] != pair[1] and not pair[1].startswith(pair[0][:3])] == []
+    assert ("zwölf", "zwölf") in followed
+
+
+def drop_again(workspace, *corrected):
+    """Six orders, two of three wrong, in the opposite order; the packages of the corrected ones have a weight."""
+    workspace.write_orders(6, first=1, wrong_every=2)
+    for path in workspace.inbox.iterdir():
+        head, *lines = path.read_text(encoding="utf-8").splitlines()
+        text = "\n".join([head, *reversed(lines), ""])
+        for key in corrected:
+            text = text.replace(f"{key},BOX,Item 0,heavy", f"{key},BOX,Item 0,12")
+        path.write_text(text, encoding="utf-8")
+    return workspace.run()
+
+
+def test_a_file_that_comes_again_confirms_its_exceptions_and_closes_those_of_corrected_records(workspace):
+    """Also one whose rows are in another order."""
+    workspace.write_orders(6, first=1, wrong_every=2)
+    assert workspace.run().returncode == 1
+    first = {line["Key"]: line for line in sheet(workspace)}
+    assert [(key, line["Times"]) for key, line in first.items()] == [(f"0000000{key}", 1) for key in (2, 4, 6)]
+
+    again = drop_again(workspace)
+    assert again.returncode == 1
+    assert again.stdout.startswith("✗ 3 of 6 documents need attention · 3 unchanged · ")
+    assert "still open" not in again.stdout, "each is counted once"
+    for now in sheet(workspace):
+        before = first[now["Key"]]
+        assert [now[head] for head in ("Exception", "First seen", "In run")] == [
+            before[head] for head in ("Exception", "First seen", "In run")
+        ]
+        assert (now["Last in run"], now["Times"]) == (workspace.reports()[-1].name, 2)
+
+    partly = drop_again(workspace, "00000004")
+    assert partly.stdout.startswith("✗ 2 of 6 documents need attention · 1 accepted · 3 unchanged · ")
+    left = [(line["Exception"], line["Key"], line["Times"]) for line in sheet(workspace)]
+    assert left == [(first[key]["Exception"], key, 3) for key in ("00000002", "00000006")]
+    assert [line["Exception"] for line in sheet(workspace, "Closed")] == [first["00000004"]["Exception"]]
+    assert "2 exceptions of earlier runs are still open: 00000002, 00000006" in workspace.run().stdout
+
+    assert drop_again(workspace, *first).returncode == 0
+    assert sheet(workspace) == []
+    closed = {line["Exception"]: line["Closed because"] for line in sheet(workspace, "Closed")}
+    assert closed == {exception: "a later document was accepted" for exception, _, _ in left}
+
+
+def test_two_exceptions_of_one_record_in_an_older_ledger_become_the_older_one(workspace):
+    for _ in range(2):
+        drop_again(workspace)
+    first = [line["Exception"] for line in sheet(workspace)]
+    assert len(first) == 3
+    workspace.change(  # as 0.5.0 opened them
+        """
+        insert into exceptions (entry_id, run_id, opened_at, verdict, found, closed_at, closed_because)
+        select entries.id, drops.run_id, '2026-03-05T02:15:00Z', 'invalid', '[]', '', ''
+        from entries join drops on drops.id = entries.drop_id
+        where entries.state = 'invalid' and drops.run_id = (select max(run_id) from drops)
+        """
+    )
+    assert drop_again(workspace).stdout.startswith("✗ 3 of 6 documents need attention · 3 unchanged · ")
+    assert [(line["Exception"], line["Times"]) for line in sheet(workspace)] == [(name, 3) for name in first]
+    closed = workspace.ask("select closed_because from exceptions where closed_because <> ''")
+    assert [because for (because,) in closed] == [f"it is the same record as {name}" for name in first]
+
+
+def open_and_closed(workspace):
+    """The values of the keys in the sheets of exceptions, by exception."""
+    return [line["Exception"] for line in sheet(workspace)], [line["Exception"] for line in sheet(workspace, "Closed")]
+
+
+TOTAL = ("L1,Essen,2", "L2,Ulm,3", "Total,,6")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "corrected"),
+    [
+        (TOTAL, ("L1,Essen,2", "L2,Ulm,3", "Total,,5")),
+        (TOTAL, ("L1,Essen,2", "L2,Ulm,4", "Total,,6")),
+        (TOTAL, ("L2,Ulm,3", "L1,Essen,2", "Total,,5")),
+        (("L1,Essen,2", ",Ulm,3", "Total,,5"), ("L2,Ulm,3", "L1,Essen,2", "Total,,5")),
+    ],
+    ids=["the total", "a row above it", "the total, shuffled", "a row without identifier"],
+)
+def test_a_problem_without_a_key_is_closed_by_the_corrected_file(loads, wrong, corrected):
+    for times in (1, 2):
+        assert loads.drop_loads(*wrong).returncode == 1
+        (line,) = sheet(loads)
+        assert (line["Key"], line["Times"]) == (None, times)
+    loads.drop_loads(*corrected)
+    assert line["Exception"] in open_and_closed(loads)[1]
+
+
+def test_another_file_of_the_same_name_closes_no_exception_without_a_key(loads):
+    loads.drop_loads("L1,Essen,2", ",Ulm,3", "Total,,6")
+    first = open_and_closed(loads)[0]
+    assert len(first) == 2, "the row without a key, and the total"
+    loads.drop_loads("L7,Essen,2", "L8,Bonn,3", "Total,,5")
+    assert open_and_closed(loads) == (first, [])
+
+
+def fix_book(workspace):
+    (path,) = workspace.reports()[-1].glob("*.fix.xlsx")
+    return FixBook(path)
+
+
+def test_problems_without_a_key_are_closed_by_their_fix_file_whatever_its_name_and_order(loads):
+    loads.drop_loads("L1,Essen,2", ",Ulm,3", "Total,,6")
+    first = open_and_closed(loads)[0]
+    assert len(first) == 2, "the row without a key, and the total"
+    book = fix_book(loads)
+    assert book.repair({"6": "5"}) == 1
+    (keyless,) = [row for row in book.sheets()[0].iter_rows(min_row=2) if "Ulm" in [cell.value for cell in row]]
+    keyless[1].value = "L2"
+    book.rearrange(lambda rows: [row for one in reversed(rows) for row in (None, one)])
+    book.save(loads.inbox / "Kopie von answer.xlsx")
+    done = loads.run()
+    assert done.returncode == 0, done.stderr
+    still_open, closed = open_and_closed(loads)
+    assert (still_open, sorted(closed)) == ([], sorted(first))
+    assert (loads.run_json()["entries"], loads.run_json()["balance"]["balances"]) == ({"accepted": 1}, True)
+    assert len(list(loads.outbox.rglob("*.fix.xlsx"))) == 1, "nothing is left to fix"
+
+
+@pytest.mark.parametrize("corrected_first", [True, False])
+def test_of_a_fix_file_and_its_corrected_copy_in_one_inbox_each_row_has_its_fate(loads, corrected_first):
+    loads.drop_loads("L1,Essen,2", "L2,,3", "Total,,5")
+    (first,) = sheet(loads)
+    book, names = fix_book(loads), ("a.xlsx", "b.xlsx")
+    book.save(loads.inbox / names[corrected_first])
+    (row,) = [row for row in book.sheets()[0].iter_rows(min_row=2) if "L2" in [cell.value for cell in row]]
+    row[2].value = "Ulm"
+    book.save(loads.inbox / names[not corrected_first])
+    for name, age in zip(names, (20, 10), strict=True):  # the oldest is read first
+        os.utime(loads.inbox / name, (time.time() - age,) * 2)
+    assert loads.run().stdout.startswith("✗ 1 of 2 documents needs attention · 1 accepted · ")
+    assert loads.states() == {"L1": "accepted", "L2": "invalid" if corrected_first else "accepted"}
+    still_open, closed = open_and_closed(loads)
+    assert closed == [first["Exception"]]
+    if corrected_first:
+        (line,) = sheet(loads)
+        assert "this version is invalid; the version of L2 in a.xlsx is valid and is sent" in line["What is wrong"]
+    else:
+        assert still_open == []
+    assert loads.run().returncode == 0, "nothing waits, nothing is sent twice"
+    assert loads.ask("select count(*) from attempts") == [(2,)]

@@ -1,0 +1,147 @@
+"""Content that comes again, in another order or corrected: nothing is sent twice, and what waits is said in every drop that holds it."""
+
+import pytest
+from faulty_exchange import misbehaving
+from monitored_runs import house, order_id
+from orders import MAPPINGS, write_orders
+from outcome_check import check_outcome
+from workspace import SAMPLES, Workspace
+
+from loadsheet.cli.access import ledger_to_read
+from loadsheet.dry_run import forecast_run
+from loadsheet.mapping import load_folder
+
+EVENTS = """\
+mapping: events
+version: 1
+target: order.status
+source: {files: ["events*.csv"]}
+columns: {order: {label: Order, required: true, key: true}, code: {label: Code, required: true}}
+payload: {order_id: {col: order}, status_code: {col: code}}
+"""
+
+
+@pytest.fixture
+def mappings(tmp_path):
+    mappings = Workspace(tmp_path / "mapped", mappings=MAPPINGS) / "mappings"
+    (mappings / "events.yaml").write_text(EVENTS, encoding="utf-8")
+    return mappings
+
+
+def drop_events(home):
+    rows = "".join(f"{order_id(number)},DEP\n" for number in (1, 2))
+    (home.settings.inbox / "events.csv").write_text(f"Order,Code\n{rows}", encoding="utf-8")
+
+
+def sent(home, path=""):
+    """The keys of all records that calls carried, in order."""
+    calls = [call for call in home.server.requests if call.method == "POST" and path in call.target]
+    return sorted(record["order_id"] for call in calls for record in call.payloads)
+
+
+def run(home, drop):
+    """The outcome of a run the day after, checked against all that it wrote."""
+    home.clock.go_on(days=1)
+    drop(home)
+    result = home.night()
+    said = check_outcome(result.reports.folder)
+    assert said["exit_code"] == result.exit_code
+    return said
+
+
+def test_what_a_limit_kept_back_waits_in_the_second_drop_as_well(tmp_path, mappings):
+    with house(tmp_path, mappings=mappings, run_entries_max=1) as home:
+        first, second = (run(home, lambda one: write_orders(one.settings.inbox, 9, first=1)) for _ in range(2))
+        assert first["verdicts"]["waiting to be sent"] == 8
+        assert second["verdicts"]["waiting to be sent"] == 7 + 7, "in both drops"
+        assert len(sent(home)) == len(set(sent(home))) == 2
+
+
+def foreseen(home):
+    """What a dry run says of the inbox: its exit code, and the records by what would become of them."""
+    mappings = load_folder(home.settings.mappings, home.settings.assumptions)
+    with ledger_to_read(home.settings) as ledger:
+        forecast = forecast_run(home.settings, ledger, mappings)
+    return forecast.exit_code, forecast.to_json()["records"]
+
+
+def test_events_that_wait_for_their_order_wait_in_every_drop_that_holds_them_and_go_once(tmp_path, mappings):
+    """A dry run foresees both."""
+    with house(tmp_path, mappings=mappings) as home:
+        for _ in range(2):
+            said = run(home, drop_events)
+            assert said["exit_code"] == 1
+            assert said["verdicts"] == {"not sent: held": 2}
+            assert said["entries"] == said["balance"]["rows"] == {"held": 2}
+        drop_events(home)
+        assert foreseen(home) == (1, {"waiting": 2})
+        assert sent(home) == []
+        write_orders(home.settings.inbox, 2, first=1)
+        assert foreseen(home) == (0, {"ready": 2, "unchanged": 2})
+        assert run(home, drop_events)["exit_code"] == 0
+        assert sent(home, "/statusOrder") == [order_id(1), order_id(2)]
+
+
+# ---- in another order ----
+
+
+def turned(content):
+    """A file with its rows in the opposite order."""
+    head, *rows = content.splitlines(keepends=True)
+    return b"".join([head, *reversed(rows)])
+
+
+def dropped(workspace, exchange, name, *, change=bytes, joined=True):
+    """What becomes of samples whose records have several lines: one grouped file, and orders with their packages in another."""
+    workspace.drop(f"alder_{name}.csv", change((SAMPLES / "alder_2026-03-10.csv").read_bytes()))
+    for path in (SAMPLES / "nordic").glob("*/*") if joined else ():
+        workspace.drop(f"nordic/{name}/{path.name}", change(path.read_bytes()))
+    workspace.run("--exchange", exchange.exchange.url)
+    return workspace.run_json()["groups"]["order.create"]
+
+
+def test_the_same_rows_sorted_otherwise_are_unchanged(workspace, tmp_path):
+    workspace.use_shipped("alder-parcels", "nordic-join")
+    with misbehaving(tmp_path) as exchange:
+        first = dropped(workspace, exchange, "2026-03-10")
+        assert first["matched"] > 30
+        calls = len(exchange.happened())
+        again = dropped(workspace, exchange, "2026-03-11", change=turned)
+        assert set(again) == {"not sent: invalid", "unchanged"}
+        assert again["unchanged"] == first["matched"]
+        assert len(exchange.happened()) == calls
+
+
+def test_where_the_mapping_says_that_order_counts_it_does(workspace, tmp_path):
+    workspace.use_shipped("alder-parcels")
+    (path,) = [path for path in (workspace / "mappings" / "base").iterdir() if "each: rows" in path.read_text("utf-8")]
+    workspace.edit(path.relative_to(workspace.folder), "each: rows", "each: rows\n    ordered: true")
+    with misbehaving(tmp_path) as exchange:
+        dropped(workspace, exchange, "2026-03-10", joined=False)
+        again = dropped(workspace, exchange, "2026-03-11", change=turned, joined=False)
+        assert again["not sent: held"] == 1
+
+
+# ---- rows that create or update, whichever it is ----
+
+HEAD = "Åtgärd;Order;Mottagare;Gata;Postnr;Ort;Land;Hämtning;Leverans;Kolli;Vikt;Volym;Värde;Orsak"
+ROW = "N;LQ-501;{name};Storgatan 5;903 26;Umeå;SE;2026-03-11 08:00;2026-03-12 10:00;3;41,5;0,9;2 150,00;"
+LONG = "Norra Möbler, avdelningen för kök och badrum"
+
+
+def test_the_corrected_row_creates_what_the_exchange_refused_before_it(workspace, tmp_path):
+    def drop(number, name):
+        workspace.drop(f"lindqvist_changes_{number}.csv", f"{HEAD}\n{ROW.format(name=name)}\n")
+
+    def run():
+        return workspace.run("--exchange", served.exchange.url).returncode, workspace.run_json()["groups"]
+
+    workspace.use_shipped("lindqvist-changes")
+    for number, name in enumerate((LONG, "Norra Möbler", "Norra Möbler AB"), 1):
+        drop(number, name)
+    with misbehaving(tmp_path, text_length_max=40) as served:
+        orders = {"refused": 1, "replaced later": 1}
+        assert run() == (1, {"order.create": orders, "order.update": {"matched": 1}})
+        assert [one["operation"] for one in served.happened()] == ["order.create", "order.update"]
+        drop(4, "Norra Möbler AB")
+        assert run() == (0, {"order.update": {"unchanged": 1}})
