@@ -106,6 +106,11 @@ class Camp:
             print(f"what the ledger says is in {folder}", flush=True)
             raise
 
+    def summary(self):
+        """The summary of the last run that wrote one."""
+        (latest, *_) = sorted((self.folder / "outbox").glob("*/run.json"), reverse=True)
+        return json.loads(latest.read_text(encoding="utf-8"))
+
 
 class Watched:
     """Arrivals at an exchange, by its truth log."""
