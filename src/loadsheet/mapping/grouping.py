@@ -100,11 +100,8 @@ class KeyedTable:
             if isinstance(found, UnknownKindRow):
                 if sums is not None:
                     sums.mark_unknown()
-                if plan.kind is not None and plan.kind.others is None:  # reported by the first of the tables
-                    continue
-                yield KeyedRow(
-                    with_set_number(SetRow(-1, found.row), 0) if plan.sets is not None else found.row, None, ""
-                )
+                if plan.kind is not None and plan.kind.takes_unknown:
+                    yield self._of_unknown_kind(found.row)
                 continue
             if found.ignored:
                 yield self._ignored(found, found.ignored)
@@ -119,6 +116,12 @@ class KeyedTable:
                 fill.remember(row)
         if sums is not None:
             sums.finish()
+
+    def _of_unknown_kind(self, row: Row) -> KeyedRow:
+        values, _ = self._read(row)
+        keyed = self._with_key(with_set_number(SetRow(-1, row), 0) if self._plan.sets is not None else row, values)
+        keys = (column for column in self._plan.columns if column.slot.index in self._plan.key)
+        return keyed if self.is_keyed and all(column.spec.above for column in keys) else keyed._replace(key=None)
 
     def _parts(self, row: Row, sets: SetsPlan) -> Iterator[KeyedRow | Ignored]:
         why, count = f"sets: none of {some(word for word, _ in sets.words)} is filled in", 0

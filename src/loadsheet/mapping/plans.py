@@ -332,8 +332,8 @@ class SetsPlan:
 @dataclass(frozen=True, slots=True)
 class KindPlan:
     """The rows of one kind: the heading of the kind column, the texts of this kind, and the texts of all kinds. The table with `others` set
-    handles rows of unknown kinds; `is_strict`: they are problems. `above` are cells from the last row above of another kind, as (its texts,
-    the column's layout name).
+    leaves out rows of unknown kinds; `is_strict`: they are problems of the table that `takes_unknown`. `above` are cells from the last row
+    above of another kind, as (its texts, the column's layout name).
     """
 
     label: str
@@ -342,6 +342,7 @@ class KindPlan:
     others: Literal["error", "ignore"] | None
     above: tuple[tuple[frozenset[str], str], ...] = ()
     is_strict: bool = False
+    takes_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

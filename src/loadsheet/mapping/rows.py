@@ -37,7 +37,9 @@ class SetRow(NamedTuple):
 
 
 class UnknownKindRow(NamedTuple):
-    """A row of no known kind, with its problem. It belongs to no record."""
+    """A row of no known kind, with its problem. If lines take their key from the row above, it belongs to the record of that key: the
+    record may not be sent without it. Otherwise it belongs to no record.
+    """
 
     row: Row
 
