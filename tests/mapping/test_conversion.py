@@ -222,9 +222,25 @@ def test_only_what_is_meant_without_doubt_is_proposed(type_, settings, code, mea
         assert hints(type_, meant, one_of={word: word for word in settings["one_of"]}) == expected
 
 
-def test_the_hint_for_a_wrong_weekday_names_the_right_one():
+def test_the_hint_for_a_wrong_weekday_says_so():
     said = hints("date", ["Di, 02.03.2026", "Mo, 31.02.2026"], dates=["%a, %d.%m.%Y"])
-    assert [hint for _, hint in said.values()] == ["2026-03-02 is a Monday: correct the day or the date", ""]
+    wrong = "2026-03-02 is another day of the week; correct the day or the date"
+    assert [hint for _, hint in said.values()] == [wrong, ""]
+
+
+@pytest.mark.parametrize(
+    ("locale", "format_", "expected"),
+    [
+        ("de_DE", "%a, %d. %b %Y", "Di, 31. März 2026"),
+        ("fr_FR", "%A %d %B %Y", "mardi 31 mars 2026"),
+        ("en_US", "%A, %B %d, %Y", "Tuesday, March 31, 2026"),
+    ],
+)
+def test_an_expected_date_is_shown_in_the_language_of_the_file_and_read(locale, format_, expected):
+    convert = converter("date", locale=locale, dates=[format_])
+    shown_as = convert("x").values["expected"]
+    assert shown_as.replace(".,", ",") == expected
+    assert convert(shown_as).day == 31
 
 
 NAMES = {  # other spellings, other and former names

@@ -326,7 +326,7 @@ def formats_reader(
             if (text := _contradiction(format_, on_any_day[place], reader)) is not None:
                 raise ValueError(f"{other} and {format_} read {text} as different dates")
     expected = (
-        " or ".join(_example(format_) for format_ in formats)
+        " or ".join(_example(format_, locale) for format_ in formats)
         or "a date cell of a workbook (no text format is declared)"
     )
     problem = CellProblem("C304", {"expected": expected})
@@ -339,7 +339,9 @@ def formats_reader(
         for reader in on_any_day:
             moment = reader(text)
             if moment is not None:
-                return problem._replace(hint=f"{moment:%Y-%m-%d} is a {moment:%A}: correct the day or the date")
+                return problem._replace(
+                    hint=f"{moment:%Y-%m-%d} is another day of the week; correct the day or the date"
+                )
         return problem
 
     return read
@@ -408,8 +410,18 @@ def _contradiction(
     return text if theirs is not None and theirs != own(text) else None
 
 
-def _example(format_: str) -> str:
-    return datetime(2026, 3, 31, 14, 5, tzinfo=_EXAMPLE_ZONE).strftime(format_)
+def _example(format_: str, locale: str | None) -> str:
+    """A moment in a format, with the names of the month and the day in the language of the file."""
+    moment, language = datetime(2026, 3, 31, 14, 5, tzinfo=_EXAMPLE_ZONE), Locale.parse(locale or "en")
+    names = {
+        "%a": get_day_names("abbreviated", "format", language)[moment.weekday()],
+        "%A": get_day_names("wide", "format", language)[moment.weekday()],
+        "%b": get_month_names("abbreviated", "format", language)[moment.month],
+        "%B": get_month_names("wide", "format", language)[moment.month],
+    }
+    for directive, name in names.items():
+        format_ = format_.replace(directive, name)
+    return moment.strftime(format_)
 
 
 def localize(moment: datetime, zone: ZoneInfo, fold: Fold) -> datetime | CellProblem:
