@@ -95,6 +95,7 @@ def test_a_window_in_one_cell_gives_both_its_ends(tmp_path):
     sheet = orders("Pickup time;08:00 - 12:00;7:30-15:00 Uhr;8 bis 12 Uhr;von 06:00 bis 14:00", keys=4)
     text = suggested(tmp_path, sheet)
     assert mistakes(tmp_path, text) == []
+    assert "example: 08:00 - 12:00}" in drafted_columns(text)["Pickup time"].replace('"', "")
     documents = translated(mapping_of(tmp_path, text), written(tmp_path, sheet))
     records = [json.loads(document.payload) for document in documents]
     windows = [f"{one['pickup_startdatetime'][11:16]}-{one['pickup_enddatetime'][11:16]}" for one in records]

@@ -37,6 +37,11 @@ class Parts:
     pattern: str
     columns: Mapping[str, Column]
 
+    @property
+    def example(self) -> str:
+        """The first cell that has the parts, for messages about cells that have not."""
+        return next(text for text in self.whole.cells.texts if re.fullmatch(self.pattern, text))
+
     def split(self, names: Mapping[str, str]) -> str:
         """The pattern for `split` with groups of these names; the other parts have no name."""
         found = self.pattern

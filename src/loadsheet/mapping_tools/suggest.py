@@ -256,7 +256,10 @@ def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
             if not used:
                 continue
             made.use(whole)
-            whole.keys |= {"split": one.split({concept: drafted.name for concept, drafted in used.items()})}
+            names = {concept: drafted.name for concept, drafted in used.items()}
+            whole.keys["split"] = one.split(names)
+            if "early" in names:  # an address of a customer is no example for others
+                whole.keys["example"] = one.example
             for drafted in used.values():
                 drafted.keys.pop("label")
                 drafted.keys = {"part_of": whole.name, **drafted.keys}
