@@ -214,11 +214,12 @@ def format_reader(format_: str, locale: str | None, *, any_weekday: bool = False
         match = pattern.fullmatch(text)
         if match is None:
             return None
+        found = match.groupdict()
         try:
-            moment = _moment(match.groupdict(), months)
+            moment = _moment(found, months)
         except ValueError:  # 31 February, 25 o'clock
             return None
-        weekday = match.groupdict().get("weekday")
+        weekday = found.get("weekday")
         fits = any_weekday or weekday is None or weekdays[weekday.casefold()] == moment.weekday()
         return moment if fits else None
 
@@ -321,6 +322,11 @@ def formats_reader(
         _check_whole(format_, _OF_A_DAY if of == "day" else _OF_A_TIME)
     readers = [format_reader(format_, locale) for format_ in formats]
     on_any_day = [format_reader(format_, locale, any_weekday=True) for format_ in formats]
+    with_weekday = [
+        reader
+        for format_, reader in zip(formats, on_any_day, strict=True)
+        if not _directives(format_).isdisjoint({"a", "A"})
+    ]
     for place, format_ in enumerate(formats):
         for other, reader in zip(formats[:place], on_any_day, strict=False):
             if (text := _contradiction(format_, on_any_day[place], reader)) is not None:
@@ -336,7 +342,7 @@ def formats_reader(
             moment = reader(text)
             if moment is not None:
                 return moment
-        for reader in on_any_day:
+        for reader in with_weekday:
             moment = reader(text)
             if moment is not None:
                 return problem._replace(

@@ -1,8 +1,9 @@
 """The reconciliation workbook: Summary, then one sheet for each question an analyst asks next.
 
 Owns which sheets exist and which of them lists an entry: each document of the run is on one of Exceptions, Closed,
-Matched and Not verifiable; documents of one record that need attention are one exception. Entries stream through `add`, so memory does not grow with them. The front page is filled
-last. If an analyst has the workbook open, the next one of the same run gets another name.
+Matched and Not verifiable; documents of one record that need attention are one exception. Entries stream through
+`add`, so memory does not grow with them. The front page is filled last. If an analyst has the workbook open, the next
+one of the same run gets another name.
 """
 
 from collections.abc import Iterator, Sequence
