@@ -222,6 +222,11 @@ def test_only_what_is_meant_without_doubt_is_proposed(type_, settings, code, mea
         assert hints(type_, meant, one_of={word: word for word in settings["one_of"]}) == expected
 
 
+def test_a_turkish_name_in_capitals_is_a_problem_of_its_cell():
+    assert shown(converter("date", locale="tr_TR", dates=["%d %B %Y"])("15 KASIM 2026")) == "C304"
+    assert shown(converter("date", locale="tr_TR", dates=["%A %d.%m.%Y"])("SALI 03.03.2026")) == "C304"
+
+
 def test_the_hint_for_a_wrong_weekday_says_so():
     said = hints("date", ["Di, 02.03.2026", "Mo, 31.02.2026"], dates=["%a, %d.%m.%Y"])
     wrong = "2026-03-02 is another day of the week; correct the day or the date"

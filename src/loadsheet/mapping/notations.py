@@ -217,10 +217,10 @@ def format_reader(format_: str, locale: str | None, *, any_weekday: bool = False
         found = match.groupdict()
         try:
             moment = _moment(found, months)
-        except ValueError:  # 31 February, 25 o'clock
+        except (ValueError, KeyError):  # 31 February, 25 o'clock, a Turkish name in capitals
             return None
         weekday = found.get("weekday")
-        fits = any_weekday or weekday is None or weekdays[weekday.casefold()] == moment.weekday()
+        fits = any_weekday or weekday is None or weekdays.get(weekday.casefold()) == moment.weekday()
         return moment if fits else None
 
     return read

@@ -428,13 +428,15 @@ class _Planner:
                 self._file.refuse((*loc, key), f"set {key} on {same_place[0]}", at_key=True)
         above = [self._cell_above(column, same_place, (*columns, column.name, "above")) for column in plan.columns]
         found, is_strict = tuple(dict.fromkeys(filter(None, above))), (first or spec.kind).others == "error"
-        takes_unknown = plan.name == next(filter(self._reads_above, same_place), same_place[0])
-        return KindPlan(spec.kind.label, frozenset(spec.kind.is_), known, others, found, is_strict, takes_unknown)
+        unknown = plan.name == next(filter(self._reads_above, same_place), same_place[0])
+        return KindPlan(spec.kind.label, frozenset(spec.kind.is_), known, others, found, is_strict, unknown)
 
     def _reads_above(self, table: str) -> bool:
         """Whether rows of a table take a cell from above: a row of unknown kind then belongs to the same record, whatever it is."""
         columns = self._spec.columns.get(table)
-        return isinstance(columns, Mapping) and any("above" in column for column in columns.values() if column)
+        return isinstance(columns, Mapping) and any(
+            "above" in one for one in columns.values() if isinstance(one, Mapping)
+        )
 
     def _cell_above(self, column: ColumnPlan, same_place: Sequence[str], loc: Loc) -> tuple[frozenset[str], str] | None:
         text = column.spec.above
