@@ -434,13 +434,11 @@ class _Planner:
     def _reads_above(self, table: str) -> bool:
         """Whether rows of a table take a cell from above: a row of unknown kind then belongs to the same record, whatever it is."""
         columns = self._spec.columns.get(table)
-        return isinstance(columns, Mapping) and any(
-            "above" in one for one in columns.values() if isinstance(one, Mapping)
-        )
+        each = columns.values() if isinstance(columns, Mapping) else ()
+        return any(isinstance(one, Mapping) and "above" in one for one in each)
 
     def _cell_above(self, column: ColumnPlan, same_place: Sequence[str], loc: Loc) -> tuple[frozenset[str], str] | None:
-        text = column.spec.above
-        if text is None:
+        if (text := column.spec.above) is None:
             return None
         table, _, name = text.partition(".")
         section = self._spec.columns.get(table)
