@@ -79,7 +79,9 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "a number of the row": ("Piece;1;2;3;4;5;6;7;8;9;10;11;12", ["# ", "fills no field"]),
     "a supplier may be the shipper": ("Supplier;Acme GmbH;Beta AG", ["type: text", "!fills no field"]),
     "crosses for blank": ("Customer email;XXXXXXXX", ["CHECK whether XXXXXXXX means blank: blank: [XXXXXXXX]"]),
-    "n/a for blank": ("Remarks;n/a;fragile;n/a", ["CHECK whether n/a means blank: blank: [n/a]"]),
+    "a dash for blank": ("Remarks;-;fragile;-", ['CHECK whether - means blank: blank: ["-"]']),
+    "half of the weights are words": ("Weight (Kg);12;see ASN-93", ["type: quantity", "CHECK the others: see ASN-93"]),
+    "most of the weights are words": ("Weight (Kg);12;see ASN-93;see ASN-94", ["type: text"]),
     "lost zeros": ("Bill to zip;1067;50667;80331", ["CHECK whether 1067 lost zeros, others have 5 digits: pad_left: {to: 5}"]),
 }  # fmt: skip
 
@@ -89,6 +91,28 @@ def test_a_column_is_read_as_its_cells_show(tmp_path, column, said):
     text = suggested(tmp_path, orders(column, keys=max(12, column.count(";"))))
     assert unsaid(drafted_columns(text)[column.partition(";")[0]], said) == []
     assert mistakes(tmp_path, text) == []
+
+
+def test_words_of_databases_are_blank_cells(tmp_path):
+    rows = ["12.5;NULL;Rio", "NULL;RJ;Rio", "9;(null);Cork", "n/a;;Cork"]
+    text = suggested(tmp_path, table("Order;Weight (kg);Ship region;Ship city", *rows), "order.create")
+    assert '\n  blank: ["(null)", "NULL", n/a]   # CHECK: these cells count as blank\n' in text
+    assert "type: quantity" in drafted_columns(text)["Weight (kg)"]
+    assert "3 of 4 cells blank" in drafted_columns(text)["Ship region"]
+    assert "  delivery_province: {col: ship_region, " in text
+    assert mistakes(tmp_path, text) == []
+
+
+def test_a_required_date_is_that_of_the_delivery(tmp_path):
+    text = suggested(tmp_path, table("Order;RequiredDate", "2026-03-05 08:00", "2026-03-06 09:30"), "order.create")
+    assert "  delivery_startdatetime: {col: required_date}" in text
+
+
+def test_a_country_is_assumed_if_half_of_the_cells_name_it(tmp_path):
+    half = suggested(tmp_path, orders("Ship country;France;France;Brazil;USA"))
+    none = suggested(tmp_path, orders("Ship country;France;Germany;Brazil;USA"))
+    assert "  pickup_country: {value: FR}   # CHECK: no column has it" in half
+    assert "  pickup_country: {const: pickup_country}   # FILL IN" in none
 
 
 def test_a_window_in_one_cell_gives_both_its_ends(tmp_path):

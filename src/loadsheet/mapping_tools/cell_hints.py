@@ -98,7 +98,7 @@ def _columns(
 
 # ---- observations for the author ----
 
-_FOR_BLANK = re.compile(r"([xX*?._\-])\1+|[-?.*]|n/a|n\.a\.|null|none|unknown|tbd|tba", re.IGNORECASE)
+_FOR_BLANK = re.compile(r"([xX*?._\-])\1+|[-?.*]|none|unknown|tbd|tba", re.IGNORECASE)
 _STATES_MOST = 12  # different values
 _LEFT_OUT = CANCELLED | {"fraud", "refunded", "void", "voided", "failed", "betrug", "fraude", "frode"}
 _ZEROS_MOST = 2  # digits that a postal code may have lost, where others may be of other countries

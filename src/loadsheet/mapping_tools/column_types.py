@@ -301,12 +301,15 @@ _SHAPED = re.compile("[0-9]")
 
 def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bool = False) -> Guess | None:
     """A guess for numbers: an amount of `measure` (empty: a plain number or an amount of money), in the file's notation or another.
-    `is_amount`: the heading is that of amounts.
+    `is_amount`: the heading is that of amounts. Under a heading of amounts of either kind, half of the cells are enough, as for dates.
     """
-    for name in dict.fromkeys([locale or "en_GB", *_OTHER_NOTATIONS]):
+    names = dict.fromkeys([locale or "en_GB", *_OTHER_NOTATIONS])
+    is_named = bool(measure or is_amount)
+    for name, half in [(name, False) for name in names] + [(name, True) for name in names if is_named]:
         found = _numbers(cells, name)
         currencies = _currencies_of_cells(found, locale, is_amount=is_amount) if found.units and not measure else []
-        if enough(found.read, cells.filled) and (measure or currencies or not found.units):
+        is_read = found.read * 2 >= cells.filled if half else enough(found.read, cells.filled)
+        if is_read and (measure or currencies or not found.units):
             break
     else:
         return None

@@ -7,7 +7,7 @@ and rows are compared by small numbers.
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
@@ -229,6 +229,14 @@ def cells_of(column: Iterable[str]) -> Cells:
         codes.append(place)
     counted = Counter(codes)
     return Cells(tuple(values), tuple(counted[place] for place in range(len(values))), codes)
+
+
+def cells_without(cells: Cells, texts: Collection[str]) -> Cells:
+    """The cells with blank ones in place of these texts."""
+    if not any(value.strip() in texts for value in cells.values):
+        return cells
+    kept = ["" if value.strip() in texts else value for value in cells.values]
+    return cells_of(kept[code] if code >= 0 else "" for code in cells.codes)
 
 
 def renamed(cells: Cells, values: Sequence[str]) -> Cells:

@@ -256,7 +256,7 @@ def habits_of(draft: Draft) -> dict[str, str]:
 
 
 def _country_of(draft: Draft, currency: str) -> str:
-    """The country of most cells, else the only one with this currency; empty if there is none."""
+    """The country that at least half of the cells name, or else the only one with this currency; empty if there is none."""
     counts: Counter[str] = Counter()
     for drafted in draft.filled.values():
         if drafted.column.guess.type == "country":
@@ -264,7 +264,8 @@ def _country_of(draft: Draft, currency: str) -> str:
                 counts[country_code(text, drafted.table.sheet.habits.locale)] += count
     del counts[""]
     if counts:
-        return counts.most_common(1)[0][0]
+        country, count = counts.most_common(1)[0]
+        return country if count * 2 >= counts.total() else ""
     own = [country for country, habits in vocabulary().countries.items() if habits["currency"] == currency]
     return own[0] if len(own) == 1 else ""
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping.units import ALIASES
 from loadsheet.mapping_tools.column_types import countries_read, guess_type
-from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, Cells, Column, cells_of
+from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, Cells, Column, cells_of, cells_without
 from loadsheet.mapping_tools.heading_rows import Headings, Rows, find_headings, is_form
 from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shapes_of_numbers
 from loadsheet.mapping_tools.vocabulary import SIDES, Reading, reading_of, vocabulary, words_of
@@ -40,6 +40,7 @@ _TITLE = 40  # characters; a longer text is a title
 _NOTES = 5  # rows at the end that may be notes
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _OF_LINES = frozenset({"item", "package"})
+_NO_VALUE = re.compile(r"null|\(null\)|<null>|\\n|nan|#?n/a|n\.a\.", re.IGNORECASE)  # what databases and programs write
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
 _WESTERN, _CENTRAL = "cp1252", "cp1250"
 _NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
@@ -53,7 +54,7 @@ class Sheet:
     """A detected table: the file, its sheet, encoding and delimiter of a text file, the number of heading rows, row numbers, columns, and
     duplicate headings. `totals` and `footer` are the first words of total rows and of notes at the
     end, which are not among the rows. `unnamed` are the letters of columns with values but no heading. `is_cut`: there are further
-    rows, which were not looked at.
+    rows, which were not looked at. `blank` are texts such as NULL, whose cells count as blank here.
     """
 
     path: Path
@@ -69,6 +70,7 @@ class Sheet:
     footer: tuple[str, ...] = ()
     unnamed: tuple[str, ...] = ()
     is_cut: bool = False
+    blank: tuple[str, ...] = ()
 
     def column(self, label: str) -> Column | None:
         """The column with this heading, in any case."""
@@ -181,7 +183,7 @@ def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None
 
 class _Raw(NamedTuple):
     """A table as read: the file, its first rows, the headings, the words of rows outside it, the numbers of its rows, the cells of its
-    columns by position, and whether there are further rows.
+    columns by position, whether there are further rows, and the texts that programs write for no value, which are blank in the columns.
     """
 
     path: Path
@@ -192,6 +194,7 @@ class _Raw(NamedTuple):
     rows: tuple[int, ...]
     columns: dict[int, Cells]
     is_cut: bool
+    blank: tuple[str, ...]
 
 
 def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
@@ -252,7 +255,9 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
         if any(column)
     }
     numbers = tuple(number for number, _ in found.rows)
-    return _Raw(path, top, headings, found.totals, found.footer, numbers, columns, len(rows) > ROWS_READ)
+    blank = tuple(sorted({text for cells in columns.values() for text in cells.texts if _NO_VALUE.fullmatch(text)}))
+    columns = {place: cells_without(cells, blank) for place, cells in columns.items()}
+    return _Raw(path, top, headings, found.totals, found.footer, numbers, columns, len(rows) > ROWS_READ, blank)
 
 
 def _habits(raw: Sequence[_Raw], languages: Counter[str], countries: Counter[str]) -> Habits:
@@ -292,6 +297,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     return Sheet(
         raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
         tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.totals, raw.footer, tuple(unnamed), raw.is_cut,
+        raw.blank,
     )  # fmt: skip
 
 

@@ -137,6 +137,8 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
         yield f"  encoding: {flow(known)}"
         delimiters = list(dict.fromkeys(table.sheet.delimiter for table in draft.tables))
         yield "  delimiter: [" + ", ".join('"\\t"' if one == "\t" else f'"{one}"' for one in delimiters) + "]"
+    if blank := sorted({text for table in draft.tables for text in table.sheet.blank}):
+        yield _commented(f"  blank: {flow(blank)}", f"{CHECK}: these cells count as blank")
     yield _commented(f"  locale: {draft.habits.locale}", draft.habits.locale_evidence)
     if formats := _shared_formats(draft):
         yield _commented(f"  dates: [{', '.join(f'{chr(34)}{one}{chr(34)}' for one in formats)}]", "for dates as text")
