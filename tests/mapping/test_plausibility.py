@@ -154,12 +154,14 @@ def test_only_texts_of_rows_that_count_show_that_a_column_is_misread():
 # ---- dates far from the day of a run ----
 
 DAY = datetime(2026, 3, 10, 12, tzinfo=UTC)
-LINEAGE = {"pickup_startdatetime": (Source("rows", "pickup", "Pickup", "first"),)}
+PICKUP = (Source("rows", "pickup", "Pickup", "first"),)
+LINEAGE = {"pickup_startdatetime": PICKUP, "pickup_enddatetime": PICKUP}
 TABLE = Table("rows", "a.xlsx", "Data", ("Order", "Pickup"), 1, {}, lambda: iter(()), {})
 
 
 def warnings_about(day, **bounds):
-    payload = json.dumps({"order_id": "A1", "pickup_startdatetime": f"{day} 08:00:00"}, separators=(",", ":")).encode()
+    record = {"order_id": "A1", "pickup_startdatetime": f"{day} 08:00:00", "pickup_enddatetime": f"{day} 12:00:00"}
+    payload = json.dumps(record, separators=(",", ":")).encode()
     document = Document("order.update", "A1", "order:A1", payload, "", (SourceRow("rows", 2, ("A1", day)),), ())
     far = DateRangeCheck.around(DAY, **{"years_back": 10, "years_ahead": 5} | bounds)
     (found,) = far.watch([document], LINEAGE, {"rows": TABLE})
@@ -168,7 +170,7 @@ def warnings_about(day, **bounds):
 
 
 @pytest.mark.parametrize("day", ["1899-12-31", "1900-01-01", "2016-03-09", "2031-03-11", "2206-03-01"])
-def test_a_date_outside_the_bounds_is_a_warning_at_its_cell(day):
+def test_a_date_outside_the_bounds_is_one_warning_at_its_cell(day):
     (warning,) = warnings_about(day)
     assert (warning.code, warning.level, warning.where.cell, warning.found) == ("C318", "warning", "B2", day)
     assert day in warning.text

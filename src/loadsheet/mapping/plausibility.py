@@ -184,14 +184,17 @@ class DateRangeCheck:
     def watch(
         self, documents: Iterable[Document | Ignored], lineage: Lineage, tables: Mapping[str, Table]
     ) -> Iterator[Document | Ignored]:
-        """The documents, with a warning for each date outside the bounds."""
+        """The documents, with a warning for each cell whose date is outside the bounds, however many fields it fills."""
         first, last = self.first.encode(), self.last.encode()
         for document in documents:
             dates = _DATES.findall(document.payload) if isinstance(document, Document) else []
             far = [(path.decode(), day.decode()) for path, day in dates if not first <= day <= last]
             if far and isinstance(document, Document):
-                warnings = [self._warning(document, path, day, lineage, tables) for path, day in far]
-                document = replace(document, problems=(*document.problems, *warnings))  # noqa: PLW2901 (adds warnings)
+                warnings: dict[str, Problem] = {}
+                for path, day in far:
+                    warning = self._warning(document, path, day, lineage, tables)
+                    warnings.setdefault(str(warning.where) or path, warning)
+                document = replace(document, problems=(*document.problems, *warnings.values()))  # noqa: PLW2901 (adds warnings)
             yield document
 
     def _warning(
