@@ -79,6 +79,7 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "a number of the row": ("Piece;1;2;3;4;5;6;7;8;9;10;11;12", ["# ", "fills no field"]),
     "a supplier may be the shipper": ("Supplier;Acme GmbH;Beta AG", ["type: text", "!fills no field"]),
     "crosses for blank": ("Customer email;XXXXXXXX", ["CHECK whether XXXXXXXX means blank: blank: [XXXXXXXX]"]),
+    "a sign of a currency in the heading": ("Value £;12.50;7.00", ["type: decimal", "!CHECK"]),
     "a dash for blank": ("Remarks;-;fragile;-", ['CHECK whether - means blank: blank: ["-"]']),
     "half of the weights are words": ("Weight (Kg);12;see ASN-93", ["type: quantity", "CHECK the others: see ASN-93"]),
     "most of the weights are words": ("Weight (Kg);12;see ASN-93;see ASN-94", ["type: text"]),
@@ -101,6 +102,21 @@ def test_words_of_databases_are_blank_cells(tmp_path):
     assert "3 of 4 cells blank" in drafted_columns(text)["Ship region"]
     assert "  delivery_province: {col: ship_region, " in text
     assert mistakes(tmp_path, text) == []
+
+
+def test_a_sign_in_the_heading_is_the_currency_of_the_amounts(tmp_path):
+    text = suggested(tmp_path, table("Job;Delivery town;Value £", "Bristol;12.50", "Hull;7.00"), "order.create")
+    assert "  currency: {value: GBP}" in text
+    assert "  pickup_country: {value: GB}" in text
+
+
+def test_cells_above_the_headings_are_named_as_not_read(tmp_path):
+    lines = "Description;Packages;Type;Gross weight (kg)\nPumps;4;Pallet;812.5\nBolts;2;Crate;240\nSignature: ___;;;\n"
+    text = suggested(tmp_path, f"PACKING LIST;;;\nOrder No:;PL-2026-0815;;\nConsignee;Kastell GmbH;;\n\n{lines}")
+    assert "# not read: the cells above the headings of sheet.csv, such as Order No: PL-2026-0815\n" in text
+    assert 'footer: {begins_with: ["Signature:"]}' in text
+    plain = suggested(tmp_path, f"Packing list of Monday\n\n{lines}")
+    assert "above the headings" not in plain
 
 
 def test_a_required_date_is_that_of_the_delivery(tmp_path):

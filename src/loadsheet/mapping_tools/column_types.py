@@ -202,12 +202,13 @@ def country_code(text: str, locale: str) -> str:
     return "" if isinstance(code, CellProblem) else str(code)
 
 
-def currency_code(word: str) -> str:
-    """The currency that a word of a heading names, by its code or its sign; empty if it names none."""
+def currency_code(word: str, locale: str = "") -> str:
+    """The currency that a word of a heading names, by its code or its sign; empty if it names none. Of several with a sign such as `$`, that
+    of the locale's country or else the most frequent.
+    """
     if len(word) != _CODE and word.isalnum():
         return ""
-    code = _currencies("")(word.upper())
-    return "" if isinstance(code, CellProblem) else str(code)
+    return next(iter(currencies_meant(word, locale or None)), "")
 
 
 # ---- yes and no ----

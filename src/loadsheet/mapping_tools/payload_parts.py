@@ -273,7 +273,7 @@ def _country_of(draft: Draft, currency: str) -> str:
 def _currency_of(draft: Draft) -> str:
     """The only currency in the headings, such as `Value (INR)`, and in the cells, such as `$ 12.50`; empty if there is none."""
     columns = [drafted.column for table in draft.tables for drafted in table.columns]
-    found = {currency_code(word) for column in columns for word in column.reading.unknown}
+    found = {currency_code(word, draft.habits.locale) for column in columns for word in column.reading.unknown}
     found |= {column.guess.keys.get("currency", "") for column in columns}
     found.discard("")
     return found.pop() if len(found) == 1 else ""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +54,8 @@ class Sheet:
     """A detected table: the file, its sheet, encoding and delimiter of a text file, the number of heading rows, row numbers, columns, and
     duplicate headings. `totals` and `footer` are the first words of total rows and of notes at the
     end, which are not among the rows. `unnamed` are the letters of columns with values but no heading. `is_cut`: there are further
-    rows, which were not looked at. `blank` are texts such as NULL, whose cells count as blank here.
+    rows, which were not looked at. `blank` are texts such as NULL, whose cells count as blank here. `above` is a label with its value from
+    the rows above the headings, which a mapping cannot read; empty if there is none.
     """
 
     path: Path
@@ -71,6 +72,7 @@ class Sheet:
     unnamed: tuple[str, ...] = ()
     is_cut: bool = False
     blank: tuple[str, ...] = ()
+    above: str = ""
 
     def column(self, label: str) -> Column | None:
         """The column with this heading, in any case."""
@@ -128,11 +130,13 @@ def _first(row: tuple[int, tuple[str, ...]]) -> str:
 
 
 def _notes(rows: Rows) -> list[tuple[int, tuple[str, ...]]]:
-    """The rows at the end with only one cell, a sentence."""
+    """The rows at the end with only one cell, a sentence or a line such as `Signature: ____`."""
     found: list[tuple[int, tuple[str, ...]]] = []
     for row in reversed(rows[-_NOTES:]):
         filled = [cell for cell in row[1] if cell.strip()]
-        if len(filled) != 1 or len(filled[0].split()) < _WIDE or len(row[1]) < _WIDE or len(found) + 1 == len(rows):
+        if len(filled) != 1 or len(row[1]) < _WIDE or len(found) + 1 == len(rows):
+            break
+        if len(filled[0].split()) < _WIDE and not filled[0].split()[0].endswith(":"):
             break
         found.insert(0, row)
     return found
@@ -297,8 +301,18 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     return Sheet(
         raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
         tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.totals, raw.footer, tuple(unnamed), raw.is_cut,
-        raw.blank,
+        raw.blank, next(_labelled(raw), ""),
     )  # fmt: skip
+
+
+def _labelled(raw: _Raw) -> Iterator[str]:
+    """The cells with a value beside them in the rows above the headings, such as `Order no: A-17`."""
+    for number, cells in raw.top.rows:
+        for label, value in pairwise(
+            [cell.strip() for cell in cells if cell.strip()] if number < raw.headings.row else []
+        ):
+            if reading_of(label).concepts:
+                yield f"{label} {value}"
 
 
 def _one_of_several(reading: Reading, positions: Sequence[int], own: int) -> tuple[Reading, str]:

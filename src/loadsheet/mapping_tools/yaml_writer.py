@@ -99,6 +99,8 @@ def warnings(draft: Draft) -> Iterator[str]:
         if table.sheet.unnamed:
             letters = ", ".join(table.sheet.unnamed)
             yield f"not read: column {letters} of {table.sheet.title or table.sheet.path.name} has values but no heading"
+        if table.sheet.above:
+            yield f"not read: the cells above the headings of {table.sheet.title or table.sheet.path.name}, such as {table.sheet.above}"
         if table.sheet.is_cut:
             yield f"only the first {len(table.sheet.rows):,} rows of {table.sheet.path.name} were looked at"
         for label in table.sheet.doubles:
