@@ -119,6 +119,29 @@ def test_cells_above_the_headings_are_named_as_not_read(tmp_path):
     assert "above the headings" not in plain
 
 
+def test_a_bid_with_a_rate_is_a_quote(tmp_path):
+    rows = [f"L{at};ABCD;${900 + at}.00;${1200 + at}.50;{at % 4}" for at in range(8)]
+    text = suggested(tmp_path, "\n".join(["RFQ Lane;SCAC;Linehaul Rate;All-In Rate (USD);Transit Days", *rows]) + "\n")
+    assert "\ntarget: tender.quote   # All-In Rate (USD) has the rate of a carrier;" in text
+    assert "  tenderRate: {col: all_in_rate_usd}\n" in text
+    assert "  carrier_id: {col: scac}" in text
+
+
+def test_the_type_of_an_event_is_its_code(tmp_path):
+    rows = [
+        f"{9000 + at};O-{at};{code};2026-03-0{at}T10:00:00Z" for at, code in enumerate(["DELIVERED", "DELAYED"] * 3, 1)
+    ]
+    text = suggested(tmp_path, "\n".join(["EventID;ShipmentRef;EventType;EventTime", *rows]) + "\n")
+    assert "\ntarget: order.status" in text
+    assert "  status_code: {col: event_type}" in text
+    assert "# event_id" in text
+
+
+def test_a_number_of_loads_is_no_order(tmp_path):
+    text = suggested(tmp_path, table("Lane #;Origin City;Dest City;Annual Loads", "Memphis;Reno;120", "Erie;Reno;80"))
+    assert "fills no field" in drafted_columns(text)["Annual Loads"]
+
+
 def test_a_required_date_is_that_of_the_delivery(tmp_path):
     text = suggested(tmp_path, table("Order;RequiredDate", "2026-03-05 08:00", "2026-03-06 09:30"), "order.create")
     assert "  delivery_startdatetime: {col: required_date}" in text

@@ -191,7 +191,7 @@ def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> st
     if table.sheet.header_rows > 1:
         parts.append(f"header_rows: {table.sheet.header_rows}")
     if not alone:
-        return "\n".join(["", *(f"      {part}" for part in parts or ["header_row: auto"])])
+        return "\n".join(["", *(f"      {part}" for part in parts)])
     return " {" + ", ".join(parts) + "}"
 
 
