@@ -22,6 +22,8 @@ TOLERATED = 10  # one value in ten may be unreadable, and at least one: real she
 MEASURES = {"weight": "kg", "volume": "m**3", "length": "cm", "width": "cm", "height": "cm"}
 MOMENTS = frozenset({"datetime", "date"})
 NUMBERS = frozenset({"integer", "decimal", "quantity"})
+UTC = "UTC"
+UTC_WORDS = frozenset({"utc", "gmt"})  # of headings such as `Event time (UTC)`
 
 _TRIED_MAX = 500  # distinct values that a guess is decided by
 _SHOWN_MAX = 3

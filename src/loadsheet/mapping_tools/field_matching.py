@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record
 from loadsheet.mapping_tools.column_types import currency_code
-from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, Column, some
+from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, UTC_WORDS, Column, some
 from loadsheet.mapping_tools.field_targets import FREE, PIECES, PLANNED, TIMES, Target, meaning, targets_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary
@@ -186,6 +186,8 @@ def _implied_share(column: Column, target: Target, *, recognised: float) -> floa
     if target.what == {"city"}:  # `Destination` over towns
         is_town = "words" in column.cells.looks and not column.cells.names_companies
         return 0.8 if is_bare and "place" in label and is_town else 0.0
+    if target.what == {"status", "location"}:  # a town beside an event
+        return 0.7 if label == {"city"} and "words" in column.cells.looks else 0.0
     if target.what != {"company"}:
         return 0.6 if recognised > 0.8 and target.field.known and not others else 0.0
     if label and label == _PROBABLY.get(target.side):
@@ -398,7 +400,7 @@ def _hungarian_method(cost: Sequence[Sequence[float]], width: int) -> list[int]:
 
 def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]) -> str:
     """The reason to doubt that a heading matches its field; empty if there is none."""
-    words = [word for word in column.reading.unknown if not currency_code(word)]
+    words = [word for word in column.reading.unknown if not currency_code(word) and word not in UTC_WORDS]
     extra, missing = _extra_concepts(column, target), target.what - column.concepts - {"company", "type"}
     if "package" in column.concepts and not set(column.cells.shown) <= _LINE_NUMBERS:  # `Boxes`
         missing -= {"quantity"}

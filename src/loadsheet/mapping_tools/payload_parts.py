@@ -15,7 +15,7 @@ from typing import NamedTuple
 from loadsheet.contract import Field, Kind, Record
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping_tools.column_types import country_code, currency_code
-from loadsheet.mapping_tools.columns import CHECK, MOMENTS, Column
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC_WORDS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import best_columns
 from loadsheet.mapping_tools.field_targets import meaning
@@ -253,6 +253,12 @@ def habits_of(draft: Draft) -> dict[str, str]:
     if "country" not in habits and (country := _country_of(draft, currency)):
         habits |= {"country": country, **known.countries.get(country, {})}
     return habits | ({"currency": currency} if currency else {})
+
+
+def heading_in_utc(draft: Draft) -> str:
+    """The heading of a moment in use that says UTC or GMT; empty if none does."""
+    columns = [drafted.column for drafted in draft.filled.values() if drafted.column.guess.type in MOMENTS]
+    return next((column.label for column in columns if UTC_WORDS & {*column.reading.unknown}), "")
 
 
 def _country_of(draft: Draft, currency: str) -> str:

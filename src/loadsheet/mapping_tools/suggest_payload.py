@@ -7,7 +7,7 @@ identified by their meaning and kind in the contract. Knows no text of a column:
 from collections.abc import Callable, Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
-from loadsheet.mapping_tools.columns import CHECK, MOMENTS
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn
 from loadsheet.mapping_tools.field_targets import event_code_field, gives_event, is_needed, meaning
 from loadsheet.mapping_tools.payload_parts import (
@@ -16,6 +16,7 @@ from loadsheet.mapping_tools.payload_parts import (
     clock_of,
     grows_with,
     habits_of,
+    heading_in_utc,
     inside,
     is_reference,
     is_without_clock,
@@ -343,9 +344,10 @@ class _Filler:
             column.nullable = True
             self._draft.use(column)
         elif self._moment() is not None:
-            folder = self._draft.folder
-            made.zone = folder.zone or self._habits.get("zone", "")
+            folder, own = self._draft.folder, heading_in_utc(self._draft)
+            made.zone = UTC if own else folder.zone or self._habits.get("zone", "")
             why = "as in the other mappings" if folder.zone else "the sheet names no time zone"
+            why = f"by the heading {own}" if own else why
             made.zone_remark = f"{CHECK}: {why}" if made.zone else f"{FILL_IN} such as Europe/Berlin"
 
     def _zone_leaf(self, field_: Field) -> tuple[str, str]:
