@@ -23,6 +23,7 @@ from loadsheet.mapping_tools.drafts import values_of
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.yaml_writer import write_draft
+from loadsheet.problems import FileRefused
 from loadsheet.settings import Settings
 
 COLUMNS = {  # a column of an order sheet, and what the line of the draft has or (after a !) has not
@@ -135,6 +136,36 @@ def test_the_type_of_an_event_is_its_code(tmp_path):
     assert "\ntarget: order.status" in text
     assert "  status_code: {col: event_type}" in text
     assert "# event_id" in text
+
+
+def test_a_report_with_a_table_for_each_group_is_one_table(tmp_path):
+    """Its title is no heading, and nothing in it deletes orders."""
+    groups = [
+        f"Customer: {name};;;\nOrder;Town;Zip;Kg\n" + "".join(f"{name}-{at};Ulm;89073;{at}.5\n" for at in range(4))
+        for name in ("Acme", "Beta", "Carla")
+    ]
+    sheet = "Deliveries by customer;;;\n\n" + "".join(f"{group};;Subtotal;8.0\n\n" for group in groups)
+    text = suggested(tmp_path, sheet)
+    assert "\ntarget: order.update" in text
+    assert "# not read: the rows that begin with Customer:, titles of groups\n" in text
+    assert mistakes(tmp_path, text) == []
+    documents = translated(mapping_of(tmp_path, text, "order.update"), written(tmp_path, sheet))
+    assert sorted(document.key for document in documents) == sorted(
+        f"{name}-{at}" for name in ("Acme", "Beta", "Carla") for at in range(4)
+    )
+    assert [document for document in documents if document.problems] == []
+
+
+@pytest.mark.parametrize(
+    ("heading", "says"), [("Order no", "target: null   # FILL IN such as order.delete; CHECK"), ("Things", "")]
+)
+def test_a_list_of_numbers_deletes_nothing_unless_a_person_says_so(tmp_path, heading, says):
+    try:
+        text = suggested(tmp_path, f"{heading}\nA1\nA2\nB7\n")
+    except FileRefused:
+        text = ""
+    assert says in text
+    assert "target: order.delete" not in text
 
 
 def test_a_number_of_loads_is_no_order(tmp_path):

@@ -63,9 +63,11 @@ def event_code_field(fields: Sequence[Field]) -> Field | None:
 
 
 def gives_event(operation: Operation, filled: Container[str]) -> bool:
-    """Whether one of the filled fields gives the event of each record."""
-    fields = operation.record.fields
-    return any(field.name in filled for field in fields if "status" in meaning(field) and field.kind not in DATE_SHAPES)
+    """Whether one of the filled fields gives the event of each record. Its place is not enough."""
+    fields = [field for field in operation.record.fields if field.kind not in DATE_SHAPES]
+    return any(
+        field.name in filled for field in fields if "status" in meaning(field) and "location" not in meaning(field)
+    )
 
 
 def targets_of(

@@ -112,9 +112,12 @@ def _columns(rows: Rows) -> list[list[str]]:
 
 
 def _is_repeated(cells: Sequence[str], below: Rows) -> bool:
-    """Whether the cells of a row occur again in their columns, as values do and headings do not."""
+    """Whether the cells of a row occur again in their columns, as values do. Headings occur again as a whole row only, as in reports with
+    a table for each group.
+    """
     filled = [place for place, cell in enumerate(cells) if cell.strip()]
-    again = sum(any(place < len(row) and row[place] == cells[place] for _, row in below) for place in filled)
+    rows = [row for _, row in below if len(filled) == 1 or [*row] != [*cells]]
+    again = sum(any(place < len(row) and row[place] == cells[place] for row in rows) for place in filled)
     return again * 3 >= len(filled)
 
 

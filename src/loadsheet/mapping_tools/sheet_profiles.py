@@ -40,6 +40,19 @@ _TITLE = 40  # characters; a longer text is a title
 _NOTES = 5  # rows at the end that may be notes
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _OF_LINES = frozenset({"item", "package"})
+SUBTOTALS = frozenset(
+    {
+        "subtotal",
+        "sub total",
+        "sub-total",
+        "zwischensumme",
+        "sous-total",
+        "sous total",
+        "subtotaal",
+        "subtotale",
+        "delsumma",
+    }
+)
 _NO_VALUE = re.compile(r"null|\(null\)|<null>|\\n|nan|#?n/a|n\.a\.", re.IGNORECASE)  # what databases and programs write
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
 _WESTERN, _CENTRAL = "cp1252", "cp1250"
@@ -55,7 +68,7 @@ class Sheet:
     duplicate headings. `totals` and `footer` are the first words of total rows and of notes at the
     end, which are not among the rows. `unnamed` are the letters of columns with values but no heading. `is_cut`: there are further
     rows, which were not looked at. `blank` are texts such as NULL, whose cells count as blank here. `above` is a label with its value from
-    the rows above the headings, which a mapping cannot read; empty if there is none.
+    the rows above the headings, which a mapping cannot read; empty if there is none. `groups` are the first words of the titles of groups.
     """
 
     path: Path
@@ -73,6 +86,7 @@ class Sheet:
     is_cut: bool = False
     blank: tuple[str, ...] = ()
     above: str = ""
+    groups: tuple[str, ...] = ()
 
     def column(self, label: str) -> Column | None:
         """The column with this heading, in any case."""
@@ -101,10 +115,11 @@ class Habits:
 
 
 class _Endings(NamedTuple):
-    """The first words of rows outside the table, and the rows without them."""
+    """The first words of rows outside the table (totals, notes at the end, titles of groups), and the rows without them."""
 
     totals: tuple[str, ...]
     footer: tuple[str, ...]
+    groups: tuple[str, ...]
     rows: list[tuple[int, tuple[str, ...]]]
 
 
@@ -114,7 +129,9 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     """
     notes = _notes(rows)
     rest = [row for row in rows[: len(rows) - len(notes)] if row[0] not in damaged]
-    sums = [row for row in rest if fold(_first(row)) in SUM_WORDS]
+    groups = _group_titles(rest)
+    rest = [row for row in rest if not _first(row).startswith(groups)] if groups else rest
+    sums = [row for row in rest if fold(_first(row)) in SUM_WORDS | SUBTOTALS]
     proper = [row for row in rest if row not in sums]
     words = tuple(dict.fromkeys(_first(row) for row in sums))
     if not proper or any(_begins(_first(row), word) for row in proper for word in words):
@@ -122,7 +139,14 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     begins = _beginning(_first(notes[0])) if notes else ""
     if not begins or any(_begins(_first(row), begins) for row in rest):
         begins, proper = "", [*proper, *(row for row in notes if row[0] not in damaged)]
-    return _Endings(words, (begins,) if begins else (), proper)
+    return _Endings(words, (begins,) if begins else (), groups, proper)
+
+
+def _group_titles(rows: Rows) -> tuple[str, ...]:
+    """The first words of rows with one cell such as `Customer: Acme`, above the rows of each group. They are as many as there are groups."""
+    alone = [_first(row) for row in rows if len(row[1]) >= _WIDE and sum(map(bool, map(str.strip, row[1]))) == 1]
+    words = Counter(text.split()[0] for text in alone if ": " in text)
+    return tuple(word for word, count in words.items() if count > 1 and word.endswith(":"))
 
 
 def _first(row: tuple[int, tuple[str, ...]]) -> str:
@@ -186,15 +210,14 @@ def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None
 
 
 class _Raw(NamedTuple):
-    """A table as read: the file, its first rows, the headings, the words of rows outside it, the numbers of its rows, the cells of its
+    """A table as read: the file, its first rows, the headings, what rows outside it begin with, the numbers of its rows, the cells of its
     columns by position, whether there are further rows, and the texts that programs write for no value, which are blank in the columns.
     """
 
     path: Path
     top: Top
     headings: Headings
-    totals: tuple[str, ...]
-    footer: tuple[str, ...]
+    outside: _Endings
     rows: tuple[int, ...]
     columns: dict[int, Cells]
     is_cut: bool
@@ -261,7 +284,7 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     numbers = tuple(number for number, _ in found.rows)
     blank = tuple(sorted({text for cells in columns.values() for text in cells.texts if _NO_VALUE.fullmatch(text)}))
     columns = {place: cells_without(cells, blank) for place, cells in columns.items()}
-    return _Raw(path, top, headings, found.totals, found.footer, numbers, columns, len(rows) > ROWS_READ, blank)
+    return _Raw(path, top, headings, found, numbers, columns, len(rows) > ROWS_READ, blank)
 
 
 def _habits(raw: Sequence[_Raw], languages: Counter[str], countries: Counter[str]) -> Habits:
@@ -300,8 +323,8 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     twice = tuple(labels[positions[0]] for positions in doubles.values())
     return Sheet(
         raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
-        tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.totals, raw.footer, tuple(unnamed), raw.is_cut,
-        raw.blank, next(_labelled(raw), ""),
+        tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.outside.totals, raw.outside.footer, tuple(unnamed), raw.is_cut,
+        raw.blank, next(_labelled(raw), ""), raw.outside.groups,
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from loadsheet.mapping_tools.relations import (
     related,
     take_units,
 )
-from loadsheet.mapping_tools.sheet_profiles import Sheet
+from loadsheet.mapping_tools.sheet_profiles import SUBTOTALS, Sheet
 from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, ranked
 from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
@@ -229,6 +229,8 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
                 made.unused.append(drafted)
     if summed is not None and keyed is not None:
         _ignore_totals(made, (summed, word), keyed, min(totals))
+    for table in made.tables:
+        _ignore_titles_of_groups(table)
     order = list(found.filled)
     made.filled = {path: made.filled[path] for path in sorted(made.filled, key=order.index)}
 
@@ -274,11 +276,19 @@ def _total_rows(sheet: Sheet, keyed: RecordRows) -> tuple[Column | None, str, se
             continue
         for word in column.cells.values:
             text = word.strip()
-            if fold(text) in SUM_WORDS and text.replace(" ", "").isalpha():
+            if fold(text) in SUM_WORDS | SUBTOTALS and text.replace(" ", "").isalpha():
                 code = column.cells.values.index(word)
                 if rows := {row for row in keyed.without_key if column.cells.codes[row] == code}:
                     return column, text, rows
     return None, "", set()
+
+
+def _ignore_titles_of_groups(table: DraftTable) -> None:
+    """Ignore the rows such as `Customer: Acme` above the rows of each group."""
+    first = min(table.columns, key=lambda drafted: drafted.column.position, default=None)
+    if first is not None and first.keys.get("type") == "text":
+        rules = [f'({first.name} ?? "").starts_with("{word}")' for word in table.sheet.groups]
+        table.ignore = " or ".join([*rules, *([table.ignore] if table.ignore else [])])
 
 
 def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row: int) -> None:

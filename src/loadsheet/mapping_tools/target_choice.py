@@ -109,7 +109,8 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
     elif operation.action is Action.UPDATE:
         yield (0.0, "") if many else (1.5, f"only {len(filled)} fields have a column, as in changes")
     elif operation.action is Action.DELETE:
-        yield (2.0, "only the key has a column") if columns == 1 else (0.0 if columns <= _FEW else -4.0, "")
+        is_key = columns == 1 and operation.record.key[0] in filled
+        yield (2.0, "only the key has a column") if is_key else (0.0 if columns <= _FEW else -4.0, "")
     elif operation.action is Action.QUOTE:
         rate = next(
             (filled[path] for path, field in operation.record.walk() if path in filled and "rate" in meaning(field)),

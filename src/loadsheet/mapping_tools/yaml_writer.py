@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from loadsheet.contract import Action
 from loadsheet.mapping_tools.columns import CHECK
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.notation_guesses import compatible
@@ -101,6 +102,8 @@ def warnings(draft: Draft) -> Iterator[str]:
             yield f"not read: column {letters} of {table.sheet.title or table.sheet.path.name} has values but no heading"
         if table.sheet.above:
             yield f"not read: the cells above the headings of {table.sheet.title or table.sheet.path.name}, such as {table.sheet.above}"
+        for word in table.sheet.groups:
+            yield f"not read: the rows that begin with {word}, titles of groups"
         if table.sheet.is_cut:
             yield f"only the first {len(table.sheet.rows):,} rows of {table.sheet.path.name} were looked at"
         for label in table.sheet.doubles:
@@ -118,6 +121,8 @@ def _target(draft: Draft) -> str:
         codes = ", ".join(choosing.codes)
         remark = f"{CHECK}: {choosing.column.label} ({codes}) marks new, changed and cancelled rows; with --target {draft.operation.subject} it chooses the operation"
         return _commented(f"target: {draft.operation.name}", remark)
+    if draft.operation.action is Action.DELETE and draft.why.startswith(CHECK):  # a wrong guess would cancel orders
+        return _commented("target: null", f"{FILL_IN} such as {draft.operation.name}; {draft.why}")
     return _commented(f"target: {draft.operation.name}", draft.why)
 
 
@@ -165,7 +170,10 @@ def _rules(table: DraftTable) -> Iterator[str]:
             yield "      repeated: true"
         yield f"      filled_by: [{', '.join(table.named(column).name for column in table.sets.filled_by)}]"
     if table.ignore:
-        yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: a total row")
+        yield _commented(
+            f"      ignore_rows: '{table.ignore}'",
+            f"{CHECK}: {'titles of groups' if table.sheet.groups else 'a total row'}, not records",
+        )
     for key, words in (("totals", table.sheet.totals), ("footer", table.sheet.footer)):
         what = "total rows" if key == "totals" else "a note below the rows"
         if words:
