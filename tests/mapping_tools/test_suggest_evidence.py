@@ -157,7 +157,7 @@ def test_a_report_with_a_table_for_each_group_is_one_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("heading", "says"), [("Order no", "target: null   # FILL IN such as order.delete; CHECK"), ("Things", "")]
+    ("heading", "says"), [("Order no", "target: null   # FILL IN such as order.delete; "), ("Things", "")]
 )
 def test_a_list_of_numbers_deletes_nothing_unless_a_person_says_so(tmp_path, heading, says):
     try:

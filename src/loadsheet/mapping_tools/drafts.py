@@ -65,7 +65,7 @@ class FolderValues:
 class Draft:
     """The input of `yaml_writer.py`. `filled` has the columns by payload path, `unused` the columns without a field. `doubts` has the
     reasons why a path may be filled wrongly. `left_out` are the sheets that are not read, with the reason. `chooser` is the column with the
-    operation of each row, `chosen_by` that column if the draft uses it.
+    operation of each row, `chosen_by` that column if the draft uses it. The author has to confirm an operation that is not `is_confirmed`.
     """
 
     name: str
@@ -83,6 +83,7 @@ class Draft:
     chooser: Chooser | None = None
     chosen_by: DraftColumn | None = None
     evidence: list[str] = field(default_factory=list)
+    is_confirmed: bool = True
 
     @property
     def main(self) -> DraftTable:

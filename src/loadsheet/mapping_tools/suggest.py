@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from loadsheet.contract import BY_NAME, Kind, Operation
+from loadsheet.contract import BY_NAME, Action, Kind, Operation
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.cell_hints import Parts, offers, with_parts
 from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
@@ -34,7 +34,7 @@ from loadsheet.mapping_tools.relations import (
     take_units,
 )
 from loadsheet.mapping_tools.sheet_profiles import SUBTOTALS, Sheet
-from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, ranked
+from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, is_named, ranked
 from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
@@ -78,6 +78,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         folder=folder or FolderValues(),
         doubts={path: filled.doubt for path, filled in found.filled.items() if filled.doubt},
         left_out=_left_out(sheets, tables),
+        is_confirmed=operation.action is not Action.DELETE or named is not None or is_named(operation, sheets),
     )
     made.main.sets = sets
     if of_items is not None:

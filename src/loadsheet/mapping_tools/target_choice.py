@@ -80,7 +80,7 @@ def _evidence(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, st
     missing = sum(is_needed(field, operation) and field.name not in filled for field in operation.record.fields)
     yield -min(0.35 * missing, _MISSING_MOST), ""
     yield from _of_action(found, sheets)
-    words = {word for sheet in sheets for text in (sheet.path.stem, sheet.title) for word in words_of(text)}
+    words = _names(sheets)
     if verb := words & set(_VERBS.get(operation.action, "").split()):
         yield 3.0, f"the name has the word {min(verb)}"
     named = any(word.startswith(operation.subject) for word in words)
@@ -88,6 +88,16 @@ def _evidence(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, st
     if operation.subject == _TENDER:
         tender = named or any(_TENDER in reading_of(text).concepts for text in _headings(sheets))
         yield (0.0, "") if tender else (-6.0, "")
+
+
+def is_named(operation: Operation, sheets: Sequence[Sheet]) -> bool:
+    """Whether the name of a file or sheet has a word for what the operation does."""
+    return not _names(sheets).isdisjoint(_VERBS.get(operation.action, "").split())
+
+
+def _names(sheets: Sequence[Sheet]) -> set[str]:
+    """The words of the names of files and sheets."""
+    return {word for sheet in sheets for text in (sheet.path.stem, sheet.title) for word in words_of(text)}
 
 
 def _headings(sheets: Sequence[Sheet]) -> Iterator[str]:

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from loadsheet.contract import Action
 from loadsheet.mapping_tools.columns import CHECK
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.notation_guesses import compatible
@@ -121,7 +120,7 @@ def _target(draft: Draft) -> str:
         codes = ", ".join(choosing.codes)
         remark = f"{CHECK}: {choosing.column.label} ({codes}) marks new, changed and cancelled rows; with --target {draft.operation.subject} it chooses the operation"
         return _commented(f"target: {draft.operation.name}", remark)
-    if draft.operation.action is Action.DELETE and draft.why.startswith(CHECK):  # a wrong guess would cancel orders
+    if not draft.is_confirmed:
         return _commented("target: null", f"{FILL_IN} such as {draft.operation.name}; {draft.why}")
     return _commented(f"target: {draft.operation.name}", draft.why)
 
