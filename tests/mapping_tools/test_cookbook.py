@@ -153,7 +153,7 @@ def is_within(wanted, row):
 def rows_of(path):
     """The cells of a sample as a reader sees them."""
     if path.suffix == ".xlsx":
-        for sheet in openpyxl.load_workbook(path, read_only=True):
+        for sheet in openpyxl.load_workbook(path):
             yield from ([as_shown(cell) for cell in row] for row in sheet.iter_rows(values_only=True))
         return
     text = path.read_text(encoding="utf-8")
