@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calendars import Calendar
-from loadsheet.mapping.codes import amount_reader, country_reader, currency_reader, yes_no_reader, zone_reader
+from loadsheet.mapping.codes import Amount, country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.column_guides import choices_of
 from loadsheet.mapping.lookups import Lookup, range_reader
 from loadsheet.mapping.notations import (
@@ -318,27 +318,32 @@ def _shown(read: Callable[[str], Any]) -> _Parse:
 def _number(spec: Column, conventions: Conventions, locale: str | None) -> _Parse:
     if locale is None:
         raise SettingError("type", f"{spec.type} needs a locale", "set source.locale, such as de_DE for 1.234,56")
-    quantity = None
     is_whole = spec.type == "integer" or spec.places == 0
     read: Callable[..., Decimal | CellProblem] = number_reader(locale, Decimal(1234) if is_whole else PARTED)
+    of_number: Callable[..., Decimal | CellProblem] = _plain
     if spec.type == "quantity":
         unit, assumed = _units(spec, conventions, locale)
         quantity = Quantity(number_reader(locale), unit=unit, assumed=assumed, extra=conventions.units, locale=locale)
-        read = quantity.read
+        read, of_number = quantity.read, quantity.of_number
     elif spec.currency is not None:
-        read = amount_reader(spec.currency, locale)
+        amount = Amount(spec.currency, locale)
+        read, of_number = amount.read, amount.of_number
     check = _range(spec)
 
     def parse(cell: str, *unit: str) -> Any:
         if not isinstance(cell, Native):
             number = read(cell, *unit)
         elif cell.kind == "number":
-            number = canonical(Decimal(cell)) if quantity is None else quantity.of_number(cell, *unit)
+            number = of_number(cell, *unit)
         else:
             number = CellProblem("C302", {"locale": locale}, f"the cell is a {cell.kind}")
         return number if isinstance(number, CellProblem) else check(number)
 
     return parse
+
+
+def _plain(cell: Native) -> Decimal:
+    return canonical(Decimal(cell))
 
 
 def _units(spec: Column, conventions: Conventions, locale: str) -> tuple[str, str]:
