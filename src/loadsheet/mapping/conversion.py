@@ -29,6 +29,7 @@ from loadsheet.mapping.notations import (
     PARTED,
     canonical,
     check_zone_word,
+    format_reader,
     formats_reader,
     is_locale,
     localize,
@@ -408,6 +409,17 @@ def _native_moment(cell: Native) -> datetime | CellProblem:
         return datetime.fromisoformat(cell)
     hint = f"the cell is a {cell.kind}; format it as a date"
     return CellProblem("C304", {"expected": "a date"}, hint)
+
+
+def is_day(column: ColumnPlan, cell: str) -> bool:
+    """Whether a cell of a column of dates (if it is blank, the default) holds a day without a time."""
+    if column.spec.type == "date":
+        return True
+    if isinstance(cell, Native):
+        return cell.kind == "date"
+    text = cell.strip() or str(column.spec.default or "")
+    days = (format_reader(format_, column.locale) for format_ in column.formats if not _CLOCK.search(format_))
+    return any(read(text) for read in days)
 
 
 def _time(spec: Column, locale: str | None) -> _Parse:
