@@ -106,10 +106,10 @@ def _presentable(_logger: object, _method: str, fields: Mapping[str, Any]) -> di
 
 
 class _FailSafeFile:
-    """A file that ignores write errors: the run continues without its log."""
+    """A file whose write errors end no run: the first one is passed to `failed`, and all later text is dropped."""
 
-    def __init__(self, file: TextIO) -> None:
-        self._file, self._failed = file, False
+    def __init__(self, file: TextIO, failed: Callable[[Exception], object] = lambda _error: None) -> None:
+        self._file, self._failed, self._tell = file, False, failed
 
     def write(self, text: str) -> None:
         """Write; after a failure drop everything."""
@@ -128,8 +128,10 @@ class _FailSafeFile:
     def _try(self, act: Callable[..., object], *words: str) -> None:
         try:
             act(*words)
-        except (OSError, ValueError):  # a full disk, a reader that is gone, a closed stream
-            self._failed = True
+        except (OSError, ValueError) as error:  # a full disk, a reader that is gone, a closed stream
+            was_failed, self._failed = self._failed, True
+            if not was_failed:
+                self._tell(error)
 
 
 def _logger(stream: _FailSafeFile, level: str, *, human: bool, colours: bool = False) -> Any:
@@ -176,14 +178,19 @@ class RunLog:
         self.close()
         self._bound["run"] = run
         self._entries = 0
-        folder = self.settings.state / "logs"
+        path = self.settings.state / "logs" / f"{run}.jsonl"
+
+        def failed(error: Exception) -> None:
+            reason = getattr(error, "strerror", None) or error
+            print_notice(f"the log {path} could not be written: {reason}; the run goes on without it")
+
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle = os.open(folder / f"{run}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
-            self.write_line(_Line("warning", "the log file of the run cannot be written", {"reason": error.strerror}))
+            failed(error)
             return
-        self._file = _FailSafeFile(os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace"))
+        self._file = _FailSafeFile(os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace"), failed)
         self._run = _logger(self._file, "debug" if self.is_debug else "info", human=False)
         waiting, self._waiting = self._waiting, []
         for line in waiting:

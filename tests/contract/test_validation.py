@@ -94,6 +94,22 @@ def test_a_number_is_taken_in_both_forms_unless_only_that_of_the_samples_is(oper
     assert set(faults(operation, other, number_forms="declared")) == {field}
 
 
+@pytest.mark.parametrize(
+    ("operation", "of", "quantity", "fault"),
+    [
+        ("order.update", IDS, "1.50", "must be a number without quotes, such as 12.5"),
+        ("order.update", IDS, "much", "must be a number without quotes, such as 12.5"),
+        ("order.update", IDS, True, "must be a number"),
+        ("tender.create", TENDER, 1, 'must be a number in quotes, such as "12.5"'),
+        ("tender.create", TENDER, "much", "must be a number in a text, such as 12.5"),
+        ("tender.create", TENDER, True, "must be a text"),
+    ],
+)
+def test_a_number_in_the_other_form_is_refused_with_the_form_that_is_wanted(operation, of, quantity, fault):
+    record = of | {"packages": [PACKAGE | {"weight": quantity}]}
+    assert faults(operation, record, number_forms="declared") == {"packages[0].weight": fault}
+
+
 @pytest.mark.parametrize("wrong", ["NaN", "Infinity"])
 def test_numbers_are_finite(wrong):
     assert "total_weight" in faults("order.update", IDS | {"total_weight": Decimal(wrong)})

@@ -208,6 +208,32 @@ def test_a_delete_that_came_before_the_create_does_not_take_away_what_was_create
     assert lane.send() == ["order.delete"], "a delete that comes after it does"
 
 
+@pytest.mark.parametrize(
+    ("make", "then", "why", "hint"),
+    [
+        (Lane.delete, ACCEPTED, "it was created after this", "because it would delete the newer record"),
+        (Lane.status, INVALID, "the sender must fix it first", "sent automatically once the other is at the exchange"),
+    ],
+)
+@databases.ON_BOTH
+def test_the_reason_of_what_is_still_held_is_that_of_today(lane, make, then, why, hint):
+    drop = make(lane)
+    lane.hold()
+    assert "it has not been sent yet" in lane.only(drop).problems[0].text
+    lane.next_run()
+    lane.wrong() if then is INVALID else lane.create()
+    lane.release()
+    lane.send()
+    for _ in range(2):  # the second time, nothing changes
+        assert lane.hold() == 0
+        assert lane.stands(drop) == (HELD, Waits.PARENT, ["L607"])
+        (problem,) = lane.only(drop).problems
+        assert problem.text == f"waits for order A-00000: {why}"
+        assert hint in problem.hint
+        reasons = [event.reason for event in lane.ledger.queries.events_of(lane.only(drop).id)]
+        assert [reason.rpartition(": ")[2] for reason in reasons][-2:] == ["it has not been sent yet", why]
+
+
 # for an earlier outcome
 
 

@@ -80,14 +80,56 @@ def test_another_currency_and_what_is_no_amount_are_refused(tmp_path, cell, code
     assert read(tmp_path, cell) == (code, hint)
 
 
-def test_a_number_of_a_workbook_counts_as_it_is(tmp_path):
+@pytest.mark.parametrize(
+    ("code", "currency"),
+    [
+        ("#,##0.00", "EUR"),
+        ("[$-407]#,##0.00", "EUR"),
+        ('_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-', "EUR"),
+        ("[$€-x-euro2] #,##0.00", "EUR"),
+        ('0.00" Euro"', "EUR"),
+        ('0" pcs"', "EUR"),
+        ('"$"#,##0.00', "CAD"),
+        ("[$USD] #,##0.00", "USD"),
+    ],
+)
+def test_a_number_of_a_workbook_is_an_amount_if_its_format_shows_no_other_currency(tmp_path, code, currency):
+    assert of_cells(tmp_path, (1234.5, code), ("€ 99", "General"), currency=currency)[0] == Decimal("1234.5")
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("[$USD] #,##0.00", "USD 1234.5"),
+        ("[$£-809]#,##0.00", "£1234.5"),
+        ('"$"#,##0.00', "$1234.5"),
+        ('#,##0.00" CHF"', "1234.5 CHF"),
+        ("#,##0.00 [$₽-419]", "1234.5 ₽"),
+    ],
+)
+def test_a_number_whose_format_shows_another_currency_is_refused_as_its_text_is(tmp_path, code, shown):
+    assert of_cells(tmp_path, (1234.5, code), (1234.5, "0.00"), (shown, "@")) == [
+        f'"{shown}" has a unit that does not fit here; expected an amount in EUR',
+        Decimal("1234.5"),
+        f'"{shown}" has a unit that does not fit here; expected an amount in EUR',
+    ]
+
+
+def test_a_negative_amount_in_brackets_is_refused_by_its_currency_too(tmp_path):
+    (problem,) = of_cells(tmp_path, (-5, '"$"#,##0;\\("$"#,##0\\)'))
+    assert problem == '"($5)" has a unit that does not fit here; expected an amount in EUR'
+
+
+def of_cells(tmp_path, *cells, currency="EUR"):
+    """The goods values of workbook cells (value and number format), or the texts of their problems."""
     book = Workbook()
-    for row in (["Order", "Value"], ["A", 1234.5], ["B", "€ 99"]):
-        book.active.append(row)
-    book.active["B2"].number_format = '"$"#,##0.00'
+    book.active.append(["Order", "Value"])
+    for row, (value, code) in enumerate(cells, start=2):
+        book.active.append([f"A{row}", value])
+        book.active.cell(row, 2).number_format = code
     book.save(tmp_path / "a.xlsx")
-    _, found = of_file(load_text(tmp_path, MAPPING), tmp_path / "a.xlsx")
-    assert [decode(one.payload)["goods_value"] for one in found] == [Decimal("1234.5"), 99]
+    _, found = of_file(load_text(tmp_path, MAPPING.replace("EUR", currency)), tmp_path / "a.xlsx")
+    return [one.problems[0].text if one.problems else decode(one.payload)["goods_value"] for one in found]
 
 
 @pytest.mark.parametrize(

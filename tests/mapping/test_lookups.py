@@ -5,6 +5,7 @@ from sheets import (
     EXAMPLES,
     codes,
     decode,
+    documents,
     example_text,  # fmt: skip
     fates,
     in_parts,
@@ -17,6 +18,8 @@ from sheets import (
 )
 
 from loadsheet.mapping import Document
+from loadsheet.problems import MappingError
+from loadsheet.reading import Native
 
 # ---- code tables with several keys and wildcards ----
 
@@ -79,7 +82,8 @@ ORDER = {  # by the type of what is searched
     "zone: {label: Zone, lookup: rate, lookup_with: [service, weight], required: true}",
     "datetime": "order: {label: Order, required: true}, zone: {label: Zone, type: datetime, lookup: rate, required: true}",
 }
-BOUND = {"decimal": "decimal", "datetime": "date"}
+ORDER["moment"] = ORDER["datetime"]
+BOUND = {"decimal": "decimal", "datetime": "date", "moment": "datetime"}
 RATE = (
     "zone: {label: zone}, service: {label: service}, from: {label: from, type: BOUND}, to: {label: to, type: BOUND}, "
     "price: {label: price, type: decimal, required: true}"
@@ -183,6 +187,55 @@ def test_a_period_of_days_includes_its_last_day_in_local_time(tmp_path, source, 
     periods = [",,2026-01-01,2026-03-31,1", ",,2026-04-01,2026-04-01,2", ",,2026-04-02,,3"]
     document = rated(tmp_path, source, [day], periods, options=DAYS, kind="datetime")
     assert (price(document) if expected else codes(document)) == (expected or ["C320"])
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    ("day", "expected"),
+    [
+        ("2026-03-31", 1),
+        ("2026-03-31 23:59", 1),
+        ("2026-04-01", 2),
+        ("2026-04-30 14:00", 2),
+        ("2026-04-30 14:01", 3),
+        ("2026-05-01 00:00", 3),
+        ("2026-05-01 23:30", "2026-05-01 23:30:00 is in no range of the table rate; the nearest is 2026-05-02 00:00:00 to 2026-05-03"),
+        ("2026-05-03 23:59", 4),
+    ],
+)  # fmt: skip
+def test_an_upper_bound_without_a_time_includes_its_day_and_one_with_a_time_ends_there(tmp_path, source, day, expected):
+    periods = [
+        ",,2026-01-01,2026-03-31,1",
+        ",,2026-04-01 00:00,2026-04-30 14:00,2",
+        ",,2026-04-30 14:01,2026-05-01 00:00,3",
+        ",,2026-05-02,2026-05-03,4",
+    ]
+    options = DAYS if source == "table" else DAYS.replace("}", ", gaps: allow}")
+    document = rated(tmp_path, source, [day], periods, options=options, kind="moment")
+    if isinstance(expected, str):
+        assert expected in texts(document)[0].replace("rates.csv", "rate")
+    else:
+        assert price(document) == expected
+
+
+def test_a_period_that_begins_the_day_after_leaves_no_gap(tmp_path):
+    periods = [",,2026-01-01 06:00,2026-03-31,1", ",,2026-04-01,,2"]
+    assert price(rated(tmp_path, "file", ["2026-04-01"], periods, options=DAYS, kind="moment")) == 2
+    periods = [",,2026-01-01 06:00,2026-03-31,1", ",,2026-03-31 14:00,,2"]
+    with pytest.raises(MappingError, match="overlap: 2026-01-01 06:00:00 to 2026-03-31, from 2026-03-31 14:00:00"):
+        rated(tmp_path, "file", ["2026-04-01"], periods, options=DAYS, kind="moment")
+
+
+def test_a_date_cell_is_a_bound_without_a_time_unless_its_format_shows_one(tmp_path):
+    def found(cell, moment):
+        mapping = load_text(tmp_path, rates("table", DAYS, "moment"))
+        bands = [["", "", Native("2026-01-01", "date"), cell, "1"]]
+        return documents(mapping, [["A", moment]], table(mapping.plan.tables[1], bands, sheet="Rates"))[-1]
+
+    day, midnight = Native("2026-03-31", "date"), Native("2026-03-31 00:00:00", "datetime")
+    assert price(found(day, "2026-03-31 23:59")) == 1
+    assert price(found(midnight, "2026-03-31")) == 1
+    assert codes(found(midnight, "2026-03-31 00:01")) == ["C320"]
 
 
 def test_a_value_outside_is_blank_if_the_table_says_so(tmp_path):

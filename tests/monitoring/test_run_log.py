@@ -217,20 +217,23 @@ def test_lines_before_a_run_has_a_name_stand_first_in_its_file(quiet, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("fault", ["a full disk", "no folder"])
-def test_a_log_that_cannot_be_written_does_not_end_the_run(tmp_path, capsys, fault):
-    with house(tmp_path, log_level="warning") as here:
-        folder = here.settings.state / "logs"
+@pytest.mark.parametrize("level", ["off", "warning"])
+@pytest.mark.parametrize(
+    ("fault", "reason"), [("a full disk", "No space left on device"), ("no folder", "File exists")]
+)
+def test_a_log_that_cannot_be_written_is_said_once_and_does_not_end_the_run(tmp_path, capsys, fault, reason, level):
+    with house(tmp_path, log_level=level) as here:
+        path = here.settings.state / "logs" / "2026-03-04-01.jsonl"
         if fault == "a full disk":
-            folder.mkdir(parents=True)
-            (folder / "2026-03-04-01.jsonl").symlink_to("/dev/full")
+            path.parent.mkdir(parents=True)
+            path.symlink_to("/dev/full")
         else:
             here.settings.state.mkdir(parents=True)
-            folder.write_text("in the way", encoding="utf-8")
+            path.parent.write_text("in the way", encoding="utf-8")
         assert here.night(2).exit_code == 0
-    said = of(parsed(capsys.readouterr().err), "the log file of the run cannot be written")
-    assert all(line["reason"] for line in said)
-    assert len(said) == (fault == "no folder")
+    lines = [line for line in capsys.readouterr().err.splitlines() if "could not be written" in line]
+    (said,) = [json.loads(line)["event"] for line in lines] if level == "warning" else lines
+    assert said == f"the log {path} could not be written: {reason}; the run goes on without it"
 
 
 def test_a_run_in_which_everything_goes_wrong_writes_no_endless_file(quiet):

@@ -250,10 +250,16 @@ DATA_STYLES = {
     '<number:number number:min-integer-digits="5" number:decimal-places="0"/><number:text> x</number:text></number:number-style>',
     '0.0" lb"': '<number:number-style style:name="N10"><number:number number:min-integer-digits="1" number:decimal-places="1"/>'
     "<number:text> lb</number:text></number:number-style>",
-    '[>=1000]0.0," t";0" kg"': '<number:number-style style:name="N11P0"><number:number number:min-integer-digits="1" number:decimal-places="1"'
+    "[$USD] #,##0.00": '<number:currency-style style:name="N11"><number:currency-symbol>USD</number:currency-symbol><number:text> </number:text>'
+    '<number:number number:min-integer-digits="1" number:decimal-places="2" number:grouping="true"/></number:currency-style>',
+    '#,##0.00\\ "€";-#,##0.00\\ "€"': '<number:currency-style style:name="N12P0"><number:number number:min-integer-digits="1"/>'
+    '<number:text> </number:text><number:currency-symbol number:language="de" number:country="DE">€</number:currency-symbol></number:currency-style>'
+    '<number:currency-style style:name="N12"><number:text>-</number:text><number:number number:min-integer-digits="1"/><number:text> </number:text>'
+    '<number:currency-symbol>€</number:currency-symbol><style:map style:condition="value()&gt;=0" style:apply-style-name="N12P0"/></number:currency-style>',
+    '[>=1000]0.0," t";0" kg"': '<number:number-style style:name="N13P0"><number:number number:min-integer-digits="1" number:decimal-places="1"'
     ' number:display-factor="1000"/><number:text> t</number:text></number:number-style>'
-    '<number:number-style style:name="N11"><number:number number:min-integer-digits="1"/><number:text> kg</number:text>'
-    '<style:map style:condition="value()&gt;=1000" style:apply-style-name="N11P0"/></number:number-style>',
+    '<number:number-style style:name="N13"><number:number number:min-integer-digits="1"/><number:text> kg</number:text>'
+    '<style:map style:condition="value()&gt;=1000" style:apply-style-name="N13P0"/></number:number-style>',
 }
 
 

@@ -102,6 +102,17 @@ def test_every_format_gives_the_same_cells(tmp_path, form, from_1904):
 
 
 @pytest.mark.parametrize("form", WRITERS)
+def test_the_currency_of_a_format_is_kept_beside_the_text(tmp_path, form):
+    codes = {"[$USD] #,##0.00": "USD 1234.5", '#,##0.00\\ "€";-#,##0.00\\ "€"': "1234.5 €"}
+    rows = [HEAD, *([shown, Typed(1234.5, code)] for code, shown in codes.items())]
+    rows.append(["-1234.5 €", Typed(-1234.5, list(codes)[-1])])
+    found = list(open_one(written(tmp_path, Sheet(rows), form=form), ASKED).rows())
+    assert [(row.cells[1].shown.removeprefix("-"), row.shown) for row in found] == [
+        ("1234.5", (shown, shown)) for shown in [*codes.values(), "-1234.5 €"]
+    ]
+
+
+@pytest.mark.parametrize("form", WRITERS)
 def test_gaps_rows_and_addresses_are_the_same_in_every_format(tmp_path, form):
     head, first, last = ["Id", "City", "More"], ["A1", None, Typed(3)], [None, None, None, "surplus"]
     rows = [[None, "a title"], [], head, first, ["", "  "], [None, "x"], last]

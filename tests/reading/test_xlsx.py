@@ -6,6 +6,8 @@ from xml.sax.saxutils import escape
 
 import pytest
 import xlsxwriter
+from openpyxl import Workbook
+from openpyxl.styles.numbers import BUILTIN_FORMATS
 from reading_corpus import cells_of, inline, layout, open_one, refusal, rows_of, workbook_parts, write_parts
 
 from loadsheet.problems import FileRefused
@@ -147,6 +149,39 @@ FORMATS = [
 def test_what_a_number_format_says_more_is_shown_beside_the_value(tmp_path):
     path = stored(tmp_path / "a.xlsx", [(number, code) for number, code, _ in FORMATS])
     assert values_of(path) == [("number", number, shown) for number, _, shown in FORMATS]
+
+
+PRICES = [
+    ("12.5", "#,##0.00 [$USD]", "12.5 USD"),
+    ("12.5", "[$£-809]#,##0.00", "£12.5"),
+    ("12.5", '"$"#,##0.00', "$12.5"),
+    ("12.5", "$#,##0.00", "$12.5"),
+    ("12.5", "[$€-x-euro2] #,##0.00", "€ 12.5"),
+    ("12.5", '_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-;_-* "-"??\\ "€"_-;_-@_-', "12.5 €"),
+    ("-12.5", '_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-;_-* "-"??\\ "€"_-;_-@_-', "-12.5 €"),
+    ("0", '_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-;_-* "-"??\\ "€"_-;_-@_-', "0 €"),
+    ("-5", '_("$"* #,##0.00_);_("$"* \\(#,##0.00\\);_("$"* "-"??_);_(@_)', "$(5)"),
+    ("5", '"$"#,##0;[Red]"$"#,##0', "$5"),
+    ("1500", '[$USD] 0.0," k"', "USD 1.5 k"),
+    ("12.5", "[$-407]#,##0.00", "12.5"),
+    ("12.5", "[Red]#,##0.00", "12.5"),
+    ("12.5", '0.00" kg"', "12.5 kg"),
+    ("12.5", "0.0%[$USD]", "12.5"),
+]
+
+
+def test_the_currency_that_a_number_format_shows_is_kept(tmp_path):
+    table = open_one(stored(tmp_path / "a.xlsx", [(number, code) for number, code, _ in PRICES]), ASKED)
+    assert [row.shown[1] for row in table.rows()] == [shown for *_, shown in PRICES]
+
+
+def test_a_built_in_format_shows_the_currency_of_the_computer_and_so_none(tmp_path):
+    book = Workbook()
+    for row in (["Order", "Value"], ["A", 12.5]):
+        book.active.append(row)
+    book.active["B2"].number_format = BUILTIN_FORMATS[44]
+    book.save(tmp_path / "a.xlsx")
+    assert [row.shown for row in open_one(tmp_path / "a.xlsx", ASKED).rows()] == [("A", "12.5")]
 
 
 DATES = [

@@ -272,7 +272,11 @@ def test_a_sheet_without_language_is_answered_in_that_of_the_settings(tmp_path, 
         (("number", "5"), '5"', (5.0, r"General\"")),
         (("number", "1500"), "1.5 t", (1500.0, '0.0," t"')),
         (("number", "2000000"), "2 kt", (2000000.0, '0,," kt"')),
-        (("number", "-27"), "(27 lb)", ("(27 lb)", "@")),
+        (("number", "-27"), "(27 lb)", (-27.0, 'General;"("General" lb)"')),
+        (("number", "100"), "$100", (100.0, '"$"General')),
+        (("number", "-100.5"), "-100.5 €", (-100.5, 'General" €"')),
+        (("number", "-5"), "-$5", (-5.0, 'General;"-$"General')),
+        (("number", "-5"), "($5)", (-5.0, 'General;"($"General")"')),
         (("number", "12345678901234567"), "12345678901234567", ("12345678901234567", "@")),
         (("number", "0.1234567890123456789"), "0.1234567890123456789", ("0.1234567890123456789", "@")),
         (("number", "-5"), "-5", (-5.0, "General")),
@@ -287,12 +291,22 @@ def test_a_sheet_without_language_is_answered_in_that_of_the_settings(tmp_path, 
 def test_a_native_cell_has_its_value_and_format_where_that_is_exact(native, cell, expected):
     assert fix_sheets.typed(cell, native, "yyyy-mm-dd") == expected
     if native[0] == "number" and expected[1] != "@":
-        assert read_number(native[1], parse_format(expected[1]), from_1904=False).shown == cell
+        assert read_number(native[1], parse_format(expected[1]), from_1904=False).priced == cell
 
 
 def test_a_number_in_the_file_is_a_number_in_the_fix_file(tmp_path):
     row = SourceRow("orders", 2, cells(1), ((3, "number", "412.5"),))
     assert a_run(tmp_path, invalid(1, [row], in_book(1))).book["Aufträge"]["E2"].value == 412.5
+
+
+def test_a_number_with_a_wrong_unit_is_a_text_so_that_what_is_typed_over_it_has_none(tmp_path):
+    row = SourceRow("orders", 2, cells(1, weight="USD 412.5"), ((3, "number", "412.5"), (4, "number", "10")))
+    problem = replace(in_book(1), code="C307", found="USD 412.5", values={"expected": "an amount in EUR"})
+    sheet = a_run(tmp_path, invalid(1, [row], problem)).book["Aufträge"]
+    assert [(cell.value, cell.number_format) for cell in (sheet["E2"], sheet["F2"])] == [
+        ("USD 412.5", "@"),
+        (10, "General"),
+    ]
 
 
 @pytest.mark.parametrize("code", ["L609", "L611", "X702"])

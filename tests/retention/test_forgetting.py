@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import zipfile
 from dataclasses import replace
@@ -191,7 +192,7 @@ def test_an_original_of_its_own_goes_one_with_rows_of_others_is_named_and_goes_o
 
 
 def test_reports_capsules_and_copies_are_named_and_go_on_wish(reporting):
-    """A folder with something of somebody's own stays and says what."""
+    """A file of somebody's own stays in its folder and is named; the reports around it go."""
     run, _ = reporting.night("orders.csv", orders(1), listed=records(1))
     folder, copy = reporting.settings.outbox / run.name, reporting.place / "backups" / "ledger-2026-03-04.db"
     capsule = folder / f"{run.name}.capsule.zip"
@@ -207,9 +208,15 @@ def test_reports_capsules_and_copies_are_named_and_go_on_wish(reporting):
     assert all(any(text.startswith(f"{path}: ") for text in stays) for path in (folder, capsule, copy))
     assert (folder.exists(), copy.exists()) == (True, True)
     deed = do(reporting, "A-00001", reports=True)
-    assert any("notes of Ann.txt in it is not ours" in text for text in deed.stays)
-    assert ((folder / "run.html").exists(), capsule.exists()) == (True, False)
+    assert [text for text in deed.stays if str(folder) in text] == [
+        f"{mine}: not written by loadsheet: check it and remove it yourself"
+    ]
+    assert {f"{folder}: reports", f"{capsule}: a capsule, which may contain the key"} <= set(deed.goes)
+    assert list(folder.iterdir()) == [mine]
+    deed = do(reporting, "A-00001", reports=True)
+    assert not any(str(folder) in text for text in deed.goes), "nothing of ours is left in it"
     mine.unlink()
+    reporting.reported_again(run)
     capsule.write_bytes(b"x")
     goes = do(reporting, "A-00001", reports=True, backups=True).goes
     assert all(any(text.startswith(f"{path}: ") for text in goes) for path in (folder, capsule, copy))
@@ -217,6 +224,17 @@ def test_reports_capsules_and_copies_are_named_and_go_on_wish(reporting):
     written = reporting.reported_again(run)
     assert PERSON not in (written.folder / "forgotten-1.csv.results.csv").read_text(encoding="utf-8")
     assert run.name in (reporting.settings.outbox / "index.html").read_text(encoding="utf-8")
+
+
+def test_reports_with_an_unread_workbook_stay_and_say_why(reporting):
+    run, _ = reporting.night("orders.csv", orders(1), listed=records(1))
+    folder = reporting.settings.outbox / run.name
+    later = (folder / "run.json").stat().st_mtime + 60
+    os.utime(folder / "reconciliation.xlsx", (later, later))
+    deed = do(reporting, "A-00001", reports=True)
+    assert any(text.startswith(f"{folder}: reports, because a workbook in it was saved") for text in deed.stays)
+    assert f"{folder}: reports" not in deed.goes
+    assert (folder / "run.html").exists()
 
 
 def everywhere(house, text):

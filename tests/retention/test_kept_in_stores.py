@@ -70,16 +70,23 @@ def test_old_reports_in_a_store_are_removed_unless_other_files_are_with_them(hou
     assert names[0] not in index
 
 
-def test_what_is_forgotten_goes_from_the_store(house, bucket):
+@pytest.mark.parametrize("mine", [[], ["notes.txt"]])
+def test_what_is_forgotten_goes_from_the_store(house, bucket, mine):
     run, drop = house.night("a.csv", orders(1), listed=records(1))
+    kept = [f"outbox/{run.name}/{name}" for name in mine]
+    for name in kept:
+        bucket.put(name, b"mine")
     key = original(house, bucket, drop, "a.csv")
     found = find(house.settings, house.ledger, house.place / "ledger.db", "A-00001")
     wanted = Request(originals=True, reports=True, who="clerk", because="request 17")
     deed = plan(house.settings, found, wanted)
     assert f"s3://{bucket.name}/{key}: the original a.csv" in deed.goes
     assert f"s3://{bucket.name}/outbox/{run.name}: reports" in deed.goes
+    said = [f"s3://{bucket.name}/{name}: not written by loadsheet: check it and remove it yourself" for name in kept]
+    assert [text for text in deed.stays if run.name in text] == said
     forget(house.settings, house.ledger, house.ledger.begin_run(), found, wanted)
-    assert bucket.keys() == ["outbox/index.html"]
+    assert bucket.keys() == [*kept, "outbox/index.html"]
+    assert not (house.settings.outbox_here / run.name).exists()
 
 
 def test_reports_that_another_process_writes_now_are_not_published(house, bucket):

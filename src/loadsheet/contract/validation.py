@@ -15,6 +15,7 @@ from pydantic import (
     AfterValidator,
     AliasChoices,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Strict,
     StrictInt,
@@ -157,8 +158,12 @@ def _scalars(numbers: NumberForm, assumptions: _OfValues) -> Mapping[Kind, Any]:
     timezone = Annotated[StrictStr, _must(EXPECTED[Kind.TIMEZONE], lambda name: name in _zones())]
     if assumptions.number_forms == "both":
         numeric: Any = _Number | number_text
+    elif numbers is NumberForm.JSON_NUMBER:
+        expected = "a number without quotes, such as 12.5"
+        numeric = Annotated[_Number, _must(expected, lambda value: not isinstance(value, str), BeforeValidator)]
     else:
-        numeric = _Number if numbers is NumberForm.JSON_NUMBER else number_text
+        expected = 'a number in quotes, such as "12.5"'
+        numeric = Annotated[number_text, _must(expected, lambda value: not _is_number(value), BeforeValidator)]
     return {
         Kind.STRING: text,
         Kind.STRING_OR_NUMERIC: text | _Number,
@@ -171,15 +176,23 @@ def _scalars(numbers: NumberForm, assumptions: _OfValues) -> Mapping[Kind, Any]:
     }
 
 
-def _must(expected: str, holds: Callable[[Any], object]) -> AfterValidator:
-    """Refuses a value unless `holds` is true for it."""
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+def _must(
+    expected: str,
+    holds: Callable[[Any], object],
+    validator: type[AfterValidator] | type[BeforeValidator] = AfterValidator,
+) -> AfterValidator | BeforeValidator:
+    """Refuses a value unless `holds` is true for it. It is asked after the type is known, unless by a BeforeValidator."""
 
     def validated(value: Any) -> Any:
         if not holds(value):
             raise PydanticCustomError("expected", "must be {expected}", {"expected": expected})
         return value
 
-    return AfterValidator(validated)
+    return validator(validated)
 
 
 @cache

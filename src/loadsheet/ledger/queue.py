@@ -150,21 +150,35 @@ def release(transaction: Transaction, *, orphans: bool, updating: Collection[str
 
 
 def hold(transaction: Transaction) -> int:
-    """Hold ready entries that cannot be sent, at the end of a run's sending. Returns their number."""
+    """Hold ready entries that cannot be sent, at the end of a run's sending. Returns their number. Entries that were held for their
+    order or tender before get a new reason if theirs no longer holds: a delete whose order was created since.
+    """
     connection, held = transaction.connection, 0
-    for rows in _waiting(connection, Waits.PARENT, State.READY):
-        parents = _parents(connection, {row.lane for row in rows})
-        because = _faults(connection, {row.lane for row in rows})
-        near = _near_parents(
-            connection, {row.lane for row in rows if row.lane not in because and not parents[row.lane]}
-        )
-        problems = [_waits_for(row, parents[row.lane], near.get(row.lane, ""), because.get(row.lane)) for row in rows]
+    for rows, problems in _with_reasons(connection, State.HELD):
+        pairs = zip(rows, problems, strict=True)
+        stale = [(row, problem) for row, problem in pairs if problem not in codec.decode_problems(row.problems)]
+        change(transaction, [_held_for_parent(row, problem) for row, problem in stale])
+    for rows, problems in _with_reasons(connection, State.READY):
         change(transaction, [_held_for_parent(row, problem) for row, problem in zip(rows, problems, strict=True)])
         held += len(rows)
     for rows in _chunks(connection, _READY_BEHIND_OPEN):
         change(transaction, [_held_for_earlier(row) for row in rows])
         held += len(rows)
     return held
+
+
+def _with_reasons(connection: Connection, state: State) -> Iterator[tuple[Sequence[Any], Sequence[Problem]]]:
+    """The entries in this state that wait for their order or tender, and why, in chunks."""
+    for rows in _waiting(connection, Waits.PARENT, state):
+        parents = _parents(connection, {row.lane for row in rows})
+        because = _faults(connection, {row.lane for row in rows})
+        near = _near_parents(
+            connection, {row.lane for row in rows if row.lane not in because and not parents[row.lane]}
+        )
+        yield (
+            rows,
+            [_waits_for(row, parents[row.lane], near.get(row.lane, ""), because.get(row.lane)) for row in rows],
+        )
 
 
 def remember(transaction: Transaction, lanes: Collection[str]) -> None:
@@ -326,7 +340,8 @@ def _near_parents(connection: Connection, lanes: Collection[str]) -> dict[str, s
 
 def _waits_for(row: Any, parents: Sequence[Parent], near: str, because: Problem | None) -> Problem:
     """The problem of an entry whose order or tender is not there. `near`: the key of the one that may be meant."""
-    hint = _HINT.format(key=row.key) if row.instead is None else _JUDGED_AGAIN
+    overtaken = _is_overtaken(row, parents)
+    hint = (_OVERTAKEN if overtaken else _HINT).format(key=row.key) if row.instead is None else _JUDGED_AGAIN
     values = {"parent": parent_of(row.lane), "why": _why(parents)}
     return Problem("L607", values=values, hint=f"did you mean {near}?" if near else hint, because=because)
 
@@ -355,6 +370,7 @@ def _why(parents: Sequence[Parent]) -> str:
 _JUDGED_AGAIN = "the next run decides whether it creates or updates"
 _SENT_WITHOUT = "sent without {parent}, as the settings allow"
 _HINT = "sent automatically once the other is at the exchange; to send it now: loadsheet retry {key}"
+_OVERTAKEN = "not sent automatically, because it would delete the newer record; to send it now: loadsheet retry {key}"
 _WHY = {
     State.INVALID: "the sender must fix it first",
     State.HELD: "it is held too",

@@ -1,11 +1,11 @@
 """Countries, currencies, time zones, yes and no, as people write them.
 
-They are known in the file's language (Babel's names of territories and currencies) and in English. Knows no column and no cell.
+They are known in the file's language (Babel's names of territories and currencies) and in English. Knows no column.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from functools import cache
 
@@ -13,15 +13,16 @@ from babel import Locale
 from babel.core import get_global
 from babel.numbers import get_territory_currencies
 
-from loadsheet.mapping.notations import number_reader, split_amount, zone_names
+from loadsheet.mapping.notations import canonical, number_reader, split_amount, zone_names
 from loadsheet.mapping.plans import CellProblem, SettingError
 from loadsheet.mapping.suggestions import did_you_mean_value
+from loadsheet.reading.tables import Native
 
 NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are not countries
 _CODE = 3  # letters
 _SIGNS = {  # signs of one currency only
     "€": "EUR", "zł": "PLN", "Kč": "CZK", "₹": "INR", "₺": "TRY", "₪": "ILS", "₴": "UAH", "₫": "VND", "฿": "THB",
-    "US$": "USD", "A$": "AUD", "C$": "CAD", "S$": "SGD", "HK$": "HKD", "NZ$": "NZD", "R$": "BRL",
+    "₽": "RUB", "₩": "KRW", "₱": "PHP", "₦": "NGN", "₸": "KZT", "₾": "GEL", "₼": "AZN", "US$": "USD", "A$": "AUD", "C$": "CAD", "S$": "SGD", "HK$": "HKD", "NZ$": "NZD", "R$": "BRL",
 }  # fmt: skip
 _NO_CENTS = re.compile("(?<=[0-9])[.,][-\N{EN DASH}\N{EM DASH}]{1,2}$")
 _SHARED_SIGNS = {
@@ -189,26 +190,37 @@ def currencies_meant(word: str, locale: str | None = None) -> tuple[str, ...]:
     return tuple(sorted(shared, key=lambda currency: currency not in own))
 
 
-def amount_reader(currency: str, locale: str) -> Callable[[str], Decimal | CellProblem]:
-    """A function from trimmed text to the number of an amount in this currency: `12.00`, `€ 12.00`, `12.00 EUR` and `12.-` are one amount.
-    C307 for an amount in another currency, otherwise the problems of `number_reader`. Raises SettingError if the currency is not a code.
+class Amount:
+    """Reads amounts in one currency: from trimmed text such as `€ 12.00`, and from workbook numbers, whose format may show a currency.
+    C307 for an amount in another currency.
     """
-    if currency not in currency_codes():
-        hint = did_you_mean_value(currency, {code: code for code in currency_codes()}) or "such as EUR"
-        raise SettingError("currency", f"currency: {currency} is not a currency code", hint)
-    read_number = number_reader(locale)
-    elsewhere = CellProblem("C307", {"expected": f"an amount in {currency}"})
 
-    def read(text: str) -> Decimal | CellProblem:
-        number = read_number(text)
+    def __init__(self, currency: str, locale: str) -> None:
+        """Raises SettingError if the currency is not a code."""
+        if currency not in currency_codes():
+            hint = did_you_mean_value(currency, {code: code for code in currency_codes()}) or "such as EUR"
+            raise SettingError("currency", f"currency: {currency} is not a currency code", hint)
+        self._currency, self._locale, self._read_number = currency, locale, number_reader(locale)
+        self._elsewhere = CellProblem("C307", {"expected": f"an amount in {currency}"})
+
+    def read(self, text: str) -> Decimal | CellProblem:
+        """The number of an amount: `12.00`, `€ 12.00`, `12.00 EUR` and `12.-` are one. Otherwise the problems of `number_reader`."""
+        number = self._read_number(text)
         if not isinstance(number, CellProblem):
             return number
         digits, word = split_amount(text)
-        whole, meant = _NO_CENTS.sub("", digits), currencies_meant(word, locale)
-        amount = read_number(whole) if meant or (whole != digits and not word) else number
-        return elsewhere if meant and currency not in meant and not isinstance(amount, CellProblem) else amount
+        whole, meant = _NO_CENTS.sub("", digits), currencies_meant(word, self._locale)
+        amount = self._read_number(whole) if meant or (whole != digits and not word) else number
+        return self._in_currency(amount, meant)
 
-    return read
+    def of_number(self, cell: Native) -> Decimal | CellProblem:
+        """The amount of a workbook number. Other words in its format than a currency are ignored."""
+        _, word = split_amount(re.sub("[()]", "", cell.priced))  # ($5) is -5
+        return self._in_currency(canonical(Decimal(cell)), currencies_meant(word, self._locale))
+
+    def _in_currency(self, amount: Decimal | CellProblem, meant: Sequence[str]) -> Decimal | CellProblem:
+        is_elsewhere = meant and self._currency not in meant and not isinstance(amount, CellProblem)
+        return self._elsewhere if is_elsewhere else amount
 
 
 def zone_reader() -> Callable[[str], str | CellProblem]:

@@ -22,13 +22,14 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calendars import Calendar
-from loadsheet.mapping.codes import amount_reader, country_reader, currency_reader, yes_no_reader, zone_reader
+from loadsheet.mapping.codes import Amount, country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.column_guides import choices_of
 from loadsheet.mapping.lookups import Lookup, range_reader
 from loadsheet.mapping.notations import (
     PARTED,
     canonical,
     check_zone_word,
+    format_reader,
     formats_reader,
     is_locale,
     localize,
@@ -318,27 +319,32 @@ def _shown(read: Callable[[str], Any]) -> _Parse:
 def _number(spec: Column, conventions: Conventions, locale: str | None) -> _Parse:
     if locale is None:
         raise SettingError("type", f"{spec.type} needs a locale", "set source.locale, such as de_DE for 1.234,56")
-    quantity = None
     is_whole = spec.type == "integer" or spec.places == 0
     read: Callable[..., Decimal | CellProblem] = number_reader(locale, Decimal(1234) if is_whole else PARTED)
+    of_number: Callable[..., Decimal | CellProblem] = _plain
     if spec.type == "quantity":
         unit, assumed = _units(spec, conventions, locale)
         quantity = Quantity(number_reader(locale), unit=unit, assumed=assumed, extra=conventions.units, locale=locale)
-        read = quantity.read
+        read, of_number = quantity.read, quantity.of_number
     elif spec.currency is not None:
-        read = amount_reader(spec.currency, locale)
+        amount = Amount(spec.currency, locale)
+        read, of_number = amount.read, amount.of_number
     check = _range(spec)
 
     def parse(cell: str, *unit: str) -> Any:
         if not isinstance(cell, Native):
             number = read(cell, *unit)
         elif cell.kind == "number":
-            number = canonical(Decimal(cell)) if quantity is None else quantity.of_number(cell, *unit)
+            number = of_number(cell, *unit)
         else:
             number = CellProblem("C302", {"locale": locale}, f"the cell is a {cell.kind}")
         return number if isinstance(number, CellProblem) else check(number)
 
     return parse
+
+
+def _plain(cell: Native) -> Decimal:
+    return canonical(Decimal(cell))
 
 
 def _units(spec: Column, conventions: Conventions, locale: str) -> tuple[str, str]:
@@ -403,6 +409,17 @@ def _native_moment(cell: Native) -> datetime | CellProblem:
         return datetime.fromisoformat(cell)
     hint = f"the cell is a {cell.kind}; format it as a date"
     return CellProblem("C304", {"expected": "a date"}, hint)
+
+
+def is_day(column: ColumnPlan, cell: str) -> bool:
+    """Whether a cell of a column of dates (if it is blank, the default) holds a day without a time."""
+    if column.spec.type == "date":
+        return True
+    if isinstance(cell, Native):
+        return cell.kind == "date"
+    text = cell.strip() or str(column.spec.default or "")
+    days = (format_reader(format_, column.locale) for format_ in column.formats if not _CLOCK.search(format_))
+    return any(read(text) for read in days)
 
 
 def _time(spec: Column, locale: str | None) -> _Parse:

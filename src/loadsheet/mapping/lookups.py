@@ -9,7 +9,7 @@ import csv
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from io import StringIO
 from itertools import pairwise
@@ -54,7 +54,8 @@ class Interval(NamedTuple):
         """The bounds in words."""
         if self.low is None or self.high is None:
             return "all" if self.low is self.high else f"below {self.high}" if self.low is None else f"from {self.low}"
-        return f"{self.low} to {self.high}"
+        is_day = isinstance(self.high, datetime) and self.high.time() == time.max
+        return f"{self.low} to {self.high.date() if is_day else self.high}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,11 @@ class Range:
         if not isinstance(value, datetime):
             return value
         return value.date() if self.of_days else value.replace(tzinfo=None)
+
+    def upper(self, value: Any, *, has_time: bool) -> Any:
+        """A converted upper bound. A day without a time that belongs to the interval does so to its end."""
+        high, is_whole = self.comparable(value), self.upper_included and not has_time
+        return datetime.combine(high, time.max) if is_whole and isinstance(high, datetime) else high
 
     def holds(self, row: Interval, value: Any) -> bool:
         """Whether the value is in the interval."""
@@ -410,9 +416,8 @@ class _Reader:
     @staticmethod
     def _next_bound(high: Any, search: Range) -> Any:
         """The highest lower bound that leaves no gap after an upper bound."""
-        if not search.upper_included:
-            return high
-        return high + timedelta(days=1) if search.of_days else high + 1 if search.type is Type.NUMBER else high
+        step = 1 if search.type is Type.NUMBER else timedelta(days=1) if search.of_days else timedelta(microseconds=1)
+        return high + step if search.upper_included else high
 
     def _range(self, spec: RangeSpec, rows: list[_Line]) -> Range:
         texts = [text for row in rows for text in row.bounds if text]
@@ -428,14 +433,13 @@ class _Reader:
         read: Callable[[str], Any] = (
             _decimal if search.type is Type.NUMBER else date.fromisoformat if search.of_days else _local
         )
-        found = []
-        for text in row.bounds:
+        found: list[Any] = [None, None]
+        for place, text in enumerate(row.bounds):
             try:
-                found.append(read(text) if text else None)
+                found[place] = read(text) if text else None
             except ValueError:
                 self._refuse(f', line {row.line}: "{text}" is neither a number nor a date', _HOW["date"])
-                found.append(None)
-        low, high = found
+        low, high = found[0], search.upper(found[1], has_time=not _parses(date.fromisoformat, row.bounds[1]))
         if low is not None and high is not None and (high < low or (high == low and not search.upper_included)):
             self._refuse(f", line {row.line}: nothing is from {low} to below {high}")
         return low, high

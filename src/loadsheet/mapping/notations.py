@@ -200,6 +200,8 @@ _OFFICE = {
 _EXAMPLE_ZONE = timezone(timedelta(hours=2))
 _UTC_WORD = re.compile(r"%[HIMSfp]\s*(Z|UTC|GMT)(?![A-Za-z%])")
 _UTC = frozenset({"UTC", "Etc/UTC", "Etc/Zulu", "Zulu", "Etc/UCT", "UCT", "Universal", "Etc/Universal"})
+_DOTLESS_I = "\N{LATIN SMALL LETTER DOTLESS I}"
+_DOT_ABOVE = "\N{COMBINING DOT ABOVE}"  # İ in small letters is i with this dot
 _PIVOT = 69  # two-digit years from here on are 19xx
 
 
@@ -217,10 +219,10 @@ def format_reader(format_: str, locale: str | None, *, any_weekday: bool = False
         found = match.groupdict()
         try:
             moment = _moment(found, months)
-        except (ValueError, KeyError):  # 31 February, 25 o'clock, a Turkish name in capitals
+        except ValueError:  # 31 February, 25 o'clock
             return None
         weekday = found.get("weekday")
-        fits = any_weekday or weekday is None or weekdays.get(weekday.casefold()) == moment.weekday()
+        fits = any_weekday or weekday is None or weekdays[_folded(weekday)] == moment.weekday()
         return moment if fits else None
 
     return read
@@ -228,7 +230,7 @@ def format_reader(format_: str, locale: str | None, *, any_weekday: bool = False
 
 @cache
 def month_numbers(locale: str | None) -> dict[str, int]:
-    """The months by their names and abbreviations in English and in a locale, in small letters, with and without a dot."""
+    """The months by their names and abbreviations in English and in a locale, folded (see `_folded`), with and without a dot."""
     return _numbers_of(get_month_names, locale)
 
 
@@ -244,8 +246,14 @@ def _numbers_of(names_of: Callable[..., Mapping[int, str]], locale: str | None) 
         for width in ("wide", "abbreviated"):
             for context in ("format", "stand-alone"):
                 for number, name in names_of(width, context, language).items():
-                    names[name.casefold()] = names[name.casefold().rstrip(".")] = number
+                    names[_folded(name)] = names[_folded(name).rstrip(".")] = number
     return names
+
+
+def _folded(name: str) -> str:
+    """A name in small letters, where the two letters i of Turkish are one: only the language says which of them is the small I."""
+    small = unicodedata.normalize("NFC", name.casefold())  # Μαΐου comes apart
+    return small.replace(f"i{_DOT_ABOVE}", "i").replace(_DOTLESS_I, "i")
 
 
 def _pattern(format_: str, months: Mapping[str, int], weekdays: Mapping[str, int]) -> str:
@@ -276,12 +284,13 @@ def _piece(directive: str, months: Mapping[str, int], weekdays: Mapping[str, int
 
 
 def _one_of(names: Iterable[str]) -> str:
-    return "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    any_i = f"[i{_DOTLESS_I}İ]{_DOT_ABOVE}?"
+    return "|".join(re.escape(name).replace("i", any_i) for name in sorted(names, key=len, reverse=True))
 
 
 def _moment(found: Mapping[str, str | None], months: Mapping[str, int]) -> datetime:
     name = found.get("month_name")
-    month = months[name.casefold()] if name else int(found.get("month") or 1)
+    month = months[_folded(name)] if name else int(found.get("month") or 1)
     fraction = (found.get("fraction") or "").ljust(6, "0")
     return datetime(
         _year(found), month, int(found.get("day") or 1), _hour(found), int(found.get("minute") or 0),

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from loadsheet.mapping.conversion import is_day
 from loadsheet.mapping.documents import LOOKUP_RULE, Ignored
 from loadsheet.mapping.grouping import KeyedTable
 from loadsheet.mapping.lookups import Interval, Range, by_form, found_by, has_keys, not_in
@@ -194,7 +195,7 @@ class ReferenceRows:
     """The rows of a table by the keys of one lookup. Call `add` for each row, then `finish`, then `find`."""
 
     def __init__(self, lookup: TableLookup, reader: RowReader) -> None:
-        self.lookup = lookup
+        self.lookup, self._reader = lookup, reader
         spec, table = lookup.spec, reader.table
         self._place = table.sheet or table.file
         self._range = None
@@ -210,9 +211,18 @@ class ReferenceRows:
         """Add a row of the table."""
         low, high = None, None
         if self._range is not None and self.lookup.bounds is not None:
-            low, high = (self._range.comparable(row.values[index]) for index in self.lookup.bounds)
+            first, last = self.lookup.bounds
+            low = self._range.comparable(row.values[first])
+            high = self._range.upper(row.values[last], has_time=not self._is_day(row.row, last))
         keys = ["" if (key := row.values[index]) is None else str(key) for index in self.lookup.columns]
         self._rows.append((keys, Interval(row.row.number, low, high, (row,))))
+
+    def _is_day(self, row: Row, index: int) -> bool:
+        """Whether a cell (if it is blank, its default) holds a day without a time."""
+        columns, place = self._reader.plan.columns, self._reader.view.position(index, row)
+        if place is None or index >= len(columns):
+            return False
+        return is_day(columns[index], row.cells[place])
 
     def finish(self) -> None:
         """Sort the rows by their keys."""

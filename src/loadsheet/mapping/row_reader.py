@@ -274,7 +274,7 @@ def _value(cell: str, column: _Cell) -> Any:
     """The value of a cell that may be typed. A typed cell differs from a text that looks the same."""
     if not isinstance(cell, Native):
         return column.texts[cell]
-    key = (str(cell), cell.kind, cell.shown)
+    key = (str(cell), cell.kind, cell.shown, cell.priced)
     if key not in column.typed:
         if len(column.typed) >= _REMEMBERED:
             column.typed.clear()

@@ -64,7 +64,7 @@ class TableDescription(NamedTuple):
 
 
 class _PackedRow(NamedTuple):
-    """A `Row` in a message. A `Native` becomes its text, its kind and, if different, its displayed text."""
+    """A `Row` in a message. A `Native` becomes its text, its kind and, if different, its displayed texts."""
 
     number: int
     cells: tuple[str | tuple[str, ...], ...]
@@ -121,8 +121,8 @@ def _pack(value: object) -> object:
     """The parts of a `Native`; the text of any other value that MessagePack cannot encode."""
     if not isinstance(value, Native):
         return str(value)
-    text = str(value)
-    return (text, value.kind) if value.shown == text else (text, value.kind, value.shown)
+    parts = (str(value), value.kind, value.shown, value.priced)
+    return parts if value.priced != value.shown else parts[:3] if value.shown != parts[0] else parts[:2]
 
 
 _decode_row = msgspec.msgpack.Decoder(_PackedRow).decode
@@ -152,7 +152,7 @@ def unpack_rows(body: bytes | memoryview, width: int) -> Iterator[Row]:
 
 
 def _native(parts: tuple[str, ...]) -> Native:
-    if len(parts) not in (2, 3) or parts[1] not in _KINDS:
+    if not 2 <= len(parts) <= 4 or parts[1] not in _KINDS:
         raise ValueError("a cell of an unknown kind")
     return Native(*parts)  # type: ignore[arg-type]  # just looked up
 

@@ -2,10 +2,11 @@
 
 Pure. openpyxl knows which formats are dates. The arithmetic of both date systems, exact to the second, is here. The words around
 a number can hold its unit, as in `27 lb` for 27 in `0" lb"` or `1.5 t` for 1500 in `0.0," t"`. Currencies (`[$USD]`, `€`) do not
-count as words. Source: ECMA-376, part 1, 18.8.31.
+count as words: a price is the same number with and without one, so they are kept apart. Source: ECMA-376, part 1, 18.8.31.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -22,6 +23,7 @@ from loadsheet.reading.tables import Native
 _PIECE = re.compile(
     r"\"(?P<quoted>[^\"]*)\"|\\(?P<escaped>.)"
     r"|\[(?P<compares><=|>=|<>|<|>|=)\s*(?P<limit>-?[0-9]+(?:\.[0-9]+)?)\s*\]"
+    r"|\[\$(?P<currency>[^\]-]+)[^\]]*\]"
     r"|(?P<dress>\[[^\]]*\]|[_*].)"
     r"|(?P<general>general|standard)"
     r"|(?P<digits>[0#?.,/]+(?:e[+-][0#?]+)?)"
@@ -40,7 +42,7 @@ _SECTIONS_MAX = 4
 
 class Section(NamedTuple):
     """A section of a number format: its condition (comparison and limit; empty: by position), how often the displayed number is
-    divided by 1,000, and the words around it.
+    divided by 1,000, the words around it, and all texts around it if one is a currency (otherwise empty).
     """
 
     compares: str = ""
@@ -48,18 +50,26 @@ class Section(NamedTuple):
     thousands: int = 0
     before: str = ""
     after: str = ""
+    priced: tuple[str, str] | tuple[()] = ()
 
     @property
     def has_words(self) -> bool:
         """Whether the words can be a unit: letters, or the signs of feet and inches."""
         return bool(_WORD.search(self.before) or _WORD.search(self.after))
 
+    def without(self, currency: str) -> "Section":
+        """The section without this currency in its words (empty: only those in its words). `priced` keeps the texts with any currency."""
+        if not currency and not any(unicodedata.category(letter) == "Sc" for letter in self.before + self.after):
+            return self
+        before, after = (text.replace(currency, "") for text in (self.before, self.after))
+        return self._replace(before=before, after=after, priced=(self.before, self.after))
+
 
 _BARE = Section()
 
 
 def sections_of(code: str) -> tuple[Section, ...]:
-    """The sections of a number format; none if no section has words."""
+    """The sections of a number format; none if no section has words or a currency."""
     pieces: list[list[re.Match[str]]] = [[]]
     for piece in _PIECE.finditer(code):
         if piece["ends"]:
@@ -67,26 +77,30 @@ def sections_of(code: str) -> tuple[Section, ...]:
         else:
             pieces[-1].append(piece)
     sections = tuple(_section(part) for part in pieces[:_SECTIONS_MAX])
-    return sections if any(section.has_words for section in sections) else ()
+    return sections if any(section.has_words or section.priced for section in sections) else ()
 
 
-def with_words(number: str, sections: tuple[Section, ...]) -> str:
-    """The displayed number with its words, with all digits; empty if it is displayed without words."""
+def with_words(number: str, sections: tuple[Section, ...]) -> Native:
+    """The cell of a number with its words and its currency, with all digits."""
     value = Decimal(number)
     section = _section_for(value, sections)
-    if not section.has_words:
-        return ""
     writes_sign = len(sections) > 1 and not _SIGNS.isdisjoint(section.before)
     shown = abs(value) if writes_sign else value
     if section.thousands:
         shown = shown.scaleb(-3 * section.thousands).normalize()
-    return f"{section.before}{shown:f}{section.after}"
+    words = f"{section.before}{shown:f}{section.after}" if section.has_words else None
+    if not section.priced:
+        return Native(number, "number", words)
+    before, after = section.priced
+    return Native(number, "number", words, f"{before if value else before.replace('-', '')}{shown:f}{after}".strip())
 
 
 def _section(pieces: list[re.Match[str]]) -> Section:
     before, digits, after, compares, limit = "", "", "", "", Decimal(0)
+    currency = ""
     for piece in pieces:
-        text = piece["quoted"] or piece["escaped"] or piece["other"] or ""
+        currency = piece["currency"] or currency
+        text = piece["currency"] or piece["quoted"] or piece["escaped"] or piece["other"] or ""
         if piece["limit"]:
             compares, limit = piece["compares"], Decimal(piece["limit"])
         elif piece["general"] or piece["digits"]:
@@ -101,7 +115,7 @@ def _section(pieces: list[re.Match[str]]) -> Section:
             before += text
     scaled = _SCALED.search(digits)
     thousands = len(scaled[1] or scaled[2]) if scaled else 0
-    return Section(compares, limit, thousands, before, after) if digits else Section(compares, limit)
+    return Section(compares, limit, thousands, before, after).without(currency) if digits else Section(compares, limit)
 
 
 def _section_for(value: Decimal, sections: tuple[Section, ...]) -> Section:
@@ -183,7 +197,8 @@ def format_of(number: str, codes: Mapping[str, str]) -> Format:
     if number in codes:
         return parse_format(codes[number])
     place = int(number) if number.isdecimal() else 0
-    return parse_format("yyyy-mm-dd" if place in _EASTERN_DATES else BUILTIN_FORMATS.get(place, "General"))
+    code = "yyyy-mm-dd" if place in _EASTERN_DATES else BUILTIN_FORMATS.get(place, "General")
+    return parse_format(code.replace('"$"', ""))  # these show the currency of the computer
 
 
 def parse_format(code: str) -> Format:
@@ -191,7 +206,7 @@ def parse_format(code: str) -> Format:
     found = _FIRST.match(code)
     first = found[0] if found is not None else ""
     stripped = STRIP_RE.sub("", first)  # openpyxl ends the section at a semicolon within a text
-    if first.strip().lower() in ("", "general", "standard", "@"):
+    if first.strip().lower() in ("", "general", "standard", "@") and ";" not in code:
         return GENERAL
     if is_date_format(stripped):
         bare = re.sub(r"\\.", "", stripped).lower()
@@ -221,9 +236,7 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
         return cell
     if how.digits and number.isdecimal():
         return Native(number, "number", f"{how.before}{_in_digits(number, how.digits)}{how.after}")
-    if how.sections and (text := with_words(number, how.sections)):
-        return Native(number, "number", text)
-    return Native(number, "number")
+    return with_words(number, how.sections) if how.sections else Native(number, "number")
 
 
 def plain_number(text: str) -> str | None:

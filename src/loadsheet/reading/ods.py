@@ -353,8 +353,8 @@ _CLOCK = {f"{_NUMBER}{part}" for part in ("hours", "minutes", "seconds")}
 _NUMBERS = {f"{_NUMBER}{part}" for part in ("number", "fraction", "scientific-number")}
 _THOUSANDS = {"1000": 1, "1000000": 2, "1000000000": 3}
 _BARE = (Section(),)
-_EMBEDDED = f"{_NUMBER}embedded-text"
-_TEXTS = {_EMBEDDED, f"{_NUMBER}text"}
+_EMBEDDED, _CURRENCY = f"{_NUMBER}embedded-text", f"{_NUMBER}currency-symbol"
+_TEXTS = {_EMBEDDED, _CURRENCY, f"{_NUMBER}text"}
 _DEPTH_MAX = 20
 _DIGITS_MAX = 60
 _MAPS_MAX = 3
@@ -374,6 +374,7 @@ class _DataStyle:
     marks: list[tuple[int, str]] = field(default_factory=list)
     before: str = ""  # the texts before and after the digits
     after: str = ""
+    currency: str = ""  # its sign, part of these texts
     has_number: bool = False
     thousands: int = 0
     maps: list[tuple[str, Decimal, str]] = field(default_factory=list)  # comparison, limit, style of matching numbers
@@ -386,21 +387,20 @@ class _DataStyle:
             self.after += text
         else:
             self.before += text
+        if tag == _CURRENCY:
+            self.currency = text
 
     def format(self) -> Format:
         """Its format."""
         if self.kind in ("date-style", "time-style"):
-            return Format(
-                is_date=True,
-                shows_date=self.shows_date,
-                shows_time=self.shows_time,
-                is_duration=self.overflows and not self.shows_date,
-            )
-        if self.kind != "number-style" or len(self.before) + len(self.after) > CODE_LENGTH_MAX:
+            is_elapsed = self.overflows and not self.shows_date
+            return Format(is_date=True, shows_date=self.shows_date, shows_time=self.shows_time, is_duration=is_elapsed)
+        is_number = self.kind in ("number-style", "currency-style")
+        if not is_number or len(self.before) + len(self.after) > CODE_LENGTH_MAX:
             return GENERAL
-        if not self.plain or not 1 < self.digits <= _DIGITS_MAX:
-            own = Section(thousands=self.thousands, before=self.before, after=self.after)
-            return Format(sections=(own,)) if self.has_number and own.has_words else GENERAL
+        if self.currency or not self.plain or not 1 < self.digits <= _DIGITS_MAX:
+            own = Section("", Decimal(0), self.thousands, self.before, self.after).without(self.currency)
+            return Format(sections=(own,)) if self.has_number and (own.has_words or own.priced) else GENERAL
         pattern = "0" * self.digits
         for place, mark in sorted(self.marks):
             if not 0 < place < self.digits or mark.strip("- ()"):

@@ -133,18 +133,21 @@ class Native(str):
     `<list>` for an `object` of a frame that no cell can hold.
 
     `shown` is the cell as its sender sees it, if the number format adds to the value: `01067` for 1067 in `00000`, `27 lb` for 27
-    in `0.0" lb"`, `1.5 t` for 1500 in `0.0," t"`, and the text of a formula, `=SUM(B2:B9)`, if the file has it.
+    in `0.0" lb"`, `1.5 t` for 1500 in `0.0," t"`, and the text of a formula, `=SUM(B2:B9)`, if the file has it. `priced` is the same
+    with the currency that the format adds: `$12.5`.
     """
 
-    __slots__ = ("kind", "shown")
+    __slots__ = ("kind", "priced", "shown")
     kind: NativeKind
     shown: str
+    priced: str
 
-    def __new__(cls, text: str, kind: NativeKind, shown: str | None = None) -> Self:
-        """A cell of this kind; `shown` is `text` unless given."""
+    def __new__(cls, text: str, kind: NativeKind, shown: str | None = None, priced: str | None = None) -> Self:
+        """A cell of this kind; `shown` is `text` unless given, and `priced` is `shown`."""
         cell = super().__new__(cls, text)
         cell.kind = kind
         cell.shown = text if shown is None else shown
+        cell.priced = cell.shown if priced is None else priced
         return cell
 
 
@@ -167,7 +170,7 @@ class Row(NamedTuple):
     @property
     def shown(self) -> tuple[str, ...]:
         """The cells as plain texts, as their sender sees them. The ledger and the reports use these."""
-        return tuple([cell.shown if isinstance(cell, Native) else cell for cell in self.cells])
+        return tuple([cell.priced if isinstance(cell, Native) else cell for cell in self.cells])
 
     @property
     def natives(self) -> tuple[tuple[int, NativeKind, str], ...]:

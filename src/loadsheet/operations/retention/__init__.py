@@ -177,6 +177,13 @@ def remove_folders(settings: Settings, ledger: Ledger, names: Collection[str]) -
 
 def strange_files(folder: Path) -> list[str]:
     """The names of files in a report folder (or its counterpart in a store) that no run wrote."""
+    return report_files(folder)[1]
+
+
+def report_files(folder: Path) -> tuple[list[str], list[str]]:
+    """The names of the files in a report folder (or its counterpart in a store): those that a run wrote, except files set aside, with
+    `run.json` last, and the others.
+    """
     if address := address_of(folder):
         names = [PurePosixPath(stored.name) for stored in object_storage.objects_in(address)]
         summary = object_storage.read(f"{address}/{SUMMARY}")
@@ -188,11 +195,29 @@ def strange_files(folder: Path) -> list[str]:
         listed = set(_decode(summary).reports)
     except msgspec.MsgspecError:
         listed = set()
-    return sorted(
-        str(name)
-        for name in names
-        if name.parts[0] != ASIDE and name.as_posix() not in listed and not _OURS.fullmatch(name.name)
-    )
+    ours: list[str] = []
+    strange: list[str] = []
+    for name in sorted(map(str, (name for name in names if name.parts[0] != ASIDE))):
+        (ours if name in listed or _OURS.fullmatch(PurePosixPath(name).name) else strange).append(name)
+    return sorted(ours, key=lambda name: name == SUMMARY), strange
+
+
+def remove_reports_among(folder: Path) -> None:
+    """Remove what runs wrote in a report folder (or its counterpart in a store) and keep all else. Raises FolderError. `run.json`, which
+    lists our files, goes last: an interrupted removal can be repeated.
+    """
+    ours, address = report_files(folder)[0], address_of(folder)
+    if address:
+        object_storage.remove(f"{address}/{name}" for name in ours)
+        return
+    try:
+        for name in ours:
+            (folder / name).unlink(missing_ok=True)
+            inbox.remove_empty_folders((folder / name).parent, folder.parent)
+    except OSError as error:
+        raise FolderError(
+            f"{error.filename}: {error.strerror}; repeat the command to remove the other reports"
+        ) from error
 
 
 def _is_over(ledger: Ledger, day: str, old: Collection[str]) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadsheet import inbox, object_storage
+from loadsheet.annotations import unread_workbooks
 from loadsheet.inbox.claims import archived_at, day_of
 from loadsheet.ledger import Ledger, Run
 from loadsheet.ledger.erasure import (
@@ -28,7 +29,9 @@ from loadsheet.operations.retention import (
     abridge_snapshots,
     record_removed,
     remove_folders,
+    remove_reports_among,
     renew_index,
+    report_files,
     strange_files,
 )
 from loadsheet.operations.retention.ledger_copies import copies, copies_elsewhere
@@ -58,14 +61,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """All traces of a key: its entries, their originals, existing reports, capsules, copies of the ledger here and elsewhere, and
-    the `names` of its files.
+    """All traces of a key: its entries, their originals, existing reports (`unread`: the folders with a saved workbook that was not read
+    yet), capsules, copies of the ledger here and elsewhere, and the `names` of its files.
     """
 
     key: str
     entries: tuple[KeyEntry, ...]
     originals: tuple[Original, ...]
     reports: tuple[Path, ...]
+    unread: frozenset[str]
     capsules: tuple[Path, ...]
     copies: tuple[Path, ...]
     copies_elsewhere: tuple[Path, ...]
@@ -93,6 +97,7 @@ def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Tra
         tuple(entries),
         tuple(originals),
         tuple(folder for folder in folders if _is_there(folder)),
+        frozenset(name.partition("/")[0] for name in unread_workbooks(settings, ledger)),
         tuple(capsules),
         tuple(copies(settings, ledger_file)),
         tuple(copies_elsewhere(settings)),
@@ -124,12 +129,16 @@ def plan(settings: Settings, traces: Traces, request: Request) -> ErasurePlan:
             stays.append(
                 f"{shown(folder)}: reports (--reports removes them; `loadsheet report --run` writes them again without the values)"
             )
-        elif strange := strange_files(folder):
+        elif folder.name in traces.unread:
             stays.append(
-                f"{shown(folder)}: reports, because {strange[0]} in it is not ours: check it and remove the folder yourself"
+                f"{shown(folder)}: reports, because a workbook in it was saved and not read yet: `loadsheet run` reads it; then repeat the command"
             )
         else:
-            goes.append(f"{shown(folder)}: reports")
+            ours, strange = report_files(folder)
+            goes += [f"{shown(folder)}: reports"] if ours or not strange else []
+            stays += [
+                f"{shown(folder / name)}: not written by loadsheet: check it and remove it yourself" for name in strange
+            ]
     for paths, chosen, what, option in (
         (traces.capsules, request.reports, "a capsule, which may contain the key", "--reports"),
         (traces.copies, request.backups, "a copy of the ledger", "--backups"),
@@ -170,7 +179,11 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
     for path in (*(traces.capsules if request.reports else ()), *(traces.copies if request.backups else ())):
         _remove(path)
     if request.reports:
-        remove_folders(settings, ledger, [folder.name for folder in traces.reports])
+        folders = [folder for folder in traces.reports if folder.name not in traces.unread]
+        for folder in (folder for folder in folders if strange_files(folder)):
+            for place in dict.fromkeys((folder, settings.outbox_here / folder.name)):
+                remove_reports_among(place)
+        remove_folders(settings, ledger, [folder.name for folder in folders])
     rename_in_texts(settings, ledger, names)
     erasure = ErasureRequest(traces.key, request.who, request.because, request.with_key, tuple(names))
     ledger.forget(run, erasure)

@@ -177,16 +177,17 @@ _WARNED = {"border": 1, "border_color": "#C99700", "bg_color": "#FFF1B8"}
 _PLAIN: Mapping[str, Any] = {}
 _BELONGS = {"bg_color": "#F1F3F5", "italic": True}
 _SAID_WIDTH, _WIDTH_MIN, _WIDTH_MAX = 52, 7, 34
+_WRONG_UNIT = "C307"
 _SAID_LENGTH = 60  # characters per line at that width, in a proportional font
 _LINE_HEIGHT, _LINES_MOST = 13, 12
 _DIGITS_EXACT = 15  # spreadsheet programs keep 15 digits of a typed number
 _SHAPE = re.compile(r"[0-9][0-9 ()-]*[0-9]")
 _SHAPE_LENGTH_MAX = 60
 _DURATION = re.compile("[0-9]{2,}:[0-9]{2}:[0-9]{2}")
-_NO_DIGIT = re.compile("[^0-9]")
-_WORDED = re.compile(r"([^0-9-]*)(-?[0-9]+(?:\.[0-9]+)?)(.*)", re.DOTALL)
+_DIGIT, _NO_DIGIT, _PADDED = re.compile("[0-9]"), re.compile("[^0-9]"), re.compile("-?0[0-9]")
+_WORDED = re.compile(r"([^0-9]*?)(-?[0-9]+(?:\.[0-9]+)?)(.*)", re.DOTALL)
 _THOUSANDS_MAX = 4  # each trailing comma of a number format divides the shown number by 1,000
-_LETTER = re.compile(r"[^\W\d_]")
+_WORD = re.compile(r"[^\W\d_]|[\"'″$¢-¥฿₠-⃀]")  # letters, signs of feet and inches, of currencies
 _ROWS_TO_COME = 200
 _TITLE_MOST, _MESSAGE_MOST = 32, 255
 _NOTE_LINE = 42
@@ -297,8 +298,10 @@ class FixSheet:
         self._sheet.write_string(self._row, 0, sheet_text(text), style)
         natives = {position: (kind, text) for position, kind, text in row.natives}
         for position, cell in enumerate(row.cells):
-            look = _look(by_cell.get(position, ()), belongs=not row.remarks)
-            self._write(position + 1, cell, natives.get(position), look)
+            remarks, native = by_cell.get(position, ()), natives.get(position)
+            if native and native[1] != cell and any(remark.code == _WRONG_UNIT for remark in remarks):
+                native = None  # as a text: a number typed over it would keep the wrong unit of the format
+            self._write(position + 1, cell, native, _look(remarks, belongs=not row.remarks))
             if position in by_cell:
                 self._note(position + 1, by_cell[position])
         self._sheet.write_string(self._row, self._mark_at, row.mark, self._book.style(tone=Tone.MUTED))
@@ -449,8 +452,8 @@ def _number(cell: str, text: str) -> tuple[str | float, str]:
         return _Exact(number), "General"
     if _DURATION.fullmatch(cell) and number >= 1:  # below 1 it is a time of day
         return _Exact(number), "[h]:mm:ss"
-    code = _code_of(cell, text) or _code_with_text(cell, text)
-    if not code and _LETTER.search(cell):
+    code = _code_with_text(cell, text) or _code_of(cell, text)
+    if not code and _WORD.search(cell):
         return cell, "@"
     return _Exact(number), code or "General"
 
@@ -469,16 +472,17 @@ def _code_of(cell: str, number: str) -> str:
 
 
 def _code_with_text(cell: str, number: str) -> str:
-    """The number format that shows a number like the cell: `27 lb` for 27, `1.5 t` for 1500; empty if none fits."""
+    """The number format that shows a number like the cell: `27 lb` for 27, `1.5 t` for 1500, `($5)` for -5; empty if none fits."""
     found = _WORDED.fullmatch(cell) if len(cell) <= _SHAPE_LENGTH_MAX else None
-    if found is None:
+    if found is None or _PADDED.match(found[2]) or not _WORD.search(found[1] + found[3]):
         return ""
     before, digits, after = found.groups()
-    for thousands in range(_THOUSANDS_MAX):
-        if Decimal(digits).scaleb(3 * thousands) == Decimal(number):
+    for thousands in range(1 if _DIGIT.search(after) else _THOUSANDS_MAX):
+        shown, exact = Decimal(digits).scaleb(3 * thousands), Decimal(number)
+        if shown == exact or (exact < 0 and shown == -exact):
             places = re.sub("[0-9]", "0", digits.partition(".")[2])
             shape = f"0{places and '.'}{places}{',' * thousands}" if thousands else "General"
-            return f"{_quoted(before)}{shape}{_quoted(after)}"
+            return f"{'' if shown == exact else 'General;'}{_quoted(before)}{shape}{_quoted(after)}"
     return ""
 
 
