@@ -5,6 +5,7 @@ import re
 import time
 from datetime import datetime
 
+import openpyxl
 import pytest
 from drafting import (
     PLACES,
@@ -109,6 +110,18 @@ def test_a_sign_in_the_heading_is_the_currency_of_the_amounts(tmp_path):
     text = suggested(tmp_path, table("Job;Delivery town;Value £", "Bristol;12.50", "Hull;7.00"), "order.create")
     assert "  currency: {value: GBP}" in text
     assert "  pickup_country: {value: GB}" in text
+
+
+def test_the_format_of_amounts_gives_their_currency(tmp_path):
+    book = openpyxl.Workbook()
+    for row in [["Job", "Delivery town", "Goods value"], ["J1", "Hull", 12.5], ["J2", "York", 7], ["J3", "Hull", 9.25]]:
+        book.active.append(row)
+    for cell in book.active["C"][1:]:
+        cell.number_format = "[$PLN] #,##0.00"
+    book.save(tmp_path / "jobs.xlsx")
+    text = write_draft(draft(observe([tmp_path / "jobs.xlsx"], Settings()), "order.create"))
+    assert "type: decimal, required: true, currency: PLN}" in drafted_columns(text)["Goods value"]
+    assert "  currency: {value: PLN}" in text
 
 
 def test_cells_above_the_headings_are_named_as_not_read(tmp_path):

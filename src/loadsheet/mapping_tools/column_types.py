@@ -283,7 +283,7 @@ def _numbers(cells: Cells, locale: str) -> _Numbers:
                 continue
             read, whole = read + count, whole and "." not in value
             values[float(value)] += count
-            found = number_of(value.shown)
+            found = number_of(value.priced)
         else:
             found = number_of(value)
             shape = _SHAPED.sub("9", found[0]) if found else ""
