@@ -199,6 +199,16 @@ def test_a_file_whose_total_cannot_be_read_is_set_aside_without_a_record(workspa
     assert workspace.ask("select key from entries order by id") == [("A-1",), ("A-2",)]
 
 
+def test_a_total_that_repeats_the_error_of_a_row_sets_no_file_aside(workspace):
+    workspace.use({"deletes": OVER_FILE.replace("type: decimal", "type: integer")})
+    book(workspace.inbox / "first.xlsx", ["Order", "Qty"], ["A-1", "#N/A"], ["A-2", 3], ["TOTAL", "#N/A"])
+    assert workspace.run().returncode == 1
+    assert workspace.ask("select key, state from entries order by id") == [("A-1", "invalid"), ("A-2", "held")]
+    assert workspace.run_json()["balance"]["rows"] == {"held": 1, "invalid": 1, "ignored": 1}
+    book(workspace.inbox / "other.xlsx", ["Order", "Qty"], ["A-1", "=1+1"], ["A-2", 3], ["TOTAL", "=SUM(B2:B3)"])
+    assert workspace.run().returncode == 65, "a workbook that no program has calculated"
+
+
 # ---- the marks of text files: quotes, escapes and blanks, in a process of their own and in ours ----
 
 MARKS = """\

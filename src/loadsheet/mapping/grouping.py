@@ -185,12 +185,14 @@ class _RunningTotals:
         return bool(self._unknown)
 
     def compare(self, row: Row, values: Sequence[Any], refused: dict[int, CellProblem]) -> Problem | None:
-        """The problem of the first stated total that differs. Blank and unknown totals are not compared. Raises FileRefused if a stated
-        total cannot be read: then nothing shows that the file is complete, and no record could be corrected.
+        """The problem of the first stated total that differs. Blank and unknown totals are not compared, nor is an Excel error that
+        repeats one above it. Raises FileRefused if another total cannot be read: then nothing shows that the file is complete, and no
+        record could be corrected.
         """
         problem, self._stated = None, True
         for index in self.plan.sums:
-            if is_invalid(refused, index):
+            repeats = index in self._unknown and index in refused and refused[index].code == "R207"
+            if is_invalid(refused, index) and not repeats:
                 raise FileRefused(self._problem(row, index, refused[index]))
             if values[index] is not None and index not in self._unknown and values[index] != self._sums[index]:
                 differs = CellProblem("G408", {"sum": self._shown(row, index, values[index])})
