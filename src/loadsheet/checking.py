@@ -124,8 +124,9 @@ def _table_notes(table: dict[str, Any]) -> Iterator[str]:
 
 @dataclass(slots=True)
 class CheckResult:
-    """The result of a check: numbers of sendable documents, errors and warnings; problems by cause; rows left out."""
+    """The result of a check: numbers of documents, sendable documents, errors and warnings; problems by cause; rows left out."""
 
+    documents: int = 0
     usable: int = 0
     errors: int = 0
     warnings: int = 0
@@ -136,11 +137,12 @@ class CheckResult:
     def add(self, found: Finding) -> None:
         """Count a finding."""
         if isinstance(found, Checked):
+            self.documents += 1
             self.usable += found.document.usable
         elif isinstance(found, Unusable):
             self.usable -= found.before
         for problem in problems_of(found):
-            self.causes.add(problem, found.document.key if isinstance(found, Checked) else "")
+            self.causes.add(problem, self.documents if isinstance(found, Checked) else 0)
             self.codes.add(problem.code)
             if problem.level == "error":
                 self.errors += 1

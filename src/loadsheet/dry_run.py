@@ -104,10 +104,11 @@ class ForecastSink(FilesInPlace):
         states: Counter[str] = Counter()
         mapping, causes = drop.mapping, self.forecast.causes
         documents = (document for document in drop.documents() if isinstance(document, Document))
-        for document, verdict in self._forecaster.verdicts(documents, changed=mapping.changed):
+        verdicts = self._forecaster.verdicts(documents, changed=mapping.changed)
+        for number, (document, verdict) in enumerate(verdicts, self.forecast.states.total() + 1):
             states[WAITING if verdict.waits is Waits.PARENT else verdict.state.value] += 1
             for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):
-                causes.add(problem, document.key)
+                causes.add(problem, number)
         for notes in drop.notes().values():
             for problem in notes.problems:
                 causes.add(problem)

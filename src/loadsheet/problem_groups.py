@@ -107,8 +107,8 @@ class Causes:
         ] = {}  # by their group and that of the problem they follow from
         self._documents: dict[_Group, _Documents] = defaultdict(_Documents)
 
-    def add(self, problem: Problem, key: str = "") -> None:
-        """Add a problem; `key` is its document, empty for a problem of a whole file or table."""
+    def add(self, problem: Problem, document: int = 0) -> None:
+        """Add a problem. `document` is the number of its document among those that are added, 0 for a problem of a whole file or table."""
         own, root = _group(problem), _group(problem.because or problem)
         if (own, root) not in self._tallies and len(self._tallies) >= _CAUSES_MOST:
             own = root = own[:2]
@@ -117,8 +117,8 @@ class Causes:
             where = problem.where
             at = Where(where.file, where.sheet, column=where.column) if len(own) > 2 else NOWHERE
             tally = self._tallies[own, root] = _Tally(problem, at)
-        tally.add(problem, key)
-        self._documents[root].add(key)
+        tally.add(problem, document)
+        self._documents[root].add(document)
 
     def ranked(self) -> list[Cause]:
         """The causes: errors before warnings, then by the documents that they hold back, then by frequency. A problem whose cause is not
@@ -133,7 +133,8 @@ class Causes:
                 alone.append(tally.cause())
         causes = [
             replace(
-                tally.cause(), consequences=_consequences(following[root], self._documents[root].count - tally.keys)
+                tally.cause(),
+                consequences=_consequences(following[root], self._documents[root].count - tally.documents.count),
             )
             for (own, root), tally in self._tallies.items()
             if own == root
@@ -150,11 +151,11 @@ class _Documents:
     """How many documents were counted, each once."""
 
     count: int = 0
-    last: str = ""
+    last: int = 0
 
-    def add(self, key: str) -> None:
-        if key and key != self.last:
-            self.count, self.last = self.count + 1, key
+    def add(self, document: int) -> None:
+        if document and document != self.last:
+            self.count, self.last = self.count + 1, document
 
 
 def _consequences(tallies: Sequence["_Tally"], keys: int) -> Consequences:
@@ -198,8 +199,7 @@ class _Tally:
     at: Where
     count: int = 0
     rows: int = 0
-    keys: int = 0
-    last_key: str = ""
+    documents: _Documents = field(default_factory=_Documents)
     longest: int = 0
     same_text: str = ""
     same_hint: str = ""
@@ -212,12 +212,11 @@ class _Tally:
     more_values: bool = False
     all_with_unit: bool = True
 
-    def add(self, problem: Problem, key: str) -> None:
+    def add(self, problem: Problem, document: int) -> None:
         """Count one problem and its value."""
         self.count += 1
         self.rows += problem.number("count", 1) if problem.where.row else 0
-        if key and key != self.last_key:
-            self.keys, self.last_key = self.keys + 1, key
+        self.documents.add(document)
         if len(self.places) < PLACES_SHOWN and problem.where != NOWHERE and str(problem.where) not in self.places:
             self.places.append(str(problem.where))
         if self.count == 1:
@@ -265,7 +264,7 @@ class _Tally:
             at.sheet,
             at.column,
             self.count,
-            self.keys,
+            self.documents.count,
             tuple(self.places),
             tuple(value for value in examples if value)[:PLACES_SHOWN],
             self._say(),
@@ -283,7 +282,7 @@ class _Tally:
         return f"{place}{_title(self.first.code)}{spread}"
 
     def _spread(self) -> str:
-        for count, unit in ((self.rows, "row"), (self.keys, "document"), (self.count, "place")):
+        for count, unit in ((self.rows, "row"), (self.documents.count, "document"), (self.count, "place")):
             if count:
                 return count_of(count, unit)
         return "no place"

@@ -262,6 +262,6 @@ def test_what_waits_for_an_invalid_order_follows_from_its_cause(workspace):
     workspace.write_orders(4, first=1, wrong_every=2)
     workspace.drop("status.csv", "Order,Code,Place\n" + "".join(f"{wrong},P{number},dock\n" for number in range(3)))
     workspace.run()
-    says = [cause["consequences"]["say"] for cause in workspace.run_json()["causes"] if cause["consequences"]["count"]]
-    assert says == ["3 documents wait for it"]
+    causes = [cause["consequences"] for cause in workspace.run_json()["causes"] if cause["consequences"]["count"]]
+    assert [(cause["keys"], cause["say"]) for cause in causes] == [(3, "3 documents wait for it")]
     assert "the sender must fix it first" in workspace.command("show", wrong).stdout

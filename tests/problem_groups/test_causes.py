@@ -30,8 +30,8 @@ def cells(code, *texts, **more):
 
 def folded(problems):
     causes = Causes()
-    for number, problem in enumerate(problems):
-        causes.add(problem, f"O-{number}")
+    for number, problem in enumerate(problems, 1):
+        causes.add(problem, number)
     return causes.ranked()
 
 
@@ -137,8 +137,8 @@ def test_refusals_of_the_exchange_show_its_words():
 
 def test_a_document_with_many_problems_of_a_cause_counts_once():
     causes = Causes()
-    for key, row in (("A", 2), ("A", 3), ("B", 4)):
-        causes.add(cell("C301", row=row), key)
+    for document, row in ((1, 2), (1, 3), (2, 4)):
+        causes.add(cell("C301", row=row), document)
     assert [(cause.count, cause.keys) for cause in causes.ranked()] == [(3, 2)]
 
 
@@ -224,7 +224,7 @@ def check_folding(code, *counts):
     problem = Problem(code, Where("orders.csv", row=2, column="Item"), "12\nstone", values, level="error")
     causes = Causes()
     for number in range(counts[-1]):
-        causes.add(problem, str(number) if number % 2 else "")
+        causes.add(problem, number if number % 2 else 0)
         assert number or causes.ranked()[0].say, "of one row too"
         if number + 1 in counts:
             (cause,) = causes.ranked()
@@ -266,13 +266,13 @@ def follows(code, row, because):
 def test_what_follows_from_a_cause_is_counted_there_and_each_document_once():
     waits = Problem("L607", values={"parent": "order O-01", "why": "it is invalid"}, because=TYPO)
     causes = Causes()
-    for problem, key in (
-        (TYPO, "O-O1"),
-        (follows("G403", 2, TYPO), "O-01"),
-        (follows("G406", 2, TYPO), "O-01"),
-        (waits, "O-01/status"),
+    for document, problem in (
+        (1, TYPO),
+        (2, follows("G403", 2, TYPO)),
+        (2, follows("G406", 2, TYPO)),
+        (3, waits),
     ):
-        causes.add(problem, key)
+        causes.add(problem, document)
     (cause,) = causes.ranked()
     assert (cause.count, cause.keys, cause.documents) == (1, 1, 3)
     found = cause.consequences
@@ -289,10 +289,10 @@ def test_a_consequence_whose_cause_is_not_there_is_one_itself():
 def test_causes_come_in_the_order_of_the_documents_they_hold_back():
     causes = Causes()
     for row in range(3):
-        causes.add(cell("C302", "x", row, "Weight"), "A")  # three problems of one document
-    for number, problem in enumerate([TYPO, *(follows("G403", row, TYPO) for row in range(10, 13))]):
-        causes.add(problem, f"B-{number}")
-    causes.add(Problem("R221", Where("a.csv"), "1E5", {"rows": "row 2"}, level="warning"), "")
+        causes.add(cell("C302", "x", row, "Weight"), 1)  # three problems of one document
+    for number, problem in enumerate([TYPO, *(follows("G403", row, TYPO) for row in range(10, 13))], 2):
+        causes.add(problem, number)
+    causes.add(Problem("R221", Where("a.csv"), "1E5", {"rows": "row 2"}, level="warning"))
     assert [cause.code for cause in causes.ranked()][:2] == ["G404", "C302"]
 
 
@@ -301,7 +301,7 @@ def test_every_problem_is_counted_once(drawn):
     causes, columns = Causes(), "ABCD"
     for own, root, key in drawn:
         because = None if own == root else cell("C302", "x", 1, columns[root])
-        causes.add(Problem("C302", Where("orders.csv", row=2, column=columns[own]), "y", because=because), f"K{key}")
+        causes.add(Problem("C302", Where("orders.csv", row=2, column=columns[own]), "y", because=because), key)
     ranked = causes.ranked()
     assert sum(cause.count + cause.consequences.count for cause in ranked) == len(drawn)
     assert all(cause.documents <= cause.count + cause.consequences.count for cause in ranked)

@@ -94,7 +94,7 @@ class RunTally:
             return
         if match.verdict in NEEDS_SOMEONE:
             self.firsts.setdefault(match.verdict, entry.key)
-        self._fold(entry.problems, entry.key)
+        self._fold(entry.problems, entry.id)
 
     def _is_settled(self, entry: Entry, match: Match, settled: Container[int]) -> bool:
         """Count an entry of a day by its record. Whether it needed attention and no longer does."""
@@ -135,9 +135,9 @@ class RunTally:
         """The causes of problems: errors first, then by the number of documents that they hold back."""
         return tuple(_cause(one) for one in islice(self.folding.ranked(), CAUSES_MAX))
 
-    def _fold(self, problems: Sequence[Problem], key: str = "") -> None:
+    def _fold(self, problems: Sequence[Problem], document: int = 0) -> None:
         for problem in problems:
-            self.folding.add(problem, key)
+            self.folding.add(problem, document)
             kind = (problem.code, problem.level)
             self.counts[kind] += 1
             places = self.places.setdefault(kind, [])

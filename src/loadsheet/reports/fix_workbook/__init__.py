@@ -156,7 +156,7 @@ class _DropFix:
             place = place_of(problem, entry, self._tables)
             label = "" if place.position is None else place.table.header[place.position]
             worded = word_problem(problem, self._words, self._titles, self._guide(place.table.name).get(label))
-            self._errors.add(placed_at(problem, place), place, worded, entry.key)
+            self._errors.add(placed_at(problem, place), place, worded, entry.id)
             for one in (place, *also_of(problem, entry, self._tables)):
                 column = worded.column if one is place else one.table.header[one.position or 0]
                 remarks.append(

@@ -264,9 +264,9 @@ class Errors:
         self.documents = 0
         self.is_cut = False
 
-    def add(self, problem: Problem, place: Place, worded: ProblemText, key: str) -> None:
+    def add(self, problem: Problem, place: Place, worded: ProblemText, document: int) -> None:
         """Add a problem whose place is complete. All problems of a document must come in sequence. All formulas without a value are one line."""
-        self._causes.add(problem, key)
+        self._causes.add(problem, document)
         self._levels[problem.level] += 1
         if problem.level == "error" and (column := (problem.because or problem).where.column):
             self._columns[column] += 1
