@@ -213,6 +213,7 @@ CATALOGUE: dict[str, Kind] = {
         "this version is invalid; the exchange has the version of {key} that was accepted in run {run}",
     ),
     "L617": Kind("Valid elsewhere", "this version is invalid; the version of {key} in {file} is valid and is sent"),
+    "L618": Kind("Deleted since it was accepted", "{key} was accepted with the same values and deleted since"),
     "L606": Kind("Rows not accounted for", "an internal error: {reason}"),
     # from the exchange
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),

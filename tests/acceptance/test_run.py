@@ -352,3 +352,31 @@ def test_the_oldest_files_within_the_limit_are_taken_and_the_next_runs_take_the_
         four_pairs.run(**limited)
     assert left(four_pairs) == {}
     assert len(four_pairs.states()) == 4
+
+
+DELETES = """\
+mapping: deletes
+version: 1
+target: order.delete
+source: {files: "deletes.csv"}
+columns: {order: {label: Order, required: true}}
+payload: {order_id: {col: order}}
+"""
+
+
+@pytest.mark.journey
+def test_an_old_file_brings_no_deleted_order_back_until_a_person_says_so(workspace):
+    workspace.write_orders(2)
+    workspace.run()
+    deleted, _ = workspace.states()
+    (workspace / "mappings" / "deletes.yaml").write_text(DELETES, encoding="utf-8")
+    workspace.drop("deletes.csv", f"Order\n{deleted}\n")
+    assert workspace.run().returncode == 0
+    workspace.write_orders(2)
+    assert workspace.run().returncode == 1
+    held = workspace.run_json()
+    assert (held["entries"], held["firsts"]) == ({"held": 1, "unchanged": 1}, {"not sent: held": deleted})
+    assert f"loadsheet retry {deleted}" in workspace.command("show", deleted).stdout
+    workspace.command("retry", deleted, "--comment", "wanted again")
+    assert workspace.run().returncode == 0
+    assert workspace.states()[deleted] == "accepted"

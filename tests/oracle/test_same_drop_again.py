@@ -29,7 +29,7 @@ def test_samples_dropped_twice_send_nothing_the_second_time_and_need_as_much(nam
     for _ in range(2):
         shutil.copytree(INBOX, tmp_path / "inbox", dirs_exist_ok=True)
         for path in [path for path in (tmp_path / "inbox").rglob("*") if path.is_file()]:
-            if path.name in DELETES or (names and path.name not in names):  # what was deleted may be created again
+            if path.name in DELETES or (names and path.name not in names):  # what was deleted is held
                 path.unlink()
         done = loadsheet(tmp_path, "run", "--settle", "0", LOADSHEET_READING__PROCESS="none")
         newest = max((tmp_path / "outbox").glob("*/run.json"))

@@ -215,7 +215,7 @@ def _judge(document: Document, lane: Sequence[EarlierEntry]) -> Verdict:
         ]
         if deletes:
             return _in_doubt(document, deletes)  # the earlier record may still exist
-        return _judge_create(document, _versions(document, _since_delete(lane)))
+        return _judge_create(document, lane)
     if operation.action in _REPLACING:
         return _judge_latest(document, [earlier for earlier in lane if BY_NAME[earlier.operation].action in _REPLACING])
     return _judge_latest(document, _same(document, lane))
@@ -268,7 +268,8 @@ def _judge_by_content(document: Document, same: Sequence[EarlierEntry]) -> Verdi
     return Verdict(State.READY)
 
 
-def _judge_create(document: Document, same: Sequence[EarlierEntry]) -> Verdict:
+def _judge_create(document: Document, lane: Sequence[EarlierEntry]) -> Verdict:
+    same = _versions(document, _since_delete(lane))
     standing = [earlier for earlier in same if earlier.state is not State.REFUSED]
     if standing:
         last = standing[-1]
@@ -277,6 +278,9 @@ def _judge_create(document: Document, same: Sequence[EarlierEntry]) -> Verdict:
         if doubts and not (last.state is State.HELD and equal and not last.given_up):
             return _in_doubt(document, doubts)
         return _judge_equal(document, last) if equal else _judge_different(document, last)
+    if not same and _is_of_deleted(document, lane):
+        values, hint = {"key": document.key}, f"to create it again: loadsheet retry {document.key}"
+        return Verdict(State.HELD, "deleted since it was accepted", Problem("L618", values=values, hint=hint))
     if same and _equal(document, same[-1]):
         answer = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
         return Verdict(
@@ -285,6 +289,15 @@ def _judge_create(document: Document, same: Sequence[EarlierEntry]) -> Verdict:
             Problem("L604", values={"key": document.key, "text": answer}, hint=_again(document)),
         )
     return Verdict(State.READY)
+
+
+def _is_of_deleted(document: Document, lane: Sequence[EarlierEntry]) -> bool:
+    """Whether a create repeats the last version of a record whose delete was accepted: an old file that comes again must not bring it
+    back. Behind a delete that is still to be sent, both were planned together, and the later one counts.
+    """
+    made = [earlier for earlier in _versions(document, lane) if earlier.state is State.ACCEPTED]
+    deletes = [earlier.state for earlier in lane if BY_NAME[earlier.operation].action is Action.DELETE]
+    return bool(made) and made[-1].content_hash == document.content_hash and deletes[-1:] == [State.ACCEPTED]
 
 
 def _judge_latest(document: Document, family: Sequence[EarlierEntry]) -> Verdict:
