@@ -77,6 +77,23 @@ def test_figures_that_the_exchange_adds_are_in_the_totals_again(ledger):
     assert everything(recalled(ledger, run, first.pack_snapshot())) == everything(first)
 
 
+@pytest.mark.parametrize(
+    "differs", [{}, {"delivery_city": "Köln"}, {"total_weight": Decimal(7)}, {"gross_weight_uom": "Ton"}]
+)
+def test_an_update_without_unit_or_currency_counts_in_those_of_its_record_again(ledger, differs):
+    run = ledger.begin_run()
+    key = {name: order(1)[name] for name in ("order_id", "sender_id", "receiver_id")}
+    changed = {**key, "total_weight": Decimal(500), "goods_value": Decimal(9), "delivery_city": "Bonn"}
+    made = [
+        document(operation, payload, [("orders", row, ("x",))])
+        for row, (operation, payload) in enumerate([("order.create", order(1)), ("order.update", changed)], 2)
+    ]
+    plan(ledger, run, drop_of(("orders", "a.csv")), made)
+    send(ledger, run)
+    first = seen(ledger, run, [{**order(1), **changed, **differs}])
+    assert everything(recalled(ledger, run, first.pack_snapshot())) == everything(first)
+
+
 def test_an_entry_that_changed_since_is_not_verifiable(ledger):
     run = ledger.begin_run()
     planned(ledger, run, 1, 2)

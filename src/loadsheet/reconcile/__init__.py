@@ -353,6 +353,8 @@ class _Judge:
         found = _AS_SENT if compared is None else _compare(entry, record, compared, self._tolerances)
         verdict = _verdict(found, entry.state) if ruled is None else ruled
         added = with_units(operation, record, units, listed)
+        if listed is not None and isinstance(self._listed, RecordedListings):  # it lacks the units that were not sent
+            listed = {**{name: added[name] for name in added.keys() - record.keys()}, **listed}
         other_figures = self.adder.add(entry, added, listed, stands=stands, verdict=verdict)
         if compared is not None:
             self.fields.add(entry.operation, entry.key, record, *found)
