@@ -69,6 +69,17 @@ def test_a_run_serves_all_shippers_each_with_its_own_ledger_and_reports(house):
     assert order_id(40) in states(house, "acme")
 
 
+@pytest.mark.parametrize("words", [("check",), ("mapping", "preview")], ids=" ".join)
+def test_files_that_mappings_of_shippers_read_need_the_name_of_one(house, words):
+    (house / "some.csv").write_text("Order\nA-1\n", encoding="utf-8")
+    shared = house.command(*words, "some.csv")
+    assert "A101" in shared.stdout + shared.stderr
+    for name in ("acme", "birch"):
+        (house / "mappings" / name).mkdir()
+    asked = house.command(*words, "some.csv")
+    assert (asked.returncode, "which shipper? --shipper acme|birch" in asked.stderr) == (2, True)
+
+
 def test_one_shipper_alone_is_shown_as_if_there_were_no_other_and_one_that_needs_someone_is_named(house):
     done = house.run("--shipper", "ACME", "--json")
     assert json.loads(done.stdout)["entries"] == {"accepted": 3}

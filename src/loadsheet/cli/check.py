@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load_for_files, together
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.plurals import count_of
 
@@ -53,7 +53,7 @@ def check(
 
     show_lines = _say_each if payloads else print_lines
     corrections = Corrections(dict(map(_old_and_new, given)))
-    settings = load(config, mappings=mappings)
+    settings = load_for_files(config, mappings)
     start_fork_server(settings)
     loaded = load_folder(settings.mappings, settings.assumptions)
     problems: list[dict[str, Any]] = []

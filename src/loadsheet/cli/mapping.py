@@ -3,19 +3,15 @@
 import sys
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from loadsheet.cli.completion import mapping_names
 from loadsheet.cli.mapping_help import explain
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, Target, load, together, with_settings
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, Target, load, load_for_files, together
 from loadsheet.cli.output import print_json, progress, say
 from loadsheet.plurals import count_of
 from loadsheet.problems import MappingError
-
-if TYPE_CHECKING:
-    from loadsheet.settings import Settings
 
 _MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _WIDE = frozenset("WF")  # East Asian letters that take two places on a terminal
@@ -234,10 +230,16 @@ def schema(*, out: Path | None) -> None:
 @click.option(
     "--watch", "watching", is_flag=True, help="Show them again whenever a mapping, a code table or a file is saved."
 )
-@with_settings(MAPPINGS)
-@JSON
+@together(MAPPINGS, CONFIG, JSON)
 def preview(
-    files: tuple[Path, ...], *, settings: "Settings", name: str | None, records: int, watching: bool, as_json: bool
+    files: tuple[Path, ...],
+    *,
+    mappings: Path | None,
+    config: Path | None,
+    name: str | None,
+    records: int,
+    watching: bool,
+    as_json: bool,
 ) -> int:
     """Show the first records of FILES: each cell beside the field and value it becomes, with its problems.
 
@@ -246,6 +248,7 @@ def preview(
     """
     from loadsheet.cli.mapping_results import show_preview
 
+    settings = load(config, mappings=mappings) if name else load_for_files(config, mappings)
     return show_preview(files, name, settings, records, watching=watching, as_json=as_json)
 
 

@@ -128,6 +128,18 @@ def load(config: Path | None, **given: Any) -> "Settings":
     return _of(name, config, given)
 
 
+def load_for_files(config: Path | None, mappings: Path | None) -> "Settings":
+    """The settings of a command that reads files by mappings, with these `mappings` if given. Raises SettingsError, and click.UsageError if
+    shippers have mappings of their own and none is named.
+    """
+    settings = load(config, mappings=mappings)
+    if mappings is None and not shipper_given():
+        names = [name for name in _shippers(config) if (settings.mappings / name).is_dir()]
+        if len(names) > 1:
+            raise click.UsageError(f"which shipper? --shipper {'|'.join(names)}")
+    return settings
+
+
 def with_settings(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """These options and CONFIG as one decorator. The command gets the `settings` made from them instead."""
 
