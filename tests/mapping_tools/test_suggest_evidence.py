@@ -473,6 +473,17 @@ def test_what_the_mappings_of_the_folder_have_in_common_is_taken_over(tmp_path):
     assert unsaid(text, said) == []
 
 
+@pytest.mark.parametrize(("heading", "currency"), [("Value GBP", "GBP"), ("Value", "EUR")])
+def test_the_currency_of_a_heading_counts_before_that_of_other_mappings(tmp_path, heading, currency):
+    folder = tmp_path / "mappings"
+    folder.mkdir()
+    (folder / "one.yaml").write_text("mapping: one\npayload: {currency: {value: EUR}}\n", encoding="utf-8")
+    path = tmp_path / "orders.csv"
+    path.write_text(f"Order no,{heading}\nA-1,12.50\nA-2,9.00\n", encoding="utf-8")
+    text = write_draft(draft(observe([path], Settings()), "order.create", values_of(folder)))
+    assert unsaid(text, [f"currency: {{value: {currency}}}"]) == []
+
+
 def test_a_file_of_central_europe_is_read_in_its_encoding(tmp_path):
     path = tmp_path / "zlecenia.csv"
     path.write_bytes("Nr zamówienia;Miasto załadunku;Ilość\nA-1;Łódź;2\nA-2;Gdańsk;3\n".encode("cp1250"))

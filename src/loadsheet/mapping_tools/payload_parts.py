@@ -249,7 +249,7 @@ def habits_of(draft: Draft) -> dict[str, str]:
     known, own = vocabulary(), draft.main.sheet.habits
     by_locale = [dict(habits) for habits in known.habits.values() if habits["locale"] == own.locale]
     habits = by_locale[0] if by_locale else dict(known.habits[own.language])
-    currency = _currency_of(draft)
+    currency = currency_of(draft)
     if "country" not in habits and (country := _country_of(draft, currency)):
         habits |= {"country": country, **known.countries.get(country, {})}
     return habits | ({"currency": currency} if currency else {})
@@ -276,7 +276,7 @@ def _country_of(draft: Draft, currency: str) -> str:
     return own[0] if len(own) == 1 else ""
 
 
-def _currency_of(draft: Draft) -> str:
+def currency_of(draft: Draft) -> str:
     """The only currency in the headings, such as `Value (INR)`, and in the cells, such as `$ 12.50`; empty if there is none."""
     columns = [drafted.column for table in draft.tables for drafted in table.columns]
     found = {currency_code(word, draft.habits.locale) for column in columns for word in column.reading.unknown}

@@ -14,6 +14,7 @@ from loadsheet.mapping_tools.payload_parts import (
     Line,
     Payload,
     clock_of,
+    currency_of,
     grows_with,
     habits_of,
     heading_in_utc,
@@ -176,9 +177,10 @@ class _Filler:
         return self._total(concepts) if field_.kind is Kind.NUMERIC else None
 
     def _assumed(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
-        """The usual value of a field without a column: that of the other mappings in the folder, else that of the language."""
+        """The usual value of a field without a column: the sheet's own currency, that of the other mappings in the folder, or of the language."""
         value, count = self._draft.folder.fields.get(field_.name, ("", 0))
-        if value:
+        named = currency_of(self._draft) if "currency" in concepts else ""
+        if value and named in ("", value):
             others = "the other mapping" if count == 1 else f"the other {count} mappings"
             return f"{{value: {flow(value)}}}", f"{CHECK}: no column has it; as in {others}"
         if {"second", "province"} & concepts:
