@@ -84,7 +84,7 @@ CATALOGUE: dict[str, Kind] = {
     "R204": Kind("Header not found", "no row holds the mapped columns; row {row} comes closest but lacks {missing}"),
     "R205": Kind("Row of the wrong length", "the row has {cells} cells, the header has {columns}"),
     "R206": Kind("Quote never closed", "a quote opened in row {row} is never closed"),
-    "R207": Kind("Excel error", "the cell holds the Excel error {found}"),
+    "R207": Kind("Error value", "the cell holds the Excel error {found}"),
     "R208": Kind(
         "Formula without a value", "the formula has no saved value; open the file in Excel, save it and send it again"
     ),

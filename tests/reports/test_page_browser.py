@@ -112,6 +112,10 @@ def test_the_search_narrows_down_while_one_types(page):
     only(page)
     page.find_element(By.CSS_SELECTOR, "button[type=reset]").click()
     only(page, *everything)
+    apply = "arguments[0].dataset.beyond = arguments[1]; document.querySelector('.filters').dispatchEvent(new Event('input'))"
+    page.execute_script(apply, count, 14657)
+    assert count.text.endswith(" found; 14,657 more are only in the workbook")
+    page.execute_script(apply, count, 0)
 
 
 def test_a_document_is_found_by_its_key_in_any_spelling_and_by_its_number_at_the_exchange(page):

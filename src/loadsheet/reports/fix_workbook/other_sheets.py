@@ -39,6 +39,7 @@ _MOMENT = re.compile(
 )
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _AMOUNT = re.compile(r"[-+]?[0-9][0-9.,'\u2019 \u00a0\u202f]*")
+_CURRENCY_BEFORE = re.compile(r"^(?:[$\u00a3\u20ac\u00a5\u20b9]|[A-Za-z]{3}\b)\s*")
 _DATE = re.compile(r"[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}")
 _HALF_DAY = re.compile(r"[0-9]\s*[ap]\.?\s*m", re.IGNORECASE)
 _PADDED = re.compile(r"0[0-9]")
@@ -185,7 +186,7 @@ def judged(text: str, value: str) -> ChangeKind | None:
         return "blank"
     if moment := _MOMENT.fullmatch(value):
         return None if _same_moment(shown, moment) else "moment"
-    amount = _AMOUNT.match(shown)
+    amount = _AMOUNT.match(_CURRENCY_BEFORE.sub("", shown))
     if _NUMBER.fullmatch(value) and amount is not None:
         padded: ChangeKind | None = "text" if _PADDED.match(value) else None
         return padded if _is_amount(amount[0], Decimal(value)) else "number"

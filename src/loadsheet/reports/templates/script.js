@@ -42,7 +42,7 @@
       shown += fits;
     }
     const beyond = Number(control("count").dataset.beyond);
-    control("count").textContent = `${shown} of ${documents.length} found${beyond ? `; ${beyond} more are only in the workbook` : ""}`;
+    control("count").textContent = `${shown} of ${documents.length} found${beyond ? `; ${beyond.toLocaleString("en")} more are only in the workbook` : ""}`;
   };
   form.hidden = false;
   for (const happening of ["input", "change"]) form.addEventListener(happening, apply);
