@@ -188,6 +188,8 @@ def test_a_workbook_comes_back_as_a_workbook_with_typed_cells_and_nothing_that_r
         ({"delimiter": "tab", "encoding": "UTF-8"}, "es", "\t", "utf-8-sig"),
         ({"delimiter": "pipe", "encoding": "latin-1"}, "de", "|", "utf-8-sig"),  # latin-1 has no German quotation marks
         ({"delimiter": "comma", "encoding": "utf-16"}, "de", ",", "utf-16"),
+        ({"delimiter": "tab", "encoding": "UTF-16-LE (by its byte order mark)"}, "de", "\t", "utf-16"),
+        ({"delimiter": "tab", "encoding": "UTF-16-BE (by its byte order mark)"}, "de", "\t", "utf-16"),
         ({}, "en", ",", "utf-8-sig"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value.values()) or "unknown",
@@ -207,6 +209,7 @@ def test_a_text_file_comes_back_in_its_own_delimiter_and_encoding_unless_a_text_
     assert line[4:9] == list(cells(1, "Médoc"))
     assert "zwölf" in line[2]
     assert (content[:3] == b"\xef\xbb\xbf") == (encoding == "utf-8-sig")
+    assert (content[:2] == b"\xff\xfe") == (encoding == "utf-16"), "without a mark, Excel shows it garbled"
 
 
 def test_a_row_of_several_records_is_there_once_with_the_worst_of_their_outcomes_and_what_is_said_of_each(tmp_path):

@@ -201,7 +201,7 @@ _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space"
 
 def text_format(found: Mapping[str, str]) -> tuple[str, str]:
     """The delimiter and the encoding of a text file, from how it was found to be read: such as `semicolon`, and `UTF-8 (by its byte
-    order mark)`. A comma, and UTF-8 with a byte order mark, if unknown.
+    order mark)`. A comma, and UTF-8 with a byte order mark, if unknown. UTF-16 always gets its mark, without which Excel shows it garbled.
     """
     delimiter = found.get("delimiter", "")
     delimiter = _DELIMITERS.get(delimiter, delimiter if len(delimiter) == 1 else ",")
@@ -210,6 +210,8 @@ def text_format(found: Mapping[str, str]) -> tuple[str, str]:
         "".encode(name or "utf-8-sig")
     except LookupError:
         return delimiter, "utf-8-sig"
+    if name.lower().startswith("utf-16"):
+        return delimiter, "utf-16"
     return delimiter, "utf-8-sig" if how and name.lower() == "utf-8" else name or "utf-8-sig"
 
 
