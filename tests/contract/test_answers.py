@@ -15,6 +15,7 @@ from loadsheet.contract import (
     WRITES,
     Assumptions,
     Fault,
+    SaidNo,
     UndocumentedAnswer,
     listing,
     read_listing,
@@ -109,6 +110,15 @@ def test_any_other_json_is_undocumented_and_never_a_crash(operation, body):
 def test_a_200_whose_status_is_not_true_is_no_success(said, words):
     with pytest.raises(UndocumentedAnswer, match=f"^{words}$"):
         read_success(BY_NAME["order.delete"], {"status": said, "message": "Order deleted"}, ASSUMED)
+
+
+@pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
+def test_a_200_with_the_body_of_a_400_says_no(operation):
+    body = refusal(operation, (Fault("order_id", "is required"),))
+    wrong = UndocumentedAnswer if operation.error is ErrorShape.DETAILS else SaidNo
+    with pytest.raises(UndocumentedAnswer) as raised:
+        read_success(operation, body, ASSUMED)
+    assert raised.type is wrong
 
 
 @pytest.mark.parametrize(

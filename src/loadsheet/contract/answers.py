@@ -129,6 +129,8 @@ class SaidNo(UndocumentedAnswer):
 def read_success(operation: Operation, body: object, assumptions: Assumptions) -> Receipt:
     """Read a 200 body. Raises UndocumentedAnswer, also if `status` is not true."""
     root = _object(body, "body")
+    if root.get("status") is False:  # in every operation, as in the body of its 400
+        raise SaidNo("status is false")
     result = _object(root.get("results"), "results") if operation.answer in (Answer.TENDER, Answer.QUOTE) else root
     if result.get("status") is not True:
         raise SaidNo("status is false") if result.get("status") is False else UndocumentedAnswer("status is not true")
