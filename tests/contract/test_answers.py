@@ -61,6 +61,15 @@ def test_the_keys_of_the_order_numbers_and_the_first_index_are_settable():
     assert indexed["errors"] == {"data[1]": {"order_id": "is required"}}
 
 
+@pytest.mark.parametrize("setting", ["customer_order_key", "service_order_key"])
+def test_an_order_number_under_another_key_names_the_setting(setting):
+    body = success(BY_NAME["order.update"], PAYLOAD, Assumptions(**{setting: "OTHER"}), service_order=7)
+    with pytest.raises(
+        UndocumentedAnswer, match=rf"^orders_data\[0\] has no {setting[:-4].upper()} \(assumptions\.{setting}\)$"
+    ):
+        read_success(BY_NAME["order.update"], body, ASSUMED)
+
+
 def test_the_four_shapes_of_a_400_have_the_documented_keys():
     keys = {operation.name: tuple(refusal(operation, (Fault("order_id", "is required", 0),))) for operation in WRITES}
     assert keys.pop("tender.delete") == ("status", "message", "errors")

@@ -34,6 +34,7 @@ UNKNOWN_METHOD: Json = {"results": [], "error": {"status": False, "error": "Unkn
 PAGE_SIZE = "page_size"  # the one parameter of the listings
 
 _INDEXED = re.compile(r"data\[(\d+)\]")
+_ORDER_KEYS = ("customer_order_key", "service_order_key")
 _LEVELS_READ = 4  # of an error that is nested
 
 BLOCK_BYTES = 1_048_576
@@ -144,9 +145,8 @@ def read_success(operation: Operation, body: object, assumptions: Assumptions) -
         if not isinstance(orders, list) or len(orders) != 1:
             raise UndocumentedAnswer("data.order_id.orders_data does not hold exactly one order")
         order = _object(orders[0], "orders_data[0]")
-        return Receipt(
-            _ident(order, assumptions.customer_order_key), _ident(order, assumptions.service_order_key), message
-        )
+        echoed, number = (_order_number(order, assumptions, setting) for setting in _ORDER_KEYS)
+        return Receipt(echoed, number, message)
     return Receipt("", "", message)
 
 
@@ -181,6 +181,13 @@ def _named(path: str, said: object, levels: int = _LEVELS_READ) -> Iterator[tupl
             yield from _named(f"{path}[{place}]", inner, levels - 1)
     else:
         yield path, str(said or "")
+
+
+def _order_number(order: Mapping[str, Any], assumptions: Assumptions, setting: str) -> str:
+    name = getattr(assumptions, setting)
+    if name not in order:
+        raise UndocumentedAnswer(f"orders_data[0] has no {name} (assumptions.{setting})")
+    return _ident(order, name)
 
 
 def _object(value: object, name: str) -> Mapping[str, Any]:
