@@ -156,7 +156,8 @@ def _reconcile_and_report(
     )
     inbox_files, missing = reports.left_in_inbox(left), _missing_records(ledger, drops, (this_run, *unfinished))
     reason = "" if stopped is None or not reconciliation.balances else stopped.found
-    notes = reconcile.RunNotes(tuple(map(str, warnings)), sent.left, inbox_files, missing, reason)
+    ready = ledger.queries.count_in(State.READY)
+    notes = reconcile.RunNotes(tuple(map(str, warnings)), sent.left, inbox_files, missing, reason, ready)
     reconciliation = replace(reconciliation, notes=notes)
     shown = reconciliation.pack_snapshot()
     with run_log.stage("reports"):

@@ -229,3 +229,14 @@ def test_an_empty_ledger_in_the_place_of_another_leaves_the_reports_that_are_the
     assert home.run().returncode == 0
     assert json.loads((folder / "run.json").read_text(encoding="utf-8")) == before
     assert len(home.reports()) == 2
+
+
+def test_a_run_that_stops_early_counts_what_earlier_runs_left(house):
+    house.edit("loadsheet.toml", "arrival.settle_s", "dispatch.unreachable_max = 1\narrival.settle_s")
+    for new, all_of_them in ((2, 2), (1, 3), (0, 3)):
+        if new:
+            house.write_orders(new, first=all_of_them - new)
+        done = house.run("--exchange", "http://127.0.0.1:9")
+        counted = f"{all_of_them} documents go with the next run" in done.stdout
+        assert (done.returncode, counted) == (75, True), done.stdout
+        assert house.run_json()["ready"] == all_of_them

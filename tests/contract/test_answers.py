@@ -15,6 +15,7 @@ from loadsheet.contract import (
     WRITES,
     Assumptions,
     Fault,
+    SaidNo,
     UndocumentedAnswer,
     listing,
     read_listing,
@@ -60,6 +61,15 @@ def test_the_keys_of_the_order_numbers_and_the_first_index_are_settable():
     assert indexed["errors"] == {"data[1]": {"order_id": "is required"}}
 
 
+@pytest.mark.parametrize("setting", ["customer_order_key", "service_order_key"])
+def test_an_order_number_under_another_key_names_the_setting(setting):
+    body = success(BY_NAME["order.update"], PAYLOAD, Assumptions(**{setting: "OTHER"}), service_order=7)
+    with pytest.raises(
+        UndocumentedAnswer, match=rf"^orders_data\[0\] has no {setting[:-4].upper()} \(assumptions\.{setting}\)$"
+    ):
+        read_success(BY_NAME["order.update"], body, ASSUMED)
+
+
 def test_the_four_shapes_of_a_400_have_the_documented_keys():
     keys = {operation.name: tuple(refusal(operation, (Fault("order_id", "is required", 0),))) for operation in WRITES}
     assert keys.pop("tender.delete") == ("status", "message", "errors")
@@ -97,10 +107,46 @@ def test_any_other_json_is_undocumented_and_never_a_crash(operation, body):
         read_listing(body)
 
 
-@pytest.mark.parametrize("said", ["true", 1, None, False])
-def test_a_200_whose_status_is_not_true_is_no_success(said):
-    with pytest.raises(UndocumentedAnswer):
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("true", "status is not true"),
+        (1, "status is not true"),
+        (None, "status is not true"),
+        (False, "status is false"),
+    ],
+)
+def test_a_200_whose_status_is_not_true_is_no_success(said, words):
+    with pytest.raises(UndocumentedAnswer, match=f"^{words}$"):
         read_success(BY_NAME["order.delete"], {"status": said, "message": "Order deleted"}, ASSUMED)
+
+
+@pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
+def test_a_200_with_the_body_of_a_400_says_no(operation):
+    body = refusal(operation, (Fault("order_id", "is required"),))
+    wrong = UndocumentedAnswer if operation.error is ErrorShape.DETAILS else SaidNo
+    with pytest.raises(UndocumentedAnswer) as raised:
+        read_success(operation, body, ASSUMED)
+    assert raised.type is wrong
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        (["is wrong", "is too long"], {"currency": "is wrong; is too long"}),
+        ({"code": ["is wrong"]}, {"currency.code": "is wrong"}),
+        ([{}, {"weight": "is not a number", "item": [{"name": None}]}],
+         {"currency[0]": "", "currency[1].weight": "is not a number", "currency[1].item[0].name": ""}),
+        ([], {"currency": ""}),
+        ([[[[[5]]]]], {"currency[0][0][0][0]": "[5]"}),
+        (5, {"currency": "5"}),
+    ],
+)  # fmt: skip
+def test_errors_with_lists_and_objects_are_read_field_by_field(said, named):
+    body = {"results": [], "status": False, "message": "Invalid.", "errors": {"currency": said}}
+    assert read_refusal(BY_NAME["order.create"], body) == tuple(Fault(*pair) for pair in named.items())
+    body["errors"] = {"data[3]": body["errors"]}
+    assert read_refusal(BY_NAME["order.status"], body) == tuple(Fault(*pair, 3) for pair in named.items())
 
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=8) | st.sampled_from(

@@ -196,6 +196,20 @@ def test_an_excerpt_is_one_printable_line():
     assert excerpt(b"a\r\n\x1b[31m b\xff\t" + b"c" * 9999) == "a [31m b\N{REPLACEMENT CHARACTER} " + "c" * 190
 
 
+def test_every_text_of_an_answer_becomes_one_printable_line():
+    forged = "ok\r\n  attempt 2:\x1b[31m \u202eaccepted"
+    line = "ok attempt 2: [31m accepted"
+    assert judged(CREATE, 200, {**GOOD_BODY, "message": forged}).reason == line
+    assert len(judged(CREATE, 200, {**GOOD_BODY, "message": "x" * 9_999}).reason) == 200
+    outcome = judged(CREATE, 400, refusal(CREATE, (Fault(f"city {forged}", forged),)))
+    assert outcome.faults == (Fault(f"city {line}", line),)
+    assert outcome.reason == f"city {line}: {line}"
+    named = encode(GOOD_BODY).replace(b"SO-1001", b"SO\\n-1002" + b"x" * 9_999)
+    reason = judged(CREATE, 200, named).reason
+    assert 'the answer names "SO -1002xxx' in reason
+    assert len(reason) < 300
+
+
 # failures in plain words
 
 TECHNICAL = re.compile(r"Errno|[A-Z][a-z]+Error|Exception|object at 0x|_ssl\.c|urllib3|requests|[A-Z]+_[A-Z]+")

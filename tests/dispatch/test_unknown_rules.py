@@ -163,7 +163,7 @@ def look(seconds, shown=ABSENT, *, counts=True):
 
 
 SEEN_TWICE = {"looks": (look(1000),)}
-SAID = "a success that says no: status is False, not true"
+SAID = "a success that says no: status is false"
 
 
 def concluded(operation, shown, *, settings=None, waited=DAY, counts=True, sends=1, looks=(), said=""):

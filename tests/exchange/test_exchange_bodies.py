@@ -326,6 +326,60 @@ def test_both_statuses_of_haste_mean_the_same_to_the_translator():
     assert STATUSES[429].kind.value == "not sent"
 
 
+SAME_KEY = SETTLED["Whether the number 7 and the text 7 are one identifier"]
+ENCODING = SETTLED["How a body is encoded"]
+ISO_FORMS = SETTLED["Which forms of ISO 8601 response_datetime has"]
+PAGES = SETTLED["What answers a page_size that is not a whole number of 1 or more"]
+LISTED_ONLY = SETTLED["What the fields shown only in the tender listing hold"]
+
+
+def test_a_number_and_a_text_are_one_identifier_as_the_register_says(app):
+    assert SAME_KEY.default == "yes; 07 is another"
+    app.done("order.create", {**ORDER, "order_id": 7})
+    assert app.errors("order.create", {**ORDER, "order_id": "7"}) == {"order_id": "already exists"}
+    app.done("order.create", {**ORDER, "order_id": "07"})
+
+
+def test_a_body_is_encoded_as_the_register_says(app):
+    assert "UTF-8 without a byte order mark, and each name once" in ENCODING.default  # the oddities above are refused
+    assert "Content-Type and Content-Encoding are not examined" in ENCODING.default
+    odd = {
+        "authorization": f"Bearer {TOKEN}",
+        "content-type": "text/plain; charset=latin-1",
+        "content-encoding": "gzip",
+    }
+    assert app.send("POST", "/tmsapi/createOrder", encode({**ORDER, "pickup_city": "Köln"}), odd).status == 200
+    assert app.orders()[0]["pickup_city"] == "Köln"
+
+
+def test_the_forms_of_a_response_datetime_are_those_that_the_register_says(app):
+    assert "fractions of a second, no seconds, an offset such as +01:00, and no zone" in ISO_FORMS.default
+    app.done("tender.create", GOOD["tender.create"])
+    day = "2026-03-01T08:00"
+    for text in (f"{day}:00Z", f"{day}:00.25Z", f"{day}Z", f"{day}:00+01:00", f"{day}:00"):
+        app.done("tender.quote", {**GOOD["tender.quote"], "response_datetime": text})
+    for text in ("2026-03-01", "2026-03-01 08:00:00Z", "20260301T080000Z", "2026-W10-1T08:00:00Z", f"{day}:00z"):
+        assert list(app.errors("tender.quote", {**GOOD["tender.quote"], "response_datetime": text})) == [
+            "response_datetime"
+        ], text
+
+
+def test_a_wrong_page_size_is_answered_as_the_register_says(app):
+    assert PAGES.default == "400 in the shape of a create, and it names page_size"
+    created = app.send_body("order.create", b"{}").body
+    answer = app.send("GET", "/tmsapi/getOrders?page_size=0")
+    assert (answer.status, list(answer.body), list(answer.body["errors"])) == (400, list(created), ["page_size"])
+
+
+def test_fields_of_the_tender_listing_only_hold_what_the_register_says(app):
+    assert LISTED_ONLY.default.endswith("otherwise empty texts, and in package_count the number of packages")
+    app.done("tender.create", GOOD["tender.create"])
+    (record,) = app.tenders()
+    names = {field.name for field in BY_NAME["tender.create"].record.fields if field.when is When.LISTED}
+    assert record["package_count"] == str(len(GOOD["tender.create"]["packages"]))
+    assert {record[name] for name in names - {"package_count"}} == {""}
+
+
 def test_every_setting_of_the_register_exists_and_the_manual_shows_its_value():
     names = {".".join(path) for path, _ in every_field()} | {f"assumptions.{name}" for name in Assumptions.model_fields}
     for entry in register():

@@ -70,13 +70,13 @@ def rows_read_are_the_sum_of_their_fates(found, entries, drops, ledger, files):
 
 
 def what_was_seen_says_the_same_again(found, ledger, run):
-    seen = replace(found, notes=RunNotes(("a remark",), "the rest by noon")).pack_snapshot()
+    seen = replace(found, notes=RunNotes(("a remark",), "the rest by noon", ready=5)).pack_snapshot()
     recalled = RecordedListings([(replace(run, finished_at=ledger.now()), seen)])
     again = settle(ledger.queries, recalled, run, SETTINGS)
     for name in ("only_listed", "legs", "balance", "totals", "fields", "shares", "exceptions"):
         assert getattr(again, name) == getattr(found, name), name
     assert dict(again.matches) == dict(found.matches)
-    assert again.notes == RunNotes(("a remark",), "the rest by noon", {}, {})
+    assert again.notes == RunNotes(("a remark",), "the rest by noon", {}, {}, ready=5)
 
 
 def each_entry_that_needs_someone_is_an_exception(found, ledger, listings, run):

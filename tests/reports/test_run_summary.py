@@ -341,6 +341,16 @@ def judged(**more):
             "The exchange cannot be reached · nothing is lost: 3 documents go with the next run, drop nothing again · 0 accepted",
         ),
         (
+            {"stopped": "the exchange cannot be reached", "entries": {"ready": 1}, "ready": 12},
+            "bad",
+            "The exchange cannot be reached · nothing is lost: 12 documents go with the next run, drop nothing again · 0 accepted",
+        ),
+        (
+            {"stopped": "the exchange cannot be reached", "entries": {}, "ready": 1},
+            "bad",
+            "The exchange cannot be reached · nothing is lost: 1 document goes with the next run, drop nothing again",
+        ),
+        (
             {
                 "balance": BalanceSummary(
                     balances=False, read=3, rows={"accepted": 2}, faults=("in.csv: 3 rows read, 2 accounted for",)

@@ -34,6 +34,8 @@ UNKNOWN_METHOD: Json = {"results": [], "error": {"status": False, "error": "Unkn
 PAGE_SIZE = "page_size"  # the one parameter of the listings
 
 _INDEXED = re.compile(r"data\[(\d+)\]")
+_ORDER_KEYS = ("customer_order_key", "service_order_key")
+_LEVELS_READ = 4  # of an error that is nested
 
 BLOCK_BYTES = 1_048_576
 _CUTS_TRIED = 32
@@ -128,10 +130,11 @@ class SaidNo(UndocumentedAnswer):
 def read_success(operation: Operation, body: object, assumptions: Assumptions) -> Receipt:
     """Read a 200 body. Raises UndocumentedAnswer, also if `status` is not true."""
     root = _object(body, "body")
+    if root.get("status") is False:  # in every operation, as in the body of its 400
+        raise SaidNo("status is false")
     result = _object(root.get("results"), "results") if operation.answer in (Answer.TENDER, Answer.QUOTE) else root
     if result.get("status") is not True:
-        wrong = SaidNo if result.get("status") is False else UndocumentedAnswer
-        raise wrong(f"status is {result.get('status')!r}, not true")
+        raise SaidNo("status is false") if result.get("status") is False else UndocumentedAnswer("status is not true")
     message = _text(result, "message")
     if operation.answer is Answer.TENDER:
         return Receipt(_ident(result, "tender_id"), "", message)
@@ -142,9 +145,8 @@ def read_success(operation: Operation, body: object, assumptions: Assumptions) -
         if not isinstance(orders, list) or len(orders) != 1:
             raise UndocumentedAnswer("data.order_id.orders_data does not hold exactly one order")
         order = _object(orders[0], "orders_data[0]")
-        return Receipt(
-            _ident(order, assumptions.customer_order_key), _ident(order, assumptions.service_order_key), message
-        )
+        echoed, number = (_order_number(order, assumptions, setting) for setting in _ORDER_KEYS)
+        return Receipt(echoed, number, message)
     return Receipt("", "", message)
 
 
@@ -161,10 +163,31 @@ def read_refusal(operation: Operation, body: object) -> tuple[Fault, ...]:
     for name, message in errors.items():
         indexed = _INDEXED.fullmatch(name)
         if indexed and isinstance(message, Mapping):
-            faults += [Fault(path, str(text), int(indexed[1])) for path, text in message.items()]
+            faults += [Fault(path, text, int(indexed[1])) for one in message.items() for path, text in _named(*one)]
         else:
-            faults.append(Fault(name, str(message)))
+            faults += [Fault(path, text) for path, text in _named(name, message)]
     return tuple(faults) or (Fault("", _text(root, "message")),)
+
+
+def _named(path: str, said: object, levels: int = _LEVELS_READ) -> Iterator[tuple[str, str]]:
+    """The texts of one error with the path of their field. The interface has one text; others give lists or nest them."""
+    if isinstance(said, list) and all(isinstance(text, str) for text in said):
+        yield path, "; ".join(said)
+    elif levels and said and isinstance(said, Mapping):
+        for name, inner in said.items():
+            yield from _named(f"{path}.{name}", inner, levels - 1)
+    elif levels and isinstance(said, list):
+        for place, inner in enumerate(said):
+            yield from _named(f"{path}[{place}]", inner, levels - 1)
+    else:
+        yield path, str(said or "")
+
+
+def _order_number(order: Mapping[str, Any], assumptions: Assumptions, setting: str) -> str:
+    name = getattr(assumptions, setting)
+    if name not in order:
+        raise UndocumentedAnswer(f"orders_data[0] has no {name} (assumptions.{setting})")
+    return _ident(order, name)
 
 
 def _object(value: object, name: str) -> Mapping[str, Any]:

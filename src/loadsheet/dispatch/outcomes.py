@@ -213,16 +213,17 @@ def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumpt
         reason = f'{prefix}{error}; it began "{excerpt(reply.body)}"'
         return Outcome(OutcomeKind.UNKNOWN, reason, 200, halts=page, duration_ms=reply.duration_ms)
     if receipt.echoed and [receipt.echoed] != list(keys):
-        reason = f'the answer names "{receipt.echoed}", not "{", ".join(keys)}"'
+        reason = f'the answer names "{_short(receipt.echoed)}", not "{", ".join(keys)}"'
         return Outcome(OutcomeKind.UNKNOWN, reason, 200, duration_ms=reply.duration_ms)
     return Outcome(
-        OutcomeKind.ACCEPTED, receipt.message, 200, receipt=receipt.service_order, duration_ms=reply.duration_ms
+        OutcomeKind.ACCEPTED, _short(receipt.message), 200, receipt=receipt.service_order, duration_ms=reply.duration_ms
     )
 
 
 def _of_refusal(operation: Operation, reply: Reply) -> Outcome:
     try:
-        faults = read_refusal(operation, decode(reply.body))
+        read = read_refusal(operation, decode(reply.body))
+        faults = tuple(Fault(one_line(fault.path), one_line(fault.text), fault.index) for fault in read)
     except UndocumentedAnswer as error:
         text = f'a refusal in an undocumented shape ({error}); it began "{excerpt(reply.body)}"'
         faults = (Fault("", text),)
@@ -259,7 +260,11 @@ def _refuse_constant(name: str) -> object:
 
 def excerpt(body: bytes) -> str:
     """The beginning of a body as one printable line."""
-    return one_line(body[: EXCERPT_LENGTH * 4].decode("utf-8", "replace"))[:EXCERPT_LENGTH]
+    return _short(body[: EXCERPT_LENGTH * 4].decode("utf-8", "replace"))
+
+
+def _short(text: str) -> str:
+    return one_line(text[: EXCERPT_LENGTH * 4])[:EXCERPT_LENGTH]
 
 
 _strict = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_unique)

@@ -119,6 +119,7 @@ class _Kept(msgspec.Struct, array_like=True):
     inbox: dict[str, Any] = {}
     missing_records: dict[int, MissingRecords] = {}
     stopped: str = ""
+    ready: int = 0
 
 
 ONLY_CHECKED = "only checked, nothing was sent"
@@ -127,7 +128,7 @@ ONLY_CHECKED = "only checked, nothing was sent"
 
 class RunNotes(NamedTuple):
     """A run's notes besides its listings: remarks and the forecast as sentences, the files left in the inbox (JSON
-    values), missing records by drop, and why it ended early (empty: it did not).
+    values), missing records by drop, why it ended early (empty: it did not), and how many entries of all runs were ready then.
     """
 
     remarks: Sequence[str] = ()
@@ -135,6 +136,7 @@ class RunNotes(NamedTuple):
     inbox: Mapping[str, Any] = MappingProxyType({})
     missing_records: Mapping[int, MissingRecords] = MappingProxyType({})
     stopped: str = ""
+    ready: int = 0
 
 
 class ListingSnapshot:
@@ -163,8 +165,8 @@ class ListingSnapshot:
     def pack(self, legs: Sequence[Leg], only_listed: Sequence[OnlyListed], notes: RunNotes) -> bytes:
         """Pack everything for the ledger, with the run's other notes."""
         steps = [after - before for before, after in pairwise([0, *self._entries])]
-        packed = (tuple(notes.remarks), notes.forecast, dict(notes.inbox), dict(notes.missing_records), notes.stopped)
-        values = (tuple(legs), tuple(only_listed), *packed)
+        packed = (tuple(notes.remarks), notes.forecast, dict(notes.inbox), dict(notes.missing_records))
+        values = (tuple(legs), tuple(only_listed), *packed, notes.stopped, notes.ready)
         return zlib.compress(msgspec.msgpack.encode(_Kept(VERSION, steps, bytes(self._codes), self._contents, *values)))
 
 
@@ -253,7 +255,7 @@ class RecordedListings:
         latest, missing = self._recorded[0].kept, dict[int, MissingRecords]()
         for recorded in self._recorded:
             missing |= recorded.kept.missing_records
-        return RunNotes(latest.remarks, latest.forecast, latest.inbox, missing, latest.stopped)
+        return RunNotes(latest.remarks, latest.forecast, latest.inbox, missing, latest.stopped, latest.ready)
 
     def _leg(self, subject: str) -> Leg:
         values = (recorded.legs[subject] for recorded in self._recorded if subject in recorded.legs)

@@ -139,7 +139,7 @@ def _faults(summary: RunSummary) -> Iterator[str]:
         yield f"The rows do not balance: {'; '.join(summary.balance.faults)}"
     if summary.stopped:
         yield summary.stopped.rstrip(".")
-        if waiting := summary.entries.get(State.READY, 0):
+        if waiting := max(summary.ready, summary.entries.get(State.READY, 0)):  # older runs did not record the first
             goes = "goes" if waiting == 1 else "go"
             yield f"nothing is lost: {count_of(waiting, 'document')} {goes} with the next run, drop nothing again"
     if summary.missing:

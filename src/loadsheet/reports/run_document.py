@@ -299,6 +299,7 @@ class RunSummary:
         _described("Steps that failed after the end of the run was recorded; its exit code says so"),
     ] = ()
     stopped: Annotated[str, _described("Why the run ended early; empty if it did not")] = ""
+    ready: Annotated[int, _described("Documents of this and earlier runs that were ready to be sent when it ended")] = 0
     open_earlier: Annotated[
         int, _described("Open exceptions besides the documents of this run that need attention")
     ] = 0

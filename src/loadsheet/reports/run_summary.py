@@ -226,6 +226,7 @@ def summarise(
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
         undone=failed_steps(msgspec.json.decode(run.summary).get("undone", {}) if run.summary else {}),
         stopped=notes.stopped,
+        ready=notes.ready,
         open_earlier=len(open_since_earlier(reconciliation)),
         settled=settled,
         records=tally.records(),
