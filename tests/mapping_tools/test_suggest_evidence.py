@@ -181,6 +181,28 @@ def test_a_list_of_numbers_deletes_nothing_unless_a_person_says_so(tmp_path, hea
     assert "target: order.delete" not in text
 
 
+NOTES = {  # the last rows of a table, and the words by which the draft knows a note below it
+    "a sentence": (["A1;Hull;3", "A2;York;4", "Prices without any tax;;"], "Prices without"),
+    "a line to sign": (["A1;Hull;3", "A2;York;4", "Signature: ___;;"], "Signature:"),
+    "below one row": (["A1;Hull;3", "Prices without any tax;;"], "Prices without"),
+    "two words": (["A1;Hull;3", "A2;York;4", "Prices net;;"], ""),
+    "a second cell": (["A1;Hull;3", "A2;York;4", "Prices without any tax;Hull;"], ""),
+    "rows of sentences alone": (["Order of Monday morning;;", "Order of Monday evening;;"], ""),
+}
+
+
+@pytest.mark.parametrize(("rows", "words"), NOTES.values(), ids=NOTES)
+def test_a_sentence_alone_at_the_end_is_a_note(tmp_path, rows, words):
+    text = suggested(tmp_path, "\n".join(["Order;Delivery town;Packages", *rows, ""]), "order.update")
+    found = re.search(r"footer: \{begins_with: \[(.*)\]\}", text)
+    assert (found[1].strip('"') if found else "") == words
+
+
+def test_a_table_of_two_columns_has_no_notes(tmp_path):
+    rows = ["A1;Hull", "A2;York", "Order of Monday;"]
+    assert "footer" not in suggested(tmp_path, "\n".join(["Order;Delivery town", *rows, ""]), "order.update")
+
+
 def test_a_number_of_loads_is_no_order(tmp_path):
     text = suggested(tmp_path, table("Lane #;Origin City;Dest City;Annual Loads", "Memphis;Reno;120", "Erie;Reno;80"))
     assert "fills no field" in drafted_columns(text)["Annual Loads"]
