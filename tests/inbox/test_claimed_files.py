@@ -258,15 +258,16 @@ def test_both_contents_of_a_file_replaced_at_any_moment_arrive(place):
 
     shipper = threading.Thread(target=replace)
     shipper.start()
-    arrived = []
-    for _ in range(150):
+    arrived, scans = [], 0
+    while scans < 150 or len(arrived) < 4:  # a busy machine lets the shipper write seldom
+        scans += 1
         for file in taken(place):
             assert hashlib.sha256(file.path.read_bytes()).hexdigest() == file.sha256
             arrived.append(archive(file, place, DAY, RUN).read_bytes())
     stop.set()
     shipper.join()
     arrived += [archive(file, place, DAY, RUN).read_bytes() for file in taken(place)]
-    assert len(arrived) == len(set(arrived)) > 3
+    assert len(arrived) == len(set(arrived))
     assert set(arrived) <= written
     assert arrived[-1] == max(written, key=lambda content: int(content[: len(content) // 50]))
 
