@@ -5,6 +5,7 @@ import json
 import re
 import zipfile
 from datetime import datetime
+from decimal import Decimal
 
 import jsonschema
 import openpyxl
@@ -14,7 +15,7 @@ from reported_runs import report_of_everything, run_begun, written
 
 from loadsheet.contract import Assumptions
 from loadsheet.reports import schema, sheets
-from loadsheet.reports.sheets import open_book
+from loadsheet.reports.sheets import Cell, Column, Formula, Kind, Page, open_book
 from loadsheet.settings import Settings
 
 SHEETS = [
@@ -274,3 +275,17 @@ def test_what_a_later_call_replaced_is_seen_per_document_and_in_the_control_tota
     assert weight["Sent - replaced - acknowledged"] == 0
     assert weight["Says"] == "agrees"
     assert "1 order could not be built: the figures are not known and in no column." in [name for name, _ in totals]
+
+
+def test_a_page_is_wide_enough_for_its_numbers(tmp_path):
+    """A spreadsheet program shows `###` for a number that does not fit."""
+    columns = [Column("What"), Column("Kg", Kind.AMOUNT), Column("Rows", Kind.COUNT)]
+    with open_book(tmp_path / "a.xlsx", title="Page", footer="") as book:
+        page = Page(book, "Summary", (20, 8, 9))
+        page.table("tblAll", columns, [[Cell("all orders of the last weeks"), Cell(Decimal("14464082.391")), Cell(5)]])
+        page.total(columns, [Cell("sum"), Cell(Formula("=SUM(B2:B2)", 123456789.5))])
+        page.finish()
+    sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["Summary"]
+    widths = [sheet.column_dimensions[letter].width for letter in "ABC"]
+    assert widths[1] > len("123,456,789.500") + 2
+    assert [round(width) for width in (widths[0], widths[2])] == [21, 10]

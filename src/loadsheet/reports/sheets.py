@@ -385,19 +385,16 @@ def write(sheet: Any, row: int, column: int, value: Value | Formula, style: Any)
     """Write a value in its own type: texts always as texts, numbers as numbers, times as times, None as an empty cell."""
     if isinstance(value, Link) and sheet.hlink_count < _LINKS_MAX:
         sheet.write_url(row, column, f"external:{value.target}", style, sheet_text(value))
+    elif value is None or value == "":
+        sheet.write_blank(row, column, None, style)
     elif isinstance(value, str):
-        if value:
-            sheet.write_string(row, column, sheet_text(value), style)
-        else:
-            sheet.write_blank(row, column, None, style)
+        sheet.write_string(row, column, sheet_text(value), style)
     elif isinstance(value, Formula):
         sheet.write_formula(row, column, value.text, style, value.result)
     elif isinstance(value, bool):
         sheet.write_boolean(row, column, value, style)
     elif isinstance(value, datetime | time):
         sheet.write_datetime(row, column, value.replace(tzinfo=None), style)
-    elif value is None:
-        sheet.write_blank(row, column, None, style)
     else:
         sheet.write_number(row, column, value if isinstance(value, float) else float(value), style)
 
@@ -427,17 +424,28 @@ class Cell(NamedTuple):
     kind: Kind | None = None
 
 
+_PLACES = {Kind.COUNT: 0, Kind.CHANGE: 0, Kind.AMOUNT: 3, Kind.MONEY: 2}
+
+
+def _number_width(kind: Kind, number: Any) -> int:
+    """The characters that a number of this kind takes in bold type; few for anything else."""
+    is_number = kind in _PLACES and isinstance(number, int | float | Decimal)
+    return len(f"{number:,.{_PLACES[kind]}f}" if is_number else "") + 3
+
+
 class Page:
-    """Writes one sheet; all its tables share the column `widths`."""
+    """Writes one sheet; all its tables share the column `widths`, which grow with long numbers: a narrow cell shows them as `###`."""
 
     def __init__(self, book: Book, title: str, widths: Sequence[float]) -> None:
-        self.book, self.title, self._widths = book, title, widths
+        self.book, self.title, self._widths = book, title, [*widths]
         self.sheet, self.row = book.sheet(title), 0
         for position, width in enumerate(widths):
             self.sheet.set_column(position, position, width)
 
     def finish(self) -> None:
-        """Fit the page to one printed sheet if it stays readable."""
+        """Set the final widths, and fit the page to one printed sheet if it stays readable."""
+        for position, width in enumerate(self._widths):
+            self.sheet.set_column(position, position, width)
         if self.row <= _LINES_ON_PAPER:
             self.sheet.fit_to_pages(1, 1)
 
@@ -479,14 +487,12 @@ class Page:
         self.row += 1
 
     def _cells(self, columns: Sequence[Column], cells: Sequence[Cell], **style: Any) -> None:
-        shapes: dict[tuple[Kind, Tone], Any] = {}
-        empty = Cell(None)
         for position, column in enumerate(columns):
-            cell = cells[position] if position < len(cells) else empty
-            look = (cell.kind or column.kind, cell.tone)
-            if look not in shapes:
-                shapes[look] = self.book.style(*look, **style)
-            write(self.sheet, self.row, position, cell.value, shapes[look])
+            cell = cells[position] if position < len(cells) else Cell(None)
+            kind = cell.kind or column.kind
+            write(self.sheet, self.row, position, cell.value, self.book.style(kind, cell.tone, **style))
+            needed = _number_width(kind, getattr(cell.value, "result", cell.value))
+            self._widths[position] = max(self._widths[position], needed)
         self._fill(len(columns), self.book.style(**style))
 
     def _fill(self, first: int, style: Any) -> None:
