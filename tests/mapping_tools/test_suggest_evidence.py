@@ -181,6 +181,13 @@ def test_a_list_of_numbers_deletes_nothing_unless_a_person_says_so(tmp_path, hea
     assert "target: order.delete" not in text
 
 
+def test_codes_of_actions_that_are_not_all_known_are_named(tmp_path):
+    said = "# CHECK: Aktion (U, X, Q) may say which rows are new, changed or cancelled; all are sent by one operation\n"
+    assert said in suggested(tmp_path, orders("Aktion;U;X;Q"))
+    assert "may say which rows" not in suggested(tmp_path, orders("Aktion;U;Q"))
+    assert "may say which rows" not in suggested(tmp_path, orders("Aktion;U;X"))
+
+
 NOTES = {  # the last rows of a table, and the words by which the draft knows a note below it
     "a sentence": (["A1;Hull;3", "A2;York;4", "Prices without any tax;;"], "Prices without"),
     "a line to sign": (["A1;Hull;3", "A2;York;4", "Signature: ___;;"], "Signature:"),

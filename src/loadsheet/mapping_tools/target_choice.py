@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from loadsheet.contract import DATE_SHAPES, WRITES, Action, Operation
 from loadsheet.mapping_tools.column_sets import milestones
-from loadsheet.mapping_tools.columns import Column
+from loadsheet.mapping_tools.columns import Column, some
 from loadsheet.mapping_tools.field_matching import Match, match
 from loadsheet.mapping_tools.field_targets import event_code_field, gives_event, is_needed, meaning
 from loadsheet.mapping_tools.sheet_profiles import Sheet
@@ -176,6 +176,15 @@ def chooser(sheet: Sheet, subject: str) -> Chooser | None:
     by_action = {operation.action: operation for operation in WRITES if operation.subject == subject}
     found = (_action_codes(column, by_action) for column in sheet.columns)
     return next((Chooser(column, codes) for column, codes in zip(sheet.columns, found, strict=True) if codes), None)
+
+
+def unread_actions(sheet: Sheet) -> Iterator[str]:
+    """The headings, with cells, of columns that say what happens to each row in codes that are not all known. Some mean a cancellation."""
+    for column in sheet.columns:
+        cells = list(column.cells.shown)
+        deletes = any(_ACTION_BY_WORD.get(fold(cell)) is Action.DELETE for cell in cells)
+        if deletes and 1 < len(cells) <= _ACTIONS_MOST and _ACTION_HEADINGS & set(words_of(column.label)):
+            yield f"{column.label} ({some(cells)})"
 
 
 def _action_codes(column: Column, by_action: dict[Action, Operation]) -> dict[str, str]:

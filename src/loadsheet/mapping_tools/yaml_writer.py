@@ -13,6 +13,7 @@ from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTab
 from loadsheet.mapping_tools.notation_guesses import compatible
 from loadsheet.mapping_tools.payload_parts import Payload
 from loadsheet.mapping_tools.suggest_payload import UNDER_CONSTANTS, fill
+from loadsheet.mapping_tools.target_choice import unread_actions
 from loadsheet.mapping_tools.yaml_values import flow
 
 
@@ -95,6 +96,9 @@ def warnings(draft: Draft) -> Iterator[str]:
     """Warnings for the user that are also printed."""
     for sheet, why in draft.left_out:
         yield f"not read: {sheet.title or sheet.path.name}: {why}"
+    if draft.chooser is None:
+        for text in unread_actions(draft.main.sheet):
+            yield f"{CHECK}: {text} may say which rows are new, changed or cancelled; all are sent by one operation"
     for table in draft.tables:
         if table.sheet.unnamed:
             letters = ", ".join(table.sheet.unnamed)
