@@ -44,10 +44,10 @@ class Lane:
         drop = ledgers.drop_of(("orders", f"{city}.csv"), mapping="upserts", operation="order.create")
         return ledgers.plan(self.ledger, self.run, drop, [document], seen=False)
 
-    def wrong(self, **changes):
-        """An order that is invalid."""
+    def wrong(self, row=2, **changes):
+        """An order that is invalid, in this row."""
         bad = ledgers.document(
-            "order.create", ledgers.order(0, **changes), [("orders", 2, ("x",))], ledgers.weight_problem("o.csv", 2)
+            "order.create", ledgers.order(0, **changes), [("orders", row, ("x",))], ledgers.weight_problem("o.csv", row)
         )
         return ledgers.plan(self.ledger, self.run, ledgers.drop_of(("orders", "o.csv")), [bad])
 
@@ -232,6 +232,19 @@ def test_the_reason_of_what_is_still_held_is_that_of_today(lane, make, then, why
         assert hint in problem.hint
         reasons = [event.reason for event in lane.ledger.queries.events_of(lane.only(drop).id)]
         assert [reason.rpartition(": ")[2] for reason in reasons][-2:] == ["it has not been sent yet", why]
+
+
+@databases.ON_BOTH
+def test_another_wrong_version_of_the_order_changes_nothing_that_waits_for_it(lane):
+    drop = lane.status()
+    lane.wrong()
+    lane.hold()
+    before = lane.only(drop)
+    assert "the sender must fix it first" in before.problems[0].text
+    lane.next_run()
+    lane.wrong(row=7, pickup_city="Essen")
+    lane.hold()
+    assert lane.only(drop) == before
 
 
 # for an earlier outcome

@@ -155,9 +155,11 @@ def hold(transaction: Transaction) -> int:
     """
     connection, held = transaction.connection, 0
     for rows, problems in _with_reasons(connection, State.HELD):
-        pairs = zip(rows, problems, strict=True)
-        stale = [(row, problem) for row, problem in pairs if problem not in codec.decode_problems(row.problems)]
-        change(transaction, [_held_for_parent(row, problem) for row, problem in stale])
+        known = ({old.text for old in codec.decode_problems(row.problems)} for row in rows)
+        found = zip(rows, problems, known, strict=True)
+        change(
+            transaction, [_held_for_parent(row, problem) for row, problem, texts in found if problem.text not in texts]
+        )
     for rows, problems in _with_reasons(connection, State.READY):
         change(transaction, [_held_for_parent(row, problem) for row, problem in zip(rows, problems, strict=True)])
         held += len(rows)
