@@ -109,7 +109,7 @@ class _FailSafeFile:
     """A file whose write errors end no run: the first one is passed to `failed`, and all later text is dropped."""
 
     def __init__(self, file: TextIO, failed: Callable[[Exception], object] = lambda _error: None) -> None:
-        self._file, self._failed, self._tell = file, False, failed
+        self._file, self._failed, self._report = file, False, failed
 
     def write(self, text: str) -> None:
         """Write; after a failure drop everything."""
@@ -131,7 +131,7 @@ class _FailSafeFile:
         except (OSError, ValueError) as error:  # a full disk, a reader that is gone, a closed stream
             was_failed, self._failed = self._failed, True
             if not was_failed:
-                self._tell(error)
+                self._report(error)
 
 
 def _logger(stream: _FailSafeFile, level: str, *, human: bool, colours: bool = False) -> Any:

@@ -146,11 +146,11 @@ def _connection(database):
     return found
 
 
-def until(happened, within_s=60.0, pause_s=0.03):
-    """Wait until something holds; returns it."""
+def until(happened, within_s=60.0, pause_s=0.03, what=lambda: ""):
+    """Wait until something holds; returns it. `what` gives what there is instead, for the failure."""
     deadline = time.monotonic() + within_s
     while not (found := happened()):
-        assert time.monotonic() < deadline, "it did not happen in time"
+        assert time.monotonic() < deadline, f"it did not happen in time {what()}"
         time.sleep(pause_s)
     return found
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import Any, BinaryIO, overload
 
 import msgspec
@@ -163,24 +164,25 @@ def read_refusal(operation: Operation, body: object) -> tuple[Fault, ...]:
     for name, message in errors.items():
         indexed = _INDEXED.fullmatch(name)
         if indexed and isinstance(message, Mapping):
-            faults += [Fault(path, text, int(indexed[1])) for one in message.items() for path, text in _named(*one)]
+            texts = chain.from_iterable(_texts_by_path(field, error) for field, error in message.items())
+            faults += [Fault(path, text, int(indexed[1])) for path, text in texts]
         else:
-            faults += [Fault(path, text) for path, text in _named(name, message)]
+            faults += [Fault(path, text) for path, text in _texts_by_path(name, message)]
     return tuple(faults) or (Fault("", _text(root, "message")),)
 
 
-def _named(path: str, said: object, levels: int = _LEVELS_READ) -> Iterator[tuple[str, str]]:
-    """The texts of one error with the path of their field. The interface has one text; others give lists or nest them."""
-    if isinstance(said, list) and all(isinstance(text, str) for text in said):
-        yield path, "; ".join(said)
-    elif levels and said and isinstance(said, Mapping):
-        for name, inner in said.items():
-            yield from _named(f"{path}.{name}", inner, levels - 1)
-    elif levels and isinstance(said, list):
-        for place, inner in enumerate(said):
-            yield from _named(f"{path}[{place}]", inner, levels - 1)
+def _texts_by_path(path: str, error: object, levels: int = _LEVELS_READ) -> Iterator[tuple[str, str]]:
+    """The texts of the error of a field, each with its path. The interface has one text for a field; other exchanges give lists, or nest them."""
+    if isinstance(error, list) and all(isinstance(text, str) for text in error):
+        yield path, "; ".join(error)
+    elif levels and error and isinstance(error, Mapping):
+        for name, inner in error.items():
+            yield from _texts_by_path(f"{path}.{name}", inner, levels - 1)
+    elif levels and isinstance(error, list):
+        for place, inner in enumerate(error):
+            yield from _texts_by_path(f"{path}[{place}]", inner, levels - 1)
     else:
-        yield path, str(said or "")
+        yield path, str(error or "")
 
 
 def _order_number(order: Mapping[str, Any], assumptions: Assumptions, setting: str) -> str:

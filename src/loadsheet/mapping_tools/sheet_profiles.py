@@ -40,19 +40,7 @@ _TITLE = 40  # characters; a longer text is a title
 _NOTES = 5  # rows at the end that may be notes
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _OF_LINES = frozenset({"item", "package"})
-SUBTOTALS = frozenset(
-    {
-        "subtotal",
-        "sub total",
-        "sub-total",
-        "zwischensumme",
-        "sous-total",
-        "sous total",
-        "subtotaal",
-        "subtotale",
-        "delsumma",
-    }
-)
+_TITLE_OF_GROUP = re.compile(r"\w+:(?= )")
 _NO_VALUE = re.compile(r"null|\(null\)|<null>|\\n|nan|#?n/a|n\.a\.", re.IGNORECASE)  # what databases and programs write
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
 _WESTERN, _CENTRAL = "cp1252", "cp1250"
@@ -131,7 +119,7 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     rest = [row for row in rows[: len(rows) - len(notes)] if row[0] not in damaged]
     groups = _group_titles(rest)
     rest = [row for row in rest if not _first(row).startswith(groups)] if groups else rest
-    sums = [row for row in rest if fold(_first(row)) in SUM_WORDS | SUBTOTALS]
+    sums = [row for row in rest if fold(_first(row)) in SUM_WORDS]
     proper = [row for row in rest if row not in sums]
     words = tuple(dict.fromkeys(_first(row) for row in sums))
     if not proper or any(_begins(_first(row), word) for row in proper for word in words):
@@ -143,10 +131,10 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
 
 
 def _group_titles(rows: Rows) -> tuple[str, ...]:
-    """The first words of rows with one cell such as `Customer: Acme`, above the rows of each group. They are as many as there are groups."""
+    """The words that begin the only cell of several rows, such as `Customer:` of `Customer: Acme` above the rows of a group."""
     alone = [_first(row) for row in rows if len(row[1]) >= _WIDE and sum(map(bool, map(str.strip, row[1]))) == 1]
-    words = Counter(text.split()[0] for text in alone if ": " in text)
-    return tuple(word for word, count in words.items() if count > 1 and word.endswith(":"))
+    words = Counter(match[0] for match in map(_TITLE_OF_GROUP.match, alone) if match)
+    return tuple(word for word, count in words.items() if count > 1)
 
 
 def _first(row: tuple[int, tuple[str, ...]]) -> str:
@@ -330,10 +318,9 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
 
 def _labelled(raw: _Raw) -> Iterator[str]:
     """The cells with a value beside them in the rows above the headings, such as `Order no: A-17`."""
-    for number, cells in raw.top.rows:
-        for label, value in pairwise(
-            [cell.strip() for cell in cells if cell.strip()] if number < raw.headings.row else []
-        ):
+    above = [cells for number, cells in raw.top.rows if number < raw.headings.row]
+    for cells in above:
+        for label, value in pairwise(cell.strip() for cell in cells if cell.strip()):
             if reading_of(label).concepts:
                 yield f"{label} {value}"
 

@@ -33,7 +33,7 @@ from loadsheet.mapping_tools.relations import (
     related,
     take_units,
 )
-from loadsheet.mapping_tools.sheet_profiles import SUBTOTALS, Sheet
+from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, is_named, ranked
 from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
@@ -277,7 +277,7 @@ def _total_rows(sheet: Sheet, keyed: RecordRows) -> tuple[Column | None, str, se
             continue
         for word in column.cells.values:
             text = word.strip()
-            if fold(text) in SUM_WORDS | SUBTOTALS and text.replace(" ", "").isalpha():
+            if fold(text) in SUM_WORDS and text.replace(" ", "").isalpha():
                 code = column.cells.values.index(word)
                 if rows := {row for row in keyed.without_key if column.cells.codes[row] == code}:
                     return column, text, rows

@@ -26,9 +26,12 @@ _SEPARATOR = re.compile(r"\s*[-=_~+:]{3,}\s*")
 _LONGER_MAX = 3  # surrounding characters make a repeated label at most this much longer
 _BRACKETED = re.compile(r"(?![\[(][0-9\s.,+-]*[\])])(?:\[[^\[\]]{1,20}\]|\([^()]{1,20}\))")  # (12.5) is a number
 SUM_WORDS = frozenset(
-    {"sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals", "grand total", "gesamt summe"}
+    {
+        "sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals", "grand total", "gesamt summe",
+        "subtotal", "sub total", "sub-total", "zwischensumme", "sous-total", "sous total", "subtotaal", "subtotale", "delsumma",
+    }
 )  # fmt: skip
-"""The words that start rows of totals, in lower case."""
+"""The words that start rows of totals and subtotals, in lower case."""
 
 
 def begins_like_totals(cell: str) -> bool:

@@ -424,7 +424,7 @@ class Cell(NamedTuple):
     kind: Kind | None = None
 
 
-_PLACES = {Kind.COUNT: 0, Kind.CHANGE: 0, Kind.AMOUNT: 3, Kind.MONEY: 2}
+_PLACES = {Kind.COUNT: 0, Kind.CHANGE: 0, Kind.AMOUNT: 3, Kind.MONEY: 2}  # digits after the point in `_KINDS`
 
 
 def _number_width(kind: Kind, number: Any) -> int:
