@@ -121,7 +121,10 @@ def test_a_run_that_stood_still_sends_no_more_and_its_late_outcomes_count(tmp_pa
         wait_for(camp, 6)
         until(stopped_amid_calls)
         other = camp.start("watch")
-        until(lambda: camp.ask("select 1 from events where after = 'unknown'"))
+        until(
+            lambda: camp.ask("select 1 from events where after = 'unknown'"),
+            what=lambda: (camp.states(), camp.ask("select pid, state, wait_event, query from pg_stat_activity")),
+        )
         assert camp.ask("select * from fleet.takeovers")
         woken = datetime.now(UTC)
         run.send(signal.SIGCONT)

@@ -4,10 +4,11 @@ fails.
 
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import databases
 import ledgers
+import psycopg
 import pytest
 import ready_entries
 from ledgers import refusal
@@ -15,7 +16,7 @@ from postgres import running_server
 from ready_entries import Settlement, mark, new_orders, states
 from sqlalchemy import select, update
 
-from loadsheet.ledger import Opening, State, open_ledger, read_ledger
+from loadsheet.ledger import Opening, State, open_ledger, postgres, read_ledger
 from loadsheet.ledger.ledger_opening import forget_engines, who
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, runs
 from loadsheet.ledger.migrations import step
@@ -232,6 +233,42 @@ def test_outcomes_are_recorded_once_although_the_connection_was_lost(ledger, rec
         assert states(ledger, drop) == ["accepted", "accepted", "ready"]  # the third never left
     assert [len(ledger.queries.events_of(entry.id)) for entry in ready_entries.entries(ledger, drop)] == [3, 3, 3]
     assert ledger.check() == []
+
+
+def test_a_writer_that_stands_still_between_two_statements_blocks_nobody_for_long(ledger, ledger_url, monkeypatch):
+    """Statements that are sent together are one activity to the server: its limit for idle transactions does not end it."""
+    monkeypatch.setattr(postgres, "STALLED_S", 0.5)
+    monkeypatch.setattr(postgres, "_TURN_S", 0.2)
+    lock = f"select pg_advisory_xact_lock(hashtextextended('{address_of(ledger_url).schema}', 1))"
+    with closing(psycopg.connect(ledger_url.partition("&")[0], autocommit=True)) as stalled:
+        sent = stalled.pgconn
+        sent.enter_pipeline_mode()
+        for statement in ("begin", lock):
+            sent.send_query_params(statement.encode(), None)
+        sent.send_flush_request()
+        sent.flush()
+        held = f"select state, wait_event from pg_stat_activity where pid = {sent.backend_pid} and query = %s"
+        while databases.ask(held, lock, url=ledger_url) != [("active", "ClientRead")]:
+            time.sleep(0.01)
+        ledger.begin_run()
+        assert databases.ask(held, lock, url=ledger_url) == []
+
+
+def test_a_writer_that_works_is_waited_for(ledger, ledger_url, monkeypatch):
+    """Also one that takes long: what counts is that it waits for its process."""
+    monkeypatch.setattr(postgres, "STALLED_S", 0.1)
+    monkeypatch.setattr(postgres, "_TURN_S", 0.1)
+    key = f"hashtextextended('{address_of(ledger_url).schema}', 1)"
+    works = threading.Thread(
+        target=databases.ask, args=(f"select pg_advisory_xact_lock({key}), pg_sleep(0.8)",), kwargs={"url": ledger_url}
+    )
+    works.start()
+    while not databases.ask("select 1 from pg_locks where locktype = 'advisory' and granted", url=ledger_url):
+        time.sleep(0.01)
+    began = time.monotonic()
+    ledger.begin_run()
+    assert time.monotonic() - began > 0.4
+    works.join()
 
 
 # a server that fails

@@ -54,6 +54,10 @@ CONNECTION: dict[str, Any] = {
 """Parameters of every connection. Times are in seconds, except `tcp_user_timeout` in milliseconds."""
 IDLE_WRITING_S = 15
 """Seconds after which the server ends an idle writing transaction, which blocks the other writers of its ledger."""
+STALLED_S = 20
+"""Seconds after which a waiting process ends another writer that stands still between statements sent together. The server counts that one as
+active, so its own limit for idle transactions does not apply.
+"""
 IDLE_SHARED_S = 5
 """The same for the shared tables, above all the pace. These transactions are a few statements without pauses."""
 IDLE_READING_S = 3600
@@ -62,6 +66,8 @@ OLDEST = 13
 """The oldest supported version of PostgreSQL: Procrastinate requires it."""
 
 _POOL = {"pool_size": 3, "max_overflow": 9, "pool_pre_ping": True, "pool_use_lifo": True, "pool_timeout": 600}
+_TURN_S = 5.0  # until a process that waits for its turn to write looks at the others
+_LOCK_TIMEOUT = "55P03"
 _CAN_END_IDLE = 140_000
 _IDLE_S = 120  # until an unused connection ends: a worker serves many ledgers, and a server allows few connections
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
@@ -125,7 +131,7 @@ def without_password(url: str) -> str:
 def ledger_engine(address: Address, *, writes: bool) -> Engine:
     """The engine of a ledger. Its search path has the ledger's schema first, then the shared one. Raises SettingsError."""
     engine = _engine(address, f"{address.schema},{address.shared}", writes=writes, idle_s=IDLE_READING_S)
-    event.listen(engine, "begin", partial(_one_writer, address.schema))
+    event.listen(engine, "begin", partial(_one_writer, str(address), address.schema))
     event.listen(engine, "commit", partial(_check_alive, str(address)))
     return engine
 
@@ -214,11 +220,38 @@ def _durable(connection: Any, _record: Any) -> None:
     connection.commit()
 
 
-def _one_writer(schema: str, connection: Connection) -> None:
+def _one_writer(place: str, schema: str, connection: Connection) -> None:
     """Begin a writing transaction by locking the ledger, as SQLite's BEGIN IMMEDIATE does."""
     if connection.get_execution_options().get("writes", False):
+        key = f"hashtextextended('{schema}', 1)"
         idle = f"set_config('idle_in_transaction_session_timeout', '{IDLE_WRITING_S}s', true)"
-        connection.exec_driver_sql(f"select pg_advisory_xact_lock(hashtextextended('{schema}', 1)), {idle}")
+        lock = f"select pg_try_advisory_xact_lock({key}), {idle}"
+        while not connection.exec_driver_sql(lock).scalar() and not _locked_in_turn(place, key, connection):
+            pass
+
+
+def _locked_in_turn(place: str, key: str, connection: Connection) -> bool:
+    """Wait for the lock as its next holder. If that takes too long, end a holder that stands still and return False: all begins again."""
+    raw: Any = connection.connection.dbapi_connection
+    try:
+        raw.execute(f"set local lock_timeout = {_TURN_S * 1000:.0f}")
+        raw.execute(f"select pg_advisory_xact_lock({key})")
+        raw.execute("set local lock_timeout to default")
+    except raw.Error as error:
+        if error.sqlstate != _LOCK_TIMEOUT:
+            _raise_for(place, error, lost=raw.broken)
+        raw.rollback()
+        raw.execute(_END_STALLED.format(key=key, limit=STALLED_S))
+        raw.rollback()
+        return False
+    return True
+
+
+_END_STALLED = """
+select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)
+where locktype = 'advisory' and granted and (classid::bigint << 32 | objid::bigint) = {key} and usename = current_user
+and wait_event = 'ClientRead' and greatest(query_start, state_change) < clock_timestamp() - interval '{limit} s'
+"""
 
 
 def _check_alive(place: str, connection: Connection) -> None:
