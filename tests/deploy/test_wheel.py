@@ -129,7 +129,7 @@ print(orders)
 """
 
 
-@pytest.mark.journey
+@pytest.mark.sweep  # mypy reads all of the package: forty seconds
 def test_a_program_that_uses_the_wheel_is_typed_and_runs(installed, tmp_path):
     python = installed.scripts / "python"
 

@@ -87,7 +87,7 @@ def test_a_person_logs_in_looks_around_and_leaves_with_the_keyboard_alone_if_nee
     assert "Log in" in body(browser)
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_every_page_fits_each_screen_can_be_read_and_asks_no_other_host(url, inside):
     found = []
     for path in PATHS:

@@ -192,7 +192,6 @@ _ROWS_TO_COME = 200
 _TITLE_MOST, _MESSAGE_MOST = 32, 255
 _NOTE_LINE = 42
 _YEAR_FIRST = 1900
-_COLUMN_LAST = 16_383
 _ALLOWED = dict.fromkeys(
     (
         *("objects", "scenarios", "format_cells", "format_columns", "format_rows", "insert_columns", "insert_rows"),
@@ -310,7 +309,6 @@ class FixSheet:
         """Complete the sheet: widths, filter, drop-downs, guarded cells and opening view."""
         sheet, last = self._sheet, max(1, self._row)
         text = self._book.style(line=False)
-        sheet.set_column(0, _COLUMN_LAST, None, text)
         widths = [_SAID_WIDTH + 2, *(max(_WIDTH_MIN, min(width, _WIDTH_MAX)) + 2 for width in self._widths)]
         for position, width in enumerate(widths):
             sheet.set_column(position, position, width, text)
