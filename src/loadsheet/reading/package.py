@@ -184,9 +184,11 @@ def _check_prologue(package: Package, part: str) -> None:
     read = 0
     with package.opened(part) as stream:
         try:
-            while not begun and read < _PROLOGUE_MAX and (chunk := stream.read(_PROLOGUE_CHUNK)):
-                read += len(chunk)
-                parser.Parse(chunk)
+            more = True
+            while more and not begun and read < _PROLOGUE_MAX:
+                chunk = stream.read(_PROLOGUE_CHUNK)
+                read, more = read + len(chunk), bool(chunk)
+                parser.Parse(chunk, not more)  # expat defers what may be incomplete until it is told the end
         except _ForbiddenMarkup:
             raise _forbidden_markup(package.name, part) from None
         except expat.ExpatError:
