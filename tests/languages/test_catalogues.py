@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po
 from fix_workbooks import House, write_fixes
 from openpyxl import load_workbook
@@ -61,9 +60,16 @@ def used():
     found.update(*map(texts_of, TABLES))
     for path in SRC.rglob("*.py"):
         if "loadsheet.languages" in path.read_text(encoding="utf-8") or path.parent == PACKAGE:
-            calls = extract_from_file("python", path, keywords={"say": None, "raw": None, "counted": (1, 2)})
-            found.update(text if isinstance(text, str) else text[:2] for _, text, _, _ in calls if text and all(text))
+            found.update(filter(None, map(translated_in, ast.walk(ast.parse(path.read_text(encoding="utf-8"))))))
     return found
+
+
+def translated_in(node):
+    """The text that a call of `say`, `raw` or `counted` has translated, or its singular and plural; None for anything else."""
+    name = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
+    count = {"say": 1, "raw": 1, "counted": 2}.get(name, 0)
+    texts = tuple(arg.value for arg in node.args[:count] if isinstance(arg, ast.Constant)) if count else ()
+    return (texts if count == 2 else texts[0]) if texts and all(isinstance(text, str) for text in texts) else None
 
 
 def places(text):

@@ -308,7 +308,7 @@ class Errors:
             )
             text += f" {clears}"
         if warnings:
-            text += f" {words.counted('There is also {count} warning.', 'There are also {count} warnings.', warnings)}"
+            text += " " + words.counted("There is also {count} warning.", "There are also {count} warnings.", warnings)
         return text
 
 
