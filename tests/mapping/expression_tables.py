@@ -37,14 +37,14 @@ def by_symbol(table):
 
 
 def kept_form(module):
-    """What is kept of the tables: the places of the grammar in rule-engine's source are left out."""
+    """What is kept of the tables: the places of the grammar in rule-engine's source and the spaces in it are left out."""
     productions = [
         (text, name, length, function, function and "", function and 0)
         for text, name, length, function, _, _ in module._lr_productions
     ]
     return {
         "method": module._lr_method,
-        "signature": module._lr_signature,
+        "signature": "".join(module._lr_signature.split()),
         "action": by_symbol(module._lr_action),
         "goto": by_symbol(module._lr_goto),
         "productions": productions,

@@ -28,6 +28,15 @@ _PLY_MODULE = "rule_engine.parser.parsetab"
 _PLY_VERSION = "3.10"  # of ply's table format
 
 
+class _Signature(str):
+    """The grammar that the stored tables belong to, without spaces. ply reads it from docstrings, which Python 3.13 indents less."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and str.__eq__(self, "".join(other.split()))
+
+
 def _install_tables() -> None:
     """Put the stored tables where ply looks for them, unless some are there."""
     if _PLY_MODULE in sys.modules:
@@ -37,7 +46,7 @@ def _install_tables() -> None:
     vars(module).update(  # ply's names
         _tabversion=_PLY_VERSION,
         _lr_method=stored["method"],
-        _lr_signature=stored["signature"],
+        _lr_signature=_Signature(stored["signature"]),
         _lr_action=_by_state(stored["action"]),
         _lr_goto=_by_state(stored["goto"]),
         _lr_productions=stored["productions"],
