@@ -11,9 +11,13 @@ class Authority:
     def __init__(self, folder: Path, name: str = "authority"):
         self.issued: dict[str, tuple[Path, Path]] = {}
         self.folder, self.file, self.key = folder, folder / f"{name}.pem", folder / f"{name}.key"
-        _openssl(
-            "req", "-x509", *_NEW_KEY, "-keyout", self.key, "-out", self.file, "-days", "2", "-subj", f"/CN={name}"
-        )
+        subject = [
+            "-subj",
+            f"/CN={name}",
+            "-addext",
+            "keyUsage=critical,keyCertSign",
+        ]  # without it Python 3.13 trusts no authority
+        _openssl("req", "-x509", *_NEW_KEY, "-keyout", self.key, "-out", self.file, "-days", "2", *subject)
 
     def issue(self, name: str, *, days: int = 2, hosts: str = "") -> tuple[Path, Path]:
         """A certificate and its key; `hosts` as in subjectAltName. One of -1 days has expired."""

@@ -31,6 +31,7 @@ _PLY_VERSION = "3.10"  # of ply's table format
 class _Signature(str):
     """The grammar that the stored tables belong to, without spaces. ply reads it from docstrings, which Python 3.13 indents less."""
 
+    __slots__ = ()
     __hash__ = str.__hash__
 
     def __eq__(self, other: object) -> bool:
