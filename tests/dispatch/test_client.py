@@ -376,3 +376,13 @@ def test_what_is_no_listing_is_said_so(move, error):
         ask(ORDERS, move)
     assert "127.0.0.1" in str(caught.value)
     assert TOKEN not in str(caught.value)
+
+
+def test_an_answer_is_read_though_the_exchange_reset_the_connection_before_the_request_had_left():
+    def refuse(connection, _):
+        connection.sendall(answer(413, b"{}"))
+        return False  # what was not read makes the close a reset
+
+    with talking(Move(refuse, reads=False)) as (_, client):
+        reply = client.ask(CREATE, BODY + b" " * 30_000_000)
+    assert (reply.status, reply.failure) == (413, None)

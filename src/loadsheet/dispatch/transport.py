@@ -31,7 +31,8 @@ _READ_BYTES = 65_536
 _HEAD_BYTES_MAX = 262_144  # status line and headers of an answer, and again the trailers after its body
 _BEGINNING_BYTES = 4_096  # of a body in a file: the part that a message may quote
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-_CLOSED_FOR_WRITING = (BrokenPipeError, ssl.SSLEOFError)  # the exchange may already have answered, or sent an alert
+_CLOSED_FOR_WRITING = (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError)
+"""Errors of a write after which there may be something to read: the exchange may already have answered, or sent an alert."""
 ERRORS = (requests.RequestException, HTTPError, HTTPException, OSError)
 """The exceptions of a failed call."""
 _USED_HEADERS = (b"content-encoding", b"retry-after", b"date")
