@@ -132,8 +132,10 @@ def test_folders_and_settings_that_too_many_may_use_are_named_with_the_cure(hous
 def test_a_token_that_is_missing_refused_or_readable_to_all_is_wrong_and_never_shown(house, served):
     level, text, todo = one_of("token", exchange=served, quick=True)
     assert (level, served in text, "LOADSHEET_TOKEN" in todo) == ("wrong", True, True)
-    *_, refused = found("token", exchange=served, token="canary-of-a-wrong-token")
-    assert (refused[0], "refuses it" in refused[1]) == ("wrong", True)
+    wrong = {"exchange": served, "token": "canary-of-a-wrong-token"}
+    refused = one_of("exchange", **wrong)
+    assert (refused[0], "refuses the token" in refused[1], refused[2]) == ("wrong", True, "replace the token")
+    assert one_of("token", **wrong)[0] == "ok", "there is one"
     assert "canary" not in str(refused)
     file = house / "token"
     file.write_text(TOKEN, encoding="utf-8")
@@ -187,6 +189,9 @@ def test_clocks_that_differ_are_compared_with_the_exchange(house, served):
 
 
 def test_a_ledger_is_examined_and_the_last_good_run_shown(house):
+    with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}") as ledger:
+        ledger.begin_run()
+    assert one_of("latest run")[:2] == ("warning", "no run was successful yet")
     assert loadsheet(house, "run", "--settle", "0").returncode == 0
     level, text, _ = one_of("ledger")
     assert (level, "intact" in text, "MB" in text) == ("ok", True, True)
@@ -296,7 +301,8 @@ def test_the_command_says_all_of_it_and_its_exit_code_whether_anything_is_wrong(
     levels = [line.split("\t")[1] for line in done.stdout.splitlines()[1:]]
     assert levels == sorted(levels, key=("wrong", "warning", "ok").index), "what needs somebody comes first"
     assert done.stdout.count("\nmapping\t") == 1
-    quick = json.loads(loadsheet(house, "doctor", "--json", "--quick").stdout)
+    quick = json.loads(loadsheet(house, "doctor", "--json", "--quick", LOADSHEET_ALLOW_ROOT="true").stdout)
+    assert [one["level"] for one in quick if one["check"] == "user"] == ["ok"]
     assert {"shipper", "check", "level", "ok", "finding", "do"} == set(quick[0])
     assert "exchange" not in {one["check"] for one in quick}
     shutil.rmtree(house / "mappings")

@@ -186,7 +186,7 @@ def _space_finding(names: str, folder: Path, needed: int) -> Finding:
     text = f"{names}: {space / _GB:,.1f} GB" + (f" and room for {files:,} files" if files is not None else "") + " free"
     todo = f"free space on the volume of {folder}"
     if space < NEARLY_NO_BYTES or (files is not None and files < NEARLY_NO_FILES):
-        return wrong("space", text, f"{todo}: a run stops if the ledger cannot be written")
+        return wrong("space", text, f"{todo}: a run stops if it cannot write")
     if space < max(LITTLE_BYTES, 2 * needed) or (files is not None and files < LITTLE_FILES):
         retention = "shorten the retention (retention.archive_days, retention.reports_days)"
         return warning("space", text, f"{todo}, or {retention}")
@@ -218,9 +218,9 @@ def _secrets(file: Path) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def user() -> Iterator[Finding]:
+def user(*, root_allowed: bool) -> Iterator[Finding]:
     """The user of this process."""
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
+    if not root_allowed and hasattr(os, "geteuid") and os.geteuid() == 0:
         yield warning("user", "running as root", "create a user for loadsheet (loadsheet deploy systemd names one)")
         return
     yield ok("user", _user())
@@ -345,7 +345,7 @@ def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Findi
     runs = opened.queries.runs(_RUNS)
     done = next((run for run in runs if run.exit_code in exit_codes.WORK_DONE), None)
     if done is None:
-        text = f"none of the {len(runs)} runs was successful" if runs else "no run yet"
+        text = "no run was successful yet" if runs else "no run yet"
         yield warning("latest run", text, "loadsheet runs lists them") if runs else ok("latest run", text)
         return
     age = now - datetime.fromisoformat(done.finished_at or done.started_at)

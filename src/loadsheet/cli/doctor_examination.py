@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from loadsheet.cli import doctor_checks as checks
 from loadsheet.cli.doctor import A_TEST
 from loadsheet.cli.doctor_checks import Finding, checked, ok, warning, wrong
+from loadsheet.cli.options import any_allows_root
 from loadsheet.contract import BY_NAME
 from loadsheet.credentials import exposed, read_token, source
 from loadsheet.dispatch import Client
@@ -39,7 +40,7 @@ def examine_all(
     """The findings about these shippers by name, those about the machine with the first; `now` is the time for ages. Unless `notice` is None,
     they are sent as a notice after this text.
     """
-    machine = [*checks.versions(), *checks.user()]
+    machine = [*checks.versions(), *checks.user(root_allowed=any_allows_root(every.values()))]
     found = {
         name: [wrong("settings", str(settings))]
         if isinstance(settings, SettingsError)
@@ -95,7 +96,7 @@ def exchange(settings: Settings, clock: Clock, *, quick: bool) -> Iterator[Findi
         try:
             listing = client.listing(BY_NAME["order.list"], 1)
         except TokenRefused as error:
-            yield wrong("token", f"{settings.exchange} refuses it ({source(settings)})", error.todo)
+            yield wrong("exchange", f"{settings.exchange} refuses the token ({source(settings)})", error.todo)
             return
         yield ok("exchange", f"{settings.exchange} answers and accepts the token; it has {listing.total_count} orders")
 

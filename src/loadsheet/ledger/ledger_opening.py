@@ -232,8 +232,9 @@ def _named(holder: Path) -> str:
 
 
 def _name_holder(holder: Path, clock: Clock) -> None:
+    since = f"{clock().astimezone():%Y-%m-%d %H:%M}"
     try:
-        holder.write_text(f"process {os.getpid()} on {socket.gethostname()} since {stamp(clock())}", encoding="utf-8")
+        holder.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}", encoding="utf-8")
     except OSError as error:
         raise LedgerUnwritable(f"the ledger's folder {holder.parent} cannot be written ({error.strerror})") from error
 

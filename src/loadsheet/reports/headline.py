@@ -70,7 +70,9 @@ def _headline(summary: RunSummary) -> Headline:
         details = [*(accepted if len(accepted) > 1 or settled else ()), *remarks]
     tone = BAD if failed else NOTE if points or remarks else GOOD if summary.entries else PLAIN
     balance = " · ".join(part for _, part in _balance_parts(summary))
-    return Headline(tone, text[:1].upper() + text[1:], tuple(details), balance, tuple(_todo(summary)))
+    if text.partition(" ")[0].isalpha():  # not the name of a file
+        text = text[:1].upper() + text[1:]
+    return Headline(tone, text, tuple(details), balance, tuple(_todo(summary)))
 
 
 def _todo(summary: RunSummary) -> Iterator[str]:
@@ -315,7 +317,8 @@ def _problem_line(problem: ProblemSummary, example: CauseSummary | None) -> str:
     text = f"{problem.count:>7,}x {title} ({problem.code}{level})"
     places = example.places if example is not None and example.places else problem.places
     if places:
-        value = f' "{example.found[0][:_VALUE_MAX]}"' if example is not None and example.found else ""
+        found = example.found[0] if example is not None and example.found else ""
+        value = f' "{found if len(found) <= _VALUE_MAX else found[: _VALUE_MAX - 1] + "…"}"' if found else ""
         text += f"   e.g. {places[0]}{value}"
     return text
 
