@@ -244,6 +244,18 @@ def test_a_missing_or_damaged_ledger_is_wrong(house):
     assert (level, "it is damaged or not a ledger" in text, restore in todo) == ("wrong", True, True)
 
 
+def test_a_ledger_that_is_older_than_its_last_run_is_wrong_for_a_quick_look_too(house):
+    loadsheet(house, "run", "--settle", "0")
+    file = house / ".loadsheet" / "ledger.db"
+    older = file.read_bytes()
+    loadsheet(house, "run", "--settle", "0")
+    file.write_bytes(older)
+    for quick in (True, False):
+        level, text, todo = one_of("ledger", quick=quick)
+        assert (level, "does not know run" in text, "accept_older" in todo) == ("wrong", True, True)
+    assert one_of("ledger", quick=True, accept_older_ledger=True)[0] == "ok"
+
+
 def test_the_zones_in_use_are_named_and_old_data_of_the_system_is_a_warning(house, tmp_path):
     expected = {"files": ["acme*"], "by": "21:30", "timezone": "Asia/Kolkata"}
     _, text, _ = one_of("time zones", expect=[expected])

@@ -23,7 +23,7 @@ from loadsheet.cli.access import held_ledger, holder_of_file, ledger_to_read
 from loadsheet.inbox.files import file_system_of, needs_polling
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.ledger_opening import OLDER, surroundings_on
-from loadsheet.ledger.location import refuse_beside_a_file
+from loadsheet.ledger.location import LastRun, Place, refuse_beside_a_file
 from loadsheet.ledger.postgres import look
 from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
 from loadsheet.operations import expected_files
@@ -274,7 +274,8 @@ def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Findin
         yield ok("ledger", f"{path} does not exist yet; the first run creates it")
         return
     size = path.stat().st_size if path.exists() else 0
-    yield from _opened(settings, _Place(str(path), size, holder_of_file(path)), now, quick=quick)
+    place = _Place(str(path), size, holder_of_file(path), Place(path).read_last_run())
+    yield from _opened(settings, place, now, quick=quick)
 
 
 def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Finding]:
@@ -294,21 +295,26 @@ def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Fi
         surroundings_on(settings.state, settings.database_url).refuse_gone(found.place)
         yield ok("ledger", f"{found.place} does not exist yet; the first run creates it")
         return
-    yield from _opened(settings, _Place(found.place, found.size, found.holder), now, quick=quick)
+    last_run = surroundings_on(settings.state, settings.database_url).read_last_run()
+    yield from _opened(settings, _Place(found.place, found.size, found.holder, last_run), now, quick=quick)
 
 
 class _Place(NamedTuple):
-    """Where a ledger is, its size in bytes, and who holds it (empty: no process)."""
+    """Where a ledger is, its size in bytes, who holds it (empty: no process), and the last run that this machine recorded in it."""
 
     name: str
     size: int
     holder: str
+    last_run: LastRun | None
 
 
 def _opened(settings: Settings, place: _Place, now: datetime, *, quick: bool) -> Iterator[Finding]:
     try:
         with ledger_to_read(settings) as opened:
             held_by = place.holder if quick else _held_by(settings)
+            last = None if settings.ledger.accept_older else place.last_run
+            if last and last.started_at not in {run.started_at for run in opened.queries.runs_named(last.name)}:
+                raise last.unknown_to(place.name)
             yield _state(opened, f"{place.name}, {place.size / 1e6:,.1f} MB", held_by, quick=quick)
             yield from _latest(settings, opened, now)
             for run in opened.queries.runs_with_reports_missing():

@@ -410,10 +410,7 @@ def _is_older(connection: Connection, place: Surroundings, where: str, *, accept
         return False
     if accepted:
         return True
-    message = f"the ledger {where} does not know run {last.name} of {last.started_at}, which was recorded here"
-    accept = "set ledger.accept_older for one run, which first looks up what may have been sent since"
-    todo = f"restore the newest backup (`loadsheet ledger restore FILE`), or {accept}"
-    raise LedgerError(f"{message}: it is an older copy, or another ledger", todo=todo)
+    raise last.unknown_to(where)
 
 
 # the version of the schema, and the quick check

@@ -46,6 +46,14 @@ class LastRun:
     name: str
     started_at: str
 
+    def unknown_to(self, where: str) -> LedgerError:
+        """The error of a ledger that does not know this run."""
+        accept = "set ledger.accept_older for one run, which first looks up what may have been sent since"
+        return LedgerError(
+            f"the ledger {where} does not know run {self.name}, which was recorded here: it is an older copy, or another ledger",
+            todo=f"restore the newest backup (`loadsheet ledger restore FILE`), or {accept}",
+        )
+
 
 class Surroundings:
     """The files on this machine that belong to a ledger anywhere. `last_run_path` is the record of the last run (None: no record)."""
