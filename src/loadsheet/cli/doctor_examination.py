@@ -13,7 +13,7 @@ from loadsheet.cli.doctor import A_TEST
 from loadsheet.cli.doctor_checks import Finding, checked, ok, warning, wrong
 from loadsheet.cli.options import any_allows_root
 from loadsheet.contract import BY_NAME
-from loadsheet.credentials import exposed, read_token, source
+from loadsheet.credentials import exposed, required_token, source
 from loadsheet.dispatch import Client
 from loadsheet.ledger import Clock, utc_now
 from loadsheet.ledger.codec import stamp
@@ -71,16 +71,14 @@ def examine(settings: Settings, clock: Clock, *, ours: Clock = utc_now, quick: b
 
 
 def token(settings: Settings) -> Iterator[Finding]:
-    """Whether there is a token, where it comes from, and who else can read it."""
+    """Whether there is a token, where it comes from, and who else can read it. Raises SettingsError if there is none."""
     for path in exposed(settings):
         yield wrong("token", f"every user of this machine can read {path}", f"chmod 600 {path}, and renew the token")
     if settings.exchange == EMBEDDED:
         yield ok("token", "the embedded exchange needs none")
         return
-    if read_token(settings):
-        yield ok("token", f"set, {source(settings)}")
-        return
-    yield wrong("token", f"no token for {settings.exchange}", "set LOADSHEET_TOKEN, token_file or token_command")
+    required_token(settings)
+    yield ok("token", f"set, {source(settings)}")
 
 
 def exchange(settings: Settings, clock: Clock, *, quick: bool) -> Iterator[Finding]:
