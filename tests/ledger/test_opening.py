@@ -185,6 +185,17 @@ MOUNTS = """
 """.strip()
 
 
+def test_a_file_of_sqlite_that_was_read_only_with_the_ledger_is_writable_again(tmp_path):
+    path = tmp_path / "ledger.db"
+    with open_ledger(f"sqlite:///{path}"):
+        pass
+    beside = tmp_path / "ledger.db-shm"
+    beside.write_bytes(bytes(32_768))
+    beside.chmod(0o400)
+    with open_ledger(f"sqlite:///{path}"):
+        assert stat.S_IMODE(beside.stat().st_mode) == 0o600
+
+
 def test_a_network_file_system_is_known_by_the_mount_that_holds_the_path(tmp_path):
     for path, kind in (
         ("/var/lib/ledger.db", ""),

@@ -132,6 +132,9 @@ class Place(Surroundings):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             elif os.name == "posix" and self.path.stat().st_mode & 0o077:
                 self.path.chmod(0o600)
+            for beside in ("-wal", "-shm"):  # SQLite made them read-only if the ledger was, and keeps them
+                with suppress(FileNotFoundError):
+                    self.path.with_name(f"{self.path.name}{beside}").chmod(0o600)
         except PermissionError as error:
             message = f"this user cannot write the ledger {self.path} ({error.strerror})"
             raise LedgerUnwritable(f"{message}; check the owner of the file and its folder") from error
