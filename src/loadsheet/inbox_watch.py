@@ -29,6 +29,7 @@ from watchdog.observers import Observer, api
 from loadsheet import exit_codes, inbox
 from loadsheet.backoff import Backoff
 from loadsheet.inbox.files import MOUNTS, file_system_of, needs_polling
+from loadsheet.internal_errors import stop_signals
 from loadsheet.problems import FolderError, LedgerGone, LoadsheetError, Problem
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
@@ -69,7 +70,7 @@ class WakeEvents:
         logging.getLogger("watchdog").propagate = False
         # a folder that appears during the scan of its parent may be watched twice, which is harmless
         warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)
-        self._handlers = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._handlers = {number: signal.signal(number, self._stop) for number in stop_signals()}
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,8 +1,9 @@
 """Internal errors in optional steps: they are logged, and the run continues without the failed step.
 
-Owns: where they are caught, and the exit code of an exception that ends the process. The run log gets the traceback, people get one line. A LoadsheetError is not an internal error and passes through.
+Owns: where they are caught, the exit code of an exception that ends the process, and the signals that ask it to end. The run log gets the traceback, people get one line. A LoadsheetError is not an internal error and passes through.
 """
 
+import signal
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -16,7 +17,15 @@ _Done = TypeVar("_Done")
 
 
 class Terminated(KeyboardInterrupt):
-    """Raised by SIGTERM: the command ends as with Ctrl-C."""
+    """Raised by SIGTERM, or when the terminal closes: the command ends as with Ctrl-C."""
+
+
+def stop_signals() -> list[int]:
+    """The signals that ask this process to stop: Ctrl-C, SIGTERM, and its terminal closes. Without those that its parent made it ignore,
+    as `nohup` and `&` in a script do.
+    """
+    known = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    return [number for number in known if signal.getsignal(number) != signal.SIG_IGN]
 
 
 class Fault(Exception):

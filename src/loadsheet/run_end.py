@@ -17,7 +17,7 @@ from loadsheet.settings import Settings
 
 Say = Callable[[str], None]
 
-_AFTER_THE_END = "the steps after the end of the run"
+_AFTER_THE_END = "its last steps"
 
 
 class RunEnd:

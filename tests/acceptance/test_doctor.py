@@ -130,10 +130,12 @@ def test_folders_and_settings_that_too_many_may_use_are_named_with_the_cure(hous
 
 @pytest.mark.skipif(os.name != "posix", reason="rights are POSIX'")
 def test_a_token_that_is_missing_refused_or_readable_to_all_is_wrong_and_never_shown(house, served):
-    level, text, todo = one_of("token", exchange=served, quick=True)
-    assert (level, served in text, "LOADSHEET_TOKEN" in todo) == ("wrong", True, True)
-    *_, refused = found("token", exchange=served, token="canary-of-a-wrong-token")
-    assert (refused[0], "refuses it" in refused[1]) == ("wrong", True)
+    level, text, _ = one_of("token", exchange=served, quick=True)
+    assert (level, "no token: set LOADSHEET_TOKEN, or token_file" in text) == ("wrong", True)
+    wrong = {"exchange": served, "token": "canary-of-a-wrong-token"}
+    refused = one_of("exchange", **wrong)
+    assert (refused[0], "refuses the token" in refused[1], refused[2]) == ("wrong", True, "replace the token")
+    assert one_of("token", **wrong)[0] == "ok", "there is one"
     assert "canary" not in str(refused)
     file = house / "token"
     file.write_text(TOKEN, encoding="utf-8")
@@ -143,6 +145,13 @@ def test_a_token_that_is_missing_refused_or_readable_to_all_is_wrong_and_never_s
     (level, text, todo), _ = found("token", exchange=served, token_file=file)
     assert (level, text) == ("wrong", f"every user of this machine can read {file}")
     assert todo.startswith(f"chmod 600 {file}")
+
+
+def test_a_shipper_without_a_token_learns_its_own_variable(house, served):
+    (house / "loadsheet.toml").write_text(f"exchange = '{served}'\n[shippers.acme]\n", encoding="utf-8")
+    lines = json.loads(loadsheet(house, "doctor", "--quick", "--json", LOADSHEET_TOKEN="").stdout)
+    (line,) = [one for one in lines if one["check"] == "token"]
+    assert (line["level"], "set LOADSHEET_SHIPPERS__ACME__TOKEN" in line["finding"]) == ("wrong", True)
 
 
 def test_the_source_of_the_token_is_named(house, monkeypatch):
@@ -187,6 +196,9 @@ def test_clocks_that_differ_are_compared_with_the_exchange(house, served):
 
 
 def test_a_ledger_is_examined_and_the_last_good_run_shown(house):
+    with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}") as ledger:
+        ledger.begin_run()
+    assert one_of("latest run")[:2] == ("warning", "no run was successful yet")
     assert loadsheet(house, "run", "--settle", "0").returncode == 0
     level, text, _ = one_of("ledger")
     assert (level, "intact" in text, "MB" in text) == ("ok", True, True)
@@ -237,6 +249,18 @@ def test_a_missing_or_damaged_ledger_is_wrong(house):
     (state / "ledger.db").write_bytes(b"no database at all" * 100)
     level, text, todo = one_of("ledger")
     assert (level, "it is damaged or not a ledger" in text, restore in todo) == ("wrong", True, True)
+
+
+def test_a_ledger_that_is_older_than_its_last_run_is_wrong_for_a_quick_look_too(house):
+    loadsheet(house, "run", "--settle", "0")
+    file = house / ".loadsheet" / "ledger.db"
+    older = file.read_bytes()
+    loadsheet(house, "run", "--settle", "0")
+    file.write_bytes(older)
+    for quick in (True, False):
+        level, text, todo = one_of("ledger", quick=quick)
+        assert (level, "does not know run" in text, "accept_older" in todo) == ("wrong", True, True)
+    assert one_of("ledger", quick=True, accept_older_ledger=True)[0] == "ok"
 
 
 def test_the_zones_in_use_are_named_and_old_data_of_the_system_is_a_warning(house, tmp_path):
@@ -296,7 +320,8 @@ def test_the_command_says_all_of_it_and_its_exit_code_whether_anything_is_wrong(
     levels = [line.split("\t")[1] for line in done.stdout.splitlines()[1:]]
     assert levels == sorted(levels, key=("wrong", "warning", "ok").index), "what needs somebody comes first"
     assert done.stdout.count("\nmapping\t") == 1
-    quick = json.loads(loadsheet(house, "doctor", "--json", "--quick").stdout)
+    quick = json.loads(loadsheet(house, "doctor", "--json", "--quick", LOADSHEET_ALLOW_ROOT="true").stdout)
+    assert [one["level"] for one in quick if one["check"] == "user"] == ["ok"]
     assert {"shipper", "check", "level", "ok", "finding", "do"} == set(quick[0])
     assert "exchange" not in {one["check"] for one in quick}
     shutil.rmtree(house / "mappings")

@@ -202,7 +202,7 @@ def test_a_run_that_is_asked_to_end_ends_after_the_calls_under_way_and_the_next_
     slow = {"fault": FaultClass("slow_effect"), "operation": "order.create", "at": range(6, 41), "seconds": 0.15}
     with misbehaving(tmp_path, slow) as served:
         words = ("run", "--exchange", served.exchange.url)
-        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)):
             before = counted()["accepted"]
             process = shared_nursery().start(workspace, *words, **workspace.variables)
             deadline = time.monotonic() + 60

@@ -206,6 +206,7 @@ def test_an_authority_of_our_own_is_trusted_from_a_file_and_from_a_folder_and_no
         assert call(url, ca_bundle=tmp_path)[0].status == 200
         reply, outcome = call(url)
     assert reply.failure.text.startswith("the certificate of the exchange is not trusted: ")
+    assert reply.failure.text.endswith(": check dispatch.ca_bundle")
     assert outcome.kind is OutcomeKind.NOT_SENT
     assert server.applied.total() == len(server.requests) == 2
 
@@ -230,6 +231,7 @@ def test_a_certificate_that_has_expired_or_is_of_another_host_is_refused_with_th
         assert outcome.kind is OutcomeKind.NOT_SENT
         assert reply.failure.text.startswith(said), reply.failure.text
         assert words in reply.failure.text
+        assert "ca_bundle" not in reply.failure.text, "it changes nothing"
         assert server.requests == []
 
 

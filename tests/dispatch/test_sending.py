@@ -249,7 +249,9 @@ def planned(tmp_path, count):
         return path, new_orders(ledger, count)[1]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP)]
+)
 def test_a_signal_lets_calls_under_way_finish(tmp_path, number, code):
     path, drop = planned(tmp_path, 200)
     with Scripted(accepts_after(0.05)) as server:
@@ -261,6 +263,22 @@ def test_a_signal_lets_calls_under_way_finish(tmp_path, number, code):
         found = states(ledger, drop)
     assert set(found) == {"accepted", "ready"}
     assert found.count("accepted") == server.applied.total() == len(server.requests)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_that_the_process_was_started_to_ignore_ends_nothing(tmp_path, number):
+    path, drop = planned(tmp_path, 100)
+    with Scripted(accepts_after(0.02)) as server:
+        before = signal.signal(number, signal.SIG_IGN)  # as a script does with "&", and nohup
+        try:
+            process = start(path, server.url)
+        finally:
+            signal.signal(number, before)
+        until(lambda: server.applied.total() > 10)
+        process.send_signal(number)
+        assert process.wait(20) == 0
+    with open_ledger(f"sqlite:///{path}") as ledger:
+        assert set(states(ledger, drop)) == {"accepted"}
 
 
 @pytest.mark.parametrize(("connections", "seconds", "count", "killed_after"), [(4, 0.004, 80, 9), (64, 0.05, 300, 100)])

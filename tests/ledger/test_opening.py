@@ -96,7 +96,10 @@ def test_a_second_process_learns_who_uses_it_and_gets_it_when_that_one_is_killed
     try:
         assert process.stdout.readline() == "holding\n"
         caught = refusal(open_ledger(url), LedgerBusy)
-        assert f"process {process.pid} on {socket.gethostname()} since 20" in str(caught)
+        assert (
+            f"process {process.pid} on {socket.gethostname()} since {datetime.now(UTC).astimezone():%Y-%m-%d}"
+            in str(caught)
+        )
         with read_ledger(url) as ledger:
             assert ledger.queries.count_in(State.READY) == 3
     finally:
@@ -180,6 +183,17 @@ MOUNTS = """
 33 32 8:2 / /mnt/share/local rw shared:4 - xfs /dev/sdb1 rw
 34 21 0:45 / /mnt/two\\040words rw - cifs //filer/share rw
 """.strip()
+
+
+def test_a_file_of_sqlite_that_was_read_only_with_the_ledger_is_writable_again(tmp_path):
+    path = tmp_path / "ledger.db"
+    with open_ledger(f"sqlite:///{path}"):
+        pass
+    beside = tmp_path / "ledger.db-shm"
+    beside.write_bytes(bytes(32_768))
+    beside.chmod(0o400)
+    with open_ledger(f"sqlite:///{path}"):
+        assert stat.S_IMODE(beside.stat().st_mode) == 0o600
 
 
 def test_a_network_file_system_is_known_by_the_mount_that_holds_the_path(tmp_path):

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import string
+from contextlib import redirect_stdout
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,7 +19,7 @@ from scripted_exchange import answer
 
 from loadsheet import run_log
 from loadsheet.cli import invoke
-from loadsheet.cli.output import say
+from loadsheet.cli.output import print_lines, say
 from loadsheet.contract import BY_NAME, Fault, refusal
 from loadsheet.dispatch import Client, SendOptions, send
 from loadsheet.settings import Settings
@@ -179,6 +180,8 @@ def test_what_a_command_says_at_its_end_is_a_line_as_well_and_nothing_of_that_is
 
 
 class Terminal(io.StringIO):
+    encoding = "utf-8"
+
     def isatty(self):
         return True
 
@@ -198,6 +201,20 @@ def test_a_terminal_gets_lines_for_people_unless_json_is_asked_for(tmp_path, mon
         assert "file taken" in line
         assert "rows=3" in line
         assert not line.startswith("{")
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_a_result_has_colours_only_on_a_terminal_that_shows_them(monkeypatch, name, value):
+    def shown(**variables):
+        terminal = Terminal()
+        for variable in ("NO_COLOR", "TERM"):
+            monkeypatch.setenv(variable, variables.get(variable, ""))
+        with redirect_stdout(terminal):
+            print_lines(["✓ done"])
+        return terminal.getvalue()
+
+    assert "\x1b[32m" in shown()
+    assert shown(**{name: value}) == "✓ done\n"
 
 
 def test_lines_before_a_run_has_a_name_stand_first_in_its_file(quiet, tmp_path):

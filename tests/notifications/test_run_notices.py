@@ -37,6 +37,11 @@ def test_a_run_that_cannot_go_on_is_reported_and_raised(chosen, receiver, ledger
     assert [notice["title"] for notice in receiver.notices] == ["loadsheet: a run failed: 401"]
 
 
+def test_a_notice_keeps_the_name_of_a_file(chosen, receiver):
+    run_that_raises(chosen, SettingsError("mappings/a.yaml: the key is missing"))
+    assert "\nmappings/a.yaml: the key" in receiver.notices[0]["message"]
+
+
 def test_an_internal_error_is_reported_without_its_text_and_an_interrupted_run_not_at_all(chosen, receiver):
     run_that_raises(chosen, KeyboardInterrupt())
     assert receiver.notices == []

@@ -152,6 +152,14 @@ def test_the_terminal_reads_what_happened_and_what_to_do(small):
     assert "  in.csv  6 rows: 2 accepted, 1 refused, 2 invalid, 1 ignored" in report.lines(verbose=True)
 
 
+def test_an_example_that_is_cut_says_so(tmp_path):
+    def shown(found):
+        return lines(tmp_path / found, (order(1), weight_problem("in.csv", 2, found=found)), sent=False)
+
+    assert '      1x not a number (C302)   e.g. in.csv:2 Gewicht "' + "z" * 30 + '"' in shown("z" * 30)
+    assert '      1x not a number (C302)   e.g. in.csv:2 Gewicht "' + "z" * 29 + '…"' in shown("z" * 31)
+
+
 def lines(folder, *documents, file="in.csv", sent=True, listed=(), **settings):
     """What the terminal reads of a run of one file; each of its documents has a row."""
     with run_begun(folder, **settings) as (ledger, run, chosen):
@@ -361,6 +369,10 @@ def judged(**more):
         (
             {"missing": (MissingReport("workbook", "KeyError"),)},
             *("bad", "An internal error prevented these reports: workbook · 3 accepted"),
+        ),
+        (
+            {"stopped": "orders.csv could not be moved from inbox", "entries": {}},
+            *("bad", "orders.csv could not be moved from inbox"),
         ),
         ({"undone": (FailedStep("the capsule", "full"),)}, "bad", "Failed after the run: the capsule · 3 accepted"),
     ],

@@ -198,7 +198,8 @@ def test_a_backup_that_is_damaged_or_none_or_newer_is_refused_and_nothing_is_tou
         changed(copy, "update meta set value = '999' where name = 'schema_version'")
         code, _, err = command("restore", copy, "--yes")
         assert (code, "use a newer program" in err) == (70, True)
-    assert "there is no file" in command("restore", state / "nowhere.db", "--yes")[2]
+    code, _, err = command("restore", state / "nowhere.db", "--yes")
+    assert (code, "does not exist" in err) == (2, True)
     assert "is the ledger itself" in command("restore", state / "ledger.db", "--yes")[2]
     assert (state / "ledger.db").read_bytes() == before
 

@@ -107,6 +107,15 @@ def test_what_does_nothing_any_more_is_warned_of(write, monkeypatch):
     ]
 
 
+def test_a_folder_that_no_longer_exists_is_said(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(SettingsError, match="the folder in which loadsheet was started no longer exists"):
+        Settings.load()
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

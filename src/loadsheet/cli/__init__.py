@@ -28,7 +28,7 @@ from click.shell_completion import CompletionItem
 
 from loadsheet import exit_codes
 from loadsheet.internal_errors import Terminated
-from loadsheet.problems import LoadsheetError
+from loadsheet.problems import FolderError, LoadsheetError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -160,13 +160,23 @@ def _invoke(words: list[str], clock: Callable[[], datetime] | None) -> int:
 
 
 class _Outlet(io.FileIO):
-    """The file descriptor of an output. If its reader has gone away, what is written goes nowhere."""
+    """The file descriptor of an output. What is written goes nowhere if its reader has gone away. So do messages whose disk is full: they
+    end no work.
+    """
+
+    def __init__(self, descriptor: int, *, is_result: bool) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._is_result = is_result
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        """The number of bytes taken."""
+        """The number of bytes taken. Raises FolderError if a result cannot be written."""
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except OSError as error:
+            if self._is_result and not isinstance(error, BrokenPipeError):
+                from loadsheet.inbox.files import folder_error
+
+                raise folder_error(error, "the output", "written") from error
             return memoryview(data).nbytes
 
 
@@ -174,16 +184,16 @@ class _Outlet(io.FileIO):
 def _readers_may_leave() -> Iterator[None]:
     """Outputs that a command can write to, even if their readers go away or they were closed before it began."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = map(_outlet, before)
+    sys.stdout, sys.stderr = _outlet(sys.stdout, is_result=True), _outlet(sys.stderr, is_result=False)
     try:
         yield
     finally:
-        with suppress(OSError):  # of a full disk, which whoever wrote to it knows
+        with suppress(FolderError):  # whoever wrote to it knows
             sys.stdout.flush()
         sys.stdout, sys.stderr = before
 
 
-def _outlet(stream: TextIO | None) -> TextIO:
+def _outlet(stream: TextIO | None, *, is_result: bool) -> TextIO:
     if stream is None:
         return Path(os.devnull).open("w", encoding="utf-8")
     buffer = getattr(stream, "buffer", None)
@@ -191,7 +201,7 @@ def _outlet(stream: TextIO | None) -> TextIO:
         return stream  # a test or a library has replaced it
     with suppress(BrokenPipeError):
         stream.flush()
-    outlet = io.BufferedWriter(_Outlet(stream.fileno(), "w", closefd=False))
+    outlet = io.BufferedWriter(_Outlet(stream.fileno(), is_result=is_result))
     return io.TextIOWrapper(outlet, stream.encoding, stream.errors, line_buffering=bool(stream.line_buffering))
 
 

@@ -9,6 +9,7 @@ from loadsheet.cli.access import clock, ledger_to_read
 from loadsheet.cli.completion import run_names
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, say
+from loadsheet.plurals import count_of
 
 if TYPE_CHECKING:
     from loadsheet.ledger import Run
@@ -165,11 +166,14 @@ def _run(queries: "LedgerQueries", name: str) -> "Run | None":
 
 
 def _counts_text(counts: dict[str, int]) -> str:
-    return f"{counts['files']:,} files, {counts['entries']:,} entries, {counts['attempts']:,} attempts"
+    files, attempts = count_of(counts["files"], "file"), count_of(counts["attempts"], "attempt")
+    return f"{files}, {count_of(counts['entries'], 'entry', 'entries')}, {attempts}"
 
 
 def _replay_lines(done: "Replayed") -> list[str]:
-    lines = [f"run {done.manifest.run}: {done.drops} drops read again, {done.entries:,} entries"]
+    lines = [
+        f"run {done.manifest.run}: {count_of(done.drops, 'drop')} read again, {count_of(done.entries, 'entry', 'entries')}"
+    ]
     if done.difference_count:
         lines.append(f"DIFFERENT: {done.difference_count:,} differences in plans, requests or answers")
         lines += [f"  {difference}" for difference in done.differences]

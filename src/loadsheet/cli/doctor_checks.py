@@ -23,7 +23,7 @@ from loadsheet.cli.access import held_ledger, holder_of_file, ledger_to_read
 from loadsheet.inbox.files import file_system_of, needs_polling
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.ledger_opening import OLDER, surroundings_on
-from loadsheet.ledger.location import refuse_beside_a_file
+from loadsheet.ledger.location import LastRun, Place, refuse_beside_a_file
 from loadsheet.ledger.postgres import look
 from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
 from loadsheet.operations import expected_files
@@ -186,7 +186,7 @@ def _space_finding(names: str, folder: Path, needed: int) -> Finding:
     text = f"{names}: {space / _GB:,.1f} GB" + (f" and room for {files:,} files" if files is not None else "") + " free"
     todo = f"free space on the volume of {folder}"
     if space < NEARLY_NO_BYTES or (files is not None and files < NEARLY_NO_FILES):
-        return wrong("space", text, f"{todo}: a run stops if the ledger cannot be written")
+        return wrong("space", text, f"{todo}: a run stops if it cannot write")
     if space < max(LITTLE_BYTES, 2 * needed) or (files is not None and files < LITTLE_FILES):
         retention = "shorten the retention (retention.archive_days, retention.reports_days)"
         return warning("space", text, f"{todo}, or {retention}")
@@ -218,9 +218,9 @@ def _secrets(file: Path) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def user() -> Iterator[Finding]:
+def user(*, root_allowed: bool) -> Iterator[Finding]:
     """The user of this process."""
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
+    if not root_allowed and hasattr(os, "geteuid") and os.geteuid() == 0:
         yield warning("user", "running as root", "create a user for loadsheet (loadsheet deploy systemd names one)")
         return
     yield ok("user", _user())
@@ -274,7 +274,8 @@ def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Findin
         yield ok("ledger", f"{path} does not exist yet; the first run creates it")
         return
     size = path.stat().st_size if path.exists() else 0
-    yield from _opened(settings, _Place(str(path), size, holder_of_file(path)), now, quick=quick)
+    place = _Place(str(path), size, holder_of_file(path), Place(path).read_last_run())
+    yield from _opened(settings, place, now, quick=quick)
 
 
 def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Finding]:
@@ -294,21 +295,26 @@ def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Fi
         surroundings_on(settings.state, settings.database_url).refuse_gone(found.place)
         yield ok("ledger", f"{found.place} does not exist yet; the first run creates it")
         return
-    yield from _opened(settings, _Place(found.place, found.size, found.holder), now, quick=quick)
+    last_run = surroundings_on(settings.state, settings.database_url).read_last_run()
+    yield from _opened(settings, _Place(found.place, found.size, found.holder, last_run), now, quick=quick)
 
 
 class _Place(NamedTuple):
-    """Where a ledger is, its size in bytes, and who holds it (empty: no process)."""
+    """Where a ledger is, its size in bytes, who holds it (empty: no process), and the last run that this machine recorded in it."""
 
     name: str
     size: int
     holder: str
+    last_run: LastRun | None
 
 
 def _opened(settings: Settings, place: _Place, now: datetime, *, quick: bool) -> Iterator[Finding]:
     try:
         with ledger_to_read(settings) as opened:
             held_by = place.holder if quick else _held_by(settings)
+            last = None if settings.ledger.accept_older else place.last_run
+            if last and last.started_at not in {run.started_at for run in opened.queries.runs_named(last.name)}:
+                raise last.unknown_to(place.name)
             yield _state(opened, f"{place.name}, {place.size / 1e6:,.1f} MB", held_by, quick=quick)
             yield from _latest(settings, opened, now)
             for run in opened.queries.runs_with_reports_missing():
@@ -345,7 +351,7 @@ def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Findi
     runs = opened.queries.runs(_RUNS)
     done = next((run for run in runs if run.exit_code in exit_codes.WORK_DONE), None)
     if done is None:
-        text = f"none of the {len(runs)} runs was successful" if runs else "no run yet"
+        text = "no run was successful yet" if runs else "no run yet"
         yield warning("latest run", text, "loadsheet runs lists them") if runs else ok("latest run", text)
         return
     age = now - datetime.fromisoformat(done.finished_at or done.started_at)

@@ -11,8 +11,9 @@ from email.utils import parsedate_to_datetime
 from loadsheet.cli import doctor_checks as checks
 from loadsheet.cli.doctor import A_TEST
 from loadsheet.cli.doctor_checks import Finding, checked, ok, warning, wrong
+from loadsheet.cli.options import any_allows_root
 from loadsheet.contract import BY_NAME
-from loadsheet.credentials import exposed, read_token, source
+from loadsheet.credentials import exposed, required_token, source
 from loadsheet.dispatch import Client
 from loadsheet.ledger import Clock, utc_now
 from loadsheet.ledger.codec import stamp
@@ -39,7 +40,7 @@ def examine_all(
     """The findings about these shippers by name, those about the machine with the first; `now` is the time for ages. Unless `notice` is None,
     they are sent as a notice after this text.
     """
-    machine = [*checks.versions(), *checks.user()]
+    machine = [*checks.versions(), *checks.user(root_allowed=any_allows_root(every.values()))]
     found = {
         name: [wrong("settings", str(settings))]
         if isinstance(settings, SettingsError)
@@ -70,16 +71,14 @@ def examine(settings: Settings, clock: Clock, *, ours: Clock = utc_now, quick: b
 
 
 def token(settings: Settings) -> Iterator[Finding]:
-    """Whether there is a token, where it comes from, and who else can read it."""
+    """Whether there is a token, where it comes from, and who else can read it. Raises SettingsError if there is none."""
     for path in exposed(settings):
         yield wrong("token", f"every user of this machine can read {path}", f"chmod 600 {path}, and renew the token")
     if settings.exchange == EMBEDDED:
         yield ok("token", "the embedded exchange needs none")
         return
-    if read_token(settings):
-        yield ok("token", f"set, {source(settings)}")
-        return
-    yield wrong("token", f"no token for {settings.exchange}", "set LOADSHEET_TOKEN, token_file or token_command")
+    required_token(settings)
+    yield ok("token", f"set, {source(settings)}")
 
 
 def exchange(settings: Settings, clock: Clock, *, quick: bool) -> Iterator[Finding]:
@@ -95,7 +94,7 @@ def exchange(settings: Settings, clock: Clock, *, quick: bool) -> Iterator[Findi
         try:
             listing = client.listing(BY_NAME["order.list"], 1)
         except TokenRefused as error:
-            yield wrong("token", f"{settings.exchange} refuses it ({source(settings)})", error.todo)
+            yield wrong("exchange", f"{settings.exchange} refuses the token ({source(settings)})", error.todo)
             return
         yield ok("exchange", f"{settings.exchange} answers and accepts the token; it has {listing.total_count} orders")
 

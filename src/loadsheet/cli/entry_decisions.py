@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import click
 
 from loadsheet.cli.access import exchange_client, held_ledger, holder_of, ledger_to_read
-from loadsheet.cli.output import confirm, confirm_by_typing, print_json, print_lines, print_table, say
+from loadsheet.cli.output import confirm, confirm_by_typing, local_time, print_json, print_lines, print_table, say
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.dispatch import Listings, UnknownTimer, fetch_listings
 from loadsheet.dispatch.unknown_rules import SAME_TWICE, Case, conclude, possibly_doubled, sends_that_may_have_worked
@@ -110,7 +110,7 @@ def _with_evidence(ledger: Ledger, entry: Entry, case: Case | None, settings: Se
     drop = ledger.queries.drop(entry.drop)
     attempts = ledger.queries.attempts_of(entry.id)
     findings = ledger.queries.findings_of(entry.id)
-    now = f"{case.observation.shown}; {conclude(case, settings).text}" if case else entry.reason
+    now = conclude(case, settings).text if case else entry.reason
     details = {
         "entry": entry.id,
         "operation": entry.operation,
@@ -140,15 +140,20 @@ def show(unresolved: list[Unresolved], sending: Sending, *, as_json: bool) -> No
         say(sending.text)
 
 
+def _minute(moment: str) -> str:
+    return local_time(moment)[:16]
+
+
 def _details_text(details: dict[str, Any]) -> str:
     lines = [
-        f"{details['operation']} {details['key']}: {details['state']} since {details['since']}, {details['reason']}"
+        f"{details['operation']} {details['key']}: {details['state']} since {_minute(details['since'])}, {details['reason']}"
     ]
     lines.append(f"  from     {', '.join(details['rows'])}")
     lines += [
-        f"  attempt {one.number}  {one.started_at}  {one.detail or 'no answer known'}" for one in details["attempts"]
+        f"  attempt {one.number}  {_minute(one.started_at)}  {one.detail or 'no answer known'}"
+        for one in details["attempts"]
     ]
-    lines += [f"  looked   {one.at}  {one.shown}: {one.text}" for one in details["findings"][-3:]]
+    lines += [f"  looked   {_minute(one.at)}  {one.text}" for one in details["findings"][-3:]]
     lines.append(f"  now      {details['now']}")
     return "\n".join(lines)
 

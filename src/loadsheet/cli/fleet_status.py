@@ -77,7 +77,7 @@ def print_status(fleet: ClusterStatus, schedules: Sequence[ScheduleStatus]) -> N
 
 
 def _worker(worker: Worker, now: datetime) -> list[Any]:
-    seen = f"{_span((now - worker.seen).total_seconds())} ago"
+    seen = f"{_span(max((now - worker.seen).total_seconds(), 0))} ago"
     serves, doing = ", ".join(worker.serves) or "all", "; ".join(worker.doing) or "nothing"
     place = (worker.host, worker.process, worker.version, _minute(worker.since))
     return [worker.name, worker.state, *place, seen, serves, doing if worker.alive else "", worker.done]

@@ -89,7 +89,7 @@ def backup(*, settings: "Settings", target: Path | None, as_json: bool) -> int:
 
 
 @ledger.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_settings(STATE)
 @JSON

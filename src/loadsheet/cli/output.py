@@ -75,11 +75,11 @@ _ASCII = str.maketrans({"✓": "ok", "✗": "x", "·": "-", "…": "...", "→":
 
 
 def print_lines(lines: Sequence[str]) -> None:
-    """Sentences on stdout, a line each. On a terminal a line's mark has its colour, unless NO_COLOR is set; an output that cannot show
-    the marks gets ASCII.
+    """Sentences on stdout, a line each. On a terminal a line's mark has its colour, unless NO_COLOR is set or TERM is dumb; an output that
+    cannot show the marks gets ASCII.
     """
     encoding = sys.stdout.encoding or "utf-8"
-    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     for line in map(printable, lines):
         if not encoding.lower().replace("-", "").startswith("utf"):
             click.echo(line.translate(_ASCII))

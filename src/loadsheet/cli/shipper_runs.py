@@ -29,7 +29,7 @@ from loadsheet.credentials import source
 from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dry_run import WAITING, Forecast, forecast_run
 from loadsheet.inbox import files_outside, make_inbox
-from loadsheet.internal_errors import Terminated, fault_summary, isolated
+from loadsheet.internal_errors import Terminated, fault_summary, isolated, stop_signals
 from loadsheet.ledger import Ledger, State, open_ledger
 from loadsheet.ledger.ledger_opening import is_there
 from loadsheet.ledger.location import refuse_beside_a_file
@@ -300,8 +300,8 @@ def say_strays(config: Path | None, shippers: Mapping[str, Settings | SettingsEr
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM ends a run like Ctrl-C: locks are released and the exit code is 143. Calls in progress are finished first (see
-    `dispatch.sending`).
+    """SIGTERM, or a terminal that closes, ends a run like Ctrl-C: locks are released and the exit code is 143. Calls in progress are
+    finished first (see `dispatch.sending`).
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -310,8 +310,9 @@ def _terminable() -> Iterator[None]:
     def end(_number: int, _frame: object) -> None:
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = {number: signal.signal(number, end) for number in stop_signals() if number != signal.SIGINT}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

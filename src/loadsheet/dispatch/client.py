@@ -147,7 +147,7 @@ class Client:
         if reply.status == _UNAUTHORISED:
             raise TokenRefused(
                 f"the exchange at {self.base_url} refused the token",
-                todo="set LOADSHEET_TOKEN, token_file or token_command",
+                todo="replace the token",
             )
         if reply.status != _OK:
             answer = f'it answered {reply.status}, "{excerpt(reply.body)}"'

@@ -25,6 +25,7 @@ from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, SharedRate, boottime
 from loadsheet.dispatch.settlement import Canary, Settler
+from loadsheet.internal_errors import stop_signals
 from loadsheet.ledger import Ledger, Run, Settlement, State, Submission
 from loadsheet.problems import LedgerGone, Superseded
 from loadsheet.settings import Settings
@@ -85,8 +86,8 @@ def send(
 ) -> SendingReport:
     """Send every ready entry that may be sent, until none is left or sending has to stop. Outcomes are in the ledger.
 
-    Raises nothing for exchange failures (see `SendingReport.stopped`). Raises LedgerError. SIGINT and SIGTERM stop
-    sending; they are raised again once running calls are settled.
+    Raises nothing for exchange failures (see `SendingReport.stopped`). Raises LedgerError. The signals that ask to
+    stop end sending; they are raised again once running calls are settled.
 
     While the ledger's server cannot be reached, nothing leaves; outcomes are recorded when it is back. If another process
     takes the ledger over, the outcomes of sent calls are recorded as late, and Superseded is raised.
@@ -108,7 +109,7 @@ def _no_progress(_done: int, _total: int) -> None:
 
 @contextmanager
 def _caught_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM and raise the first again at the end. A second one raises KeyboardInterrupt."""
+    """Collect the signals that ask to stop and raise the first again at the end. A second one raises KeyboardInterrupt."""
     signals: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield signals
@@ -119,7 +120,7 @@ def _caught_signals() -> Iterator[list[int]]:
             raise KeyboardInterrupt
         signals.append(number)
 
-    handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.signal(number, note) for number in stop_signals()}
     try:
         yield signals
     finally:

@@ -386,6 +386,8 @@ def _too_large(limit: _Limit) -> Failure:
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE")
 """The reasons OpenSSL gives for a server without TLS."""
+_UNKNOWN_AUTHORITY = (18, 19, 20, 21)
+"""The X509_V_ERR codes of OpenSSL for a self-signed certificate, and for one of an authority that is not in the bundle."""
 _CERTIFICATE_ALERTS = (
     "ALERT_CERTIFICATE_REQUIRED",
     "ALERT_BAD_CERTIFICATE",
@@ -459,7 +461,8 @@ def is_certificate_refused(error: BaseException) -> bool:
 
 def _of_tls(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate of the exchange is not trusted: {error.verify_message}"
+        text = f"the certificate of the exchange is not trusted: {error.verify_message}"
+        return f"{text}: check dispatch.ca_bundle" if error.verify_code in _UNKNOWN_AUTHORITY else text
     if is_certificate_refused(error):
         alert = str(error.reason).partition("_ALERT_")[2].replace("_", " ").lower()
         return f"the exchange does not accept our certificate ({alert}): check dispatch.client_certificate"

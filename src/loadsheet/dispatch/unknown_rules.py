@@ -8,6 +8,7 @@ sent again, before a pause (quiesce) since the answer was lost. Absence must als
 effect, no protocol can rule out both loss and duplicates: the settings choose.
 """
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ from loadsheet.contract import (
 )
 from loadsheet.dispatch.outcomes import SAID_NO, OutcomeKind
 from loadsheet.ledger import Attempt, Entry, Finding, State
+from loadsheet.plurals import count_of
 from loadsheet.problems import Problem
 from loadsheet.settings import Settings
 from loadsheet.settings.sections import VerificationSettings
@@ -363,8 +365,8 @@ def _look_counts(case: Case, rules: VerificationSettings) -> bool:
 
 
 def _pause(case: Case, rules: VerificationSettings, setting: str) -> str:
-    left = max(getattr(rules, setting) - case.waited_s, 0.0)
-    return f"it may still be applied: checked again in {left:.0f} s (verification.{setting})"
+    minutes = math.ceil(max(getattr(rules, setting) - case.waited_s, 0.0) / 60)
+    return f"too early to be sure for another {count_of(minutes, 'minute')} (verification.{setting})"
 
 
 def _stays(why: str, case: Case, *, counts: bool = False) -> Conclusion:

@@ -235,11 +235,9 @@ def move(source: Path, target: Path, settings: Settings, name: str, *, copy: boo
                     raise
                 return _copy_and_remove(source, folder, target, settings)
     except OSError as error:
-        if error.errno in _GONE and not target.parent.is_dir():
-            raise folder_error(error, name, "moved") from error
-        if error.errno in _GONE:
+        if error.errno in _GONE and target.parent.is_dir():
             return False
-        raise folder_error(error, name, "moved") from error
+        raise folder_error(error, name, f"moved from {source.parent}") from error
     return True
 
 

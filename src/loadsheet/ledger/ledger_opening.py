@@ -232,8 +232,9 @@ def _named(holder: Path) -> str:
 
 
 def _name_holder(holder: Path, clock: Clock) -> None:
+    since = f"{clock().astimezone():%Y-%m-%d %H:%M}"
     try:
-        holder.write_text(f"process {os.getpid()} on {socket.gethostname()} since {stamp(clock())}", encoding="utf-8")
+        holder.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}", encoding="utf-8")
     except OSError as error:
         raise LedgerUnwritable(f"the ledger's folder {holder.parent} cannot be written ({error.strerror})") from error
 
@@ -409,10 +410,7 @@ def _is_older(connection: Connection, place: Surroundings, where: str, *, accept
         return False
     if accepted:
         return True
-    message = f"the ledger {where} does not know run {last.name} of {last.started_at}, which was recorded here"
-    accept = "set ledger.accept_older for one run, which first looks up what may have been sent since"
-    todo = f"restore the newest backup (`loadsheet ledger restore FILE`), or {accept}"
-    raise LedgerError(f"{message}: it is an older copy, or another ledger", todo=todo)
+    raise last.unknown_to(where)
 
 
 # the version of the schema, and the quick check

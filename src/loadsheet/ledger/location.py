@@ -46,6 +46,14 @@ class LastRun:
     name: str
     started_at: str
 
+    def unknown_to(self, where: str) -> LedgerError:
+        """The error of a ledger that does not know this run."""
+        accept = "set ledger.accept_older for one run, which first looks up what may have been sent since"
+        return LedgerError(
+            f"the ledger {where} does not know run {self.name}, which was recorded here: it is an older copy, or another ledger",
+            todo=f"restore the newest backup (`loadsheet ledger restore FILE`), or {accept}",
+        )
+
 
 class Surroundings:
     """The files on this machine that belong to a ledger anywhere. `last_run_path` is the record of the last run (None: no record)."""
@@ -124,6 +132,9 @@ class Place(Surroundings):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             elif os.name == "posix" and self.path.stat().st_mode & 0o077:
                 self.path.chmod(0o600)
+            for beside in ("-wal", "-shm"):  # SQLite made them read-only if the ledger was, and keeps them
+                with suppress(FileNotFoundError):
+                    self.path.with_name(f"{self.path.name}{beside}").chmod(0o600)
         except PermissionError as error:
             message = f"this user cannot write the ledger {self.path} ({error.strerror})"
             raise LedgerUnwritable(f"{message}; check the owner of the file and its folder") from error

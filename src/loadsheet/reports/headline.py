@@ -16,7 +16,7 @@ from typing import NamedTuple
 from loadsheet import exit_codes
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import State
-from loadsheet.plurals import count_of
+from loadsheet.plurals import count_of, sentence
 from loadsheet.reconcile import ONLY_CHECKED, RED, REMEDIES, Verdict
 from loadsheet.reports.html_pages import PAGE
 from loadsheet.reports.run_document import CauseSummary, FileSummary, Headline, ProblemSummary, RunSummary
@@ -57,7 +57,7 @@ def _headline(summary: RunSummary) -> Headline:
     if summary.stopped == ONLY_CHECKED:
         points, sendable = list(_open_points(summary)), summary.entries.get(State.READY, 0)
         would = f"{sendable:,} of {count_of(sum(summary.entries.values()), 'document')} would be sent"
-        return Headline(NOTE if points else GOOD, f"{ONLY_CHECKED[:1].upper()}{ONLY_CHECKED[1:]}", (would, *points))
+        return Headline(NOTE if points else GOOD, sentence(ONLY_CHECKED), (would, *points))
     failed, points, remarks = list(_faults(summary)), list(_open_points(summary)), list(_remarks(summary))
     accepted = _counted(summary.entries, State.ACCEPTED, State.UNCHANGED)
     settled = sum(summary.settled.values())
@@ -70,7 +70,7 @@ def _headline(summary: RunSummary) -> Headline:
         details = [*(accepted if len(accepted) > 1 or settled else ()), *remarks]
     tone = BAD if failed else NOTE if points or remarks else GOOD if summary.entries else PLAIN
     balance = " · ".join(part for _, part in _balance_parts(summary))
-    return Headline(tone, text[:1].upper() + text[1:], tuple(details), balance, tuple(_todo(summary)))
+    return Headline(tone, sentence(text), tuple(details), balance, tuple(_todo(summary)))
 
 
 def _todo(summary: RunSummary) -> Iterator[str]:
@@ -315,7 +315,8 @@ def _problem_line(problem: ProblemSummary, example: CauseSummary | None) -> str:
     text = f"{problem.count:>7,}x {title} ({problem.code}{level})"
     places = example.places if example is not None and example.places else problem.places
     if places:
-        value = f' "{example.found[0][:_VALUE_MAX]}"' if example is not None and example.found else ""
+        found = example.found[0] if example is not None and example.found else ""
+        value = f' "{found if len(found) <= _VALUE_MAX else found[: _VALUE_MAX - 1] + "…"}"' if found else ""
         text += f"   e.g. {places[0]}{value}"
     return text
 

@@ -32,6 +32,7 @@ from loadsheet.ledger import ExceptionStatus, Run
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.page_templates import templates_of
+from loadsheet.plurals import sentence
 from loadsheet.problems import LedgerError
 from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Exceptions, Verdict
 from loadsheet.reports.report_files import placed
@@ -86,7 +87,7 @@ def _environment() -> Environment:
         "place": _place,
         "moment": lambda text: text[:19].replace("T", " "),  # ISO 8601 UTC
         "figure": _figure,
-        "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
+        "sentence": sentence,
     }
     return templates_of("loadsheet.reports", filters)
 

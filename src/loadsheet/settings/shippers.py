@@ -219,7 +219,13 @@ _CHECKED: set[tuple[object, ...]] = set()
 
 def _cache_key(file: Path | None) -> tuple[object, ...]:
     variables = tuple(sorted(item for item in os.environ.items() if item[0].upper().startswith(PREFIX)))
-    return (file, file.read_bytes() if file and file.is_file() else b"", os.getcwd(), variables)  # noqa: PTH109 (only compared)
+    try:
+        here = Path.cwd()
+    except FileNotFoundError as error:
+        raise SettingsError(
+            "the folder in which loadsheet was started no longer exists: start it in another"
+        ) from error
+    return (file, file.read_bytes() if file and file.is_file() else b"", here, variables)
 
 
 def _places(layers: Sequence[Layer]) -> dict[str, object]:

@@ -28,7 +28,7 @@ from loadsheet.operations.notifications.fix_file_delivery import add_fix_files
 from loadsheet.operations.notifications.notice_delivery import NOTIFY, deliver_all, ping
 from loadsheet.operations.notifications.state import Kind, Notice, NotificationState, Say, open_store, shorten
 from loadsheet.operations.run_outcome import RunOutcome, todo_of, verdict_of
-from loadsheet.plurals import count_of
+from loadsheet.plurals import count_of, sentence
 from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
 
@@ -213,7 +213,7 @@ def _line(change: Change) -> str:
             return f"Runs work again after {count_of(change.condition.runs, 'failed run')} {since}."
         meant = _FAILED.get(int(change.condition.cause), "ended early")
         again = f" ({count_of(change.condition.runs, 'run')} {since})" if change.condition.runs > 1 else ""
-        return f"The run {meant}{again}.\n{change.text[:1].upper()}{change.text[1:]}"
+        return f"The run {meant}{again}.\n{sentence(change.text)}"
     if change.kind == "closed":
         if change.name.startswith(WAITS):
             return (
