@@ -460,6 +460,59 @@ def test_lines_of_totals_and_notes_are_no_records(tmp_path):
 def test_rows_with_one_key_are_one_record(tmp_path, merged):
     head, *lines = orders(keys=[f"A-{number // 3:03}" for number in range(12)]).splitlines()
     places = [f"{key};{PLACES[at // 3 % 3]}" for at, key in enumerate(line.partition(";")[0] for line in lines)]
+GROUPS = {
+    "most headings above": [
+        ["Order no", "Pickup date", "Pickup city", "Consignee", None, "Qty", "Gross kg", "Remarks"],
+        [None, None, None, "Name", "City", None, None, None],
+        ["A-1", "03.11.2026", "Leeds", "Muir Ltd", "York", 2, 412.5, "none"],
+        ["A-2", "04.11.2026", "Leeds", "Brigg Ltd", "Hull", 3, 27, None],
+    ],
+    "most headings below": [
+        ["Order no", "Shipper", None, None, "Consignee", None, None, "Gross kg"],
+        [None, "Name", "City", "Zip", "Name", "City", "Zip", None],
+        ["A-1", "Acme Ltd", "Leeds", "LS1 4DY", "Muir Ltd", "York", "YO1 9TL", 412.5],
+        ["A-2", "Acme Ltd", "Leeds", "LS1 4DY", "Brigg Ltd", "Hull", "HU1 1AA", 27],
+    ],
+}
+
+
+@pytest.mark.parametrize("rows", GROUPS.values(), ids=GROUPS)
+def test_headings_merged_over_both_rows_are_read(tmp_path, rows):
+    text = suggested(tmp_path, rows, "order.update")
+    said = ["header_rows: 2", " order_id: {col: order_no}\n", " delivery_city: {col: consignee_city}\n"]
+    assert unsaid(text, [*said, " total_weight: {col: gross_kg}\n", "!no heading"]) == []
+    assert mistakes(tmp_path, text) == []
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.xlsx"])
+    assert [(one.key, [str(problem) for problem in one.problems]) for one in documents] == [("A-1", []), ("A-2", [])]
+
+
+def test_a_row_of_texts_below_the_headings_is_no_heading(tmp_path):
+    rows = ["Order no;Remarks;Consignee city;Shipper city", "A-X;;York;Leeds", "A-Y;urgent;Hull;Leeds"]
+    text = suggested(tmp_path, "".join(f"{row}\n" for row in rows), "order.update")
+    assert "header_rows" not in text
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert [document.key for document in documents] == ["A-X", "A-Y"]
+
+
+def test_totals_that_name_their_record_are_no_records(tmp_path):
+    rows = ["1/A;Bari;70121;Via Roma 1;3;12,5", ";;;;2;7", "Totale DDT 1/A;;;;5;19,5", "2/A;Roma;187;Via Po 2;4;30"]
+    rows += [";;;;1;2", "Totale DDT 2/A;;;;5;32", "TOTALE GENERALE;;;;10;51,5"]
+    sheet = "".join(f"{row}\n" for row in ["N. DDT;Città;CAP;Indirizzo;N. colli;Peso lordo Kg", *rows])
+    text = suggested(tmp_path, sheet, "order.update")
+    assert "totals: {begins_with: [Totale, TOTALE]}" in text
+    assert unsaid(text, ["group:\n  by: [n_ddt]", "$sum([r.n_colli for r in rows])"]) == []
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert [(document.key, len(document.rows)) for document in documents] == [("1/A", 2), ("2/A", 2)]
+
+
+def test_a_full_row_that_begins_with_total_is_a_record(tmp_path):
+    rows = ["Total Oil Ltd;A-1;York;12", "Total Gas Ltd;A-2;Hull;13", "Acme Ltd;A-3;Leeds;14"]
+    text = suggested(
+        tmp_path, "".join(f"{row}\n" for row in ["Consignee;Order no;City;Gross kg", *rows]), "order.update"
+    )
+    assert "totals" not in text
+
+
     rows = [
         f"{place if not merged or at % 3 == 0 else ';' * 7};Item {at};{at % 5 + 2}" for at, place in enumerate(places)
     ]

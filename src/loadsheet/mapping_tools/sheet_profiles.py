@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
 from itertools import islice, pairwise
+from math import inf
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from loadsheet.mapping.schema import SET
@@ -119,9 +121,10 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     rest = [row for row in rows[: len(rows) - len(notes)] if row[0] not in damaged]
     groups = _group_titles(rest)
     rest = [row for row in rest if not _first(row).startswith(groups)] if groups else rest
-    sums = [row for row in rest if fold(_first(row)) in SUM_WORDS]
-    proper = [row for row in rest if row not in sums]
-    words = tuple(dict.fromkeys(_first(row) for row in sums))
+    usual = median([_filled(row) for row in rest if row[1][0].strip() and not _sum_word(row)] or [0])
+    named = {row[0]: word for row in rest if (word := _sum_word(row, usual))}
+    proper = [row for row in rest if row[0] not in named]
+    words = tuple(dict.fromkeys(named.values()))
     if not proper or any(_begins(_first(row), word) for row in proper for word in words):
         words, proper = (), rest
     begins = _beginning(_first(notes[0])) if notes else ""
@@ -131,8 +134,22 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
 
 
 def _group_titles(rows: Rows) -> tuple[str, ...]:
+def _sum_word(row: tuple[int, tuple[str, ...]], usual: float = inf) -> str:
+    """The words for a sum that a row begins with: alone, or before others (`Total of order 17`) where the row has at most half of the
+    `usual` cells. Empty if there are none.
+    """
+    words = _first(row).split()
+    most = len(words) if _filled(row) * 2 <= usual else 0
+    starts = [_first(row), *(" ".join(words[:count]) for count in range(most, 0, -1))]
+    return next((start for start in starts if fold(start) in SUM_WORDS), "")
+
+
+def _filled(row: tuple[int, tuple[str, ...]]) -> int:
+    return sum(bool(cell.strip()) for cell in row[1])
+
+
     """The words that begin the only cell of several rows, such as `Customer:` of `Customer: Acme` above the rows of a group."""
-    alone = [_first(row) for row in rows if len(row[1]) >= _WIDE and sum(map(bool, map(str.strip, row[1]))) == 1]
+    alone = [_first(row) for row in rows if len(row[1]) >= _WIDE and _filled(row) == 1]
     words = Counter(match[0] for match in map(_TITLE_OF_GROUP.match, alone) if match)
     return tuple(word for word, count in words.items() if count > 1)
 
