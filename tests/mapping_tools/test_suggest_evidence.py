@@ -72,6 +72,16 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "several styles of dates": (
         "Order date;03.03.2026;2026-03-04;5.3.26 8:00", ["%d.%m.%Y or %Y-%m-%d or %d.%m.%y %H:%M", "!CHECK"],
     ),
+    "spaces behind the dots of dates": ("Order date;23. 11. 2026;4. 12. 2026", ["12 of 12 values read as %d. %m. %Y"]),
+    "days that could be years": ("Order date;23-11-26;30-11-26;29-02-27", ["read as %d-%m-%y", "as 29-02-27"]),
+    "years that could be days": ("Order date;26-11-23;26-11-30;26-12-01", ["12 of 12 values read as %y-%m-%d", "!CHECK"]),
+    "one day that could be a year": ("Order date;23-11-26", ["read as %d-%m-%y", "CHECK day and month"]),
+    "the share of cells that are dates": (
+        f"Order date{';03.11.2026' * 18};04.11.2026;31.11.2026", ["19 of 20 values read as %d.%m.%Y", "as 31.11.2026"],
+    ),
+    "a letter in one of many numbers": (f"Qty{';12;7' * 10};1O", ["type: integer", "20 of 21 values", "CHECK the others: 1O"]),
+    "net values in Polish": ("Wartość netto;12,50;7,00", ["type: decimal", "!fills no field"]),
+    "parcels in Italian": ("N. colli;12;7", ["type: integer", "!fills no field"]),
     "yes and no of another language": ("ADR;oui;non", ["type: yesno", '"yes": [oui]', '"no": [non]']),
     "yes and no of the file's language": ("ADR;yes;no", ["type: yesno", '!"yes":']),
     "eight spellings of yes and no": ("ADR;yes;no;y;n;true;false;1;0", ["type: yesno", "!CHECK"]),
