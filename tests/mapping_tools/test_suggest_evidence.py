@@ -591,6 +591,36 @@ def test_progress_is_reported_by_columns(tmp_path):
     assert reported == [(3, 11), (11, 11)]
 
 
+TURKISH = "Order no;Consignee;City;Sipariş\nA-1;Güneş Ltd. Şti.;İstanbul;ğ\nA-2;Çağ;Beşiktaş;\n"
+
+
+@pytest.mark.parametrize(
+    ("sheet", "encoding"),
+    [
+        (TURKISH, "cp1254"),
+        ("Order no;Consignee;City\nA-1;Sigurður Jónsson;Akureyri\nA-2;Guðný;Höfn í Hornafirði\n", "cp1252"),
+        ("Order no;Consignee;City\nA-1;Güneş;Köln\n".replace("ş", "s"), "cp1252"),
+    ],
+    ids=["Turkish", "Icelandic", "German"],
+)
+def test_a_turkish_file_is_read_in_its_encoding(tmp_path, sheet, encoding):
+    path = tmp_path / "orders.csv"
+    path.write_bytes(sheet.encode(encoding))
+    text = write_draft(draft(observe([path], Settings()), "order.update"))
+    assert f"encoding: [utf-8-sig, {encoding}]" in text
+
+
+def test_the_lines_of_an_export_by_paths_are_packages(tmp_path):
+    lines = "Order no;Order Lines/Product;Order Lines/Quantity;Order Lines/Weight\nA-1;Desk;2;12.5\n;Lamp;1;3\nA-2;Desk;3;9\n;Lamp;1;2\n"
+    text = suggested(tmp_path, lines, "order.update")
+    said = [
+        "item_name: {col: order_lines_product}",
+        "quantity: {col: order_lines_quantity}",
+        "weight: {col: order_lines_weight",
+    ]
+    assert unsaid(text, said) == []
+
+
 def test_a_column_costs_by_its_different_values(tmp_path):
     """CPU seconds of this process for 90,000 cells, most of them repeated; a reader for each cell took ten times as long."""
     sheet = orders("Weight (kg);1.234,5;12,25", keys=10_000)

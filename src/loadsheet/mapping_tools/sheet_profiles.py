@@ -45,7 +45,8 @@ _OF_LINES = frozenset({"item", "package"})
 _TITLE_OF_GROUP = re.compile(r"\w+:(?= )")
 _NO_VALUE = re.compile(r"null|\(null\)|<null>|\\n|nan|#?n/a|n\.a\.", re.IGNORECASE)  # what databases and programs write
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
-_WESTERN, _CENTRAL = "cp1252", "cp1250"
+_WESTERN, _CENTRAL, _TURKISH = "cp1252", "cp1250", "cp1254"
+_IN_TURKISH = re.compile(r"[ğĞıİşŞçÇöÖüÜâÂîÎûÛ\W\d_a-z]*", re.IGNORECASE)
 _NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
 
 Progress = Callable[[int, int], None]
@@ -133,7 +134,6 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     return _Endings(words, (begins,) if begins else (), groups, proper)
 
 
-def _group_titles(rows: Rows) -> tuple[str, ...]:
 def _sum_word(row: tuple[int, tuple[str, ...]], usual: float = inf) -> str:
     """The words for a sum that a row begins with: alone, or before others (`Total of order 17`) where the row has at most half of the
     `usual` cells. Empty if there are none.
@@ -148,6 +148,7 @@ def _filled(row: tuple[int, tuple[str, ...]]) -> int:
     return sum(bool(cell.strip()) for cell in row[1])
 
 
+def _group_titles(rows: Rows) -> tuple[str, ...]:
     """The words that begin the only cell of several rows, such as `Customer:` of `Customer: Acme` above the rows of a group."""
     alone = [_first(row) for row in rows if len(row[1]) >= _WIDE and _filled(row) == 1]
     words = Counter(match[0] for match in map(_TITLE_OF_GROUP.match, alone) if match)
@@ -240,16 +241,26 @@ def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
 
 
 def _in_its_encoding(top: Top) -> Top:
-    """The first rows of a text file in the encoding in which more words of its headings are known: that of Western or of Central Europe."""
+    """The first rows of a text file in the encoding in which more words of its headings are known, that of Western or of Central Europe, or in
+    that of Turkey if only letters of Turkish then stand there.
+    """
     if top.encoding != _WESTERN:
         return top
+    western, turkish = top, _read_as(top, _TURKISH)
+    if turkish.rows != western.rows and all(_IN_TURKISH.fullmatch(cell) for _, cells in turkish.rows for cell in cells):
+        return turkish
+    return max(western, _read_as(top, _CENTRAL), key=_known_words)
+
+
+def _read_as(top: Top, encoding: str) -> Top:
+    """The rows in another encoding than that of Western Europe; unchanged where they cannot be in it."""
     try:
         rows = tuple(
-            (number, tuple(cell.encode(_WESTERN).decode(_CENTRAL) for cell in cells)) for number, cells in top.rows
+            (number, tuple(cell.encode(_WESTERN).decode(encoding) for cell in cells)) for number, cells in top.rows
         )
     except UnicodeError:
         return top
-    return max(top, top._replace(rows=rows, encoding=_CENTRAL), key=_known_words)
+    return top._replace(rows=rows, encoding=encoding)
 
 
 def _known_words(top: Top) -> int:
