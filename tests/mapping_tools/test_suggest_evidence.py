@@ -260,6 +260,14 @@ def test_a_place_with_its_postal_code_is_taken_apart(tmp_path):
     assert "  pickup_city: {col: origin_city}\n" in text
 
 
+def test_a_town_with_its_postal_code_is_taken_apart(tmp_path):
+    text = suggested(tmp_path, table("Order no;Losplaats", "9711 LM Groningen", "B-2000 Antwerpen"), "order.update")
+    assert (
+        unsaid(text, [" delivery_pincode: {col: losplaats_postal}\n", " delivery_city: {col: losplaats_city}\n"]) == []
+    )
+    assert mistakes(tmp_path, text) == []
+
+
 def test_status_events_have_the_reference_of_the_sender_as_their_key(tmp_path):
     text = suggested(
         tmp_path,
@@ -452,24 +460,6 @@ def test_headings_over_two_rows_are_read_as_one(tmp_path):
     assert [(one.key, [str(problem) for problem in one.problems]) for one in documents] == [("471", []), ("472", [])]
 
 
-def test_lines_of_totals_and_notes_are_no_records(tmp_path):
-    sheet = (
-        "Auftrag;Empfänger;Ort;Gewicht (kg)\n00471;Möbel Höffner;Dresden;12,5\n00472;IKEA Wien;Wien;7\n"
-        "Summe;;;19,5\nerstellt von SAP am 24.10.2026;;\n"
-    )
-    text = suggested(tmp_path, sheet, "order.update")
-    assert "      totals: {begins_with: [Summe]}   # CHECK: total rows, not records" in text
-    assert "      footer: {begins_with: [erstellt von]}   # CHECK: a note below the rows, not records" in text
-    assert "type: text, required: true, key: true}   # 2 values, 2 different" in drafted_columns(text)["Auftrag"]
-    assert mistakes(tmp_path, text) == []
-    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
-    assert [document.key for document in documents] == ["00471", "00472"]
-
-
-@pytest.mark.parametrize("merged", [False, True], ids=["on every row", "on the first row"])
-def test_rows_with_one_key_are_one_record(tmp_path, merged):
-    head, *lines = orders(keys=[f"A-{number // 3:03}" for number in range(12)]).splitlines()
-    places = [f"{key};{PLACES[at // 3 % 3]}" for at, key in enumerate(line.partition(";")[0] for line in lines)]
 GROUPS = {
     "most headings above": [
         ["Order no", "Pickup date", "Pickup city", "Consignee", None, "Qty", "Gross kg", "Remarks"],
@@ -523,6 +513,24 @@ def test_a_full_row_that_begins_with_total_is_a_record(tmp_path):
     assert "totals" not in text
 
 
+def test_lines_of_totals_and_notes_are_no_records(tmp_path):
+    sheet = (
+        "Auftrag;Empfänger;Ort;Gewicht (kg)\n00471;Möbel Höffner;Dresden;12,5\n00472;IKEA Wien;Wien;7\n"
+        "Summe;;;19,5\nerstellt von SAP am 24.10.2026;;\n"
+    )
+    text = suggested(tmp_path, sheet, "order.update")
+    assert "      totals: {begins_with: [Summe]}   # CHECK: total rows, not records" in text
+    assert "      footer: {begins_with: [erstellt von]}   # CHECK: a note below the rows, not records" in text
+    assert "type: text, required: true, key: true}   # 2 values, 2 different" in drafted_columns(text)["Auftrag"]
+    assert mistakes(tmp_path, text) == []
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert [document.key for document in documents] == ["00471", "00472"]
+
+
+@pytest.mark.parametrize("merged", [False, True], ids=["on every row", "on the first row"])
+def test_rows_with_one_key_are_one_record(tmp_path, merged):
+    head, *lines = orders(keys=[f"A-{number // 3:03}" for number in range(12)]).splitlines()
+    places = [f"{key};{PLACES[at // 3 % 3]}" for at, key in enumerate(line.partition(";")[0] for line in lines)]
     rows = [
         f"{place if not merged or at % 3 == 0 else ';' * 7};Item {at};{at % 5 + 2}" for at, place in enumerate(places)
     ]
@@ -583,14 +591,6 @@ def test_a_file_of_central_europe_is_read_in_its_encoding(tmp_path):
     assert unsaid(text, ["encoding: [utf-8-sig, cp1250]", "pickup_city: {col: miasto_zaladunku}"]) == []
 
 
-def test_progress_is_reported_by_columns(tmp_path):
-    reported = []
-    observe(
-        written(tmp_path, {"orders.csv": orders(), "lines.csv": LINES}), Settings(), lambda *told: reported.append(told)
-    )
-    assert reported == [(3, 11), (11, 11)]
-
-
 TURKISH = "Order no;Consignee;City;Sipariş\nA-1;Güneş Ltd. Şti.;İstanbul;ğ\nA-2;Çağ;Beşiktaş;\n"
 
 
@@ -619,6 +619,14 @@ def test_the_lines_of_an_export_by_paths_are_packages(tmp_path):
         "weight: {col: order_lines_weight",
     ]
     assert unsaid(text, said) == []
+
+
+def test_progress_is_reported_by_columns(tmp_path):
+    reported = []
+    observe(
+        written(tmp_path, {"orders.csv": orders(), "lines.csv": LINES}), Settings(), lambda *told: reported.append(told)
+    )
+    assert reported == [(3, 11), (11, 11)]
 
 
 def test_a_column_costs_by_its_different_values(tmp_path):
