@@ -248,6 +248,13 @@ def test_a_window_in_one_cell_gives_both_its_ends(tmp_path):
     assert windows == ["08:00-12:00", "07:30-15:00", "08:00-12:00", "06:00-14:00"]
 
 
+def test_events_with_a_time_each_do_not_share_the_first(tmp_path):
+    heads = "Order no;Abgeholt am;Abgeholt um;Zugestellt am;Zugestellt um"
+    rows = [f"A-{number};0{number}.11.2026;07:15;0{number + 1}.11.2026;14:30" for number in range(1, 6)]
+    text = suggested(tmp_path, "".join(f"{row}\n" for row in [heads, *rows]), "order.status")
+    assert unsaid(text, ["status_datetime: {col: at}   # CHECK the time", "!abgeholt_um'"]) == []
+
+
 def test_a_time_alone_is_no_window(tmp_path):
     assert "part_of" not in suggested(tmp_path, orders("Pickup time;8:30;9:15"))
 
@@ -484,6 +491,16 @@ def test_headings_merged_over_both_rows_are_read(tmp_path, rows):
     assert mistakes(tmp_path, text) == []
     documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.xlsx"])
     assert [(one.key, [str(problem) for problem in one.problems]) for one in documents] == [("A-1", []), ("A-2", [])]
+
+
+def test_a_row_of_units_below_the_headings_gives_the_units(tmp_path):
+    rows = ["Order no;Consignee city;Qty;Gross;Volume", ";;pcs;[to];m³", "A-1;York;2;0,5;1,5", "A-2;Hull;3;1,25;2"]
+    text = suggested(tmp_path, "".join(f"{row}\n" for row in rows), "order.update")
+    assert unsaid(text, ["header_rows: 2", "from_unit: t", "!neither heading nor cells"]) == []
+    assert mistakes(tmp_path, text) == []
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert [document.key for document in documents] == ["A-1", "A-2"]
+    assert b'"total_weight":500' in documents[0].payload
 
 
 def test_a_row_of_texts_below_the_headings_is_no_heading(tmp_path):

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from loadsheet.mapping_tools.vocabulary import reading_of
 from loadsheet.reading import Native, Top, fold
 from loadsheet.reading.header import labels_over
-from loadsheet.reading.row_filters import is_separator
+from loadsheet.reading.row_filters import UNITS, is_separator
 
 Rows = Sequence[tuple[int, tuple[str, ...]]]
 """Rows as number and cells."""
@@ -51,7 +51,7 @@ class Headings:
 
 def find_headings(top: Top) -> Headings | None:
     """The most probable headings: several texts, known words, and cells below them. Several rows are joined only if the lowest row has
-    duplicate labels, or none over columns that rows above label. None if no row looks like headings.
+    duplicate labels, units, or none over columns that rows above label. None if no row looks like headings.
     """
     top = top._replace(rows=tuple(row for row in top.rows if not is_separator(row[1])))
     scored = [
@@ -73,14 +73,26 @@ def _candidates(top: Top) -> Iterator[tuple[int, _Lines]]:
             together = lines[-1][0] - lines[0][0] == size - 1
             texts = [cell for _, cells in lines for cell in cells if cell.strip()]
             few = len(texts) // _VALUES if size == 1 else 0  # a heading may be a number, such as 20 for a size
+            if _are_units(top.rows[place + 1][1]):
+                continue  # they belong to these headings
             if together and sum(map(_is_value, texts)) <= few and (size == 1 or _needs_rows_above(lines)):
                 yield place, lines
 
 
 def _needs_rows_above(lines: _Lines) -> bool:
-    """Whether the lowest row has duplicate labels, or leaves several labels to the rows above, as cells that are merged downwards do."""
+    """Whether the lowest row has duplicate labels or units, or leaves several labels to the rows above, as cells that are merged downwards do."""
     lowest = lines[-1][1]
-    return bool(_twice(lowest)) or len(_lowest_labels(lines)) > len(list(filter(str.strip, lowest))) + 1
+    return (
+        bool(_twice(lowest))
+        or _are_units(lowest)
+        or len(_lowest_labels(lines)) > len(list(filter(str.strip, lowest))) + 1
+    )
+
+
+def _are_units(cells: Sequence[str]) -> bool:
+    """Whether a row holds units only, as below headings: `kg`, `[m]`."""
+    texts = [cell.strip(" []().").casefold() for cell in cells if cell.strip()]
+    return bool(texts) and UNITS.issuperset(texts)
 
 
 def _lowest_labels(lines: _Lines) -> list[str]:

@@ -410,8 +410,10 @@ def _all_columns(raw: _Raw) -> Iterator[tuple[int, Cells]]:
 
 @lru_cache(maxsize=1024)
 def _read_heading(label: str) -> tuple[Reading, str]:
-    """What a heading means, and its unit by pint's name. Of a heading over several rows, the lowest says what it is."""
+    """What a heading means, and its unit by pint's name. Of a heading over several rows, the lowest says what it is, unless it is a unit."""
     *upper, lowest = label.split(BETWEEN)
+    if upper and (unit := ALIASES.get(lowest.strip(" .()[]").casefold(), "")):
+        return _without_unit(BETWEEN.join(upper))[0], unit
     own, unit = _without_unit(lowest)
     if not upper:
         return own, unit
