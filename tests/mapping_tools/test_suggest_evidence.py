@@ -255,6 +255,13 @@ def test_events_with_a_time_each_do_not_share_the_first(tmp_path):
     assert unsaid(text, ["status_datetime: {col: at}   # CHECK the time", "!abgeholt_um'"]) == []
 
 
+def test_several_orders_in_one_row_are_pointed_out(tmp_path):
+    rows = ["R1;SO-1;LS1 4DY;12,5;SO-2;YO1 9TL;3", "R2;SO-3;LS1 4DY;7;;;", "R3;SO-4;YO1 9TL;9;SO-5;LS1 4DY;2"]
+    head = "Route;Order 1;Postcode 1;Weight 1 (kg);Order 2;Postcode 2;Weight 2 (kg)"
+    text = suggested(tmp_path, "".join(f"{row}\n" for row in [head, *rows]), "order.update")
+    assert "CHECK: Order 2 may be records of their own: see loadsheet mapping help" in text
+
+
 def test_a_time_alone_is_no_window(tmp_path):
     assert "part_of" not in suggested(tmp_path, orders("Pickup time;8:30;9:15"))
 
