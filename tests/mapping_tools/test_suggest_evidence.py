@@ -262,6 +262,16 @@ def test_several_orders_in_one_row_are_pointed_out(tmp_path):
     assert "CHECK: Order 2 may be records of their own: see loadsheet mapping help" in text
 
 
+def test_a_window_that_is_assumed_for_the_other_side_has_a_length(tmp_path):
+    text = suggested(tmp_path, table("Order no;Delivery date", "02.03.2026 08:00", "03.03.2026 09:30"), "order.create")
+    said = [
+        "pickup_startdatetime: {expr: 'delivery_date - t\"P1D\"'}",
+        'pickup_enddatetime: {expr: \'delivery_date - t"P1D" + t"PT4H"\'}',
+    ]
+    assert unsaid(text, said) == []
+    assert mistakes(tmp_path, text) == []
+
+
 def test_a_time_alone_is_no_window(tmp_path):
     assert "part_of" not in suggested(tmp_path, orders("Pickup time;8:30;9:15"))
 
