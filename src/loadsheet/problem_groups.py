@@ -367,11 +367,9 @@ def _swapped(style: str) -> str:
 def _numbers(tally: _Tally) -> str:
     if tally.locale:
         return f"all are numbers in the format of {tally.locale}: set locale: {tally.locale} for the column"
-    if tally.all_with_unit and tally.units:
-        return (
-            f"all have a unit ({', '.join(tally.units)}): use type: quantity with unit, or type: decimal with currency"
-        )
-    return _near_words(tally)
+    if (near := _near_words(tally)) or not (tally.all_with_unit and tally.units):
+        return near
+    return f"all have a unit ({', '.join(tally.units)}): use type: quantity with unit, or type: decimal with currency"
 
 
 def _units(tally: _Tally) -> str:
@@ -419,7 +417,9 @@ def _blank(tally: _Tally) -> str:
 _PROPOSALS: dict[str, Callable[[_Tally], str]] = {
     "C301": _blank,
     "C302": _numbers,
-    "C303": lambda tally: "all are numbers with decimals: use type: decimal" if tally.locales and tally.values else "",
+    "C303": lambda tally: (
+        "write a whole number, or use type: decimal if decimals are meant" if tally.locales and tally.values else ""
+    ),
     "C304": _dates,
     "C306": _listed,
     "C307": _units,

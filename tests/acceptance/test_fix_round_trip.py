@@ -3,6 +3,7 @@
 import random
 import shutil
 from collections import Counter
+from datetime import datetime
 from typing import NamedTuple
 
 import pytest
@@ -494,3 +495,35 @@ def test_what_differs_from_what_was_accepted_can_be_taken_back_in_the_fix_file(h
     book = opened(house, second.drops[0])
     assert book.repair({"Item I": "Item 1"}) == 1
     assert drop_back(house, book).counts == {"unchanged": 1}
+
+
+LOADS = """\
+mapping: loads
+version: 1
+target: order.update
+source: {files: ["*.csv"], locale: de_DE, dates: ["%d.%m.%Y"], timezone: Europe/Berlin}
+columns:
+  order: {label: Order, required: true, key: true}
+  ready: {label: Ready, type: date, required: true}
+  kg: {label: Kg, type: quantity, unit: kg, required: true}
+group: {by: order}
+payload:
+  order_id: {col: order}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  pickup_startdatetime: {expr: '$at(rows[0].ready, t"PT8H")'}
+  total_weight: {expr: '$sum([r.kg for r in rows])'}
+"""
+
+
+def test_a_number_and_a_date_in_a_fix_file_of_texts_are_no_mixed_style(workspace):
+    workspace.use({"loads": LOADS})
+    workspace.drop("loads.csv", "Order;Ready;Kg\nA-1;02.03.2026;12,5\nA-1;soon;many\nA-1;03.03.2026;7\n")
+    workspace.run()
+    book = load_workbook(workspace.reports()[0] / "loads.fix.xlsx")
+    for cell in (cell for row in book["loads"].iter_rows(min_row=2) for cell in row):
+        cell.value = {"soon": datetime(2026, 3, 4), "many": 80}.get(cell.value, cell.value)
+    book.save(workspace.inbox / "loads.fix.xlsx")
+    said = workspace.run().stdout
+    assert "R225" not in said
+    assert "R227" not in said

@@ -187,6 +187,7 @@ def test_the_language_of_a_locale_is_known_if_it_has_a_catalogue():
 def test_numbers_and_dates_are_written_as_in_the_language(language, number, day):
     words = words_in(language)
     assert (words.number(1234), words.day("2026-03-24"), words.day("03/2026")) == (number, day, "03/2026")
+    assert [words.day(key) for key in ("2600100100", "20260324", "2026W11")] == ["2600100100", "20260324", "2026W11"]
     assert words.decimal(Decimal("1200.5")) == ("1200.5" if language == "en" else "1200,5")
     far = Problem("C318", values={"day": "2062-03-24", "bound": "after 2031-01-01"})
     assert words.day("2062-03-24") in wording.word_problem(far, words, {}).text

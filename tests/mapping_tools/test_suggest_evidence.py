@@ -72,6 +72,16 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "several styles of dates": (
         "Order date;03.03.2026;2026-03-04;5.3.26 8:00", ["%d.%m.%Y or %Y-%m-%d or %d.%m.%y %H:%M", "!CHECK"],
     ),
+    "spaces behind the dots of dates": ("Order date;23. 11. 2026;4. 12. 2026", ["12 of 12 values read as %d. %m. %Y"]),
+    "days that could be years": ("Order date;23-11-26;30-11-26;29-02-27", ["read as %d-%m-%y", "as 29-02-27"]),
+    "years that could be days": ("Order date;26-11-23;26-11-30;26-12-01", ["12 of 12 values read as %y-%m-%d", "!CHECK"]),
+    "one day that could be a year": ("Order date;23-11-26", ["read as %d-%m-%y", "CHECK day and month"]),
+    "the share of cells that are dates": (
+        f"Order date{';03.11.2026' * 18};04.11.2026;31.11.2026", ["19 of 20 values read as %d.%m.%Y", "as 31.11.2026"],
+    ),
+    "a letter in one of many numbers": (f"Qty{';12;7' * 10};1O", ["type: integer", "20 of 21 values", "CHECK the others: 1O"]),
+    "net values in Polish": ("Wartość netto;12,50;7,00", ["type: decimal", "!fills no field"]),
+    "parcels in Italian": ("N. colli;12;7", ["type: integer", "!fills no field"]),
     "yes and no of another language": ("ADR;oui;non", ["type: yesno", '"yes": [oui]', '"no": [non]']),
     "yes and no of the file's language": ("ADR;yes;no", ["type: yesno", '!"yes":']),
     "eight spellings of yes and no": ("ADR;yes;no;y;n;true;false;1;0", ["type: yesno", "!CHECK"]),
@@ -238,6 +248,30 @@ def test_a_window_in_one_cell_gives_both_its_ends(tmp_path):
     assert windows == ["08:00-12:00", "07:30-15:00", "08:00-12:00", "06:00-14:00"]
 
 
+def test_events_with_a_time_each_do_not_share_the_first(tmp_path):
+    heads = "Order no;Abgeholt am;Abgeholt um;Zugestellt am;Zugestellt um"
+    rows = [f"A-{number};0{number}.11.2026;07:15;0{number + 1}.11.2026;14:30" for number in range(1, 6)]
+    text = suggested(tmp_path, "".join(f"{row}\n" for row in [heads, *rows]), "order.status")
+    assert unsaid(text, ["status_datetime: {col: at}   # CHECK the time", "!abgeholt_um'"]) == []
+
+
+def test_several_orders_in_one_row_are_pointed_out(tmp_path):
+    rows = ["R1;SO-1;LS1 4DY;12,5;SO-2;YO1 9TL;3", "R2;SO-3;LS1 4DY;7;;;", "R3;SO-4;YO1 9TL;9;SO-5;LS1 4DY;2"]
+    head = "Route;Order 1;Postcode 1;Weight 1 (kg);Order 2;Postcode 2;Weight 2 (kg)"
+    text = suggested(tmp_path, "".join(f"{row}\n" for row in [head, *rows]), "order.update")
+    assert "CHECK: Order 2 may be records of their own: see loadsheet mapping help" in text
+
+
+def test_a_window_that_is_assumed_for_the_other_side_has_a_length(tmp_path):
+    text = suggested(tmp_path, table("Order no;Delivery date", "02.03.2026 08:00", "03.03.2026 09:30"), "order.create")
+    said = [
+        "pickup_startdatetime: {expr: 'delivery_date - t\"P1D\"'}",
+        'pickup_enddatetime: {expr: \'delivery_date - t"P1D" + t"PT4H"\'}',
+    ]
+    assert unsaid(text, said) == []
+    assert mistakes(tmp_path, text) == []
+
+
 def test_a_time_alone_is_no_window(tmp_path):
     assert "part_of" not in suggested(tmp_path, orders("Pickup time;8:30;9:15"))
 
@@ -248,6 +282,14 @@ def test_a_place_with_its_postal_code_is_taken_apart(tmp_path):
     assert mistakes(tmp_path, text) == []
     assert "  delivery_pincode: {col: destination_postal}\n" in text
     assert "  pickup_city: {col: origin_city}\n" in text
+
+
+def test_a_town_with_its_postal_code_is_taken_apart(tmp_path):
+    text = suggested(tmp_path, table("Order no;Losplaats", "9711 LM Groningen", "B-2000 Antwerpen"), "order.update")
+    assert (
+        unsaid(text, [" delivery_pincode: {col: losplaats_postal}\n", " delivery_city: {col: losplaats_city}\n"]) == []
+    )
+    assert mistakes(tmp_path, text) == []
 
 
 def test_status_events_have_the_reference_of_the_sender_as_their_key(tmp_path):
@@ -442,6 +484,69 @@ def test_headings_over_two_rows_are_read_as_one(tmp_path):
     assert [(one.key, [str(problem) for problem in one.problems]) for one in documents] == [("471", []), ("472", [])]
 
 
+GROUPS = {
+    "most headings above": [
+        ["Order no", "Pickup date", "Pickup city", "Consignee", None, "Qty", "Gross kg", "Remarks"],
+        [None, None, None, "Name", "City", None, None, None],
+        ["A-1", "03.11.2026", "Leeds", "Muir Ltd", "York", 2, 412.5, "none"],
+        ["A-2", "04.11.2026", "Leeds", "Brigg Ltd", "Hull", 3, 27, None],
+    ],
+    "most headings below": [
+        ["Order no", "Shipper", None, None, "Consignee", None, None, "Gross kg"],
+        [None, "Name", "City", "Zip", "Name", "City", "Zip", None],
+        ["A-1", "Acme Ltd", "Leeds", "LS1 4DY", "Muir Ltd", "York", "YO1 9TL", 412.5],
+        ["A-2", "Acme Ltd", "Leeds", "LS1 4DY", "Brigg Ltd", "Hull", "HU1 1AA", 27],
+    ],
+}
+
+
+@pytest.mark.parametrize("rows", GROUPS.values(), ids=GROUPS)
+def test_headings_merged_over_both_rows_are_read(tmp_path, rows):
+    text = suggested(tmp_path, rows, "order.update")
+    said = ["header_rows: 2", " order_id: {col: order_no}\n", " delivery_city: {col: consignee_city}\n"]
+    assert unsaid(text, [*said, " total_weight: {col: gross_kg}\n", "!no heading"]) == []
+    assert mistakes(tmp_path, text) == []
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.xlsx"])
+    assert [(one.key, [str(problem) for problem in one.problems]) for one in documents] == [("A-1", []), ("A-2", [])]
+
+
+def test_a_row_of_units_below_the_headings_gives_the_units(tmp_path):
+    rows = ["Order no;Consignee city;Qty;Gross;Volume", ";;pcs;[to];m³", "A-1;York;2;0,5;1,5", "A-2;Hull;3;1,25;2"]
+    text = suggested(tmp_path, "".join(f"{row}\n" for row in rows), "order.update")
+    assert unsaid(text, ["header_rows: 2", "from_unit: t", "!neither heading nor cells"]) == []
+    assert mistakes(tmp_path, text) == []
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert [document.key for document in documents] == ["A-1", "A-2"]
+    assert b'"total_weight":500' in documents[0].payload
+
+
+def test_a_row_of_texts_below_the_headings_is_no_heading(tmp_path):
+    rows = ["Order no;Remarks;Consignee city;Shipper city", "A-X;;York;Leeds", "A-Y;urgent;Hull;Leeds"]
+    text = suggested(tmp_path, "".join(f"{row}\n" for row in rows), "order.update")
+    assert "header_rows" not in text
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert [document.key for document in documents] == ["A-X", "A-Y"]
+
+
+def test_totals_that_name_their_record_are_no_records(tmp_path):
+    rows = ["1/A;Bari;70121;Via Roma 1;3;12,5", ";;;;2;7", "Totale DDT 1/A;;;;5;19,5", "2/A;Roma;187;Via Po 2;4;30"]
+    rows += [";;;;1;2", "Totale DDT 2/A;;;;5;32", "TOTALE GENERALE;;;;10;51,5"]
+    sheet = "".join(f"{row}\n" for row in ["N. DDT;Città;CAP;Indirizzo;N. colli;Peso lordo Kg", *rows])
+    text = suggested(tmp_path, sheet, "order.update")
+    assert "totals: {begins_with: [Totale, TOTALE]}" in text
+    assert unsaid(text, ["group:\n  by: [n_ddt]", "$sum([r.n_colli for r in rows])"]) == []
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert [(document.key, len(document.rows)) for document in documents] == [("1/A", 2), ("2/A", 2)]
+
+
+def test_a_full_row_that_begins_with_total_is_a_record(tmp_path):
+    rows = ["Total Oil Ltd;A-1;York;12", "Total Gas Ltd;A-2;Hull;13", "Acme Ltd;A-3;Leeds;14"]
+    text = suggested(
+        tmp_path, "".join(f"{row}\n" for row in ["Consignee;Order no;City;Gross kg", *rows]), "order.update"
+    )
+    assert "totals" not in text
+
+
 def test_lines_of_totals_and_notes_are_no_records(tmp_path):
     sheet = (
         "Auftrag;Empfänger;Ort;Gewicht (kg)\n00471;Möbel Höffner;Dresden;12,5\n00472;IKEA Wien;Wien;7\n"
@@ -518,6 +623,36 @@ def test_a_file_of_central_europe_is_read_in_its_encoding(tmp_path):
     path.write_bytes("Nr zamówienia;Miasto załadunku;Ilość\nA-1;Łódź;2\nA-2;Gdańsk;3\n".encode("cp1250"))
     text = write_draft(draft(observe([path], Settings()), "order.update"))
     assert unsaid(text, ["encoding: [utf-8-sig, cp1250]", "pickup_city: {col: miasto_zaladunku}"]) == []
+
+
+TURKISH = "Order no;Consignee;City;Sipariş\nA-1;Güneş Ltd. Şti.;İstanbul;ğ\nA-2;Çağ;Beşiktaş;\n"
+
+
+@pytest.mark.parametrize(
+    ("sheet", "encoding"),
+    [
+        (TURKISH, "cp1254"),
+        ("Order no;Consignee;City\nA-1;Sigurður Jónsson;Akureyri\nA-2;Guðný;Höfn í Hornafirði\n", "cp1252"),
+        ("Order no;Consignee;City\nA-1;Güneş;Köln\n".replace("ş", "s"), "cp1252"),
+    ],
+    ids=["Turkish", "Icelandic", "German"],
+)
+def test_a_turkish_file_is_read_in_its_encoding(tmp_path, sheet, encoding):
+    path = tmp_path / "orders.csv"
+    path.write_bytes(sheet.encode(encoding))
+    text = write_draft(draft(observe([path], Settings()), "order.update"))
+    assert f"encoding: [utf-8-sig, {encoding}]" in text
+
+
+def test_the_lines_of_an_export_by_paths_are_packages(tmp_path):
+    lines = "Order no;Order Lines/Product;Order Lines/Quantity;Order Lines/Weight\nA-1;Desk;2;12.5\n;Lamp;1;3\nA-2;Desk;3;9\n;Lamp;1;2\n"
+    text = suggested(tmp_path, lines, "order.update")
+    said = [
+        "item_name: {col: order_lines_product}",
+        "quantity: {col: order_lines_quantity}",
+        "weight: {col: order_lines_weight",
+    ]
+    assert unsaid(text, said) == []
 
 
 def test_progress_is_reported_by_columns(tmp_path):

@@ -186,6 +186,12 @@ payload:
 """
 
 
+def test_a_moment_whose_formats_have_no_clock_is_described_as_a_date(tmp_path):
+    book = openpyxl.load_workbook(template_of(loaded(tmp_path, DATED.replace('"%d.%m.%Y %H:%M", ', "")), tmp_path))
+    guide = {row[1]: row[3] for row in book["Guide"].iter_rows(values_only=True)}
+    assert guide["Delivery"] == "a date, such as 24.03.2026"
+
+
 def test_the_example_is_a_row_that_the_mapping_takes(tmp_path):
     """In: a mapping with dates of both kinds and columns of several parts. Out: its example, copied into the sheet, translates."""
     without = "\n".join(line for line in DATED.splitlines() if " odd: " not in line and " when: " not in line)

@@ -89,8 +89,9 @@ def test_changes_are_folded_by_column_with_the_first_different_examples():
     ]
 
 
-def test_what_is_calculated_from_a_cell_that_arrived_is_no_change():
-    row = ("A", "1", "DE", "04.03.2026 08:00", "")
+@pytest.mark.parametrize("day", ["04.03.2026", "04. 03. 2026"])
+def test_what_is_calculated_from_a_cell_that_arrived_is_no_change(day):
+    row = ("A", "1", "DE", f"{day} 08:00", "")
     sent = {
         "pickup_startdatetime": "2026-03-04 08:00:00",
         "pickup_enddatetime": "2026-03-04 12:00:00",

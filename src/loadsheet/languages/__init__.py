@@ -69,9 +69,9 @@ class Words:
         return format_decimal(value, locale=self.language, decimal_quantization=False, group_separator=False)
 
     def day(self, iso: str) -> str:
-        """A date written as in ISO 8601, the way people write it; any other text is unchanged."""
+        """A date such as 2026-03-24 the way people write it; any other text, such as a number of eight digits, is unchanged."""
         try:
-            found = date.fromisoformat(iso)
+            found = date.fromisoformat(iso if iso[4:8:3] == "--" else "")
         except ValueError:
             return iso
         parts = {"yyyy": f"{found.year:04}", "mm": f"{found.month:02}", "dd": f"{found.day:02}"}

@@ -21,6 +21,7 @@ MOMENT = datetime(2026, 3, 24, 8, 0)  # noqa: DTZ001 (a local time in an example
 """A moment for examples: its day cannot be mistaken for a month."""
 
 _NAMED = re.compile("%[aAbBp]")  # these differ by language
+_CLOCK = re.compile("%[HI]")
 
 CHOICES_MAX = 300
 """Longer lists are not offered as choices."""
@@ -82,7 +83,8 @@ def _unchanged(column: ColumnPlan, known: tuple[str, ...]) -> tuple[str, ...]:
 def expected(column: ColumnPlan, language: Language) -> str:
     """What the cells of a column hold, in one sentence."""
     spec, words = column.spec, words_in(language)
-    parts = [words.say(DESCRIBED[spec.type])]
+    kind = "date" if spec.type == "datetime" and column.writes and not _CLOCK.search(column.writes) else spec.type
+    parts = [words.say(DESCRIBED[kind])]
     if column.writes and not _NAMED.search(column.writes):
         parts.append(words.say("such as {0}", MOMENT.strftime(column.writes)))
     unit = spec.from_unit or spec.unit or spec.currency

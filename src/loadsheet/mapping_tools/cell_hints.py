@@ -22,7 +22,7 @@ _TIME = r"[0-9]{1,2}(?:[:.h][0-9]{2})?"
 _LAYOUTS = (
     (frozenset({"postal", "city"}), rf"(?P<postal>{_ZIP})[ ,]+(?P<city>[^0-9].*)"),
     (frozenset({"postal", "city"}), rf"(?P<city>[^0-9]+?),? +(?P<postal>{_ZIP})"),
-    (frozenset({"place"}), rf"(?P<postal>{_ZIP})[ ,]+(?P<city>[^0-9].*)"),
+    *((frozenset({town}), rf"(?P<postal>{_ZIP})[ ,]+(?P<city>[^0-9].*)") for town in ("place", "city")),
     (frozenset({"address"}), rf"(?P<address>.+?), *(?P<postal>{_ZIP}) +(?P<city>[^0-9,]+)"),
     (frozenset({"moment"}), rf"[^0-9]*(?P<early>{_TIME})h?[^0-9:.h]+(?P<late>{_TIME})[^0-9]*"),
 )

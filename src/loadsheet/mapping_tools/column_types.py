@@ -269,7 +269,8 @@ class _Numbers(NamedTuple):
     others: list[str]
 
 
-def _numbers(cells: Cells, locale: str) -> _Numbers:
+def _numbers(cells: Cells, locale: str, *, units_read: bool = True) -> _Numbers:
+    """The numbers of these cells. Without `units_read`, a number with letters or a sign is none: `1O`."""
     reader, point = reader_of_numbers(locale or "en_GB"), decimal_mark(locale or "en_GB")
     readable: dict[str, bool] = {}
     values: Counter[float] = Counter()
@@ -287,7 +288,11 @@ def _numbers(cells: Cells, locale: str) -> _Numbers:
         else:
             found = number_of(value)
             shape = _SHAPED.sub("9", found[0]) if found else ""
-            if found is None or not readable.setdefault(shape, not isinstance(reader(found[0]), CellProblem)):
+            if (
+                found is None
+                or (found[1] and not units_read)
+                or not readable.setdefault(shape, not isinstance(reader(found[0]), CellProblem))
+            ):
                 others.append(value.strip())
                 continue
             read, whole = read + count, whole and point not in found[0]
@@ -307,8 +312,9 @@ def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bo
     names = dict.fromkeys([locale or "en_GB", *_OTHER_NOTATIONS])
     is_named = bool(measure or is_amount)
     for name, half in [(name, False) for name in names] + [(name, True) for name in names if is_named]:
-        found = _numbers(cells, name)
-        currencies = _currencies_of_cells(found, locale, is_amount=is_amount) if found.units and not measure else []
+        found, currencies = (
+            (_numbers(cells, name), []) if measure else _plain_numbers(cells, name, locale, is_amount=is_amount)
+        )
         is_read = found.read * 2 >= cells.filled if half else enough(found.read, cells.filled)
         if is_read and (measure or currencies or not found.units):
             break
@@ -340,6 +346,17 @@ def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bo
 
 
 _OTHER_NOTATIONS = ("en_GB", "de_DE", "fr_FR", "de_CH")
+
+
+def _plain_numbers(cells: Cells, name: str, locale: str, *, is_amount: bool) -> tuple[_Numbers, list[str]]:
+    """The numbers of a column without a measure, in the notation of the locale `name`, and the currencies beside them. Other letters at a few
+    of them are typing errors: `1O`.
+    """
+    found = _numbers(cells, name)
+    currencies = _currencies_of_cells(found, locale, is_amount=is_amount) if found.units else []
+    if found.units and not currencies and found.units.total() * TOLERATED <= cells.filled:
+        found = _numbers(cells, name, units_read=False)
+    return found, currencies
 
 
 def _currencies_of_cells(found: _Numbers, locale: str, *, is_amount: bool) -> list[str]:

@@ -29,7 +29,7 @@ _TRIED_MAX = 500  # distinct values that a guess is decided by
 _SHOWN_MAX = 3
 _LANGUAGES = ("en", "de", "fr", "es", "nl", "sv", "it", "pl", "pt")  # of months
 _DATED = re.compile(
-    r"[0-9]{1,4}([./\-])[0-9]{1,2}\1[0-9]{2,4}(?![0-9])|(19|20)[0-9]{2}(0[1-9]|1[0-2])[0-3][0-9]$"
+    r"[0-9]{1,4}(\. |[./\-])[0-9]{1,2}\1[0-9]{2,4}(?![0-9])|(19|20)[0-9]{2}(0[1-9]|1[0-2])[0-3][0-9]$"
     r"|[0-9]{1,2}[ \-/.]+(?P<second>[^\W\d_]{3,})|(?P<first>[^\W\d_]{3,})\.?[ \-][0-9]{1,2}\b"
 )
 _NAME_OF_DAY = re.compile(r"([^\W\d_]{2,12})\.?,? +")
@@ -49,7 +49,7 @@ _LOOKS: dict[str, re.Pattern[str]] = {
     "digits": re.compile(r"[0-9]+"),
     "code": re.compile(r"(?=.*[0-9])[A-Za-z0-9#][A-Za-z0-9_./\-#]{1,39}"),
     "short code": re.compile(r"[A-Z0-9]{1,6}"),
-    "words": re.compile(r"[^\W\d_].*[^\W\d_].*"),
+    "words": re.compile(r"\W?[^\W\d_].*[^\W\d_].*"),
 }
 """What a text may look like. A look counts if nine of ten distinct values have it."""
 

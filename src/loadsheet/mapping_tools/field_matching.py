@@ -339,7 +339,7 @@ def _assign(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) ->
             for (other, same), score in scores.items()
             if same == goal and other != place and score > scores[place, goal] - _CLOSE and columns[other][0] == number
         ]
-        doubt = _doubt(column, targets[goal], columns) or _rival_doubt(rivals)
+        doubt = _doubt(column, targets[goal], columns) or _rival_doubt(column, rivals, is_key=targets[goal].is_key)
         found[targets[goal].path] = Filled(number, column, scores[place, goal], doubt)
     return _with_one_address(found, {target.path: target for target in targets})
 
@@ -442,5 +442,11 @@ def _is_sided(target: Target, columns: Sequence[tuple[int, Column]]) -> bool:
     return any(column.concepts & SIDES and target.what and target.what <= column.concepts for _, column in columns)
 
 
-def _rival_doubt(rivals: Sequence[Column]) -> str:
-    return f"{' and '.join(column.label for column in rivals[:2])} could fill it as well" if rivals else ""
+def _rival_doubt(column: Column, rivals: Sequence[Column], *, is_key: bool) -> str:
+    """The doubt about a column where others fit as well. Numbered keys (`Order 1`, `Order 2`) are those of several records in one row."""
+    if not rivals:
+        return ""
+    others = " and ".join(rival.label for rival in rivals[:2])
+    if is_key and column.reading.number and all(rival.reading.number for rival in rivals):
+        return f"{others} may be records of their own: see loadsheet mapping help source.tables.sets"
+    return f"{others} could fill it as well"

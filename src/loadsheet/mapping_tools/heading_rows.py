@@ -8,11 +8,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from loadsheet.mapping_tools.vocabulary import reading_of
 from loadsheet.reading import Native, Top, fold
 from loadsheet.reading.header import labels_over
-from loadsheet.reading.row_filters import is_separator
+from loadsheet.reading.row_filters import UNITS, is_separator
 
 Rows = Sequence[tuple[int, tuple[str, ...]]]
 """Rows as number and cells."""
@@ -50,7 +51,7 @@ class Headings:
 
 def find_headings(top: Top) -> Headings | None:
     """The most probable headings: several texts, known words, and cells below them. Several rows are joined only if the lowest row has
-    duplicate labels. None if no row looks like headings.
+    duplicate labels, units, or none over columns that rows above label. None if no row looks like headings.
     """
     top = top._replace(rows=tuple(row for row in top.rows if not is_separator(row[1])))
     scored = [
@@ -72,8 +73,32 @@ def _candidates(top: Top) -> Iterator[tuple[int, _Lines]]:
             together = lines[-1][0] - lines[0][0] == size - 1
             texts = [cell for _, cells in lines for cell in cells if cell.strip()]
             few = len(texts) // _VALUES if size == 1 else 0  # a heading may be a number, such as 20 for a size
-            if together and sum(map(_is_value, texts)) <= few and (size == 1 or _twice(lines[-1][1])):
+            if _are_units(top.rows[place + 1][1]):
+                continue  # they belong to these headings
+            if together and sum(map(_is_value, texts)) <= few and (size == 1 or _needs_rows_above(lines)):
                 yield place, lines
+
+
+def _needs_rows_above(lines: _Lines) -> bool:
+    """Whether the lowest row has duplicate labels or units, or leaves several labels to the rows above, as cells that are merged downwards do."""
+    lowest = lines[-1][1]
+    return (
+        bool(_twice(lowest))
+        or _are_units(lowest)
+        or len(_lowest_labels(lines)) > len(list(filter(str.strip, lowest))) + 1
+    )
+
+
+def _are_units(cells: Sequence[str]) -> bool:
+    """Whether a row holds units only, as below headings: `kg`, `[m]`."""
+    texts = [cell.strip(" []().").casefold() for cell in cells if cell.strip()]
+    return bool(texts) and UNITS.issuperset(texts)
+
+
+def _lowest_labels(lines: _Lines) -> list[str]:
+    """The lowest text of each column that has one."""
+    columns = zip_longest(*(cells for _, cells in lines), fillvalue="")
+    return [texts[-1] for column in columns if (texts := [text for text in column if text.strip()])]
 
 
 def _is_value(cell: str) -> bool:
@@ -83,7 +108,7 @@ def _is_value(cell: str) -> bool:
 
 def _score(lines: _Lines, below: Rows, above: Rows) -> float:
     """How much these lines look like headings above the rows below them, and not like a row of the table itself; 0 if they do not."""
-    labels = [cell for cell in lines[-1][1] if cell.strip()]
+    labels = _lowest_labels(lines)
     filled = len([cell for cell in below[0][1] if cell.strip()])
     if not labels or filled > 2 * len(labels) or len(labels) > 2 * filled + 2 or _is_repeated(lines[-1][1], below):
         return 0.0
@@ -128,10 +153,9 @@ def _twice(labels: Sequence[str]) -> int:
 
 
 def _labels(lines: _Lines) -> tuple[str, ...]:
-    """The labels of these rows; blank where the lowest row is."""
+    """The labels of these rows."""
     width = max(len(cells) for _, cells in lines)
-    rows = [[*cells, *[""] * (width - len(cells))] for _, cells in lines]
-    return tuple(label if cell.strip() else "" for label, cell in zip(labels_over(rows), rows[-1], strict=True))
+    return tuple(labels_over([[*cells, *[""] * (width - len(cells))] for _, cells in lines]))
 
 
 def is_form(top: Top) -> bool:

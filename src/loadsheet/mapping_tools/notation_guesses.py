@@ -27,7 +27,7 @@ _CLOCK = re.compile(
     r"(?P<gap> )?(?P<zone>Z|UTC|GMT|[+-]99:?99)?(?P<word> ?(?:Uhr|uhr|h))?$"
 )
 _DAY = re.compile(
-    r"(?P<numbers>(?P<one>9{1,4})(?P<sep>[./\- ])(?P<two>9{1,2})(?P=sep)(?P<three>9{4}|9{2}))\.?$"
+    r"(?P<numbers>(?P<one>9{1,4})(?P<sep>\. |[./\- ])(?P<two>9{1,2})(?P=sep)(?P<three>9{4}|9{2}))\.?$"
     r"|(?P<packed>9{8})$"
     r"|(?P<named>9{1,2}(?P<dot>\.)?(?P<by>[ \-/.]*)(?P<month>[^\W\d_]{3,10})\.?(?P<then>[ \-/.,]+)(?P<year>9{4}|9{2}))$"
     r"|(?P<leading>[^\W\d_]{3,10}\.?(?P<space>[ \-])9{1,2}(?P<comma>,)? ?(?P<last>9{4}))$"
@@ -79,7 +79,7 @@ def formats_of(counts: Mapping[str, int], locale: str | None, order: str = "") -
     for style in styles:
         texts = sample(style.texts)
         missed = [text for text in texts if all(_reader_of(one, locale)(text) is None for one in formats)]
-        read += round(style.cells * (1 - len(missed) / len(texts)))
+        read += round(style.cells * (1 - _cells(missed, counts) / _cells(texts, counts)))
         others += missed[:3]
     return Formats(formats, read, tuple(others), ambiguous, proved) if read * 2 >= sum(counts.values()) else None
 
@@ -109,13 +109,27 @@ def _styles(counts: Mapping[str, int]) -> Iterator[_Style]:
 def _readings(style: _Style, locale: str | None) -> tuple[str, str] | None:
     """The format that reads the most texts of a style, and another one that reads as many (empty: none). Day first comes first."""
     texts = sample(style.texts)
-    counts = {
-        format_: sum(_reader_of(format_, locale)(text) is not None for text in texts)
+    years = {
+        format_: [moment.year for text in texts if (moment := _reader_of(format_, locale)(text)) is not None]
         for format_ in _candidates(style.shape)
     }
+    counts = {format_: len(years[format_]) for format_ in _with_year_at_one_end(years)}
     most = max(counts.values(), default=0)
     best = [format_ for format_, count in counts.items() if count == most]
     return (best[0], best[1] if len(best) > 1 else "") if most and most * 2 >= len(texts) else None
+
+
+def _with_year_at_one_end(years: Mapping[str, Sequence[int]]) -> list[str]:
+    """The formats whose year is on the side that gives fewer different years, by the years that each format reads. Days taken for years, as in
+    `26-11-23`, give many.
+    """
+    first = [format_ for format_ in years if format_.startswith("%y") and years[format_]]
+    last = [format_ for format_ in years if format_ not in first and years[format_]]
+    if not first or not last:
+        return list(years)
+    often = max(last, key=lambda format_: len(years[format_]))
+    fewer = len(set(years[often])) - len(set(years[first[0]]))
+    return last if fewer < 0 else first if fewer else list(years)
 
 
 @cache
@@ -152,8 +166,8 @@ def _numbered(sep: str, first: int, last: int) -> list[str]:
     if first >= 3:
         return [f"%Y{sep}%m{sep}%d"] if (first, last) == (4, 2) else []
     year = "%Y" if last == 4 else "%y"
-    if sep == ".":
-        return [f"%d.%m.{year}"]
+    if sep[0] == ".":
+        return [f"%d{sep}%m{sep}{year}"]
     found = [f"%d{sep}%m{sep}{year}", f"%m{sep}%d{sep}{year}"]
     return found if last == 4 else [*found, f"%y{sep}%m{sep}%d"]
 
@@ -222,6 +236,11 @@ def compatible(formats: Iterable[str], locale: str | None) -> list[str]:
             continue
         kept.append(format_)
     return kept
+
+
+def _cells(texts: Iterable[str], counts: Mapping[str, int]) -> int:
+    """The number of cells with these texts."""
+    return sum(counts[text] for text in texts)
 
 
 # ---- numbers ----

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from loadsheet.contract import Field, Kind, Record
 from loadsheet.mapping.plans import CellProblem
+from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.column_types import country_code, currency_code
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC_WORDS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
@@ -149,21 +150,21 @@ def packages_of_row(draft: Draft) -> DraftColumn | None:
 
 
 def clock_of(draft: Draft, day: DraftColumn, *, late: bool = False) -> DraftColumn | None:
-    """The unused column with the times of a date column, or with `late` those of the end of its window; None if there is none, or the dates
-    include their times.
+    """The unused column with the times of a date column, or with `late` those of the end of its window; None if there is none, the dates
+    include their times, or each event of a set has its own.
     """
     if not is_without_clock(day):
         return None
     ends = late or "late" in day.column.concepts
-    alike = (
+    alike = [
         clock
         for clock in draft.unused
         if clock.table is day.table
         and clock.keys.get("type") == "time"
         and clock.column.concepts & SIDES == day.column.concepts & SIDES
         and ("late" in clock.column.concepts) == ends
-    )
-    return next(alike, None)
+    ]
+    return alike[0] if len(alike) == 1 or (alike and day.column.label != SET) else None
 
 
 def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:

@@ -289,14 +289,18 @@ def agreeing(keyed: RecordRows, column: Column) -> tuple[bool, bool]:
 
 
 def identifies(sheet: Sheet, column: Column) -> bool:
-    """Whether the values of a column identify records: nearly all are different, or rows with the same value agree in other columns."""
-    if not column.filled or column.filled < _FILLED * column.rows or column.guess.type not in {"text", "integer"}:
+    """Whether the values of a column identify records: nearly all are different, or rows with the same value agree in other columns. The
+    column may be blank in rows that continue a record.
+    """
+    if not column.filled or column.guess.type not in {"text", "integer"}:
         return False
     if not column.cells.looks & {"code", "digits"} or column.concepts & _NO_KEYS:
         return False
-    if len(column.cells.values) >= _DIFFERENT * column.rows:
-        return True
     keyed = record_rows(sheet, column)
+    if column.filled < _FILLED * column.rows and not keyed.is_written_once:
+        return False
+    if len(column.cells.values) >= _DIFFERENT * column.filled:
+        return True
     others = [
         other for other in sheet.columns if other is not column and len(other.cells.values) > 1 and other.concepts
     ]

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
 from itertools import islice, pairwise
+from math import inf
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from loadsheet.mapping.schema import SET
@@ -43,7 +45,8 @@ _OF_LINES = frozenset({"item", "package"})
 _TITLE_OF_GROUP = re.compile(r"\w+:(?= )")
 _NO_VALUE = re.compile(r"null|\(null\)|<null>|\\n|nan|#?n/a|n\.a\.", re.IGNORECASE)  # what databases and programs write
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
-_WESTERN, _CENTRAL = "cp1252", "cp1250"
+_WESTERN, _CENTRAL, _TURKISH = "cp1252", "cp1250", "cp1254"
+_IN_TURKISH = re.compile(r"[ğĞıİşŞçÇöÖüÜâÂîÎûÛ\W\d_a-z]*", re.IGNORECASE)
 _NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
 
 Progress = Callable[[int, int], None]
@@ -119,9 +122,10 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     rest = [row for row in rows[: len(rows) - len(notes)] if row[0] not in damaged]
     groups = _group_titles(rest)
     rest = [row for row in rest if not _first(row).startswith(groups)] if groups else rest
-    sums = [row for row in rest if fold(_first(row)) in SUM_WORDS]
-    proper = [row for row in rest if row not in sums]
-    words = tuple(dict.fromkeys(_first(row) for row in sums))
+    usual = median([_filled(row) for row in rest if row[1][0].strip() and not _sum_word(row)] or [0])
+    named = {row[0]: word for row in rest if (word := _sum_word(row, usual))}
+    proper = [row for row in rest if row[0] not in named]
+    words = tuple(dict.fromkeys(named.values()))
     if not proper or any(_begins(_first(row), word) for row in proper for word in words):
         words, proper = (), rest
     begins = _beginning(_first(notes[0])) if notes else ""
@@ -130,9 +134,23 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     return _Endings(words, (begins,) if begins else (), groups, proper)
 
 
+def _sum_word(row: tuple[int, tuple[str, ...]], usual: float = inf) -> str:
+    """The words for a sum that a row begins with: alone, or before others (`Total of order 17`) where the row has at most half of the
+    `usual` cells. Empty if there are none.
+    """
+    words = _first(row).split()
+    most = len(words) if _filled(row) * 2 <= usual else 0
+    starts = [_first(row), *(" ".join(words[:count]) for count in range(most, 0, -1))]
+    return next((start for start in starts if fold(start) in SUM_WORDS), "")
+
+
+def _filled(row: tuple[int, tuple[str, ...]]) -> int:
+    return sum(bool(cell.strip()) for cell in row[1])
+
+
 def _group_titles(rows: Rows) -> tuple[str, ...]:
     """The words that begin the only cell of several rows, such as `Customer:` of `Customer: Acme` above the rows of a group."""
-    alone = [_first(row) for row in rows if len(row[1]) >= _WIDE and sum(map(bool, map(str.strip, row[1]))) == 1]
+    alone = [_first(row) for row in rows if len(row[1]) >= _WIDE and _filled(row) == 1]
     words = Counter(match[0] for match in map(_TITLE_OF_GROUP.match, alone) if match)
     return tuple(word for word, count in words.items() if count > 1)
 
@@ -223,16 +241,26 @@ def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
 
 
 def _in_its_encoding(top: Top) -> Top:
-    """The first rows of a text file in the encoding in which more words of its headings are known: that of Western or of Central Europe."""
+    """The first rows of a text file in the encoding in which more words of its headings are known, that of Western or of Central Europe, or in
+    that of Turkey if only letters of Turkish then stand there.
+    """
     if top.encoding != _WESTERN:
         return top
+    western, turkish = top, _read_as(top, _TURKISH)
+    if turkish.rows != western.rows and all(_IN_TURKISH.fullmatch(cell) for _, cells in turkish.rows for cell in cells):
+        return turkish
+    return max(western, _read_as(top, _CENTRAL), key=_known_words)
+
+
+def _read_as(top: Top, encoding: str) -> Top:
+    """The rows in another encoding than that of Western Europe; unchanged where they cannot be in it."""
     try:
         rows = tuple(
-            (number, tuple(cell.encode(_WESTERN).decode(_CENTRAL) for cell in cells)) for number, cells in top.rows
+            (number, tuple(cell.encode(_WESTERN).decode(encoding) for cell in cells)) for number, cells in top.rows
         )
     except UnicodeError:
         return top
-    return max(top, top._replace(rows=rows, encoding=_CENTRAL), key=_known_words)
+    return top._replace(rows=rows, encoding=encoding)
 
 
 def _known_words(top: Top) -> int:
@@ -382,8 +410,10 @@ def _all_columns(raw: _Raw) -> Iterator[tuple[int, Cells]]:
 
 @lru_cache(maxsize=1024)
 def _read_heading(label: str) -> tuple[Reading, str]:
-    """What a heading means, and its unit by pint's name. Of a heading over several rows, the lowest says what it is."""
+    """What a heading means, and its unit by pint's name. Of a heading over several rows, the lowest says what it is, unless it is a unit."""
     *upper, lowest = label.split(BETWEEN)
+    if upper and (unit := ALIASES.get(lowest.strip(" .()[]").casefold(), "")):
+        return _without_unit(BETWEEN.join(upper))[0], unit
     own, unit = _without_unit(lowest)
     if not upper:
         return own, unit

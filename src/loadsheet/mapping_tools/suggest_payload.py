@@ -172,8 +172,8 @@ class _Filler:
             return self._shifted(other, f' {sign} t"{_WINDOW}"'), f"{CHECK} the length; no column has it"
         is_new = self._draft.operation.creates and self._draft.chosen_by is None
         if field_.kind in DATE_SHAPES and is_new and (day := self._other_side(concepts)):
-            sign = "+" if "delivery" in concepts else "-"
-            return self._shifted(day, f' {sign} t"{_TRANSIT}"'), f"{CHECK}: no column has it; one day is assumed"
+            by = f' {"+" if "delivery" in concepts else "-"} t"{_TRANSIT}"' + f' + t"{_WINDOW}"' * ("late" in concepts)
+            return self._shifted(day, by), f"{CHECK}: no column has it; one day is assumed"
         return self._total(concepts) if field_.kind is Kind.NUMERIC else None
 
     def _assumed(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:

@@ -28,15 +28,16 @@ _BRACKETED = re.compile(r"(?![\[(][0-9\s.,+-]*[\])])(?:\[[^\[\]]{1,20}\]|\([^()]
 SUM_WORDS = frozenset(
     {
         "sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals", "grand total", "gesamt summe",
+        "razem", "suma czesciowa", "celkem", "mezisoucet", "toplam", "genel toplam", "ara toplam", "totaux", "totali", "totalt",
         "subtotal", "sub total", "sub-total", "zwischensumme", "sous-total", "sous total", "subtotaal", "subtotale", "delsumma",
     }
 )  # fmt: skip
-"""The words that start rows of totals and subtotals, in lower case."""
+"""The words that start rows of totals and subtotals, folded."""
 
 
 def begins_like_totals(cell: str) -> bool:
     """Whether a row with this text in its first column looks like a row of totals."""
-    return cell.strip(" :*.").casefold() in SUM_WORDS
+    return fold(cell) in SUM_WORDS
 
 
 def is_separator(cells: Iterable[str]) -> bool:

@@ -62,8 +62,11 @@ class CountedTables:
         return found
 
     def _notes_on(self, table: Table, damage_checks: DamageChecks) -> TableNotes:
-        if table.at:  # a fix file: its original was checked
-            return TableNotes(damage_checks.problems())
+        if (
+            table.at
+        ):  # a fix file: its original was checked, and it shows texts of CSV beside the sender's numbers and dates
+            found = damage_checks.problems()
+            return TableNotes(tuple(problem for problem in found if problem.code not in ("R225", "R227")))
         same_sheet = (table.file, table.sheet, table.header)
         others = [other for other in self._read.values() if (other.file, other.sheet, other.header) == same_sheet]
         unused, problems = headings_of(self._mapping, table, others, damage_checks.filled)
