@@ -64,9 +64,9 @@ class CountedTables:
     def _notes_on(self, table: Table, damage_checks: DamageChecks) -> TableNotes:
         if (
             table.at
-        ):  # a fix file: its original was checked, and it shows texts of CSV beside the sender's numbers and dates
+        ):  # a fix file: its original was checked; beside the texts of a CSV file it has the sender's numbers and dates
             found = damage_checks.problems()
-            return TableNotes(tuple(problem for problem in found if problem.code not in ("R225", "R227")))
+            return TableNotes(tuple(problem for problem in found if problem.code not in _MIXED_STYLES))
         same_sheet = (table.file, table.sheet, table.header)
         others = [other for other in self._read.values() if (other.file, other.sheet, other.header) == same_sheet]
         unused, problems = headings_of(self._mapping, table, others, damage_checks.filled)
@@ -215,6 +215,7 @@ _WORDS = {
     "%Y": "YYYY", "%y": "YY", "%m": "MM", "%d": "DD", "%b": "month", "%B": "month", "%a": "weekday", "%A": "weekday", "%H": "hh", "%I": "hh", "%M": "mm", "%S": "ss",
     "%f": "fraction", "%p": "AM/PM", "%z": "zone", "%%": "%",
 }  # fmt: skip
+_MIXED_STYLES = frozenset({"R225", "R227"})
 _CORRECT = "if so, correct the heading; if not, there is nothing to do"
 
 
