@@ -93,6 +93,15 @@ def test_a_document_that_was_accepted_before_does_not_but_a_later_one_that_is_un
     assert runs.next(create(1), listed=[order(1)], file="c.csv") == [(2, SECOND, INVALID, LATER)]
 
 
+def test_another_document_of_the_same_drop_does_not_close_it(runs):
+    runs.next(create(1), listed=[order(1)])
+    update = replace(create(1), operation="order.update")
+    listed = [order(1)]
+    assert runs.next(invalid(1), update, listed=listed, file="b.csv") == [(2, SECOND, INVALID, "")]
+    assert runs.next(invalid(1), file="b.csv") == [(2, SECOND, INVALID, "")]
+    assert runs.next(update, listed=listed, file="b.csv") == [(2, SECOND, INVALID, LATER)]
+
+
 def fixing(entry, made):
     """A document made from the rows of an entry, returned in a fix file."""
     return replace(made, items={FIX_OF: (entry,)})

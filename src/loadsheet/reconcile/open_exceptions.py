@@ -2,10 +2,10 @@
 
 1. the analyst marked exactly the current finding as `explained` or `accepted difference`;
 2. the entry agrees now, or has been accepted since;
-3. a later document for the same record (or, where there is no listing, with the same key) was accepted or is
-   unchanged. A status event has no key: for it, an event from a fix of the same drop counts. So does a document made
-   from the same rows, returned in a fix file, whatever its key is now, and the corrected row of a record without a key
-   in a later version of its file (see `ledger.versions`);
+3. a document of a later drop for the same record (or, where there is no listing, with the same key) was accepted or is
+   unchanged. One of the same drop comes from other rows, which correct nothing. A status event has no key: for it, an
+   event from a fix of the same drop counts. So does a document made from the same rows, returned in a fix file, whatever
+   its key is now, and the corrected row of a record without a key in a later version of its file (see `ledger.versions`);
 4. it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides
    what it shows. A difference shown by a listing stays until another listing shows the record. A listing that is partial
    or was not read proves nothing.
@@ -142,8 +142,7 @@ class _Part:
         self._traces = {trace.id: trace for trace in queries.traces_by_id(sorted({*some, *latest}))}
         lanes = sorted({trace.lane for trace in self._traces.values()})
         settled = _settled(queries, lanes)
-        events = [trace.id for trace in (*settled, *self._traces.values()) if trace.operation in EVENTS]
-        self._origins = queries.origins_of(events) if events else {}
+        self._origins = queries.origins_of([trace.id for trace in (*settled, *self._traces.values())])
         self._later = self._last_of_each(settled)
         remarked = queries.remarks_on([entry for entry in some if entry in known])
         self._words = {entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks}
@@ -197,19 +196,17 @@ class _Part:
         return self._versions[trace.id].settled or self._has_later(self._traces[self._latest[trace.id]])
 
     def _has_later(self, trace: Trace) -> bool:
-        """Whether a later document for the same record was accepted or is unchanged."""
-        if trace.operation in EVENTS:  # another event of the same drop does not supersede it
-            drop, root = self._origins[trace.id]
-            return self._later.get((trace.operation, trace.key, root), (0, 0))[1] > drop
-        return self._later.get(_record_of(trace), (0, 0))[0] > trace.id
+        """Whether a document of a later drop for the same record was accepted or is unchanged."""
+        drop, root = self._origins[trace.id]
+        return self._later.get(_record_of(trace, root), 0) > drop
 
-    def _last_of_each(self, settled: Iterable[Trace]) -> dict[tuple[str | int, ...], tuple[int, int]]:
-        """The last entry of each record that was accepted, or is unchanged from an accepted one; for events also its drop."""
-        last: dict[tuple[str | int, ...], tuple[int, int]] = {}
+    def _last_of_each(self, settled: Iterable[Trace]) -> dict[tuple[str | int, ...], int]:
+        """The last drop with an entry of each record that was accepted, or is unchanged from an accepted one."""
+        last: dict[tuple[str | int, ...], int] = {}
         for trace in settled:
-            drop, root = self._origins.get(trace.id, (0, 0))
-            record = (trace.operation, trace.key, root) if trace.operation in EVENTS else _record_of(trace)
-            last[record] = max(last.get(record, (0, 0)), (trace.id, drop))
+            drop, root = self._origins[trace.id]
+            record = _record_of(trace, root)
+            last[record] = max(last.get(record, 0), drop)
         return last
 
 
@@ -220,6 +217,10 @@ def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[Trace]:
     return [trace for trace in traces if repeats.get(trace.id, State.ACCEPTED) is State.ACCEPTED]
 
 
-def _record_of(trace: Trace) -> tuple[str, str]:
-    """What identifies a document's record: its lane, or its own key where the interface has no listing."""
-    return (trace.lane, "") if trace.operation in PROVABLE else (trace.operation, trace.key)
+def _record_of(trace: Trace, root: int) -> tuple[str | int, ...]:
+    """What identifies a document's record: its lane, or its own key where the interface has no listing. An event is one of its
+    original drop `root`.
+    """
+    if trace.operation in EVENTS:
+        return (trace.operation, trace.key, root)
+    return (trace.lane,) if trace.operation in PROVABLE else (trace.operation, trace.key)
