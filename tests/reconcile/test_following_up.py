@@ -102,6 +102,17 @@ def test_another_document_of_the_same_drop_does_not_close_it(runs):
     assert runs.next(update, listed=listed, file="b.csv") == [(2, SECOND, INVALID, LATER)]
 
 
+def test_a_difference_stays_open_until_a_call_carries_its_value_or_the_exchange_shows_it(runs):
+    moved = order(1, delivery_city="Köln")
+    assert runs.next(create(1), listed=[moved]) == [(1, FIRST, DIFFERENT, "")]
+    key = {name: order(1)[name] for name in ("order_id", "sender_id", "receiver_id")}
+    update = document("order.update", {**key, "total_weight": 9}, [("orders", 2, ("A-00001",))])
+    heavy = {**moved, "total_weight": 9}
+    assert runs.next(update, listed=[heavy]) == [(1, FIRST, DIFFERENT, "")]
+    assert runs.next() == [(1, FIRST, DIFFERENT, "")]
+    assert runs.next(listed=[{**heavy, "delivery_city": "Dresden"}]) == [(1, FIRST, DIFFERENT, "replaced later")]
+
+
 def fixing(entry, made):
     """A document made from the rows of an entry, returned in a fix file."""
     return replace(made, items={FIX_OF: (entry,)})

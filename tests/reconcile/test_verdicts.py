@@ -63,6 +63,7 @@ def one_run(tmp_path):
 
 
 MATCHED, MISSING, REPLACED, UNSEEN = Verdict.MATCHED, Verdict.MISSING, Verdict.REPLACED, Verdict.NOT_VERIFIABLE
+DIFFERENT = Verdict.VALUE_DIFFERENCE
 CREATE, SECOND, TENDER = ("order.create", order(1)), ("order.create", order(2)), ("tender.create", tender(1))
 DELETE, STATUS = (
     ("order.delete", {"order_id": "A-00001"}),
@@ -70,6 +71,7 @@ DELETE, STATUS = (
 )
 PARTIES = {"order_id": "A-00001", "sender_id": "ACME", "receiver_id": "CARGO"}
 UPDATE = ("order.update", {**PARTIES, "delivery_city": "Leipzig"})
+WHOLE = ("order.update", order(1, delivery_city="Leipzig"))
 MOVED, OTHER = order(1, delivery_city="Leipzig"), order(9)
 SPELLED = ("order.create", order(1, total_weight=Decimal("413.50"), dedicated_vehicle="yes"))
 
@@ -84,10 +86,13 @@ SPELLED = ("order.create", order(1, total_weight=Decimal("413.50"), dedicated_ve
         ([CREATE], [tender(1, order_id="A-00001")], {}, [UNSEEN]),  # a listing of the other kind proves nothing
         ([CREATE], [MOVED, order(1)], {}, [Verdict.LISTED_TWICE]),  # that comes before its differences
         ([CREATE, UPDATE], [MOVED], {}, [REPLACED, MATCHED]),
-        ([CREATE, UPDATE], [order(1)], {}, [REPLACED, Verdict.VALUE_DIFFERENCE]),
+        ([CREATE, UPDATE], [order(1)], {}, [REPLACED, DIFFERENT]),
+        ([CREATE, UPDATE], [order(1, delivery_city="Leipzig", total_weight=9)], {}, [DIFFERENT, MATCHED]),
+        ([CREATE, WHOLE], [order(1, total_weight=9)], {}, [REPLACED, DIFFERENT]),
         ([CREATE, UPDATE], [], {}, [REPLACED, MISSING]),
         ([CREATE, DELETE], [OTHER], {}, [REPLACED, MATCHED]),
         ([CREATE, DELETE], [order(1)], {}, [REPLACED, Verdict.STILL_LISTED]),
+        ([CREATE, UPDATE, DELETE], [order(1, total_weight=9)], {}, [REPLACED, REPLACED, Verdict.STILL_LISTED]),
         ([CREATE, DELETE], [OTHER], {"total": 5}, [REPLACED, UNSEEN]),
     ],
 )

@@ -32,6 +32,7 @@ from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile.listings import ONLY_CHECKED, ListingIndex, ListingSnapshot, RecordedListings, RunNotes
 from loadsheet.reconcile.open_exceptions import Exceptions, follow_up
+from loadsheet.reconcile.replacements import values_left
 from loadsheet.reconcile.totals import (
     FATES,
     IGNORED,
@@ -245,6 +246,7 @@ class _Judge:
             Decimal(str(settings.reconcile.weight_tolerance)), Decimal(str(settings.reconcile.money_tolerance))
         )
         self._waiting: dict[str, str] = {}  # listed lanes without an accepted entry: the state of this run's entry
+        self._left: dict[int, dict[str, Any]] = {}  # of this batch, see `_values_left`
         self.compares = True
         self.subjects: set[str] = set()  # subjects with entries that a listing could show
         self.fields = FieldTally()
@@ -256,6 +258,7 @@ class _Judge:
         traces = list(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
         lanes, units = record_states(traces), units_left_out(self._queries, entries, traces)
         places = self._listed.find(entries)
+        self._left = self._values_left(entries, lanes)
         for entry, found in zip(entries, places, strict=True):
             lane = lanes.get(entry.lane, UNKNOWN_RECORD)
             if found and (lane.expected or entry.id == lane.last):  # a deletion of this run has its own verdict
@@ -270,30 +273,41 @@ class _Judge:
             alike = ruled is None
             if alike and entry.removed:
                 ruled = self._without_contents(entry)
-            listed = self._listed.record(entry, found) if alike and ruled is not Verdict.NOT_VERIFIABLE else None
+            partly = bool(found) and entry.id in self._left
+            compared = partly or (alike and ruled is not Verdict.NOT_VERIFIABLE)
+            listed = self._listed.record(entry, found) if compared else None
             different = self._add(entry, ruled, listed, lane, given)
-            if leg.read and (alike or _listing_decides(entry, lane)) and not (alike and entry.removed):
+            if leg.read and (alike or partly or _listing_decides(entry, lane)) and not (alike and entry.removed):
                 self.snapshot.add(entry, len(found), different, listed)
 
     def verdicts_of_earlier(self, entries: Sequence[Entry]) -> Iterator[Match]:
         """The verdicts on earlier runs' entries that were accepted or are unchanged. They count for nothing else here."""
         entries = self._with_effective_states(entries)
         lanes = record_states(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
+        left = self._values_left(entries, lanes)
         for entry, place in zip(entries, self._listed.find(entries), strict=True):
             leg = self._listed.leg_of(entry)
             lane = lanes.get(entry.lane, UNKNOWN_RECORD)
             ruled = by_rule(entry, lane, leg, len(place))
             if ruled is None and entry.removed:
                 yield Match(entry.id, entry.operation, entry.state, self._without_contents(entry))
-            elif ruled is None:
+            elif ruled is None or (place and entry.id in left):
                 listed = self._listed.record(entry, place)
-                found = _compare(entry, _DECODER.decode(entry.payload), listed, self._tolerances)
-                yield Match(entry.id, entry.operation, entry.state, _verdict(found, entry.state), *found)
+                sent = left[entry.id] if ruled else _DECODER.decode(entry.payload)
+                found = _compare(entry, sent, listed, self._tolerances)
+                yield Match(entry.id, entry.operation, entry.state, _verdict(found, entry.state, ruled), *found)
                 self.snapshot.add(entry, len(place), _fields(found), listed)
             else:
-                yield Match(entry.id, entry.operation, entry.state, ruled)
+                unseen = entry.id in left and not leg.complete
+                yield Match(entry.id, entry.operation, entry.state, Verdict.NOT_VERIFIABLE if unseen else ruled)
                 if leg.read and _listing_decides(entry, lane):
                     self.snapshot.add(entry, len(place), (), None)
+
+    def _values_left(self, entries: Sequence[Entry], lanes: Mapping[str, RecordState]) -> dict[int, dict[str, Any]]:
+        """The values of replaced entries that no later call carries: the exchange should still show them."""
+        ruled = ((entry, by_rule(entry, lanes.get(entry.lane, UNKNOWN_RECORD), _UNREAD, 0)) for entry in entries)
+        replaced = [entry for entry, verdict in ruled if verdict is Verdict.REPLACED]
+        return values_left(self._queries, replaced) if replaced else {}
 
     def _with_effective_states(self, entries: Sequence[Entry]) -> list[Entry]:
         """The entries, each with the state that decides its verdict: for a duplicate of a waiting entry, the state of that entry."""
@@ -350,14 +364,16 @@ class _Judge:
         record = _DECODER.decode(content) if needed else _NOTHING
         stands = entry.state is State.ACCEPTED and entry.id == lane.last
         compared = listed if not entry.removed else None
-        found = _AS_SENT if compared is None else _compare(entry, record, compared, self._tolerances)
-        verdict = _verdict(found, entry.state) if ruled is None else ruled
+        sent = self._left.get(entry.id, record)
+        found = _AS_SENT if compared is None else _compare(entry, sent, compared, self._tolerances)
+        verdict = _verdict(found, entry.state, ruled)
+        listed = listed if sent is record else None  # the totals have the calls that replaced it
         added = with_units(operation, record, units, listed)
         if listed is not None and isinstance(self._listed, RecordedListings):  # it lacks the units that were not sent
             listed = {**{name: added[name] for name in added.keys() - record.keys()}, **listed}
         other_figures = self.adder.add(entry, added, listed, stands=stands, verdict=verdict)
         if compared is not None:
-            self.fields.add(entry.operation, entry.key, record, *found)
+            self.fields.add(entry.operation, entry.key, sent, *found)
         self.matches.add(Match(entry.id, entry.operation, entry.state, verdict, *found))
         figures = fields_of(measures_of(operation)) if other_figures else ()
         return (*figures, *_fields(found))
@@ -392,9 +408,11 @@ def _compare(entry: Entry, record: dict[str, Any], listed: dict[str, Any], toler
     return _Content(tuple(beyond), tuple(found for found in differences if found not in beyond))
 
 
-def _verdict(found: _Content, state: State) -> Verdict:
+def _verdict(found: _Content, state: State, ruled: Verdict | None = None) -> Verdict:
     if found.different:
         return Verdict.VALUE_DIFFERENCE
+    if ruled is not None:
+        return ruled
     if state is State.UNCHANGED:
         return Verdict.UNCHANGED
     return Verdict.WITHIN_TOLERANCE if found.tolerated else Verdict.MATCHED

@@ -1,4 +1,5 @@
-"""What later calls replaced: for an accepted entry, the last call for the same record, and the values that changed since.
+"""What later calls replaced: for an accepted entry, the last call for the same record, the values that changed since, and those
+that the exchange should still hold because no later call carries them.
 
 The control totals compare what the exchange should hold now, so the figures of a replaced call are not in them.
 """
@@ -30,6 +31,26 @@ class Replacement(NamedTuple):
 
 def replacements(queries: LedgerQueries, entries: Sequence[Entry]) -> Iterator[Replacement]:
     """The replacements of these entries, in their order. Entries that no later call replaced are left out."""
+    for entry, followers in _with_followers(queries, entries):
+        now = _values_of(followers)
+        carried = {name: value for name, value in _sent_by(entry).items() if now and name in now}
+        changed = different_fields(BY_NAME[entry.operation].record, carried, now or {}, ordered=entry.ordered)
+        yield Replacement(entry, followers[-1], tuple(changed))
+
+
+def values_left(queries: LedgerQueries, entries: Sequence[Entry]) -> dict[int, dict[str, Any]]:
+    """The values of replaced entries that no later call carries, by entry. Entries without any are left out, such as those of a
+    deleted record, and those whose contents, or those of a later call, are no longer kept.
+    """
+    left = {}
+    for entry, followers in _with_followers(queries, entries):
+        if (now := _values_of(followers)) is not None:
+            left[entry.id] = {name: value for name, value in _sent_by(entry).items() if name not in now}
+    return {entry: values for entry, values in left.items() if values}
+
+
+def _with_followers(queries: LedgerQueries, entries: Sequence[Entry]) -> Iterator[tuple[Entry, list[Entry]]]:
+    """Each entry that later calls replaced, with these calls."""
     accepted: dict[str, list[int]] = defaultdict(list)
     for trace in queries.traces_on(sorted({entry.lane for entry in entries}), State.ACCEPTED):
         accepted[trace.lane] += [trace.id] if trace.operation in PROVABLE else []
@@ -37,7 +58,7 @@ def replacements(queries: LedgerQueries, entries: Sequence[Entry]) -> Iterator[R
     calls = {call.id: call for call in queries.entries_by_id(sorted({one for ids in later.values() for one in ids}))}
     for entry in entries:
         if followers := [calls[one] for one in later[entry.id]]:
-            yield Replacement(entry, followers[-1], tuple(_changed(entry, followers)))
+            yield entry, followers
 
 
 def _after(entry: Entry, accepted: Sequence[int]) -> Sequence[int]:
@@ -47,13 +68,15 @@ def _after(entry: Entry, accepted: Sequence[int]) -> Sequence[int]:
     return [one for one in accepted if one > entry.id]
 
 
-def _changed(entry: Entry, followers: Sequence[Entry]) -> Sequence[Difference]:
-    """The values of an entry that later calls replaced. Only fields that these calls carry are compared."""
+def _values_of(followers: Sequence[Entry]) -> dict[str, Any] | None:
+    """The values that these calls set together; None if one deleted the record or its content is no longer kept."""
     now: dict[str, Any] = {}
     for call in followers:
         if call.operation in DELETES or not call.payload:
-            return ()
+            return None
         now |= _decode(call.payload)
-    sent = _decode(entry.payload) if entry.payload else {}
-    carried = {name: value for name, value in sent.items() if name in now}
-    return different_fields(BY_NAME[entry.operation].record, carried, now, ordered=entry.ordered)
+    return now
+
+
+def _sent_by(entry: Entry) -> dict[str, Any]:
+    return _decode(entry.payload) if entry.payload else {}
