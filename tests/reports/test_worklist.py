@@ -6,10 +6,10 @@ from datetime import date, datetime, timedelta
 
 import openpyxl
 import pytest
-from ledgers import document, drop_of, order, plan, refused, send, weight_problem
+from ledgers import document, drop_of, order, plan, refused, send, unknown, weight_problem
 from reported_runs import create, sheet_lines
 
-from loadsheet.ledger import ReadTotals, Remark
+from loadsheet.ledger import ReadTotals, Remark, Settlement, State
 from loadsheet.mapping.documents import FIX_OF, Source
 from loadsheet.problems import Where
 from loadsheet.reports.reconciliation import free_name
@@ -108,7 +108,7 @@ def test_the_words_of_the_analyst_stand_beside_and_add_up(runs):
     counts = [[cell.value for cell in line] for line in book["Ageing"]["A6:M10"]]
     assert counts[1] == ["1 day", 0, 0, 0, 2, *[0] * 7, 2]
     summary = {line[0].value for line in book["Summary"].iter_rows()}
-    assert "2 open: 0 first seen in this run, 2 rolled forward; the oldest is 1 working days old; 1 closed" in summary
+    assert "2 open: 0 first seen in this run, 2 rolled forward; the oldest is 1 working day old; 1 closed" in summary
     before = (report.folder / "reconciliation.xlsx").read_bytes()
     assert (runs.report_again().folder / "reconciliation.xlsx").read_bytes() == before
 
@@ -191,6 +191,23 @@ def test_buckets_follow_each_other():
     first = date(2026, 1, 1)
     days = [Ages((first + timedelta(days=passed)).isoformat()).days(first.isoformat()) for passed in range(40)]
     assert days == sorted(days)
+
+
+def test_a_document_that_agrees_is_on_the_sheet_of_matched_ones_although_it_was_an_exception(runs):
+    runs.report([create(1)], answers=unknown)
+    runs.run = runs.ledger.begin_run()
+    runs.ledger.settle(runs.run, [Settlement(1, State.ACCEPTED, "the listing shows it", outcome="accepted")])
+    report = runs.report_again([order(1)])
+    closed = [cells(line, "Exception", "Closed because") for line in sheet_lines(report, "Closed")]
+    assert closed == [["E-1", "matched"]]
+    assert [cells(line, "Key", "Verdict") for line in sheet_lines(report, "Matched")] == [["A-00001", "matched"]]
+
+
+def test_amounts_of_money_show_a_third_digit_where_their_currency_has_one(runs):
+    book = workbook(runs.report([create(1, currency="KWD", goods_value=12.345)], answers=refused))
+    heads, line = book["Exceptions"].iter_rows(max_row=2)
+    (cell,) = [cell for head, cell in zip(heads, line, strict=True) if head.value == "Value"]
+    assert (float(cell.value), cell.number_format) == (12.345, "#,##0.00#")
 
 
 def test_foreign_units_stay_out_of_headings_and_formulas(runs):

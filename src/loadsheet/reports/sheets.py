@@ -68,7 +68,7 @@ _KINDS: dict[Kind, dict[str, Any]] = {
     Kind.NUMBER: {"num_format": "General", "align": "right"},
     Kind.COUNT: {"num_format": "#,##0"},
     Kind.AMOUNT: {"num_format": "#,##0.000"},
-    Kind.MONEY: {"num_format": "#,##0.00"},
+    Kind.MONEY: {"num_format": "#,##0.00#"},
     Kind.SHARE: {"num_format": "0.0%"},
     Kind.MOMENT: {"num_format": "yyyy-mm-dd hh:mm:ss", "align": "left", "indent": 1},
     Kind.DAY: {"num_format": "yyyy-mm-dd", "align": "left", "indent": 1},
@@ -424,7 +424,7 @@ class Cell(NamedTuple):
     kind: Kind | None = None
 
 
-_PLACES = {Kind.COUNT: 0, Kind.CHANGE: 0, Kind.AMOUNT: 3, Kind.MONEY: 2}  # digits after the point in `_KINDS`
+_PLACES = {Kind.COUNT: 0, Kind.CHANGE: 0, Kind.AMOUNT: 3, Kind.MONEY: 3}  # digits after the point in `_KINDS`
 
 
 def _number_width(kind: Kind, number: Any) -> int:

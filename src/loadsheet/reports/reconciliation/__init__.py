@@ -199,19 +199,18 @@ class ReconciliationWorkbook:
         places = rows_by_place(entry.rows, self._tables)
         files, rows = "; ".join(places), "; ".join(places.values())
         head = (entry.key, entry.operation, match.verdict, entry.receipt)
-        if entry.id not in self._reconciliation.exceptions.by_entry:
-            if match.verdict in AGREES:
-                settled = datetime.fromisoformat(entry.changed_at)
-                agreeing = (*head, settled, files, rows)
-                if match.verdict is Verdict.REPLACED:
-                    self._replaced.append((entry.id, agreeing))
-                else:
-                    self._matched.add((*agreeing, "", ""), {2: Tone.GOOD})
+        if match.verdict in AGREES:
+            settled = datetime.fromisoformat(entry.changed_at)
+            agreeing = (*head, settled, files, rows)
+            if match.verdict is Verdict.REPLACED:
+                self._replaced.append((entry.id, agreeing))
             else:
-                unseen = entry.state is State.ACCEPTED
-                why = "the listing was not read, or is incomplete" if unseen else entry.reason
-                line = (*head, entry.state, why, files, rows)
-                self._unverified.add(line, {2: Tone.BAD if match.verdict in NEEDS_SOMEONE else Tone.NOTE})
+                self._matched.add((*agreeing, "", ""), {2: Tone.GOOD})
+        elif entry.id not in self._reconciliation.exceptions.by_entry:
+            unseen = entry.state is State.ACCEPTED
+            why = "the listing was not read, or is incomplete" if unseen else entry.reason
+            line = (*head, entry.state, why, files, rows)
+            self._unverified.add(line, {2: Tone.BAD if match.verdict in NEEDS_SOMEONE else Tone.NOTE})
         for problem in entry.problems:
             self._problem(entry.key, problem, self._beginning(entry))
         for differences, says, tone in (

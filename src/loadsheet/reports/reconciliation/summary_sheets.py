@@ -264,7 +264,7 @@ def _figures(shares: Sequence[Share]) -> Iterator[tuple[str, Kind, dict[str, Dec
 def _reasons(page: Page, data: FrontPageData) -> None:
     page.section("Open exceptions")
     aged, closed = data.aged, data.closed
-    oldest = f"; the oldest is {aged.oldest:,} working days old" if aged.count else ""
+    oldest = f"; the oldest is {count_of(aged.oldest, 'working day')} old" if aged.count else ""
     page.line(
         f"{aged.count:,} open: {aged.new:,} first seen in this run, {aged.count - aged.new:,} rolled forward{oldest}; {closed:,} closed"
     )
