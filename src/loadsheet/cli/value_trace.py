@@ -15,6 +15,7 @@ from loadsheet.mapping import Mapping, load_folder
 from loadsheet.mapping.shared_files import current, load_kept, part_reading, version_of
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.mapping_tools.value_origins import Origin, explain, fields_named
+from loadsheet.plurals import count_of
 from loadsheet.problems import LoadsheetError, Where
 from loadsheet.reading import fold
 from loadsheet.settings import Settings
@@ -51,7 +52,8 @@ def trace_text(details: dict[str, Any]) -> str:
             lines.append(f'    cell     {cell["place"]} {cell["label"]}: "{cell["text"]}"')
             lines += [f"    {name:<8} {cell[name]}" for name in ("read", "code") if cell[name]]
         if value["cells_in_all"] > len(value["cells"]):
-            lines.append(f"    and {value['cells_in_all'] - len(value['cells'])} more cells")
+            more = value["cells_in_all"] - len(value["cells"])
+            lines.append(f"    and {count_of(more, 'more cell')}")
         if value["leaf"]:
             lines.append(f"    by       {value['leaf_at']} {value['leaf']}")
     lines.append(f"  mapping {details['mapping']} version {details['mapping_version']}, hash {details['mapping_hash']}")

@@ -32,7 +32,7 @@ from loadsheet.ledger import ExceptionStatus, Run
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.page_templates import templates_of
-from loadsheet.plurals import sentence
+from loadsheet.plurals import count_of, sentence
 from loadsheet.problems import LedgerError
 from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Exceptions, Verdict
 from loadsheet.reports.report_files import placed
@@ -82,6 +82,7 @@ def clean(text: str) -> str:
 def _environment() -> Environment:
     filters: dict[str, Callable[..., object]] = {
         "count": "{:,}".format,
+        "count_of": count_of,
         "clean": clean,
         "href": quote,
         "place": _place,
