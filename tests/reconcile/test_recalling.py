@@ -105,7 +105,9 @@ def test_an_entry_that_changed_since_is_not_verifiable(ledger):
     wrong = next(ledger.queries.entries_in(State.REFUSED))
     ledger.settle(later, [Settlement(wrong.id, State.READY, "brought back")])
     send(ledger, later)
-    assert verdicts(recalled(ledger, run, shown)) == [Verdict.MATCHED, Verdict.NOT_VERIFIABLE]
+    again = recalled(ledger, run, shown)
+    assert verdicts(again) == [Verdict.MATCHED, Verdict.NOT_VERIFIABLE]
+    assert {one.says for one in again.totals} == {"not verifiable"}
     looked = seen(ledger, later, [order(1), order(2)])
     both = RecordedListings([(over, shown), (replace(later, finished_at=ledger.now()), looked.pack_snapshot())])
     both = settle(ledger.queries, both, later, USUAL, drops=ledger.queries.drops_of(over, later))

@@ -33,7 +33,7 @@ from loadsheet.contract import (
 from loadsheet.ledger import Drop, Entry, IgnoredRow, SourceTable, State, Trace
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import SHARED, STEP, own_rows
-from loadsheet.reconcile.verdicts import Leg
+from loadsheet.reconcile.verdicts import Leg, Verdict
 
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 
@@ -84,10 +84,10 @@ def with_units(
 _DOCUMENTS = Measure("documents", Scale.COUNT, "")
 _DOCUMENT = (_DOCUMENTS, "", Decimal(1))
 _Way = tuple[str, str, tuple[int, ...]]
-_SOURCE, _NOT_SENT, _SENT, _ACKNOWLEDGED, _LISTED, _REPLACED = range(6)
+_SOURCE, _NOT_SENT, _SENT, _ACKNOWLEDGED, _LISTED, _REPLACED, _UNSEEN = range(7)
 
 NOT_LISTED, PARTIAL, UNEVEN = "not listed", "listing partial", "does not add up"
-AGREEING, DIFFERS = "agrees", "differs"
+AGREEING, DIFFERS, UNVERIFIED = "agrees", "differs", Verdict.NOT_VERIFIABLE.value
 RED = frozenset({UNEVEN, DIFFERS})
 """The results of a control total that need attention."""
 
@@ -96,7 +96,8 @@ RED = frozenset({UNEVEN, DIFFERS})
 class Total:
     """One figure on each leg. `source` is everything requested; `not_sent` the part without a call; `sent` the part
     with calls; `acknowledged` what was accepted and not replaced later; `listed` what the exchange shows of that;
-    `replaced` what was accepted and replaced or deleted by a later call. `not_built` documents of the subject have no
+    `replaced` what was accepted and replaced or deleted by a later call; `unseen` the part of `acknowledged` that is not
+    verifiable. `not_built` documents of the subject have no
     figures, so these are missing from all legs. `says` is the result over all legs (see `with_result`).
     """
 
@@ -110,6 +111,7 @@ class Total:
     acknowledged: Decimal
     listed: Decimal
     replaced: Decimal
+    unseen: Decimal
     tolerance: Decimal = Decimal(0)
     not_built: int = field(default=0, kw_only=True)
     says: str = field(default="", kw_only=True)
@@ -127,7 +129,9 @@ class Total:
             return PARTIAL
         if self.source != self.not_sent + self.sent:
             return UNEVEN
-        return AGREEING if abs(self.acknowledged - self.listed) <= tolerance else DIFFERS
+        if abs(self.acknowledged - self.unseen - self.listed) > tolerance:
+            return DIFFERS
+        return UNVERIFIED if self.unseen else AGREEING
 
     @property
     def legs(self) -> tuple[Decimal, ...]:
@@ -165,8 +169,9 @@ class Adder:
         called = entry.attempts > 0 and entry.state is not State.READY  # a ready entry was certainly never sent
         legs: tuple[int, ...] = (_SOURCE, _NOT_SENT)
         if called:
-            accepted = (_ACKNOWLEDGED if stands else _REPLACED,) if entry.state is State.ACCEPTED else ()
-            legs = (_SOURCE, _SENT, *accepted)
+            unseen = (_UNSEEN,) if verdict == UNVERIFIED else ()
+            accepted = (_ACKNOWLEDGED, *unseen) if stands else (_REPLACED,)
+            legs = (_SOURCE, _SENT, *(accepted if entry.state is State.ACCEPTED else ()))
         self._not_built[subject] += not record and not called
         shown = listed if stands else None
         sent = list(amounts(measures, record))
@@ -195,7 +200,7 @@ class Adder:
         sums_of: dict[tuple[str, int, str], list[Decimal]] = {}
         for (subject, _, legs), booked in self._sums.items():
             for (name, unit), amount in booked.items():
-                sums = sums_of.setdefault((subject, figures[subject, name][0], unit), [Decimal(0)] * 6)
+                sums = sums_of.setdefault((subject, figures[subject, name][0], unit), [Decimal(0)] * 7)
                 for leg in legs:
                     sums[leg] += amount
         named = {(subject, rank): measure for (subject, _), (rank, measure) in figures.items()}

@@ -160,7 +160,8 @@ class TotalSummary:
     says: Annotated[
         str,
         _described(
-            "agrees, differs or does not add up; listing partial or not listed if that is unknown; empty in old documents"
+            "agrees, differs or does not add up; not verifiable, listing partial or not listed if that is unknown; "
+            "empty in old documents"
         ),
     ] = ""
     replaced: Annotated[Decimal, _described("Accepted, and replaced or deleted by a later call")] = Decimal(0)

@@ -298,7 +298,7 @@ def _problems(page: Page, summary: RunSummary) -> None:
 
 
 CONTROL = "Control totals"
-CONTROL_WIDTHS = (34, *[11.5] * 11, 19)
+CONTROL_WIDTHS = (34, *[11.5] * 7, *[14] * 3, 11.5, 19)
 WAITING = "waiting"
 FATES_SHOWN: tuple[str, ...] = (
     State.ACCEPTED,
@@ -404,7 +404,7 @@ def _controlled(row: int, total: TotalSummary, leg: LegSummary | None) -> list[C
     tone = Tone.BAD if total.says in RED else Tone.GOOD if total.says == AGREEING else Tone.NOTE
     first, last = at(row, 8), at(row, 10)
     test = f'=IF({first}<>0,"does not add up",IF(ABS({last})<={total.tolerance},"agrees","differs"))'
-    result = Formula(test, total.says) if leg is not None and leg.complete else total.says
+    result = Formula(test, total.says) if total.says in (AGREEING, *RED) else total.says
     cells = [Cell(amount, kind=kind) for amount in (*amounts, *shown[:2], shown[2] if read else None)]
     return [Cell(f"{total.subject} {total.figure}"), Cell(total.unit), *cells, Cell(result, tone)]
 
