@@ -55,7 +55,7 @@ Attached: the fix files. Forward them to their senders."""
     assert len(titles.all()) == 1
     notified.run([wrong(3)], exit_code=1)
     assert titles.all()[1:] == ["loadsheet: 1 of 1 document needs attention"]
-    assert "2 exceptions of earlier runs are still open: A-00001, A-00002 (index.html)" in titles.bodies()[1]
+    assert "2 more exceptions of earlier runs are still open: A-00001, A-00002 (index.html)" in titles.bodies()[1]
     assert "3 exceptions are open, 1 of them new (3 not sent: invalid):" in titles.bodies()[1]
     notified.run([create(1), create(2)], listed=[order(1), order(2)], days=0.2)
     assert len(titles.all()) == 2, "a second run of the day says nothing more"

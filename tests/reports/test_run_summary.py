@@ -331,6 +331,10 @@ def judged(**more):
             "All 3 documents were accepted · 5 exceptions of earlier runs are still open: A-1, A-2, A-3 and 2 more (index.html)",
         ),
         (
+            {"open_earlier": 1, "needs_someone": NeedsSomeone(1, 1, "A"), "entries": {"accepted": 2, "held": 1}},
+            *("note", "1 of 3 documents needs attention · 2 accepted · 1 more exception of earlier runs is still open"),
+        ),
+        (
             {"verdicts": {"not verifiable": 3}},
             *("note", "All 3 documents were accepted · 3 documents cannot be verified"),
         ),

@@ -182,7 +182,10 @@ def _remarks(summary: RunSummary) -> Iterator[str]:
         more = summary.open_earlier - len(summary.open_keys)
         keys = ", ".join(summary.open_keys) + (f" and {more:,} more" if more else "")
         where = f": {keys} (index.html)" if summary.open_keys else ""
-        yield f"{count_of(summary.open_earlier, 'exception')} of earlier runs {are} still open{where}"
+        kind = (
+            "more exception" if summary.needs_someone.entries else "exception"
+        )  # than the documents that need attention
+        yield f"{count_of(summary.open_earlier, kind)} of earlier runs {are} still open{where}"
 
 
 def _clean(summary: RunSummary) -> str:
