@@ -198,8 +198,8 @@ def test_a_document_that_agrees_is_on_the_sheet_of_matched_ones_although_it_was_
     runs.run = runs.ledger.begin_run()
     runs.ledger.settle(runs.run, [Settlement(1, State.ACCEPTED, "the listing shows it", outcome="accepted")])
     report = runs.report_again([order(1)])
-    closed = [cells(line, "Exception", "Closed because") for line in sheet_lines(report, "Closed")]
-    assert closed == [["E-1", "matched"]]
+    closed = [cells(line, "Exception", "Closed because", "Reason") for line in sheet_lines(report, "Closed")]
+    assert closed == [["E-1", "matched", "unknown outcome"]]
     assert [cells(line, "Key", "Verdict") for line in sheet_lines(report, "Matched")] == [["A-00001", "matched"]]
 
 
@@ -207,7 +207,7 @@ def test_amounts_of_money_show_a_third_digit_where_their_currency_has_one(runs):
     book = workbook(runs.report([create(1, currency="KWD", goods_value=12.345)], answers=refused))
     heads, line = book["Exceptions"].iter_rows(max_row=2)
     (cell,) = [cell for head, cell in zip(heads, line, strict=True) if head.value == "Value"]
-    assert (float(cell.value), cell.number_format) == (12.345, "#,##0.00#")
+    assert (float(cell.value), cell.number_format, cell.alignment.horizontal) == (12.345, "#,##0.00#", "right")
 
 
 def test_foreign_units_stay_out_of_headings_and_formulas(runs):

@@ -66,9 +66,9 @@ _TONES: dict[Tone, dict[str, Any]] = {
 _KINDS: dict[Kind, dict[str, Any]] = {
     Kind.TEXT: {"num_format": "@", "align": "left", "indent": 1},
     Kind.NUMBER: {"num_format": "General", "align": "right"},
-    Kind.COUNT: {"num_format": "#,##0"},
-    Kind.AMOUNT: {"num_format": "#,##0.000"},
-    Kind.MONEY: {"num_format": "#,##0.00#"},
+    Kind.COUNT: {"num_format": "#,##0", "align": "right"},
+    Kind.AMOUNT: {"num_format": "#,##0.000", "align": "right"},
+    Kind.MONEY: {"num_format": "#,##0.00#", "align": "right"},
     Kind.SHARE: {"num_format": "0.0%"},
     Kind.MOMENT: {"num_format": "yyyy-mm-dd hh:mm:ss", "align": "left", "indent": 1},
     Kind.DAY: {"num_format": "yyyy-mm-dd", "align": "left", "indent": 1},

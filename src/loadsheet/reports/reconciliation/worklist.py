@@ -243,6 +243,12 @@ class SourceLinks:
         return ""
 
 
+def _words(exception: ExceptionStatus, remarks: Mapping[str, Remark]) -> dict[str, str]:
+    """The analyst's cells of an exception, with the reason that it begins with."""
+    values = {name: remarks[name].value if name in remarks else "" for name in HEADS}
+    return {**values, "reason": values["reason"] or _REASON_OF.get(Verdict(exception.verdict), "timing")}
+
+
 class WorkList:
     """Writes exceptions to their sheets."""
 
@@ -258,9 +264,8 @@ class WorkList:
     def write(self, sheet: TableSheet, open_ones: Iterator[ExceptionStatus]) -> None:
         """Fill the sheet Exceptions and total its content."""
         for exception, entry, remarks in self._with_remarks(open_ones):
-            values = {name: remarks[name].value if name in remarks else "" for name in HEADS}
+            values = _words(exception, remarks)
             values["status"] = values["status"] or OPEN
-            values["reason"] = values["reason"] or _REASON_OF.get(Verdict(exception.verdict), "timing")
             days, figures = self._ages.days(exception.opened_at), _figures(entry)
             bucket = bucket_of(days)
             reason = values["reason"] if values["reason"] in REASONS else NO_REASON
@@ -282,7 +287,7 @@ class WorkList:
         """Fill the sheet Closed."""
         for exception, entry, remarks in self._with_remarks(closed):
             self.closed_by_word += exception.closed in WORDS
-            words = [remarks[name].value if name in remarks else "" for name in HEADS]
+            words = _words(exception, remarks).values()
             status = remarks.get("status")
             spoken = (status.who, datetime.fromisoformat(status.at)) if status else ("", None)
             where = (_day(exception.opened_at), exception.run, exception.closed_run or self._run)
