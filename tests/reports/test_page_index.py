@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from html import unescape
 from xml.etree import ElementTree as ET
 
@@ -178,6 +179,15 @@ def test_open_exceptions_lead_to_their_place_and_those_of_an_earlier_run_are_not
     stale = Exceptions((ExceptionStatus(1, ended.run.name, ended.run.started_at, "refused"),))
     write_index(Settings(outbox=tmp_path / "out"), ended.ledger.queries, ended.run, stale)
     assert "Open exceptions: 0" in page_of(tmp_path / "out")
+
+
+def test_an_open_exception_whose_page_was_erased_is_no_link(tmp_path, ended):
+    shutil.rmtree(ended.write(tmp_path / "out").folder)
+    still = Exceptions((ExceptionStatus(1, ended.run.name, ended.run.started_at, "refused"),))
+    write_index(Settings(outbox=tmp_path / "out"), ended.ledger.queries, ended.run, still)
+    html = page_of(tmp_path / "out")
+    assert "Open exceptions: 1" in html
+    assert f'href="{ended.run.name}/' not in html
 
 
 # ---- the fleet ----

@@ -302,7 +302,7 @@ def write_index(
         "more": len(names) - len(lines),
         "chart": _chart(lines),
         "fleet": fleet,
-        "open": list(_open_lines(outbox, queries, still_open[:_OPEN_SHOWN])),
+        "open": list(_open_lines(settings, queries, still_open[:_OPEN_SHOWN])),
         "open_in_all": len(still_open),
         "open_by_verdict": [
             (verdict, count, tone_of(Verdict(verdict)))
@@ -342,12 +342,15 @@ def _line(outbox: Path, name: str, *, linked: bool) -> RunLine:
 _decode = msgspec.json.Decoder(_Summary).decode
 
 
-def _has_page(folder: Path) -> bool:
-    """Whether a run has a page, here or published by another machine."""
+def _has_page(settings: Settings, run: str) -> bool:
+    """Whether a run has a page: here or, if reports are uploaded, published by another machine."""
+    folder = settings.outbox_here / run
     if (folder / PAGE).is_file():
         return True
+    if not folder.is_dir():
+        return bool(settings.outbox_address)
     try:
-        return not folder.is_dir() or PAGE in _decode((folder / SUMMARY).read_bytes()).reports
+        return PAGE in _decode((folder / SUMMARY).read_bytes()).reports
     except (OSError, msgspec.MsgspecError):
         return False
 
@@ -367,7 +370,9 @@ def _chart(lines: Sequence[RunLine]) -> Markup:
     return columns(title, [line.name[5:] for line in shown], layers) if enough else Markup("")
 
 
-def _open_lines(outbox: Path, queries: LedgerQueries, standings: Sequence[ExceptionStatus]) -> Iterator[dict[str, str]]:
+def _open_lines(
+    settings: Settings, queries: LedgerQueries, standings: Sequence[ExceptionStatus]
+) -> Iterator[dict[str, str]]:
     """Open exceptions, each with its place on the page of the run in which it came last, if there is a page."""
     for standing, entry in zip(standings, queries.entries_by_id([one.latest for one in standings]), strict=True):
         run = queries.drop(entry.drop).run
@@ -377,5 +382,5 @@ def _open_lines(outbox: Path, queries: LedgerQueries, standings: Sequence[Except
             "verdict": standing.verdict,
             "tone": tone_of(Verdict(standing.verdict)),
             "since": standing.opened_at,
-            "place": f"{run}/{PAGE}#{anchor(entry.key)}" if _has_page(outbox / run) else "",
+            "place": f"{run}/{PAGE}#{anchor(entry.key)}" if _has_page(settings, run) else "",
         }
