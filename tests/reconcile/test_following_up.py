@@ -20,6 +20,7 @@ from ledgers import (
 
 from loadsheet.ledger import Remark, Settlement, State
 from loadsheet.mapping.documents import FIX_OF
+from loadsheet.operations.retention import remove_payloads
 from loadsheet.reconcile import settle
 from loadsheet.settings import Settings
 
@@ -111,6 +112,17 @@ def test_a_difference_stays_open_until_a_call_carries_its_value_or_the_exchange_
     assert runs.next(update, listed=[heavy]) == [(1, FIRST, DIFFERENT, "")]
     assert runs.next() == [(1, FIRST, DIFFERENT, "")]
     assert runs.next(listed=[{**heavy, "delivery_city": "Dresden"}]) == [(1, FIRST, DIFFERENT, "replaced later")]
+
+
+def test_a_difference_stays_open_when_the_content_of_the_later_call_is_no_longer_kept(runs):
+    listed = [order(1, delivery_city="Köln", total_weight=9)]
+    runs.next(create(1, total_weight=9), listed=listed)
+    key = {name: order(1)[name] for name in ("order_id", "sender_id", "receiver_id")}
+    runs.next(document("order.update", {**key, "total_weight": 9}, [("orders", 2, ("A-00001",))]), listed=listed)
+    runs.next()
+    runs.next()
+    assert remove_payloads(Settings(retention={"payload_days": 1}), runs.ledger, runs.clock()) == 1
+    assert runs.next(listed=listed) == [(1, FIRST, DIFFERENT, "")]
 
 
 def fixing(entry, made):

@@ -258,7 +258,7 @@ class _Judge:
         traces = list(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
         lanes, units = record_states(traces), units_left_out(self._queries, entries, traces)
         places = self._listed.find(entries)
-        self._left = self._values_left(entries, lanes)
+        self._left = {entry: values for entry, values in self._values_left(entries, lanes).items() if values}
         for entry, found in zip(entries, places, strict=True):
             lane = lanes.get(entry.lane, UNKNOWN_RECORD)
             if found and (lane.expected or entry.id == lane.last):  # a deletion of this run has its own verdict
@@ -291,20 +291,22 @@ class _Judge:
             ruled = by_rule(entry, lane, leg, len(place))
             if ruled is None and entry.removed:
                 yield Match(entry.id, entry.operation, entry.state, self._without_contents(entry))
-            elif ruled is None or (place and entry.id in left):
+            elif ruled is None or (place and left.get(entry.id)):
                 listed = self._listed.record(entry, place)
-                sent = left[entry.id] if ruled else _DECODER.decode(entry.payload)
+                sent = left.get(entry.id) or _DECODER.decode(entry.payload)
                 found = _compare(entry, sent, listed, self._tolerances)
                 yield Match(entry.id, entry.operation, entry.state, _verdict(found, entry.state, ruled), *found)
                 self.snapshot.add(entry, len(place), _fields(found), listed)
             else:
-                unseen = entry.id in left and not leg.complete
+                unseen = entry.id in left and not (left[entry.id] and leg.complete)
                 yield Match(entry.id, entry.operation, entry.state, Verdict.NOT_VERIFIABLE if unseen else ruled)
                 if leg.read and _listing_decides(entry, lane):
                     self.snapshot.add(entry, len(place), (), None)
 
-    def _values_left(self, entries: Sequence[Entry], lanes: Mapping[str, RecordState]) -> dict[int, dict[str, Any]]:
-        """The values of replaced entries that no later call carries: the exchange should still show them."""
+    def _values_left(
+        self, entries: Sequence[Entry], lanes: Mapping[str, RecordState]
+    ) -> dict[int, dict[str, Any] | None]:
+        """The values of replaced entries that no later call carries (None: not known): the exchange should still show them."""
         ruled = ((entry, by_rule(entry, lanes.get(entry.lane, UNKNOWN_RECORD), _UNREAD, 0)) for entry in entries)
         replaced = [entry for entry, verdict in ruled if verdict is Verdict.REPLACED]
         return values_left(self._queries, replaced) if replaced else {}
