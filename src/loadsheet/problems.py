@@ -179,7 +179,7 @@ CATALOGUE: dict[str, Kind] = {
         "Earlier outcome unknown", "the outcome of an earlier call for {key} is unknown and is verified first"
     ),
     "L603": Kind("Already waiting", "{key} is already waiting to be sent with the same values"),
-    "L605": Kind("Older version waits", "an older version of {key} has not been sent yet: {fields}"),
+    "L605": Kind("Older version first", "another version of {key} came first and had not been sent yet: {fields}"),
     "L604": Kind("Refused before", "{key} was refused before with the same values: {text}"),
     "L607": Kind("Waits for its order or tender", "waits for {parent}: {why}"),
     "L610": Kind(

@@ -279,6 +279,16 @@ def test_what_waited_for_an_earlier_outcome_is_judged_by_what_came_out(lane, fat
     assert lane.release() == 0
 
 
+def test_a_second_version_says_how_to_send_it_as_nothing_else_will(lane):
+    lane.create("Dresden", "one.csv")
+    second = lane.create("Essen", "two.csv")
+    lane.send()
+    assert lane.release() == 0
+    (problem,) = lane.only(second).problems
+    assert problem.text.startswith("another version of A-00000 came first and had not been sent yet: delivery_city")
+    assert problem.hint.endswith("loadsheet retry A-00000")
+
+
 @pytest.mark.parametrize(("city", "ends"), [("Dresden", "unchanged"), ("Essen", "held")])
 @pytest.mark.parametrize("before", [True, False])
 def test_what_was_given_up_is_sent_by_no_later_drop_until_a_person_decides(lane, city, ends, before):

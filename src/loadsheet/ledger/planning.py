@@ -333,7 +333,8 @@ def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> Verdict:
 def _judge_different(document: Document, earlier: EarlierEntry) -> Verdict:
     values = {"key": document.key, "fields": ", ".join(differences(earlier.payload, document.payload))}
     if earlier.state is not State.ACCEPTED:
-        return Verdict(State.HELD, "an older version waits", Problem("L605", values=values))
+        hint = f"once that one is sent, to send this one too: loadsheet retry {document.key}"
+        return Verdict(State.HELD, "an older version came first", Problem("L605", values=values, hint=hint))
     hint = f"to send it as an update: loadsheet retry {document.key}, or always: changed: update in the mapping"
     return Verdict(State.HELD, "changed since it was accepted", Problem("L601", values=values, hint=hint))
 
