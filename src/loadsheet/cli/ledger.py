@@ -89,7 +89,7 @@ def backup(*, settings: "Settings", target: Path | None, as_json: bool) -> int:
 
 
 @ledger.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_settings(STATE)
 @JSON
@@ -105,6 +105,8 @@ def restore(*, settings: "Settings", file: Path, yes: bool, as_json: bool) -> in
     _require_file_ledger(
         settings, f"{BY_THE_SERVER}: restore with pg_restore, or from base backups with the write-ahead log"
     )
+    if not file.is_file():
+        raise click.BadParameter(f"{file} does not exist", param_hint="FILE")
     if not yes:
         confirm(f"Replace the ledger with {file}?")
     done = restore_copy(settings.database_url, file, clock())

@@ -182,9 +182,8 @@ def _remarks(summary: RunSummary) -> Iterator[str]:
         more = summary.open_earlier - len(summary.open_keys)
         keys = ", ".join(summary.open_keys) + (f" and {more:,} more" if more else "")
         where = f": {keys} (index.html)" if summary.open_keys else ""
-        kind = (
-            "more exception" if summary.needs_someone.entries else "exception"
-        )  # than the documents that need attention
+        # more than the documents of this run that need attention
+        kind = "more exception" if summary.needs_someone.entries else "exception"
         yield f"{count_of(summary.open_earlier, kind)} of earlier runs {are} still open{where}"
 
 
