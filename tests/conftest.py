@@ -24,6 +24,8 @@ if not os.environ.get("CI"):  # where it is set, hypothesis has no deadline eith
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started in the background: children would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # likewise, with nohup
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 MEMORY = Path("/dev/shm")
 NEEDED = 6 * 2**30  # bytes; a whole run leaves up to 2 GB

@@ -198,8 +198,8 @@ def test_a_run_that_is_asked_to_end_ends_after_the_calls_under_way_and_the_next_
     def counted():
         return Counter(state for (state,) in workspace.ask("select state from entries"))
 
-    workspace.write_orders(40)
-    slow = {"fault": FaultClass("slow_effect"), "operation": "order.create", "at": range(6, 41), "seconds": 0.15}
+    workspace.write_orders(100)
+    slow = {"fault": FaultClass("slow_effect"), "operation": "order.create", "at": range(6, 101), "seconds": 0.1}
     with misbehaving(tmp_path, slow) as served:
         words = ("run", "--exchange", served.exchange.url)
         for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)):
@@ -215,7 +215,7 @@ def test_a_run_that_is_asked_to_end_ends_after_the_calls_under_way_and_the_next_
             assert "interrupted; the state is safe, the next run continues from here" in process.said
             assert counted().keys() == {"accepted", "ready"}, "it was in the middle"
         assert workspace.command(*words).returncode == 0
-    assert counted() == {"accepted": 40}
+    assert counted() == {"accepted": 100}
 
 
 # a run's own options
