@@ -124,13 +124,13 @@ def test_a_folder_that_no_longer_exists_is_said(tmp_path, monkeypatch):
             '[assumptions]\nunknown_field = "ignore"',
             "assumptions.unknown_field: unknown setting; did you mean assumptions.unknown_fields?",
         ),
-        ('dispatch.connections = "many"', "dispatch.connections: Input should be a valid integer"),
+        ('dispatch.connections = "many"', "dispatch.connections: must be a valid integer"),
         ("dispatch.connections = ", "loadsheet.toml: "),
         ("[dispatch]\nwindw = 3", "dispatch.windw: unknown setting; did you mean dispatch.window?"),
         ("[reading]\nwindow = 3", "reading.window: unknown setting; did you mean dispatch.window?"),
         ("reading_cpu = 3", "reading_cpu: unknown setting; did you mean reading.cpu_s?"),
-        ("dispatch = 3", "dispatch: Input should be a valid dictionary"),
-        ("[dispatch]\nwindow = 0", "dispatch.window: Input should be greater than 0"),
+        ("dispatch = 3", "dispatch: must be a valid dictionary"),
+        ("[dispatch]\nwindow = 0", "dispatch.window: must be greater than 0"),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_was_probably_meant(write, monkeypatch, text, told):
@@ -139,6 +139,13 @@ def test_a_wrong_setting_is_named_with_what_was_probably_meant(write, monkeypatc
     with pytest.raises(SettingsError) as refused:
         Settings.load()
     assert str(refused.value).startswith(told)
+
+
+def test_a_wrong_variable_is_named_without_its_value(monkeypatch):
+    monkeypatch.setenv("LOADSHEET_DISPATCH__WINDOW", "s3cret")
+    with pytest.raises(SettingsError) as refused:
+        Settings.load()
+    assert str(refused.value) == "dispatch.window: must be a valid integer (environment LOADSHEET_DISPATCH__WINDOW)"
 
 
 def test_on_stderr_a_warning_is_one_line_without_the_line_of_the_file(folder, write):

@@ -74,7 +74,7 @@ def _declared(config: Path | None) -> tuple[Path | None, tuple[str, ...]]:
 
 
 def _explain(location: tuple[int | str, ...], message: str, found: Layer) -> str:
-    message = message.removeprefix("Value error, ")
+    message = message.removeprefix("Value error, ").replace("Input should be", "must be").partition(", unable to")[0]
     if not location:  # settings that contradict each other
         return message
     steps = tuple(str(step) for step in location)
@@ -83,7 +83,8 @@ def _explain(location: tuple[int | str, ...], message: str, found: Layer) -> str
     place = next((found[steps[:length]].place for length in lengths if steps[:length] in found), "")
     where = f"{place} " if place.endswith("]") else ""  # a shipper's table
     if "Extra inputs" not in message:
-        return f"{where}{name}: {message}"
+        variable = f" ({place})" if place.startswith("environment") else ""
+        return f"{where}{name}: {message}{variable}"
     close = closest_name(name)
     return f"{where}{name}: unknown setting" + (f"; did you mean {close}?" if close else "")
 
