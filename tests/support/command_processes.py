@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -161,9 +162,10 @@ def _poll(pid, born):
 @cache
 def shared_nursery():
     """The one of this test process, for whatever ends with the test that started it."""
-    stack = ExitStack()
-    atexit.register(stack.close)
-    return stack.enter_context(nursery(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loadsheet-")))))
+    stack, folder, owner = ExitStack(), Path(tempfile.mkdtemp(prefix="loadsheet-")), os.getpid()
+    atexit.register(lambda: os.getpid() == owner and stack.close())  # not in a fork of this process that ends
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return stack.enter_context(nursery(folder))
 
 
 def _start(folder, words, variables, says, errs, *, typed):
