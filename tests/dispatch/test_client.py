@@ -385,4 +385,5 @@ def test_an_answer_is_read_though_the_exchange_reset_the_connection_before_the_r
 
     with talking(Move(refuse, reads=False)) as (_, client):
         reply = client.ask(CREATE, BODY + b" " * 30_000_000)
+        assert not client._thread_connection().is_reusable
     assert (reply.status, reply.failure) == (413, None)

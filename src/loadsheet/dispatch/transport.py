@@ -190,7 +190,7 @@ class CallConnection:
             self._start_sending(body_file)
             with suppress(*_CLOSED_FOR_WRITING):
                 self._connection.sock.sendall(self._request)
-            self._sent_bytes = len(self._request)
+                self._sent_bytes = len(self._request)
             while not self._receive(self._connection.sock.recv(_READ_BYTES)):
                 pass
         except ERRORS as error:
@@ -237,14 +237,14 @@ class CallConnection:
         self._is_new = True
 
     def send_some(self) -> bool:
-        """Send as much of the request as the kernel takes; returns whether all is sent. Raises one of ERRORS."""
+        """Send as much of the request as the kernel takes; returns whether no more can be sent. Raises one of ERRORS."""
         if not self._handle.has_sent:
             self._start_sending(None)
         self._wire_time.sent(time.perf_counter())
         try:
             self._sent_bytes += self._connection.sock.send(memoryview(self._request)[self._sent_bytes :])
         except _CLOSED_FOR_WRITING:
-            self._sent_bytes = len(self._request)
+            return True
         except _WOULD_BLOCK:
             pass
         return self._sent_bytes == len(self._request)
