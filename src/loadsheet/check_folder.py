@@ -7,8 +7,6 @@ after a kill, the file is checked again. Every run answers after its own work, a
 machine one of them at a time. Files that a mapping reads together are answered together, under the name of the first.
 """
 
-import hashlib
-import os
 import shutil
 import stat
 import tempfile
@@ -21,7 +19,6 @@ from typing import NamedTuple
 
 from loadsheet import inbox, reports
 from loadsheet.inbox import Candidate, InboxFile
-from loadsheet.inbox.files import READ
 from loadsheet.ingest import IngestContext, RoutedFiles, ingest, route_files
 from loadsheet.ledger import Drop, Ledger, open_ledger, utc_now
 from loadsheet.ledger.exporting import EarlierRows
@@ -121,16 +118,7 @@ class _TrialSink(LedgerSink):
 
     def claim(self, candidate: Candidate) -> InboxFile | None:
         """The file with its hash; None if it is gone or no regular file."""
-        try:
-            with os.fdopen(os.open(candidate.path, READ), "rb") as opened:
-                status = os.fstat(opened.fileno())
-                if not stat.S_ISREG(status.st_mode):
-                    return None
-                sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
-        except OSError:
-            return None
-        changed = datetime.fromtimestamp(status.st_mtime, UTC)
-        return InboxFile(candidate.name, candidate.path, status.st_size, sha256, changed)
+        return inbox.in_place(candidate)
 
     def refuse(self, files: Sequence[InboxFile], problem: Problem) -> None:
         """Set the files aside, unless one changed while it was read: then they are checked later."""

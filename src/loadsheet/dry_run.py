@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from loadsheet import exit_codes, inbox
-from loadsheet.inbox import InboxFile
+from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, ingest, route_files, within_budget
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.recording import Forecaster, stop_reasons
@@ -91,6 +91,10 @@ class ForecastSink(FilesInPlace):
         self._forecaster = forecaster
         self.forecast = Forecast()
 
+    def claim(self, candidate: Candidate) -> InboxFile | None:
+        """The file with its hash; None if it is gone or no regular file."""
+        return inbox.in_place(candidate)
+
     def set_aside(self, file: InboxFile, problem: Problem) -> None:
         """Count the file among those that would be set aside."""
         self.forecast.aside[file.name] = problem
@@ -104,7 +108,8 @@ class ForecastSink(FilesInPlace):
         states: Counter[str] = Counter()
         mapping, causes = drop.mapping, self.forecast.causes
         documents = (document for document in drop.documents() if isinstance(document, Document))
-        verdicts = self._forecaster.verdicts(documents, changed=mapping.changed)
+        digests = {file.sha256 for file in drop.files}
+        verdicts = self._forecaster.verdicts(documents, changed=mapping.changed, digests=digests)
         for number, (document, verdict) in enumerate(verdicts, self.forecast.states.total() + 1):
             states[WAITING if verdict.waits is Waits.PARENT else verdict.state.value] += 1
             for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):

@@ -214,6 +214,7 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "L617": Kind("Valid elsewhere", "this version is invalid; the version of {key} in {file} is valid and is sent"),
     "L618": Kind("Deleted since it was accepted", "{key} was accepted with the same values and deleted since"),
+    "L619": Kind("Older file again", "{key} had these values when this file first came; another file changed it since"),
     "L606": Kind("Rows not accounted for", "an internal error: {reason}"),
     # from the exchange
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),
@@ -437,9 +438,7 @@ class LedgerDiskFailed(LedgerError):
 
 
 class LedgerGone(LedgerError):
-    """The server of the ledger cannot be reached, or closed the connection. The last change may or may not be recorded: its caller
-    queries the ledger again.
-    """
+    """The server of the ledger cannot be reached, or closed the connection. Whether the last change is recorded is unknown."""
 
     exit_code = exit_codes.TRY_AGAIN
 

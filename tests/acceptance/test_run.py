@@ -380,3 +380,40 @@ def test_an_old_file_brings_no_deleted_order_back_until_a_person_says_so(workspa
     workspace.command("retry", deleted, "--comment", "wanted again")
     assert workspace.run().returncode == 0
     assert workspace.states()[deleted] == "accepted"
+
+
+CHANGES = """\
+mapping: changes
+version: 1
+target: order.update
+source: {files: "changes_*.csv"}
+columns: {order: {label: Order, required: true}, city: {label: City, required: true}}
+payload: {order_id: {col: order}, sender_id: {value: S}, receiver_id: {value: R}, delivery_city: {col: city}}
+"""
+
+
+@pytest.mark.journey
+def test_an_old_file_undoes_no_later_change_until_a_person_says_so(workspace):
+    workspace.write_orders(2)
+    workspace.run()
+    first, second = workspace.states()
+    (workspace / "mappings" / "changes.yaml").write_text(CHANGES, encoding="utf-8")
+
+    def cities():
+        listing = json.loads(workspace.command("pull", "orders", "--json").stdout)
+        return {record["order_id"]: record["delivery_city"] for record in listing["results"]}
+
+    old = f"Order,City\n{first},Ulm\n{second},Ulm\n"
+    for name, content in (("changes_1.csv", old), ("changes_2.csv", f"Order,City\n{first},Bonn\n")):
+        workspace.drop(name, content)
+        assert workspace.run().returncode == 0
+    workspace.drop("changes_3.csv", old)
+    forecast = json.loads(workspace.run("--dry-run", "--json").stdout)
+    assert (forecast["records"], forecast["exit_code"]) == ({"held": 1, "unchanged": 1}, 1)
+    assert workspace.run().returncode == 1
+    held = workspace.run_json()
+    assert (held["entries"], held["firsts"]) == ({"held": 1, "unchanged": 1}, {"not sent: held": first})
+    assert cities() == {first: "Bonn", second: "Ulm"}
+    workspace.command("retry", first, "--comment", "Ulm after all")
+    assert workspace.run().returncode == 0
+    assert cities() == {first: "Ulm", second: "Ulm"}

@@ -8,7 +8,7 @@ import pytest
 
 from loadsheet.contract import BY_NAME
 from loadsheet.ledger import State
-from loadsheet.ledger.planning import EarlierEntry, chosen, differences, judge, recognized
+from loadsheet.ledger.planning import EarlierEntry, chosen, decide, differences, held_as_older, judge, recognized
 from loadsheet.mapping.documents import Document, Instead, SourceRow
 from loadsheet.problems import Problem
 
@@ -112,6 +112,41 @@ def test_a_create_that_was_sent_as_an_update_is_what_later_ones_are_judged_by(co
         assert f'note "two" -> "{content}"' in judge(document(CREATE, content), [made, sent]).problem.text
     assert judge(document(CREATE, "one"), [made, sent._replace(state=REFUSED)]).state is UNCHANGED
     assert verdict_on(document(CREATE, content), [made, sent._replace(state=UNKNOWN)]) == (HELD, "L602")
+
+
+OLDER = [  # the lane with the drop of each entry, what comes in a copy of drop 1, and whether it is held
+    ("changed since", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "x", True),
+    ("to be changed", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, READY, "y", 2)], UPDATE, "x", True),
+    ("the change was refused", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, REFUSED, "y", 2)], UPDATE, "x", False),
+    ("it was refused itself", [(UPDATE, REFUSED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "x", False),
+    ("of another file", [(UPDATE, ACCEPTED, "x", 2), (UPDATE, ACCEPTED, "y", 3)], UPDATE, "x", False),
+    ("other values by now", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "z", False),
+    ("both of this file", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 1)], UPDATE, "x", False),
+    ("created anew", [(DELETE, ACCEPTED, "", 1), (CREATE, ACCEPTED, "one", 2)], DELETE, "", True),
+    ("another quote since", [(QUOTE, ACCEPTED, "x", 1), (QUOTE, ACCEPTED, "y", 2)], QUOTE, "x", True),
+]
+
+
+@pytest.mark.parametrize(
+    ("lane", "operation", "content", "held"), [row[1:] for row in OLDER], ids=[row[0] for row in OLDER]
+)
+def test_a_copy_of_an_old_file_undoes_no_later_change(lane, operation, content, held):
+    given = document(operation, content)
+    earlier = [known(*entry)._replace(drop=drop) for *entry, drop in lane]
+    decision = decide(given, earlier, changed="hold", seen=True)
+    assert decision.verdict.state is READY
+    after = held_as_older(decision, given, earlier, {1}).verdict
+    assert (after.state, after.problem.code if after.problem else "") == ((HELD, "L619") if held else (READY, ""))
+    assert held_as_older(decision, given, earlier, set()) == decision
+
+
+def test_a_copy_of_an_old_file_is_recognised_by_either_form_of_an_upsert():
+    made, changed = known(CREATE, ACCEPTED, "one")._replace(drop=1), known(UPDATE, ACCEPTED, "two")._replace(drop=2)
+    update = document(UPDATE, "one")
+    given = replace(document(CREATE, "one"), instead=Instead(UPDATE, update.payload, update.content_hash))
+    decision = decide(given, [made, changed], changed="hold", seen=True)
+    assert (decision.document.operation, decision.verdict.state) == (UPDATE, READY)
+    assert held_as_older(decision, given, [made, changed], {1}).verdict.state is HELD
 
 
 def test_a_document_with_an_error_is_invalid_and_one_with_a_warning_is_not():

@@ -11,6 +11,7 @@ kill the next run archives the object without reading it again. The local copy c
 import hashlib
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -220,6 +221,20 @@ def _file_of_object(name: str, held: ClaimedObject) -> InboxFile:
     with path.open("rb") as copy:
         sha256 = hashlib.file_digest(copy, "sha256").hexdigest()
     return InboxFile(name, path, claimed.size, sha256, claimed.changed, signature(path), None, held)
+
+
+def in_place(candidate: Candidate) -> InboxFile | None:
+    """The file where it is, with its hash, for a check or a forecast. None if it is gone or no regular file."""
+    try:
+        with os.fdopen(os.open(candidate.path, READ), "rb") as opened:
+            status = os.fstat(opened.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return None
+    changed = datetime.fromtimestamp(status.st_mtime, UTC)
+    return InboxFile(candidate.name, candidate.path, status.st_size, sha256, changed)
 
 
 def is_unchanged(file: InboxFile) -> bool:

@@ -5,7 +5,7 @@ Owns: what counts as the same content, as a change, and as a parent order or ten
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -50,6 +50,7 @@ class EarlierEntry(NamedTuple):
     receipt: str
     problems: tuple[Problem, ...]
     given_up: bool = False
+    drop: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -98,6 +99,29 @@ def decide(
     if changed == "update":
         document = as_update(document, lane)
     return Decision(document, judge(document, lane, seen=seen), other_form(given, document, lane))
+
+
+def held_as_older(
+    decision: Decision, given: Document, lane: Sequence[EarlierEntry], copies: Collection[int]
+) -> Decision:
+    """The decision, or held if an old file would undo a later change. `copies` are the earlier drops with the same bytes: if one of
+    them sent this content before, and another file changed the record since, only a person can want the old values back.
+    """
+    document = decision.document
+    if not copies or decision.verdict.state is not State.READY:
+        return decision
+    forms = {form.content_hash for form in (document, given, given.instead) if form is not None}
+    standing = [earlier for earlier in _family(document, lane) if earlier.state is not State.REFUSED]
+    older = [
+        place
+        for place, earlier in enumerate(standing)
+        if earlier.drop in copies and earlier.state is State.ACCEPTED and earlier.content_hash in forms
+    ]
+    if not older or all(earlier.drop in copies for earlier in standing[older[-1] + 1 :]):
+        return decision
+    hint = f"to go back to these values: loadsheet retry {document.key}"
+    problem = Problem("L619", values={"key": document.key}, hint=hint)
+    return decision._replace(verdict=Verdict(State.HELD, "an older file came again", problem))
 
 
 def judge(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> Verdict:
@@ -216,9 +240,14 @@ def _judge(document: Document, lane: Sequence[EarlierEntry]) -> Verdict:
         if deletes:
             return _in_doubt(document, deletes)  # the earlier record may still exist
         return _judge_create(document, lane)
-    if operation.action in _REPLACING:
-        return _judge_latest(document, [earlier for earlier in lane if BY_NAME[earlier.operation].action in _REPLACING])
-    return _judge_latest(document, _same(document, lane))
+    return _judge_latest(document, _family(document, lane))
+
+
+def _family(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry]:
+    """The earlier entries that the document replaces, or that replace each other like it."""
+    if BY_NAME[document.operation].action not in _REPLACING:
+        return _same(document, lane)
+    return [earlier for earlier in lane if BY_NAME[earlier.operation].action in _REPLACING]
 
 
 def _same(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry]:

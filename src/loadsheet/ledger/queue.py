@@ -17,8 +17,8 @@ from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.content_blocks import with_contents
-from loadsheet.ledger.planning import Changed, Verdict, decide, parent_exists, parent_of
-from loadsheet.ledger.recording import earlier_entries, seen_lanes
+from loadsheet.ledger.planning import Changed, Verdict, decide, held_as_older, parent_exists, parent_of
+from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
 from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
@@ -273,9 +273,9 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             # if a create follows later, an upsert creates nothing
             later = [entry for entry in lane[place + 1 :] if BY_NAME[entry.operation].creates]
             changed: Changed = "update" if row.drop_id in policies else "hold"
-            decision = decide(
-                _document(row, content.payload), lane[:place], changed=changed, seen=row.lane in shown, later=later
-            )
+            given = _document(row, content.payload)
+            decision = decide(given, lane[:place], changed=changed, seen=row.lane in shown, later=later)
+            decision = held_as_older(decision, given, lane[:place], copies_of(connection, row.drop_id))
             document, verdict = decision.document, decision.verdict
             if verdict.waits is Waits.EARLIER:
                 continue  # an earlier entry was abandoned: its outcome is unknown until a person decides

@@ -15,7 +15,16 @@ from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, store, with_contents
 from loadsheet.ledger.ledger_tables import drops, files, mappings, runs, tables
-from loadsheet.ledger.planning import Changed, Decision, EarlierEntry, Verdict, decide, parent_exists, recognized
+from loadsheet.ledger.planning import (
+    Changed,
+    Decision,
+    EarlierEntry,
+    Verdict,
+    decide,
+    held_as_older,
+    parent_exists,
+    recognized,
+)
 from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_events
@@ -168,19 +177,21 @@ def record_entries(
     connection = transaction.connection
     wanted = {document.lane for document in documents if document.usable}
     lanes, seen = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
-    others = _other_versions(connection, documents, drop)
+    others, copies = _other_versions(connection, documents, drop), copies_of(connection, drop)
     (last,) = _LAST_ENTRY.rows(connection)
     records, contents, events, states = [], {}, [], []
     for identity, given in enumerate(documents, start=(last.id or 0) + 1):  # safe: one writer at a time
         lane = lanes.setdefault(given.lane, [])
-        decision = decide(recognized(given, lane), lane, changed=changed, seen=given.lane in seen)
+        own = recognized(given, lane)
+        decision = decide(own, lane, changed=changed, seen=given.lane in seen)
+        decision = held_as_older(decision, own, lane, copies)
         verdict = decision.verdict
         if verdict.state is State.INVALID and given.lane in others:
             code, where = others[given.lane]
             verdict = verdict._replace(problem=Problem(code, values={"key": given.key, **where}, level="warning"))
             decision = decision._replace(verdict=verdict)
         if verdict.stays_on_lane:
-            lane.append(_as_earlier(identity, decision))
+            lane.append(_as_earlier(identity, drop, decision))
         records.append(_entry_record(identity, drop, decision, transaction.now))
         contents[identity] = Content(decision.document.payload, codec.encode_rows(given.rows))
         events.append((identity, "", verdict.state.value, verdict.reason))
@@ -201,10 +212,14 @@ class Forecaster:
         self._engine = engine
         self._forecast: defaultdict[str, list[EarlierEntry]] = defaultdict(list)
 
-    def verdicts(self, documents: Iterable[Document], *, changed: Changed) -> Iterator[tuple[Document, Verdict]]:
+    def verdicts(
+        self, documents: Iterable[Document], *, changed: Changed, digests: Collection[str] = ()
+    ) -> Iterator[tuple[Document, Verdict]]:
         """Each document as it would be sent, with its verdict. `changed`: the treatment of a create whose record was accepted with
-        other content. A child does not wait if its order or tender would be sent.
+        other content. `digests`: the SHA-256 (hex) of their files. A child does not wait if its order or tender would be sent.
         """
+        with self._engine.connect() as connection:
+            copies = drops_with(connection, digests)
         stream = iter(documents)
         while chunk := list(islice(stream, CHUNK)):
             wanted = {document.lane for document in chunk if document.usable}
@@ -213,12 +228,14 @@ class Forecaster:
             for given in chunk:
                 seen = given.lane in seen_on
                 lane = [*lanes.get(given.lane, ()), *self._forecast[given.lane]] if given.usable else []
-                decision = decide(recognized(given, lane), lane, changed=changed, seen=seen)
+                own = recognized(given, lane)
+                decision = decide(own, lane, changed=changed, seen=seen)
+                decision = held_as_older(decision, own, lane, copies)
                 verdict = decision.verdict
                 if verdict.waits is Waits.PARENT and any(map(_is_coming, lane)):
                     verdict = verdict._replace(waits=Waits.DECISION)
                 if verdict.stays_on_lane:  # without its record, to save memory: field differences are not forecast
-                    earlier = _as_earlier(0, decision._replace(verdict=verdict))
+                    earlier = _as_earlier(0, 0, decision._replace(verdict=verdict))
                     self._forecast[given.lane].append(earlier._replace(payload=b"", problems=()))
                 yield decision.document, _as_reported(decision.document, verdict, lane, seen=seen)
 
@@ -255,7 +272,16 @@ def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str
         given_up = state is State.HELD and row.waits == Waits.DECISION
         problems = codec.decode_problems(row.problems)
         entry = EarlierEntry(
-            row.id, row.operation, row.key, state, row.content_hash, content.payload, row.receipt, problems, given_up
+            row.id,
+            row.operation,
+            row.key,
+            state,
+            row.content_hash,
+            content.payload,
+            row.receipt,
+            problems,
+            given_up,
+            row.drop_id,
         )
         lanes.setdefault(row.lane, []).append(entry)
     return lanes
@@ -284,12 +310,26 @@ def _other_versions(
     }
 
 
+def copies_of(connection: Connection, drop: int) -> set[int]:
+    """The drops before this one whose files have the same bytes."""
+    digests = {row.sha256 for row in _DIGESTS.rows(connection, drop=drop)}
+    return {earlier for earlier in drops_with(connection, digests) if earlier < drop}
+
+
+def drops_with(connection: Connection, digests: Collection[str]) -> set[int]:
+    """The drops that hold files with all of these SHA-256 (hex), and were not set aside."""
+    found: defaultdict[int, set[str]] = defaultdict(set)
+    for row in _WITH_BYTES.rows_of(connection, sorted(digests)):
+        found[row.drop_id].add(row.sha256)
+    return {drop for drop, same in found.items() if same.issuperset(digests)}
+
+
 def seen_lanes(connection: Connection, wanted: Collection[str]) -> set[str]:
     """The lanes among these whose order or tender a listing showed."""
     return {row.lane for row in _SEEN.rows_of(connection, list(wanted))}
 
 
-def _as_earlier(identity: int, decision: Decision) -> EarlierEntry:
+def _as_earlier(identity: int, drop: int, decision: Decision) -> EarlierEntry:
     """The entry of a decision, as an earlier entry for the verdicts on later documents."""
     document, verdict, _ = decision
     return EarlierEntry(
@@ -301,6 +341,7 @@ def _as_earlier(identity: int, decision: Decision) -> EarlierEntry:
         document.payload,
         verdict.receipt,
         document.problems,
+        drop=drop,
     )
 
 
@@ -363,7 +404,7 @@ _DELETES = frozenset(write.name for write in WRITES if write.action is Action.DE
 _LAST_ENTRY = Statement("select max(id) as id from entries")
 _ON_LANES = Statement(  # also held entries that wait for an outcome or a parent, or were abandoned
     """
-    select id, lane, operation, key, state, content_hash, payload, rows, receipt, problems, waits from entries
+    select id, lane, operation, key, state, content_hash, payload, rows, receipt, problems, waits, drop_id from entries
     where lane in (:wanted) and (
         state in ('ready', 'sending', 'accepted', 'refused', 'unknown')
         or state = 'held' and waits <> ''
@@ -387,6 +428,8 @@ _ACCEPTED_IN = Statement(
     where events.after = 'accepted' and events.entry_id in (:wanted)
     """
 )
+_DIGESTS = Statement("select sha256 from files where drop_id = :drop")
+_WITH_BYTES = Statement("select drop_id, sha256 from files where sha256 in (:wanted) and role <> 'set aside'")
 _SEEN = Statement("select lane from seen where lane in (:wanted)")
 _INSERT_ENTRY = Statement(
     """
