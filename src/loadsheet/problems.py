@@ -129,6 +129,7 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "R241": Kind("Possibly misspelled heading", 'column "{heading}" ({cell}) is not used. Did you mean "{meant}"?'),
     "R245": Kind("Sheet not read", "the mapping does not read other sheets with the same columns: {sheets}"),
+    "R247": Kind("Cells beside the table", 'cells beside the table are not read, such as "{found}" ({rows})'),
     "R242": Kind("Possible row of totals", 'a row begins with "{found}", like a row of totals ({rows})'),
     "R243": Kind("Repeated heading", 'the heading "{label}" is expected {expected}; it is in the columns {columns}'),
     "R244": Kind(

@@ -262,7 +262,10 @@ PROBLEMS = st.none() | st.builds(
     st.integers(0, 10**9),
     st.text(max_size=5),
 )
-ROWS = st.lists(st.builds(Row, st.integers(1, 10**9), st.tuples(CELLS, CELLS), PROBLEMS), max_size=20)
+BESIDE = st.none() | st.tuples(st.integers(3, 10**9), st.text(max_size=5))
+ROWS = st.lists(
+    st.builds(Row, st.integers(1, 10**9), st.tuples(CELLS, CELLS), PROBLEMS, st.text(max_size=5), BESIDE), max_size=20
+)
 
 
 def whole(row):

@@ -38,6 +38,7 @@ from reading_writers import (
 
 from loadsheet.problems import FileRefused
 from loadsheet.reading import Layout, Native, open_tables
+from loadsheet.reading.damage_checks import DamageChecks
 from loadsheet.reading.tables import RowFilters
 from loadsheet.settings import Settings
 
@@ -123,6 +124,30 @@ def test_gaps_rows_and_addresses_are_the_same_in_every_format(tmp_path, form):
     assert (read[2].number, read[2].problem.code) == (7, "R205")
     assert str(table.where(4, 1)) == f"a.{form}:Data!B4"
     assert table.where(4, 1).column == "City"
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_a_legend_beside_the_table_is_named_and_refuses_no_row(tmp_path, form):
+    head = ["Id", "City"]
+    rows = [
+        head,
+        ["A1", "Ulm", None, "Legend"],
+        ["A2", "Bonn", None, None, Typed(7, "00000")],
+        [],
+        [None, None, None, "x"],
+    ]
+    table = open_one(written(tmp_path, Sheet(rows), form=form), ASKED)
+    checks = DamageChecks(table)
+    read = list(checks.watch(table.rows()))
+    assert [(row.number, row.cells, row.problem, row.ignored) for row in read] == [
+        (2, ("A1", "Ulm"), None, ""),
+        (3, ("A2", "Bonn"), None, ""),
+        (5, ("", ""), None, "cells beside the table"),
+    ]
+    assert [row.beside for row in read] == [(3, "Legend"), (4, "00007"), (3, "x")]
+    (warning,) = checks.problems()
+    assert (warning.code, warning.level, warning.where.cell, warning.found) == ("R247", "warning", "D2", "Legend")
+    assert warning.values == {"count": 3, "rows": "rows 2, 3, 5"}
 
 
 @pytest.mark.parametrize("form", WRITERS)

@@ -145,6 +145,12 @@ class _Tally:
     rows: list[int] = field(default_factory=list)
     example: str = ""
 
+    def add(self, row: int) -> None:
+        """Count a row."""
+        self.count += 1
+        if len(self.rows) < _ROWS_SHOWN:
+            self.rows.append(row)
+
     def __add__(self, other: "_Tally") -> "_Tally":
         rows = sorted({*self.rows, *other.rows})[:_ROWS_SHOWN]
         first = min((tally for tally in (self, other) if tally.rows), key=lambda tally: tally.rows[0], default=self)
@@ -194,7 +200,8 @@ class DamageChecks:
         """The number of blank rows between the others."""
         self._places = tuple(sorted(set(table.columns.values())))
         self._tallies: dict[int, _Tallies] = {}
-        self._sums = _Tally()
+        self._sums, self._beside = _Tally(), _Tally()
+        self._beside_at = 0
         self._saw_all = False
         self._is_empty = False
         self._faults: dict[str, str] = {}
@@ -207,7 +214,7 @@ class DamageChecks:
             yield from rows
             return
         self._tallies = {place: {} for place in self._places}
-        self._sums = _Tally()
+        self._sums, self._beside = _Tally(), _Tally()
         batch: list[Row] = []
         self._is_empty, self.blank_rows = True, 0
         last = self._table.header_row + sum(label.count("\n") for label in self._table.header)
@@ -235,6 +242,8 @@ class DamageChecks:
     def _warnings(self) -> Iterator[Problem]:
         if self._sums.count:
             yield self._warning(self._places[0], "R242", self._sums, _SUMS_HINT)
+        if self._beside.count:
+            yield self._warning(self._beside_at, "R247", self._beside, _BESIDE_HINT)
         for place, tallies in self._tallies.items():
             yield from _column_warnings(tallies, partial(self._warning, place), self._column(place))
 
@@ -248,6 +257,7 @@ class DamageChecks:
         self.blank_rows += max(blank, 0)
         with isolated(_EXAMINING, self._faults):
             if not self._faults:
+                self._note_beside(batch)
                 self._count_shapes([row for row in batch if not row.ignored])
         return batch[-1].number
 
@@ -260,6 +270,14 @@ class DamageChecks:
             if len(seen) <= 1:
                 seen.update(fold(cell) for cell in set(columns[place]) if cell.strip())
 
+    def _note_beside(self, batch: Sequence[Row]) -> None:
+        """Record cells to the right of the table."""
+        for row in batch:
+            if row.beside is not None:
+                if not self._beside.count:
+                    self._beside_at, self._beside.example = row.beside
+                self._beside.add(row.number)
+
     def _note_sums(self, batch: Sequence[Row], columns: Sequence[Sequence[str]]) -> None:
         """Record rows whose first mapped column holds a word for a sum."""
         first = columns[self._places[0]] if self._places else ()
@@ -267,9 +285,7 @@ class DamageChecks:
         for row, cell in zip(batch, first, strict=True) if sums else ():
             if cell in sums:
                 self._sums.example = self._sums.example or cell.strip()
-                self._sums.count += 1
-                if len(self._sums.rows) < _ROWS_SHOWN:
-                    self._sums.rows.append(row.number)
+                self._sums.add(row.number)
 
     def _count_shapes(self, batch: Sequence[Row]) -> None:
         """Count the shapes of these rows. It runs over every cell, so each distinct cell is examined once in a batch."""
@@ -443,6 +459,9 @@ _STYLES = (
     "write all dates of a column in one style, best as 2026-03-01; day and month may have changed places in some rows"
 )
 _SUMS_HINT = "the row was read as a record; if it holds sums, delete it, or name their first words in the mapping (totals: begins_with)"
+_BESIDE_HINT = (
+    "nothing to do if they are notes; if they belong to the rows, give their columns headings next to the others"
+)
 _AS_TEXT = "they were probably pasted as text; let Excel convert them to numbers (the green corner), or check their decimal mark"
 _CHECKS = (
     ("exponent", "R221", f"Excel shows long numbers in this form, and their last digits are lost; {_REFORMAT}"),

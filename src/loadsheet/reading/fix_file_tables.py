@@ -122,13 +122,14 @@ class Fixed:
     def marked_rows(self) -> Iterator[tuple[Row, RowMark | None]]:
         """The rows in the form of the original table, with their marks; rows that are blank without added columns are left out."""
         places, at = self.table.at, self.marks_at
-        for number, given, problem, ignored in self.source.rows():
+        for number, given, problem, ignored, beside in self.source.rows():
             padded = (*given, "")  # a missing column, at -1, is blank
             cells = tuple([padded[place] for place in places])
             if not is_blank(cells):
                 mark = RowMark.read(given[at][:80]) if at is not None and given[at] else None
                 if mark is None or self.takes is None or self.takes(mark.entry):
-                    yield Row(number, cells, problem, ignored), mark if mark is None or _is_valid(mark) else None
+                    row = Row(number, cells, problem, ignored, beside)
+                    yield row, mark if mark is None or _is_valid(mark) else None
 
 
 def has_row_marks(table: Table) -> bool:

@@ -70,6 +70,7 @@ class _PackedRow(NamedTuple):
     cells: tuple[str | tuple[str, ...], ...]
     problem: Problem | None = None
     ignored: str = ""
+    beside: tuple[int, str] | None = None
 
 
 def send(connection: Connection, kind: bytes, content: object = None) -> None:
@@ -136,19 +137,23 @@ def pack_row(row: Row) -> bytes:
 
 def unpack_row(packed: bytes) -> Row:
     """The row that `pack_row` wrote."""
-    number, cells, problem, ignored = _decode_row(packed)
-    return Row(number, tuple([cell if isinstance(cell, str) else _native(cell) for cell in cells]), problem, ignored)
+    row = _decode_row(packed)
+    return Row(row.number, tuple([cell if isinstance(cell, str) else _native(cell) for cell in row.cells]), *row[2:])
 
 
 def unpack_rows(body: bytes | memoryview, width: int) -> Iterator[Row]:
-    """The rows of a message from `pack_rows`. Raises ValueError for a row without a number or with another width than the header."""
-    for number, cells, problem, ignored in _decoded(_decode_rows, body):
+    """The rows of a message from `pack_rows`. Raises ValueError for a row without a number, with another width than the header, or with
+    a cell beside the table that is none.
+    """
+    for number, cells, problem, ignored, beside in _decoded(_decode_rows, body):
         if len(cells) != width:
             raise ValueError(f"row {number} is not as wide as its header")
+        if beside is not None and beside[0] <= width:
+            raise ValueError(f"row {number} has a cell beside the table that is in the table")
         if problem is not None:
             check_problem(problem)
         values = tuple([cell if cell.__class__ is str else _native(cell) for cell in cells])
-        yield Row(number, values, problem, ignored)
+        yield Row(number, values, problem, ignored, beside)
 
 
 def _native(parts: tuple[str, ...]) -> Native:

@@ -159,13 +159,15 @@ def formula_cell(text: str) -> Native:
 class Row(NamedTuple):
     """One row: its number from 1 as the sender's program counts lines or rows, and its cells (exactly as many as the table has
     columns). `problem` makes it unusable; `cells` then hold the readable part. `ignored` is the rule, in words, that excludes it
-    from the table, such as a unit, a total or a note; it then has no problem.
+    from the table, such as a unit, a total or a note; it then has no problem. `beside` is the first cell to the right of the table,
+    behind a blank column: its position from 0 and its text. It is not part of the row.
     """
 
     number: int
     cells: tuple[str, ...]
     problem: Problem | None = None
     ignored: str = ""
+    beside: tuple[int, str] | None = None
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -211,7 +213,7 @@ class Table:
         """The place of a row or, with a column position, of a cell."""
         where = place(self.file, self.sheet, self.header, row, column)
         if self.at and column is not None and self.sheet:
-            position = self.at[column]
+            position = self.at[column] if column < len(self.at) else column
             where = replace(where, cell=f"{column_letters(position)}{row}" if position >= 0 else "")
         return replace(where, path=path) if path else where
 

@@ -31,6 +31,7 @@ from loadsheet.reading.tables import (
     NOT_READ,
     Bounds,
     Layout,
+    Native,
     Row,
     RowChecks,
     Table,
@@ -41,6 +42,8 @@ from loadsheet.reading.tables import (
 
 HIDDEN = "hidden_rows: ignore"
 """The rule that ignores hidden rows."""
+ONLY_BESIDE = "cells beside the table"
+"""The rule that ignores rows without a cell below a heading."""
 
 _DONE = {"read": "read", "ignore": "ignored"}
 
@@ -318,6 +321,10 @@ def _are_blank(cells: Cells) -> bool:
     return True
 
 
+def _shown(cell: str) -> str:
+    return cell.shown if isinstance(cell, Native) else cell
+
+
 def _in_places(cells: Cells) -> list[str]:
     """The cells of a row in their places, blanks between."""
     values = [""] * (max(position for position, _ in cells) + 1)
@@ -363,15 +370,20 @@ class _Body:
     def _row(self, number: int, cells: Cells) -> Row:
         checks, width = self.checks, len(self.checks.header)
         values: Sequence[str] = _in_places(cells)
+        beside = None
         if len(values) != width:
-            if not is_blank(values[width:]):  # cells to the right of the header
+            if not is_blank(values[width : width + 1]):  # right of the last heading: the row may be shifted
                 return checks.ragged(number, values)
+            beside = next(((place, _shown(text)) for place, text in cells if place > width and text.strip()), None)
             values = checks.fit_width(values)
+            if beside is not None and is_blank(values):
+                return Row(number, tuple(values), None, ONLY_BESIDE, beside)
         together = "".join(values)
         if "\r" in together:
             values = with_line_feeds(values)
         needs_check = len(together) > checks.cell_length_max or CONTROL.search(together)
-        return Row(number, tuple(values), checks.find_damage(number, values) if needs_check else None)
+        damage = checks.find_damage(number, values) if needs_check else None
+        return Row(number, tuple(values), damage, beside=beside)
 
     def _row_far_below(self, number: int, cells: Cells, blank: int) -> Row:
         hint = "delete the blank rows or what stands below them, or raise reading.blank_rows_max"

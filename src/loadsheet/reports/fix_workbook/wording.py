@@ -234,6 +234,7 @@ TODO = {
     "R243": "remove the column that was inserted, or restore the missing one",
     "R244": "remove the column that was inserted, or restore the missing one",
     "R245": "if their rows are to be sent, put them into the sheet that is read",
+    "R247": "if they belong to the rows, give their columns headings next to the others",
     "R290": "contact the people who run loadsheet",
     "C301": "fill it in",
     "C302": "enter a number",
@@ -458,6 +459,7 @@ RULES = {
     "separator line": "a line between rows",
     "repeated title": "the title of another page",
     "hidden_rows: ignore": "a hidden row",
+    "cells beside the table": "beside the table",
     "sets: {0}": "none of its sets of columns is filled in",
     "lookup: {0}": "other rows look up its values",
 }
