@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadsheet.ledger.run_queries import Arrival
-from loadsheet.operations.expectation_suggestions import as_toml, patterns, suggest
-from loadsheet.operations.expected_files import status_of, zone_of
+from loadsheet.operations.expected_files import as_toml, patterns, status_of, suggest, zone_of
 from loadsheet.settings import Settings
 from loadsheet.settings.operations_sections import WEEKDAYS, Expectation
 

@@ -67,7 +67,6 @@ check_folder: * inbox mapping ledger ingest ledger_sink reconcile reports
 inbox_watch: * inbox
 annotations: * reading ledger object_storage
 operations.expected_files: * ledger
-operations.expectation_suggestions: * ledger operations.expected_files
 operations.run_outcome: problems reports
 operations.metrics: * inbox ledger operations.expected_files operations.run_outcome
 operations.health: * operations.metrics
@@ -82,7 +81,7 @@ library: * inbox reading mapping translation mapping_tools ledger reports ingest
 pipeline: * ingest ledger_sink mapping ledger dispatch annotations reconcile reports
 cli: * inbox reading mapping translation mapping_tools ledger dispatch reconcile reports ingest check_folder
     checking dry_run pipeline exchange operations.run_hooks operations.expected_files run_archive deploy cluster
-    operations.retention operations.expectation_suggestions operations.health operations.notifications credentials
+    operations.retention operations.health operations.notifications credentials
     annotations fix_files object_storage inbox_watch run_end run_resources
 """)
 DOCUMENTS = {"loadsheet.mapping.documents"}

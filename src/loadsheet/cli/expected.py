@@ -116,8 +116,7 @@ def _nexts(schedule: "Schedule", now: datetime) -> list[datetime]:
 
 def _suggest(settings: "Settings", queries: "LedgerQueries", now: datetime, timezone: str, *, as_json: bool) -> int:
     from loadsheet.ledger.codec import stamp
-    from loadsheet.operations.expectation_suggestions import DAYS, as_toml, suggest
-    from loadsheet.operations.expected_files import zone_of
+    from loadsheet.operations.expected_files import DAYS, as_toml, suggest, zone_of
 
     try:
         zone = zone_of(timezone)
