@@ -59,8 +59,8 @@ IN_ALL = [
 ]
 NOBODY = "http://127.0.0.1:9/"  # a health check that nobody serves
 AFTER_IT = {
-    "operations.notifications.notices.send_notifications": "notices",
-    "operations.notifications.notices.ping_start": "notice of the beginning",
+    "operations.notifications.send_notifications": "notices",
+    "operations.notifications.ping_start": "notice of the beginning",
     "operations.run_hooks._Hooks.update_metrics": "metrics",
     "operations.expected_files.overdue": "what is late",
     "reports.headline._balance_line": "the summary",
@@ -242,7 +242,7 @@ def test_an_end_that_the_ledger_cannot_take_is_in_run_json_and_reported_by_the_n
 
 def test_an_end_that_cannot_be_corrected_is_said(house):
     correcting = ("ledger.maintenance.Maintenance.correct_end", "reports.rewrite_summary")
-    done, folder = ended_by(house, "operations.notifications.notices.send_notifications", *correcting)
+    done, folder = ended_by(house, "operations.notifications.send_notifications", *correcting)
     for where in ("the ledger", "run.json"):
         assert f"loadsheet: {where} still shows exit code 1 for run {folder.name}: KeyError" in done.stderr
 

@@ -10,7 +10,7 @@ from notification_servers import mailbox, web
 from reported_runs import ReportedRuns
 
 from loadsheet.operations.expected_files import overdue
-from loadsheet.operations.notifications.notices import send_notifications
+from loadsheet.operations.notifications import send_notifications
 from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.problems import Problem, TokenRefused, Where
 from loadsheet.settings import Settings

@@ -15,10 +15,9 @@ from notification_servers import web
 from reported_runs import create
 from shared_ledger import shared_memory
 
-from loadsheet.operations.notifications import state
+from loadsheet.operations.notifications import send_notifications, state
 from loadsheet.operations.notifications.conditions import Facts, Rules, update_conditions
 from loadsheet.operations.notifications.notice_delivery import Address, deliver_all
-from loadsheet.operations.notifications.notices import send_notifications
 from loadsheet.operations.notifications.state import Notice, NotificationState, empty_state, open_store
 from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.problems import MappingError, Problem, Where

@@ -62,7 +62,7 @@ class _Hooks(NamedTuple):
         settings, faults = self.settings, dict[str, str]()
         if settings.notifications.ping_url is not None:
             with isolated("notice of the beginning", faults):
-                from loadsheet.operations.notifications.notices import ping_start
+                from loadsheet.operations.notifications import ping_start
 
                 ping_start(settings, self.say)
         try:
@@ -103,7 +103,7 @@ class _Hooks(NamedTuple):
                 self.update_metrics(outcome, queries, late or ())
             if not settings.notifications.are_off:
                 with isolated("notices", faults):
-                    from loadsheet.operations.notifications.notices import send_notifications
+                    from loadsheet.operations.notifications import send_notifications
 
                     send_notifications(settings, outcome, queries, late or (), say)
         return faults
