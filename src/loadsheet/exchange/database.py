@@ -2,7 +2,7 @@
 
 Owns: the names of tables and columns after all migrations, the differences between the two kinds of database, and when a migration
 runs. Identifiers are stored in the form of `effects.key_text`, complete records in `content`. A change of the tables needs a
-migration (`exchange/migrations`); a test compares the two.
+migration (`exchange/migrations.py`); a test compares the two.
 
 Several processes may open one database at the same time: one of them creates or upgrades the tables, and the others wait for it.
 """
@@ -116,7 +116,7 @@ _SWITCH_AGAIN_S = 0.02
 _STATEMENT_WAITS, _ANSWER_WAITS = 1.5, 2
 _WAIT_INTERVAL_S = 0.1  # interval of a waiting thread's checks for interruption; psycopg's own value
 
-_version = Table(  # the same as Alembic's
+STORED_VERSION = Table(  # the same as Alembic's
     VERSION_TABLE,
     MetaData(),
     Column("version_num", String(32), nullable=False),
@@ -163,10 +163,10 @@ def prepare(connection: Connection, shown: str) -> None:
     tables = inspect(connection).get_table_names()
     if COUNTERS.name not in tables:
         METADATA.create_all(connection)
-        _version.create(connection, checkfirst=True)
-        connection.execute(insert(_version), {"version_num": VERSION})
+        STORED_VERSION.create(connection, checkfirst=True)
+        connection.execute(insert(STORED_VERSION), {"version_num": VERSION})
     else:
-        version = connection.scalar(select(_version)) if VERSION_TABLE in tables else VERSIONS[0]
+        version = connection.scalar(select(STORED_VERSION)) if VERSION_TABLE in tables else VERSIONS[0]
         if version not in VERSIONS:
             raise SettingsError(
                 f"database: {shown} has the schema of a newer loadsheet ({version}; this one knows {VERSION}). "
@@ -175,7 +175,7 @@ def prepare(connection: Connection, shown: str) -> None:
         if version != VERSION:
             from loadsheet.exchange.migrations import upgrade
 
-            upgrade(connection, stamped=VERSION_TABLE in tables)
+            upgrade(connection, version)
     known = set(connection.scalars(select(COUNTERS.c.name)))
     if missing := [{"name": table.name, "last": 0, "held": 0} for table in NUMBERED if table.name not in known]:
         connection.execute(insert(COUNTERS), missing)

@@ -1,16 +1,21 @@
-"""0002: the parties of records, keys that every database can index, record counts, and tokens."""
+"""The migrations of the schema, from the first version to the present one, with Alembic's operations.
+
+Owns: the steps, their order, and running them in an open transaction. A migration never changes after its release: add a new one and
+name it in `database.VERSIONS`.
+"""
 
 from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
 from alembic import op
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
+from sqlalchemy import Connection
 
 from loadsheet.contract import parties_of
+from loadsheet.exchange.database import STORED_VERSION, VERSIONS
 from loadsheet.exchange.effects import key_text
 from loadsheet.exchange.wire import stored
-
-revision = "0002"
-down_revision = "0001"
 
 _NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _GROUP = 1000
@@ -24,8 +29,47 @@ _KEYS = {
 _OWNED = ("tenders", "orders")
 
 
-def upgrade() -> None:
-    """Add the columns and the table, and fill them from the present records."""
+def upgrade(connection: Connection, version: str) -> None:
+    """Upgrade the schema from this version to the present one and store each version reached, within the transaction of the connection.
+
+    `version`: "" for an empty database.
+    """
+    STORED_VERSION.create(connection, checkfirst=True)
+    if connection.scalar(sa.select(STORED_VERSION)) is None:  # the first databases do not store theirs
+        connection.execute(sa.insert(STORED_VERSION), {"version_num": version})
+    with Operations.context(MigrationContext.configure(connection)):
+        for reached in VERSIONS:
+            if reached > version:
+                STEPS[reached]()
+                connection.execute(sa.update(STORED_VERSION), {"version_num": reached})
+
+
+def _make_tables() -> None:
+    """0001: the first schema, from before the migrations: six tables."""
+    _table("tenders", "tender")
+    _table("orders", "order_ref")
+    _table("quotes", "tender", "carrier")
+    _table("confirmations", "tender", "carrier", unique=False)
+    _table("status_events", "order_ref", unique=False)
+    op.create_index("ix_confirmations_tender", "confirmations", ["tender"])
+    op.create_index("ix_status_events_order_ref", "status_events", ["order_ref"])
+    op.create_table(
+        "counters", sa.Column("name", sa.Text, primary_key=True), sa.Column("last", _NUMBER, nullable=False)
+    )
+
+
+def _table(name: str, *keys: str, unique: bool = True) -> None:
+    op.create_table(
+        name,
+        sa.Column("number", _NUMBER, primary_key=True, autoincrement=False),
+        *(sa.Column(key, sa.Text, nullable=False) for key in keys),
+        sa.Column("content", sa.Text, nullable=False),
+        *([sa.UniqueConstraint(*keys)] if unique else []),
+    )
+
+
+def _add_parties() -> None:
+    """0002: the parties of records, keys that every database can index, record counts, and tokens, filled from the present records."""
     for name in _OWNED:
         for side in ("sender", "receiver"):
             op.add_column(name, sa.Column(side, sa.Text, nullable=False, server_default=""))
@@ -81,3 +125,17 @@ def _groups(table: sa.TableClause) -> Iterator[Sequence[sa.RowMapping]]:
     while rows := op.get_bind().execute(page, {"last": last}).mappings().all():
         yield rows
         last = rows[-1]["number"]
+
+
+def _add_sessions() -> None:
+    """0003: sessions of the pages, shared by all processes on one database."""
+    op.create_table(
+        "sessions",
+        *(sa.Column(name, sa.Text, nullable=False, primary_key=name == "name") for name in ("name", "mark", "form")),
+        sa.Column("ends", _NUMBER, nullable=False),
+    )
+    op.create_index("sessions_by_end", "sessions", ["ends"])
+
+
+STEPS = {"0001": _make_tables, "0002": _add_parties, "0003": _add_sessions}
+"""By the version that each reaches, oldest first."""

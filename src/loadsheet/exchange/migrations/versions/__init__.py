@@ -1,1 +1,0 @@
-"""The migrations, oldest first; each names the one before it."""
