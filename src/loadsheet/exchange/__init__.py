@@ -1,7 +1,7 @@
 """The exchange: the eleven operations over HTTP on a durable store. Made from the contract; knows nothing of the translator.
 
 A request passes `server` (sockets), `limits` (limits for each client), `app` (token, route, validation, answer), `record_store` (one
-writer, group commit, truth log) with `transactions` and `database` (statements and tables), and `effects` (the effects of operations).
+writer, group commit, truth log) with `database` (tables), and `effects` (the effects of operations).
 `wire` parses and encodes JSON, `responses` makes responses and sends listings, `auth` authenticates callers and delays wrong tokens.
 
 For people: `pages` (login, records, manual) with `browsing` (queries and the latest calls); for programs and people `api_description`.

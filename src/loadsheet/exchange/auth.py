@@ -31,8 +31,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from loadsheet.exchange.database import COUNTERS, SESSIONS, TOKENS, open_engine
-from loadsheet.exchange.record_store import Store
-from loadsheet.exchange.transactions import lock_counts
+from loadsheet.exchange.record_store import Store, lock_counts
 from loadsheet.problems import SettingsError
 
 Clock = Callable[[], datetime]
