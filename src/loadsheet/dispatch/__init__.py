@@ -1,7 +1,7 @@
 """Stage 5: dispatch. Ready entries become calls, calls become outcomes, outcomes settle entries. The only stage that sends.
 
 The path of a call: `batching` (which entries share a call) -> `sending` (the window of concurrent calls; intent first)
--> `calls_in_flight` (concurrent calls), `client`, `transport`, `dispatch.connections`, `route` (one call) -> `outcomes`
+-> `calls_in_flight` (concurrent calls), `client`, `transport`, `dispatch.connections` (one call) -> `outcomes`
 (the result of a call) -> `settlement` (the result for each entry). `concurrency` limits concurrent calls,
 `rate_limiter` limits calls per second, alone or in a fleet, and `circuit_breaker` pauses or stops.
 `verification` finds out what calls without an answer did, by the rules of `unknown_rules`.

@@ -21,9 +21,8 @@ import msgspec
 
 from loadsheet import run_log
 from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, scan_listing
-from loadsheet.dispatch.connections import Deadlines
+from loadsheet.dispatch.connections import Deadlines, Route, route_to
 from loadsheet.dispatch.outcomes import PROXY_LOGIN, Reply, excerpt
-from loadsheet.dispatch.route import Route, route_to
 from loadsheet.dispatch.token_masking import TokenMask
 from loadsheet.dispatch.transport import CallConnection
 from loadsheet.file_modes import replace_file

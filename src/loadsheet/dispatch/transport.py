@@ -21,9 +21,8 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError, ProxyError
 
 from loadsheet.contract import Operation
-from loadsheet.dispatch.connections import CallHandle, Deadlines, Poll, ProxyLoginError, WireTime
+from loadsheet.dispatch.connections import CallHandle, Deadlines, Poll, ProxyLoginError, Route, WireTime
 from loadsheet.dispatch.outcomes import CERTIFICATE, DEADLINE, PACKED, PROXY_LOGIN, TOO_LARGE, Failure, Reply
-from loadsheet.dispatch.route import Route
 from loadsheet.dispatch.token_masking import MaskedBody, TokenMask
 from loadsheet.settings import Settings
 
