@@ -11,8 +11,17 @@ from ledgers import Ticking, ledger_in
 from ready_entries import client_of, new_orders, states
 from scripted_exchange import Scripted, accepts, in_turn, says
 
-from loadsheet.dispatch import DeliveryResult, Dispatcher, RunContext, SendOptions, UnknownTimer, deliver, send
-from loadsheet.dispatch.delivery import due, forecast
+from loadsheet.dispatch import (
+    DeliveryResult,
+    Dispatcher,
+    RunContext,
+    SendOptions,
+    UnknownTimer,
+    deliver,
+    due,
+    forecast,
+    send,
+)
 from loadsheet.dispatch.sending import RECENT_S, Rate
 from loadsheet.ingest import IngestResult
 from loadsheet.pipeline import reconcile_and_report, resolve_earlier

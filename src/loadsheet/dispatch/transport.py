@@ -1,6 +1,6 @@
 """Makes one call on one connection, with a total deadline.
 
-Only this module, `dispatch.connections` and `route` use the HTTP libraries: requests prepares a request (URL, headers),
+Only this module and `dispatch.connections` use the HTTP libraries: requests prepares a request (URL, headers),
 urllib3 connects, httptools parses answers. Calling through requests costs four times as much per call. The module adds
 the token header, limits the size of answers and describes failures. It repeats no call, follows no redirect, and ignores
 netrc.
