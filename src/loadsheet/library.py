@@ -6,31 +6,28 @@ may be called from any thread and from a notebook. `docs/python.md` shows them.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loadsheet import pipeline
 from loadsheet.checking import CheckSink, Finding, check_files, problems_of
 from loadsheet.fix_files import OpenedDrop
 from loadsheet.inbox import InboxFile, make_inbox
 from loadsheet.ingest import IngestContext, ReadDrop, RoutedDrop
-from loadsheet.ledger import Ledger, utc_now
+from loadsheet.ledger import utc_now
 from loadsheet.mapping import Document, Ignored, Route, load_folder
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping_tools.comparison import CompareSink, translate_files
-from loadsheet.operations.run_hooks import run_with_hooks
-from loadsheet.pipeline import Result
+from loadsheet.operations.run_hooks import WholeRun
 from loadsheet.plurals import count_of
 from loadsheet.problem_groups import Cause
 from loadsheet.problems import FileRefused, LoadsheetError, Problem, SettingsError, Where
 from loadsheet.reading.frames import FILE, frame_tables
 from loadsheet.reading.tables import bounds_of
 from loadsheet.reports import RunSummary
-from loadsheet.run_end import RunEnd
-from loadsheet.run_resources import dispatcher_for, held_ledger
+from loadsheet.run_resources import RunResources, dispatcher_for, held_ledger
 from loadsheet.settings import Settings, every_field, shippers_in
 from loadsheet.settings.places import address_of
 from loadsheet.translation import OneProcess, with_counting_tables
@@ -191,23 +188,18 @@ def run(place: "Settings | OnePath | None" = None, *, shipper: str = "", **given
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     make_inbox(settings)
 
-    def ledger() -> AbstractContextManager[Ledger]:
-        return held_ledger(settings)
-
-    with RunEnd(settings, ledger, clock=utc_now, say=messages.append) as end:
-        ended = run_with_hooks(
-            settings, lambda: _pipeline(settings, end, messages.append), clock=utc_now, say=messages.append
-        )
-        result = end.correct_if_changed(ended)
+    with WholeRun(settings, lambda: held_ledger(settings), clock=utc_now, say=messages.append) as whole:
+        result = whole.correct_if_changed(whole.run(lambda: _resources(settings, messages.append)))
     written, headline = result.reports, result.reports.summary.headline
     text = " · ".join((headline.text, *headline.details))
     lines = (*messages, *([result.late] if result.late else []))
     return RunReport(result.exit_code, text, written.summary, written.folder, result.stopped, result.left, lines)
 
 
-def _pipeline(settings: Settings, end: RunEnd, say: Callable[[str], None]) -> Result:
+@contextmanager
+def _resources(settings: Settings, say: Callable[[str], None]) -> Iterator[RunResources]:
     with held_ledger(settings) as ledger, dispatcher_for(settings, say, stopping=()) as dispatcher:
-        return end.archive_and_purge(ledger, pipeline.run(settings, ledger, dispatcher))
+        yield RunResources(ledger, dispatcher)
 
 
 # ---- what callers give ----

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from loadsheet import run_log
 from loadsheet.ledger import Clock, Ledger, Opening, open_ledger, utc_now
@@ -17,7 +17,16 @@ from loadsheet.settings import EMBEDDED, Settings
 
 if TYPE_CHECKING:
     from loadsheet.dispatch import Client, Dispatcher, SharedRate
+    from loadsheet.dispatch.sending import Progress
     from loadsheet.ledger.shared.leases import Figures
+
+
+class RunResources(NamedTuple):
+    """What one run works with; `progress` takes the number of sent entries and of all, if it is shown."""
+
+    ledger: Ledger
+    dispatcher: "Dispatcher"
+    progress: "Progress | None" = None
 
 
 @contextmanager

@@ -64,8 +64,8 @@ AFTER_IT = {
     "operations.run_hooks._Hooks.update_metrics": "metrics",
     "operations.expected_files.overdue": "what is late",
     "reports.headline._balance_line": "the summary",
-    "run_end.seal_after_run": "the capsule",
-    "run_end.keep": "keeping",
+    "operations.run_hooks.seal_after_run": "the capsule",
+    "operations.run_hooks.keep": "keeping",
 }
 
 

@@ -46,7 +46,6 @@ exchange_profile: contract control_characters file_modes problems
 settings: exchange_profile contract file_modes languages problems schedules
 internal_errors: exit_codes run_log problems
 run_resources: * credentials dispatch exchange ledger
-run_end: * ledger operations.retention pipeline reports run_archive
 credentials object_storage extras run_log: problems settings
 inbox: * object_storage
 reading: * inbox
@@ -75,14 +74,14 @@ operations.retention: * run_log inbox ledger annotations reconcile reports objec
 run_archive: * inbox reading mapping ledger reconcile reports ingest ledger_sink fix_files object_storage
 cluster: * operations.expected_files ledger reports
 operations.run_hooks: * operations.expected_files ledger operations.run_outcome pipeline operations.metrics
-    operations.health operations.tracing operations.notifications
+    operations.health operations.tracing operations.notifications operations.retention reports run_archive run_resources
 library: * inbox reading mapping translation mapping_tools ledger reports ingest checking fix_files pipeline
-    operations.run_hooks run_end run_resources
+    operations.run_hooks run_resources
 pipeline: * ingest ledger_sink mapping ledger dispatch annotations reconcile reports
 cli: * inbox reading mapping translation mapping_tools ledger dispatch reconcile reports ingest check_folder
     checking dry_run pipeline exchange operations.run_hooks operations.expected_files run_archive deploy cluster
     operations.retention operations.health operations.notifications credentials
-    annotations fix_files object_storage inbox_watch run_end run_resources
+    annotations fix_files object_storage inbox_watch run_resources
 """)
 DOCUMENTS = {"loadsheet.mapping.documents"}
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from loadsheet import exit_codes, inbox, pipeline
+from loadsheet import exit_codes, inbox
 from loadsheet.check_folder import answer_checks
 from loadsheet.cli import Failed, attempt
 from loadsheet.cli.access import clock, dispatcher_for, held_ledger, ledger_to_read
@@ -34,10 +34,10 @@ from loadsheet.ledger import Ledger, State, open_ledger
 from loadsheet.ledger.ledger_opening import is_there
 from loadsheet.ledger.location import refuse_beside_a_file
 from loadsheet.mapping import load_folder
-from loadsheet.operations.run_hooks import run_with_hooks
+from loadsheet.operations.run_hooks import WholeRun
 from loadsheet.pipeline import Result
 from loadsheet.problems import FolderError, LoadsheetError, SettingsError, TokenRefused
-from loadsheet.run_end import RunEnd
+from loadsheet.run_resources import RunResources
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.settings.places import shown as place_shown
 
@@ -144,12 +144,12 @@ def _run_shipper(settings: Settings, output: OutputOptions, show: Show) -> Shipp
         )  # raises: a first run in a wrong folder leaves nothing behind
     make_inbox(settings)
     left_ready: list[int] = []
-    with RunEnd(settings, lambda: held_ledger(settings), clock=clock(), say=say) as end:
-        result = run_with_hooks(settings, lambda: _run_pipeline(settings, left_ready, end), clock=clock(), say=say)
+    with WholeRun(settings, lambda: held_ledger(settings), clock=clock(), say=say) as whole:
+        result = whole.run(partial(_resources, settings, left_ready))
         faults: dict[str, str] = {}
         with isolated("the summary", faults):
             lines = tuple(result.reports.lines(verbose=output.verbose))
-        result = end.correct_if_changed(result.without(faults))
+        result = whole.correct_if_changed(result.without(faults))
         outcome = _outcome(settings, output, result, () if faults else lines, left_ready)
         show(outcome)
     answer_check_folder(settings, inbox.scan)
@@ -184,7 +184,7 @@ def _outcome(
             say(str(problem))
     if result.late:
         say(result.late)
-    if left_ready and left_ready[0] and not silent:
+    if left_ready and left_ready[0] and result.stopped is None and not silent:
         limit = f"a run sends at most {settings.dispatch.run_entries_max}"
         say(f"{left_ready[0]} entries stay ready ({limit}); the next run continues")
     code = exit_codes.without_rows(result.exit_code) if output.exit_zero else result.exit_code
@@ -201,12 +201,13 @@ def _stop_reason(stopped: LoadsheetError | None, settings: Settings) -> str:
     return str(stopped) if stopped else ""
 
 
-def _run_pipeline(settings: Settings, left_ready: list[int], end: RunEnd) -> Result:
+@contextmanager
+def _resources(settings: Settings, left_ready: list[int]) -> Iterator[RunResources]:
+    """What a run works with; `left_ready` gets the number of entries that stay ready, if the settings limit those of a run."""
     with held_ledger(settings) as ledger, dispatcher_for(settings) as dispatcher, progress("sending") as advance:
-        result = end.archive_and_purge(ledger, pipeline.run(settings, ledger, dispatcher, progress=advance))
-        if settings.dispatch.run_entries_max and result.stopped is None:
+        yield RunResources(ledger, dispatcher, advance)
+        if settings.dispatch.run_entries_max:
             left_ready.append(ledger.queries.count_in(State.READY))
-        return result
 
 
 def _dry_run(settings: Settings, output: OutputOptions, show: Show) -> ShipperOutcome:

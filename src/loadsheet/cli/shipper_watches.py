@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from loadsheet import exit_codes, inbox, pipeline
+from loadsheet import exit_codes, inbox
 from loadsheet.cli import Failed, attempt
 from loadsheet.cli.access import clock, dispatcher_for, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
@@ -32,12 +32,11 @@ from loadsheet.ledger.ledger_opening import make, who
 from loadsheet.mapping import load_folder
 from loadsheet.operations.expected_files import next_due
 from loadsheet.operations.health import WatchStatus, serve_status
-from loadsheet.operations.run_hooks import run_with_hooks
+from loadsheet.operations.run_hooks import WholeRun
 from loadsheet.pipeline import Result
 from loadsheet.plurals import count_of
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
-from loadsheet.run_end import RunEnd
-from loadsheet.run_resources import check_exchange
+from loadsheet.run_resources import RunResources, check_exchange
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
 
@@ -176,10 +175,9 @@ class _ShipperWatch:
             return WatchedRun(0, None, queued=True)
         if late := timetable.late():
             say(f"{self._prefix}catching up: {late}")
-        with RunEnd(settings, self._ledger_for_corrections, clock=clock(), say=say) as end:
-            pipeline_run = partial(self._run_pipeline, end)
-            result = run_with_hooks(settings, pipeline_run, clock=clock(), say=say, watch_status=status)
-            result = end.correct_if_changed(result)
+        with WholeRun(settings, self._ledger_for_corrections, clock=clock(), say=say) as whole:
+            result = whole.run(self._resources, status)
+            result = whole.correct_if_changed(result)
             self._print(result)
         if result.undone:
             status.ended(settings.shipper, result.exit_code, fault_summary(result.undone))
@@ -191,21 +189,16 @@ class _ShipperWatch:
             timetable.record_run(began)
         return WatchedRun(result.exit_code, stopped, result.left)
 
-    def _run_pipeline(self, end: RunEnd) -> Result:
-        with self._run_resources() as (ledger, dispatcher):
-            result = pipeline.run(self._settings, ledger, dispatcher, progress=self._context.status.progress)
-            return end.archive_and_purge(ledger, result)
-
     @contextmanager
-    def _run_resources(self) -> Iterator[tuple[Ledger, Dispatcher]]:
-        """The ledger and the dispatcher of one run: the held ones, or new ones with a shared ledger."""
-        stopping = self._context.stopping
+    def _resources(self) -> Iterator[RunResources]:
+        """What one run works with: the held ledger and dispatcher, or new ones with a shared ledger."""
+        stopping, progress = self._context.stopping, self._context.status.progress
         if self._held.dispatcher is not None:
             # a signal may come long before anything is sent
-            yield self._held.ledger, self._held.dispatcher._replace(stopping=stopping)
+            yield RunResources(self._held.ledger, self._held.dispatcher._replace(stopping=stopping), progress)
             return
         with held_ledger(self._settings) as ledger, dispatcher_for(self._settings, stopping) as dispatcher:
-            yield ledger, dispatcher
+            yield RunResources(ledger, dispatcher, progress)
 
     def _ledger_for_corrections(self) -> AbstractContextManager[Ledger]:
         """The ledger for corrections after the end of a run."""

@@ -1,31 +1,120 @@
-"""The hooks around a run: traces, run log and health ping; afterwards overdue files, metrics and notifications.
+"""A whole run: the pipeline with its hooks around it, then its capsule and the retention, and its recorded end.
+
+The hooks are traces, run log and health ping; afterwards overdue files, metrics and notifications.
 
 No hook changes the outcome of a row. A failed hook is reported and runs again next time. An internal error in a hook makes the exit code
-of the run 70 and is in its result.
+of the run 70 and is in its result. The ledger, `run.json` and the exit code agree about the end of a run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-from loadsheet import extras, run_log
-from loadsheet.internal_errors import isolated
-from loadsheet.ledger import read_ledger
+from loadsheet import extras, pipeline, reports, run_log
+from loadsheet.internal_errors import exit_code_of, fault_summary, isolated
+from loadsheet.ledger import Clock, Ledger, read_ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
+from loadsheet.operations.retention import keep
 from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.pipeline import Result
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
+from loadsheet.run_archive import seal_after_run
+from loadsheet.run_resources import RunResources
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 
 if TYPE_CHECKING:
     from loadsheet.operations.health import WatchStatus
 
-Clock = Callable[[], datetime]
+
 Say = Callable[[str], None]
+
+_AFTER_THE_END = "its last steps"
+
+
+class WholeRun:
+    """A run with all that belongs to it, and the context in which it ends. `ledger` opens the ledger for corrections of the end, `say` takes
+    messages. An exception that leaves the block after the end was recorded is recorded as well and raised on.
+    """
+
+    def __init__(
+        self, settings: Settings, ledger: Callable[[], AbstractContextManager[Ledger]], *, clock: Clock, say: Say
+    ) -> None:
+        self._settings, self._ledger, self._clock, self._say = settings, ledger, clock, say
+        self._recorded: Result | None = None  # None before the end is recorded
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: TracebackType | None) -> None:
+        if error is not None and self._recorded is not None:
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            undone = {**self._recorded.undone, _AFTER_THE_END: why}
+            self._record(self._recorded, replace(self._recorded, exit_code=exit_code_of(error), undone=undone))
+
+    def run(
+        self,
+        resources: Callable[[], AbstractContextManager[RunResources]],
+        watch_status: "WatchStatus | None" = None,
+    ) -> Result:
+        """Do the run: `resources` opens what it needs, within the hooks; `watch_status` shows the run at the health endpoint.
+
+        Returns the result with the failed steps. Raises what `pipeline.run` raises, and SettingsError if a library that the settings need is
+        not installed.
+        """
+
+        def work() -> Result:
+            with resources() as (ledger, dispatcher, progress):
+                result = pipeline.run(self._settings, ledger, dispatcher, progress=progress)
+                return self._archive_and_purge(ledger, result)
+
+        return run_with_hooks(self._settings, work, clock=self._clock, say=self._say, watch_status=watch_status)
+
+    def _archive_and_purge(self, ledger: Ledger, result: Result) -> Result:
+        """After the end of the run, while its ledger is held: write its capsule and apply the retention. Returns the result with the failures."""
+        self._recorded = result
+        faults: dict[str, str] = {}
+        with isolated("the capsule", faults):
+            seal_after_run(self._settings, ledger.queries, result.reports.summary.run, self._clock(), self._say)
+        with isolated("keeping", faults):
+            keep(self._settings, ledger, self._clock(), self._say)
+        return result.without(faults)
+
+    def correct_if_changed(self, result: Result) -> Result:
+        """Report and record the result if it differs from the recorded one. Returns it with the corrected reports."""
+        before = self._recorded
+        if before is None or (before.exit_code, before.undone) == (result.exit_code, result.undone):
+            return result
+        new = {step: why for step, why in result.undone.items() if step not in before.undone}
+        run = result.reports.summary.run
+        self._say(f"loadsheet: run {run} is recorded; these steps failed with an internal error: {fault_summary(new)}")
+        return self._record(before, result)
+
+    def _record(self, before: Result, result: Result) -> Result:
+        written = result.reports.with_failed_steps(result.exit_code, result.undone)
+        self._recorded = recorded = replace(result, reports=written)
+        with self._report_failure("the ledger", before), self._ledger() as ledger:
+            ledger.maintenance.correct_end(written.summary.run, exit_code=result.exit_code, summary=written.in_ledger)
+        with self._report_failure(reports.SUMMARY, before):
+            reports.rewrite_summary(written, self._settings)
+        return recorded
+
+    @contextmanager
+    def _report_failure(self, where: str, before: Result) -> Iterator[None]:
+        """Report if the result of a run cannot be recorded in this place."""
+        why: dict[str, str] = {}
+        try:
+            with isolated(where, why):
+                yield
+        except LoadsheetError as error:
+            why[where] = str(error)
+        if why:
+            run = before.reports.summary.run
+            self._say(f"loadsheet: {where} still shows exit code {before.exit_code} for run {run}: {why[where]}")
 
 
 def run_with_hooks(
