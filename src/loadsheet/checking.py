@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from loadsheet import exit_codes
+from loadsheet.display_text import count_of
 from loadsheet.inbox import Candidate, InboxFile, Scan
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles, ingest, route_files
 from loadsheet.ledger import State
@@ -19,7 +20,6 @@ from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping import Document, Ignored, Mapping, route
 from loadsheet.mapping.documents import LOOKED_UP, LOOKUP_RULE, TableNotes
 from loadsheet.mapping.shared_files import part_reading
-from loadsheet.plurals import count_of
 from loadsheet.problem_groups import Causes, meant_value
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Row, Table

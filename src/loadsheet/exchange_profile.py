@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from loadsheet.contract import Assumptions, register
-from loadsheet.control_characters import one_line
+from loadsheet.display_text import one_line
 from loadsheet.file_modes import replace_file
 from loadsheet.problems import SettingsError
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loadsheet.checking import CheckSink, Finding, check_files, problems_of
+from loadsheet.display_text import count_of
 from loadsheet.fix_files import OpenedDrop
 from loadsheet.inbox import InboxFile, make_inbox
 from loadsheet.ingest import IngestContext, ReadDrop, RoutedDrop
@@ -21,7 +22,6 @@ from loadsheet.mapping import Document, Ignored, Route, load_folder
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping_tools.comparison import CompareSink, translate_files
 from loadsheet.operations.run_hooks import WholeRun
-from loadsheet.plurals import count_of
 from loadsheet.problem_groups import Cause
 from loadsheet.problems import FileRefused, LoadsheetError, Problem, SettingsError, Where
 from loadsheet.reading.frames import FILE, frame_tables

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from loadsheet.plurals import count_of
+from loadsheet.display_text import count_of
 from loadsheet.problems import CATALOGUE, NOWHERE, Level, Problem, Where
 
 PLACES_SHOWN = 3

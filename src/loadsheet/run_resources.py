@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from loadsheet import run_log
+from loadsheet.display_text import count_of
 from loadsheet.ledger import Clock, Ledger, Opening, open_ledger, utc_now
-from loadsheet.plurals import count_of
 from loadsheet.problems import SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
-from loadsheet.plurals import count_of
+from loadsheet.display_text import count_of
 
 if TYPE_CHECKING:
     from cronsim import CronSim

@@ -30,19 +30,18 @@ def table(text):
 
 
 FOUNDATION = {
-    "exit_codes", "exchange_profile", "problem_groups", "contract", "confusables", "control_characters",
-    "page_templates", "internal_errors", "file_modes", "workbook_marks", "run_log", "backoff", "problems",
-    "languages", "plurals", "extras", "schedules", "settings",
+    "exit_codes", "exchange_profile", "problem_groups", "contract", "confusables", "display_text",
+    "internal_errors", "file_modes", "workbook_marks", "run_log", "backoff", "problems",
+    "languages", "extras", "schedules", "settings",
 }  # fmt: skip
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
 MAY_IMPORT = table("""
-exit_codes confusables plurals control_characters file_modes workbook_marks backoff languages deploy operations:
+exit_codes confusables display_text file_modes workbook_marks backoff languages deploy operations:
 problems: exit_codes
-page_templates: control_characters
-schedules: plurals
+schedules: display_text
 contract: problems
-problem_groups: plurals problems
-exchange_profile: contract control_characters file_modes problems
+problem_groups: display_text problems
+exchange_profile: contract display_text file_modes problems
 settings: exchange_profile contract file_modes languages problems schedules
 internal_errors: exit_codes run_log problems
 run_resources: * credentials dispatch exchange ledger
@@ -102,7 +101,7 @@ ruamel: mapping exchange_profile
 babel: mapping languages
 pint: mapping
 starlette uvicorn: exchange
-jinja2: page_templates exchange.pages reports.html_pages
+jinja2: display_text exchange.pages reports.html_pages
 pandas: library reading.frames reconcile
 holidays: reports.reconciliation.worklist operations.expected_files
 rich click: cli

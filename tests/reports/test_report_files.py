@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from small_disk import small_disk
 
-from loadsheet.control_characters import visible
+from loadsheet.display_text import visible
 from loadsheet.problems import FolderError
 from loadsheet.reports.report_files import (
     CELL_MAX,

@@ -9,7 +9,7 @@ from loadsheet.cli.access import clock, ledger_to_read
 from loadsheet.cli.completion import run_names
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.plurals import count_of
+from loadsheet.display_text import count_of
 
 if TYPE_CHECKING:
     from loadsheet.ledger import Run

@@ -10,7 +10,7 @@ import msgspec
 
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load_for_files, together
 from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.plurals import count_of
+from loadsheet.display_text import count_of
 
 if TYPE_CHECKING:
     from loadsheet.checking import Checked, CheckResult, Corrections, Finding

@@ -7,12 +7,12 @@ from typing import Any
 from loadsheet.cli.options import settings_or_raise
 from loadsheet.cli.output import print_lines, print_table, say
 from loadsheet.cluster.timetable import ScheduleStatus, schedule_statuses
+from loadsheet.display_text import count_of
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.shared import cluster_status as overview
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.cluster_status import ClusterStatus, Worker
 from loadsheet.ledger.shared.leases import PaceStatus
-from loadsheet.plurals import count_of
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 

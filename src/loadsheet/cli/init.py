@@ -11,7 +11,7 @@ import click
 from loadsheet.cli.mapping import suggest
 from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.run import run
-from loadsheet.plurals import count_of
+from loadsheet.display_text import count_of
 
 
 @click.command()

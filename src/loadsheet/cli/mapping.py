@@ -10,7 +10,7 @@ from loadsheet.cli.completion import mapping_names
 from loadsheet.cli.mapping_help import explain
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, Target, load, load_for_files, together
 from loadsheet.cli.output import print_json, progress, say
-from loadsheet.plurals import count_of
+from loadsheet.display_text import count_of
 from loadsheet.problems import MappingError
 
 _MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -21,6 +21,7 @@ from loadsheet.checking import name_in_inbox
 from loadsheet.cli.access import ledger_to_read
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.cli.save_watch import show_at_each_save
+from loadsheet.display_text import count_of
 from loadsheet.ledger import Drop, SourceFile
 from loadsheet.mapping import Mapping, load_folder, route
 from loadsheet.mapping import load as load_mapping
@@ -44,7 +45,6 @@ from loadsheet.mapping_tools.comparison import (
 )
 from loadsheet.mapping_tools.value_origins import Cell, Explanation, Preview
 from loadsheet.mapping_tools.value_origins import preview as make_preview
-from loadsheet.plurals import count_of
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
 from loadsheet.settings import Settings
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from loadsheet.control_characters import printable
+from loadsheet.display_text import printable
 
 Advance = Callable[[int, int], None]
 """Reports progress: the number done, and the total."""

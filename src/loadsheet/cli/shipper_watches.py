@@ -23,6 +23,7 @@ from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.shipper_runs import answer_check_folder, say_strays
 from loadsheet.cluster.timetable import SharedTimetable, Timetable, enqueue_run, is_run_pending
 from loadsheet.dispatch import Dispatcher
+from loadsheet.display_text import count_of
 from loadsheet.inbox import make_inbox
 from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun
 from loadsheet.inbox_watch import watch as run_watches
@@ -34,7 +35,6 @@ from loadsheet.operations.expected_files import next_due
 from loadsheet.operations.health import WatchStatus, serve_status
 from loadsheet.operations.run_hooks import WholeRun
 from loadsheet.pipeline import Result
-from loadsheet.plurals import count_of
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
 from loadsheet.run_resources import RunResources, check_exchange
 from loadsheet.settings import Settings

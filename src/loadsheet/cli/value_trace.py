@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import click
 
 from loadsheet.cli.show import from_here
+from loadsheet.display_text import count_of
 from loadsheet.ledger import Drop, Entry, Ledger
 from loadsheet.ledger import Origin as LedgerOrigin
 from loadsheet.mapping import Mapping, load_folder
 from loadsheet.mapping.shared_files import current, load_kept, part_reading, version_of
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.mapping_tools.value_origins import Origin, explain, fields_named
-from loadsheet.plurals import count_of
 from loadsheet.problems import LoadsheetError, Where
 from loadsheet.reading import fold
 from loadsheet.settings import Settings

@@ -32,8 +32,8 @@ from loadsheet.dispatch.verification import (
     verify_unknown,
     verify_with,
 )
+from loadsheet.display_text import count_of
 from loadsheet.ledger import State
-from loadsheet.plurals import count_of
 from loadsheet.problems import ExchangeUnreachable, LoadsheetError, TokenRefused
 from loadsheet.settings import Settings
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, BinaryIO, NamedTuple
 
 from loadsheet.contract import Assumptions, Fault, Operation, SaidNo, UndocumentedAnswer, read_refusal, read_success
-from loadsheet.control_characters import one_line
+from loadsheet.display_text import one_line
 
 EXCERPT_LENGTH = 200
 SAID_NO = "a success that says no: "

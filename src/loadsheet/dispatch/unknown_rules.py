@@ -30,8 +30,8 @@ from loadsheet.contract import (
     listed_subject,
 )
 from loadsheet.dispatch.outcomes import SAID_NO, OutcomeKind
+from loadsheet.display_text import count_of
 from loadsheet.ledger import Attempt, Entry, Finding, State
-from loadsheet.plurals import count_of
 from loadsheet.problems import Problem
 from loadsheet.settings import Settings
 from loadsheet.settings.sections import VerificationSettings

@@ -26,11 +26,11 @@ from glob import escape
 from itertools import groupby, islice, pairwise
 from zoneinfo import ZoneInfo
 
+from loadsheet.display_text import count_of
 from loadsheet.extras import need
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_queries import Arrival
-from loadsheet.plurals import count_of
 from loadsheet.settings import Settings
 from loadsheet.settings.operations_sections import WEEKDAYS, Expectation
 

@@ -29,7 +29,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from loadsheet.control_characters import escaped
+from loadsheet.display_text import escaped
 from loadsheet.ledger import SETTLED, Drop, Entry, Run, SourceFile, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet import exit_codes
+from loadsheet.display_text import count_of, sentence
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import State
-from loadsheet.plurals import count_of, sentence
 from loadsheet.reconcile import ONLY_CHECKED, RED, REMEDIES, Verdict
 from loadsheet.reports.html_pages import PAGE
 from loadsheet.reports.run_document import CauseSummary, FileSummary, Headline, ProblemSummary, RunSummary

@@ -28,11 +28,10 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from loadsheet import exit_codes
+from loadsheet.display_text import count_of, sentence, templates_of
 from loadsheet.ledger import ExceptionStatus, Run
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.page_templates import templates_of
-from loadsheet.plurals import count_of, sentence
 from loadsheet.problems import LedgerError
 from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Exceptions, Verdict
 from loadsheet.reports.report_files import placed

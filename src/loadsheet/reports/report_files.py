@@ -22,7 +22,7 @@ from typing import IO, BinaryIO
 from unicodedata import normalize
 
 from loadsheet.contract import plain
-from loadsheet.control_characters import has_control, visible
+from loadsheet.display_text import has_control, visible
 from loadsheet.problems import FolderError
 
 _NAME_BYTES_MAX = 150

@@ -25,7 +25,7 @@ from typing import NamedTuple, TextIO
 
 import msgspec
 
-from loadsheet.control_characters import visible
+from loadsheet.display_text import visible
 from loadsheet.internal_errors import isolated
 from loadsheet.languages import Words, known_language
 from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State

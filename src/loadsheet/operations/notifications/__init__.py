@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from loadsheet import exit_codes
+from loadsheet.display_text import count_of, sentence
 from loadsheet.ledger import State
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
@@ -28,7 +29,6 @@ from loadsheet.operations.notifications.fix_file_delivery import add_fix_files
 from loadsheet.operations.notifications.notice_delivery import NOTIFY, deliver_all, ping
 from loadsheet.operations.notifications.state import Kind, Notice, NotificationState, Say, open_store, shorten
 from loadsheet.operations.run_outcome import RunOutcome, todo_of, verdict_of
-from loadsheet.plurals import count_of, sentence
 from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from loadsheet.display_text import templates_of
 from loadsheet.extras import OWN_NOTICES, need
 from loadsheet.operations.notifications.state import Notice, NotificationState
-from loadsheet.page_templates import templates_of
 from loadsheet.settings import Settings
 
 NOTIFY, FIXES, OWNER = "notify", "fixes", "owner:"

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from loadsheet import object_storage
+from loadsheet.display_text import count_of
 from loadsheet.extras import need
 from loadsheet.ledger import Ledger
-from loadsheet.plurals import count_of
 from loadsheet.problems import FolderError
 from loadsheet.reports.report_files import csv_line, placed
 from loadsheet.settings import Settings

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
-from loadsheet.control_characters import visible
+from loadsheet.display_text import visible
 from loadsheet.languages import Sentences, Words
 from loadsheet.ledger import ColumnGuide
 from loadsheet.problems import CATALOGUE, Problem

@@ -15,10 +15,10 @@ import msgspec
 from xlsxwriter.utility import xl_rowcol_to_cell as at  # type: ignore[import-untyped]  # has annotations but no py.typed
 
 from loadsheet.contract import Scale
+from loadsheet.display_text import count_of
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Run, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.plurals import count_of
 from loadsheet.reconcile import AGREES, IGNORED, MEANINGS, NEEDS_SOMEONE, RED, Share, Verdict
 from loadsheet.reconcile.totals import AGREEING
 from loadsheet.reports.headline import balance_sentence, totals_texts
