@@ -29,7 +29,7 @@ def explain(name: str | None, *, as_json: bool) -> None:
     found = find(name) if name is not None else list(entries().values())
     fields = pages.fields_named(name) if name is not None else []
     if not found and not fields:
-        from loadsheet.mapping.suggestions import closest_or_known
+        from loadsheet.similar_text import closest_or_known
 
         short = {known.rpartition(".")[2] or known: known for known in entries()}
         hint = closest_or_known(name or "", [*entries(), *short], most=8)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from loadsheet.confusables import lookalikes
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import replace as replace_contents
@@ -24,6 +23,7 @@ from loadsheet.ledger.states import Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
 from loadsheet.mapping.documents import JOINT, Document, Instead
 from loadsheet.problems import Problem
+from loadsheet.similar_text import lookalikes
 
 CANARY_FAILED = "the first records of its drop were all refused"
 """The reason of entries that are held because their drop's canary failed."""

@@ -15,8 +15,8 @@ from babel.numbers import get_territory_currencies
 
 from loadsheet.mapping.notations import canonical, number_reader, split_amount, zone_names
 from loadsheet.mapping.plans import CellProblem, SettingError
-from loadsheet.mapping.suggestions import did_you_mean_value
 from loadsheet.reading.tables import Native
+from loadsheet.similar_text import did_you_mean_value
 
 NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are not countries
 _CODE = 3  # letters

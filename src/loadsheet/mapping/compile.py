@@ -29,11 +29,11 @@ from loadsheet.mapping.payload import TargetPlan, Targets, plan_targets, read_ta
 from loadsheet.mapping.plans import JoinPlan, TablePlan, Type
 from loadsheet.mapping.schema import MappingSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.table_planning import plan_tables
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part, read_with_base, source_texts
 from loadsheet.problems import MappingError
 from loadsheet.reading.tables import Layout
+from loadsheet.similar_text import closest_or_known, did_you_mean, some
 
 MAIN = "main"
 

@@ -49,7 +49,6 @@ from loadsheet.mapping.plans import (
     ValueWithWarning,
 )
 from loadsheet.mapping.schema import Column
-from loadsheet.mapping.suggestions import closest_or_known
 from loadsheet.mapping.texts import (
     bare,
     before_row,
@@ -62,6 +61,7 @@ from loadsheet.mapping.units import Quantity, factor, unit_named, which_ton, wit
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.frames import cell_of
 from loadsheet.reading.tables import Native
+from loadsheet.similar_text import closest_or_known
 
 _Parse = Callable[[str], Any]
 

@@ -38,8 +38,8 @@ from loadsheet.mapping.plans import (
     Type,
     Use,
 )
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean
 from loadsheet.mapping.type_errors import TypeErrors, members
+from loadsheet.similar_text import closest_or_known, did_you_mean
 
 _Build = Callable[[Any], Evaluate]
 _LONGEST = 2_000  # characters; the parser recurses

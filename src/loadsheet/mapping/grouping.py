@@ -23,10 +23,10 @@ from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import CellProblem, SetsPlan, TotalsPlan
 from loadsheet.mapping.row_reader import RowReader, is_invalid
 from loadsheet.mapping.rows import FillDown, SetRow, UnknownKindRow, with_set_number
-from loadsheet.mapping.suggestions import some
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.messages import pack_row, unpack_row
 from loadsheet.reading.tables import Row
+from loadsheet.similar_text import some
 
 MEMORY_ROWS = 5_000
 KEYS_MAX = 300_000

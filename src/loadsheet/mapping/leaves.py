@@ -30,9 +30,9 @@ from loadsheet.mapping.names import DocumentFrame, Names, Needs, Reference, conc
 from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
-from loadsheet.mapping.suggestions import closest_or_known, some
 from loadsheet.mapping.units import factor, unit_named
 from loadsheet.mapping.yamlfile import Loc, read_part
+from loadsheet.similar_text import closest_or_known, some
 
 OMIT = object()
 """Marks a field that is left out of the record."""

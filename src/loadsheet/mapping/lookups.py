@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.plans import CellProblem, Code, Type
 from loadsheet.mapping.schema import LookupSpec, RangeSpec, ValueType
-from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
+from loadsheet.similar_text import did_you_mean, did_you_mean_value, some
 
 _TABLES = frozenset({".csv", ".tsv", ".txt"})
 Codes = tuple[Any, ...]

@@ -24,9 +24,9 @@ from loadsheet.mapping.plans import (
     reason,
 )
 from loadsheet.mapping.schema import Check, MappingSpec
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.problems import Level
+from loadsheet.similar_text import closest_or_known, did_you_mean, some
 
 ROWS = "rows"
 

@@ -11,13 +11,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from loadsheet.confusables import shape, skeleton
 from loadsheet.mapping.grouping import BETWEEN, KEYS_MAX, KeyedRow, KeyedTable
 from loadsheet.mapping.plans import JoinPlan
 from loadsheet.mapping.row_reader import RowReader
-from loadsheet.mapping.suggestions import near
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.tables import Row
+from loadsheet.similar_text import near, shape, skeleton
 
 _KEYLESS_MAX = 10_000  # rows without a key that can be read
 _ALIKE_MAX = 12  # keys; more that look alike are no typing errors of each other

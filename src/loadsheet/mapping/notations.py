@@ -21,8 +21,8 @@ from babel import Locale, UnknownLocaleError
 from babel.dates import get_day_names, get_month_names
 from babel.numbers import NumberFormatError, format_decimal, get_decimal_symbol, get_group_symbol, parse_decimal
 
-from loadsheet.confusables import digits_meant
 from loadsheet.mapping.plans import CellProblem, Fold
+from loadsheet.similar_text import digits_meant
 
 PARTED = Decimal("1234.5")
 _ZERO = Decimal(0)  # also for -0

@@ -34,8 +34,8 @@ from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.names import Condition, DocumentFrame, concrete
 from loadsheet.mapping.plans import TablePlan, Type
 from loadsheet.mapping.schema import MappingSpec, Target
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
+from loadsheet.similar_text import closest_or_known, did_you_mean, some
 
 _OPERATIONS: dict[str, tuple[Operation, ...]] = {operation.name: (operation,) for operation in WRITES} | {
     f"{subject}.upsert": (BY_NAME[f"{subject}.create"], BY_NAME[f"{subject}.update"]) for subject in ("order", "tender")

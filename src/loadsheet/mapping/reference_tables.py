@@ -16,9 +16,9 @@ from loadsheet.mapping.lookups import Interval, Range, by_form, found_by, has_ke
 from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, Code, FoundRow, Shape, TableLookup, TablePlan, Type
 from loadsheet.mapping.row_reader import ReadRow, RowReader
 from loadsheet.mapping.schema import LookupSpec, TableSpec
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean_value, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Row
+from loadsheet.similar_text import closest_or_known, did_you_mean_value, some
 
 _REMEMBERED = 4_096  # keys that were searched
 _COMPARED = 1_000  # keys that a missing one is compared with

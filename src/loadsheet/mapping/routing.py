@@ -23,9 +23,9 @@ from loadsheet.mapping.compile import combined_error, examine
 from loadsheet.mapping.documents import JOINT
 from loadsheet.mapping.schema import PLACEHOLDER, match
 from loadsheet.mapping.shared_files import combined, obstacle
-from loadsheet.mapping.suggestions import nearest
 from loadsheet.mapping.yamlfile import KEY, read_yaml
 from loadsheet.problems import MappingError, Problem, Where
+from loadsheet.similar_text import nearest
 
 BASES = "base"
 """The folder beside the mappings with files that they extend."""

@@ -20,11 +20,11 @@ from loadsheet.mapping.plans import (
     in_every_set,
 )
 from loadsheet.mapping.schema import SET, part_of
-from loadsheet.mapping.suggestions import near, some
 from loadsheet.mapping.texts import bare
 from loadsheet.problems import Problem
 from loadsheet.reading.header import fold
 from loadsheet.reading.tables import Row, Table
+from loadsheet.similar_text import near, some
 
 _NO_AMOUNT = re.compile(r"[\s0.,-]*")  # a blank, a zero, a dash
 

@@ -39,9 +39,9 @@ from loadsheet.mapping.schema import (
     Totals,
     placeholders,
 )
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.texts import bind_parts
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
+from loadsheet.similar_text import closest_or_known, did_you_mean, some
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan"})

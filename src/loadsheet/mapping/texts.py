@@ -23,9 +23,9 @@ from loadsheet.mapping.plans import (
     ValueWithWarning,
 )
 from loadsheet.mapping.schema import Column, Pad
-from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native
+from loadsheet.similar_text import did_you_mean, did_you_mean_value, some
 
 _KEPT_AS_TEXT = re.compile(r"'(?=(?:[^0-9]*[0-9]){3})[0-9+][0-9 ()./+\-]*")
 _INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"

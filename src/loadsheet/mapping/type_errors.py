@@ -11,7 +11,7 @@ from typing import Any
 from loadsheet.mapping.calculation import ATTRIBUTES, FUNCTIONS, METHODS, ListOf
 from loadsheet.mapping.expression_parser import DataType, Misfit, Part, ast, attributes_of, errors, type_of
 from loadsheet.mapping.plans import ExpressionError, Scope, Shape, Slot, Type, reason
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean
+from loadsheet.similar_text import closest_or_known, did_you_mean
 
 _WORDS = {
     Type.TEXT: "text",

@@ -15,8 +15,8 @@ from babel import Locale
 
 from loadsheet.mapping.notations import canonical
 from loadsheet.mapping.plans import CellProblem, Finish
-from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value
 from loadsheet.reading.tables import Native
+from loadsheet.similar_text import did_you_mean, did_you_mean_value
 
 if TYPE_CHECKING:
     import pint

@@ -28,8 +28,8 @@ from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.problems import MappingError
+from loadsheet.similar_text import closest_or_known, did_you_mean, some
 
 Loc = tuple[str | int, ...]
 """A place in the tree: keys and list positions from the top."""

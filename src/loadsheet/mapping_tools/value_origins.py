@@ -18,10 +18,10 @@ from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.lookups import folded, read_lookup
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping.schema import LookupSpec
-from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base
 from loadsheet.problems import Problem, Where
 from loadsheet.reading import Table, fold
+from loadsheet.similar_text import did_you_mean, some
 
 _CELLS_SHOWN = 50
 

@@ -25,11 +25,11 @@ from loadsheet.mapping.layouts import wanted_columns
 from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
 from loadsheet.mapping.rows import View, source_row
-from loadsheet.mapping.suggestions import near
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold
 from loadsheet.reading.tables import ALIKE_NOT_READ, CONTROL, ColumnUse
+from loadsheet.similar_text import near
 
 
 class CountedTables:
