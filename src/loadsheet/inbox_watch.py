@@ -27,10 +27,10 @@ from watchdog.events import (
 from watchdog.observers import Observer, api
 
 from loadsheet import exit_codes, inbox
-from loadsheet.backoff import Backoff
 from loadsheet.inbox.files import MOUNTS, file_system_of, needs_polling
 from loadsheet.internal_errors import stop_signals
 from loadsheet.problems import FolderError, LedgerGone, LoadsheetError, Problem
+from loadsheet.schedules import Backoff
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 

@@ -1,4 +1,4 @@
-"""Schedules: when runs are due, by a cron expression in a time zone. Pure.
+"""Schedules: when runs are due, by a cron expression in a time zone; and when a failed step is tried again (`Backoff`). Pure.
 
 Owns: which expressions are valid, and what their local times mean at clock changes. If an expression names hours, each of its times happens
 once: a skipped time at the first moment after the gap, a repeated time at its first occurrence. An expression for every hour
@@ -17,6 +17,7 @@ from loadsheet.display_text import count_of
 
 if TYPE_CHECKING:
     from cronsim import CronSim
+
 
 EXAMPLE = "30 21 * * Mon-Fri"
 PUNCTUAL = timedelta(minutes=5)
@@ -137,3 +138,20 @@ def _after_gap(skipped: datetime, zone: ZoneInfo) -> datetime:
 
 def _shown(moment: datetime, zone: ZoneInfo) -> datetime:
     return moment.astimezone(zone).replace(tzinfo=None)
+
+
+class Backoff:
+    """Growing pauses between retries, in seconds. Each is twice the one before, up to a maximum."""
+
+    def __init__(self, first_s: float, longest_s: float) -> None:
+        self._first_s, self._longest_s = first_s, longest_s
+        self._next_s = first_s
+
+    def next(self) -> float:
+        """The next pause in seconds."""
+        pause_s, self._next_s = self._next_s, min(self._next_s * 2, self._longest_s)
+        return pause_s
+
+    def reset(self) -> None:
+        """Start again with the first pause."""
+        self._next_s = self._first_s

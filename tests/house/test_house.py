@@ -31,12 +31,12 @@ def table(text):
 
 FOUNDATION = {
     "exit_codes", "exchange_profile", "problem_groups", "contract", "similar_text", "display_text",
-    "internal_errors", "file_modes", "workbook_marks", "run_log", "backoff", "problems",
+    "internal_errors", "file_modes", "workbook_marks", "run_log", "problems",
     "languages", "extras", "schedules", "settings",
 }  # fmt: skip
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
 MAY_IMPORT = table("""
-exit_codes similar_text display_text file_modes workbook_marks backoff languages deploy operations:
+exit_codes similar_text display_text file_modes workbook_marks languages deploy operations:
 problems: exit_codes
 schedules: display_text
 contract: problems

@@ -22,11 +22,11 @@ from procrastinate.manager import JobManager, NotificationCallback
 from procrastinate.worker import Worker
 
 from loadsheet import run_log
-from loadsheet.backoff import Backoff
 from loadsheet.ledger.postgres import CONNECTION, Address
 from loadsheet.ledger.shared import jobs
 from loadsheet.ledger.shared.jobs import TASK
 from loadsheet.problems import RunKilled
+from loadsheet.schedules import Backoff
 
 POLL_S = 5.0
 """Seconds between two polls of the queue, for jobs without a notification."""

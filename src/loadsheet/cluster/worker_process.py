@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from loadsheet import exit_codes, run_log
-from loadsheet.backoff import Backoff
 from loadsheet.cluster import timetable
 from loadsheet.cluster.job_queue import Outage, Queue, Requeue
 from loadsheet.display_text import count_of
@@ -36,6 +35,7 @@ from loadsheet.ledger.shared.cluster_status import WorkerInfo
 from loadsheet.ledger.shared.mutual_exclusion import forget_fires
 from loadsheet.operations.expected_files import local_text, zone_of
 from loadsheet.problems import LedgerError, LedgerGone, LoadsheetError, RunKilled, SettingsError
+from loadsheet.schedules import Backoff
 from loadsheet.settings import Settings, shippers_in
 from loadsheet.settings.operations_sections import ClusterSettings
 from loadsheet.settings.shippers import chosen
