@@ -12,9 +12,18 @@ from typing import NamedTuple
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record
 from loadsheet.mapping_tools.column_types import currency_code
 from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, UTC_WORDS, Column, some
-from loadsheet.mapping_tools.field_targets import FREE, PIECES, PLANNED, TIMES, Target, meaning, targets_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary
+from loadsheet.mapping_tools.vocabulary import (
+    FREE,
+    PIECES,
+    PLANNED,
+    SIDES,
+    TIMES,
+    Target,
+    meaning,
+    targets_of,
+    vocabulary,
+)
 
 _NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
 _NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
