@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from loadsheet.mapping_tools.columns import CHECK
-from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable
+from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, flow
 from loadsheet.mapping_tools.notation_guesses import compatible
 from loadsheet.mapping_tools.payload_parts import Payload
 from loadsheet.mapping_tools.suggest_payload import UNDER_CONSTANTS, fill
 from loadsheet.mapping_tools.target_choice import unread_actions
-from loadsheet.mapping_tools.yaml_values import flow
 
 
 def write_draft(draft: Draft) -> str:
