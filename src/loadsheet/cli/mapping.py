@@ -1,13 +1,13 @@
-"""`loadsheet mapping ...`: files for an author and for a shipper, and what mappings give. `help` is in `mapping_help`."""
+"""`loadsheet mapping ...`: files for an author and for a shipper, what mappings give, and help on their keys and functions."""
 
 import sys
 import unicodedata
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from loadsheet.cli.completion import mapping_names
-from loadsheet.cli.mapping_help import explain
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, Target, load, load_for_files, together
 from loadsheet.cli.output import print_json, progress, say
 from loadsheet.display_text import count_of
@@ -18,7 +18,7 @@ _WIDE = frozenset("WF")  # East Asian letters that take two places on a terminal
 _SHOWN = 160  # characters of a line; longer lines are cut on both sides of the place
 
 
-@click.group(commands=(explain,))
+@click.group()
 def mapping() -> None:
     """Mapping files: what the shipper sends, and what the exchange gets."""
 
@@ -304,3 +304,38 @@ def diff(
         raise click.UsageError("name two mappings to compare on files; with --last N one is enough")
     settings = load(config, state=state) if last else load(config)
     return show_differences(settings, old, new, files, last, as_json=as_json)
+
+
+def _words(_ctx: click.Context, _argument: click.Parameter, begun: str) -> list[CompletionItem]:
+    """The words by their full and their short names."""
+    from loadsheet.mapping_tools.reference import entries
+
+    names = dict.fromkeys(name for full in entries() for name in (full, full.rpartition(".")[2]))
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
+@mapping.command("help")
+@click.argument("name", required=False, shell_complete=_words)
+@JSON
+def explain(name: str | None, *, as_json: bool) -> None:
+    """Explain NAME: a key (`pad_left`, `source.fold`), a function (`$sum`), an operator (`??`), a target (`order.create`) or a field of the payload.
+
+    Each example is shown with its result. Without NAME, all names are listed. In a shell, write '$sum' in single quotes, or sum.
+    """
+    from loadsheet.mapping_tools import reference_pages as pages
+    from loadsheet.mapping_tools.reference import entries, find
+
+    found = find(name) if name is not None else list(entries().values())
+    fields = pages.fields_named(name) if name is not None else []
+    if not found and not fields:
+        from loadsheet.similar_text import closest_or_known
+
+        short = {known.rpartition(".")[2] or known: known for known in entries()}
+        hint = closest_or_known(name or "", [*entries(), *short], most=8)
+        raise click.UsageError(f'"{name}" is not a word of mapping files; {hint}')
+    if as_json:
+        print_json([*(pages.as_json(entry) for entry in found), *fields])
+    elif name is None:
+        click.echo(pages.overview())
+    else:
+        click.echo("\n\n".join([*map(pages.shown, found), *map(pages.shown_field, fields)]))
