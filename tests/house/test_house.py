@@ -107,7 +107,7 @@ holidays: reports.reconciliation.worklist operations.expected_files
 rich click: cli
 filelock: run_archive.verify ledger operations.notifications.state
 apprise: operations.notifications.notice_delivery
-watchdog: inbox_watch cli.save_watch
+watchdog: inbox_watch cli.mapping_results
 httptools: dispatch exchange
 alembic: exchange.migrations ledger.migrations
 psycopg: exchange.database ledger.postgres

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from command import environment
 
-from loadsheet.cli.save_watch import show_at_each_save
+from loadsheet.cli.mapping_results import show_at_each_save
 from loadsheet.problems import MappingError
 
 MAPPING = """\
