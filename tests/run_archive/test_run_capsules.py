@@ -17,7 +17,7 @@ from fault_rules import FaultClass
 from workspace import copy_mappings
 
 from loadsheet.cli import invoke
-from loadsheet.run_archive import place_of, purge, seal_after_run
+from loadsheet.run_archive import make, place_of, purge, seal_after_run
 from loadsheet.run_archive.contents import (
     CHAIN,
     CannotOpen,
@@ -28,7 +28,6 @@ from loadsheet.run_archive.contents import (
     read_manifest,
     rows_of,
 )
-from loadsheet.run_archive.create import make
 from loadsheet.run_archive.replay import replay
 from loadsheet.run_archive.verify import RECORD_FILE, Record, read_record, verify
 

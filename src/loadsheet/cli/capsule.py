@@ -46,8 +46,7 @@ def make(*, settings: "Settings", run: str, target: Path | None, as_json: bool) 
 
     The capsule holds the files of the run as they were dropped, including personal data.
     """
-    from loadsheet.run_archive import place_of
-    from loadsheet.run_archive.create import seal
+    from loadsheet.run_archive import place_of, seal
 
     with ledger_to_read(settings) as ledger:
         chosen = _run(ledger.queries, run)

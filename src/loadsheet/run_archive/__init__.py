@@ -1,18 +1,37 @@
 """The capsule of a run: its inputs, mappings, payloads and answers in one archive with a hash chain, to replay and verify.
 
-`create` puts a run into an archive, on request or after every run. `contents` defines the archive and its members. `verify` checks
+`seal` puts a run into an archive, on request or after every run, and refuses to make one with missing parts. `contents` defines the archive and its members. `verify` checks
 whether it was changed, and records the archives made here. `replay` makes payloads and reports again from the archive alone;
 `replay_diff` compares them with the originals. This module owns the place of capsules (`STATE/capsules/RUN.capsule.zip`), what
 happens after each run, and how long capsules are kept. A failure here never changes a run.
 """
 
-from collections.abc import Callable
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from hashlib import file_digest
+from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
+
+from loadsheet import object_storage
+from loadsheet.ledger import Drop, Run, SourceFile
+from loadsheet.ledger.exporting import TABLES, Row, Slice, slice_of
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.problems import LoadsheetError
+from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping import load_folder
+from loadsheet.mapping.shared_files import current
+from loadsheet.problems import FolderError, LoadsheetError, MappingError
+from loadsheet.reports import archive_from, bring_reports
+from loadsheet.reports.report_files import safe_name
+from loadsheet.reports.run_summary import without_credentials
+from loadsheet.run_archive import contents
+from loadsheet.run_archive.contents import CannotSeal, CapsuleWriter, DropKept, Input, Manifest, MappingKept, Output
+from loadsheet.run_archive.verify import add_to_record
 from loadsheet.settings import Settings
 
 SUFFIX = ".capsule.zip"
@@ -38,8 +57,6 @@ def seal_after_run(
     is aware, in UTC.
     """
     if settings.run_archive.capsules == "each":
-        from loadsheet.run_archive.create import seal
-
         with_work = (one for one in queries.runs_named(run) if one.name == run and queries.drops_of(one))
         for one in with_work:
             try:
@@ -60,3 +77,194 @@ def purge(settings: Settings, now: datetime) -> int:
                 path.unlink()
                 removed += 1
     return removed
+
+
+class Made(NamedTuple):
+    """A new capsule: its path, its head, its contents, and remarks."""
+
+    path: Path
+    head: str
+    manifest: Manifest
+    remarks: tuple[str, ...]
+
+
+def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> Made:
+    """Put a finished run into a capsule at `target`, replacing any existing one. Raises CannotSeal if a required part no
+    longer exists, and FolderError if the capsule cannot be written.
+    """
+    if not run.finished_at:
+        raise CannotSeal(f"run {run.name} has not ended; a capsule needs a finished run")
+    part = target.with_name(f".{target.name}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as file:  # noqa: PTH123 (rights from the first byte)
+            with slice_of(queries, run) as rows, CapsuleWriter(file) as writer:
+                made = _Making(queries, run, settings, rows, writer).all()
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    except OSError as error:
+        raise FolderError(
+            f"{target} cannot be written ({error.strerror or error}); check the folder and the disk"
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+    return made._replace(path=target)
+
+
+class _Making:
+    """One capsule in progress."""
+
+    def __init__(
+        self, queries: LedgerQueries, run: Run, settings: Settings, rows: Slice, writer: CapsuleWriter
+    ) -> None:
+        self._queries, self._run, self._settings, self._writer, self._slice = queries, run, settings, writer, rows
+        self._remarks: list[str] = []
+        self._changed = 0
+
+    def all(self) -> Made:
+        """Write every member; the manifest comes last because it lists the others."""
+        if not self._slice.touched:
+            raise CannotSeal(f"run {self._run.name} had nothing to do, so there is nothing to put into a capsule")
+        drops = tuple(self._drop(self._queries.drop(one)) for one in self._slice.own)
+        mappings = tuple(self._mappings())
+        counts = {table: self._rows(table) for table in TABLES}
+        manifest = self._manifest(drops, mappings, counts)
+        self._writer.put(contents.MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+        return Made(Path(), self._writer.finish(), manifest, tuple(self._remarks))
+
+    def _drop(self, drop: Drop) -> DropKept:
+        kept = tuple(self._input(drop, number, file) for number, file in enumerate(drop.files, start=1))
+        return DropKept(drop.id, drop.mapping_hash, kept, drop.fixes)
+
+    def _input(self, drop: Drop, number: int, file: SourceFile) -> Input:
+        member = f"inputs/{drop.id}/{number}/{safe_name(Path(file.name).name)}"
+        try:
+            path = self._sound(file)
+        except CannotSeal:
+            if not drop.set_aside:
+                raise
+            # it was not read then and is not needed now
+            self._remarks.append(
+                f"{file.name} was set aside, and its original at {file.kept_as} is missing or changed;"
+                " the capsule only names it"
+            )
+            member = ""
+        else:
+            if self._writer.copy(member, path) != file.sha256:
+                raise CannotSeal(f"{path} changed while it was being read; try again")
+        return Input(file.name, file.role, file.sha256, file.size, file.arrived, member)
+
+    def _sound(self, file: SourceFile) -> Path:
+        """The path of a file's original, if it exists unchanged."""
+        try:
+            path = object_storage.local_copy(file.kept_as, self._settings)
+        except FolderError as error:
+            message = f"the original of {file.name} cannot be read: {error}"
+            raise CannotSeal(f"{message}; without it the run cannot be replayed") from error
+        try:
+            with path.open("rb") as kept:
+                digest = file_digest(kept, "sha256").hexdigest()
+        except OSError as error:
+            gone = f"the original of {file.name} is no longer at {path} ({error.strerror})"
+            raise CannotSeal(f"{gone}; without it the run cannot be replayed: put it back and try again") from error
+        if digest != file.sha256:
+            raise CannotSeal(f"{path} is not the file that run {self._run.name} read: its SHA-256 is {digest}")
+        return path
+
+    def _mappings(self) -> Iterator[MappingKept]:
+        """The mappings that read the run's own drops, as they were then."""
+        used = dict.fromkeys(
+            drop.mapping_hash for drop in map(self._queries.drop, self._slice.own) if drop.mapping_hash
+        )
+        on_disk = self._on_disk() if used else ()
+        rows = {row["hash"]: row for row in self._slice.rows("mappings") if row["hash"] in used}
+        for digest, row in sorted(rows.items()):
+            same = current(row["name"], on_disk)
+            source = self._queries.mapping_source(digest)
+            if not source and same is not None and same.hash == digest:
+                source = dict(same.source)
+            if not source:
+                message = f"the ledger has no copy of mapping {row['name']} as run {self._run.name} used it"
+                raise CannotSeal(
+                    f"{message}, and the one on disk is another version: without it the run cannot be replayed"
+                )
+            for name, text in source.items():
+                self._writer.put(contents.mapping_member(digest, name), text.encode())
+            yield MappingKept(digest, row["name"], row["version"], same.shipper if same else "", tuple(source))
+
+    def _on_disk(self) -> Sequence[CompiledMapping]:
+        try:
+            return load_folder(self._settings.mappings, self._settings.assumptions)
+        except MappingError:
+            return ()  # the ledger has the versions that were used
+
+    def _rows(self, table: str) -> int:
+        rows = self._slice.rows(table)
+        seen = self._watched(rows) if table == "entries" else rows
+        return self._writer.lines(contents.member_of(table), contents.as_lines(seen))
+
+    def _watched(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """The entries. Counts those of the run that changed since it ended. Raises CannotSeal if contents were removed."""
+        own, touched, until = set(self._slice.own), set(self._slice.touched), self._run.finished_at
+        for row in rows:
+            if row["removed"] and row["drop_id"] in own:
+                message = f"the contents of {row['key']} in run {self._run.name} were removed on {row['removed'][:10]}"
+                raise CannotSeal(f"{message}, by retention or on request, so the run cannot be put into a capsule")
+            self._changed += row["drop_id"] in touched and row["changed_at"] > until
+            yield row
+
+    def _manifest(
+        self, drops: tuple[DropKept, ...], mappings: tuple[MappingKept, ...], counts: dict[str, int]
+    ) -> Manifest:
+        settings, run = self._settings, self._run
+        kept = settings.model_dump(mode="json", include=set(contents.BEARING))
+        return Manifest(
+            format=contents.FORMAT,
+            loadsheet=version("loadsheet"),
+            python=platform.python_version(),
+            run=run.name,
+            run_id=run.id,
+            started_at=run.started_at,
+            finished_at=run.finished_at,
+            exit_code=run.exit_code,
+            settings={name: kept[name] for name in sorted(kept)},
+            assumptions=settings.assumptions.model_dump(mode="json", exclude_unset=True),
+            exchange=without_credentials(settings.exchange),
+            mappings=mappings,
+            drops=drops,
+            touched=tuple(self._slice.touched),
+            changed_since=self._changed_since(),
+            counts=counts,
+            outputs=tuple(self._outputs()),
+            archive=archive_from(settings, run.name),
+            archive_path=settings.archive_path,
+        )
+
+    def _changed_since(self) -> int:
+        if self._changed:
+            message = f"{self._changed:,} entries of run {self._run.name} changed since it ended"
+            self._remarks.append(
+                f"{message}: the capsule has their current state, and reports with their earlier state will differ"
+            )
+        return self._changed
+
+    def _outputs(self) -> Iterator[Output]:
+        """The reports that run.json names, as far as they exist."""
+        folder = self._settings.outbox_here / self._run.name
+        for name in bring_reports(self._settings, self._run.name):
+            path = folder / name
+            try:
+                with path.open("rb") as report:
+                    yield Output(name, path.stat().st_size, file_digest(report, "sha256").hexdigest())
+            except OSError as error:
+                message = f"{name} in {folder} cannot be read ({error.strerror})"
+                self._remarks.append(f"{message}, so a replay cannot be compared with it")
+
+
+def seal(queries: LedgerQueries, run: Run, settings: Settings, target: Path, now: datetime) -> Made:
+    """Make the capsule of a run and add it to the record. `now` is aware. Raises CannotSeal and FolderError."""
+    made = make(queries, run, settings, target)
+    stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
+    add_to_record(settings.state, run=run.name, made_at=stamp, file=target.name, head=made.head)
+    return made
