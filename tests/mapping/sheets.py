@@ -16,7 +16,7 @@ from loadsheet.mapping.translator import translate_by_group
 from loadsheet.reading import open_tables
 from loadsheet.reading.tables import Row, Table
 from loadsheet.settings import Settings
-from loadsheet.translation.parts import GroupChunks, merge_chunks, pack, unpack
+from loadsheet.translation import GroupChunks, merge_chunks, pack, unpack
 
 ASSUMED = Assumptions()
 NOW = datetime(2026, 3, 6, tzinfo=UTC)

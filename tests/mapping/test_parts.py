@@ -16,7 +16,7 @@ from loadsheet.mapping import Document, Ignored, SourceRow, load_folder, route, 
 from loadsheet.mapping.translator import translate_by_group
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Row
-from loadsheet.translation.parts import Chunk, GroupChunks, PartsLost, merge_chunks, pack, unpack
+from loadsheet.translation import Chunk, GroupChunks, PartsLost, merge_chunks, pack, unpack
 
 ROOT = Path(__file__).parents[2]
 INBOX = ROOT / "inbox_samples"

@@ -30,7 +30,7 @@ from loadsheet.mapping.documents import Document
 from loadsheet.problems import FileRefused, MappingError
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
-from loadsheet.translation.parts import PartTranslation, merge_chunks, rows_of_each
+from loadsheet.translation import PartTranslation, merge_chunks, rows_of_each
 
 ROOT = Path(__file__).parents[2]
 TIMES = {"at", "arrived", "created_at", "changed_at"}
@@ -171,7 +171,7 @@ def translating(parent=None):
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             ours = int(stat.read_text().rpartition(")")[2].split()[1]) == (parent or os.getpid())
-            if ours and b"translation.parts" in (stat.parent / "cmdline").read_bytes():
+            if ours and b"translation import serve" in (stat.parent / "cmdline").read_bytes():
                 found.add(int(stat.parent.name))
         except OSError:
             continue

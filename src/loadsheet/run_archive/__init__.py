@@ -1,9 +1,9 @@
 """The capsule of a run: its inputs, mappings, payloads and answers in one archive with a hash chain, to replay and verify.
 
-`seal` puts a run into an archive, on request or after every run, and refuses to make one with missing parts. `contents` defines the archive and its members. `verify` checks
-whether it was changed, and records the archives made here. `replay` makes payloads and reports again from the archive alone;
-`replay_diff` compares them with the originals. This module owns the place of capsules (`STATE/capsules/RUN.capsule.zip`), what
-happens after each run, and how long capsules are kept. A failure here never changes a run.
+`seal` puts a run into an archive, on request or after every run, and refuses to make one with missing parts. `contents` defines the archive
+and its members. `verify` checks whether it was changed, and records the archives made here. `replay` makes payloads and reports again from
+the archive alone; `replay_diff` compares them with the originals. This module owns the place of capsules
+(`STATE/capsules/RUN.capsule.zip`), what happens after each run, and how long capsules are kept. A failure here never changes a run.
 """
 
 import os
