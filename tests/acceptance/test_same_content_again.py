@@ -8,7 +8,7 @@ from outcome_check import check_outcome
 from workspace import SAMPLES, Workspace
 
 from loadsheet.cli.access import ledger_to_read
-from loadsheet.dry_run import forecast_run
+from loadsheet.forecasts import forecast_run
 from loadsheet.mapping import load_folder
 
 EVENTS = """\

@@ -59,9 +59,8 @@ fix_files: * inbox reading mapping ledger
 ingest: * inbox reading mapping ledger fix_files object_storage translation
 translation: * reading mapping
 ledger_sink: * inbox reading mapping ledger fix_files translation ingest
-dry_run: * inbox mapping ledger ingest
 checking: * inbox reading mapping ledger ingest translation
-check_folder: * inbox mapping ledger ingest ledger_sink reconcile reports
+forecasts: * inbox mapping ledger ingest ledger_sink reconcile reports
 inbox_watch: * inbox
 annotations: * reading ledger object_storage
 operations.expected_files: * ledger
@@ -77,8 +76,8 @@ operations.run_hooks: * operations.expected_files ledger operations.run_outcome 
 library: * inbox reading mapping translation mapping_tools ledger reports ingest checking fix_files pipeline
     operations.run_hooks run_resources
 pipeline: * ingest ledger_sink mapping ledger dispatch annotations reconcile reports
-cli: * inbox reading mapping translation mapping_tools ledger dispatch reconcile reports ingest check_folder
-    checking dry_run pipeline exchange operations.run_hooks operations.expected_files run_archive deploy cluster
+cli: * inbox reading mapping translation mapping_tools ledger dispatch reconcile reports ingest forecasts
+    checking pipeline exchange operations.run_hooks operations.expected_files run_archive deploy cluster
     operations.retention operations.health operations.notifications credentials
     annotations fix_files object_storage inbox_watch run_resources
 """)

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import msgspec
 
 from loadsheet import exit_codes, inbox
-from loadsheet.check_folder import answer_checks
 from loadsheet.cli import Failed, attempt
 from loadsheet.cli.access import clock, dispatcher_for, held_ledger, ledger_to_read
 from loadsheet.cli.check import describe_cause
@@ -27,7 +26,7 @@ from loadsheet.cli.options import (
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.credentials import source
 from loadsheet.dispatch.concurrency import LastLimit
-from loadsheet.dry_run import WAITING, Forecast, forecast_run
+from loadsheet.forecasts import WAITING, Forecast, answer_checks, forecast_run
 from loadsheet.inbox import files_outside, make_inbox
 from loadsheet.internal_errors import Terminated, fault_summary, isolated, stop_signals
 from loadsheet.ledger import Ledger, State, open_ledger
