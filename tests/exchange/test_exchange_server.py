@@ -22,8 +22,7 @@ from payload_examples import ORDER
 
 from loadsheet.cli.exchange import serve as serve_command
 from loadsheet.contract import Assumptions
-from loadsheet.exchange import Address, ExchangeSetup, TokenAdmin, serve, serve_embedded
-from loadsheet.exchange.server import check_address
+from loadsheet.exchange import Address, ExchangeSetup, TokenAdmin, check_address, serve, serve_embedded
 from loadsheet.problems import SettingsError
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 _COMMANDS = ("run", "resolve", "show", "doctor", "check", "exchange", "fleet", "report")
 _ROOMS = (
     "pipeline",
-    "exchange.server",
+    "exchange",
     "mapping.expressions",
     "mapping_tools",
     "cluster.worker_process",
