@@ -16,8 +16,8 @@ from sqlalchemy import create_engine, insert, update
 
 from loadsheet.contract import BY_NAME, Assumptions, as_listed, listing, read_refusal
 from loadsheet.exchange import Store, create_app, serve_embedded
+from loadsheet.exchange.app import FILES_MAX, MEMORY_MAX
 from loadsheet.exchange.database import BY_SUBJECT, COUNTERS
-from loadsheet.exchange.responses import FILES_MAX, MEMORY_MAX
 
 GROWTH_MAX_MB = {20_000: 20, 100_000: 40}  # of the whole process while it answers 30 or 150 MB
 PATHS = {"order": "/tmsapi/getOrders?", "tender": "/tmsapi/getOrders?record=tender&"}

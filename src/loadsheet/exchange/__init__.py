@@ -3,9 +3,9 @@
 This module runs it on a socket: embedded in this process, or standalone until a signal stops it. It owns sockets, threads and signals
 (uvicorn), and the addresses on which the exchange may listen: other machines need TLS. Requests are not logged, so tokens are not either.
 
-A request passes `limits` (limits for each client), `app` (token, route, validation, answer), `record_store` (one
+A request passes `limits` (limits for each client), `app` (token, route, validation, answer, listings), `record_store` (one
 writer, group commit, truth log) with `database` (tables), and `effects` (the effects of operations).
-`wire` parses and encodes JSON, `responses` makes responses and sends listings, `auth` authenticates callers and delays wrong tokens.
+`wire` parses and encodes JSON, `auth` authenticates callers and delays wrong tokens.
 
 For people: `pages` (login, records, manual) with `browsing` (queries and the latest calls); for programs and people `api_description`.
 """
@@ -27,11 +27,10 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange.app import create_app
+from loadsheet.exchange.app import SafeHeaders, create_app
 from loadsheet.exchange.auth import Authenticator, Sessions, Token, TokenAdmin, WrongTokenLimit, all_tokens, utc_now
 from loadsheet.exchange.limits import LimitedProtocol, RateLimit
 from loadsheet.exchange.record_store import Store, StoreFailed
-from loadsheet.exchange.responses import SafeHeaders
 from loadsheet.problems import SettingsError
 from loadsheet.settings.sections import ServerSettings
 

@@ -36,7 +36,7 @@ from loadsheet.contract import (
     success_schema,
 )
 from loadsheet.contract.kinds import EXPECTED, Kind, NumberForm
-from loadsheet.exchange.responses import NOT_A_PAGE_SIZE
+from loadsheet.exchange.app import NOT_A_PAGE_SIZE
 from loadsheet.exchange.wire import encode, parse
 
 Json = dict[str, Any]

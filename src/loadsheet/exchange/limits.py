@@ -18,8 +18,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, refusal
+from loadsheet.exchange.app import operation_of, refused_unexamined, safe_headers
 from loadsheet.exchange.auth import LeakyBuckets
-from loadsheet.exchange.responses import operation_of, refused_unexamined, safe_headers
 from loadsheet.exchange.wire import encode
 from loadsheet.settings.sections import ServerSettings
 
