@@ -98,7 +98,7 @@ def create_app(
         routes=routes,
         middleware=[Middleware(AuthenticationMiddleware, backend=tokens, on_error=_not_admitted)],
         exception_handlers={
-            StoreFailed: _store_failed,
+            StoreFailed: _no_store,
             ClientDisconnect: _client_gone,
             HTTPException: partial(_unrouted, assumptions.unknown_path),
         },
@@ -128,7 +128,7 @@ class _BearerTokens(AuthenticationBackend):
         try:
             caller = await self._authenticator.caller(token) if token else None
         except StoreFailed:
-            raise _NotAdmittedError(store_failed(scope)) from None
+            raise _NotAdmittedError(_store_failed(scope)) from None
         if caller is None:
             raise _NotAdmittedError(await self._refusal(scope, token))
         if note := scope.get(NOTE):
@@ -145,8 +145,8 @@ def _not_admitted(_connection: HTTPConnection, error: AuthenticationError) -> Re
     return cast("_NotAdmittedError", error).response
 
 
-async def _store_failed(request: Request, _error: Exception) -> Response:
-    return store_failed(request.scope)
+async def _no_store(request: Request, _error: Exception) -> Response:
+    return _store_failed(request.scope)
 
 
 async def _client_gone(_request: Request, _error: Exception) -> Response:
@@ -203,7 +203,7 @@ class _Listings:
     """The end point that both listings share; the query selects one of them."""
 
     def __init__(self, store: Store, assumptions: Assumptions, operations: Iterable[Operation]) -> None:
-        self._listings, self._assumptions = Listings(store), assumptions
+        self._pages, self._assumptions = _ListingPages(store), assumptions
         self._by_subject = {operation.subject: operation for operation in operations}
         self._asks_for_tenders = set(parse_qsl(assumptions.tender_listing_query, keep_blank_values=True))
 
@@ -220,7 +220,7 @@ class _Listings:
             return self._refuse(operation, Fault("", str(error)))
         if page_size is None:
             return self._refuse(operation, Fault(PAGE_SIZE, NOT_A_PAGE_SIZE))
-        return await self._listings.first(request, operation, page_size)
+        return await self._pages.first(request, operation, page_size)
 
     def _operation(self, query: Sequence[tuple[str, str]]) -> Operation:
         tenders = self._asks_for_tenders and self._asks_for_tenders <= set(query)
@@ -338,7 +338,7 @@ def refused_unexamined(scope: Scope, status: int, text: str, retry_s: int, **hea
     return JsonResponse(body, status, {"retry-after": str(retry_s), **headers})
 
 
-def store_failed(scope: Scope) -> Response:
+def _store_failed(scope: Scope) -> Response:
     """The 503 for a store that is not available. Its text is fixed; the cause is in the log."""
     return refused_unexamined(scope, 503, _STORE_FAILED, RETRY_S)
 
@@ -367,7 +367,7 @@ class SafeHeaders:
         await self._app(scope, receive, send_safely)
 
 
-class Listings:
+class _ListingPages:
     """The listings of a store."""
 
     def __init__(self, store: Store) -> None:
