@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loadsheet.cli import invoke
-from loadsheet.cli.settings_shown import sample_file, trace
+from loadsheet.cli.config import sample_file, trace
 from loadsheet.contract import Assumptions
 from loadsheet.settings import Settings, every_field
 

@@ -10,7 +10,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from loadsheet.cli import loadsheet
-from loadsheet.cli.settings_shown import trace
+from loadsheet.cli.config import trace
 from loadsheet.credentials import read_token
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings, every_field, shippers_in
