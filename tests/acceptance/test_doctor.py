@@ -15,7 +15,7 @@ from command_in_process import loadsheet
 from exchange_process import TOKEN, exchange
 from notification_servers import web
 
-from loadsheet.cli.doctor_examination import examine
+from loadsheet.cli.doctor import examine
 from loadsheet.ledger import open_ledger
 from loadsheet.settings import Settings
 

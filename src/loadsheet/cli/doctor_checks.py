@@ -11,15 +11,15 @@ import sqlite3
 import stat
 import sys
 import zoneinfo
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from loadsheet import exit_codes, extras, object_storage, reports
 from loadsheet.cli.access import held_ledger, holder_of_file, ledger_to_read
+from loadsheet.cli.doctor import Finding, ok, warning, wrong
 from loadsheet.inbox.files import file_system_of, needs_polling
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.ledger_opening import OLDER, surroundings_on
@@ -27,7 +27,7 @@ from loadsheet.ledger.location import LastRun, Place, refuse_beside_a_file
 from loadsheet.ledger.postgres import look
 from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
 from loadsheet.operations import expected_files
-from loadsheet.problems import FolderError, LedgerBusy, LedgerError, LoadsheetError, SettingsError
+from loadsheet.problems import FolderError, LedgerBusy, LedgerError, SettingsError
 from loadsheet.settings import Settings, every_field
 from loadsheet.settings.places import address_of, shown
 from loadsheet.settings.sources import from_file, is_open, read
@@ -42,41 +42,6 @@ CLOCKS_APART_S = 3.0
 """A larger difference (seconds) between the clocks of the server and this machine is a warning."""
 _SQLITE = "sqlite:///"
 _LIBRARIES = ("click", "openpyxl", "pandas", "pydantic", "requests", "sqlalchemy", "tzdata")
-
-Level = Literal["ok", "warning", "wrong"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check. `text` says what was found, `todo` what to do about it (empty: nothing, or it is in `text`)."""
-
-    check: str
-    level: Level
-    text: str
-    todo: str = ""
-
-
-def ok(check: str, text: str) -> Finding:
-    """Nothing to do."""
-    return Finding(check, "ok", text)
-
-
-def warning(check: str, text: str, todo: str = "") -> Finding:
-    """Runs continue, but this needs attention."""
-    return Finding(check, "warning", text, todo)
-
-
-def wrong(check: str, text: str, todo: str = "") -> Finding:
-    """Runs fail because of this, or it is a security risk."""
-    return Finding(check, "wrong", text, todo)
-
-
-def checked(check: str, run_check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """The findings of `run_check`; a LoadsheetError ends it and becomes the last finding."""
-    try:
-        yield from run_check()
-    except LoadsheetError as error:
-        yield wrong(check, error.found, error.todo)
 
 
 def folders(settings: Settings) -> Iterator[Finding]:
