@@ -40,6 +40,15 @@ from loadsheet.reconcile import ONLY_CHECKED, Exceptions, RunNotes, settle
 from loadsheet.settings import Settings
 
 WAITING = "waiting"  # for an order or tender that neither the exchange nor this run has
+STATE_WORDS = {
+    "ready": "would be sent",
+    WAITING: "would wait for their order or tender",
+    "held": "would be held",
+    "invalid": "invalid",
+    "unchanged": "unchanged",
+    "refused": "refused before",
+}
+"""What would become of the records in each state."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import pytest
 from workspace import SAMPLES
 
 from loadsheet import inbox
-from loadsheet.cli.shipper_runs import answer_check_folder
+from loadsheet.cli.run import answer_check_folder
 from loadsheet.inbox import Candidate
 from loadsheet.ingest import FilesInPlace
 from loadsheet.ledger import utc_now

@@ -5,8 +5,7 @@ Owns: the command group, the options that all commands share, and the one place 
 damaged ledger, 75 try again, 77 token refused, 78 settings or mapping wrong, 130 interrupted, 143 terminated (SIGTERM). A reader of
 stdout or stderr that goes away (`| head -1`) changes neither the work nor its exit code.
 
-The module of a command imports at its top what its help needs, and in the command what its work needs, so that help is quick. Where that
-is much, the work has a module of its own, such as `shipper_runs` for `run`.
+The module of a command imports at its top what its help needs, and in its functions what their work needs, so that help is quick.
 """
 
 import contextvars

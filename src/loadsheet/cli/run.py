@@ -1,11 +1,25 @@
-"""`loadsheet run`: processes every finished file in the inbox once; for several shippers, one after the other."""
+"""`loadsheet run`: processes every finished file in the inbox once; for several shippers, one after the other.
 
+Owns: the output of a run, and the combined exit code of several shippers. A failure of one shipper does not stop the others.
+"""
+
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import msgspec
 
+from loadsheet import exit_codes
+from loadsheet.cli import Failed, attempt
+from loadsheet.cli.access import clock, dispatcher_for, held_ledger, ledger_to_read
+from loadsheet.cli.check import describe_cause
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -17,11 +31,22 @@ from loadsheet.cli.options import (
     any_allows_root,
     is_quiet,
     load_each,
+    serves_all,
+    settings_or_raise,
     together,
 )
-from loadsheet.cli.output import say
+from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.file_modes import write_privately
-from loadsheet.problems import SettingsError
+from loadsheet.internal_errors import Terminated, fault_summary, isolated, stop_signals
+from loadsheet.problems import FolderError, LoadsheetError, SettingsError, TokenRefused
+
+if TYPE_CHECKING:
+    from loadsheet import inbox
+    from loadsheet.forecasts import Forecast
+    from loadsheet.ledger import Ledger
+    from loadsheet.pipeline import Result
+    from loadsheet.run_resources import RunResources
+    from loadsheet.settings import Settings
 
 
 def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None) -> datetime | None:
@@ -63,11 +88,307 @@ def run(
     If shippers are declared and none is named, each of them is processed, one after the other. The exit code is then the worst one
     (70, 78, 77, 75, 65, 1, 0).
     """
-    from loadsheet.cli.shipper_runs import OutputOptions, run_shippers
-
     given |= {"run_entries_max": limit, "arrived_since": since, "log_level": "info" if verbose else None}
     found = load_each(config, **given)
     silent = any(not isinstance(settings, SettingsError) and is_quiet(settings) for settings in found.values())
     write_privately(say, allow_root=quiet or silent or any_allows_root(found.values()))
     output = OutputOptions(as_json=as_json, exit_zero=exit_zero, quiet=quiet, verbose=verbose)
     return run_shippers(config, found, output, dry_run=dry_run)
+
+
+_STRAYS_SHOWN = 5
+_UNITS = (("h", 3600), ("min", 60), ("s", 1))
+
+
+class ShipperOutcome(NamedTuple):
+    """The outcome of one shipper's run: exit code, lines, JSON (empty if it failed), and the reason why it failed or stopped."""
+
+    exit_code: int
+    lines: tuple[str, ...] = ()
+    json: bytes = b""
+    stopped: str = ""
+
+
+class OutputOptions(NamedTuple):
+    """The output options of a run."""
+
+    as_json: bool
+    exit_zero: bool
+    quiet: bool
+    verbose: bool
+
+
+Show = Callable[[ShipperOutcome], None]
+Action = Callable[["Settings", OutputOptions, Show], ShipperOutcome]
+"""Runs one shipper, or forecasts its run, and shows the outcome."""
+
+
+def run_shippers(
+    config: Path | None, found: "dict[str, Settings | SettingsError]", output: OutputOptions, *, dry_run: bool
+) -> int:
+    """Run these shippers, or forecast their runs; returns the exit code. `config` is the settings file that declares them."""
+    action = _dry_run if dry_run else _run_shipper
+    with _terminable():
+        code = (
+            _run_one(next(iter(found.values())), action, output)
+            if len(found) == 1
+            else _run_each(found, action, output)
+        )
+        say_strays(config, found)
+        return code
+
+
+def _run_one(settings: "Settings | SettingsError", action: Action, output: OutputOptions) -> int:
+    def show(outcome: ShipperOutcome) -> None:
+        if output.as_json:
+            print_raw_json(outcome.json)
+        else:
+            print_lines(outcome.lines)
+        if outcome.stopped:
+            say(f"loadsheet: {outcome.stopped}")
+
+    return action(settings_or_raise(settings), output, show).exit_code
+
+
+def _run_each(
+    found: "dict[str, Settings | SettingsError]",
+    action: Action,
+    output: OutputOptions,
+) -> int:
+    """Run several shippers independently; returns the worst exit code."""
+    outcomes: dict[str, ShipperOutcome] = {}
+    for name, settings in found.items():
+        done = attempt(partial(_act_on, settings, action, output))
+        outcome = ShipperOutcome(done.exit_code, stopped=done.why) if isinstance(done, Failed) else done
+        outcomes[name] = outcome
+        if outcome.lines and not output.as_json:
+            print_lines([f"{name}:", *outcome.lines])
+        if outcome.stopped:
+            say(f"loadsheet: {name}: {outcome.stopped}")
+    worst = exit_codes.worst([outcome.exit_code for outcome in outcomes.values()])
+    if output.as_json:
+        shippers = {
+            name: {
+                "exit_code": outcome.exit_code,
+                "stopped": outcome.stopped or None,
+                "summary": msgspec.Raw(outcome.json or b"null"),
+            }
+            for name, outcome in outcomes.items()
+        }
+        print_json({"exit_code": worst, "shippers": shippers})
+    return worst
+
+
+def _act_on(settings: "Settings | SettingsError", action: Action, output: OutputOptions) -> ShipperOutcome:
+    """The outcome of one of several shippers, which is printed after its run."""
+    return action(settings_or_raise(settings), output, lambda _outcome: None)
+
+
+def _run_shipper(settings: "Settings", output: OutputOptions, show: Show) -> ShipperOutcome:
+    from loadsheet import inbox
+    from loadsheet.inbox import make_inbox
+    from loadsheet.ledger.ledger_opening import is_there
+    from loadsheet.mapping import load_folder
+    from loadsheet.operations.run_hooks import WholeRun
+
+    if not settings.mappings.is_dir() and not settings.is_shared and not is_there(settings.database_url):
+        load_folder(
+            settings.mappings, settings.assumptions
+        )  # raises: a first run in a wrong folder leaves nothing behind
+    make_inbox(settings)
+    left_ready: list[int] = []
+    with WholeRun(settings, lambda: held_ledger(settings), clock=clock(), say=say) as whole:
+        result = whole.run(partial(_resources, settings, left_ready))
+        faults: dict[str, str] = {}
+        with isolated("the summary", faults):
+            lines = tuple(result.reports.lines(verbose=output.verbose))
+        result = whole.correct_if_changed(result.without(faults))
+        outcome = _outcome(settings, output, result, () if faults else lines, left_ready)
+        show(outcome)
+    answer_check_folder(settings, inbox.scan)
+    return outcome
+
+
+def answer_check_folder(
+    settings: "Settings", scan: "Callable[[Settings], inbox.Scan]", say: Callable[[str], None] = say
+) -> None:
+    """Answer the files of the check folder. A failure is reported and has no other effect: the next run tries again."""
+    from loadsheet.forecasts import answer_checks
+
+    if settings.check_folder is None:
+        return
+    faults: dict[str, str] = {}
+    with isolated("the check folder", faults):
+        try:
+            with ledger_to_read(settings) as ledger:
+                for answer in answer_checks(settings, ledger, scan):
+                    say(f"checked: {answer.folder}: {answer.says}")
+        except LoadsheetError as error:
+            say(f"files to be checked are not answered: {error}")
+    if faults:
+        say(f"files to be checked are not answered: {fault_summary(faults)}")
+
+
+def _outcome(
+    settings: "Settings", output: OutputOptions, result: "Result", lines: tuple[str, ...], left_ready: Sequence[int]
+) -> ShipperOutcome:
+    """The outcome of a run for stdout; prints the messages for stderr."""
+    silent = (output.quiet or is_quiet(settings)) and not output.verbose and not result.exit_code
+    for problem in result.left:
+        if not silent:
+            say(str(problem))
+    if result.late:
+        say(result.late)
+    if left_ready and left_ready[0] and result.stopped is None and not silent:
+        limit = f"a run sends at most {settings.dispatch.run_entries_max}"
+        say(f"{left_ready[0]} entries stay ready ({limit}); the next run continues")
+    code = exit_codes.without_rows(result.exit_code) if output.exit_zero else result.exit_code
+    return ShipperOutcome(
+        code, () if silent else lines, result.reports.summary.to_json(), _stop_reason(result.stopped, settings)
+    )
+
+
+def _stop_reason(stopped: LoadsheetError | None, settings: "Settings") -> str:
+    """Why a run ended early and what to do; empty if it did not."""
+    from loadsheet.credentials import source
+    from loadsheet.settings import EMBEDDED
+
+    if isinstance(stopped, TokenRefused) and settings.exchange != EMBEDDED:
+        todo = f"replace the token ({source(settings)}), then run again"
+        return f"{stopped.found}; unsent entries are still ready: {todo}"
+    return str(stopped) if stopped else ""
+
+
+@contextmanager
+def _resources(settings: "Settings", left_ready: list[int]) -> "Iterator[RunResources]":
+    """What a run works with; `left_ready` gets the number of entries that stay ready, if the settings limit those of a run."""
+    from loadsheet.ledger import State
+    from loadsheet.run_resources import RunResources
+
+    with held_ledger(settings) as ledger, dispatcher_for(settings) as dispatcher, progress("sending") as advance:
+        yield RunResources(ledger, dispatcher, advance)
+        if settings.dispatch.run_entries_max:
+            left_ready.append(ledger.queries.count_in(State.READY))
+
+
+def _dry_run(settings: "Settings", output: OutputOptions, show: Show) -> ShipperOutcome:
+    from loadsheet.dispatch.concurrency import LastLimit
+    from loadsheet.forecasts import forecast_run
+    from loadsheet.mapping import load_folder
+
+    mappings = load_folder(settings.mappings, settings.assumptions)
+    with _ledger_or_empty(settings) as ledger:
+        forecast = forecast_run(settings, ledger, mappings)
+        last = LastLimit(ledger, settings.exchange.rstrip("/")).read()
+    code = exit_codes.without_rows(forecast.exit_code) if output.exit_zero else forecast.exit_code
+    for problem in forecast.left:
+        say(str(problem))
+    lines = (
+        *_forecast_lines(forecast, settings.dispatch.run_entries_max),
+        *_time_line(forecast, settings, last.per_second if last else 0.0),
+    )
+    outcome = ShipperOutcome(code, lines, msgspec.json.encode(forecast.to_json()))
+    show(outcome)
+    return outcome
+
+
+@contextmanager
+def _ledger_or_empty(settings: "Settings") -> "Iterator[Ledger]":
+    """The ledger for reading; a temporary empty one if there is none."""
+    from loadsheet.ledger import open_ledger
+    from loadsheet.ledger.ledger_opening import is_there
+    from loadsheet.ledger.location import refuse_beside_a_file
+
+    if is_there(settings.database_url):
+        with ledger_to_read(settings) as ledger:
+            yield ledger
+        return
+    if settings.is_shared:
+        refuse_beside_a_file(settings.state, "on PostgreSQL")
+    with (
+        tempfile.TemporaryDirectory(prefix="loadsheet-") as folder,
+        open_ledger(f"sqlite:///{Path(folder, 'ledger.db')}") as ledger,
+    ):
+        yield ledger
+
+
+def _forecast_lines(forecast: "Forecast", limit: int) -> Iterator[str]:
+    """The forecast as text; `limit` is the number of records that one run sends (0: no limit)."""
+    from loadsheet.forecasts import STATE_WORDS
+
+    for drop in forecast.drops:
+        records = drop["records"]
+        counts = [f"{records[name]:,} {words}" for name, words in STATE_WORDS.items() if records.get(name)]
+        yield f"{' + '.join(drop['files'])} ({drop['mapping']}): {', '.join(counts) or 'no record'}"
+    for name, problem in forecast.aside.items():
+        yield f"{name}: would be set aside: {problem.text}"
+    for cause in forecast.causes.ranked():
+        yield from describe_cause(cause).splitlines()
+    earlier, unknown = forecast.already["ready"], forecast.already["unknown"]
+    ready = forecast.states["ready"] + earlier
+    counts = [f"{ready:,} records would be sent"]
+    if earlier:
+        counts.append(f"{earlier:,} of them are ready since earlier runs")
+    if limit and ready > limit:
+        counts.append(f"{limit:,} of them by this run, the rest by later runs")
+    if unknown:
+        counts.append(f"{unknown:,} unknown records of earlier runs would be verified first")
+    yield "; ".join(counts) + ". Nothing was moved, stored or sent"
+
+
+def _time_line(forecast: "Forecast", settings: "Settings", per_second: float) -> Iterator[str]:
+    """How long sending would take at the rate of the last run at this exchange; nothing if that is unknown."""
+    ready, limit = forecast.states["ready"] + forecast.already["ready"], settings.dispatch.run_entries_max
+    count = min(ready, limit) if limit else ready
+    if not (count and per_second):
+        return
+    seconds = count / per_second
+    amount, unit = next((seconds / size, name) for name, size in _UNITS if seconds >= size or size == 1)
+    rate = f"{per_second:,.0f} documents a second" if per_second >= 1 else f"{per_second * 3600:,.0f} documents an hour"
+    yield f"At the rate of the last run at this exchange ({rate}), sending takes about {amount:,.0f} {unit}"
+
+
+def say_strays(config: Path | None, shippers: "Mapping[str, Settings | SettingsError]") -> None:
+    """Report the files in the shared inbox that are outside the shippers' folders, because no run processes them; only if `shippers` are
+    all that are declared. For a shipper with wrong settings, its default folder counts.
+    """
+    from loadsheet.inbox import files_outside
+    from loadsheet.settings import Settings
+    from loadsheet.settings.places import shown as place_shown
+
+    if not serves_all(shippers):
+        return
+    try:
+        shared = Settings.load(config)
+        own = [found.inbox if isinstance(found, Settings) else shared.inbox / name for name, found in shippers.items()]
+        own = [folder for folder in own if folder.is_relative_to(shared.inbox)]
+        names = files_outside(shared, own) if shared.inbox_address or shared.inbox.is_dir() else []
+    except (FolderError, SettingsError) as error:
+        say(f"loadsheet: {error}")
+        return
+    if names:
+        named = ", ".join(names[:_STRAYS_SHOWN]) + (" ..." if len(names) > _STRAYS_SHOWN else "")
+        count = "1 file is" if len(names) == 1 else f"{len(names)} files are"
+        say(
+            f"{count} in {place_shown(shared.inbox)}, outside the shippers' folders, and no run processes them: {named}"
+        )
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM, or a terminal that closes, ends a run like Ctrl-C: locks are released and the exit code is 143. Calls in progress are
+    finished first (see `dispatch.sending`).
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: object) -> None:
+        raise Terminated
+
+    before = {number: signal.signal(number, end) for number in stop_signals() if number != signal.SIGINT}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

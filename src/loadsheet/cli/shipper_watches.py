@@ -20,7 +20,7 @@ from loadsheet.cli.options import (
     settings_or_raise,
 )
 from loadsheet.cli.output import print_lines, say
-from loadsheet.cli.shipper_runs import answer_check_folder, say_strays
+from loadsheet.cli.run import answer_check_folder, say_strays
 from loadsheet.cluster.timetable import SharedTimetable, Timetable, enqueue_run, is_run_pending
 from loadsheet.dispatch import Dispatcher
 from loadsheet.display_text import count_of

@@ -11,12 +11,13 @@ from loadsheet.reports.html_pages import compile_templates
 
 _MODULES = (
     "loadsheet.cli.run",
-    "loadsheet.cli.shipper_runs",
     "loadsheet.cluster.runs",
     "loadsheet.credentials",
+    "loadsheet.forecasts",
     "loadsheet.ledger.migrations",
     "loadsheet.ledger.shared.cluster_status",
     "loadsheet.mapping.expressions",
+    "loadsheet.operations.run_hooks",
     "loadsheet.pipeline",
     "loadsheet.reports",
     "loadsheet.run_resources",
