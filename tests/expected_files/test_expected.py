@@ -14,7 +14,7 @@ from inbox_files import settings_in
 from ledgers import Ticking, document, drop_of, ledger_in, order, plan, unreadable
 
 from loadsheet.cli import loadsheet
-from loadsheet.cli.shipper_watches import due_s
+from loadsheet.cli.watch import due_s
 from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
 from loadsheet.ledger.codec import stamp
 from loadsheet.operations.expected_files import next_due, overdue, statuses
