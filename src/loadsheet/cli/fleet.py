@@ -60,7 +60,7 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
     names = only or tuple(filter(None, (shipper_given(),)))
     try:
         from loadsheet.cluster import worker_process
-        from loadsheet.cluster.runs import keep_fork_server, run_due
+        from loadsheet.cluster.job_queue import keep_fork_server, run_due
     except ModuleNotFoundError as missing:
         message = f"a worker needs the extra `fleet` ({missing.name} is not installed): pip install 'loadsheet[fleet]'"
         raise SettingsError(message) from None

@@ -11,7 +11,7 @@ from loadsheet.reports.html_pages import compile_templates
 
 _MODULES = (
     "loadsheet.cli.run",
-    "loadsheet.cluster.runs",
+    "loadsheet.cluster.job_queue",
     "loadsheet.credentials",
     "loadsheet.forecasts",
     "loadsheet.ledger.migrations",
