@@ -152,8 +152,8 @@ class ReadDrop:
         self._totals_named.clear()
         for found in documents:
             for row in _rows_of_totals(found):
-                places = self.tables[row.table].columns.values()
-                self._totals_named[row.table] += begins_like_totals(row.cells[min(places, default=0)])
+                first = min(self.tables[row.table].columns.values(), default=0)
+                self._totals_named[row.table] += any(map(begins_like_totals, row.cells[: first + 1]))
             yield found
 
     def _is_named(self, table: str, problem: Problem) -> bool:

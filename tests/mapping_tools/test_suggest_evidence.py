@@ -561,6 +561,19 @@ def test_lines_of_totals_and_notes_are_no_records(tmp_path):
     assert [document.key for document in documents] == ["00471", "00472"]
 
 
+def test_the_stars_of_an_sap_list_are_totals(tmp_path):
+    line = f"{'-' * 40}\n"
+    sheet = (
+        f"{line}|Lieferung|Auftrag |Ort    |Bruttogew.|GE |\n{line}|80001001 |4500001 |Köln   | 1.240,500|KG |\n"
+        f"|80001002 |4500002 |Kiel   |    12,500-|KG|\n|*        |        |       | 1.228,000|KG |\n{line}"
+        f"|**       |        |       | 1.228,000|KG |\n{line}"
+    )
+    text = suggested(tmp_path, sheet, "order.update")
+    assert '      totals: {begins_with: ["*", "**"]}   # CHECK: total rows, not records' in text
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert [document.key for document in documents] == ["4500001", "4500002"]
+
+
 @pytest.mark.parametrize("merged", [False, True], ids=["on every row", "on the first row"])
 def test_rows_with_one_key_are_one_record(tmp_path, merged):
     head, *lines = orders(keys=[f"A-{number // 3:03}" for number in range(12)]).splitlines()

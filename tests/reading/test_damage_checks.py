@@ -238,6 +238,12 @@ def test_rows_that_begin_with_a_word_for_sums_are_pointed_out():
     assert warnings_about({"Order": ["A1", "Total Energies"], "Notes": ["Total", "Total"]}) == {}
 
 
+def test_stars_in_a_column_before_those_of_the_mapping_are_totals_too(tmp_path):
+    rows = "|Delivery |Order |Kg   |\n|80001    |A1    |12,5 |\n|*        |      |12,5 |\n"
+    (warning,) = warnings_of(open_one(text_file(tmp_path, rows), layout("Order", delimiters=("|",))))
+    assert (warning.code, warning.values["rows"], warning.found) == ("R242", "row 3", "*")
+
+
 @given(st.lists(st.text(max_size=20), max_size=30))
 def test_any_texts_pass_and_every_warning_is_a_sentence(cells):
     assert all(problem.text and problem.hint for problem in warnings_about({"c": cells}).values())

@@ -25,7 +25,7 @@ from loadsheet.mapping_tools.heading_rows import Headings, Rows, find_headings, 
 from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shapes_of_numbers
 from loadsheet.mapping_tools.vocabulary import SIDES, Reading, reading_of, vocabulary, words_of
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
-from loadsheet.reading import SUM_WORDS, Layout, Top, WantedColumn, fold, open_tables
+from loadsheet.reading import Layout, Top, WantedColumn, begins_like_totals, begins_with, fold, open_tables
 from loadsheet.reading.header import BETWEEN
 from loadsheet.reading.opening import read_tops
 from loadsheet.reading.tables import bounds_of
@@ -126,10 +126,10 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     named = {row[0]: word for row in rest if (word := _sum_word(row, usual))}
     proper = [row for row in rest if row[0] not in named]
     words = tuple(dict.fromkeys(named.values()))
-    if not proper or any(_begins(_first(row), word) for row in proper for word in words):
+    if not proper or any(map(begins_with(words), map(_first, proper))):
         words, proper = (), rest
     begins = _beginning(_first(notes[0])) if notes else ""
-    if not begins or any(_begins(_first(row), begins) for row in rest):
+    if not begins or any(map(begins_with([begins]), map(_first, rest))):
         begins, proper = "", [*proper, *(row for row in notes if row[0] not in damaged)]
     return _Endings(words, (begins,) if begins else (), groups, proper)
 
@@ -141,7 +141,7 @@ def _sum_word(row: tuple[int, tuple[str, ...]], usual: float = inf) -> str:
     words = _first(row).split()
     most = len(words) if _filled(row) * 2 <= usual else 0
     starts = [_first(row), *(" ".join(words[:count]) for count in range(most, 0, -1))]
-    return next((start for start in starts if fold(start) in SUM_WORDS), "")
+    return next((start for start in starts if begins_like_totals(start)), "")
 
 
 def _filled(row: tuple[int, tuple[str, ...]]) -> int:
@@ -178,10 +178,6 @@ def _beginning(text: str) -> str:
     if words[0].endswith(":"):
         return words[0]
     return " ".join(word for word in words if not re.search("[0-9]", word))
-
-
-def _begins(text: str, word: str) -> bool:
-    return re.match(rf"{re.escape(fold(word))}\b", fold(text)) is not None
 
 
 # ---- the table of a file ----

@@ -279,12 +279,12 @@ class DamageChecks:
                 self._beside.add(row.number)
 
     def _note_sums(self, batch: Sequence[Row], columns: Sequence[Sequence[str]]) -> None:
-        """Record rows whose first mapped column holds a word for a sum."""
-        first = columns[self._places[0]] if self._places else ()
-        sums = {cell for cell in set(first) if begins_like_totals(cell)}
-        for row, cell in zip(batch, first, strict=True) if sums else ():
-            if cell in sums:
-                self._sums.example = self._sums.example or cell.strip()
+        """Record rows with a word for a sum in their first mapped column, or before it."""
+        upto = self._places[0] + 1 if self._places else 0
+        sums = {cell for column in columns[:upto] for cell in set(column) if begins_like_totals(cell)}
+        for row in batch if sums else ():
+            if found := next((cell for cell in row.cells[:upto] if cell in sums), ""):
+                self._sums.example = self._sums.example or found.strip()
                 self._sums.add(row.number)
 
     def _count_shapes(self, batch: Sequence[Row]) -> None:

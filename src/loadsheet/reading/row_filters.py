@@ -5,7 +5,7 @@ accounted for. Starts are compared folded and by whole words.
 """
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from loadsheet.reading.header import Header, fold
 from loadsheet.reading.tables import Layout, Native, Row
@@ -29,15 +29,33 @@ SUM_WORDS = frozenset(
     {
         "sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals", "grand total", "gesamt summe",
         "razem", "suma czesciowa", "celkem", "mezisoucet", "toplam", "genel toplam", "ara toplam", "totaux", "totali", "totalt",
+        "*", "**", "***", "****",
         "subtotal", "sub total", "sub-total", "zwischensumme", "sous-total", "sous total", "subtotaal", "subtotale", "delsumma",
     }
 )  # fmt: skip
-"""The words that start rows of totals and subtotals, folded."""
+"""What starts rows of totals and subtotals, folded: words, and the stars of SAP's lists."""
 
 
 def begins_like_totals(cell: str) -> bool:
-    """Whether a row with this text in its first column looks like a row of totals."""
-    return fold(cell) in SUM_WORDS
+    """Whether a row with this text in its first column looks like a row of totals: a word for them, or the stars of SAP's lists."""
+    return _start(cell) in SUM_WORDS
+
+
+def begins_with(words: Sequence[str]) -> Callable[[str], str]:
+    """A function from the first text of a row to the one of these words that it begins with, folded; empty if there is none."""
+    folded = sorted(filter(None, map(_start, words)), key=len, reverse=True)
+    pattern = re.compile(f"(?:{'|'.join(map(re.escape, folded))})(?![^\\W_])") if folded else None
+
+    def word_of(text: str) -> str:
+        found = pattern.match(_start(text)) if pattern else None
+        return found[0] if found else ""
+
+    return word_of
+
+
+def _start(text: str) -> str:
+    """The text folded. Stars alone stay, since folding removes them."""
+    return fold(text) or text.strip()
 
 
 def is_separator(cells: Iterable[str]) -> bool:
@@ -125,8 +143,8 @@ class _StrayRowRules:
         columns = header.columns
         self._required = [columns[name] for name in required if name in columns]
         self._place = min(columns.values())
-        self._totals = _starts_with(layout.row_filters.totals)
-        self._footer = _starts_with(layout.row_filters.footer)
+        self._totals = begins_with(layout.row_filters.totals)
+        self._footer = begins_with(layout.row_filters.footer)
         last = header.rows[-1]
         label = last[self._place] if self._place < len(last) else ""
         self.header_cell = self._place, label
@@ -174,19 +192,13 @@ class _StrayRowRules:
         comment = self._row_filters_of.comment
         if comment and text.lstrip().startswith(comment):
             return f"comment: {comment}", False
-        if self._totals is not None and (found := self._totals.match(fold(text))):
-            return f"totals: begins with {found[0]}", False
-        if self._footer is not None and (found := self._footer.match(fold(text))):
-            return f"footer: row {row.number} begins with {found[0]}, and all below", True
+        if found := self._totals(text):
+            return f"totals: begins with {found}", False
+        if found := self._footer(text):
+            return f"footer: row {row.number} begins with {found}, and all below", True
         return "", False
 
 
 def _unmarked(cell: str) -> str:
     """The cell without surrounding white space, and without the byte order mark of an appended file."""
     return cell.lstrip("\ufeff").strip()
-
-
-def _starts_with(words: Sequence[str]) -> re.Pattern[str] | None:
-    """A pattern for folded texts that start with one of the words as a whole word."""
-    folded = sorted(filter(None, map(fold, words)), key=len, reverse=True)
-    return re.compile(f"(?:{'|'.join(map(re.escape, folded))})(?![^\\W_])") if folded else None
