@@ -635,10 +635,34 @@ def test_a_file_of_central_europe_is_read_in_its_encoding(tmp_path):
     path = tmp_path / "zlecenia.csv"
     path.write_bytes("Nr zamówienia;Miasto załadunku;Ilość\nA-1;Łódź;2\nA-2;Gdańsk;3\n".encode("cp1250"))
     text = write_draft(draft(observe([path], Settings()), "order.update"))
-    assert unsaid(text, ["encoding: [utf-8-sig, cp1250]", "pickup_city: {col: miasto_zaladunku}"]) == []
+    assert (
+        unsaid(text, ["encoding: [utf-8-sig, cp1250]   # CHECK: guessed", "pickup_city: {col: miasto_zaladunku}"]) == []
+    )
 
 
-TURKISH = "Order no;Consignee;City;Sipariş\nA-1;Güneş Ltd. Şti.;İstanbul;ğ\nA-2;Çağ;Beşiktaş;\n"
+@pytest.mark.parametrize(
+    ("encoding", "heading", "cell"),
+    [
+        ("cp1250", "Nr zamówienia", "Źródło"),
+        ("cp1251", "Номер заказа", "Москва"),
+        ("cp1253", "Παραγγελία", "Αθήνα"),
+        ("cp1256", "رقم الطلب", "الرياض"),
+        ("cp932", "お客様管理番号", "東京都渋谷区神宮前"),
+        ("gb18030", "订单编号", "上海市中山路"),
+        ("big5", "訂單編號", "台北市忠孝東路"),
+        ("cp949", "주문번호", "서울특별시 강남구"),
+    ],
+)
+def test_a_file_in_the_encoding_of_its_country_is_drafted_in_it_marked(tmp_path, encoding, heading, cell):
+    path = tmp_path / "訂單.csv"
+    path.write_bytes(f"{heading};Kg\nA-1 {cell};2\nA-2 {cell};3\n".encode(encoding))
+    text = write_draft(draft(observe([path], Settings()), "order.update"))
+    assert f"  encoding: [utf-8-sig, {encoding}]   # CHECK: guessed by the letters, such as {heading}\n" in text
+    assert f"{{label: {heading}, type: text, required: true, key: true}}" in text
+    assert "\nmapping: draft\n" in text
+
+
+TURKISH = "Order no;Consignee;City;Sipariş;m³\nA-1;Güneş Ltd. Şti.;İstanbul;ğ;1\nA-2;Çağ;Beşiktaş;;2\n"
 
 
 @pytest.mark.parametrize(

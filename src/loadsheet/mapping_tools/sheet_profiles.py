@@ -46,7 +46,7 @@ _TITLE_OF_GROUP = re.compile(r"\w+:(?= )")
 _NO_VALUE = re.compile(r"null|\(null\)|<null>|\\n|nan|#?n/a|n\.a\.", re.IGNORECASE)  # what databases and programs write
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
 _WESTERN, _CENTRAL, _TURKISH = "cp1252", "cp1250", "cp1254"
-_IN_TURKISH = re.compile(r"[ğĞıİşŞçÇöÖüÜâÂîÎûÛ\W\d_a-z]*", re.IGNORECASE)
+_IN_TURKISH = re.compile(r"[ğĞıİşŞçÇöÖüÜâÂîÎûÛ²³\W\d_a-z]*", re.IGNORECASE)
 _NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
 
 Progress = Callable[[int, int], None]

@@ -68,7 +68,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     numbers = [tables.main, *([tables.lines] if tables.lines >= 0 else [])]
     taken: set[str] = set()
     made = Draft(
-        name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[tables.main].path.stem))) or "draft", "-"),
+        name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[tables.main].path.stem))), "-") or "draft",
         operation=operation,
         why=_why(operation, candidates, is_asked=named is not None, is_chosen=chosen_by is not None),
         tables=[DraftTable(_table_name(sheets, number, tables, taken), sheets[number]) for number in numbers],
@@ -140,8 +140,8 @@ def _why(operation: Operation, candidates: Sequence[Candidate], *, is_asked: boo
     reasons = "; ".join(own.reasons[:3])
     if is_asked:
         return f"as asked for; points: {others}"
-    close = candidates[1].points > candidates[0].points - 2 if len(candidates) > 1 else False
-    return f"{f'{CHECK}: ' if close else ''}{reasons}{'; ' if reasons else ''}points: {others}"
+    is_doubtful = own.points < 0 or any(one.points > own.points - 2 for one in candidates if one is not own)
+    return f"{f'{CHECK}: ' if is_doubtful else ''}{reasons}{'; ' if reasons else ''}points: {others}"
 
 
 # ---- tables and the key ----

@@ -143,7 +143,7 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
     encodings = {table.sheet.encoding for table in draft.tables if table.sheet.encoding}
     if encodings:
         known = ["utf-8-sig", *sorted(encodings - {"utf-8", "utf-8-sig"})]
-        yield f"  encoding: {flow(known)}"
+        yield _commented(f"  encoding: {flow(known)}", _guessed_encoding(draft))
         delimiters = list(dict.fromkeys(table.sheet.delimiter for table in draft.tables))
         yield "  delimiter: [" + ", ".join('"\\t"' if one == "\t" else f'"{one}"' for one in delimiters) + "]"
     if blank := sorted({text for table in draft.tables for text in table.sheet.blank}):
@@ -290,6 +290,17 @@ def _shared_formats(draft: Draft) -> list[str]:
     formats = list(counted)
     locale = draft.habits.locale
     return formats if compatible(formats, locale) == formats else []
+
+
+def _guessed_encoding(draft: Draft) -> str:
+    """The remark on an encoding other than UTF-8 and that of Western Europe, with a text to look at; empty if there is none."""
+    for sheet in (table.sheet for table in draft.tables):
+        if sheet.encoding and sheet.encoding not in ("utf-8", "utf-8-sig", "cp1252"):
+            texts = (text for column in sheet.columns for text in (column.label, *column.cells.values))
+            return (
+                f"{CHECK}: guessed by the letters, such as {next((text for text in texts if not text.isascii()), '')}"
+            )
+    return ""
 
 
 def _pattern(path: Path, *, several: bool) -> str:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Literal, NamedTuple, Self
 
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.encoding import LINE_LENGTH_MAX, Source, Survey, refused, survey_text
+from loadsheet.reading.encoding import LINE_LENGTH_MAX, Source, Survey, guess_encoding, refused, survey_text
 from loadsheet.reading.header import (
     NO_HEADER,
     TOP_ROWS,
@@ -83,7 +83,7 @@ def open_delimited(source: Source, name: str, layouts: Sequence[Layout], bounds:
 
 def delimited_top(source: Source, name: str, bounds: Bounds) -> Top:
     """The first rows of a text file, with the delimiter that gives the most cells in rows of equal width. Raises FileRefused."""
-    text = survey_text(source, name, ("utf-8-sig", "cp1252"))
+    text = survey_text(source, name, ("utf-8-sig", guess_encoding(source)))
     if text.blank:
         raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
     with text.open() as stream:

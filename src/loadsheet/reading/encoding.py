@@ -1,12 +1,14 @@
 """The bytes of a file from any source, and the encoding of a text file, verified over the whole file.
 
-The encoding is not guessed: a byte order mark decides, else the encodings that the mapping declares, in order and strictly.
+The encoding is not guessed: a byte order mark decides, else the encodings that the mapping declares, in order and strictly. A guess is for
+the author of a mapping alone.
 Also here: the refusal of a file that cannot be read.
 """
 
 import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import IncrementalNewlineDecoder, TextIOWrapper
 from typing import IO
@@ -31,6 +33,9 @@ _BYTE_ORDER_MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
 )
 _WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf16": "utf-16-le", "utf-32": "utf-32-le"}
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
+_LATIN = ("cp1252", "cp1250", "cp1254", "cp1257")
+_BEYOND_LATIN = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp932", "gb18030", "big5", "cp949")
+_NOT_WESTERN = b"\x81\x8d\x8f\x90\x9d"
 _PLAIN = 0.5  # share of the characters of a table
 _BAD_BYTE = re.compile("[\udc80-\udcff]")  # from "surrogateescape"
 _BREAKS = re.compile(r"\r\n?|\n")
@@ -96,6 +101,23 @@ def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str 
         raise refused(name, "no encoding is declared for it", "set source.encoding in the mapping")
     _refuse_damaged_utf_8(source, failures)
     raise failures[0]
+
+
+def guess_encoding(source: Source) -> str:
+    """The most likely encoding of a text if it is not UTF-8: by its letters that of a language beyond Latin script, else that of Western
+    Europe, or of Central Europe if a byte has no meaning in it.
+    """
+    with source() as raw:
+        start = raw.read(_CHUNK)
+    with suppress(UnicodeDecodeError):
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+        return "cp1252"
+    from charset_normalizer import from_bytes  # takes 70 ms, and only drafts of such files need it
+
+    found = from_bytes(start[: start.rfind(b"\n") + 1] or start, cp_isolation=[*_LATIN, *_BEYOND_LATIN]).best()
+    if found is not None and found.encoding in _BEYOND_LATIN:
+        return found.encoding
+    return "cp1252" if start == start.translate(None, _NOT_WESTERN) else "cp1250"
 
 
 def _contradicts(start: bytes, marked: str) -> bool:
