@@ -109,6 +109,14 @@ VALUES = [  # the type of a column, its settings, and what cells become
     }),
     ("datetime", {"dates": ["%d.%m.%Y %H:%M%z", "%d.%m.%Y %H:%M %z"]},
      dict.fromkeys([f"01.07.2026 08:00{word}" for word in ("Z", " UTC", " gmt", "+0000", "-00:00")], "2026-07-01T10:00:00+02:00")),
+    ("datetime", {"dates": ["%b %d, %Y %I:%M:%S %p %z"]}, {
+        "Mar 1, 2026 12:04:11 AM PST": "2026-03-01T09:04:11+01:00", "Jul 1, 2026 1:04:11 PM edt": "2026-07-01T19:04:11+02:00",
+        "Jul 1, 2026 1:04:11 PM CEST": "2026-07-01T13:04:11+02:00", "Jul 1, 2026 1:04:11 PM IST": "C304",
+    }),
+    ("datetime", {"dates": ["%s", "%s%f"]}, {
+        "1795680300": "2026-11-26T09:05:00+01:00", "1795680300250": "2026-11-26T09:05:00.250000+01:00",
+        Native("1795680300", "number"): "2026-11-26T09:05:00+01:00", "179568030": "C304", "2026-11-26": "C304",
+    }),
     ("datetime", {"dates": ["%d.%m.%Y %H:%MZ"], "zone": ZoneInfo("UTC")}, {"01.07.2026 08:00Z": "2026-07-01T08:00:00+00:00"}),
     *(
         ("date", {"locale": locale, "dates": [format_]}, dict.fromkeys(cells, "2026-03-02T00:00:00+01:00") | {wrong: "C304"})
@@ -357,6 +365,9 @@ FORMATS_SAID = [  # the type of a column, its formats, and what is said of them
     ("time", ["%I:%M %p"], ""),
     ("date", ["%d %B %y"], ""),
     ("date", ["%Q"], "%Q is not supported"),
+    ("datetime", ["%s", "%s%f", "%d.%m.%Y"], ""),
+    ("datetime", ["%d.%m.%Y %s"], "%s, which is a whole moment, and other parts of one"),
+    ("time", ["%s"], "%s has no hour (%H)"),
 ]  # fmt: skip
 
 

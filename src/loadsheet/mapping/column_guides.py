@@ -21,7 +21,7 @@ MOMENT = datetime(2026, 3, 24, 8, 0)  # noqa: DTZ001 (a local time in an example
 """A moment for examples: its day cannot be mistaken for a month."""
 
 _NAMED = re.compile("%[aAbBp]")  # these differ by language
-_CLOCK = re.compile("%[HI]")
+_CLOCK = re.compile("%[HIs]")
 
 CHOICES_MAX = 300
 """Longer lists are not offered as choices."""

@@ -77,7 +77,7 @@ CONVERTERS = "loadsheet.converters"
 """The group of entry points that are converters."""
 
 _TIMES = ("%H:%M:%S", "%H:%M")
-_CLOCK = re.compile("%-?[HIMScXT]")  # the time of day in a format
+_CLOCK = re.compile("%-?[HIMSscXT]")  # the time of day in a format
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,12 +387,14 @@ def _range(spec: Column) -> Callable[[Decimal], Any]:
 
 def _moment(spec: Column, conventions: Conventions, locale: str | None) -> _Parse:
     zone_name = None if conventions.zone_column is not None or conventions.zone is None else conventions.zone.key
-    read = _declared(spec, list(spec.formats or conventions.dates), locale, zone_name)
+    formats = list(spec.formats or conventions.dates)
+    read = _declared(spec, formats, locale, zone_name)
+    texts = {"number"} if any("%s" in format_ for format_ in formats) else set[str]()
     is_date, zone, fold = spec.type == "date", conventions.zone or ZoneInfo("UTC"), conventions.fold
     with_time = CellProblem("C304", {"expected": "a date without a time"})
 
     def parse(cell: str) -> Any:
-        moment = _native_moment(cell) if isinstance(cell, Native) else read(cell)
+        moment = _native_moment(cell) if isinstance(cell, Native) and cell.kind not in texts else read(cell)
         if isinstance(moment, CellProblem):
             return moment
         if is_date and (moment.hour, moment.minute, moment.second) != (0, 0, 0):

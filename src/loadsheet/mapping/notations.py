@@ -177,7 +177,7 @@ def _refusal(suggestions: list[str], otherwise: CellProblem) -> CellProblem:
 
 # ---- dates and times ----
 
-DIRECTIVES = "%Y %y %m %d %a %A %H %I %M %S %f %p %b %B %z %%"
+DIRECTIVES = "%Y %y %m %d %a %A %H %I %M %S %f %p %b %B %z %s %%"
 
 _NUMBERED = {
     "Y": ("year", "[0-9]{4}"),
@@ -189,8 +189,13 @@ _NUMBERED = {
     "M": ("minute", "[0-9]{1,2}"),
     "S": ("second", "[0-9]{1,2}"),
     "f": ("fraction", "[0-9]{1,6}"),
+    "s": ("epoch", "[0-9]{10}"),  # so that %s%f are milliseconds
 }
-_OF_A_DAY = {"year (%Y)": "Yy", "month (%m)": "mbB", "day (%d)": "d"}
+_ZONES = {
+    "Z": 0, "UTC": 0, "GMT": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "CET": 1, "CEST": 2,
+}  # fmt: skip
+"""Hours from UTC of the zones that RFC 5322 names, and of Central Europe."""
+_OF_A_DAY = {"year (%Y)": "Yys", "month (%m)": "mbBs", "day (%d)": "ds"}
 _OF_A_TIME = {"hour (%H)": "HI"}
 _OFFICE = {
     "yyyy": "%Y", "jjjj": "%Y", "aaaa": "%Y", "yy": "%y", "mmmm": "%B", "mmm": "%b", "mm": "%m", "m": "%m", "dd": "%d", "d": "%d",
@@ -206,7 +211,7 @@ _PIVOT = 69  # two-digit years from here on are 19xx
 
 
 def format_reader(format_: str, locale: str | None, *, any_weekday: bool = False) -> Callable[[str], datetime | None]:
-    """A function from trimmed text to datetime (naive, or aware if the format has %z); None if the text does not match, or if its weekday
+    """A function from trimmed text to datetime (naive, or aware if the format has %z or %s); None if the text does not match, or if its weekday
     is not that of the date (unless `any_weekday`). Raises ValueError for a directive that is unsupported or used twice.
     """
     months, weekdays = month_numbers(locale), weekday_numbers(locale)
@@ -277,7 +282,11 @@ def _piece(directive: str, months: Mapping[str, int], weekdays: Mapping[str, int
         return f"(?P<month_name>{_one_of(months)})"
     if directive in {"a", "A"}:
         return f"(?P<weekday>{_one_of(weekdays)})"
-    others = {"p": r"(?P<half>[AaPp]\.?[Mm]\.?)", "z": r"(?P<offset>Z|UTC|GMT|[+-][0-9]{2}:?[0-9]{2})", "%": "%"}
+    others = {
+        "p": r"(?P<half>[AaPp]\.?[Mm]\.?)",
+        "z": rf"(?P<offset>{'|'.join(_ZONES)}|[+-][0-9]{{2}}:?[0-9]{{2}})",
+        "%": "%",
+    }
     if directive not in others:
         raise ValueError(f"%{directive} is not supported; use one of {DIRECTIVES}")
     return others[directive]
@@ -292,6 +301,8 @@ def _moment(found: Mapping[str, str | None], months: Mapping[str, int]) -> datet
     name = found.get("month_name")
     month = months[_folded(name)] if name else int(found.get("month") or 1)
     fraction = (found.get("fraction") or "").ljust(6, "0")
+    if found.get("epoch"):
+        return datetime.fromtimestamp(int(found["epoch"] or 0), UTC).replace(microsecond=int(fraction))
     return datetime(
         _year(found), month, int(found.get("day") or 1), _hour(found), int(found.get("minute") or 0),
         int(found.get("second") or 0), int(fraction), _offset(found.get("offset")),
@@ -318,7 +329,9 @@ def _hour(found: Mapping[str, str | None]) -> int:
 def _offset(text: str | None) -> tzinfo | None:
     if not text:
         return None
-    return UTC if text[0].isalpha() else datetime.fromisoformat(f"2000-01-01T00:00:00{text}").tzinfo
+    if text[0].isalpha():
+        return timezone(timedelta(hours=_ZONES[text.upper()]))
+    return datetime.fromisoformat(f"2000-01-01T00:00:00{text}").tzinfo
 
 
 def formats_reader(
@@ -376,9 +389,11 @@ def check_zone_word(format_: str, zone: str | None) -> None:
 
 
 def check_written(format_: str) -> None:
-    """Raises ValueError for a format that cannot write: unknown directives, no directives, or %I without %p."""
+    """Raises ValueError for a format that cannot write: unknown directives, no directives, %s, or %I without %p."""
     used = _directives(format_)
     format_reader(format_, None)
+    if "s" in used:
+        raise ValueError(f"{format_} has %s, which can only be read")
     if "I" in used and "p" not in used:
         raise ValueError(f"{format_} has %I without %p, so 2 am and 2 pm look the same; write %H")
 
@@ -389,6 +404,8 @@ def _check_whole(format_: str, parts: Mapping[str, str]) -> None:
         raise ValueError(f"{format_} has %I without %p, so am and pm look the same; write %H, or %I with %p")
     if "p" in used and "I" not in used:
         raise ValueError(f"{format_} has %p without %I, so am and pm have no effect; write %I")
+    if "s" in used and used - {"s", "f", "%"}:
+        raise ValueError(f"{format_} has %s, which is a whole moment, and other parts of one")
     missing = [part for part, letters in parts.items() if used.isdisjoint(letters)]
     if missing and not used.isdisjoint(_NUMBERED.keys() | {"b", "B"}):
         raise ValueError(f"{format_} has no {' and no '.join(missing)}")
@@ -420,7 +437,7 @@ def _contradiction(
     format_: str, own: Callable[[str], datetime | None], other: Callable[[str], datetime | None]
 ) -> str | None:
     """A text of this format that the other format reads as another moment, if any."""
-    text = datetime(2003, 4, 5, 6, 7, 8, tzinfo=_EXAMPLE_ZONE).strftime(format_)  # any two parts can be swapped
+    text = _written(datetime(2003, 4, 5, 6, 7, 8, tzinfo=_EXAMPLE_ZONE), format_)  # any two parts can be swapped
     theirs = other(text)
     return text if theirs is not None and theirs != own(text) else None
 
@@ -436,7 +453,12 @@ def _example(format_: str, locale: str | None) -> str:
     }
     for directive, name in names.items():
         format_ = format_.replace(directive, name)
-    return moment.strftime(format_)
+    return _written(moment, format_)
+
+
+def _written(moment: datetime, format_: str) -> str:
+    """A moment in a format. Not every system knows %s."""
+    return moment.strftime(format_.replace("%s", str(int(moment.timestamp()))))
 
 
 def localize(moment: datetime, zone: ZoneInfo, fold: Fold) -> datetime | CellProblem:
