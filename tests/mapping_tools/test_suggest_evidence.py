@@ -66,9 +66,15 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "house numbers before such streets": ("Ship address 1;12 Market St;7 Junction Rd", ["type: text", "!CHECK"]),
     "a sum of prices": ("Subtotal;12,50;1.240,00", ["type: decimal", "!fills no field"]),
     "a bare total": ("Total;12,50;1.240,00", ["# ", "fills no field"]),
+    "a sign for a number": ("# Pallets;1;3", ["type: integer", "!fills no field"]),
     "a number of pieces bought": ("quantity-purchased;1;3", ["type: integer", "!CHECK"]),
     "a status of payment": ("Financial Status;paid;pending", ["# ", "fills no field"]),
     "a month by its name": ("Order date;03-Mar-26;28-Feb-26", ["12 of 12 values read as %d-%b-%y"]),
+    "the month first and a short year": ("Order date;Nov-20-26;Dec-02-26", ["12 of 12 values read as %b-%d-%y"]),
+    "zones by their names": ("Order date;Mar 1, 2026 12:04:11 AM PST", ["12 of 12 values read as %b %d, %Y %I:%M:%S %p %z"]),
+    "seconds since 1970": ("Order date;1795680300;1795734900", ["type: datetime", "values are seconds since 1970"]),
+    "numbers as long as seconds since 1970": ("Customer code;1795680300", ["!seconds", "!datetime"]),
+    "states that could be countries": ("Ship to state;OR;MA;FL", ["type: text", "!countries"]),
     "several styles of dates": (
         "Order date;03.03.2026;2026-03-04;5.3.26 8:00", ["%d.%m.%Y or %Y-%m-%d or %d.%m.%y %H:%M", "!CHECK"],
     ),
@@ -104,6 +110,40 @@ def test_a_column_is_read_as_its_cells_show(tmp_path, column, said):
     text = suggested(tmp_path, orders(column, keys=max(12, column.count(";"))))
     assert unsaid(drafted_columns(text)[column.partition(";")[0]], said) == []
     assert mistakes(tmp_path, text) == []
+
+
+def test_scans_of_a_carrier_are_events_with_their_moment_and_place(tmp_path):
+    rows = ["PICKED UP;1795680300;28.36;75.58;Pilani", "IN TRANSIT;1795734900;28.61;77.20;Delhi"]
+    text = suggested(tmp_path, table("Order no;Scan type;Scan time;lat;lng;Scan location", *rows))
+    said = [
+        "target: order.status   #",
+        'dates: ["%s"]',
+        "status_code: {col: scan_type}",
+        "status_datetime: {col: scan_time}\n",
+        "status_location: {col: scan_location}",
+        "latitude: {col: lat}",
+        "longitude: {col: lng}",
+    ]
+    assert unsaid(text, said) == []
+
+
+def test_towns_with_their_states_are_no_companies(tmp_path):
+    rows = ["Menasha WI;Ada MI", "Boise ID;Memphis TN", "Denver CO;Salt Lake City UT"]
+    text = suggested(tmp_path, table("Order no;Origin;Destination", *rows), "order.update")
+    assert unsaid(text, ["pickup_city: {col: origin}", "delivery_city: {col: destination}", "!company"]) == []
+    companies = suggested(tmp_path, table("Order no;Origin", "Beta AG;", "Alpha KG;", "Gamma;"), "order.update")
+    assert "pickup_company: {col: origin}" in companies
+
+
+def test_a_window_may_be_named_by_its_shortest_and_longest_day(tmp_path):
+    heading = "Order number;Sale date;Minimum estimated delivery date;Maximum estimated delivery date"
+    text = suggested(tmp_path, table(heading, "Nov-20-26;Nov-30-26;Dec-02-26"), "order.create")
+    said = [
+        "delivery_startdatetime: {expr: '$at(minimum_estimated_delivery_date, ",
+        "delivery_enddatetime: {expr: '$at(maximum_estimated_delivery_date, ",
+        "createdon: {col: sale_date}",
+    ]
+    assert unsaid(text, said) == []
 
 
 def test_words_of_databases_are_blank_cells(tmp_path):

@@ -28,7 +28,7 @@ from loadsheet.mapping_tools.columns import (
     some,
 )
 from loadsheet.mapping_tools.notation_guesses import formats_of, number_of, reader_of_numbers
-from loadsheet.mapping_tools.vocabulary import Reading, vocabulary
+from loadsheet.mapping_tools.vocabulary import SIDES, Reading, vocabulary
 from loadsheet.reading import Native
 
 FLAGS = frozenset({"stackable", "hazardous", "dedicated", "mixed"})  # concepts of headings over yes and no
@@ -37,6 +37,7 @@ _CODE = 3  # letters of a currency
 _TIMES = (
     "%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M%p", "%I %p", "%I%p", "%Hh%M", "%Hh", "%H h", "%H:%M h", "%H:%M Uhr", "%H.%M Uhr", "%H Uhr",
 )  # fmt: skip
+_EPOCH = re.compile(r"1[4-9][0-9]{8}([0-9]{3})?")  # 2014 to 2033, in seconds or milliseconds
 _PACKED_TIME = re.compile("[0-2][0-9][0-5][0-9]")
 _YES_NO_LOCALES = ("en", "de", "fr", "es", "nl", "it", "pl", "pt", "sv", "da", "cs", "fi", "nb")
 _TICKS = {"x": True, "✓": True, "✔": True, "t": True, "f": False, "-": False, "on": True, "off": False}
@@ -56,6 +57,9 @@ def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: st
     measure = next((known for concept, known in MEASURES.items() if concept in reading.concepts), "")
     packed = ["%H%M"] * ("moment" in reading.concepts and all(map(_PACKED_TIME.fullmatch, cells.shown)))
     guess = _moments(cells, locale, order) or times_in(cells, *packed)
+    if guess is None and reading.concepts & {"moment", "created"} and all(map(_EPOCH.fullmatch, cells.shown)):
+        formats = [f"%s{'%f' * (length > 10)}" for length in sorted({len(text) for text in cells.shown})]
+        guess = Guess("datetime", {"formats": formats}, f"{cells.filled} values are seconds since 1970")
     if guess is None and reading.concepts & FLAGS:
         guess = _yes_no(cells, locale, ticks=True)
     if guess is None and measure:
@@ -153,7 +157,7 @@ def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
         return _named("timezone", "names of time zones", cells, _zones())
     if ("currency" in concepts or _all_long(texts, 3)) and enough(_read(texts, _currencies(locale)), cells.filled):
         return _named("currency", "currency codes", cells, _currencies(locale))
-    if "country" not in concepts and ("timezone" in concepts or not (_all_long(texts, 2) and len(texts) > 1)):
+    if "country" not in concepts and (concepts - SIDES or not (_all_long(texts, 2) and len(texts) > 1)):
         return None
     for name in dict.fromkeys([locale, *(habits["locale"] for habits in vocabulary().habits.values())]):
         if enough(countries_read(texts, name), cells.filled):

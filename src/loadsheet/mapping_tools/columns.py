@@ -54,6 +54,7 @@ _LOOKS: dict[str, re.Pattern[str]] = {
 """What a text may look like. A look counts if nine of ten distinct values have it."""
 
 
+_TOWN_OF_STATE = re.compile(r"[ ,][A-Z]{2}$")
 _COMPANY = re.compile(
     r"\b(gmbh|ag|kg|ohg|ug|e\.? ?k|ltd|limited|plc|llc|inc|corp|co|sarl|sas?|srl|s\.?r\.?l|s\.?p\.?a|spa|sl|s\.?l|bv|b\.v|nv|ab|as|a/s|oy|lda"
     r"|sp\. ?z ?o\. ?o|s\.?a)\.?$|\b(gmbh|limited|holding|group)\b",
@@ -126,8 +127,10 @@ class Cells:
 
     @cached_property
     def names_companies(self) -> bool:
-        """Whether some values end like the name of a company."""
-        return sum(_COMPANY.search(text) is not None for text in self.shown) * 5 >= len(self.shown) > 0
+        """Whether some values end like the name of a company, and not more of them like a town with its state (`Denver CO`, `Ada MI`)."""
+        others = [text for text in self.shown if not _COMPANY.search(text)]
+        companies = len(self.shown) - len(others)
+        return companies * 5 >= len(self.shown) > 0 and companies > sum(map(bool, map(_TOWN_OF_STATE.search, others)))
 
     @cached_property
     def has_digits(self) -> bool:

@@ -24,13 +24,13 @@ _RARE = 0.004  # share of a column's dates; a format for fewer is a typing error
 
 _CLOCK = re.compile(
     r"(?P<between>[ ]+|T|, ?)(?P<hour>9{1,2}):99(?P<second>:99)?(?P<fraction>\.9{1,6})?(?P<half> ?[AaPp]\.?[Mm]\.?)?"
-    r"(?P<gap> )?(?P<zone>Z|UTC|GMT|[+-]99:?99)?(?P<word> ?(?:Uhr|uhr|h))?$"
+    r"(?P<gap> )?(?P<zone>Z|UTC|GMT|[ECMP][SD]T|CES?T|[+-]99:?99)?(?P<word> ?(?:Uhr|uhr|h))?$"
 )
 _DAY = re.compile(
     r"(?P<numbers>(?P<one>9{1,4})(?P<sep>\. |[./\- ])(?P<two>9{1,2})(?P=sep)(?P<three>9{4}|9{2}))\.?$"
     r"|(?P<packed>9{8})$"
     r"|(?P<named>9{1,2}(?P<dot>\.)?(?P<by>[ \-/.]*)(?P<month>[^\W\d_]{3,10})\.?(?P<then>[ \-/.,]+)(?P<year>9{4}|9{2}))$"
-    r"|(?P<leading>[^\W\d_]{3,10}\.?(?P<space>[ \-])9{1,2}(?P<comma>,)? ?(?P<last>9{4}))$"
+    r"|(?P<leading>[^\W\d_]{3,10}\.?(?P<space>[ \-])9{1,2}(?P<comma>,)?(?P<after>[ ]?(?=9{4})|-)(?P<last>9{4}|9{2}))$"
 )
 _SPACES = re.compile(r"\s+")
 _A_MARK = re.compile(r"[0-9][.,'\u2019\u00a0\u202f][0-9]")
@@ -157,7 +157,7 @@ def _day_formats(day: re.Match[str]) -> list[str]:
         year = "%Y" if len(day["year"]) == 4 else "%y"
         return [f"%d{day['dot'] or ''}{day['by']}%b{'.' if _dotted(day) else ''}{day['then'].lstrip('.') or '.'}{year}"]
     if day["leading"]:
-        return [f"%b{day['space']}%d{day['comma'] or ''} %Y"]
+        return [f"%b{day['space']}%d{day['comma'] or ''}{day['after']}{'%Y' if len(day['last']) == 4 else '%y'}"]
     return _numbered(day["sep"], len(day["one"]), len(day["three"]))
 
 

@@ -233,7 +233,7 @@ def _number(column: Column, code: int, locale: str) -> float:
 def is_without_clock(day: DraftColumn) -> bool:
     """Whether a column has days without a time of day."""
     formats = day.keys.get("formats", [])
-    if day.keys.get("type") not in MOMENTS or any("%H" in format_ or "%I" in format_ for format_ in formats):
+    if day.keys.get("type") not in MOMENTS or any(f"%{letter}" in format_ for format_ in formats for letter in "HIs"):
         return False
     natives = (cell for cell in day.column.cells.values if isinstance(cell, Native) and cell.kind == "datetime")
     return all(cell.endswith(" 00:00:00") for cell in natives)
