@@ -93,6 +93,10 @@ def test_a_comment_above_the_header_is_no_header(tmp_path):
     assert fates(path, layout("Order", "City", row_filters=RowFilters(comment="#"))) == {3: "row"}
 
 
+def test_the_mark_of_dos_at_the_end_of_a_file_is_no_row(tmp_path):
+    assert fates(text_file(tmp_path, "Order,City\nA1,Ulm\n\x1a"), layout("Order", "City")) == {2: "row"}
+
+
 def test_a_table_that_stops_at_a_blank_row_stops_there_in_every_format(tmp_path):
     asked = layout("Order", "City", row_filters=RowFilters(stop_at_blank=True))
     text = 'Order,City\n\nA1,Ulm\nA2,"a\nb"\nA3,Bonn\n\nchecked,by me\n'

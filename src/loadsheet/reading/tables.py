@@ -310,5 +310,5 @@ def with_line_feeds(cells: Sequence[str]) -> list[str]:
 
 
 def is_blank(cells: Sequence[str]) -> bool:
-    """Whether the cells hold only white space."""
-    return not any(cells) or not "".join(cells).strip()
+    """Whether the cells hold only white space, or the mark that DOS and AS/400 write at the end of a file."""
+    return not any(cells) or "".join(cells).strip() in ("", "\x1a")
