@@ -614,6 +614,15 @@ def test_the_stars_of_an_sap_list_are_totals(tmp_path):
     assert [document.key for document in documents] == ["4500001", "4500002"]
 
 
+def test_a_count_of_records_below_a_blank_row_is_no_record(tmp_path):
+    sheet = "Order no,Ship to city,Qty\n\nA-1,Leeds,2\nA-2,York,1\n\n2,record(s) downloaded\nSeller ID : shop\n"
+    text = suggested(tmp_path, sheet, "order.update")
+    assert "      stop_at_blank: true   # CHECK: what stands below the blank row is no record" in text
+    assert "footer" not in text
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert [document.key for document in documents] == ["A-1", "A-2"]
+
+
 @pytest.mark.parametrize("merged", [False, True], ids=["on every row", "on the first row"])
 def test_rows_with_one_key_are_one_record(tmp_path, merged):
     head, *lines = orders(keys=[f"A-{number // 3:03}" for number in range(12)]).splitlines()

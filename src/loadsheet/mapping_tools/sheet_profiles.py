@@ -59,7 +59,8 @@ class Sheet:
     duplicate headings. `totals` and `footer` are the first words of total rows and of notes at the
     end, which are not among the rows. `unnamed` are the letters of columns with values but no heading. `is_cut`: there are further
     rows, which were not looked at. `blank` are texts such as NULL, whose cells count as blank here. `above` is a label with its value from
-    the rows above the headings, which a mapping cannot read; empty if there is none. `groups` are the first words of the titles of groups.
+    the rows above the headings, which a mapping cannot read; empty if there is none. `groups` are the first words of the titles of groups. `at_blank`: the
+    table ends at its first blank row.
     """
 
     path: Path
@@ -78,6 +79,7 @@ class Sheet:
     blank: tuple[str, ...] = ()
     above: str = ""
     groups: tuple[str, ...] = ()
+    at_blank: bool = False
 
     def column(self, label: str) -> Column | None:
         """The column with this heading, in any case."""
@@ -106,18 +108,23 @@ class Habits:
 
 
 class _Endings(NamedTuple):
-    """The first words of rows outside the table (totals, notes at the end, titles of groups), and the rows without them."""
+    """The first words of rows outside the table (totals, notes at the end, titles of groups), the rows without them, and whether the table ends
+    at its first blank row.
+    """
 
     totals: tuple[str, ...]
     footer: tuple[str, ...]
     groups: tuple[str, ...]
     rows: list[tuple[int, tuple[str, ...]]]
+    at_blank: bool = False
 
 
 def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     """The rows of a table, and the first words that identify other rows. Words that also begin a proper row are not used. Rows with a
     `damaged` number count only as notes, which often have fewer cells.
     """
+    if (end := _first_blank(rows)) and _is_outside(rows[end:], damaged):
+        return _split_endings(rows[:end], damaged)._replace(at_blank=True)
     notes = _notes(rows)
     rest = [row for row in rows[: len(rows) - len(notes)] if row[0] not in damaged]
     groups = _group_titles(rest)
@@ -132,6 +139,19 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     if not begins or any(map(begins_with([begins]), map(_first, rest))):
         begins, proper = "", [*proper, *(row for row in notes if row[0] not in damaged)]
     return _Endings(words, (begins,) if begins else (), groups, proper)
+
+
+def _first_blank(rows: Rows) -> int:
+    """The number of rows above the only blank one; 0 if there is none, or several."""
+    spans = [after[0] - row[0] - sum(cell.count("\n") for cell in row[1]) for row, after in pairwise(rows)]
+    blank = [place for place, span in enumerate(spans, 1) if span > 1]
+    return blank[0] if len(blank) == 1 else 0
+
+
+def _is_outside(rows: Rows, damaged: Collection[int]) -> bool:
+    """Whether these last rows of a file are none of its table: few, with too few cells, such as `4,record(s) downloaded`, or with one."""
+    short = [row for row in rows if row[0] in damaged]
+    return len(short) > 0 and len(rows) <= _NOTES and all(row in short or _filled(row) == 1 for row in rows)
 
 
 def _sum_word(row: tuple[int, tuple[str, ...]], usual: float = inf) -> str:
@@ -336,7 +356,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     return Sheet(
         raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
         tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.outside.totals, raw.outside.footer, tuple(unnamed), raw.is_cut,
-        raw.blank, next(_labelled(raw), ""), raw.outside.groups,
+        raw.blank, next(_labelled(raw), ""), raw.outside.groups, raw.outside.at_blank,
     )  # fmt: skip
 
 

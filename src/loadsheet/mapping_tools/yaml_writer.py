@@ -176,6 +176,8 @@ def _rules(table: DraftTable) -> Iterator[str]:
             f"      ignore_rows: '{table.ignore}'",
             f"{CHECK}: {'titles of groups' if table.sheet.groups else 'a total row'}, not records",
         )
+    if table.sheet.at_blank:
+        yield _commented("      stop_at_blank: true", f"{CHECK}: what stands below the blank row is no record")
     for key, words in (("totals", table.sheet.totals), ("footer", table.sheet.footer)):
         what = "total rows" if key == "totals" else "a note below the rows"
         if words:
