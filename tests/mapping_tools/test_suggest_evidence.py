@@ -135,6 +135,16 @@ def test_towns_with_their_states_are_no_companies(tmp_path):
     assert "pickup_company: {col: origin}" in companies
 
 
+def test_the_company_of_an_address_is_neither_its_recipient_nor_its_carrier(tmp_path):
+    rows = ["Jo Lee;Firm;Leeds;DHL", "Al Mo;Mill;York;UPS"]
+    text = suggested(tmp_path, table("Order no;Recipient;Company;City;Carrier name", *rows), "order.update")
+    assert "delivery_company: {col: company}   # CHECK: Recipient could fill it as well" in text
+    without = suggested(tmp_path, table("Order no;City;Carrier name", "Leeds;DHL", "York;UPS"), "order.update")
+    assert "delivery_company" not in without
+    alone = suggested(tmp_path, table("Order no;Recipient", "Jo Lee", "Al Mo"), "order.update")
+    assert "delivery_company: {col: recipient}" in alone
+
+
 def test_a_window_may_be_named_by_its_shortest_and_longest_day(tmp_path):
     heading = "Order number;Sale date;Minimum estimated delivery date;Maximum estimated delivery date"
     text = suggested(tmp_path, table(heading, "Nov-20-26;Nov-30-26;Dec-02-26"), "order.create")

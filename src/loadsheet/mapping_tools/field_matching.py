@@ -131,6 +131,8 @@ def _score(column: Column, target: Target) -> float:
         return 0.0
     if (label ^ target.whole) & target.exact & ((label | target.whole) - target.context):
         return 0.0
+    if target.what == {"company"} and "carrier" in label - target.whole:
+        return 0.0
     own = label & SIDES
     if (target.side and own and target.side not in own) or (
         target.side == "pickup" and not own and label not in (_MOMENT, _PROBABLY["pickup"])
@@ -201,7 +203,9 @@ def _implied_share(column: Column, target: Target, *, recognised: float) -> floa
         return 0.6 if recognised > 0.8 and target.field.known and not others else 0.0
     if label and label == _PROBABLY.get(target.side):
         return 0.7
-    return (0.95 if _names_company(column) else 0.7) if is_bare else 0.0
+    if not is_bare:
+        return 0.0
+    return 0.95 if column.cells.names_companies else 0.8 if "name" in label else 0.7  # `Recipient` may be a person
 
 
 def _names_company(column: Column) -> bool:
