@@ -137,6 +137,7 @@ def test_a_file_that_waits_needs_someone_only_when_its_companion_is_overdue(stuc
     assert (unfinished.returncode, "A107 warning" in unfinished.stderr) == (0, True)
     told = stuck.run_json()["inbox"]
     assert (told["stuck"], [one["code"] for one in told["files"]]) == (0, ["A107"])
+    assert stuck.run_json()["headline"]["text"] == "No file was ready: 1 file waits in the inbox"
     for words in (("--json",), ("--dry-run", "--json")):
         waits, overdue = stuck.run(*words), stuck.run(*words, LOADSHEET_ARRIVAL__COMPANION_WAIT_S="0.001")
         assert (waits.returncode, overdue.returncode) == (0, 1), words

@@ -26,6 +26,7 @@ from loadsheet.settings.places import shown
 
 GOOD, NOTE, BAD, PLAIN = "good", "note", "bad", "plain"
 _MARKS = {GOOD: "✓", NOTE: "✗", BAD: "✗", PLAIN: "·", "": "✗"}  # no tone: an internal error left no verdict
+_UNFINISHED = frozenset({"A103", "A104", "A107"})  # problems of files that are taken once they are complete
 _FILES_SHOWN, _PROBLEMS_SHOWN, _KEYS_SHOWN = 5, 5, 5
 _NAME_MAX = 44  # characters of a file's name on the terminal
 _VALUE_MAX = 30  # characters of an example
@@ -193,8 +194,11 @@ def _clean(summary: RunSummary) -> str:
     if settled := sum(summary.settled.values()):
         return f"{count_of(settled, 'document')} that needed attention no longer {'does' if settled == 1 else 'do'}"
     if not total:
-        rows = summary.balance.read
-        return f"{count_of(rows, 'row')} read, no document to send" if rows else "No file came in"
+        if rows := summary.balance.read:
+            return f"{count_of(rows, 'row')} read, no document to send"
+        waiting = sum(file.code in _UNFINISHED for file in summary.inbox.files)
+        wait = "waits" if waiting == 1 else "wait"
+        return f"No file was ready: {count_of(waiting, 'file')} {wait} in the inbox" if waiting else "No file came in"
     if unchanged == total:
         return f"Nothing new: the exchange already has {'the document' if total == 1 else f'all {total:,} documents'}"
     if unchanged:
