@@ -189,7 +189,7 @@ def _next_steps(folder: Path, sheet: Path | None, exchange: str) -> Iterator[str
         yield "  loadsheet doctor                   # is everything in place?"
     if sheet is not None:
         yield f"  edit mappings/{sheet.stem}.yaml     # fill in what is marked FILL IN"
-        yield f"  loadsheet mapping preview {shlex.quote(str(sheet.absolute()))}"
+        yield f"  loadsheet mapping preview {shlex.quote(str(sheet.resolve()))}"
         yield "  then drop the file into inbox, and: loadsheet run"
         return
     yield "  loadsheet run                      # sends the sample"
