@@ -240,7 +240,7 @@ def test_m15_units_are_known_by_what_shippers_write(unit, words):
     ("unit", "hints_of"),
     [
         ("kg", {
-            "1OO kg": "did you mean 100 kg?", "l2 t": "did you mean 12 t?", "1O5": "did you mean 105?",
+            "1OO kg": "did you mean 100 kg?", "l2 t": "did you mean 12 t?", "1O5": "did you mean 105?", "1,1O": "did you mean 1,10?",
             "12,5 M": "M means meter, which measures a length, not a weight", "3 kgg": "did you mean kg?",
         }),
         ("m", {"2 cbm": "cbm means cubic meter, which measures a volume, not a length"}),

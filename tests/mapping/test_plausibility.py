@@ -109,6 +109,7 @@ def test_a_run_holds_what_was_read_wrongly_until_a_person_sends_it_all_the_same(
         # refused for another reason than how it is written
         (AMERICAN, [*dated("03/04/2026", "99/99/2026"), "L9;;heavy"], 1),
         (GERMAN, measured("12,5 or so", "1.125"), 1),
+        (AMERICAN, measured("12.5O m3", "12.5O", "12"), 1),
         # each separator has an order of its own
         (GERMAN, [*dated("13.04.2026", "03/04/2026"), "L9;04.05.2026 25:00;"], 2),
         # both ways of reading were refused, so none was taken for the other

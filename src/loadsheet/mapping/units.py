@@ -186,11 +186,16 @@ class Quantity:
         return self._with_digits(text, amount) if isinstance(amount, CellProblem) else amount
 
     def _with_digits(self, text: str, otherwise: CellProblem) -> CellProblem:
-        """The problem of an amount such as `1OO kg`, whose number has letters that look like digits; any other problem unchanged."""
-        start, _, word = text.partition(" ")
-        number = self._read_number(start) if word and not isinstance(self._factor(word.strip()), CellProblem) else None
+        """The problem of an amount such as `1OO kg` or `1O`, whose number has letters that look like digits; any other problem unchanged."""
+        start, space, word = text.partition(" ")
+        number = self._read_number(start)
         meant = _MEANT.fullmatch(number.hint) if isinstance(number, CellProblem) else None
-        return otherwise if meant is None else CellProblem("C302", {}, f"did you mean {meant[1]} {word}?")
+        is_clear = (
+            isinstance(self._factor(word.strip()), Decimal) if word else not _known_unit(_split(text)[1], self._extra)
+        )
+        if not isinstance(number, CellProblem) or meant is None or not is_clear:
+            return otherwise
+        return number._replace(hint=f"did you mean {meant[1]}{space}{word}?")
 
     def of_number(self, cell: Native, beside: str = "") -> Decimal | CellProblem:
         """The amount of a workbook number: the words of its format count as its unit. `beside` as in `read`."""
