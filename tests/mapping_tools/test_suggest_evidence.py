@@ -721,6 +721,14 @@ def test_a_file_in_the_encoding_of_its_country_is_drafted_in_it_marked(tmp_path,
     assert "\nmapping: draft\n" in text
 
 
+@pytest.mark.parametrize("cell", ["João", "Año", "Þórður", "één", "Höhe €5", "“quoted”"])
+def test_a_few_letters_with_accents_are_those_of_western_europe(tmp_path, cell):
+    path = tmp_path / "orders.csv"
+    path.write_bytes(f"Order no;Name\nA-1;{cell}\nA-2;Lee\n".encode("cp1252"))
+    text = write_draft(draft(observe([path], Settings()), "order.update"))
+    assert "  encoding: [utf-8-sig, cp1252]\n" in text
+
+
 TURKISH = "Order no;Consignee;City;Sipariş;m³\nA-1;Güneş Ltd. Şti.;İstanbul;ğ;1\nA-2;Çağ;Beşiktaş;;2\n"
 
 

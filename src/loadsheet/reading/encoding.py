@@ -35,6 +35,9 @@ _WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf16": "utf-16-l
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
 _LATIN = ("cp1252", "cp1250", "cp1254", "cp1257")
 _BEYOND_LATIN = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp932", "gb18030", "big5", "cp949")
+_HIGH = re.compile(rb"[\x80-\xff]+")
+_HIGH_LEAST = 8
+_IN_RUNS = 0.3  # share of the bytes beyond ASCII that stand beside another one, in scripts other than Latin
 _NOT_WESTERN = b"\x81\x8d\x8f\x90\x9d"
 _PLAIN = 0.5  # share of the characters of a table
 _BAD_BYTE = re.compile("[\udc80-\udcff]")  # from "surrogateescape"
@@ -112,11 +115,18 @@ def guess_encoding(source: Source) -> str:
     with suppress(UnicodeDecodeError):
         codecs.getincrementaldecoder("utf-8")().decode(start)
         return "cp1252"
+    runs = [len(run) for run in _HIGH.findall(start)]
+    if sum(runs) < _HIGH_LEAST or sum(length for length in runs if length > 1) < sum(runs) * _IN_RUNS:
+        return _latin(start)  # letters with accents are few, and mostly stand alone
     from charset_normalizer import from_bytes  # takes 70 ms, and only drafts of such files need it
 
     found = from_bytes(start[: start.rfind(b"\n") + 1] or start, cp_isolation=[*_LATIN, *_BEYOND_LATIN]).best()
     if found is not None and found.encoding in _BEYOND_LATIN:
         return found.encoding
+    return _latin(start)
+
+
+def _latin(start: bytes) -> str:
     return "cp1252" if start == start.translate(None, _NOT_WESTERN) else "cp1250"
 
 
