@@ -36,7 +36,7 @@ from loadsheet.mapping.documents import MEANT_FOR, SourceRow, TableNotes
 from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck
 from loadsheet.mapping.routing import broken_mappings
 from loadsheet.problems import FileRefused, LoadsheetError, Problem
-from loadsheet.reading import Table, begins_like_totals, open_tables
+from loadsheet.reading import Table, begins_like_totals, open_tables, places_of_totals
 from loadsheet.settings import Settings
 
 
@@ -153,7 +153,9 @@ class ReadDrop:
         for found in documents:
             for row in _rows_of_totals(found):
                 first = min(self.tables[row.table].columns.values(), default=0)
-                self._totals_named[row.table] += any(map(begins_like_totals, row.cells[: first + 1]))
+                self._totals_named[row.table] += any(
+                    begins_like_totals(row.cells[place]) for place in places_of_totals(first)
+                )
             yield found
 
     def _is_named(self, table: str, problem: Problem) -> bool:

@@ -10,7 +10,7 @@ file. `opening.read_tops` shows the first rows of a sample to the author of a ma
 
 from loadsheet.reading.damage_checks import DamageChecks
 from loadsheet.reading.header import fold
-from loadsheet.reading.row_filters import SUM_WORDS, begins_like_totals, begins_with
+from loadsheet.reading.row_filters import SUM_WORDS, begins_like_totals, begins_with, places_of_totals
 from loadsheet.reading.sandbox import open_tables, start_fork_server
 from loadsheet.reading.tables import Layout, Native, NativeKind, Row, Table, Top, WantedColumn
 
@@ -28,5 +28,6 @@ __all__ = [
     "begins_with",
     "fold",
     "open_tables",
+    "places_of_totals",
     "start_fork_server",
 ]

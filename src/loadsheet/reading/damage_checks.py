@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from loadsheet.internal_errors import isolated
 from loadsheet.problems import NOT_EXAMINED, Problem, Where
 from loadsheet.reading.header import fold
-from loadsheet.reading.row_filters import begins_like_totals
+from loadsheet.reading.row_filters import begins_like_totals, places_of_totals
 from loadsheet.reading.tables import ColumnUse, Native, Row, Table
 
 # ---- the shapes of cells ----
@@ -279,11 +279,11 @@ class DamageChecks:
                 self._beside.add(row.number)
 
     def _note_sums(self, batch: Sequence[Row], columns: Sequence[Sequence[str]]) -> None:
-        """Record rows with a word for a sum in their first mapped column, or before it."""
-        upto = self._places[0] + 1 if self._places else 0
-        sums = {cell for column in columns[:upto] for cell in set(column) if begins_like_totals(cell)}
+        """Record rows that say in one of the first columns that they are totals."""
+        places = places_of_totals(self._places[0]) if self._places else []
+        sums = {cell for place in places for cell in set(columns[place]) if begins_like_totals(cell)}
         for row in batch if sums else ():
-            if found := next((cell for cell in row.cells[:upto] if cell in sums), ""):
+            if found := next((row.cells[place] for place in places if row.cells[place] in sums), ""):
                 self._sums.example = self._sums.example or found.strip()
                 self._sums.add(row.number)
 

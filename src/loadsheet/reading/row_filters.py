@@ -41,6 +41,13 @@ def begins_like_totals(cell: str) -> bool:
     return _start(cell) in SUM_WORDS
 
 
+def places_of_totals(first: int) -> list[int]:
+    """The columns where a row of totals may say that it is one: `first`, the first that the mapping reads, and the table's first two before
+    it. Lists of SAP begin with a blank column.
+    """
+    return [place for place in dict.fromkeys((0, 1, first)) if place <= first]
+
+
 def begins_with(words: Sequence[str]) -> Callable[[str], str]:
     """A function from the first text of a row to the one of these words that it begins with, folded; empty if there is none."""
     folded = sorted(filter(None, map(_start, words)), key=len, reverse=True)
