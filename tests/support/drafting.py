@@ -38,12 +38,12 @@ def table(heading, *lines):
 
 
 def written(folder, sheet):
-    """The paths of a sheet, written: a text or rows of cells as one file, a dictionary as a text file for each name."""
+    """The paths of a sheet, written: a text, its bytes or rows of cells as one file, a dictionary as a file for each name."""
     if isinstance(sheet, dict):
         for name, text in sheet.items():
-            (folder / name).write_text(text, encoding="utf-8")
+            (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
         return [folder / name for name in sheet]
-    if isinstance(sheet, str):
+    if isinstance(sheet, str | bytes):
         return written(folder, {"sheet.csv": sheet})
     book = openpyxl.Workbook()
     for row in sheet:
