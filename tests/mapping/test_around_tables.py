@@ -9,7 +9,7 @@ import shutil
 import pytest
 from openpyxl import Workbook
 from orders import MAPPINGS
-from sheets import EXAMPLES, codes, decode, example_text, findings, load_text, made, of_file, of_text, refusal
+from sheets import EXAMPLES, codes, decode, example_text, findings, load_text, made, of_file, of_text
 
 from loadsheet.checking import Checked, LeftOut, Unusable, check_files
 from loadsheet.languages import words_in
@@ -51,35 +51,6 @@ def test_of_many_rows_left_out_the_first_are_shown():
         left_out.add(Ignored(SourceRow("rows", number, (" ", f"x{number}")), "a rule"), "a.xlsx", "Orders")
     line = 'a.xlsx:Orders: 1,501 rows left out, a rule (rows 2 "x2", 3 "x3", 4 "x4" and 1,498 more)'
     assert (left_out.count, list(left_out.sentences())) == (1501, [line])
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        (RULES, "{header_rows: 6, units_row: true", "m.yaml:8:25: header_rows: 6 is not one of"),
-        (RULES, "{header_rows: 2, units_row: perhaps", "m.yaml:8:39: units_row: "),
-        (RULES, "{unit_row: true", 'm.yaml:8:12: unknown key "unit_row" (did you mean units_row?)'),
-        (RULES, "{stop_at_blank: 'yes'", "m.yaml:8:27: stop_at_blank: must be true or false, found yes"),
-        (TOTALS, "totals: {begin_with: [Total, Summe]}", "did you mean begins_with?"),
-        (TOTALS, "totals: {begins_with: []}", "must not be empty"),
-        (TOTALS, "totals: {begins_with: [' ']}", "must not be empty"),
-        (TOTALS, "totals: [Total]", "must be a mapping of keys to values"),
-        (TOTALS, "totals: {begins_with: Total, where: 'city == \"x\"'}", "where cannot be combined with begins_with"),
-        (TOTALS, "totals: {begins_with: Total, over: block}", "over cannot be combined with begins_with"),
-        (TOTALS, "totals: {where: 'city == \"x\"'}", "sum is missing (write begins_with to ignore totals"),
-        (TOTALS, "totals: {sum: [city]}", "where is missing (write begins_with to ignore totals"),
-        (TOTALS, "totals: {over: file}", "where is missing"),
-    ],
-)
-def test_a_wrong_rule_is_refused_with_its_place(tmp_path, old, new, said):
-    found = refusal(tmp_path, MAPPING, old, new)
-    assert said in found
-    assert len(found.splitlines()) == 1 or old == TOTALS
-
-
-def test_what_stands_around_rows_of_several_kinds_is_said_of_the_first(tmp_path):
-    text = example_text("around-kinds").replace("is: D}, join", 'is: D}, comment: "#", join')
-    assert findings(tmp_path, text) == ["m.yaml:9:41: set comment on heads"]
 
 
 def book(path, *rows):

@@ -1,7 +1,7 @@
 """Calendars of a mapping: read from the mapping and from a file beside it, used in expressions, and refused where they are wrong."""
 
 import pytest
-from sheets import ASSUMED, EXAMPLES, example_text, findings, load_text, made, refusal
+from sheets import ASSUMED, EXAMPLES, example_text, findings, load_text, made
 
 from loadsheet.mapping import lint
 
@@ -36,27 +36,6 @@ def test_the_file_of_a_calendar_is_part_of_the_mapping_and_found_beside_the_one_
     load_text(tmp_path / "base", MAPPING, holidays=HOLIDAYS)
     (tmp_path / "holidays.csv").unlink()
     assert findings(tmp_path, "extends: base/mapping.yaml\nversion: 2\n") == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("2026-04-03", "2026-04-31", 'm.yaml:6:19: "2026-04-31" is not a date (such as 2026-12-25)'),
-        ("2026-04-03", "3.4.2026", 'm.yaml:6:19: "3.4.2026" is not a date (such as 2026-12-25)'),
-        (CALENDAR, "{}", "m.yaml:6:3: the calendar DE says no day off (write weekend, holidays or file)"),
-        (CALENDAR, "{weekend: [mondy]}", "m.yaml:6:18: weekend: mondy is not one of monday, tuesday, wednesday, thursday, friday, saturday, sunday (did you mean monday?)"),
-        (CALENDAR, "{weekend: [monday, tuesday, wednesday, thursday, friday, saturday, sunday]}", "m.yaml:6:17: the calendar DE has no working day"),
-        ("holidays.csv", "none.csv", "m.yaml:6:52: none.csv cannot be read: No such file or directory (the path is relative to the mapping)"),
-        ("holidays.csv", "../../none.csv", "m.yaml:6:52: ../../none.csv is not in the folder of mappings (write a path relative to the mapping, to a file in the folder of mappings)"),
-        ("due, ", "days, ", 'm.yaml:14:43: "days" is a number; $format needs a date'),
-        ("(day, days)", '(day, days, "US")', 'm.yaml:12:61: there is no calendar "US" (known: DE)'),
-        ("  DE:", "  US: {holidays: 2026-07-04}\n  DE:", "m.yaml:13:32: $add_working_days needs the name of a calendar, because the mapping has 2 (known: US, DE)"),
-        ("{label: Day,", "{label: Day, default: 2026-03-01,", "an unquoted date is not allowed: 2026-03-01"),  # of no calendar
-    ],
-)  # fmt: skip
-def test_a_wrong_calendar_is_refused_at_its_line(tmp_path, old, new, said):
-    assert findings(tmp_path, MAPPING, holidays=HOLIDAYS) == []
-    assert said in refusal(tmp_path, MAPPING, old, new, holidays=HOLIDAYS)
 
 
 SECRET = "secret:x:0:0:root"

@@ -11,7 +11,6 @@ from sheets import (
     in_parts,
     load_text,
     made,
-    refusal,
     run,
     table,
     texts,
@@ -250,10 +249,6 @@ def test_a_bound_that_is_not_a_number_refuses_its_row_and_not_the_records(tmp_pa
     assert price(good) == 4
 
 
-TYPED = example_text("typed-rates").replace("lookups/typed_rates", "rates")
-TYPED_RATES = (EXAMPLES / "lookups" / "typed_rates.csv").read_text(encoding="utf-8")
-
-
 # ---- rows of another table of the drop ----
 
 PRODUCTS = example_text("products")
@@ -292,79 +287,3 @@ def test_scattered_rows_of_a_large_drop_find_their_rows(tmp_path):
         for plan, own in zip(mapping.plan.tables, (rows, products), strict=True)
     }
     assert in_parts(mapping, tables, 3, memory_rows=50) == spilled
-
-
-# ---- what does not fit ----
-
-REFUSED = {
-    BY_ZONE: [
-        (", lookup_with: [land, mode]", "", "zones is searched by 3 values: this column and 2 more (list their columns in lookup_with)"),
-        ("[land, mode]", "[land]", "zones is searched by 3 values"),
-        ("[land, mode]", "[land, mood]", 'there is no other column "mood" here (did you mean mode?)'),
-        ("[land, mode]", "[land, zip]", 'there is no other column "zip" here'),
-        ("Mode, one_of: {Road: ROAD, Air: AIR}", "Mode, type: integer", "mode is a number; a key of a code table is a text"),
-        ("key: [zip, country, mode]", "key: [zip, country, mood]", 'zones.csv has no column "mood"'),
-        ("key: [zip, country, mode]", "key: []", "the code table has no key"),
-        ("lookup: zones, ", "", "lookup_with needs a lookup"),
-    ],
-    TYPED: [
-        ("lookup_with: [weight]", "lookup_with: [order]", "order is a text; what is searched in this range is a number"),
-        ("to: to_kg}", "to: to_kgs}", 'rates.csv has no column "to_kgs" (did you mean to_kg?)'),
-        ("types: {price: decimal", "types: {prize: decimal", '"prize" is not a value of this table (did you mean price?)'),
-        ("    range: {from: from_kg, to: to_kg}\n", "    match: first\n", "match needs a range"),
-        ("key: zone", "key: zone\n    missing: keep", "keep needs texts without types and a range"),
-        ("label: Weight, type: decimal", "label: Weight, type: decimal, lookup: rates", "rates has keys, and decimal is searched in a range only"),
-        ("zone.price ?? 0", "zone.express ?? 0", "zone.express"),
-    ],
-    PRODUCTS: [
-        ("table: products,", "table: product,", 'there is no table "product" (did you mean products?)'),
-        ("table: products,", "table: products, file: a.csv,", "file is for the file of a code table"),
-        ("table: products,", "table: products, value: name,", "value is for the file of a code table (the columns of products have their types"),
-        ("table: products, ", "", 'the key "file" is missing (write file: or table:)'),
-        ("key: sku}", "key: sko}", 'products has no column "sko" (did you mean sku?)'),
-        ("key: sku}", "key: weight}", "weight of products is a number; a key of a code table is a text (give the column type: text)"),
-        ("key: sku}", "key: sku, missing: keep}", "keep needs a file with a single value column (write missing: error or blank)"),
-        ("key: sku}", "key: sku, match: first}", "match needs a range"),
-        ("key: sku}", "range: {from: name, to: weight}}", "a bound of a range is a number or a date, not a text"),
-        ("key: sku}", "range: {from: since, to: weight}}", "one bound of the range is a number and the other a date"),
-        ("key: sku}", "key: sku, range: {from: weight, to: weight, gaps: allow}}", "gaps is for the file of a code table"),
-        ("key: sku}", "key: [sku, name]}", "product is searched by 2 values: this column and 1 more"),
-        ("products: {file: products,", "products: {file: products, join: {to: orders, on: {sku: sku}},", "products is looked up, so it has no join"),
-        ("col: sku.name", "col: sku.nam", "the code table has no column nam; it has sku, weight, name, since, gross (did you mean name?)"),
-        ("col: sku.name", "col: products.name", "products is looked up: the row depends on the column (name it through a column with this lookup, such as COLUMN.name)"),
-        ("col: sku.name", "col: sku", "the code table gives several values; name one of sku, weight, name, since, gross"),
-        ("each: rows", "each: products", 'there is no table "products" (known: rows, orders)'),
-        ("weight: {expr: 'sku.weight * count'}", "weight: {col: sku.weight}, weight_uom: {value: LB}", "weight is in kg, but weight_uom is LB"),
-        ("sku.weight * count", "sku.name * count", '"sku.name" is text; * needs a number (give the column name type: decimal, in line'),
-        ("label: Name}", "label: Name, lookup: product}", "name of products is itself looked up in a table"),
-        ("orders: {file: orders}", "orders: {file: orders, ignore_rows: 'sku.weight > 3'}", '"sku" is text, which has no .weight'),
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "case"), [(text, case) for text, cases in REFUSED.items() for case in cases])
-def test_a_lookup_that_does_not_fit_is_refused_at_load(tmp_path, text, case):
-    old, new, said = case
-    assert said in refusal(tmp_path, text, old, new, zones=ZONES, rates=TYPED_RATES)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("EU,10,30,20", "EU,9,30,20", 'rates.csv: lines 2 and 3 of "EU" overlap: below 10, 9 to 30'),
-        ("EU,10,30,20", "EU,11,30,20", 'rates.csv: there is a gap between lines 2 and 3 of "EU": below 10, 11 to 30'),
-        ("EU,10,30,20", "EU,10,5,20", "rates.csv, line 3: nothing is from 10 to below 5"),
-        ("EU,10,30,20", "EU,10,30,twenty", 'rates.csv, line 3: "twenty" is not of type decimal (price) (write it like 1234.5)'),
-        ("EU,10,30,20", "EU,10,ten,20", "is neither a number nor a date"),
-        ("2026-01-01,no", "1.1.2026,no", 'rates.csv, line 3: "1.1.2026" is not of type date (since)'),
-        ("2026-01-01,no", "2026-01-01,perhaps", "is not of type yesno (express) (write yes or no)"),
-        ("SE,1,ROAD", "DE,0*1,ROAD", 'zones.csv, line 8: "0*1, DE, ROAD" has a * that is not at the end'),
-        ("SE,1,ROAD", "de,01*,road", 'gives "01*, de, road" two meanings, in lines 2 and 8'),
-    ],
-)  # fmt: skip
-def test_a_code_table_with_an_overlap_a_gap_or_a_wrong_value_is_refused_with_its_lines(tmp_path, old, new, said):
-    text, lookups = (TYPED, {"rates": TYPED_RATES}) if old in TYPED_RATES else (BY_ZONE, {"zones": ZONES})
-    spoilt = {name: content.replace(old, new) for name, content in lookups.items()}
-    assert said in refusal(tmp_path, text, "", "", **spoilt)
-    if "gap" in said:
-        assert refusal(tmp_path, text, "to: to_kg}", "to: to_kg, gaps: allow}", **spoilt) == ""

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import sheets
-from sheets import ASSUMED, EXAMPLES, example_text, load_text, refusal
+from sheets import ASSUMED, EXAMPLES, example_text, load_text
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import lint
@@ -289,42 +289,6 @@ def test_a_wrong_constant_is_refused_once_and_where_it_stands(tmp_path, written,
     text = GOOD.replace('receiver: "00123"}', f'receiver: "00123"}}, pickup: {written}')
     text = text.replace("pickup_startdatetime: {col: pickup}", "pickup_startdatetime: {const: pickup}")
     assert findings(tmp_path, text) == [said]
-
-
-JOINED = """\
-mapping: joined
-version: 1
-target: order.delete
-source:
-  files: ["orders.csv"]
-  companions: {lines: "lines.csv"}
-  tables:
-    orders: {file: orders}
-    lines:  {file: lines, join: {to: orders, on: {order: id}}}
-columns:
-  orders: {id: {label: Order, required: true}}
-  lines:  {order: {label: Order, required: true}, item: {label: Item}}
-payload:
-  order_id: {col: orders.id}
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("to: orders, on", "to: order, on", 'm.yaml:9:38: join to the main table or to a table joined to it, not to "order" (did you mean orders?)'),
-        ("{order: id}", "{ordr: id}", 'lines has no column "ordr" (did you mean order?)'),
-        ("{order: id}", "{order: ids}", 'orders has no column "ids" (did you mean id?)'),
-        ("{file: lines,", "{file: linse,", '"linse" is not a companion, and orders is the main file (did you mean lines?)'),
-        ("{col: orders.id}", "{col: lines.item}", "lines has several rows for one record (use each: lines, or an expression over its rows)"),
-        ("{col: orders.id}", "{col: orders.idd}", '"orders.idd": orders has no column "idd" (did you mean id?)'),
-        (", join: {to: orders, on: {order: id}}", "", "orders, lines have no join"),
-        ("  lines:  {order", "  linez:  {order", "columns must be given for each of the tables orders, lines"),
-    ],
-)  # fmt: skip
-def test_a_wrong_join_is_refused(tmp_path, old, new, said):
-    assert findings(tmp_path, JOINED) == []
-    assert said in refusal(tmp_path, JOINED, old, new)
 
 
 def test_only_what_can_be_updated_with_the_same_record_may_say_that_it_is_when_it_changed(tmp_path):

@@ -7,7 +7,7 @@ from babel.numbers import NumberFormatError, format_decimal, parse_decimal
 from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import Workbook
-from sheets import decode, example_text, load_text, of_file, refusal
+from sheets import decode, example_text, load_text, of_file
 from test_conversion import converter, hints, planned, shown
 
 from loadsheet.mapping.notations import canonical, number_reader
@@ -296,16 +296,3 @@ def test_m15_numbers_of_a_workbook_take_their_unit_as_well(tmp_path):
     book.save(tmp_path / "a.xlsx")
     _, found = of_file(load_text(tmp_path, UNITS), tmp_path / "a.xlsx")
     assert [decode(one.payload)["total_weight"] for one in found] == [Decimal("1.2505"), 2000, 3]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("unit_column: uom", "unit_column: oum", 'there is no other column "oum" here (did you mean uom?)'),
-        ("unit_column: uom", "unit_column: weight", 'there is no other column "weight" here'),
-        ("label: GEWEI", "label: GEWEI, type: integer", "uom is a number; a unit is a text"),
-        ("type: quantity, unit: kg, from_unit: g", "type: decimal", "unit_column does not apply to type decimal"),
-    ],
-)
-def test_m15_a_unit_column_that_does_not_fit_is_refused_at_load(tmp_path, old, new, said):
-    assert said in refusal(tmp_path, UNITS, old, new)

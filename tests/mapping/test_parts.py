@@ -9,24 +9,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sheets import ASSUMED, DROPS, NOW, example, in_parts, load_text, table, tables_of, with_rows
+from sheets import DROPS, NOW, example, in_parts, load_text, table, with_rows
+from shipped_samples import NAMES, sample
 from test_grouping import FLAT
 
-from loadsheet.mapping import Document, Ignored, SourceRow, load_folder, route, translate
+from loadsheet.mapping import Document, Ignored, SourceRow, translate
 from loadsheet.mapping.translator import translate_by_group
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Row
 from loadsheet.translation import Chunk, GroupChunks, PartsLost, merge_chunks, pack, unpack
-
-ROOT = Path(__file__).parents[2]
-INBOX = ROOT / "inbox_samples"
-
-
-@cache
-def samples():
-    names = sorted(path.relative_to(INBOX).as_posix() for path in INBOX.rglob("*") if path.is_file())
-    routes = route(names, load_folder(ROOT / "mappings", ASSUMED)).complete
-    return {one.mapping.name: one for one in routes}
 
 
 @cache
@@ -34,11 +25,11 @@ def shape(name):
     """A mapping and its tables in memory: an example of this room, or a shipped mapping with its sample."""
     if name in DROPS:
         return example(name)
-    sample = samples()[name.removeprefix("shipped: ")]
-    return sample.mapping, tables_of(sample.mapping, INBOX, sample.files)
+    found = sample(name.removeprefix("shipped: "))
+    return found.mapping, {key: with_rows(one, one.rows()) for key, one in found.tables.items()}
 
 
-SHAPES = [*DROPS, *(f"shipped: {path.stem}" for path in sorted((ROOT / "mappings").glob("*.yaml")))]
+SHAPES = [*DROPS, *(f"shipped: {name}" for name in NAMES)]
 
 
 @cache
@@ -50,19 +41,6 @@ def whole(name):
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_parts_of_every_layout_are_the_whole_in_its_order(name):
     assert in_parts(*shape(name), 3, stripe=2) == whole(name)
-
-
-def test_the_shapes_are_all_there():
-    found = [item for name in SHAPES for item in whole(name)]
-    made = [item for item in found if isinstance(item, Document)]
-    assert {isinstance(item, Ignored) for item in found} == {True, False}
-    assert any(item.instead for item in made), "an upsert"
-    assert any(len({one.operation for one in whole(name) if isinstance(one, Document)}) > 1 for name in SHAPES)
-    assert any(item.items for item in made), "rows that give several documents, or lists within lists"
-    assert any(row.natives for item in made for row in item.rows), "typed cells"
-    assert any(item.problems and not item.usable for item in made)
-    assert any(len({row.table for row in item.rows}) > 2 for item in made), "companions"
-    assert any(not item.key for item in made), "rows that name no record, and stated totals"
 
 
 @settings(deadline=None, max_examples=60)

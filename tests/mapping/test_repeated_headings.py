@@ -4,7 +4,7 @@ import json
 
 import openpyxl
 import pytest
-from sheets import example_text, refusal
+from sheets import example_text
 from workspace import Workspace
 
 from loadsheet.problems import Where
@@ -92,21 +92,6 @@ def test_headings_over_two_rows_repeat_by_the_reading_that_the_mapping_expects(c
     check_header(header, layout, Where("in.csv"), 100)
     places = sorted(place for name, (place,) in header.positions.items() if name != "order")
     assert [header.labels[place] for place in places] == found
-
-
-@pytest.mark.parametrize(
-    ("text", "old", "new", "said"),
-    [
-        (BY_OCCURRENCE, "occurrence: 1", "occurrence: 0", "occurrence: must be greater than 0"),
-        (BY_OCCURRENCE, "Item, occurrence: 1", "Item", "Item repeats: give this column its occurrence"),
-        (BY_OCCURRENCE, "occurrence: 2}", "occurrence: 2, file: stem}", "occurrence and file cannot be combined: both locate"),
-        (SETS, ", sets: 3, repeated: true", ", sets: 3, repeated: true}\n    more: {from: orders, repeated: true", "repeated needs sets"),
-        (SETS, 'label: "Kg {set}"', 'label: "Kg {set}", occurrence: 2', "a column of the sets has no occurrence"),
-        (SETS, "Order, required: true}", "Order, required: true}, item: {label: Item}", "Item repeats as a heading of the sets of items, and only they can read it"),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit_is_refused_at_load(tmp_path, text, old, new, said):
-    assert said in refusal(tmp_path, text, old, new)
 
 
 # ---- fix workbooks and templates ----
