@@ -1,20 +1,7 @@
 """Cells that find a row: of a code table (a CSV file) or of another table of the drop, by keys, wildcards and ranges."""
 
 import pytest
-from sheets import (
-    EXAMPLES,
-    codes,
-    decode,
-    documents,
-    example_text,  # fmt: skip
-    fates,
-    in_parts,
-    load_text,
-    made,
-    run,
-    table,
-    texts,
-)
+from sheets import EXAMPLES, codes, decode, documents, example_text, fates, in_parts, load_text, made, run, table, texts
 
 from loadsheet.mapping import Document
 from loadsheet.problems import MappingError
@@ -111,118 +98,89 @@ payload: {{order_id: {{col: order}}, sender_id: {{value: A}}, receiver_id: {{val
 """
 
 
-def rated(folder, source, row, bands, **options):
-    """The document of an order under these rows of rates."""
-    rows = [["A", *row]]
+def rated(folder, source, rows, bands, **options):
+    """The documents of orders with these cells under these rows of rates."""
+    rows = [[f"A{number}", *row] for number, row in enumerate(rows)]
     if source == "file":
-        (found,) = made(
-            folder, rates(source, **options), rows, lookups={"rates": "\n".join(["zone,service,from,to,price", *bands])}
-        )
-    else:
-        found = made(folder, rates(source, **options), rows, [band.split(",") for band in bands])[-1]
-    return found
+        lookups = {"rates": "\n".join(["zone,service,from,to,price", *bands])}
+        return made(folder, rates(source, **options), rows, lookups=lookups)
+    return made(folder, rates(source, **options), rows, [band.split(",") for band in bands])[-len(rows) :]
 
 
 def price(document):
-    return decode(document.payload)["goods_value"]
+    """What the order costs, or what is said of it."""
+    if document.usable:
+        return decode(document.payload)["goods_value"]
+    (said,) = texts(document)
+    return said.partition("Zone: ")[2].replace("rates.csv", "rate").split(" (")[0]
+
+
+CHOSEN = {
+    ("STD", "0", "EU"): 5, ("STD", "9.99", "EU"): 5, ("STD", "10", "EU"): 7, ("STD", "19.9", "EU"): 7,
+    ("EXPRESS", "1", "EU"): 50, ("STD", "0", "UK"): 15,
+    ("STD", "31.5", "EU"): "C320 error: 31.5 is in no range of the table rate; the nearest is 10 to 20",
+    ("STD", "20", "EU"): "C320 error: 20 is in no range of the table rate; the nearest is 10 to 20",
+    ("STD", "-1", "UK"): "C320 error: -1 is in no range of the table rate; the nearest is 0 to 10",
+    ("STD", "1", "US"): 'C306 error: "US" is not in the list: EU, UK',
+    ("STD", "", "EU"): 'C306 error: "EU" is not in the list: EU, UK',
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        (["STD", "0", "EU"], 5),
-        (["STD", "9.99", "EU"], 5),
-        (["STD", "10", "EU"], 7),
-        (["STD", "19.9", "EU"], 7),
-        (["EXPRESS", "1", "EU"], 50),
-        (["STD", "0", "UK"], 15),
-        (["STD", "31.5", "EU"], "C320 error: 31.5 is in no range of the table rate; the nearest is 10 to 20"),
-        (["STD", "20", "EU"], "C320 error: 20 is in no range of the table rate; the nearest is 10 to 20"),
-        (["STD", "-1", "UK"], "C320 error: -1 is in no range of the table rate; the nearest is 0 to 10"),
-        (["STD", "1", "US"], 'C306 error: "US" is not in the list: EU, UK'),
-        (["STD", "", "EU"], 'C306 error: "EU" is not in the list: EU, UK'),
-    ],
-)
-def test_keys_wildcards_and_a_range_choose_one_row(tmp_path, source, row, expected):
-    for bands in (BANDS, BANDS[::-1]):  # in any order
-        document = rated(tmp_path, source, row, bands)
-        if isinstance(expected, str):
-            (said,) = texts(document)
-            said = said.partition("Zone: ")[2].replace("rates.csv", "rate")
-            assert said.split(" (")[0] == expected or (bands != BANDS and "UK, EU" in said)
-        else:
-            assert price(document) == expected
+def test_keys_wildcards_and_a_range_choose_one_row(tmp_path, source):
+    assert dict(zip(CHOSEN, map(price, rated(tmp_path, source, CHOSEN, BANDS)), strict=True)) == CHOSEN
+    backwards = [price(one) for one in rated(tmp_path, source, CHOSEN, BANDS[::-1])]
+    assert [str(one).replace("UK, EU", "EU, UK") for one in backwards] == [str(one) for one in CHOSEN.values()]
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize(("match", "expected"), [("first", 1), ("last", 2), (None, None)])
-def test_of_overlapping_ranges_the_first_or_the_last_row_counts_if_the_mapping_says_so(
-    tmp_path, source, match, expected
-):
-    if match:
-        assert (
-            price(rated(tmp_path, source, ["STD", "16", "UK"], OVERLAP, options=f"{KEYS}, match: {match}")) == expected
-        )
-    elif source == "table":  # those of a file are refused at load
-        said = "rates.csv has different values for UK, STD, 16 in its rows 2 (0 to 20), 3 (15 to 30)"
-        assert texts(rated(tmp_path, source, ["STD", "16", "UK"], OVERLAP))[0].endswith(f"C321 error: {said}")
-        assert price(rated(tmp_path, source, ["STD", "14", "UK"], OVERLAP)) == 1
-
-
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize(
-    ("day", "expected"),
-    [
-        ("2025-12-31", None),
-        ("2026-01-01", 1),
-        ("2026-03-31 23:59", 1),
-        ("2026-04-01 00:00", 2),
-        ("2026-04-01 23:59", 2),
-        ("2026-04-02", 3),
-    ],
-)
-def test_a_period_of_days_includes_its_last_day_in_local_time(tmp_path, source, day, expected):
-    periods = [",,2026-01-01,2026-03-31,1", ",,2026-04-01,2026-04-01,2", ",,2026-04-02,,3"]
-    document = rated(tmp_path, source, [day], periods, options=DAYS, kind="datetime")
-    assert (price(document) if expected else codes(document)) == (expected or ["C320"])
-
-
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize(
-    ("day", "expected"),
-    [
-        ("2026-03-31", 1),
-        ("2026-03-31 23:59", 1),
-        ("2026-04-01", 2),
-        ("2026-04-30 14:00", 2),
-        ("2026-04-30 14:01", 3),
-        ("2026-05-01 00:00", 3),
-        ("2026-05-01 23:30", "2026-05-01 23:30:00 is in no range of the table rate; the nearest is 2026-05-02 00:00:00 to 2026-05-03"),
-        ("2026-05-03 23:59", 4),
-    ],
-)  # fmt: skip
-def test_an_upper_bound_without_a_time_includes_its_day_and_one_with_a_time_ends_there(tmp_path, source, day, expected):
-    periods = [
-        ",,2026-01-01,2026-03-31,1",
-        ",,2026-04-01 00:00,2026-04-30 14:00,2",
-        ",,2026-04-30 14:01,2026-05-01 00:00,3",
-        ",,2026-05-02,2026-05-03,4",
-    ]
-    options = DAYS if source == "table" else DAYS.replace("}", ", gaps: allow}")
-    document = rated(tmp_path, source, [day], periods, options=options, kind="moment")
-    if isinstance(expected, str):
-        assert expected in texts(document)[0].replace("rates.csv", "rate")
-    else:
+def test_of_overlapping_ranges_the_first_or_the_last_row_counts_if_the_mapping_says_so(tmp_path, source):
+    both = [("STD", "16", "UK")]
+    for match, expected in (("first", 1), ("last", 2)):
+        (document,) = rated(tmp_path, source, both, OVERLAP, options=f"{KEYS}, match: {match}")
         assert price(document) == expected
+
+
+def test_overlapping_ranges_of_a_table_are_said_where_a_value_is_in_both(tmp_path):
+    """Those of a file are refused when the mapping loads."""
+    both, one = rated(tmp_path, "table", [("STD", "16", "UK"), ("STD", "14", "UK")], OVERLAP)
+    said = "rates.csv has different values for UK, STD, 16 in its rows 2 (0 to 20), 3 (15 to 30)"
+    assert texts(both)[0].endswith(f"C321 error: {said}")
+    assert price(one) == 1
+
+
+OUTSIDE = "C320 error: {} is in no range of the table rate; the nearest is {}"
+PERIODS = {  # the type of what is searched, the periods, and the price on days and at moments
+    "days": ("datetime", [",,2026-01-01,2026-03-31,1", ",,2026-04-01,2026-04-01,2", ",,2026-04-02,,3"], {
+        "2025-12-31": OUTSIDE.format("2025-12-31", "2026-01-01 to 2026-03-31"), "2026-01-01": 1, "2026-03-31 23:59": 1,
+        "2026-04-01 00:00": 2, "2026-04-01 23:59": 2, "2026-04-02": 3,
+    }),
+    "days and times": ("moment", [
+        ",,2026-01-01,2026-03-31,1", ",,2026-04-01 00:00,2026-04-30 14:00,2", ",,2026-04-30 14:01,2026-05-01 00:00,3", ",,2026-05-02,2026-05-03,4",
+    ], {
+        "2026-03-31": 1, "2026-03-31 23:59": 1, "2026-04-01": 2, "2026-04-30 14:00": 2, "2026-04-30 14:01": 3, "2026-05-01 00:00": 3,
+        "2026-05-01 23:30": OUTSIDE.format("2026-05-01 23:30:00", "2026-05-02 00:00:00 to 2026-05-03"), "2026-05-03 23:59": 4,
+    }),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("case", PERIODS)
+def test_a_period_of_days_includes_its_last_day_in_local_time(tmp_path, source, case):
+    """An upper bound without a time includes its day; one with a time ends there."""
+    kind, periods, prices = PERIODS[case]
+    options = DAYS if source == "table" else DAYS.replace("}", ", gaps: allow}")
+    found = rated(tmp_path, source, [[day] for day in prices], periods, options=options, kind=kind)
+    assert dict(zip(prices, map(price, found), strict=True)) == prices
 
 
 def test_a_period_that_begins_the_day_after_leaves_no_gap(tmp_path):
     periods = [",,2026-01-01 06:00,2026-03-31,1", ",,2026-04-01,,2"]
-    assert price(rated(tmp_path, "file", ["2026-04-01"], periods, options=DAYS, kind="moment")) == 2
+    (document,) = rated(tmp_path, "file", [["2026-04-01"]], periods, options=DAYS, kind="moment")
+    assert price(document) == 2
     periods = [",,2026-01-01 06:00,2026-03-31,1", ",,2026-03-31 14:00,,2"]
     with pytest.raises(MappingError, match="overlap: 2026-01-01 06:00:00 to 2026-03-31, from 2026-03-31 14:00:00"):
-        rated(tmp_path, "file", ["2026-04-01"], periods, options=DAYS, kind="moment")
+        rated(tmp_path, "file", [["2026-04-01"]], periods, options=DAYS, kind="moment")
 
 
 def test_a_date_cell_is_a_bound_without_a_time_unless_its_format_shows_one(tmp_path):
@@ -239,7 +197,8 @@ def test_a_date_cell_is_a_bound_without_a_time_unless_its_format_shows_one(tmp_p
 
 def test_a_value_outside_is_blank_if_the_table_says_so(tmp_path):
     for source in SOURCES:
-        assert price(rated(tmp_path, source, ["STD", "31.5", "EU"], BANDS, options=f"{KEYS}, missing: blank")) == 0
+        (document,) = rated(tmp_path, source, [["STD", "31.5", "EU"]], BANDS, options=f"{KEYS}, missing: blank")
+        assert price(document) == 0
 
 
 def test_a_bound_that_is_not_a_number_refuses_its_row_and_not_the_records(tmp_path):
