@@ -75,37 +75,21 @@ def test_a_file_counts_for_one_due_time(arrivals, looked, late):
         assert awaited.text.endswith("came Thu 2026-11-19 01:00, late (acme_1.csv)")
 
 
-@pytest.mark.parametrize(
-    ("expected", "arrivals", "looked", "late", "said"),
-    [
-        (WORKDAYS, came(at(20, "21:00")), at(22, "12:00"), False, "came Fri 2026-11-20 21:00 (acme_0.csv)"),
-        (WORKDAYS, came(at(20, "21:00")), at(24, "02:15"), True, "due Mon 2026-11-23 21:30, no file arrived"),
-        ({}, came(at(18, "21:00"), mapping="", records=0), at(19), False, "(acme_0.csv, set aside)"),
-        (
-            {"at_least": 2},
-            came(at(18, "21:00"), mapping="", records=0),
-            at(19),
-            True,
-            "1 file came, 1 of them set aside, expected 2 files",
-        ),
-        (MANY, came(at(18, "20:00"), records=500), at(19), True, "expected 2 files with 100 records"),
-        (
-            MANY,
-            came(at(18, "20:00"), at(18, "21:00"), records=20),
-            at(19),
-            True,
-            "2 files with 40 records came, expected 2 files with 100 records",
-        ),
-        (
-            MANY,
-            came(at(18, "20:00"), at(18, "21:00"), records=50),
-            at(19),
-            False,
-            "came Wed 2026-11-18 21:00 (acme_1.csv)",
-        ),
-    ],
-    ids=["a weekend", "after it", "set aside", "one of two", "too few files", "too few records", "as many"],
-)
+ASIDE = came(at(18, "21:00"), mapping="", records=0)
+EXPECTED = {  # what is expected, the files, the look, and whether it is late and what is said
+    "a weekend": (WORKDAYS, came(at(20, "21:00")), at(22, "12:00"), False, "came Fri 2026-11-20 21:00 (acme_0.csv)"),
+    "after it": (WORKDAYS, came(at(20, "21:00")), at(24, "02:15"), True, "due Mon 2026-11-23 21:30, no file arrived"),
+    "set aside": ({}, ASIDE, at(19), False, "(acme_0.csv, set aside)"),
+    "one of two": ({"at_least": 2}, ASIDE, at(19), True, "1 file came, 1 of them set aside, expected 2 files"),
+    "too few files": (MANY, came(at(18, "20:00"), records=500), at(19), True, "expected 2 files with 100 records"),
+    "too few records": (
+        MANY, came(at(18, "20:00"), at(18, "21:00"), records=20), at(19), True, "2 files with 40 records came, expected 2 files with 100 records",
+    ),
+    "as many": (MANY, came(at(18, "20:00"), at(18, "21:00"), records=50), at(19), False, "came Wed 2026-11-18 21:00 (acme_1.csv)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("expected", "arrivals", "looked", "late", "said"), EXPECTED.values(), ids=EXPECTED)
 def test_days_files_and_records_are_those_that_are_expected(expected, arrivals, looked, late, said):
     awaited = stands(arrivals, looked, DAILY.model_copy(update=expected))
     assert (awaited.late, awaited.text[-len(said) :]) == (late, said)
@@ -240,15 +224,10 @@ def test_what_is_wrong_with_an_expectation_is_said_in_a_sentence(wrong, said):
 
 def test_expectations_stand_in_the_settings_file_as_tables(tmp_path):
     file = tmp_path / "loadsheet.toml"
-    file.write_text(
-        '[[expected_files.expect]]\nfiles = "acme_*.xlsx"\nby = "21:30"\n\n[[expected_files.expect]]\nname = "b"\nfiles = ["b*"]\nby = "06:00"\n'
-    )
-    assert [(one.called, one.files) for one in Settings.load(file).expected_files.expect] == [
-        ("acme_*.xlsx", ("acme_*.xlsx",)),
-        ("b", ("b*",)),
-    ]
-    file.write_text(
-        '[[expected_files.expect]]\nfiles = "a*"\nby = "21:30"\n[[expected_files.expect]]\nfiles = "a*"\nby = "06:00"\n'
-    )
+    table = "[[expected_files.expect]]\nfiles = {}\nby = '21:30'\n"
+    file.write_text(table.format("'acme_*.xlsx'") + table.format("['b*']\nname = 'b'"))
+    found = [(one.called, one.files) for one in Settings.load(file).expected_files.expect]
+    assert found == [("acme_*.xlsx", ("acme_*.xlsx",)), ("b", ("b*",))]
+    file.write_text(table.format("'a*'") * 2)
     with pytest.raises(SettingsError, match="two have the name"):
         Settings.load(file)

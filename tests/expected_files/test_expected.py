@@ -70,42 +70,25 @@ NONE_CAME = "acme: due Wed 2026-03-04 21:30, no file arrived"
 EARLY = {"by": "02:20", "timezone": "UTC"}
 
 
-@pytest.mark.parametrize(
-    ("expected", "runs", "late"),
-    [
-        ({}, [IN_TIME], []),
-        ({}, [IN_TIME, EMPTY], [NONE_CAME]),
-        # it was not there at 01:15 the day before, so it came since
-        ({}, [("03-04T01:15", [("acme_1.csv", "01-01T20:00")])], []),
-        ({}, [("03-04T01:15", [("acme_1.csv", "12-24T20:00")])], []),
-        ({}, [(*IN_TIME, {"aside": True, "exit_code": 65})], []),
-        ({}, [IN_TIME, ("03-05T01:15", [("acme_1.fix.csv", "03-04T20:00")], {"fixes": 1})], [NONE_CAME]),
-        # the file may lie in the inbox
-        ({}, [IN_TIME, (*EMPTY, {"exit_code": None})], []),
-        ({}, [IN_TIME, (*EMPTY, {"exit_code": None}), ("03-05T02:15", [])], [NONE_CAME]),
-        # it was not due yet when the run looked, but is when it has ended
-        (EARLY, [("03-04T02:15", [])], []),
-        (EARLY, [("03-04T02:15", []), ("03-04T03:00", [])], ["acme: due Wed 2026-03-04 02:20, no file arrived"]),
-        (
-            {"at_least_records": 2},
-            [IN_TIME],
-            ["acme: due Tue 2026-03-03 21:30, 1 file with 1 records came, expected 1 file with 2 records"],
-        ),
-    ],
-    ids=[
-        "in time",
-        "none came",
-        "an old time",
-        "a time to come",
-        "set aside",
-        "a fix file is not it",
-        "a run that died could not look",
-        "but the next one could",
-        "due while a run was under way",
-        "and seen by the next one",
-        "too few records",
-    ],
-)
+DIED = (*EMPTY, {"exit_code": None})
+RUNS = {  # what is expected besides, the runs, and what is late after them
+    "in time": ({}, [IN_TIME], []),
+    "none came": ({}, [IN_TIME, EMPTY], [NONE_CAME]),
+    "an old time: it was not there the day before, so it came since": ({}, [("03-04T01:15", [("acme_1.csv", "01-01T20:00")])], []),
+    "a time to come": ({}, [("03-04T01:15", [("acme_1.csv", "12-24T20:00")])], []),
+    "set aside": ({}, [(*IN_TIME, {"aside": True, "exit_code": 65})], []),
+    "a fix file is not it": ({}, [IN_TIME, ("03-05T01:15", [("acme_1.fix.csv", "03-04T20:00")], {"fixes": 1})], [NONE_CAME]),
+    "a run that died could not look": ({}, [IN_TIME, DIED], []),
+    "but the next one could": ({}, [IN_TIME, DIED, ("03-05T02:15", [])], [NONE_CAME]),
+    "due while a run was under way": (EARLY, [("03-04T02:15", [])], []),
+    "and seen by the next one": (EARLY, [("03-04T02:15", []), ("03-04T03:00", [])], ["acme: due Wed 2026-03-04 02:20, no file arrived"]),
+    "too few records": (
+        {"at_least_records": 2}, [IN_TIME], ["acme: due Tue 2026-03-03 21:30, 1 file with 1 records came, expected 1 file with 2 records"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("expected", "runs", "late"), RUNS.values(), ids=RUNS)
 def test_what_is_late_follows_from_what_each_run_found(house, expected, runs, late):
     house.run(at("03-03T01:15"), ("acme_0.csv", at("03-02T20:00")))
     for when, files, *more in runs:
