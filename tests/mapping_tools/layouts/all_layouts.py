@@ -1,8 +1,21 @@
-"""All labelled layouts."""
+"""All labelled layouts: those that are made from a vocabulary, and those of layouts.yaml."""
 
-from .files_layouts import FILES
-from .held_out_layouts import HELD_OUT
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
 from .made_layouts import MADE
-from .orders_layouts import ORDERS
+from .sheet_layouts import Layout, Sheet, cols
 
-LAYOUTS = [*MADE, *ORDERS, *FILES, *HELD_OUT]
+
+def _read(name, targets, sheets, *, held_out=False):
+    """A layout from its entry; `targets` are the accepted operations, separated by blanks."""
+    return Layout(name, tuple(targets.split()), tuple(_sheet(**one) for one in sheets), held_out)
+
+
+def _sheet(columns, above=(), **more):
+    return Sheet(columns=cols(columns), above=tuple(map(tuple, above)), **more)
+
+
+_ENTRIES = YAML(typ="safe").load(Path(__file__).with_name("layouts.yaml"))
+LAYOUTS = [*MADE, *(_read(name, **entry) for name, entry in _ENTRIES.items())]

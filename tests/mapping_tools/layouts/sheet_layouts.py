@@ -1,6 +1,6 @@
 """A labelled sheet: how its files are written, and what an expert says of each column.
 
-A column is written as `heading | field | cells | more`.
+A column is written as `heading | field | cells | more`. Layouts that are held out (`held_out`) nobody tunes `suggest` to.
 
 - `field` is a path of the interface without the positions of lists (`packages.weight`). `a/b` accepts both. `-` means that the column
   fills no field. Other uses: `join` (the column joins two sheets), `kind` (record types) and `target` (the operation of the row).
@@ -17,7 +17,7 @@ import csv
 import io
 import random
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import openpyxl
@@ -309,25 +309,10 @@ def _merge(page, number, line):
 
 
 def cols(text):
-    """Columns, one a line or several with `;;` between them."""
+    """Columns, one a line."""
     found = []
-    for line in text.strip().replace(" ;; ", "\n").splitlines():
+    for line in text.strip().splitlines():
         heading, fields, *rest = (part.strip() for part in line.split("|"))
         cells, more = (*rest, "", "")[:2]
         found.append(Col(heading, tuple(fields.split("/")), cells, tuple(more.split())))
     return tuple(found)
-
-
-def sheet(file, text, **more):
-    """A sheet from the text of its columns."""
-    return Sheet(file, cols(text), **more)
-
-
-def layout(name, targets, *sheets, **more):
-    """A layout. `targets` are the accepted operations, separated by blanks."""
-    return Layout(name, tuple(targets.split()), sheets, **more)
-
-
-def hidden(layouts):
-    """The layouts marked as held out."""
-    return [replace(one, held_out=True) for one in layouts]
