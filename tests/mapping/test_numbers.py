@@ -1,4 +1,4 @@
-"""Numbers, quantities and units: what is read as each locale writes them, what is refused, and what is proposed."""
+"""Numbers, quantities, units and amounts of money: what is read as each locale writes them, what is refused, and what is proposed."""
 
 from decimal import Decimal
 
@@ -7,7 +7,7 @@ from babel.numbers import NumberFormatError, format_decimal, parse_decimal
 from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import Workbook
-from sheets import decode, example_text, load_text, of_file
+from sheets import decode, example_text, findings, load_text, of_file, of_text
 from test_conversion import converter, hints, planned, shown
 
 from loadsheet.mapping.notations import canonical, number_reader
@@ -296,3 +296,91 @@ def test_m15_numbers_of_a_workbook_take_their_unit_as_well(tmp_path):
     book.save(tmp_path / "a.xlsx")
     _, found = of_file(load_text(tmp_path, UNITS), tmp_path / "a.xlsx")
     assert [decode(one.payload)["total_weight"] for one in found] == [Decimal("1.2505"), 2000, 3]
+
+
+# ---- amounts of money: the currency of a column, and its signs beside the numbers ----
+
+MONEY = """\
+mapping: amounts
+version: 1
+target: order.update
+source: {files: "*", locale: en_GB, encoding: utf-8, delimiter: [";"]}
+columns:
+  order: {label: Order, required: true, key: true}
+  value: {label: Value, type: decimal, currency: EUR, min: -20}
+payload:
+  {order_id: {col: order}, sender_id: {value: A}, receiver_id: {value: B}, goods_value: {col: value}, currency: {value: EUR}}
+"""
+LIKE = ("C302", "write it like 1,234.5")
+PRICES = {  # by currency and locale, what is written: the amount, or the code and hint of its problem
+    "EUR en_GB": {
+        **dict.fromkeys(["1,234.50", "€ 1,234.50", "€1,234.50", "1,234.50 €", "1,234.50€"], "1234.5"),
+        **dict.fromkeys(["EUR 1,234.50", "1,234.50 eur", "1234.5 Euro"], "1234.5"),
+        **dict.fromkeys(["-€ 12.50", "€ -12.50", "€-12.50", "12.50- €", "12.50 €-"], "-12.5"),  # a minus on either side of the sign
+        **dict.fromkeys(["$ 5.00", "US$5", "5.00 USD"], ("C307", "")),
+        "12 pcs": LIKE, "1O €": LIKE, "EUR 5 €": LIKE, "€ 1.234,50": ("C316", "write 1.2345 or 1,234.5"), "€ -21": ("C305", ""),
+    },
+    # signs that several currencies have are read as that of the column
+    "USD en_US": {"$1,234.50": "1234.5"},
+    "CAD en_US": {"C$ 5.00": "5", "$ 5.00": "5"},
+    "CHF de_CH": {"Fr. 1'234.50": "1234.5", "990.\N{EN DASH}": "990"},
+    "SEK sv_SE": {"1 234,50 kr": "1234.5"},
+    "INR en_IN": {"Rs. 1,00,000.00": "100000"},
+    "JPY ja_JP": {"¥1,200": "1200"},
+    "PLN pl_PL": {"12,50 zł": "12.5"},
+    "EUR de_DE": {"€ 1.990,-": "1990", "990,-- EUR": "990"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PRICES)
+def test_an_amount_has_the_currency_of_its_column_and_no_other(tmp_path, case):
+    currency, locale = case.split()
+    mapping = load_text(tmp_path, MONEY.replace("en_GB", locale).replace("EUR", currency))
+    rows = [f"A{number};{cell}\n" for number, cell in enumerate(PRICES[case])]
+    found = of_text(mapping, tmp_path, "".join(["Order;Value\n", *rows]))
+    problems = [[(problem.code, problem.hint) for problem in one.problems] for one in found]
+    amounts = [
+        said[0] if said else str(decode(one.payload)["goods_value"]) for one, said in zip(found, problems, strict=True)
+    ]
+    assert dict(zip(PRICES[case], amounts, strict=True)) == PRICES[case]
+
+
+OTHER = '"{}" has a unit that does not fit here; expected an amount in EUR'
+FORMATS = {  # by currency, the number formats of a workbook: the number of the cell, and the amount or what is said of it
+    "EUR": {
+        "#,##0.00": (1234.5, "1234.5"), "[$-407]#,##0.00": (1234.5, "1234.5"), "[$€-x-euro2] #,##0.00": (1234.5, "1234.5"),
+        '_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-': (1234.5, "1234.5"), '0.00" Euro"': (1234.5, "1234.5"), '0" pcs"': (1234.5, "1234.5"),
+        "General": ("€ 99", "99"), "@": ("$1234.5", OTHER.format("$1234.5")),
+        "[$USD] #,##0.00": (1234.5, OTHER.format("USD 1234.5")), "[$£-809]#,##0.00": (1234.5, OTHER.format("£1234.5")),
+        '"$"#,##0.00': (1234.5, OTHER.format("$1234.5")), '#,##0.00" CHF"': (1234.5, OTHER.format("1234.5 CHF")),
+        "#,##0.00 [$₽-419]": (1234.5, OTHER.format("1234.5 ₽")), '"$"#,##0;\\("$"#,##0\\)': (-5, OTHER.format("($5)")),
+    },
+    "CAD": {'"$"#,##0.00': (1234.5, "1234.5")},
+    "USD": {"[$USD] #,##0.00": (1234.5, "1234.5")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("currency", FORMATS)
+def test_a_number_of_a_workbook_is_an_amount_if_its_format_shows_no_other_currency(tmp_path, currency):
+    book = Workbook()
+    book.active.append(["Order", "Value"])
+    for row, (code, (value, _)) in enumerate(FORMATS[currency].items(), start=2):
+        book.active.append([f"A{row}", value])
+        book.active.cell(row, 2).number_format = code
+    book.save(tmp_path / "a.xlsx")
+    _, found = of_file(load_text(tmp_path, MONEY.replace("EUR", currency)), tmp_path / "a.xlsx")
+    amounts = [one.problems[0].text if one.problems else str(decode(one.payload)["goods_value"]) for one in found]
+    assert amounts == [expected for _, expected in FORMATS[currency].values()]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("currency: EUR, min", "currency: EURO, min", "currency: EURO is not a currency code (did you mean EUR?)"),
+        ("type: decimal, currency", "type: integer, currency", "currency does not apply to type integer"),
+        ("currency: {value: EUR}", "currency: {value: GBP}", "goods_value is in EUR, but currency is GBP"),
+    ],
+)
+def test_a_wrong_currency_of_a_mapping_is_refused_at_its_line(tmp_path, old, new, said):
+    (found,) = findings(tmp_path, MONEY.replace(old, new))
+    assert said in found
