@@ -90,12 +90,6 @@ def load_text(folder, text, assumptions=ASSUMED, **lookups):
     return load(written(folder, "mapping.yaml", text, lookups), assumptions)
 
 
-def refusal(folder, text, old, new, **lookups):
-    """What lint says, in one text, of a mapping in which one thing is changed."""
-    assert old in text
-    return "\n".join(findings(folder, text.replace(old, new), **lookups))
-
-
 def findings(folder, text, assumptions=ASSUMED, **lookups):
     """What lint says of a mapping of this text, such as `m.yaml:3:9: ...`; `lookups` as above."""
     path = written(folder, "m.yaml", text, lookups)

@@ -8,10 +8,9 @@ import shutil
 
 import pytest
 from openpyxl import Workbook
-from orders import MAPPINGS
 from sheets import EXAMPLES, codes, decode, example_text, findings, load_text, made, of_file, of_text
 
-from loadsheet.checking import Checked, LeftOut, Unusable, check_files
+from loadsheet.checking import LeftOut, Unusable, check_files
 from loadsheet.languages import words_in
 from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping.documents import SourceRow
@@ -121,26 +120,6 @@ def test_a_total_of_quantities_is_compared_in_their_unit_and_names_it(tmp_path):
     assert german == f"Qty in der Summenzeile: 1010; die Zeilen ergeben {summed}"
     right = made(tmp_path, kilos, [["A-1", "1000"], ["A-2", "1 kg"], ["TOTAL", "454.59237 kg"]])
     assert [codes(one) for one in right] == [[], []]
-
-
-def test_where_no_total_is_declared_an_order_that_lost_packages_is_refused_by_its_check(workspace):
-    workspace.use(MAPPINGS)
-    workspace.edit(
-        "mappings/bench-join.yaml", "value: {label: Value, type: decimal", "value: {label: Value, type: integer"
-    )
-    path = workspace / "mappings" / "bench-join.yaml"
-    check = "checks: [{id: count, rule: '$count(packages) == value', say: packages are missing}]\n"
-    mapping = load_text(path.parent, path.read_text(encoding="utf-8") + check)
-    workspace.write_orders(3)
-    orders, packages = workspace.inbox / "orders.csv", workspace.inbox / "packages.csv"
-    head, *rows = [row.split(",") for row in orders.read_text(encoding="utf-8").splitlines()]
-    counted = [head, *([*row[:8], "3", *row[9:]] for row in rows)]
-    orders.write_text("\n".join(",".join(row) for row in counted) + "\n", encoding="utf-8")
-    lines = packages.read_text(encoding="utf-8").splitlines(keepends=True)
-    for cut in range(1, 1 + 3 * 3):
-        packages.write_text("".join(lines[:cut]), encoding="utf-8")
-        usable = [one for one in checked(mapping, orders, packages) if isinstance(one, Checked) and one.document.usable]
-        assert len(usable) == (cut - 1) // 3, "those whose three packages are there"
 
 
 def test_a_run_sets_a_cut_file_aside_and_sends_nothing_of_it(workspace):

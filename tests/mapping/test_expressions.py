@@ -28,7 +28,6 @@ from loadsheet.mapping.plans import (  # fmt: skip
     Shape,
     Slot,
     Type,
-    Use,
     reason,
 )
 
@@ -187,18 +186,6 @@ def test_our_evaluation_agrees_with_the_engine_that_types_expressions(text, numb
     things = [SimpleNamespace(**dict(zip(SLOTS, row, strict=True))) for row in rows]
     thing = {"a": one, "b": two, "maybe": None, "rows": things}
     assert value(text, row=rows[0], rows=rows) == rule_engine.Rule(text, context).evaluate(thing)
-
-
-def test_uses_name_every_column_that_is_read():
-    found = compiled("$sum([r.a * r.b for r in rows]) + orders.b + (maybe ?? 0) + $count(lines)")
-    assert found.uses == {
-        Use("orders", "a", "all"),
-        Use("orders", "b", "all"),
-        Use("orders", "b", "first"),
-        Use("orders", "maybe", "here"),
-        Use("lines", "", "all"),
-    }
-    assert (found.type, found.blank, compiled("maybe").blank) == (Type.NUMBER, False, True)
 
 
 def test_the_kept_tables_are_what_ply_makes_of_the_grammar_at_hand():

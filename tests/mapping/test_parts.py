@@ -15,7 +15,7 @@ from test_grouping import FLAT
 
 from loadsheet.mapping import Document, Ignored, SourceRow, translate
 from loadsheet.mapping.translator import translate_by_group
-from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.problems import Problem, Where
 from loadsheet.reading.tables import Row
 from loadsheet.translation import Chunk, GroupChunks, PartsLost, merge_chunks, pack, unpack
 
@@ -85,16 +85,6 @@ def test_a_chunk_of_many_rows_is_not_made_larger(flat):
     one = {"rows": table(flat.plan.tables[0], rows)}
     chunks = GroupChunks(0, 1).chunks(translate_by_group(flat, one, now=NOW))
     assert [(chunk.first, chunk.groups) for chunk in chunks] == [(0, 3), (3, 1)]
-
-
-def test_a_fault_of_the_file_comes_through(flat):
-    def rows():
-        yield Row(2, ("1", "Ulm", "a", "1"))
-        raise FileRefused(Problem("R202", Where("drop.csv")))
-
-    one = {"rows": replace(table(flat.plan.tables[0], []), rows=rows)}
-    with pytest.raises(FileRefused):
-        list(GroupChunks(1, 2).chunks(translate_by_group(flat, one, now=NOW)))
 
 
 # ---- the proof that nothing is missing ----

@@ -7,7 +7,6 @@ import pytest
 from sheets import ASSUMED
 
 from loadsheet.mapping import FixOf, load_folder, route
-from loadsheet.mapping.routing import is_for
 from loadsheet.mapping.schema import match, part_of
 from loadsheet.problems import MappingError
 
@@ -256,12 +255,3 @@ def test_what_a_shippers_mapping_takes_from_a_files_name_counts_from_its_folder_
     assert (found.mapping.name, found.mapping.shipper) == ("a + b", "nordic")
     plans = [plan for part in found.mapping.parts for plan in part.plan.tables]
     assert [part_of("Nordic/7/x.csv", "batch", plan.patterns) for plan in plans] == ["7", "7"]
-
-
-def test_a_mapping_is_for_the_files_of_its_own_shipper(folder):
-    both = own, nordic = folder({"own": simple("own", "*.csv"), "nordic/sets": SETS})
-    assert is_for(nordic, "Nordic/x/fix.xlsx", both)
-    assert not is_for(own, "nordic/fix.xlsx", both)
-    assert not is_for(nordic, "fix.xlsx", both)
-    assert is_for(own, "fix.xlsx", both)
-    assert is_for(own, "elsewhere/fix.xlsx", both)

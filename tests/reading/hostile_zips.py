@@ -94,43 +94,10 @@ def with_large(path, large, *names):
     return path
 
 
-def one_large_part(path):
-    return with_large(path, repeated(" ", 80), "xl/media/x.xml")
-
-
 def one_large_sheet(path):
     name = "xl/worksheets/sheet1.xml"
     before, after = workbook_parts(ROWS + inline("@", number=3))[name].split("@")
     return with_large(path, repeated("x", 80, before, after), name)
-
-
-def many_parts_below_the_grace(path):
-    return with_large(path, repeated(" ", 9), *(f"xl/media/{number}.xml" for number in range(40)))
-
-
-def an_endless_beginning(path):
-    return book(path, **{"xl/theme/theme1.xml": "<!--" + "x" * 5_000_000 + "--><a/>"})
-
-
-def three_gigabytes_declared(path):
-    return lying(path, lambda offset, size, _: [(offset, size, 3_000_000_000)])
-
-
-def six_gigabytes_in_zip64(path):
-    return lying(path, lambda offset, size, _: [(offset, size, 6_000_000_000)])
-
-
-def a_packed_size_that_hides_the_ratio(path):
-    more = packed(b" " * 9_999_999, "xl/more.xml")
-    return lying(path, lambda offset, _size, inflated: [(offset, 1_000_000, inflated)], more=more)
-
-
-def a_size_smaller_than_it_is(path):
-    return lying(path, lambda offset, size, inflated: [(offset, size, inflated // 2)])
-
-
-def one_part_listed_many_times(path):
-    return lying(path, lambda offset, size, inflated: [(offset, size, inflated)] * 200)
 
 
 def parts_inside_one_another(path):
@@ -139,73 +106,61 @@ def parts_inside_one_another(path):
     def change(offset, size, inflated):
         return [(offset, size, inflated), (offset + 10, size - 10, inflated)]
 
-    inner = hand_packed([packed("<x/>" * 500, "xl/inner.xml")], [_as_it_is])
-    return lying(
-        path, change, more=("xl/more.xml", 0, b"\0" * 4 + inner, zlib.crc32(b"\0" * 4 + inner), 4 + len(inner))
-    )
+    inner = b"\0" * 4 + hand_packed([packed("<x/>" * 500, "xl/inner.xml")], [_as_it_is])
+    return lying(path, change, more=("xl/more.xml", 0, inner, zlib.crc32(inner), len(inner)))
 
 
-def parts_65_536(path):
-    empty = ("x", 0, b"", 0, 0)
-    return lying(path, lambda offset, size, inflated: [(offset, size, inflated)] * 65_536, more=empty)
+def listed(count):
+    """What lists a part so many times."""
+    return lambda offset, size, inflated: [(offset, size, inflated)] * count
 
 
-def a_million_parts_in_zip64(path):
-    empty = ("x", 0, b"", 0, 0)
-    return lying(
-        path, lambda offset, size, inflated: [(offset, size, inflated)] * 30_000, more=empty, zip64_parts=1_000_000
-    )
+def inflating_to(size_of):
+    """What declares another inflated size than the part has."""
+    return lambda offset, size, inflated: [(offset, size, size_of(inflated))]
 
 
-def a_directory_without_parts(path):
-    """Names of 65,535 characters make a directory of gigabytes from few parts."""
-    long = ("x" * 65_535, 0, b"", 0, 0)
-    return lying(path, lambda offset, size, inflated: [(offset, size, inflated)] * 400, more=long)
-
-
-def nested(path):
+def nested():
     inner = b"Order\nA1\n"
     for _ in range(20):
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("orders.zip", inner)
         inner = content.getvalue()
-    path.write_bytes(inner)
-    return path
+    return inner
 
 
-def a_gzip_of_one_letter(path):
-    path.write_bytes(b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + repeated("a\n", 80, "Order\n")[0] + bytes(8))
-    return path
+def letters():
+    return repeated("a\n", 80, "Order\n")
 
 
-def a_zip_of_one_letter(path):
-    path.write_bytes(hand_packed([("orders.csv", 8, *repeated("a\n", 80, "Order\n"))], [_as_it_is]))
-    return path
+NOTHING, LONG = (("x" * length, 0, b"", 0, 0) for length in (1, 65_535))
+BOMBS = {  # what writes each to a path, and the code it has to be refused with
+    "one large part": (lambda path: with_large(path, repeated(" ", 80), "xl/media/x.xml"), "R231"),
+    "one large sheet": (one_large_sheet, "R231"),
+    "many parts below the grace": (lambda path: with_large(path, repeated(" ", 9), *(f"xl/media/{n}.xml" for n in range(40))), "R231"),
+    "an endless beginning": (lambda path: book(path, **{"xl/theme/theme1.xml": "<!--" + "x" * 5_000_000 + "--><a/>"}), "R231"),
+    "three gigabytes declared": (lambda path: lying(path, inflating_to(lambda _: 3_000_000_000)), "R231"),
+    "six gigabytes in zip64": (lambda path: lying(path, inflating_to(lambda _: 6_000_000_000)), "R231"),
+    "a packed size that hides the ratio": (
+        lambda path: lying(path, lambda offset, _, inflated: [(offset, 1_000_000, inflated)], more=packed(b" " * 9_999_999, "xl/more.xml")), "R235"),
+    "a size smaller than it is": (lambda path: lying(path, inflating_to(lambda size: size // 2)), "R235"),
+    "one part listed many times": (lambda path: lying(path, listed(200)), "R235"),
+    "parts inside one another": (parts_inside_one_another, "R235"),
+    "65,536 parts": (lambda path: lying(path, listed(65_536), more=NOTHING), "R231"),
+    "a million parts in zip64": (lambda path: lying(path, listed(30_000), more=NOTHING, zip64_parts=1_000_000), "R231"),
+    # names of 65,535 characters make a directory of gigabytes from few parts
+    "a directory without parts": (lambda path: lying(path, listed(400), more=LONG), "R231"),
+    "nested": (lambda path: path.write_bytes(nested()), "R201"),
+    "a gzip of one letter": (lambda path: path.write_bytes(b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + letters()[0] + bytes(8)), "R231"),
+    "a zip of one letter": (lambda path: path.write_bytes(hand_packed([("orders.csv", 8, *letters())], [_as_it_is])), "R231"),
+    "a gzip of a gzip": (lambda path: path.write_bytes(gzip.compress(gzip.compress(b"Order\n" + b"a\n" * 5_000_000))), "R201"),
+}  # fmt: skip
 
 
-def a_gzip_of_a_gzip(path):
-    path.write_bytes(gzip.compress(gzip.compress(b"Order\n" + b"a\n" * 5_000_000)))
-    return path
-
-
-BOMBS = {
-    one_large_part: "R231",
-    one_large_sheet: "R231",
-    many_parts_below_the_grace: "R231",
-    an_endless_beginning: "R231",
-    three_gigabytes_declared: "R231",
-    six_gigabytes_in_zip64: "R231",
-    a_packed_size_that_hides_the_ratio: "R235",
-    a_size_smaller_than_it_is: "R235",
-    one_part_listed_many_times: "R235",
-    parts_inside_one_another: "R235",
-    parts_65_536: "R231",
-    a_million_parts_in_zip64: "R231",
-    a_directory_without_parts: "R231",
-    nested: "R201",
-    a_gzip_of_one_letter: "R231",
-    a_zip_of_one_letter: "R231",
-    a_gzip_of_a_gzip: "R201",
-}
-"""What writes each, and the code it has to be refused with."""
+def write_bombs(folder):
+    """The paths of all bombs, in their order."""
+    paths = [folder / name for name in BOMBS]
+    for path, (write, _) in zip(paths, BOMBS.values(), strict=True):
+        write(path)
+    return paths

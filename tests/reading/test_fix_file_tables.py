@@ -187,14 +187,6 @@ def test_marks_show_which_rows_are_missing_or_there_twice(rows, expected):
     assert len(read["rows"]) == sum(bool(order) for order, _ in rows)
 
 
-def test_a_missing_row_is_said_at_those_that_are_there_on_every_sheet():
-    orders = fixed([row("A-1", "1:1/4")], name="orders")
-    packages = fixed([row("A-1", "1:3/4"), row("A-2", "2:1/1")], name="packages", sheet="Packages")
-    _, wrong = taken(orders, packages)
-    said = "A-1 lacks row 2, 4 of 4"
-    assert wrong == {"orders": {2: said}, "packages": {2: said}}
-
-
 def test_an_unreadable_row_keeps_its_own_problem():
     table = fixed([row("A-1", "1:1/2")])
     spoiled = [Row(2, ("see", "A-1", "B", "1", "1:1/2"), Problem("R201", values={"reason": "bad"}))]
@@ -210,12 +202,6 @@ def test_tables_with_marks_are_known():
     assert has_row_marks(source)
     assert first_mark(source) == RowMark(1, 1, 2)
     assert not has_row_marks(fixed([], ("What to fix", *HEADER)).source)
-
-
-def test_each_row_is_known_by_its_entry():
-    tables = [fixed([row("A-1", "1:1/2"), row("x", "")], name="a"), fixed([row("A-1", "1:2/2")], name="b")]
-    entry_of = as_originals(tables, lambda _: {}).entry_of
-    assert [entry_of("a", 2), entry_of("a", 3), entry_of("b", 2), entry_of("b", 9)] == [1, None, 1, None]
 
 
 @given(st.permutations([(entry, number) for entry in (3, 4, 5) for number in (1, 2, 3)]))
