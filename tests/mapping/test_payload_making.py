@@ -1,6 +1,5 @@
-"""A payload is what the contract accepts and what the rows say: every field of the interface, and whatever the cells hold."""
+"""A payload is what the contract accepts and what the rows say, whatever the cells hold. Every field: mapping_tools/test_round_trips.py."""
 
-import json
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime
@@ -8,7 +7,6 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from zoneinfo import ZoneInfo
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sheets import (
@@ -17,121 +15,19 @@ from sheets import (
     EXAMPLES,
     NOW,
     accounted,
-    codes,
     decode,
     documents,
     example,
     load_text,
-    made,
     with_rows,
 )
 from sheets import table as table_of
 
-from loadsheet.contract import BY_NAME, WRITES, Assumptions, Kind, NumberForm, When, checker
+from loadsheet.contract import BY_NAME, Assumptions, checker
 from loadsheet.mapping import Document, load, translate
 from loadsheet.problems import FileRefused, MappingError
 from loadsheet.reading import Native
 from loadsheet.reading.tables import Row
-
-# ---- every field of every record can be filled from a column ----
-
-OF_KIND = {  # the type of a column, a cell, and what it becomes
-    Kind.STRING: ("text", "some text", "some text"),
-    Kind.STRING_OR_NUMERIC: ("text", "00123", "00123"),
-    Kind.NUMERIC: ("decimal", "1.234,5", "1234.5"),
-    Kind.FLAG: ("yesno", "ja", "yes"),
-    Kind.TIMEZONE: ("timezone", "Asia/Kolkata", "Asia/Kolkata"),
-    Kind.DATETIME: ("datetime", "03.04.2026 08:15", "2026-04-03 08:15:00"),
-    Kind.DATETIME_T: ("datetime", "03.04.2026 08:15", "2026-04-03T08:15:00"),
-    Kind.DATETIME_ISO: ("datetime", "03.04.2026 08:15", "2026-04-03T06:15:00Z"),
-    Kind.DATE: ("date", "03.04.2026", "2026-04-03"),
-    Kind.TIME: ("time", "08:15", "08:15:00"),
-}
-OFFSETS = {Kind.OFFSET_HOURS: "2", Kind.OFFSET_MINUTES: "120"}
-SOURCE = {"files": ["all.csv"], "locale": "de_DE", "dates": ["%d.%m.%Y %H:%M", "%d.%m.%Y"], "timezone": "Europe/Berlin"}
-of_writes = pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
-
-
-class Filling:
-    """A mapping that fills every field of a record from a column of its own, the cells by column, and what has to come out."""
-
-    def __init__(self, operation):
-        self.columns = {"moment": {"type": "datetime"}}
-        self.cells = {"moment": "03.04.2026 08:15"}
-        payload, self.expected = self._record(operation.record)
-        keys = {"mapping": "every-field", "version": 1, "target": operation.name, "source": SOURCE}
-        self.text = json.dumps(keys | {"columns": self.columns, "payload": payload})  # JSON is YAML as well
-        self.column_of = {name: source["col"] for name, source in payload.items() if "col" in source}
-
-    def _record(self, record):
-        payload, expected = {}, {}
-        for field in record.fields:
-            if field.when is not When.LISTED:
-                payload[field.name], expected[field.name] = self._field(field, record.numbers)
-        return payload, expected
-
-    def _field(self, field, numbers):
-        if field.record is not None:
-            payload, expected = self._record(field.record)
-            return ({"list": [payload]}, [expected]) if field.kind is Kind.ARRAY else (payload, expected)
-        if field.kind in OFFSETS:
-            return {"utc_offset_of": "moment"}, OFFSETS[field.kind]
-        if field.closed_by == "decision_words":  # a list that is closed by default
-            kind, cell, expected = "text", field.known[0], field.known[0]
-        else:
-            kind, cell, expected = OF_KIND[field.kind]
-        name = f"c{len(self.columns)}"
-        self.columns[name], self.cells[name] = {"type": kind}, cell
-        is_number = field.kind is Kind.NUMERIC and numbers is NumberForm.JSON_NUMBER
-        return {"col": name}, float(expected) if is_number else expected
-
-
-def is_required(field, operation):
-    return field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)
-
-
-def required_of(operation):
-    return {field.name for field in operation.record.fields if is_required(field, operation)}
-
-
-@of_writes
-def test_m13_every_field_can_be_filled_from_a_column(tmp_path, operation):
-    filling = Filling(operation)
-    (document,) = made(tmp_path, filling.text, [list(filling.cells.values())])
-    assert {problem.code for problem in document.problems} <= {"K502"}, list(map(str, document.problems))
-    payload = decode(document.payload)
-    assert payload == filling.expected
-    assert checker(operation, ASSUMED)(payload) == ()
-
-
-@of_writes
-def test_a_blank_row_sends_no_optional_field(tmp_path, operation):  # M23
-    filling, required = Filling(operation), required_of(operation)
-    kept = {"moment"} | {filling.column_of.get(name) for name in required}
-    (document,) = made(tmp_path, filling.text, [[cell if name in kept else "" for name, cell in filling.cells.items()]])
-    assert document.usable, list(map(str, document.problems))
-    offsets = {field.name for field in operation.record.fields if field.kind in OFFSETS}
-    assert set(decode(document.payload)) == required | offsets
-
-
-@of_writes
-def test_m12_each_required_field_that_is_blank_is_refused(tmp_path, operation):
-    filling = Filling(operation)
-    mapping = load_text(tmp_path, filling.text)
-    for path, sources in mapping.lineage.items():
-        field = operation.record.field(path)
-        if field is not None and is_required(field, operation):
-            (document,) = documents(mapping, [list((filling.cells | {sources[0].column: ""}).values())])
-            assert path in {problem.where.path for problem in document.problems if problem.code == "K501"}
-            assert not document.usable
-
-
-def test_a_word_that_is_refused_is_not_warned_of_as_well(tmp_path):
-    filling = Filling(BY_NAME["tender.confirm"])
-    row = ["perhaps" if cell == "accept" else cell for cell in filling.cells.values()]
-    (document,) = made(tmp_path, filling.text, [row])
-    assert codes(document) == ["K501"]
-
 
 # ---- whatever the cells hold ----
 

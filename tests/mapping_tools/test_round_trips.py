@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shipped_samples import NOW
 
-from loadsheet.contract import DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
+from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
 from loadsheet.contract.kinds import flag_meaning
 from loadsheet.mapping import load
 from loadsheet.mapping.notations import canonical
@@ -201,6 +201,78 @@ def decoded(payload):
 @pytest.fixture(scope="module", params=WRITES, ids=lambda operation: operation.name)
 def house(request, tmp_path_factory):
     return House(tmp_path_factory.mktemp("house"), request.param)
+
+
+# ---- every field, and each that is required ----
+
+ONE_OF_EACH = {
+    **{kind: datetime(2026, 4, 3, 8, 15).strftime(shape) for kind, (shape, *_) in DATE_SHAPES.items()},
+    Kind.STRING: "some text",
+    Kind.STRING_OR_NUMERIC: "00123",
+    Kind.NUMERIC: "1234.5",
+    Kind.FLAG: "yes",
+    Kind.TIMEZONE: "Asia/Kolkata",
+    Kind.OFFSET_HOURS: "2",
+    Kind.OFFSET_MINUTES: "120",
+}
+
+
+def is_required(field, operation):
+    return field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)
+
+
+def one_of_each(shape, wanted=lambda _: True):
+    """A record of this shape with every field that is wanted."""
+    found = {}
+    for field in shape.fields:
+        if field.when is When.LISTED or not wanted(field):
+            continue
+        value = field.known[0] if field.closed_by == "decision_words" else ONE_OF_EACH.get(field.kind)
+        if field.record is not None:
+            inner = one_of_each(field.record, wanted)
+            value = [inner] if field.kind is Kind.ARRAY else inner
+        found[field.name] = value
+    return found
+
+
+def lacking(shape, record, operation, prefix=""):
+    """The path of each required field, and the record without it."""
+    for field in shape.fields:
+        if field.name in record and is_required(field, operation):
+            yield f"{prefix}{field.name}", {name: value for name, value in record.items() if name != field.name}
+        if field.name in record and field.record is not None:
+            is_list = field.kind is Kind.ARRAY
+            inner, place = (record[field.name][0], "[0].") if is_list else (record[field.name], ".")
+            for path, less in lacking(field.record, inner, operation, f"{prefix}{field.name}{place}"):
+                yield path, {**record, field.name: [less] if is_list else less}
+
+
+def test_m13_every_field_can_be_filled_from_a_column(house):
+    house.check([one_of_each(house.operation.record)])
+
+
+def test_a_blank_row_sends_no_optional_field(house):  # M23
+    house.check([one_of_each(house.operation.record, lambda field: is_required(field, house.operation))])
+
+
+def test_m12_each_required_field_that_is_blank_is_refused(house):
+    shape = house.operation.record
+    paths, records = zip(*lacking(shape, one_of_each(shape), house.operation), strict=True)
+    keys = [{name: f"K{number}" for name in shape.key if name in one} for number, one in enumerate(records)]
+    documents = house.translated([{**one, **own} for one, own in zip(records, keys, strict=True)])
+    found = {document.rows[0].number: document for document in documents}
+    for row, path in enumerate(paths, 2):
+        assert path in {problem.where.path for problem in found[row].problems if problem.code == "K501"}
+        assert not found[row].usable
+
+
+def test_a_word_that_is_refused_is_not_warned_of_as_well(tmp_path):
+    house = House(tmp_path, BY_NAME["tender.confirm"])
+    (document,) = house.translated([{**one_of_each(house.operation.record), "status": "perhaps"}])
+    assert [problem.code for problem in document.problems] == ["K501"]
+
+
+# ---- any records ----
 
 
 def records_of(house, most):
