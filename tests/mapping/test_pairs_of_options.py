@@ -3,6 +3,7 @@
 `reference` is a second converter of a few lines, written from `docs/mapping/columns.md`. It shares no code with the one under test.
 """
 
+import json
 import re
 import unicodedata
 from datetime import datetime
@@ -223,19 +224,18 @@ def has_no_meaning(type_, names, said):
         return True
     if "pad_left" in said and said["pad_left"]["to"] > said.get("max_length", 99):
         return True
-    if type_ == "yesno" and {"-"} <= {*said.get("no", ()), *()} & {*said.get("blank", ())}:
+    if type_ == "yesno" and {"-"} <= {*said.get("no", ())} & {*said.get("blank", ())}:
         return True
     return out_of_reach(said) or default_is_refused(type_, said)
+
+
+BEFORE_CODES = {"case", "pad_left", "min_length", "max_length", "on_too_long", "pattern"}
 
 
 def out_of_reach(said):
     if "one_of" not in said:
         return False
-    steps = {
-        key: value
-        for key, value in said.items()
-        if key in ("case", "pad_left", "min_length", "max_length", "on_too_long", "pattern")
-    }
+    steps = {key: said[key] for key in said.keys() & BEFORE_CODES}
 
     def same(text):
         return text.casefold() if said.get("ignore_case") else text
@@ -282,19 +282,9 @@ def column(type_, number, said):
     if "part_of" in said:
         own["part_of"] = f"w{number}"
         yield f"  w{number}: {{label: C{number}, split: 'of:(?P<c{number}>.*)'}}"
-    yield f"  {name}: {{{label}{', '.join(f'{key}: {written(value)}' for key, value in own.items())}}}"
+    yield f"  {name}: {{{label}{', '.join(f'{key}: {json.dumps(value)}' for key, value in own.items())}}}"
     if "split" in said:
         yield from (f"  {side}{number}: {{part_of: {name}}}" for side in ("left", "right"))
-
-
-def written(value):
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {written(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(written, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
 
 
 def mapping_of(folder, type_, chosen):
@@ -331,9 +321,8 @@ def values_of(plan, rows, file):
     """The values of each row by column name; what was refused is RefusedError."""
     frame = DocumentFrame(NOW)
     frame.clear()
-    reader = RowReader(
-        plan, table(plan, rows, file=file, header=["No", "Beside", *dict.fromkeys(headings(plan))]), frame
-    )
+    labels = [column.label for column in plan.columns if not column.spec.part_of and not column.spec.file]
+    reader = RowReader(plan, table(plan, rows, file=file, header=dict.fromkeys(labels)), frame)
     (group,) = gather([reader])
     names = {slot.index: name for name, slot in plan.shape.slots.items()}
     for row in group.rows[0]:
@@ -341,10 +330,6 @@ def values_of(plan, rows, file):
         yield {
             names[index]: RefusedError if index in read.refused else value for index, value in enumerate(read.values)
         }
-
-
-def headings(plan):
-    return [column.label for column in plan.columns if not column.spec.part_of and not column.spec.file][2:]
 
 
 def expected(type_, said, cells, number):

@@ -18,7 +18,6 @@ from sheets import (
     decode,
     documents,
     example,
-    load_text,
     with_rows,
 )
 from sheets import table as table_of
@@ -93,66 +92,6 @@ def test_records_meet_the_contract_whatever_the_cells_hold(data):
             assert_meets_contract(one, assumptions)
 
 
-FORMS = """\
-mapping: forms
-version: 1
-target: order.update
-source:
-  files: ["*.csv"]
-  locale: en_GB
-  dates: ["%Y-%m-%d %H:%M"]
-  timezone: Europe/Berlin
-columns:
-  id:     {label: ID, required: true}
-  mode:   {label: Mode}
-  at:     {label: At, type: datetime}
-  city:   {label: City}
-  state:  {label: State, default: NW}
-  value:  {label: Value, type: decimal}
-  flag:   {label: Flag, type: yesno}
-  item:   {label: Item}
-  kind:   {label: Kind}
-  weight: {label: Weight, type: decimal}
-  street: {label: Street}
-derived:
-  same: {type: text, expr: 'item ?? ""'}
-group: {by: [id]}
-payload:
-  order_id:             {col: id}
-  sender_id:            {col: city}
-  receiver_id:          {value: R}
-  timezone:             {value: Europe/Berlin}
-  timeoffset:           {utc_offset_of: at}
-  pickup_startdatetime: {col: at}
-  pickup_city:          {col: city}
-  pickup_province:      {col: state}
-  pickup_address1:      {col: street, default: none}
-  pickup_address2:      {col: same, default: none}
-  pickup_pincode:       {col: same}
-  transport_mode:       {col: mode}
-  goods_value:          {col: value}
-  total_packages:       {expr: '$count(rows)'}
-  total_weight:         {expr: '100 / (value ?? 1)', round: 2}
-  dedicated_vehicle:    {col: flag}
-  vehicle_type:         {col: kind, when: '(value ?? 0) > 2'}
-  packages:
-    each: rows
-    item:
-      package_type: {col: kind}
-      item_name:    {col: item, default: thing}
-      description:  {expr: 'rows[0].item ?? "-"'}
-      weight:       {col: weight}
-      length:       {expr: 'weight ?? 3', when: 'kind != null'}
-      stackable:    {col: flag}
-      inner_cargos: {value: []}
-  order_references:
-    list:
-      - {when: 'item != null', name: {col: kind}, value: {col: item}}
-      - {name: {value: Mode}, value: {col: mode}}
-  involved_parties:
-    list:
-      - {party_type: {value: Consignee}, party_company: {col: city}, city: {col: state}}
-"""
 # ---- every form of a leaf, by a second way that shares no code with the mapping ----
 
 PLAUSIBLE = {
@@ -229,23 +168,18 @@ def _package(row, first):
     return {**record, "inner_cargos": []}
 
 
-@cache
-def forms(folder):
-    return load_text(folder, FORMS, ASSUMED)
-
-
 @settings(deadline=None, max_examples=300)
 @given(sheet=SHEETS)
-def test_every_form_of_a_leaf_sends_what_the_rows_say(tmp_path_factory, sheet):
-    mapping = forms(tmp_path_factory.getbasetemp())
+def test_every_form_of_a_leaf_sends_what_the_rows_say(sheet):
+    mapping, _ = compiled("forms", ASSUMED)
     for found in documents(mapping, table_of(mapping.plan.tables[0], sheet)):
         assert_meets_contract(found, ASSUMED)
         if found.usable:
             assert decode(found.payload) == expected([row.cells for row in found.rows])
 
 
-def test_a_record_that_is_right_is_sent_whatever_its_neighbours_hold(tmp_path_factory):
-    mapping = forms(tmp_path_factory.getbasetemp())
+def test_a_record_that_is_right_is_sent_whatever_its_neighbours_hold():
+    mapping, _ = compiled("forms", ASSUMED)
     right = ["1", "ROAD", "2026-03-01 08:00", "Bonn", "", "3.50", "no", "Cable", "Box", "12.5", "Weg 1"]
     rows = [right, ["2", "ZEPPELIN", *right[2:]], ["3", *right[1:]], ["4", "ROAD", "2026-13-01 08:00", *right[3:]]]
     found = documents(mapping, table_of(mapping.plan.tables[0], rows))
