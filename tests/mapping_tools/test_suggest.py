@@ -4,6 +4,7 @@ import json
 import re
 from datetime import datetime
 from functools import cache
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from loadsheet.contract import WRITES, Assumptions
 from loadsheet.mapping import Ignored, lint, translate
 from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.mapping_tools.drafts import FILL_IN
+from loadsheet.mapping_tools.field_matching import best_pairs
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.yaml_writer import marks_in, write_draft
@@ -266,3 +268,24 @@ def test_a_sheet_without_a_table_is_refused(tmp_path, text):
     done = loadsheet(tmp_path, "mapping", "suggest", "sheet.csv")
     assert (done.returncode, done.stdout) == (65, "")
     assert "no row looks like headings above a table" in done.stderr
+
+
+# ---- the assignment of columns to fields has the highest sum of scores ----
+
+SCORES = st.dictionaries(
+    st.tuples(st.integers(0, 3), st.integers(10, 13)), st.integers(1, 100).map(lambda number: number / 64), max_size=12
+)
+
+
+@given(scores=SCORES)
+def test_no_other_assignment_has_a_higher_sum(scores):
+    """In: scores of up to four columns for up to four fields. Out: pairs that have scores, each side once, with the sum of the best try."""
+    pairs = best_pairs(scores)
+    assert len(set(pairs.values())) == len(pairs)
+    goals = [*range(10, 14), *[None] * 4]
+    best = max(sum(scores.get(pair, 0) for pair in enumerate(chosen)) for chosen in set(permutations(goals, 4)))
+    assert sum(scores[pair] for pair in pairs.items()) == best
+
+
+def test_a_column_gives_way_where_another_has_no_choice():
+    assert best_pairs({(0, 0): 1.0, (0, 1): 0.75, (1, 0): 0.5}) == {0: 1, 1: 0}

@@ -314,14 +314,9 @@ def test_the_rows_of_an_example_are_packages_of_one_order_or_orders_to_two_place
 
 def test_a_text_like_a_pattern():
     examples = {
-        "[0-9]{5}": "12345",
-        "A-[0-9]{3}|B": "A-123",
-        r"(?P<a>\w+)/(?P<b>[^/]*)": "123/123",
-        r"(?i)lot *\d+": "lot123",
-        r"\pL+": "",
-        "(ab){2}c?": "abab",
-        "(": "",
-    }
+        "[0-9]{5}": "12345", "A-[0-9]{3}|B": "A-123", r"(?P<a>\w+)/(?P<b>[^/]*)": "123/123", r"(?i)lot *\d+": "lot123",
+        r"\pL+": "", "(ab){2}c?": "abab", "(": "",
+    }  # fmt: skip
     assert {pattern: example_of(pattern) for pattern in examples} == examples
 
 
@@ -346,35 +341,23 @@ def one_column(folder, column="type: text", sheet="Orders"):
     return loaded(folder, ONE_COLUMN.format(column=column, sheet=sheet))
 
 
-@pytest.mark.parametrize(
-    ("column", "example"),
-    [
-        ("type: text", "Postcode"),
-        ("type: text, pad_left: {to: 4, with: '0'}", "Postcode"),
-        ("type: text, pad_left: {to: 5, with: '0'}", "01067"),
-        ("type: text, pad_left: {to: 7, with: '0'}", "0001067"),
-        ("type: text, max_length: 4", "Post"),
-        ("type: text, max_length: 7", "Postcod"),
-        ("type: text, max_length: 8", "Postcode"),
-        ("type: text, example: '04109'", "04109"),
-        ("type: integer", Decimal(10)),
-        ("type: integer, min: 11", Decimal(11)),
-        ("type: integer, min: 1, max: 9", Decimal(9)),
-        ("type: decimal", Decimal("12.5")),
-        ("type: decimal, max: 12.4", Decimal("12.4")),
-        ("type: country", "DE"),
-        ("type: currency", "EUR"),
-        ("type: timezone", "Europe/Berlin"),
-        ("type: text, one_of: [B, A]", "B"),
-        ("type: time", time(10)),
-        ("type: date", date(2026, 3, 24)),
-        ("type: datetime", datetime(2026, 3, 24, 10)),
-    ],
-)
-def test_the_example_of_a_column_follows_from_its_settings(tmp_path, column, example):
+EXAMPLES = {  # the settings of a column under the heading Postcode: its example
+    "type: text": "Postcode", "type: text, example: '04109'": "04109", "type: text, one_of: [B, A]": "B",
+    "type: text, pad_left: {to: 4, with: '0'}": "Postcode", "type: text, pad_left: {to: 5, with: '0'}": "01067",
+    "type: text, pad_left: {to: 7, with: '0'}": "0001067",
+    "type: text, max_length: 4": "Post", "type: text, max_length: 7": "Postcod", "type: text, max_length: 8": "Postcode",
+    "type: integer": Decimal(10), "type: integer, min: 11": Decimal(11), "type: integer, min: 1, max: 9": Decimal(9),
+    "type: decimal": Decimal("12.5"), "type: decimal, max: 12.4": Decimal("12.4"),
+    "type: country": "DE", "type: currency": "EUR", "type: timezone": "Europe/Berlin",
+    "type: time": time(10), "type: date": date(2026, 3, 24), "type: datetime": datetime(2026, 3, 24, 10),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", EXAMPLES)
+def test_the_example_of_a_column_follows_from_its_settings(tmp_path, column):
     mapping = one_column(tmp_path, column)
     (form,) = forms(mapping, mapping.main_role)
-    assert form.headings[1].example == example
+    assert form.headings[1].example == EXAMPLES[column]
 
 
 @pytest.mark.parametrize(("length", "title"), [(30, 30), (31, 31), (32, 31), (60, 31)])
