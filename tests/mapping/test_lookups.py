@@ -1,9 +1,8 @@
 """Cells that find a row: of a code table (a CSV file) or of another table of the drop, by keys, wildcards and ranges."""
 
 import pytest
-from sheets import EXAMPLES, codes, decode, documents, example_text, fates, in_parts, load_text, made, run, table, texts
+from sheets import EXAMPLES, codes, decode, documents, example_text, load_text, made, table, texts
 
-from loadsheet.mapping import Document
 from loadsheet.problems import MappingError
 from loadsheet.reading import Native
 
@@ -228,21 +227,3 @@ def test_the_options_of_a_lookup_hold_for_a_table(tmp_path, options, sku, name):
     text = text.partition("  goods_value")[0] + "  pickup_company: {col: sku.name}\n"
     (document,) = made(tmp_path, text, [["A", sku, "1"]], [*THREE, ["P*", "1", "Any", ""]])
     assert decode(document.payload).get("pickup_company") == name
-
-
-def test_scattered_rows_of_a_large_drop_find_their_rows(tmp_path):
-    mapping = load_text(tmp_path, PRODUCTS)
-    rows = [[f"O{n % 211}", f"P{n % 50}", "1"] for n in range(900)]
-    products = [[f"P{n}", str(n + 1), f"N{n}", ""] for n in range(60)]
-    in_memory, spilled = run(mapping, rows, products), run(mapping, rows, products, memory_rows=50)
-    for found in (in_memory, spilled):
-        assert len(fates(found)) == len(set(fates(found))) == 960
-        assert all(item.usable for item in found if isinstance(item, Document))
-    assert [one for one in spilled if isinstance(one, Document)] == [
-        one for one in in_memory if isinstance(one, Document)
-    ]
-    tables = {
-        plan.name: table(plan, own, file=f"{plan.name}.csv")
-        for plan, own in zip(mapping.plan.tables, (rows, products), strict=True)
-    }
-    assert in_parts(mapping, tables, 3, memory_rows=50) == spilled
