@@ -189,32 +189,25 @@ def test_m15_quantities_are_converted_by_the_table_or_refused(settings, cells):
     assert {text: shown(convert(text)) for text in cells} == cells
 
 
-@pytest.mark.parametrize(
-    ("cell", "settings", "expected"),
-    [
-        (number_cell("12.5"), {}, "12.5"),
-        (number_cell("27"), {"from_unit": "lb"}, "12.24699399"),
-        (number_cell("27", "27 kg"), {"from_unit": "lb"}, "27"),  # counts more than the declared one
-        (number_cell("7", "7 m3"), {"unit": "m3"}, "7"),
-        (number_cell("27", "27"), {}, "27"),
-        (number_cell("27", "00027"), {}, "27"),
-        (number_cell("27", "27 lb"), {}, "12.24699399"),
-        (number_cell("27.5", "27.5 KG"), {}, "27.5"),
-        (number_cell("1500", "1.5 t"), {}, "1500"),
-        (number_cell("-27", "(27 kg)"), {}, "-27"),
-        (number_cell("12", "kg 12"), {}, "12"),
-        (number_cell("27", "27 stone"), {}, "C307"),
-        (number_cell("27", "27 m3"), {}, "C307"),
-        (number_cell("27", "ca. 27"), {}, "C307"),
-        (number_cell("27", "kg 1 27"), {}, "C307"),
-        (number_cell("27", "27 lb x 2"), {}, "C307"),
-    ],
-)
-def test_a_unit_that_only_the_number_format_says_counts_as_if_it_were_typed(cell, settings, expected):
+SHOWN = [  # the settings of a quantity, and what numbers become that their format shows so
+    ({}, {
+        ("12.5", ""): "12.5", ("27", "27"): "27", ("27", "00027"): "27", ("27", "27 lb"): "12.24699399", ("27.5", "27.5 KG"): "27.5",
+        ("1500", "1.5 t"): "1500", ("-27", "(27 kg)"): "-27", ("12", "kg 12"): "12",
+        **dict.fromkeys([("27", text) for text in ("27 stone", "27 m3", "ca. 27", "kg 1 27", "27 lb x 2")], "C307"),
+    }),
+    ({"from_unit": "lb"}, {("27", ""): "12.24699399", ("27", "27 kg"): "27"}),  # it counts more than the declared one
+    ({"unit": "m3"}, {("7", "7 m3"): "7"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "numbers"), SHOWN)
+def test_a_unit_that_only_the_number_format_says_counts_as_if_it_were_typed(settings, numbers):
     convert = converter("quantity", **{"unit": "kg"} | settings)
-    assert shown(convert(cell)) == expected
-    assert expected != "C307" or convert(cell).values == {"expected": convert("5 m").values["expected"]}
-    assert converter("decimal")(cell) == Decimal(str(cell))
+    cells = {number: number_cell(*number) for number in numbers}
+    assert {number: shown(convert(cell)) for number, cell in cells.items()} == numbers
+    wrong = [convert(cells[number]).values for number, said in numbers.items() if said == "C307"]
+    assert wrong == [{"expected": convert("5 m").values["expected"]}] * len(wrong)
+    assert [converter("decimal")(cell) for cell in cells.values()] == [Decimal(number) for number, _ in cells]
 
 
 @pytest.mark.parametrize(

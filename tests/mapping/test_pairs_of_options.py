@@ -22,8 +22,14 @@ from loadsheet.mapping.schema import Column
 
 CODES = {"a-1": "P-10", "ab": "Q-2", "A-1": "P-10"}
 TWO_KEYS = {("ab", "y"): "T-1", ("a-1", "x"): "T-2"}
-TEXTS = {
+OF_ANY = {
     "required": {"required": True},
+    "fill_down": {"fill_down": True},
+    "file": {"file": "stem"},
+    "part_of": {"part_of": "whole"},
+    "convert": {"convert": "swapped"},
+}
+TEXTS = OF_ANY | {
     "default": {"default": "a-1"},
     "blank": {"blank": ["-", "n/a"]},
     "upper": {"case": "upper"},
@@ -42,39 +48,28 @@ TEXTS = {
     "blanked": {"lookup": "blanked"},
     "lookup_with": {"lookup": "two_keys", "lookup_with": "beside"},
     "split": {"split": "(?P<{left}>[A-Za-z0-9]+)-(?P<{right}>[0-9]+)?.*"},
-    "fill_down": {"fill_down": True},
-    "file": {"file": "stem"},
-    "part_of": {"part_of": "whole"},
-    "convert": {"convert": "swapped"},
-}  # fmt: skip
-NUMBERS = {
-    "required": {"required": True},
+}
+OF_OTHERS = OF_ANY | {"locale": {"locale": "en_GB"}}
+NUMBERS = OF_OTHERS | {
     "default": {"default": 12},
     "blank": {"blank": ["-", "0"]},
     "min": {"min": 2},
     "max": {"max": 1500},
-    "fill_down": {"fill_down": True},
-    "file": {"file": "stem"},
-    "part_of": {"part_of": "whole"},
-    "locale": {"locale": "en_GB"},
-    "convert": {"convert": "swapped"},
 }
+DATES = {
+    "default": {"default": "01.02.2026"},
+    "blank": {"blank": ["-", "31.12.2099"]},
+    "formats": {"formats": ["%Y-%m-%d"]},
+}
+FLAGS = {"default": {"default": "no"}, "blank": {"blank": ["-"]}, "yes": {"yes": ["x", "ja"]}, "no": {"no": ["o", "-"]}}
 OPTIONS = {
     "text": TEXTS,
     "integer": NUMBERS,
-    "decimal": {**NUMBERS, "places": {"places": 1}, "currency": {"currency": "EUR"}},
-    "quantity": {**NUMBERS, "from_unit": {"from_unit": "t"}, "unit_column": {"unit_column": "beside"}},
-    "date": {
-        "required": {"required": True}, "default": {"default": "01.02.2026"}, "blank": {"blank": ["-", "31.12.2099"]},
-        "formats": {"formats": ["%Y-%m-%d"]}, "fill_down": {"fill_down": True}, "file": {"file": "stem"},
-        "part_of": {"part_of": "whole"}, "locale": {"locale": "en_GB"}, "convert": {"convert": "swapped"},
-    },
-    "yesno": {
-        "required": {"required": True}, "default": {"default": "no"}, "blank": {"blank": ["-"]}, "yes": {"yes": ["x", "ja"]},
-        "no": {"no": ["o", "-"]}, "fill_down": {"fill_down": True}, "file": {"file": "stem"}, "part_of": {"part_of": "whole"},
-        "locale": {"locale": "en_GB"}, "convert": {"convert": "swapped"},
-    },
-}  # fmt: skip
+    "decimal": NUMBERS | {"places": {"places": 1}, "currency": {"currency": "EUR"}},
+    "quantity": NUMBERS | {"from_unit": {"from_unit": "t"}, "unit_column": {"unit_column": "beside"}},
+    "date": OF_OTHERS | DATES,
+    "yesno": OF_OTHERS | FLAGS,
+}
 NEEDED = {"quantity": {"unit": "kg"}}
 NOT_PAIRED = {
     "label", "aliases", "type", "unit", "key", "example", "note",  # of no effect on a value

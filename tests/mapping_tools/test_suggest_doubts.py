@@ -230,18 +230,8 @@ def test_two_sheets_of_one_layout_are_two_mappings(tmp_path, backwards):
         page = book.create_sheet(title)
         page.append(head[:width])
         for at in range(3):
-            cells = [
-                f"{title[0]}-{at}",
-                datetime(2026, 3, 9 + at),
-                "Oy Ab",
-                "Tie 1",
-                "00100",
-                "Helsinki",
-                at + 1,
-                2.5,
-                "Broken",
-            ]
-            page.append(cells[:width])
+            place = ["Oy Ab", "Tie 1", "00100", "Helsinki"]
+            page.append([f"{title[0]}-{at}", datetime(2026, 3, 9 + at), *place, at + 1, 2.5, "Broken"][:width])
     book.save(tmp_path / "store.xlsx")
     text = write_draft(draft(observe([tmp_path / "store.xlsx"], Settings()), None))
     said = [

@@ -253,16 +253,8 @@ def test_entities_cost_their_reader_little_time_and_memory(tmp_path, filled):
 # ---- what refers to something outside without an entity ----
 
 LINKS = [
-    "externalLink",
-    "oleObject",
-    "image",
-    "hyperlink",
-    "attachedTemplate",
-    "worksheet",
-    "sharedStrings",
-    "styles",
-    "vbaProject",
-]
+    "externalLink", "oleObject", "image", "hyperlink", "attachedTemplate", "worksheet", "sharedStrings", "styles", "vbaProject",
+]  # fmt: skip
 TARGETS = ("{url}", "{file}", "\\\\127.0.0.1\\share\\x.xlsx", "../../../../../../etc/passwd")
 
 

@@ -7,14 +7,8 @@ from drafting import drafted_columns, fields_of
 RIGHT, MARKED, UNMARKED, MISSING = "right", "wrong, marked", "wrong, unmarked", "missing"
 NO_FIELD = {"-", "join", "kind", "target"}
 TOTALS = {
-    "total_packages",
-    "total_weight",
-    "chargeable_weight",
-    "total_volume",
-    "totalWeight",
-    "totalQuantity",
-    "totalPackages",
-}
+    "total_packages", "total_weight", "chargeable_weight", "total_volume", "totalWeight", "totalQuantity", "totalPackages",
+}  # fmt: skip
 MEASURED = {"weight", "volume", "length", "width", "height", "quantity"}
 BESIDE = {  # what may follow from a column besides its own field
     "item_name": {"packages.description"}, "description": {"packages.item_name"}, "status_code": {"status_name"},
