@@ -119,36 +119,37 @@ def places(name, key, path, nth=0):
     return at
 
 
-@pytest.mark.parametrize(
-    ("name", "key", "path", "expected"),
-    [
-        ("pairs", "1", "packages[1].weight", [("rows", 2, "Kg 2", "8")]),
-        ("pairs", "2", "packages[0].weight", [("rows", 3, "Kg 2", "3")]),
-        ("pairs", "1", "delivery_city", [("rows", 2, "Place", "01067 Dresden")]),
-        ("pairs", "1", "vehicle_type", [("rows", 2, "Kg 1", "12.5"), ("rows", 2, "Kg 2", "8")]),
-        ("records", "1", "packages[1].weight", [("heads", 4, "weight", "")]),
-        ("records", "1", "pickup_city", [("heads", 2, "City", "Bonn")]),
-        ("override", "1", "packages[1].item_name", [("rows", 3, "Item", "Lid")]),
-        ("nested", "1", "packages[1].inner_cargos[1].weight", [("cargo", 5, "Kg", "3")]),
-        ("nested", "1", "packages[0].inner_cargos[0].weight", [("cargo", 3, "Kg", "2.5")]),
-        ("nested", "1", "packages[1].inner_cargos[0].cargo_type", [("packages", 4, "Kind", "Crate")]),
-        ("products", "A", "packages[0].item_name", [("products", 2, "Name", "Bolt"), ("orders", 2, "SKU", "P1")]),
-        ("products", "A", "packages[1].volume", [("products", 3, "Weight", "500 g"), ("orders", 3, "SKU", "P2")]),
-        (
-            "card",
-            "A",
-            "goods_value",
-            [("rates", 2, "South", "2"), ("orders", 2, "SKU", "P1"), ("orders", 2, "Zone", "South")],
-        ),
-        ("kind-prices", "O1", "goods_value", [("products", 4, "B", "4"), ("products", 2, "B", "P2")]),
-        ("typed-rates", "no since", "goods_value", [("rows", 4, "Zone", "UK"), ("rows", 4, "Weight", "0")]),
-        ("stock", "A", "pickup_company", [("products", 3, "Name", "Nut"), ("orders", 2, "Main", "P2")]),
-        ("stock", "A", "packages[1].weight", [("products", 3, "Kg", "2"), ("lines", 4, "SKU", "P2")]),
-        ("nested", "1", "packages[1].inner_cargos[0].goods_description", [("orders", 2, "ID", "1")]),
-    ],
-)
-def test_a_payload_path_finds_its_cell(name, key, path, expected):
-    assert places(name, key, path) == expected
+CELLS = {  # by example and key of a record, the paths of its payload: table, row, label and text of the cells behind each
+    "pairs 1": {
+        "packages[1].weight": [("rows", 2, "Kg 2", "8")], "delivery_city": [("rows", 2, "Place", "01067 Dresden")],
+        "vehicle_type": [("rows", 2, "Kg 1", "12.5"), ("rows", 2, "Kg 2", "8")],
+    },
+    "pairs 2": {"packages[0].weight": [("rows", 3, "Kg 2", "3")]},
+    "records 1": {"packages[1].weight": [("heads", 4, "weight", "")], "pickup_city": [("heads", 2, "City", "Bonn")]},
+    "override 1": {"packages[1].item_name": [("rows", 3, "Item", "Lid")]},
+    "nested 1": {
+        "packages[1].inner_cargos[1].weight": [("cargo", 5, "Kg", "3")], "packages[0].inner_cargos[0].weight": [("cargo", 3, "Kg", "2.5")],
+        "packages[1].inner_cargos[0].cargo_type": [("packages", 4, "Kind", "Crate")],
+        "packages[1].inner_cargos[0].goods_description": [("orders", 2, "ID", "1")],
+    },
+    "products A": {
+        "packages[0].item_name": [("products", 2, "Name", "Bolt"), ("orders", 2, "SKU", "P1")],
+        "packages[1].volume": [("products", 3, "Weight", "500 g"), ("orders", 3, "SKU", "P2")],
+    },
+    "card A": {"goods_value": [("rates", 2, "South", "2"), ("orders", 2, "SKU", "P1"), ("orders", 2, "Zone", "South")]},
+    "kind-prices O1": {"goods_value": [("products", 4, "B", "4"), ("products", 2, "B", "P2")]},
+    "typed-rates no since": {"goods_value": [("rows", 4, "Zone", "UK"), ("rows", 4, "Weight", "0")]},
+    "stock A": {
+        "pickup_company": [("products", 3, "Name", "Nut"), ("orders", 2, "Main", "P2")],
+        "packages[1].weight": [("products", 3, "Kg", "2"), ("lines", 4, "SKU", "P2")],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("record", CELLS)
+def test_a_payload_path_finds_its_cell(record):
+    name, _, key = record.partition(" ")
+    assert {path: places(name, key, path) for path in CELLS[record]} == CELLS[record]
 
 
 def test_each_event_of_a_row_finds_its_own_milestone():
