@@ -402,6 +402,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "two words are no note": (noted("A1;Hull;3", "A2;York;4", "Prices net;;"), "order.update", "!footer"),
     "a sentence beside a second cell is no note": (noted("A1;Hull;3", "A2;York;4", "Prices without any tax;Hull;"), "order.update", "!footer"),
     "rows of sentences alone are no notes": (noted("Order of Monday morning;;", "Order of Monday evening;;"), "order.update", "!footer"),
+    "a column without a heading": (table("Order no;Delivery city;Packages;", "Ulm;2;x", "Bonn;1;y", "Ulm;4;z"), "order.update",
+        "# not read: column D of sheet.csv has values but no heading\n"),
+    "one key that stands twice is no group": (orders(keys=[*(f"A-{number}" for number in range(11)), "A-3"]), "order.create",
+        "CHECK: 1 of 11 values of Order no occur twice or more", "!\ngroup:"),
     "a table of two columns has no notes": ("Order;Delivery town\nA1;Hull\nA2;York\nOrder of Monday;\n", "order.update", "!footer"),
 }  # fmt: skip
 
