@@ -194,8 +194,10 @@ def test_a_wrong_layout_is_refused_at_its_line(examples, name, case):
     (path,) = [file for file in files if old in file.read_text(encoding="utf-8")]
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace(old, new), encoding="utf-8")
-    found = findings(mapping)
-    path.write_text(text, encoding="utf-8")
+    try:
+        found = findings(mapping)
+    finally:
+        path.write_text(text, encoding="utf-8")
     assert any(said in line for line in found), found
 
 
