@@ -19,8 +19,10 @@ import random
 import zlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import openpyxl
+from ruamel.yaml import YAML
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 BETWEEN = " / "  # between the rows of a heading
@@ -188,19 +190,8 @@ class _Making:
         return places[zlib.crc32(f"{self.layout}/{side}/{self.number}".encode()) % len(places)]
 
 
-PLACES = {
-    "en": "Leeds,LS1 4DY,12 Kirkgate,Yorkshire,Harbour Foods Ltd,United Kingdom;Bristol,BS1 6QH,3 Quay Street,Avon,Avon Tools plc,United Kingdom;Cork,T12 X8P2,9 Grand Parade,Munster,Lee Paper Ltd,Ireland",
-    "us": "Boston,02110,25 Summer St,MA,Bay Hardware Inc,United States;Reno,89501,400 Court St,NV,Sierra Parts LLC,United States;Houston,77002,900 Main St,TX,Gulf Steel Inc,United States",
-    "de": "Dresden,01067,Prager Str. 1,Sachsen,Möbel Höffner GmbH,Deutschland;Köln,50667,Domkloster 4,NRW,Rhein Pumpen AG,Deutschland;Wien,1110,Simmeringer Hauptstr. 7,Wien,Donau Papier GmbH,Österreich",
-    "fr": "Lyon,69002,14 rue Mercière,Rhône,Papeterie du Rhône SA,France;Lille,59000,2 rue Faidherbe,Nord,Textiles du Nord SARL,France;Ajaccio,20000,8 cours Napoléon,Corse,Huiles Corse SARL,France",
-    "es": "Sevilla,41001,Calle Sierpes 10,Andalucía,Aceites del Sur SL,España;Bilbao,48001,Gran Vía 22,Vizcaya,Aceros Vascos SA,España;Lugo,27001,Rúa Nova 3,Galicia,Maderas Lugo SL,España",
-    "nl": "Groningen,9711 LM,Kade 8,Groningen,Noord Techniek BV,Nederland;Rotterdam,3011 AB,Blaak 31,Zuid-Holland,Maas Logistiek BV,Nederland;Gent,9000,Veldstraat 5,Oost-Vlaanderen,Leie Textiel NV,België",
-    "sv": "Malmö,211 22,Storgatan 4,Skåne,Öresund Verktyg AB,Sverige;Luleå,972 31,Kungsgatan 9,Norrbotten,Norr Trä AB,Sverige;Oslo,0150,Karl Johans gate 2,Oslo,Fjord Utstyr AS,Norge",
-    "it": "Milano,20121,Via Manzoni 5,MI,Meccanica Lombarda SpA,Italia;Bari,70121,Corso Cavour 8,BA,Oleificio Puglia Srl,Italia;Roma,00184,Via Nazionale 3,RM,Carta Romana Srl,Italia",
-    "pl": "Poznań,61-001,ul. Głogowska 14,wielkopolskie,Meble Warta Sp. z o.o.,Polska;Gdańsk,80-001,ul. Długa 3,pomorskie,Stocznia Parts SA,Polska;Łódź,90-001,ul. Piotrkowska 77,łódzkie,Tkaniny Łódź SA,Polska",
-    "pt": "Porto,4000-123,Rua das Flores 9,Porto,Cortiça do Norte Lda,Portugal;Faro,8000-076,Rua de Santo António 2,Algarve,Conservas Algarve SA,Portugal;Lisboa,1100-053,Rua Augusta 11,Lisboa,Papel Tejo Lda,Portugal",
-}  # fmt: skip
-PLACES = {lang: [place.split(",") for place in text.split(";")] for lang, text in PLACES.items()}
+WORDS = YAML(typ="safe").load(Path(__file__).with_name("vocabulary.yaml"))
+PLACES = {lang: [place.split(",") for place in places] for lang, places in WORDS["places"].items()}
 _PLACE_OF = {"city": 0, "zip": 1, "street": 2, "province": 3, "company": 4}
 _ISO = {
     "United Kingdom": "GB", "Ireland": "IE", "United States": "US", "Deutschland": "DE", "Österreich": "AT", "France": "FR", "España": "ES",
