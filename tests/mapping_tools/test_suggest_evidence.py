@@ -316,6 +316,12 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "three fields of an address are a new order": (table("Order no;Consignee;Street;City", "Acme GmbH;Kade 1;Ulm", "Beta AG;Kade 2;Bonn"), None,
         "\ntarget: order.create   # 4 fields have a column, 3 of them for addresses"),
     "two fields of an address are a change": (table("Order no;City;Postcode", "Dresden;01067", "Köln;50667"), None, "\ntarget: order.update "),
+    "eight fields are a new order": (
+        table("Order no;City;Goods value;Currency;Mode;Total packages;Volume (m3);Weight (kg)", "Ulm;12.50;EUR;ROAD;2;1.5;12", "Bonn;9.90;EUR;SEA;3;2.5;13"), None,
+        "\ntarget: order.create   # 8 fields have a column, 1 of them for addresses"),
+    "seven fields are a change": (
+        table("Order no;City;Goods value;Currency;Mode;Total packages;Volume (m3)", "Ulm;12.50;EUR;ROAD;2;1.5", "Bonn;9.90;EUR;SEA;3;2.5"), None,
+        "\ntarget: order.update   # Order no identifies the records; only 7 fields have a column, as in changes"),
     "a change": (table("Order no;Status", "late", "late"), None, "\ntarget: order.update   # ", "only 2 fields have a column, as in changes"),
     "an event": ("Order no;Event;Event time\nA-1;BKD;02.03.2026 08:00\nA-1;DLV;03.03.2026 08:00\n", None, "\ntarget: order.status   # ",
         "each row has an event and its time"),
