@@ -135,11 +135,12 @@ def test_the_currency_that_a_number_format_shows_is_kept(tmp_path):
 
 def test_a_built_in_format_shows_the_currency_of_the_computer_and_so_none(tmp_path):
     book = Workbook()
-    for row in (["Order", "Value"], ["A", 12.5]):
-        book.active.append(row)
-    book.active["B2"].number_format = BUILTIN_FORMATS[44]
+    book.active.append(["Order", "Value"])
+    for row, number in enumerate((5, 7, 44), 2):
+        book.active.append(["A", 12.5])
+        book.active.cell(row, 2).number_format = BUILTIN_FORMATS[number]
     book.save(tmp_path / "a.xlsx")
-    assert [row.shown for row in open_one(tmp_path / "a.xlsx", ASKED).rows()] == [("A", "12.5")]
+    assert [row.shown for row in open_one(tmp_path / "a.xlsx", ASKED).rows()] == [("A", "12.5")] * 3
 
 
 DATES = {  # by number format, the numbers of cells: their kinds and what is read
