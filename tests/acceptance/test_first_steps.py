@@ -11,7 +11,7 @@ from command_in_process import loadsheet
 
 from loadsheet.cli import invoke
 from loadsheet.cli import loadsheet as command_line
-from loadsheet.cli.explain import explanations
+from loadsheet.cli.check import explanations
 from loadsheet.problems import CATALOGUE
 
 HEADER = "Order,Deliver to,Street,City,Postcode,Country,Collect,Deliver,Item,Weight (kg),Value\n"

@@ -51,7 +51,7 @@ COMMANDS = {
         "fleet", "Do the runs that schedules and watches request, together with workers on other machines."
     ),
     "check": CommandSpec("check", "Show what is wrong with files. Nothing is sent or stored."),
-    "explain": CommandSpec("explain", "Explain a problem by its code: cause, example, what to do."),
+    "explain": CommandSpec("check", "Explain a problem by its code: cause, example, what to do."),
     "show": CommandSpec("show", "Show everything known about one order or tender."),
     "runs": CommandSpec("show", "List the latest runs with their exit codes and results."),
     "workers": CommandSpec("fleet", "Show the processes that share the ledger, the queue and the shared rate."),
