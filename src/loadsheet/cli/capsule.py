@@ -6,8 +6,18 @@ from typing import TYPE_CHECKING
 import click
 
 from loadsheet.cli.access import clock, ledger_to_read
-from loadsheet.cli.completion import run_names
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together, with_settings
+from loadsheet.cli.options import (
+    CONFIG,
+    JSON,
+    MAPPINGS,
+    OUTBOX,
+    STATE,
+    Target,
+    load,
+    run_names,
+    together,
+    with_settings,
+)
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.display_text import count_of
 

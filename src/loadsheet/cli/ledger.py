@@ -10,7 +10,6 @@ import click
 
 from loadsheet import exit_codes
 from loadsheet.cli.access import clock, held_ledger, ledger_to_read
-from loadsheet.cli.completion import keys
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -18,6 +17,7 @@ from loadsheet.cli.options import (
     OUTBOX,
     STATE,
     Target,
+    keys,
     load_each,
     settings_or_raise,
     together,

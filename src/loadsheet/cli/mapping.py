@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from loadsheet.cli.completion import mapping_names
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, Target, load, load_for_files, together
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, Target, load, load_for_files, mapping_names, together
 from loadsheet.cli.output import print_json, progress, say
 from loadsheet.display_text import count_of
 from loadsheet.problems import MappingError

@@ -11,8 +11,7 @@ import click
 
 from loadsheet import exit_codes
 from loadsheet.cli.access import exchange_client, held_ledger, ledger_to_read
-from loadsheet.cli.completion import run_names
-from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
+from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, run_names, together
 from loadsheet.cli.output import print_lines, print_raw_json, say
 from loadsheet.file_modes import write_privately
 from loadsheet.problems import FolderError

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from loadsheet.cli.access import exchange_client, held_ledger, holder_of, ledger_to_read, refuse_to_decide
-from loadsheet.cli.completion import keys
-from loadsheet.cli.options import EXCHANGE, JSON, STATE, with_settings
+from loadsheet.cli.options import EXCHANGE, JSON, STATE, keys, with_settings
 from loadsheet.cli.output import confirm, confirm_by_typing, local_time, print_json, print_lines, print_table, say
 from loadsheet.problems import LoadsheetError, Problem
 

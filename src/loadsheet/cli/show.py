@@ -12,13 +12,13 @@ import msgspec
 
 from loadsheet import exit_codes
 from loadsheet.cli.access import ledger_to_read
-from loadsheet.cli.completion import keys_and_runs
 from loadsheet.cli.options import (
     CONFIG,
     JSON,
     MAPPINGS,
     OUTBOX,
     STATE,
+    keys_and_runs,
     load_each,
     settings_or_raise,
     together,
