@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet import exit_codes
-from loadsheet.operations.notifications.conditions import LATE, RUN, UNKNOWN, Facts, Rules, update_conditions
+from loadsheet.operations.notifications import LATE, RUN, UNKNOWN, Facts, Rules, update_conditions
 from loadsheet.operations.notifications.state import NotificationState
 
 FIRST = datetime(2026, 3, 4, 2, 20, tzinfo=UTC)

@@ -15,8 +15,7 @@ from notification_servers import web
 from reported_runs import create
 from shared_ledger import shared_memory
 
-from loadsheet.operations.notifications import send_notifications, state
-from loadsheet.operations.notifications.conditions import Facts, Rules, update_conditions
+from loadsheet.operations.notifications import Facts, Rules, send_notifications, state, update_conditions
 from loadsheet.operations.notifications.notice_delivery import Address, deliver_all
 from loadsheet.operations.notifications.state import Notice, NotificationState, empty_state, open_store
 from loadsheet.operations.run_outcome import RunOutcome
