@@ -2,8 +2,8 @@
 
 The modules follow the interface: `records` (every record and field, in the interface's `kinds`), `operations` (the eleven calls),
 `answers` (the bodies of 200, of listings and of refusals), `assumptions` (points that the interface leaves open). Derived from these:
-`validation` (validates payloads), `comparing` (compares a sent record with the listed one), `measures` (figures that add up),
-`overview` (a record in a line), `body_schemas` and `examples` (for the OpenAPI document and the manual).
+`validation` (validates payloads, and JSON Schema), `comparing` (compares a sent record with the listed one), `measures` (figures that add up),
+`overview` (a record in a line), and `examples` (for the OpenAPI document and the manual).
 
 Owns every field name of the interface; knows neither files nor network nor database.
 """
@@ -26,15 +26,6 @@ from loadsheet.contract.answers import (
     success,
 )
 from loadsheet.contract.assumptions import Assumption, Assumptions, register
-from loadsheet.contract.body_schemas import (
-    UNAUTHORISED_NAME,
-    UNKNOWN_METHOD_NAME,
-    components,
-    reference,
-    refusal_schema,
-    request_schema,
-    success_schema,
-)
 from loadsheet.contract.comparing import (
     EXACT,
     Difference,
@@ -98,9 +89,16 @@ from loadsheet.contract.operations import (
 from loadsheet.contract.overview import Moment, Overview, moment, offer, overview_of, shown
 from loadsheet.contract.records import Field, Record, When, country_field
 from loadsheet.contract.validation import (
+    UNAUTHORISED_NAME,
+    UNKNOWN_METHOD_NAME,
     Checker,
     body_checker,
     checker,
+    components,
+    reference,
+    refusal_schema,
+    request_schema,
+    success_schema,
 )
 
 __all__ = [
