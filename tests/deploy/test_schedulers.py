@@ -14,7 +14,7 @@ import click
 import pytest
 from ruamel.yaml import YAML
 
-from loadsheet.deploy import clock_change_warnings, zone_of_this_machine
+from loadsheet.cli.deploy import clock_change_warnings, zone_of_this_machine
 
 SUMMER = date(2026, 6, 1)
 

@@ -36,7 +36,7 @@ FOUNDATION = {
 }  # fmt: skip
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
 MAY_IMPORT = table("""
-exit_codes similar_text display_text file_modes workbook_marks languages deploy operations:
+exit_codes similar_text display_text file_modes workbook_marks languages operations:
 problems: exit_codes
 schedules: display_text
 contract: problems
@@ -77,7 +77,7 @@ library: * inbox reading mapping translation mapping_tools ledger reports ingest
     operations.run_hooks run_resources
 pipeline: * ingest ledger_sink mapping ledger dispatch annotations reconcile reports
 cli: * inbox reading mapping translation mapping_tools ledger dispatch reconcile reports ingest forecasts
-    checking pipeline exchange operations.run_hooks operations.expected_files run_archive deploy cluster
+    checking pipeline exchange operations.run_hooks operations.expected_files run_archive cluster
     operations.retention operations.health operations.notifications credentials
     annotations fix_files object_storage inbox_watch run_resources
 """)

@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 from run_with_every_outcome import every_outcome
 from shared_ledger import a_fleet
 
-from loadsheet.deploy import monitoring_file
+from loadsheet.cli.deploy import monitoring_file
 from loadsheet.ledger import ExceptionStatus
 from loadsheet.operations.metrics import collect_cluster_metrics, exposition
 
