@@ -36,9 +36,8 @@ from loadsheet.ledger.shared.mutual_exclusion import forget_fires
 from loadsheet.operations.expected_files import local_text, zone_of
 from loadsheet.problems import LedgerError, LedgerGone, LoadsheetError, RunKilled, SettingsError
 from loadsheet.schedules import Backoff
-from loadsheet.settings import Settings, shippers_in
+from loadsheet.settings import Settings, chosen, shippers_in
 from loadsheet.settings.operations_sections import ClusterSettings
-from loadsheet.settings.shippers import chosen
 from loadsheet.settings.sources import find
 
 POLL_S = 0.2

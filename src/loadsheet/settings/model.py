@@ -344,7 +344,7 @@ class Settings(BaseModel):
 
         Raises SettingsError that lists each wrong setting; an unknown name comes with the closest known one.
         """
-        from loadsheet.settings.shippers import load  # reads sources by the fields declared here
+        from loadsheet.settings import load  # reads sources by the fields declared here
 
         return load(config, shipper, given)
 
