@@ -1,7 +1,8 @@
 """Settings: every setting, declared once; where values come from; and the settings of one shipper.
 
 `model` has all of them in sections, `sources` the places of their values. This module loads the settings of a shipper or of all: which
-shippers are declared, whether they conflict, and which one a command means.
+shippers are declared, whether they conflict, and which one a command uses. It owns the rules for names, and that no two shippers share an
+inbox, outbox, state or ledger: order numbers of two shippers, or of two exchanges, must never mix.
 """
 
 import difflib
