@@ -10,11 +10,12 @@ from typing import NamedTuple
 from openpyxl import load_workbook
 
 from loadsheet import pipeline
-from loadsheet.cli.access import exchange_client, held_ledger
+from loadsheet.cli.access import held_ledger
 from loadsheet.dispatch import Dispatcher, RunContext, UnknownTimer, deliver
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
 from loadsheet.reports.fix_workbook import Fixes, is_to_fix
+from loadsheet.run_resources import exchange_client
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import ROW_COLUMN
 

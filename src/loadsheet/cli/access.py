@@ -1,22 +1,18 @@
-"""What a command opens: the ledger of the settings, the exchange; who holds the ledger; and the clock of a command.
+"""What a command opens: the ledger of the settings; who holds it and who may decide about it; and the clock of a command.
 
-What opens them is imported on use: help needs none of it, and `runs` and `show` need no calls.
+What opens them is imported on use: help needs none of it.
 """
 
 import getpass
 import os
 import socket
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from loadsheet.cli.output import say
-
 if TYPE_CHECKING:
-    from loadsheet.dispatch import Client, Dispatcher
     from loadsheet.ledger import Clock, Ledger
     from loadsheet.settings import Settings
 
@@ -93,17 +89,3 @@ def holder_of(settings: "Settings") -> str:
     from loadsheet.ledger.postgres import look
 
     return look(settings.database_url, settings.cluster.takeover_s).holder
-
-
-def exchange_client(settings: "Settings") -> AbstractContextManager["Client"]:
-    """A client of the exchange (see `run_resources`)."""
-    from loadsheet import run_resources
-
-    return run_resources.exchange_client(settings)
-
-
-def dispatcher_for(settings: "Settings", stopping: Sequence[int] | None = None) -> AbstractContextManager["Dispatcher"]:
-    """The dispatcher of a run (see `run_resources`)."""
-    from loadsheet import run_resources
-
-    return run_resources.dispatcher_for(settings, say, stopping)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from loadsheet import exit_codes
-from loadsheet.cli.access import exchange_client
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, Target, load, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.file_modes import write_privately
@@ -214,6 +213,7 @@ def probe(
     """Find out how an exchange's sandbox handles what the interface leaves open. Writes to the tenant and cleans up."""
     from loadsheet.dispatch.probe import probe as ask_exchange
     from loadsheet.exchange_profile import write_capabilities
+    from loadsheet.run_resources import exchange_client
     from loadsheet.settings import EMBEDDED
 
     settings = load(config, exchange=exchange, capabilities="")  # ignores earlier findings, which may be wrong

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from loadsheet.cli.access import clock, exchange_client
+from loadsheet.cli.access import clock
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_table, say
 
@@ -55,6 +55,7 @@ def pull(
     """
     from loadsheet.contract import BY_NAME
     from loadsheet.reports.listing_export import FORMS, Pulled, layout, write_pulled
+    from loadsheet.run_resources import exchange_client
     from loadsheet.settings import EMBEDDED
 
     subject = what.removesuffix("s")

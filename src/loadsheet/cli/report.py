@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from loadsheet import exit_codes
-from loadsheet.cli.access import exchange_client, held_ledger, ledger_to_read
+from loadsheet.cli.access import held_ledger, ledger_to_read
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, run_names, together
 from loadsheet.cli.output import print_lines, print_raw_json, say
 from loadsheet.file_modes import write_privately
@@ -177,6 +177,7 @@ def _listings(drops: Sequence["Drop"], settings: "Settings") -> "Listings":
     """The current listings for the subjects of these drops; raises ExchangeUnreachable and TokenRefused."""
     from loadsheet.contract import BY_NAME
     from loadsheet.dispatch import fetch_listings
+    from loadsheet.run_resources import exchange_client
 
     operations = [BY_NAME[name] for drop in drops for name in drop.operations]
     subjects = {operation.subject for operation in operations if operation.proved_by}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from loadsheet.cli.access import exchange_client, held_ledger, holder_of, ledger_to_read, refuse_to_decide
+from loadsheet.cli.access import held_ledger, holder_of, ledger_to_read, refuse_to_decide
 from loadsheet.cli.options import EXCHANGE, JSON, STATE, keys, with_settings
 from loadsheet.cli.output import confirm, confirm_by_typing, local_time, print_json, print_lines, print_table, say
 from loadsheet.problems import LoadsheetError, Problem
@@ -216,6 +216,7 @@ def _is_unresolved(ledger: "Ledger", entry: "Entry") -> bool:
 def _listings(settings: "Settings", subjects: set[str]) -> "tuple[Listings, str]":
     """The listings of these subjects, or why there are none."""
     from loadsheet.dispatch import Listings, fetch_listings
+    from loadsheet.run_resources import exchange_client
 
     if not subjects:
         return Listings(), ""

@@ -18,7 +18,7 @@ import msgspec
 
 from loadsheet import exit_codes
 from loadsheet.cli import Failed, attempt
-from loadsheet.cli.access import clock, dispatcher_for, held_ledger, ledger_to_read
+from loadsheet.cli.access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.check import describe_cause
 from loadsheet.cli.options import (
     CONFIG,
@@ -263,9 +263,9 @@ def _stop_reason(stopped: LoadsheetError | None, settings: "Settings") -> str:
 def _resources(settings: "Settings", left_ready: list[int]) -> "Iterator[RunResources]":
     """What a run works with; `left_ready` gets the number of entries that stay ready, if the settings limit those of a run."""
     from loadsheet.ledger import State
-    from loadsheet.run_resources import RunResources
+    from loadsheet.run_resources import RunResources, dispatcher_for
 
-    with held_ledger(settings) as ledger, dispatcher_for(settings) as dispatcher, progress("sending") as advance:
+    with held_ledger(settings) as ledger, dispatcher_for(settings, say) as dispatcher, progress("sending") as advance:
         yield RunResources(ledger, dispatcher, advance)
         if settings.dispatch.run_entries_max:
             left_ready.append(ledger.queries.count_in(State.READY))

@@ -16,7 +16,7 @@ import msgspec
 
 from loadsheet import exit_codes
 from loadsheet.cli import Failed, attempt
-from loadsheet.cli.access import clock, dispatcher_for, held_ledger, ledger_to_read
+from loadsheet.cli.access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -148,7 +148,7 @@ def _hold(settings: "Settings", stack: ExitStack, warn: Callable[[str], None]) -
     from loadsheet.inbox import make_inbox
     from loadsheet.ledger.ledger_opening import make, who
     from loadsheet.mapping import load_folder
-    from loadsheet.run_resources import check_exchange
+    from loadsheet.run_resources import check_exchange, dispatcher_for
 
     for broken in load_folder(settings.mappings, settings.assumptions).broken:  # reported at once, not by the first run
         warn(str(broken.problem))
@@ -159,7 +159,7 @@ def _hold(settings: "Settings", stack: ExitStack, warn: Callable[[str], None]) -
         check_exchange(settings)
         return _HeldShipper(settings, ledger, None, stack, warn, SharedTimetable(settings, who()))
     ledger = stack.enter_context(held_ledger(settings))
-    dispatcher = stack.enter_context(dispatcher_for(settings))
+    dispatcher = stack.enter_context(dispatcher_for(settings, say))
     return _HeldShipper(settings, ledger, dispatcher, stack, warn, Timetable(settings, ledger, clock()))
 
 
@@ -239,14 +239,14 @@ class _ShipperWatch:
     @contextmanager
     def _resources(self) -> "Iterator[RunResources]":
         """What one run works with: the held ledger and dispatcher, or new ones with a shared ledger."""
-        from loadsheet.run_resources import RunResources
+        from loadsheet.run_resources import RunResources, dispatcher_for
 
         stopping, progress = self._context.stopping, self._context.status.progress
         if self._held.dispatcher is not None:
             # a signal may come long before anything is sent
             yield RunResources(self._held.ledger, self._held.dispatcher._replace(stopping=stopping), progress)
             return
-        with held_ledger(self._settings) as ledger, dispatcher_for(self._settings, stopping) as dispatcher:
+        with held_ledger(self._settings) as ledger, dispatcher_for(self._settings, say, stopping) as dispatcher:
             yield RunResources(ledger, dispatcher, progress)
 
     def _ledger_for_corrections(self) -> "AbstractContextManager[Ledger]":

@@ -313,7 +313,6 @@ class _Scan:
     def __init__(self, body: BinaryIO, block_bytes: int) -> None:
         self.starts, self.lengths = array("Q"), array("I")
         self._body, self._block_bytes = body, block_bytes
-        self._first_name = b""
 
     def run(self) -> dict[str, Any]:
         """Record the positions of all records; returns the other members of the body."""
