@@ -17,7 +17,7 @@ from loadsheet import languages
 from loadsheet.languages import LANGUAGES, Sentences, known_language, words_in
 from loadsheet.mapping import column_guides
 from loadsheet.mapping_tools import template, template_examples
-from loadsheet.operations.notifications import fix_file_delivery
+from loadsheet.operations.notifications import mailings
 from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reconcile import Verdict
 from loadsheet.reports import results
@@ -35,7 +35,7 @@ TABLES = [  # texts that are translated where they are used, not where they are 
     wording.CHANGED_INTRO, wording.FACTS, template._RULES, template._GUIDE_HEADS, template._GROUPED, template._NO_EXAMPLE, template._EXAMPLE_HEAD,
     template_examples._TRANSLATED,
     wording.RULES, results.LEADING, results.TRAILING, tuple(results.OUTCOMES), tuple(map(str, Verdict)),
-    fix_file_delivery._INTRO, fix_file_delivery._OUTRO,
+    mailings._INTRO, mailings._OUTRO,
 ]  # fmt: skip
 
 

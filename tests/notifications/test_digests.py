@@ -9,8 +9,8 @@ from reported_runs import create
 
 from loadsheet.ledger import Remark
 from loadsheet.ledger.codec import stamp
-from loadsheet.operations.notifications import digests
-from loadsheet.operations.notifications.digests import is_digest_due
+from loadsheet.operations.notifications import mailings
+from loadsheet.operations.notifications.mailings import is_digest_due
 from loadsheet.operations.notifications.state import NotificationState
 from loadsheet.problems import SettingsError, TokenRefused
 from loadsheet.settings import Settings
@@ -169,7 +169,7 @@ def test_fix_files_that_the_sender_gets_anyway_or_that_are_too_large_are_not_att
     mailed.set(fixes_to=tmp_path / "back")
     mailed.run([wrong(1)], exit_code=1)
     mailed.set(fixes_to=None)
-    monkeypatch.setattr(digests, "_ATTACHED_BYTES_MAX", 100)
+    monkeypatch.setattr(mailings, "_ATTACHED_BYTES_MAX", 100)
     mailed.run([wrong(2)], exit_code=1)
     assert [list(mail.iter_attachments()) for mail in post.mails] == [[], []]
     assert "fix file is too large to attach" not in post.mails[0].get_body(("plain",)).get_content()

@@ -18,8 +18,7 @@ from loadsheet.ledger import State
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import Overdue, statuses
-from loadsheet.operations.notifications.digests import add_digests
-from loadsheet.operations.notifications.fix_file_delivery import add_fix_files
+from loadsheet.operations.notifications.mailings import add_digests, add_fix_files
 from loadsheet.operations.notifications.notice_delivery import NOTIFY, deliver_all, ping
 from loadsheet.operations.notifications.state import (
     Condition,
