@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # all but tab and line ends
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidi
+    "\ud800-\udfff\ufffe\uffff]"  # not characters
+)
+_SHOWN = "\ufffd"
+
 
 def count_of(count: int, noun: str, many: str = "") -> str:
     """A count with its noun: `1 document`, `2 documents`. `many` is the plural if it does not just add an s."""
@@ -21,14 +28,6 @@ def count_of(count: int, noun: str, many: str = "") -> str:
 def sentence(text: str) -> str:
     """The text with a capital letter, unless it begins with a name, such as that of a file: that stays as it is."""
     return text[:1].upper() + text[1:] if text.partition(" ")[0].isalpha() else text
-
-
-_CONTROL = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # all but tab and line ends
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidi
-    "\ud800-\udfff\ufffe\uffff]"  # not characters
-)
-_SHOWN = "\ufffd"
 
 
 def has_control(text: str) -> bool:

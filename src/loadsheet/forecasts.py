@@ -50,6 +50,8 @@ STATE_WORDS = {
 }
 """What would become of the records in each state."""
 
+_ANSWER = ".answer"
+
 
 @dataclass(slots=True)
 class Forecast:
@@ -153,9 +155,6 @@ class ForecastSink(FilesInPlace):
         self.forecast.drops.append(
             {"files": names, "mapping": mapping.name, "operation": operation, "records": dict(states)}
         )
-
-
-_ANSWER = ".answer"
 
 
 class Answer(NamedTuple):

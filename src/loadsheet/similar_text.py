@@ -25,6 +25,8 @@ _TWINS = {"0": "O", "O": "0", "o": "0", "1": "Il", "I": "1", "l": "1", "5": "S",
 _AS_TYPED = str.maketrans("OoОоΟοIl|SB，．", "000000111" + "58,.")  # noqa: RUF001 (Cyrillic, Greek and full-width ones)
 _MAY_BE_WORD = re.compile(r"[SB].*|.*[SBIl|]", re.DOTALL)  # the start of a code such as B12, the unit in 10l
 
+_NEAR_LETTERS_MIN = 3  # one letter of two is half the word
+
 
 @lru_cache(maxsize=_REMEMBERED)
 def skeleton(text: str) -> str:
@@ -72,9 +74,6 @@ def shape(text: str) -> str:
     return "".join(
         "9" if "0" <= letter <= "9" else "A" if letter.isalpha() and letter.isascii() else letter for letter in text
     )
-
-
-_NEAR_LETTERS_MIN = 3  # one letter of two is half the word
 
 
 def nearest(name: str, patterns: Iterable[str], most: int = 3) -> list[str]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from loadsheet.checking import Checked, CheckResult, Corrections, Finding
     from loadsheet.problem_groups import Cause
 
+_SECTION = re.compile(r"^### ([A-Z][0-9]{3}) (.+)\n((?:(?!#).+\n?)+)", re.MULTILINE)
+
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -155,9 +157,6 @@ def _line(checked: "Checked") -> bytes:
         "mapping": {"name": mapping.name, "version": mapping.version, "hash": mapping.hash},
     }
     return msgspec.json.encode(values) + b"\n"
-
-
-_SECTION = re.compile(r"^### ([A-Z][0-9]{3}) (.+)\n((?:(?!#).+\n?)+)", re.MULTILINE)
 
 
 def _codes(_ctx: click.Context, _argument: click.Parameter, begun: str) -> list[CompletionItem]:

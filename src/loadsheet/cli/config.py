@@ -24,6 +24,40 @@ if TYPE_CHECKING:
     from loadsheet.settings import Settings
     from loadsheet.settings.model import Steps
 
+DEFAULT = "default"
+_PASSWORD = re.compile(r"(?<=://)[^/\s@]+(?=@)|(?<=[?&]password=)[^&\s]+|(?<=[?&]sslpassword=)[^&\s]+")
+HIDDEN = "set"
+"""Shown instead of a secret."""
+_TABLE = re.compile(r"\s*\[(?P<name>[^\[\]]+)\]\s*(#.*)?")
+_ASSIGNED = re.compile(r"\s*(?P<name>[\w\"'.-]+(\s*\.\s*[\w\"'-]+)*)\s*=")
+_WIDTH = 100
+_NOT_IN_A_FILE = frozenset({"shipper", "shippers", "assumptions"})
+_HEAD = """\
+# Settings of loadsheet. Every line below is the default: uncomment what you change.
+#
+# The first existing file is used: --config FILE, $LOADSHEET_CONFIG, ./loadsheet.toml, the user's own
+# (~/.config/loadsheet/loadsheet.toml on Linux), /etc/loadsheet/loadsheet.toml. Relative folders start from the folder in which
+# loadsheet is started. The environment (LOADSHEET_NAME, LOADSHEET_SECTION__NAME) wins over this file, the command line over both.
+# `loadsheet config --origin` shows where each value comes from.
+"""
+_SHIPPERS = """\
+## Shippers
+#
+# Each shipper with a table here has its own inbox, mappings, outbox and ledger: INBOX/acme, MAPPINGS/acme (or MAPPINGS, if there is no
+# such folder), OUTBOX/acme, STATE/acme. Its table may contain any setting of this file; the others are shared. `loadsheet run` and
+# `watch` process all shippers, `--shipper acme` only one. LOADSHEET_SHIPPERS__ACME__NAME sets NAME only for acme.
+#
+## [shippers.acme]
+## exchange = "https://exchange.example/api"
+## token_file = "/etc/loadsheet/acme.token"
+#
+## [shippers.acme.dispatch]
+## connections = 2
+#
+## [shippers.acme.assumptions]
+## flag_form = "true/false"
+"""
+
 
 @click.command()
 @click.option("--all", "every", is_flag=True, help="Show every setting, including defaults.")
@@ -62,41 +96,6 @@ def config(*, every: bool, origin: bool, sample: bool, config: Path | None, as_j
         say("all settings have their defaults; --all shows them")
     if settings.shippers and not settings.shipper:
         say(f"{', '.join(settings.shippers)} may have different settings: --shipper NAME shows them")
-
-
-DEFAULT = "default"
-_PASSWORD = re.compile(r"(?<=://)[^/\s@]+(?=@)|(?<=[?&]password=)[^&\s]+|(?<=[?&]sslpassword=)[^&\s]+")
-HIDDEN = "set"
-"""Shown instead of a secret."""
-_TABLE = re.compile(r"\s*\[(?P<name>[^\[\]]+)\]\s*(#.*)?")
-_ASSIGNED = re.compile(r"\s*(?P<name>[\w\"'.-]+(\s*\.\s*[\w\"'-]+)*)\s*=")
-_WIDTH = 100
-_NOT_IN_A_FILE = frozenset({"shipper", "shippers", "assumptions"})
-_HEAD = """\
-# Settings of loadsheet. Every line below is the default: uncomment what you change.
-#
-# The first existing file is used: --config FILE, $LOADSHEET_CONFIG, ./loadsheet.toml, the user's own
-# (~/.config/loadsheet/loadsheet.toml on Linux), /etc/loadsheet/loadsheet.toml. Relative folders start from the folder in which
-# loadsheet is started. The environment (LOADSHEET_NAME, LOADSHEET_SECTION__NAME) wins over this file, the command line over both.
-# `loadsheet config --origin` shows where each value comes from.
-"""
-_SHIPPERS = """\
-## Shippers
-#
-# Each shipper with a table here has its own inbox, mappings, outbox and ledger: INBOX/acme, MAPPINGS/acme (or MAPPINGS, if there is no
-# such folder), OUTBOX/acme, STATE/acme. Its table may contain any setting of this file; the others are shared. `loadsheet run` and
-# `watch` process all shippers, `--shipper acme` only one. LOADSHEET_SHIPPERS__ACME__NAME sets NAME only for acme.
-#
-## [shippers.acme]
-## exchange = "https://exchange.example/api"
-## token_file = "/etc/loadsheet/acme.token"
-#
-## [shippers.acme.dispatch]
-## connections = 2
-#
-## [shippers.acme.assumptions]
-## flag_form = "true/false"
-"""
 
 
 class Traced(NamedTuple):

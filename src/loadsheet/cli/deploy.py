@@ -43,6 +43,26 @@ _TOO_WIDE = {"/", "/home", "/var/lib", "/var/opt", "/var/spool", "/srv", "/opt",
 _HOMES = (PurePath("/home"), PurePath("/root"), PurePath("/run/user"))
 _TEMPORARY = (PurePath("/tmp"), PurePath("/var/tmp"))  # noqa: S108 (only compared with paths)
 
+_UNITS = (
+    "loadsheet.service",
+    "loadsheet.timer",
+    "loadsheet@.service",
+    "loadsheet@.timer",
+    "loadsheet-watch.service",
+    "loadsheet-worker@.service",
+    "loadsheet-exchange.service",
+    "loadsheet-notify@.service",
+)
+
+SHELLS = ("bash", "zsh", "fish")
+_COMPLETE = "_LOADSHEET_COMPLETE"
+_SQLITE = "sqlite:///"
+_GRACE_S = 30  # from the end of the last call to the end of the process
+
+TO = click.option(
+    "--to", "--out", "to", type=click.Path(file_okay=False, path_type=Path), help="Write the files into this folder."
+)
+
 
 class Credential(NamedTuple):
     """A token that the service manager passes on: its name there, its file, and the variable with the path of the copy."""
@@ -75,17 +95,6 @@ class Site:
 
 
 # ---- systemd ----
-
-_UNITS = (
-    "loadsheet.service",
-    "loadsheet.timer",
-    "loadsheet@.service",
-    "loadsheet@.timer",
-    "loadsheet-watch.service",
-    "loadsheet-worker@.service",
-    "loadsheet-exchange.service",
-    "loadsheet-notify@.service",
-)
 
 
 def _systemd(site: Site) -> dict[str, str]:
@@ -260,16 +269,6 @@ def zone_of_this_machine(link: Path = _LOCALTIME) -> str:
     """The IANA name of this machine's time zone, or UTC if it is unknown."""
     _, found, name = str(link.resolve()).partition("/zoneinfo/")
     return name if found else "UTC"
-
-
-SHELLS = ("bash", "zsh", "fish")
-_COMPLETE = "_LOADSHEET_COMPLETE"
-_SQLITE = "sqlite:///"
-_GRACE_S = 30  # from the end of the last call to the end of the process
-
-TO = click.option(
-    "--to", "--out", "to", type=click.Path(file_okay=False, path_type=Path), help="Write the files into this folder."
-)
 
 
 def _zone(_context: click.Context, _option: click.Parameter, value: str | None) -> str:

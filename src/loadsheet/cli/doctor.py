@@ -42,6 +42,9 @@ Level = Literal["ok", "warning", "wrong"]
 A_TEST = "This is a test: loadsheet doctor --notify sent it."
 _WORST_FIRST = ("wrong", "warning", "ok")
 
+APART, FAR_APART = timedelta(seconds=5), timedelta(seconds=60)
+_DATE_RESOLUTION = timedelta(seconds=1)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -134,10 +137,6 @@ def _folded(findings: Sequence[Finding]) -> Iterator[Finding]:
         elif finding.check not in folded:
             folded.add(finding.check)
             yield replace(finding, text=f"{count:,} ok (--json lists them)", todo="")
-
-
-APART, FAR_APART = timedelta(seconds=5), timedelta(seconds=60)
-_DATE_RESOLUTION = timedelta(seconds=1)
 
 
 def examine_all(

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _ALONE = "the ledger is a file, which one process uses at a time: there are no workers (setting database)"
 
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
+_TAKEOVERS_SHOWN = 20  # the newest
+
 
 @click.command()
 @together(CONFIG)
@@ -129,10 +132,6 @@ def workers(*, config: Path | None, as_json: bool) -> None:
         print_json(status_json(fleet, schedules))
     else:
         print_status(fleet, schedules)
-
-
-_MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
-_TAKEOVERS_SHOWN = 20  # the newest
 
 
 def shared_profiles(every: "Mapping[str, Settings | SettingsError]") -> "dict[str, Settings]":

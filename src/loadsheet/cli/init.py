@@ -24,6 +24,11 @@ from loadsheet.cli.run import run
 from loadsheet.display_text import count_of
 from loadsheet.problems import FolderError, SettingsError
 
+_STARTER = resources.files("loadsheet") / "starter"
+_SAMPLES = {"inbox": "inbox_samples", "mappings": "mappings"}
+_AN_HOUR_S = 3600  # samples look like files that were finished long ago, so a run takes them at once
+_MADE_BY_RUN = "the files that loadsheet makes by itself"
+
 
 @click.command()
 @click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
@@ -68,12 +73,6 @@ def demo(folder: Path) -> int:
     options |= dict.fromkeys(("dry_run", "quiet", "verbose", "as_json"), False)
     code: int = click.get_current_context().invoke(run, **places, **options)
     return code
-
-
-_STARTER = resources.files("loadsheet") / "starter"
-_SAMPLES = {"inbox": "inbox_samples", "mappings": "mappings"}
-_AN_HOUR_S = 3600  # samples look like files that were finished long ago, so a run takes them at once
-_MADE_BY_RUN = "the files that loadsheet makes by itself"
 
 
 class _Starter(NamedTuple):

@@ -51,6 +51,13 @@ from loadsheet.mapping_tools.value_origins import preview as make_preview
 from loadsheet.problems import FileRefused, FolderError, LoadsheetError, MappingError, Problem, Where
 from loadsheet.settings import Settings
 
+_SHORT = 48  # characters of a cell
+_SHOWN = 20  # documents shown one by one; --json has them all
+
+_CHANGES = frozenset({"created", "modified", "moved", "deleted"})  # reading a file is no change
+_OF_MAPPINGS = frozenset({".yaml", ".yml", ".csv"})
+_SETTLES_S = 0.2  # an editor writes a file in several steps
+
 
 def mapping_named(name: str, settings: Settings) -> Mapping:
     """The mapping file at this path, otherwise the mapping of this name in the folder. Raises MappingError, click.BadParameter."""
@@ -93,10 +100,6 @@ def mapping_for(files: Sequence[Path], settings: Settings) -> Mapping:
     if broken := next((mapping for mapping in loaded.broken if mapping.takes(name)), None):
         raise broken.finding
     raise FileRefused({**routes.unmapped, **routes.ambiguous, **routes.blocked}[name])
-
-
-_SHORT = 48  # characters of a cell
-_SHOWN = 20  # documents shown one by one; --json has them all
 
 
 def show_preview(
@@ -375,11 +378,6 @@ def _as_json(old: Sequence[Mapping], new: Mapping, found: Comparison) -> dict[st
             for pair in found.pairs
         ],
     }
-
-
-_CHANGES = frozenset({"created", "modified", "moved", "deleted"})  # reading a file is no change
-_OF_MAPPINGS = frozenset({".yaml", ".yml", ".csv"})
-_SETTLES_S = 0.2  # an editor writes a file in several steps
 
 
 def show_at_each_save(show: Callable[[], object], files: Iterable[Path], folders: Iterable[Path]) -> int:

@@ -33,6 +33,20 @@ _SHIPPER = "loadsheet.shipper"  # where the option is stored: commands need not 
 _OF_ONE = frozenset({"inbox", "outbox", "state", "exchange"})  # settings that differ by shipper
 _SETTINGS = (*sorted(_OF_ONE), "mappings")  # that options below give
 
+MAPPINGS = click.option("--mappings", type=_FOLDER, help="Folder of mapping files (default: mappings).")
+STATE = click.option("--state", type=_FOLDER, help="Folder of ledger and archive (default: .loadsheet).")
+INBOX = click.option("--inbox", type=_FOLDER, help="Folder in which shippers drop files (default: inbox).")
+OUTBOX = click.option("--outbox", type=_FOLDER, help="Folder for reports (default: outbox).")
+EXCHANGE = click.option(
+    "--exchange", metavar="URL|embedded", help="Base URL of the exchange (default: our own, in this process)."
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+
+Offers = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+_MOST = 100  # more names help nobody
+_NAME = re.compile(r"^mapping: *[\"']?([^\s\"'#]+)", re.MULTILINE)
+
 
 class Target(click.Path):
     """The file or folder that a command writes. Missing parent folders are created."""
@@ -93,14 +107,6 @@ CONFIG = together(
         help="Shipper to process, if the settings file declares shippers.",
     ),
 )
-MAPPINGS = click.option("--mappings", type=_FOLDER, help="Folder of mapping files (default: mappings).")
-STATE = click.option("--state", type=_FOLDER, help="Folder of ledger and archive (default: .loadsheet).")
-INBOX = click.option("--inbox", type=_FOLDER, help="Folder in which shippers drop files (default: inbox).")
-OUTBOX = click.option("--outbox", type=_FOLDER, help="Folder for reports (default: outbox).")
-EXCHANGE = click.option(
-    "--exchange", metavar="URL|embedded", help="Base URL of the exchange (default: our own, in this process)."
-)
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 
 
 def shipper_given() -> str:
@@ -206,12 +212,6 @@ def any_allows_root(found: "Iterable[Settings | SettingsError]") -> bool:
         not isinstance(settings, SettingsError) and (settings.allow_root or settings.quiet is True)
         for settings in found
     )
-
-
-Offers = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-
-_MOST = 100  # more names help nobody
-_NAME = re.compile(r"^mapping: *[\"']?([^\s\"'#]+)", re.MULTILINE)
 
 
 def _settings(ctx: click.Context) -> "Settings":

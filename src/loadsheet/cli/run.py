@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from loadsheet.run_resources import RunResources
     from loadsheet.settings import Settings
 
+_STRAYS_SHOWN = 5
+_UNITS = (("h", 3600), ("min", 60), ("s", 1))
+
 
 def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None) -> datetime | None:
     try:
@@ -94,10 +97,6 @@ def run(
     write_privately(say, allow_root=quiet or silent or any_allows_root(found.values()))
     output = OutputOptions(as_json=as_json, exit_zero=exit_zero, quiet=quiet, verbose=verbose)
     return run_shippers(config, found, output, dry_run=dry_run)
-
-
-_STRAYS_SHOWN = 5
-_UNITS = (("h", 3600), ("min", 60), ("s", 1))
 
 
 class ShipperOutcome(NamedTuple):

@@ -51,6 +51,11 @@ _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.25, 10.0  # the pauses during a database ou
 _NEVER_S = 1e9
 _ISOLATION = "read\\ committed"
 
+Command = Callable[[list[str]], int]
+"""Runs this command line and returns its exit code. Another process must be able to import it."""
+
+_POLL_S = 0.2
+
 
 class Outage:
     """A database outage: reported once at its start and once at its end, whichever thread of the worker notices it first."""
@@ -424,12 +429,6 @@ def _silence_loggers() -> None:
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
         logger.propagate = False
-
-
-Command = Callable[[list[str]], int]
-"""Runs this command line and returns its exit code. Another process must be able to import it."""
-
-_POLL_S = 0.2
 
 
 def keep_fork_server() -> None:

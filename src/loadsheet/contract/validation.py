@@ -42,6 +42,51 @@ _BODY_FAULT = "must be a JSON object"
 
 Checker = Callable[[object], tuple[Fault, ...]]
 
+_WORDS = {
+    "missing": "is required",
+    "extra_forbidden": "is not a field of this record",
+    "string_type": "must be a text",
+    "list_type": "must be an array",
+    "model_type": _BODY_FAULT,
+    "model_attributes_type": _BODY_FAULT,
+    "int_type": "must be a number",
+    "is_instance_of": "must be a number",
+    "decimal_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "int_parsing_size": "must be a number of fewer digits",
+    "string_too_long": "must be a text of at most {max_length} characters",
+    "too_long": "must be an array of length {max_length} or less",
+}
+
+Json = dict[str, Any]
+
+REFERENCE_PREFIX = "#/components/schemas/"
+ZONE_NAME = "TimezoneName"
+UNAUTHORISED_NAME = "Unauthorised"
+UNKNOWN_METHOD_NAME = "UnknownMethod"
+
+_YEAR = "(?!0000)[0-9]{4}"
+_LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
+_DATE = (
+    f"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP}-02-29)"
+)
+_MINUTES = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_TIME = f"{_MINUTES}:[0-5][0-9]"
+_PATTERNS: dict[Kind, str] = {
+    Kind.DATETIME: f"{_DATE} {_TIME}",
+    Kind.DATETIME_T: f"{_DATE}T{_TIME}",
+    Kind.DATETIME_ISO: rf"{_DATE}T{_MINUTES}(?::[0-5][0-9](?:\.[0-9]+)?)?(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?",
+    Kind.DATE: _DATE,
+    Kind.TIME: _TIME,
+}
+_FLAG = "(?:[yY][eE][sS]|[nN][oO]|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])"
+_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_END = r"(?!\n)"  # in some engines $ also matches before a final line feed
+
+_TEXT: Json = {"type": "string"}
+_NO_RECORDS: Json = {"type": "array", "maxItems": 0}
+
 
 def checker(operation: Operation, assumptions: Assumptions, *, faults_max: int | None = None) -> Checker:
     """The compiled check of one request record. It takes any JSON value and returns every wrong field, or one fault if there are
@@ -203,23 +248,6 @@ def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
-_WORDS = {
-    "missing": "is required",
-    "extra_forbidden": "is not a field of this record",
-    "string_type": "must be a text",
-    "list_type": "must be an array",
-    "model_type": _BODY_FAULT,
-    "model_attributes_type": _BODY_FAULT,
-    "int_type": "must be a number",
-    "is_instance_of": "must be a number",
-    "decimal_type": "must be a number",
-    "finite_number": "must be a finite number",
-    "int_parsing_size": "must be a number of fewer digits",
-    "string_too_long": "must be a text of at most {max_length} characters",
-    "too_long": "must be an array of length {max_length} or less",
-}
-
-
 def _faults(found: Sequence[ErrorDetails]) -> tuple[Fault, ...]:
     texts: dict[str, list[str]] = {}
     for details in found:
@@ -244,36 +272,6 @@ def _path(details: ErrorDetails) -> str:
 def _is_union_branch(step: str) -> bool:
     # pydantic adds the branch of a union to the location, such as constrained-str or decimal
     return step in {"constrained-str", "str", "int", "decimal"} or "[" in step
-
-
-Json = dict[str, Any]
-
-REFERENCE_PREFIX = "#/components/schemas/"
-ZONE_NAME = "TimezoneName"
-UNAUTHORISED_NAME = "Unauthorised"
-UNKNOWN_METHOD_NAME = "UnknownMethod"
-
-_YEAR = "(?!0000)[0-9]{4}"
-_LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
-_DATE = (
-    f"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
-    f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP}-02-29)"
-)
-_MINUTES = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
-_TIME = f"{_MINUTES}:[0-5][0-9]"
-_PATTERNS: dict[Kind, str] = {
-    Kind.DATETIME: f"{_DATE} {_TIME}",
-    Kind.DATETIME_T: f"{_DATE}T{_TIME}",
-    Kind.DATETIME_ISO: rf"{_DATE}T{_MINUTES}(?::[0-5][0-9](?:\.[0-9]+)?)?(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?",
-    Kind.DATE: _DATE,
-    Kind.TIME: _TIME,
-}
-_FLAG = "(?:[yY][eE][sS]|[nN][oO]|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])"
-_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-_END = r"(?!\n)"  # in some engines $ also matches before a final line feed
-
-_TEXT: Json = {"type": "string"}
-_NO_RECORDS: Json = {"type": "array", "maxItems": 0}
 
 
 def record_name(record: Record, *, creates: bool) -> str:

@@ -46,6 +46,11 @@ _ANCILLARY_BYTES = 64  # room for the kernel's timestamp
 _AT_ONCE_S = 0.001  # a shorter poll did not wait
 _UNCERTAIN_MAX = 0.25  # the uncertain share of a wire time: half of the growth that counts (`concurrency`)
 
+ENVIRONMENT = "environment"
+"""The value of `dispatch.proxy` that means HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
+_PORTS = {"http": 80, "https": 443}
+_HASHED_NAME = re.compile(r"[0-9a-f]{8}\.\d+")  # how OpenSSL looks certificates up in a folder
+
 
 class ProxyLoginError(ProxyError):
     """The proxy refused the tunnel because user name and password are missing or wrong (407). The exchange got nothing."""
@@ -274,12 +279,6 @@ def waited_s(connected: socket.socket) -> float | None:
             waited = (now_ns - nanoseconds) / 1e9 - seconds
             return waited if waited >= 0 else None
     return None
-
-
-ENVIRONMENT = "environment"
-"""The value of `dispatch.proxy` that means HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
-_PORTS = {"http": 80, "https": 443}
-_HASHED_NAME = re.compile(r"[0-9a-f]{8}\.\d+")  # how OpenSSL looks certificates up in a folder
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,21 @@ _NOT_AN_OBJECT = "must be a JSON object"
 _FAULTS_MAX = 1_000  # named in one answer
 _PAGE_SIZE_MAX = 10**18 - 1  # no store holds more records, and int() is slow for many more digits
 
+RETRY_S = 5
+NOT_A_PAGE_SIZE = "must be a whole number of 1 or more"
+MEMORY_MAX = 1_000_000  # bytes of an answer; a larger one goes into a file
+FILES_MAX = 32  # at the same time: clients may be slow, and disk space is limited
+
+_GROUP = 100  # records
+_PIECE = 262_144  # bytes
+_GAP = msgspec.Raw(b"0")  # placeholder for the records of an answer
+_TOO_MANY_PAGES = f"too many large pages are being sent ({FILES_MAX}); try again, or ask for a smaller page_size"
+
+_OPERATIONS = {(operation.method, operation.path): operation for operation in OPERATIONS}
+_STORE_FAILED = "cannot be processed: the store is not available; try again"
+_SAFE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+_TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
+
 
 @dataclass(slots=True)
 class Note:
@@ -292,22 +307,6 @@ async def _read(request: Request, limit: int) -> bytes:
             raise BadBody(f"is larger than {limit} bytes")
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-RETRY_S = 5
-NOT_A_PAGE_SIZE = "must be a whole number of 1 or more"
-MEMORY_MAX = 1_000_000  # bytes of an answer; a larger one goes into a file
-FILES_MAX = 32  # at the same time: clients may be slow, and disk space is limited
-
-_GROUP = 100  # records
-_PIECE = 262_144  # bytes
-_GAP = msgspec.Raw(b"0")  # placeholder for the records of an answer
-_TOO_MANY_PAGES = f"too many large pages are being sent ({FILES_MAX}); try again, or ask for a smaller page_size"
-
-_OPERATIONS = {(operation.method, operation.path): operation for operation in OPERATIONS}
-_STORE_FAILED = "cannot be processed: the store is not available; try again"
-_SAFE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-_TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 
 
 class JsonResponse(Response):

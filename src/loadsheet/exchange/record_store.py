@@ -81,6 +81,16 @@ _CLEAR_DECISIONS = delete(CONFIRMATIONS).where(
     CONFIRMATIONS.c.tender == bindparam("tender"), CONFIRMATIONS.c.carrier == bindparam("carrier")
 )
 
+BUSY_TIMEOUT_S = 10.0
+GROUP_MAX = 512  # calls in one transaction
+_READERS = 4
+_AT_ONCE = 500  # records of a page in each fetch from the database
+_QUEUE_S = 5.0  # minimum queue timeout of a query
+
+_Read = TypeVar("_Read")
+
+_log = logging.getLogger("loadsheet.exchange")
+
 
 class Count(NamedTuple):
     """The counts of a table: the last number used, and the number of records (tenders and orders only)."""
@@ -193,17 +203,6 @@ def _find(connection: Connection, table: Table, calls: Iterable[Call]) -> list[R
     for start in range(0, len(owners), _KEYS_MAX):
         found += connection.execute(_FIND[table], {"owners": owners[start : start + _KEYS_MAX]})
     return found
-
-
-BUSY_TIMEOUT_S = 10.0
-GROUP_MAX = 512  # calls in one transaction
-_READERS = 4
-_AT_ONCE = 500  # records of a page in each fetch from the database
-_QUEUE_S = 5.0  # minimum queue timeout of a query
-
-_Read = TypeVar("_Read")
-
-_log = logging.getLogger("loadsheet.exchange")
 
 
 class StoreFailed(Exception):

@@ -28,6 +28,8 @@ from loadsheet.similar_text import near, some
 KIND = "(kind)"
 """The layout's name for the column with the kind of row."""
 
+_NO_AMOUNT = re.compile(r"[\s0.,-]*")  # a blank, a zero, a dash
+
 
 def layouts_of(source: Source, tables: tuple[TablePlan, ...], main_role: str) -> dict[str, tuple[Layout, ...]]:
     """By role, the tables to read from that file, in the order of the mapping."""
@@ -120,9 +122,6 @@ def _repeated(tables: Iterable[TablePlan]) -> dict[tuple[str, str], int]:
             place = table.source, fold(column.plain_label)
             found[place] = max(found.get(place, 0), column.spec.occurrence or 0)
     return found
-
-
-_NO_AMOUNT = re.compile(r"[\s0.,-]*")  # a blank, a zero, a dash
 
 
 class SetRow(NamedTuple):

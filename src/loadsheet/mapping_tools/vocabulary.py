@@ -30,6 +30,20 @@ _PLAIN = str.maketrans(
 SIDES = frozenset({"pickup", "delivery"})
 """The concepts that say where a place or a moment belongs."""
 
+TIMES = frozenset({"early", "late", "moment"})
+PIECES = frozenset({"package"})  # of a number: of packages, which headings call quantity as well
+PLANNED = frozenset({"estimated"})  # the only moments, where a record has no others
+FREE = frozenset(
+    ("code", "current", "customer", "sender", "receiver", "name", "place", "id", "reference", "first", "moment", "early", "count",
+     "milestone", "package", "given", "family")
+)  # fmt: skip
+"""Concepts that a heading may add without meaning something else."""
+
+_PARTIES = frozenset({"sender", "receiver"})
+_EXACT = frozenset(
+    {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "payer", "contact", "email", "phone"}
+)  # a heading and a field have both or neither
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -142,21 +156,6 @@ def words_of(text: str) -> list[str]:
     """A text as folded words, split at camel case, before digits and at punctuation; `#` is a separate word."""
     spaced = _CAMEL.sub(" ", _ELIDED.sub("", text)).replace("#", " # ").translate(_PLAIN)
     return [word for part in _APART.split(spaced) if (word := fold(part) if part != "#" else part)]
-
-
-TIMES = frozenset({"early", "late", "moment"})
-PIECES = frozenset({"package"})  # of a number: of packages, which headings call quantity as well
-PLANNED = frozenset({"estimated"})  # the only moments, where a record has no others
-FREE = frozenset(
-    ("code", "current", "customer", "sender", "receiver", "name", "place", "id", "reference", "first", "moment", "early", "count",
-     "milestone", "package", "given", "family")
-)  # fmt: skip
-"""Concepts that a heading may add without meaning something else."""
-
-_PARTIES = frozenset({"sender", "receiver"})
-_EXACT = frozenset(
-    {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "payer", "contact", "email", "phone"}
-)  # a heading and a field have both or neither
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,19 @@ DUE_TIMES_CHECKED = 4
 """The number of past due times from which the status is computed: an earlier file can count for a later due time."""
 _SEARCH_RANGE = timedelta(days=400)
 
+DAYS = 90
+"""The days of history that are used."""
+
+_ON_A_WEEKDAY = 4  # occurrences of a weekday before it counts
+_DAYS_WITH_FILES = 8
+_MOSTLY = 0.8  # on each of the weekdays
+_NEARLY_ALWAYS = 0.9  # on all of them together
+_NEARLY_ALL = 0.95
+_SLACK_MIN, _SLACK_MAX = 15, 120
+_STEP = 5
+_MINUTES = 24 * 60
+_PATTERNS_MAX = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
@@ -288,20 +301,6 @@ def _calendar(country: str) -> IsFree | None:
         return holidays.country_holidays(name, subdiv=part or None).__contains__
     except NotImplementedError:
         return None
-
-
-DAYS = 90
-"""The days of history that are used."""
-
-_ON_A_WEEKDAY = 4  # occurrences of a weekday before it counts
-_DAYS_WITH_FILES = 8
-_MOSTLY = 0.8  # on each of the weekdays
-_NEARLY_ALWAYS = 0.9  # on all of them together
-_NEARLY_ALL = 0.95
-_SLACK_MIN, _SLACK_MAX = 15, 120
-_STEP = 5
-_MINUTES = 24 * 60
-_PATTERNS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,9 @@ _TAKEN = frozenset(
     | {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}  # Windows
 )
 
+_CHECKED: set[tuple[object, ...]] = set()
+"""The last valid input. The settings of hundreds of shippers may be loaded from the same file, one after the other."""
+
 
 def load(config: Path | None, shipper: str, given: Mapping[str, Any]) -> Settings:
     """The settings from all sources, as `Settings.load` says."""
@@ -217,10 +220,6 @@ def refuse_shared_places(file: Path | None, names: Sequence[str]) -> None:
         raise SettingsError("\n".join(f"{file}: {problem}" for problem in wrong))
     _CHECKED.clear()
     _CHECKED.add(key)
-
-
-_CHECKED: set[tuple[object, ...]] = set()
-"""The last valid input. The settings of hundreds of shippers may be loaded from the same file, one after the other."""
 
 
 def _cache_key(file: Path | None) -> tuple[object, ...]:

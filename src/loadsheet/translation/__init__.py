@@ -63,6 +63,14 @@ _START = "import sys; sys.path[:] = sys.argv[1:]; from loadsheet.translation imp
 _PIPE_BYTES = 1 << 20  # limits how far a part runs ahead of planning
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TEMP", "TMP")
 
+_values_of = attrgetter(*(field.name for field in fields(Document)))
+_PackedDocument = tuple[
+    str, str, str, bytes, str, tuple[SourceRow, ...], tuple[Problem, ...], dict[str, tuple[int, ...]], Instead | None, tuple[str, ...]
+]  # fmt: skip
+_Packed = tuple[int, int, list[_PackedDocument], list[int], list[Ignored]]
+_encode = msgspec.msgpack.Encoder(enc_hook=str).encode
+_decode = msgspec.msgpack.Decoder(_Packed).decode
+
 
 class Chunk(NamedTuple):
     """The results of consecutive groups: the position of the first group, the number of groups, and their documents and ignored rows in
@@ -119,15 +127,6 @@ def merge_chunks(chunks: Iterable[Chunk], groups: Callable[[], Iterable[int]]) -
     counted = list(groups())
     if not counted or any(count != here for count in counted):
         raise PartsLost(f"received {here} groups, the parts counted {', '.join(map(str, counted)) or 'none'}")
-
-
-_values_of = attrgetter(*(field.name for field in fields(Document)))
-_PackedDocument = tuple[
-    str, str, str, bytes, str, tuple[SourceRow, ...], tuple[Problem, ...], dict[str, tuple[int, ...]], Instead | None, tuple[str, ...]
-]  # fmt: skip
-_Packed = tuple[int, int, list[_PackedDocument], list[int], list[Ignored]]
-_encode = msgspec.msgpack.Encoder(enc_hook=str).encode
-_decode = msgspec.msgpack.Decoder(_Packed).decode
 
 
 def pack(chunk: Chunk) -> bytes:

@@ -42,6 +42,19 @@ _ONE_OFFS_MAX = 100
 
 ChangeKind = Literal["opened", "changed", "again", "closed", "once"]
 
+_FAILED = {
+    exit_codes.INTERNAL_ERROR: "failed with an internal error, or does not balance",
+    exit_codes.TRY_AGAIN: "could not be finished; the next run continues",
+    exit_codes.TOKEN_REFUSED: "stopped: the exchange refused the token",
+    exit_codes.CONFIG_WRONG: "did not take place: settings or a mapping are wrong",
+}
+_NEXT = {70: "runs", 75: "doctor", 77: "doctor", 78: "doctor"}
+_LEFT_MAX = 20
+_SUBJECT_MAX = 150
+PAGE = "run.html"
+
+_COMPANION_OVERDUE = "A111"
+
 
 class Change(NamedTuple):
     """A change to report: the condition by name, its values at the time, and its text for people."""
@@ -151,20 +164,6 @@ def _close(open_now: dict[str, Condition], name: str) -> Change | None:
     if condition is None or not condition.told_at:
         return None
     return Change("closed", name, condition, condition.text)
-
-
-_FAILED = {
-    exit_codes.INTERNAL_ERROR: "failed with an internal error, or does not balance",
-    exit_codes.TRY_AGAIN: "could not be finished; the next run continues",
-    exit_codes.TOKEN_REFUSED: "stopped: the exchange refused the token",
-    exit_codes.CONFIG_WRONG: "did not take place: settings or a mapping are wrong",
-}
-_NEXT = {70: "runs", 75: "doctor", 77: "doctor", 78: "doctor"}
-_LEFT_MAX = 20
-_SUBJECT_MAX = 150
-PAGE = "run.html"
-
-_COMPANION_OVERDUE = "A111"
 
 
 def ping_start(settings: Settings, say: Say) -> None:

@@ -31,6 +31,18 @@ WORKBOOK = "reconciliation.xlsx"
 _SHOWN = 10
 _ATTACHED_BYTES_MAX = 10_000_000  # in base64 below what most mail servers take
 
+_REMEMBERED_MAX = 5_000
+_COPIED, _MAILED = "copied", "mailed"
+_WRONG = ("invalid", "refused")
+_NAMES_MAX = 1_000
+_NAMES_IN_TITLE = 3
+
+_INTRO = "Some data in these files could not be used. The attached files say beside each cell what is wrong."
+_OUTRO = (
+    "Please correct the attached files and drop them into your folder, as you did with the originals."
+    " Accepted records are not in them and need not be sent again."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _OpenItems:
@@ -174,13 +186,6 @@ def _oldest(standings: Sequence[ExceptionStatus], queries: LedgerQueries) -> Ite
         yield f"- and {len(standings) - _SHOWN:,} more"
 
 
-_REMEMBERED_MAX = 5_000
-_COPIED, _MAILED = "copied", "mailed"
-_WRONG = ("invalid", "refused")
-_NAMES_MAX = 1_000
-_NAMES_IN_TITLE = 3
-
-
 class _Fix(NamedTuple):
     """A fix file: its path, the ID by which it is remembered, the names and hashes of the original files, and how many records it has."""
 
@@ -318,10 +323,3 @@ def fix_mail(language: Language, files: Sequence[tuple[str, int]]) -> tuple[str,
     ]
     body = [words.say(_INTRO), "", *counted, "", words.say(_OUTRO)]
     return shorten(words.say("To be fixed: {names}", names=names)), "\n".join(body)
-
-
-_INTRO = "Some data in these files could not be used. The attached files say beside each cell what is wrong."
-_OUTRO = (
-    "Please correct the attached files and drop them into your folder, as you did with the originals."
-    " Accepted records are not in them and need not be sent again."
-)
