@@ -3,9 +3,7 @@
 What opens them is imported on use: help needs none of it.
 """
 
-import getpass
 import os
-import socket
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +48,8 @@ def refuse_to_decide(settings: "Settings") -> None:
 
 def _user_and_groups() -> tuple[str, set[str]]:
     """The user of this process and the names of the user's groups, by the operating system and not by variables."""
+    import getpass
+
     try:
         import grp
         import pwd
@@ -70,6 +70,8 @@ def holder_of_file(path: Path) -> str:
     """The live process that holds a ledger file, as text (empty: none). Does not try the lock, because that could block a run that
     begins now.
     """
+    import socket
+
     try:
         holder = Path(f"{path}.holder").read_text(encoding="utf-8")
         number = int(holder.split()[1])

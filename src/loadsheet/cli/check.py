@@ -3,7 +3,6 @@
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,5 +180,7 @@ def explain(code: str, *, as_json: bool) -> None:
 
 def explanations() -> dict[str, tuple[str, str]]:
     """Title and text of every problem, by code, from `reference/problems.md`."""
+    from importlib import resources
+
     page = (resources.files("loadsheet") / "reference" / "problems.md").read_text(encoding="utf-8")
     return {code: (title, text.strip()) for code, title, text in _SECTION.findall(page)}

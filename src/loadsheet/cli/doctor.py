@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -222,6 +221,8 @@ def exchange(settings: "Settings", clock: "Clock", *, quick: bool) -> Iterator[F
 
 def _clock(client: "Client", clock: "Clock") -> Iterator[Finding]:
     """Compares the exchange's clock with ours. Its answers contain a time in whole seconds, taken between the start and end of the call."""
+    from email.utils import parsedate_to_datetime
+
     from loadsheet.contract import BY_NAME
 
     began = clock()

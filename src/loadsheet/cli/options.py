@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from loadsheet.cli.access import ledger_to_read
 from loadsheet.problems import FolderError, LoadsheetError, SettingsError
 
 if TYPE_CHECKING:
@@ -224,6 +223,8 @@ def _settings(ctx: click.Context) -> "Settings":
 @contextmanager
 def _ledger(ctx: click.Context) -> Iterator["Ledger | None"]:
     """The ledger in a file of the command line, or None if it is on a server."""
+    from loadsheet.cli.access import ledger_to_read
+
     settings = _settings(ctx)
     if settings.is_shared:
         yield None

@@ -19,7 +19,6 @@ import msgspec
 from loadsheet import exit_codes
 from loadsheet.cli import Failed, attempt
 from loadsheet.cli.access import clock, held_ledger, ledger_to_read
-from loadsheet.cli.check import describe_cause
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -313,6 +312,7 @@ def _ledger_or_empty(settings: "Settings") -> "Iterator[Ledger]":
 
 def _forecast_lines(forecast: "Forecast", limit: int) -> Iterator[str]:
     """The forecast as text; `limit` is the number of records that one run sends (0: no limit)."""
+    from loadsheet.cli.check import describe_cause
     from loadsheet.forecasts import STATE_WORDS
 
     for drop in forecast.drops:
