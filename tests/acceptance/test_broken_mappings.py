@@ -28,7 +28,7 @@ def house(workspace):
 def test_the_other_files_go_and_its_own_stay_and_are_reported(house, tmp_path):
     house.drop("stranger.csv", "a\n1\n")
     with misbehaving(tmp_path) as exchange:
-        done = house.run("--exchange", exchange.exchange.url, "--json")
+        done = house.run("--exchange", exchange.url, "--json")
         assert sum(one["operation"] == "order.create" for one in exchange.happened()) > 1
     said = json.loads(done.stdout)
     assert done.returncode == said["exit_code"] == 78

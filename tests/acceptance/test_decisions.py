@@ -13,7 +13,6 @@ from contextlib import closing
 import pytest
 from command_processes import shared_nursery
 from exchange_calls import OverSocket
-from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from orders import order_id
 from workspace import Workspace
@@ -92,7 +91,7 @@ def test_an_order_that_somebody_else_created_lets_its_events_go_unless_nobody_ma
     other = with_events(Workspace(tmp_path / "other"))
     drop_events(other, 0, 7)
     with misbehaving(tmp_path, status_unknown="accept") as served:
-        words = ("--exchange", served.exchange.url)
+        words = ("--exchange", served.url)
         assert other.run(*words).returncode == 1
         assert states(other, "order.status") == ["held", "held"]
         assert house.run(*words).returncode == 0
@@ -109,11 +108,11 @@ def test_an_order_that_somebody_else_created_lets_its_events_go_unless_nobody_ma
 def lost(folder, served):
     """A run in which the answer to the second of three creates is lost."""
     folder.write_orders(3)
-    return folder.run("--exchange", served.exchange.url, LOADSHEET_DISPATCH__CONNECTIONS="1")
+    return folder.run("--exchange", served.url, LOADSHEET_DISPATCH__CONNECTIONS="1")
 
 
 def rule(fault):
-    return {"fault": FaultClass(fault), "operation": "order.create", "at": (2,)}
+    return {"fault": fault, "operation": "order.create", "at": (2,)}
 
 
 def test_a_lost_answer_is_looked_up_in_the_same_run_and_its_events_go_then(house, tmp_path):
@@ -140,7 +139,7 @@ def doubt(doubted, house, tmp_path):
     shutil.copytree(doubted, tmp_path, dirs_exist_ok=True)
     ((_, key, _),) = [entry for entry in entries(house) if entry[2] == "unknown"]
     with misbehaving(tmp_path) as served:
-        yield house, key, ("--exchange", served.exchange.url), served
+        yield house, key, ("--exchange", served.url), served
 
 
 def test_what_stays_unknown_says_which_rule_was_not_met(doubt):
@@ -226,7 +225,7 @@ def test_what_was_given_up_may_be_found_after_all_and_doctor_notices_a_changed_d
 
 def test_retry_brings_back_what_was_refused_or_held(house, tmp_path):
     with misbehaving(tmp_path) as served:
-        where = ("--exchange", served.exchange.url)
+        where = ("--exchange", served.url)
         drop_events(house, 1, 2)
         house.run(*where, LOADSHEET_VERIFICATION__PARENTS="send")
         assert states(house, "order.status") == ["refused", "refused"]
@@ -245,12 +244,12 @@ def test_retry_brings_back_what_was_refused_or_held(house, tmp_path):
 
 def test_a_dry_run_says_how_long_sending_takes_at_the_rate_of_the_last_run(house, tmp_path):
     with misbehaving(tmp_path) as served:
-        where = ("--exchange", served.exchange.url)
+        where = ("--exchange", served.url)
         house.write_orders(3)
         assert "At the rate of" not in house.run("--dry-run", *where).stdout
         assert house.run(*where).returncode == 0
         pace = '{"limit":2,"wire_s":0.1,"shrank":false,"per_second":0.01}'
-        name = f"remembered: concurrency limit of {served.exchange.url}"
+        name = f"remembered: concurrency limit of {served.url}"
         house.change("insert or replace into meta values (?, ?)", name, pace)
         house.write_orders(6)
         assert "(36 documents an hour), sending takes about 5 min" in house.run("--dry-run", *where).stdout
@@ -278,7 +277,7 @@ def test_only_deciders_may_decide_and_everyone_may_look(house):
 
 def test_a_changed_order_goes_as_an_update_after_a_persons_word(house, tmp_path):
     with misbehaving(tmp_path) as served:
-        where = ("--exchange", served.exchange.url)
+        where = ("--exchange", served.url)
         house.write_orders(2, first=1)
         house.run(*where)
         for street in ("Nebenstraße", "Seitenstraße"):
@@ -292,7 +291,7 @@ def test_a_changed_order_goes_as_an_update_after_a_persons_word(house, tmp_path)
         ]
         assert "a newer version" in told[0]["told"]
         assert house.run(*where).returncode == 0
-        with closing(OverSocket(served.exchange.url)) as listed:
+        with closing(OverSocket(served.url)) as listed:
             streets = {order["order_id"]: order["delivery_address1"] for order in listed.orders()}
         assert streets[order_id(1)] == "Seitenstraße 1"
 
@@ -301,11 +300,11 @@ def test_two_processes_at_once_send_every_document_once(house, tmp_path):
     """The lock lets one work, and the other finds everything done."""
     house.write_orders(20)
     with misbehaving(tmp_path) as served:
-        words = ("run", "--exchange", served.exchange.url)
+        words = ("run", "--exchange", served.url)
         both = [shared_nursery().start(house, *words, **house.variables) for _ in range(2)]
         assert sorted(process.wait(120) for process in both) in ([0, 0], [0, 75])
         house.write_orders(20)
-        assert house.run("--exchange", served.exchange.url).returncode == 0
+        assert house.run("--exchange", served.url).returncode == 0
         applied = Counter(line["key"] for line in served.happened())
     assert (len(applied), max(applied.values())) == (20, 1)
     assert Counter(state for _, _, state in entries(house)) == {"accepted": 20, "unchanged": 20}

@@ -6,7 +6,6 @@ import shutil
 from contextlib import contextmanager
 
 import pytest
-from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from orders import order_id
 from workspace import Workspace
@@ -30,8 +29,8 @@ payload: {order_id: {col: order_id}, status_code: {col: status}}
 """
 FATES = {"accepted": 2, "refused": 1, "invalid": 2, "held": 1, "unknown": 1, "unchanged": 1}
 SENT = "2 accepted, 1 refused"
-LOST = {"fault": FaultClass.CLOSED_BEFORE_EFFECT, "operation": "order.create", "key": order_id(2)}
-REFUSED = {"fault": FaultClass.STATUS_BEFORE_EFFECT, "operation": "order.create", "key": order_id(4), "status": 400}
+LOST = {"fault": "closed_before_effect", "operation": "order.create", "key": order_id(2)}
+REFUSED = {"fault": "status_before_effect", "operation": "order.create", "key": order_id(4), "status": 400}
 
 IN_ONE_REPORT = {
     "reports.acknowledgement.Acknowledgements.add": "acknowledgements",
@@ -87,7 +86,7 @@ def broken(*places):
 def served(house):
     """An exchange that refuses one order and loses another; the house's commands use it."""
     with misbehaving(house.folder, LOST, REFUSED) as exchange:
-        house.variables["LOADSHEET_EXCHANGE"] = exchange.exchange.url
+        house.variables["LOADSHEET_EXCHANGE"] = exchange.url
         yield house
 
 

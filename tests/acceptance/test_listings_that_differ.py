@@ -40,7 +40,7 @@ def test_orders_that_cannot_be_verified_are_counted_with_the_reason_and_need_som
 def test_a_limit_of_our_own_setting_is_named(workspace, tmp_path):
     workspace.write_orders(6, first=1)
     with misbehaving(tmp_path) as served:
-        done = workspace.run("--exchange", served.exchange.url, LOADSHEET_ASSUMPTIONS__PAGE_SIZE_MAX="3")
+        done = workspace.run("--exchange", served.url, LOADSHEET_ASSUMPTIONS__PAGE_SIZE_MAX="3")
     assert done.returncode == 1
     assert workspace.run_json()["legs"][0]["reason"] == "assumptions.page_size_max is 3"
     assert "raise assumptions.page_size_max" in done.stderr
@@ -49,11 +49,11 @@ def test_a_limit_of_our_own_setting_is_named(workspace, tmp_path):
 def test_run_and_show_tell_what_is_missing_and_what_to_do(workspace, tmp_path):
     with misbehaving(tmp_path) as served:
         workspace.write_orders(3, first=1)
-        assert workspace.run("--exchange", served.exchange.url).returncode == 0
-        with closing(OverSocket(served.exchange.url)) as caller:
+        assert workspace.run("--exchange", served.url).returncode == 0
+        with closing(OverSocket(served.url)) as caller:
             caller.done("order.delete", {"order_id": order_id(2)})
         workspace.write_orders(3, first=1)
-        done = workspace.run("--exchange", served.exchange.url)
+        done = workspace.run("--exchange", served.url)
     assert done.returncode == 1
     assert "  1 missing at the exchange\n" in done.stdout
     assert f"→ Look into: loadsheet show {order_id(2)}\n" in done.stdout

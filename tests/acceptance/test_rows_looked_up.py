@@ -113,10 +113,10 @@ def test_a_fix_file_corrects_a_value_of_a_looked_up_row_that_the_exchange_refuse
     long = "Bolzen, verzinkt, mit Unterlegscheibe und Mutter"
     workspace = with_files(tmp_path / "work", [ORDERS[0], ORDERS[2]], [("P1", long, "2,5"), PRODUCTS[2]])
     with misbehaving(tmp_path, text_length_max=40) as served:
-        assert workspace.run("--exchange", served.exchange.url).returncode == 1
+        assert workspace.run("--exchange", served.url).returncode == 1
         (cell,) = correct(workspace, products_1={long: "Bolzen"})
         assert cell.comment is not None, "the value stands in the row of the product"
-        assert workspace.run("--exchange", served.exchange.url).returncode == 0
+        assert workspace.run("--exchange", served.url).returncode == 0
     assert weights(workspace, "A", "C") == [5, 10]
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import orders
 import pytest
 from exchange_process import exchange
-from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from orders import order_id
 
@@ -267,7 +266,7 @@ def test_a_file_that_cannot_be_read_names_the_mapping_that_takes_it(house):
 def test_a_wrong_path_and_a_missing_tls_are_said_with_what_to_do(workspace, tmp_path):
     workspace.write_orders(2, first=1)
     with misbehaving(tmp_path) as served:
-        url = served.exchange.url
+        url = served.url
         astray = workspace.run("--exchange", f"{url}/tmsapi/")
         doctor = workspace.command("doctor", "--exchange", f"{url}/tmsapi/")
         https = url.replace("http:", "https:")
@@ -280,9 +279,9 @@ def test_a_wrong_path_and_a_missing_tls_are_said_with_what_to_do(workspace, tmp_
 
 def test_a_long_pause_that_the_exchange_asks_for_is_said_once(workspace, tmp_path):
     workspace.write_orders(2, first=1)
-    busy = {"fault": FaultClass("status_before_effect"), "status": 429, "retry_after": "3600"}
+    busy = {"fault": "status_before_effect", "status": 429, "retry_after": "3600"}
     with misbehaving(tmp_path, {**busy, "operation": "order.create"}) as served:
-        done = workspace.run("--exchange", served.exchange.url, LOADSHEET_DISPATCH__UNREACHABLE_MAX="1")
+        done = workspace.run("--exchange", served.url, LOADSHEET_DISPATCH__UNREACHABLE_MAX="1")
     assert done.returncode == 75
     assert len(re.findall(r"^the exchange asks for a pause until \d\d:\d\d$", done.stderr, re.MULTILINE)) == 1
 
@@ -292,10 +291,10 @@ TECHNICAL = re.compile(r"\w+(?:Error|Exception)\b|Errno|urllib3")
 
 def test_a_lost_answer_is_reported_in_plain_words_and_only_the_log_names_the_exception(workspace, tmp_path):
     workspace.write_orders(2, first=1)
-    lost = {"fault": FaultClass("closed_before_effect"), "operation": "order.create"}
+    lost = {"fault": "closed_before_effect", "operation": "order.create"}
     with misbehaving(tmp_path, lost) as served:
-        done = workspace.run("--exchange", served.exchange.url)
-    nobody = workspace.run("--exchange", served.exchange.url)  # which is gone now
+        done = workspace.run("--exchange", served.url)
+    nobody = workspace.run("--exchange", served.url)  # which is gone now
     shown = workspace.command("resolve")
     words = "the exchange closed the connection without an answer"
     results = (workspace.reports()[0] / "orders.csv.results.csv").read_text(encoding="utf-8")

@@ -96,7 +96,7 @@ def dropped(workspace, exchange, name, *, change=bytes, joined=True):
     workspace.drop(f"alder_{name}.csv", change((SAMPLES / "alder_2026-03-10.csv").read_bytes()))
     for path in (SAMPLES / "nordic").glob("*/*") if joined else ():
         workspace.drop(f"nordic/{name}/{path.name}", change(path.read_bytes()))
-    workspace.run("--exchange", exchange.exchange.url)
+    workspace.run("--exchange", exchange.url)
     return workspace.run_json()["groups"]["order.create"]
 
 
@@ -134,7 +134,7 @@ def test_the_corrected_row_creates_what_the_exchange_refused_before_it(workspace
         workspace.drop(f"lindqvist_changes_{number}.csv", f"{HEAD}\n{ROW.format(name=name)}\n")
 
     def run():
-        return workspace.run("--exchange", served.exchange.url).returncode, workspace.run_json()["groups"]
+        return workspace.run("--exchange", served.url).returncode, workspace.run_json()["groups"]
 
     workspace.use_shipped("lindqvist-changes")
     for number, name in enumerate((LONG, "Norra Möbler", "Norra Möbler AB"), 1):

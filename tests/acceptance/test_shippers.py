@@ -12,7 +12,6 @@ from contextlib import closing
 import pytest
 from command_processes import shared_nursery
 from exchange_process import TOKEN, exchange
-from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from orders import order_id, write_orders
 from watch_process import watching
@@ -199,9 +198,9 @@ def test_a_run_that_is_asked_to_end_ends_after_the_calls_under_way_and_the_next_
         return Counter(state for (state,) in workspace.ask("select state from entries"))
 
     workspace.write_orders(100)
-    slow = {"fault": FaultClass("slow_effect"), "operation": "order.create", "at": range(6, 101), "seconds": 0.1}
+    slow = {"fault": "slow_effect", "operation": "order.create", "at": range(6, 101), "seconds": 0.1}
     with misbehaving(tmp_path, slow) as served:
-        words = ("run", "--exchange", served.exchange.url)
+        words = ("run", "--exchange", served.url)
         for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)):
             before = counted()["accepted"]
             process = shared_nursery().start(workspace, *words, **workspace.variables)

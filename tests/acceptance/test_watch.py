@@ -10,7 +10,6 @@ from collections import Counter
 import pytest
 from command_processes import NO_EVENTS
 from exchange_process import exchange
-from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from orders import write_orders
 from watch_process import watching
@@ -61,14 +60,14 @@ def test_a_watch_takes_files_as_they_come_and_a_wrong_mapping_ends_it(workspace)
 
 def slow(first):
     """Some calls of which each takes long enough for a signal to come between them."""
-    fault = FaultClass("slow_effect")
+    fault = "slow_effect"
     return {"fault": fault, "operation": "order.create", "at": range(first, first + 16), "seconds": 0.15}
 
 
 @pytest.mark.journey
 def test_a_watch_that_is_killed_or_stopped_while_it_works_goes_on_where_it_was(workspace, tmp_path):
     with misbehaving(tmp_path, slow(6), slow(50), slow(90)) as served:
-        words = ("--exchange", served.exchange.url)
+        words = ("--exchange", served.url)
         with watching(workspace, *words) as watch:
             workspace.write_orders(40)
             watch.until(lambda: accepted(workspace) >= 5)

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import ready_entries
 from exchange_process import TOKEN
-from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from ledgers import Ticking, ledger_in
 from ready_entries import client_of, new_orders, states
@@ -27,7 +26,7 @@ from loadsheet.ingest import IngestResult
 from loadsheet.pipeline import reconcile_and_report, resolve_earlier
 from loadsheet.problems import ExchangeUnreachable, NotAllSent
 
-UNANSWERED = {"fault": FaultClass("closed_before_effect"), "operation": "order.status", "at": (1,)}
+UNANSWERED = {"fault": "closed_before_effect", "operation": "order.status", "at": (1,)}
 
 
 def deliver_and_account(ledger, run, clock, url, settings, *, pause_s=0):
@@ -46,7 +45,7 @@ def test_a_lost_answer_that_is_judged_too_late_to_be_sent_again_ends_the_run_wit
     settings = ready_entries.settings(parents="send", outbox=tmp_path / "outbox", state=tmp_path)
     late_s = settings.verification.status_quiesce_s + 1
     with misbehaving(tmp_path, UNANSWERED, status_unknown="accept") as served, ledger_in(tmp_path, clock) as ledger:
-        url, run = served.exchange.url, ledger.begin_run()
+        url, run = served.url, ledger.begin_run()
         drop = ready_entries.events(ledger, run, 2)
         told = deliver_and_account(ledger, run, clock, url, settings, pause_s=late_s)
         assert states(ledger, drop) == ["ready", "ready"]
@@ -60,7 +59,7 @@ def test_what_a_limit_leaves_ready_is_left_on_purpose(tmp_path):
     settings, clock = ready_entries.settings(run_entries_max=2, outbox=tmp_path / "outbox", state=tmp_path), Ticking()
     with misbehaving(tmp_path) as served, ledger_in(tmp_path, clock) as ledger:
         run, drop = new_orders(ledger, 3)
-        told = deliver_and_account(ledger, run, clock, served.exchange.url, settings)
+        told = deliver_and_account(ledger, run, clock, served.url, settings)
         assert states(ledger, drop) == ["accepted", "accepted", "ready"]
         assert (told.exit_code, told.stopped) == (0, None)
 

@@ -8,7 +8,6 @@ import pytest
 import ready_entries
 import scripted_exchange
 from exchange_process import TOKEN
-from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from ready_entries import entries, new_orders, payload_of, plan, states
 from scripted_exchange import Scripted, accepts, lists, says
@@ -129,7 +128,7 @@ def at_work(folder, *rules, options=SETTINGS, **assumptions):
     with (
         misbehaving(folder, *rules, **assumptions) as exchange,
         ledgers.ledger_in(folder, clock) as ledger,
-        ready_entries.client_of(exchange.exchange.url, options, TOKEN) as client,
+        ready_entries.client_of(exchange.url, options, TOKEN) as client,
     ):
 
         def run_with(plan=lambda _run: None):
@@ -145,7 +144,7 @@ def at_work(folder, *rules, options=SETTINGS, **assumptions):
 
 
 def lost(fault, operation, place, **more):
-    return {"fault": FaultClass(fault), "operation": operation, "at": (place,), **more}
+    return {"fault": fault, "operation": operation, "at": (place,), **more}
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from exchange_calls import Inside, OverSocket, decode, encode
+from exchange_calls import Inside, OverSocket, decode, encode, met, request
 from exchange_process import TOKEN, serving
-from faulty_exchange import met, request
 from invariants import read_truth
 from payload_examples import GOOD, ORDER
 

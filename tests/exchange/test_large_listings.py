@@ -8,9 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from exchange_calls import Inside, OverSocket, encode, url_of
+from exchange_calls import Inside, OverSocket, encode, request, url_of
 from exchange_process import TOKEN, served
-from faulty_exchange import request
 from payload_examples import ORDER, TENDER
 from sqlalchemy import create_engine, insert, update
 

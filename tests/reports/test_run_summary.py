@@ -15,6 +15,7 @@ import jsonschema
 import openpyxl
 import pytest
 from command_in_process import loadsheet
+from exchange_calls import OverSocket
 from faulty_exchange import misbehaving
 from hypothesis import given
 from hypothesis import strategies as st
@@ -280,10 +281,10 @@ def test_weights_listed_in_another_unit_need_someone_although_each_field_sent_ag
     (tmp_path / "mappings" / "changes.yaml").write_text(CHANGES, encoding="utf-8")
     write_orders(tmp_path / "inbox", 3, first=1)
     with misbehaving(tmp_path) as served:
-        words = ("run", "--settle", "0", "--exchange", served.exchange.url)
+        words = ("run", "--settle", "0", "--exchange", served.url)
         assert loadsheet(tmp_path, *words).returncode == 0
         tons = {"order_id": order_id(2), "sender_id": "BENCH", "receiver_id": "CARRIER1", "gross_weight_uom": "Ton"}
-        assert served.meets("order.update", tons).status == 200
+        assert OverSocket(served.url).call("order.update", tons).status == 200
         (tmp_path / "inbox" / "changes.csv").write_text(f"Order,Weight\n{order_id(2)},500\n", encoding="utf-8")
         done = loadsheet(tmp_path, *words)
     assert done.returncode == 1, done.stdout

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import pytest
 from capsule_runs import House
-from fault_rules import FaultClass
 from openpyxl import load_workbook
 
 SOME = (  # a workbook, two files joined, a mapping that extends another, batches, updates, deletes, children of tenders
@@ -36,7 +35,7 @@ def two_runs(tmp_path_factory):
     house.drop(*SOME)
     long = house.settings.inbox / "status_rotterdam_2026-03-05.csv"
     long.write_bytes(b"".join(long.read_bytes().splitlines(keepends=True)[:31]))
-    first = house.run({"fault": FaultClass.HTML, "operation": "order.create", "at": (3,)})
+    first = house.run({"fault": "html", "operation": "order.create", "at": (3,)})
     told = [house.last]
     house.drop("acme_orders_2026-03.xlsx", "nordic")
     mend(house.settings.outbox / first / "acme_orders_2026-03.fix.xlsx", house.settings.inbox / "mended.xlsx")

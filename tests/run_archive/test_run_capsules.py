@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 
 import pytest
 from capsule_runs import SAMPLES, House
-from fault_rules import FaultClass
 from workspace import copy_mappings
 
 from loadsheet.cli import invoke
@@ -38,7 +37,6 @@ def refuse(event, arguments):
         raise RuntimeError(f"the network was tried: {event} {arguments}")
 sys.addaudithook(refuse)
 from loadsheet.cli import invoke
-from fault_rules import FaultClass
 code = invoke(sys.argv[1:])
 loaded = sorted(name for name in ("requests", "urllib3", "loadsheet.dispatch.client") if name in sys.modules)
 print("loaded", loaded)
@@ -452,7 +450,7 @@ def the_capsule_of_an_earlier_run_says_what_changed_since(house, name, path):
 def test_runs_of_lost_answers_fix_texts_no_files_and_new_versions_are_replayed_as_they_were(tmp_path):
     house = House(tmp_path, "alder-parcels", "nordic-join", feedback="csv")
     house.drop("alder_2026-03-10.csv", "nordic")
-    first = house.run({"fault": FaultClass.HTML, "operation": "order.create", "at": (1,)})
+    first = house.run({"fault": "html", "operation": "order.create", "at": (1,)})
 
     nothing = house.run()
     manifest = read_manifest(CapsuleReader(house.capsule(nothing)))

@@ -55,7 +55,7 @@ class House:
         """A whole run on the next day, and its capsule; returns the run's name."""
         self.now = (self.now + timedelta(days=days)).replace(hour=2, minute=0, second=0, microsecond=0)
         with misbehaving(self.folder, *rules) as served, self.ledger() as ledger:
-            with Client(served.exchange.url, TOKEN, self.settings) as client:
+            with Client(served.url, TOKEN, self.settings) as client:
                 result = pipeline.run(self.settings, ledger, Dispatcher(client))
             name = result.reports.summary.run
             seal_after_run(self.settings, ledger.queries, name, self.now, self.said.append)

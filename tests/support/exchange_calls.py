@@ -138,6 +138,66 @@ class Inside(Caller):
         return Answered(start["status"], headers, b"".join(message["body"] for message in rest))
 
 
+class Met(NamedTuple):
+    """What a client got before the connection ended or fell silent: bytes, and how it ended (closed, reset, silent)."""
+
+    raw: bytes
+    end: str
+
+    @property
+    def head(self):
+        return self.raw.partition(b"\r\n\r\n")[0].decode("latin-1").lower()
+
+    @property
+    def body(self):
+        return self.raw.partition(b"\r\n\r\n")[2]
+
+    @property
+    def status(self):
+        return int(self.raw.split(b" ", 2)[1])
+
+    @property
+    def json(self):
+        return msgspec.json.decode(self.body)
+
+
+def request(name, payload, more=""):
+    """The bytes of one call."""
+    operation, body = BY_NAME[name], encode(payload) if payload is not None else b""
+    lines = [f"{operation.method} {operation.path} HTTP/1.1", "Host: exchange"]
+    lines += [f"{header}: {value}" for header, value in AUTHORISED.items()]
+    return "\r\n".join([*lines, f"Content-Length: {len(body)}", f"{more}\r\n"]).encode() + body
+
+
+def met(connection, data=b"", *, wait=10.0):
+    """Send, then read until the answer is whole by its own length, the connection ends, or nothing more comes."""
+    got, until, closed = bytearray(), time.monotonic() + wait, "closed"
+    try:
+        if data:
+            connection.sendall(data)
+    except ConnectionResetError:  # told once only: reading then finds a plain end
+        closed = "reset"
+    except OSError:
+        pass
+    try:
+        while not _whole(got):
+            connection.settimeout(max(until - time.monotonic(), 0.001))
+            if not (chunk := connection.recv(65536)):
+                return Met(bytes(got), closed)
+            got += chunk
+    except ConnectionResetError:
+        return Met(bytes(got), "reset")
+    except TimeoutError:
+        return Met(bytes(got), "silent")
+    return Met(bytes(got), "open")
+
+
+def _whole(got):
+    head, end, body = bytes(got).partition(b"\r\n\r\n")
+    sizes = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    return bool(end and sizes) and len(body) >= int(sizes[0])
+
+
 def url_of(database: Any) -> str:
     """The URL of a database that is given as such or as the path of a SQLite file."""
     return str(database) if "://" in str(database) else f"sqlite:///{database}"

@@ -9,13 +9,10 @@ from pathlib import Path
 
 import psycopg
 from command_processes import until_it_says
-from fault_proxy import Facing, fault_proxy
-from fault_rules import FaultClass, FaultRule, Faults
+from faulty_exchange import FaultRule, Front
 from invariants import Known, read_truth
 from psycopg import sql
 from psycopg.rows import dict_row, tuple_row
-
-from loadsheet.contract import Assumptions
 
 TAKEOVER_S = 2.0
 TOKEN = "canary-7be1c04d"
@@ -163,14 +160,10 @@ def exchange(nursery, folder: Path, *, delay_s=0.0, **assumptions):
     words += ["--truth", folder / "truth.jsonl"]
     more = {f"LOADSHEET_ASSUMPTIONS__{name.upper()}": str(value) for name, value in assumptions.items()}
     child = nursery.start(folder, *words, LOADSHEET_TOKEN=TOKEN, **more)
-    slow = [FaultRule(FaultClass.SLOW_ANSWER, "order.create", seconds=delay_s)] if delay_s else []
+    slow = [FaultRule("slow_answer", "order.create", seconds=delay_s)] if delay_s else []
     try:
         url = until_it_says("listening on", child).rsplit(" ", 1)[1]
-        with (
-            fault_proxy(url, Faults(slow), Assumptions(**assumptions))
-            if slow
-            else nullcontext(Facing(url, [])) as facing
-        ):
-            yield facing.url, Watched(folder / "truth.jsonl")
+        with Front(url, slow) if slow else nullcontext() as front:
+            yield front.url if front else url, Watched(folder / "truth.jsonl")
     finally:
         child.stop()

@@ -34,11 +34,13 @@ class Request:
     target: str
     headers: dict[str, str]
     body: bytes = b""
+    good: bytes = b""  # the answer of the real exchange behind the server, if one is and has applied the request
+    front: Any = None
 
     @property
     def operation(self) -> Operation | None:
         path = self.target.partition("?")[0]
-        return BY_PATH.get(path[path.index(PATH_PREFIX) :])
+        return BY_PATH.get(path[path.find(PATH_PREFIX) :])
 
     @property
     def payloads(self) -> list[dict[str, Any]]:
@@ -72,7 +74,7 @@ class Scripted:
         self._closing = threading.Event()
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
-        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=256)
+        self.listen(self.port)
         scheme = "http" if self.tls is None else "https"
         self.url = f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
         self._start(self._accept)
@@ -80,9 +82,7 @@ class Scripted:
 
     def __exit__(self, *_):
         self._closing.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self.stop_listening()
         with self._lock:
             for connection in self._open:
                 with contextlib.suppress(OSError):
@@ -103,6 +103,24 @@ class Scripted:
         """Wait until each connection that was made has been closed by one side."""
         until(lambda: not self._open)
 
+    def listen(self, port):
+        """Listen on a port, 0 for a free one."""
+        self._listener = socket.create_server(("127.0.0.1", port), backlog=256)
+
+    def stop_listening(self):
+        """Refuse new connections."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def waits(self, seconds):
+        """Wait so long; whether the server still runs then."""
+        return not self._closing.wait(seconds)
+
+    def accepted(self, connection):
+        """Whether a new connection is served."""
+        return True
+
     def _start(self, target, *arguments):
         thread = threading.Thread(target=target, args=arguments)
         self._threads.append(thread)
@@ -116,6 +134,9 @@ class Scripted:
                 return
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.connections += 1
+            if not self.accepted(connection):
+                connection.close()
+                continue
             with self._lock:
                 self._open.add(connection)
             self._start(self._serve, connection)
@@ -151,9 +172,9 @@ class Scripted:
         return secured
 
     def _one(self, connection, reader):
-        first = reader.readline()
-        if not first.strip():
+        if not reader.peek(1)[:1].isalpha():  # the end, or no HTTP
             return False
+        first = reader.readline()
         headers = {}
         while (line := reader.readline().strip()) != b"":
             name, _, value = line.decode("latin-1").partition(":")
@@ -217,12 +238,18 @@ def says(status: int, body: bytes | object = b"", headers: str = "", *, applies:
     return sends(lambda _request: answer(status, body, headers), applies=applies)
 
 
-def _good(request: Request) -> bytes:
-    return answer(200, good_body(request))
+def good_answer(request: Request) -> bytes:
+    """The bytes of the answer to a request that was applied."""
+    return request.good or answer(200, good_body(request))
+
+
+def body_of(request: Request) -> bytes:
+    """Their body."""
+    return good_answer(request).partition(b"\r\n\r\n")[2]
 
 
 def _good_in_chunks(request: Request) -> bytes:
-    raw = _encode(good_body(request))
+    raw = body_of(request)
     head = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n"
     chunks = b"5;ext=1\r\n" + raw[:5] + b"\r\n" + b"%x\r\n" % (len(raw) - 5) + raw[5:]
     return head + chunks + b"\r\n0\r\nX: y\r\n\r\n"
@@ -234,19 +261,21 @@ def _packed(raw: bytes) -> bytes:
 
 _CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-accepts = sends(_good)
-accepts_and_closes = sends(_good, stays=False)
+accepts = sends(good_answer)
+accepts_and_closes = sends(good_answer, stays=False)
 accepts_in_chunks = sends(_good_in_chunks)
-accepts_packed = sends(lambda request: _packed(_encode(good_body(request))))
-answers_twice = sends(lambda request: _good(request) + answer(200, {"status": True, "message": "a second answer"}))
+accepts_packed = sends(lambda request: _packed(body_of(request)))
+answers_twice = sends(
+    lambda request: good_answer(request) + answer(200, {"status": True, "message": "a second answer"})
+)
 bombs = sends(lambda _request: _packed(b" " * 50_000_000))
-cuts_chunk = sends(lambda request: _CHUNKED + b"40\r\n" + _encode(good_body(request))[:20], stays=False)
-cuts_old = sends(lambda request: b"HTTP/1.0 200 OK\r\n\r\n" + _encode(good_body(request))[:30], stays=False)
+cuts_chunk = sends(lambda request: _CHUNKED + b"40\r\n" + body_of(request)[:20], stays=False)
+cuts_old = sends(lambda request: b"HTTP/1.0 200 OK\r\n\r\n" + body_of(request)[:30], stays=False)
 
 
 def cuts(at: float) -> Move:
     """A good answer whose bytes end at this fraction of it."""
-    return sends(lambda request: _good(request)[: int(len(_good(request)) * at)], stays=False)
+    return sends(lambda request: good_answer(request)[: int(len(good_answer(request)) * at)], stays=False)
 
 
 def accepts_when(ready: Callable[[Request], object]) -> Move:
@@ -339,7 +368,7 @@ def drips(every_s: float, *, headers_too: bool = False, applies: bool = True) ->
     """A good answer, byte by byte."""
 
     def act(connection, request):
-        whole = answer(200, good_body(request))
+        whole = good_answer(request)
         start = 0 if headers_too else whole.index(b"\r\n\r\n") + 4
         connection.sendall(whole[:start])
         for index in range(start, len(whole)):
