@@ -14,9 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from process_memory import members, memory_mb
-
-TICK = os.sysconf("SC_CLK_TCK")
+import psutil
 
 
 class Contender(NamedTuple):
@@ -46,14 +44,30 @@ def scratch():
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _family(pid=None):
+    """A process (this one without `pid`) and all that it has started."""
+    with suppress(psutil.NoSuchProcess):
+        parent = psutil.Process(pid)
+        yield parent
+        yield from parent.children(recursive=True)
+
+
 def cpu_s(pid=None):
     """CPU seconds so far of a process (of this one without `pid`), of all that it has started, and of what is over of these."""
+    found = 0.0
+    for member in _family(pid):
+        with suppress(psutil.Error):  # it has just ended
+            found += sum(member.cpu_times()[:4])
+    return found
+
+
+def memory_mb(pid):
+    """What a process holds with all that it has started, pages that they share counted once."""
     found = 0
-    for member in members(pid or os.getpid()):
-        with suppress(OSError):  # it has just ended
-            fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
-            found += sum(map(int, fields[11:15]))
-    return found / TICK
+    for member in _family(pid):
+        with suppress(psutil.Error):
+            found += member.memory_full_info().pss
+    return found / 1_000_000
 
 
 class Clock:

@@ -278,7 +278,7 @@ class Slowness:
 @pytest.fixture
 def fleet(tmp_path, database_url):
     """What asks the database of three shippers with orders, sent at 20 calls a second together."""
-    with exchange(shared_nursery(), tmp_path / "exchange") as (url, _):
+    with exchange(tmp_path / "exchange") as (url, _):
         given = {"database": database_url, "exchange": url, "mappings": str(MAPPINGS), "reading.process": "none"}
         given |= {"cluster.takeover_s": TAKEOVER_S, "cluster.worker_places": 1, "arrival.settle_s": 0}
         given |= {"dispatch.canary": 0, "dispatch.connections": 4, "assumptions.calls_per_second": 20}

@@ -150,13 +150,6 @@ def test_no_bytes_as_a_body_bring_a_server_error(accepting, operation, body):
         assert read_refusal(operation, answer.body)
 
 
-def test_the_content_type_is_not_asked(accepting):
-    # the interface says that bodies are JSON and shows no header for it
-    for content_type in ("text/plain", "application/xml", "application/json; charset=latin-1", "/", ""):
-        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": content_type}
-        assert accepting.send("POST", "/tmsapi/createOrder", encode(ORDER), headers).status == 200
-
-
 def test_a_body_of_the_wrong_json_type_is_refused_as_a_whole(app):
     for operation in WRITES:
         field, text = (
@@ -308,24 +301,6 @@ def test_a_body_has_the_depth_and_as_many_values_as_the_register_says():
             parse(bad)
 
 
-def test_of_two_updates_the_register_says_what_stays(app):
-    """One after the other here; at once in test_exchange_store."""
-    assert "of different fields both stay, of one field (an array is one) the later" in UPDATES.default
-    app.done("order.create", ORDER)
-    sides = {name: ORDER[name] for name in ("order_id", "sender_id", "receiver_id")}
-    one = {"pickup_city": "Basel", "currency": "CHF", "packages": ORDER["packages"]}
-    other = {"vehicle_type": "VAN", "currency": "EUR", "packages": ORDER["packages"][:1]}
-    app.done("order.update", {**sides, **one})
-    app.done("order.update", {**sides, **other})
-    assert app.orders() == [{**ORDER, **one, **other}]
-
-
-def test_both_statuses_of_haste_mean_the_same_to_the_translator():
-    assert "nothing happened: the same call is sent again" in BUSY.default
-    assert STATUSES[425] is STATUSES[429]
-    assert STATUSES[429].kind.value == "not sent"
-
-
 SAME_KEY = SETTLED["Whether the number 7 and the text 7 are one identifier"]
 ENCODING = SETTLED["How a body is encoded"]
 ISO_FORMS = SETTLED["Which forms of ISO 8601 response_datetime has"]
@@ -333,11 +308,14 @@ PAGES = SETTLED["What answers a page_size that is not a whole number of 1 or mor
 LISTED_ONLY = SETTLED["What the fields shown only in the tender listing hold"]
 
 
-def test_a_number_and_a_text_are_one_identifier_as_the_register_says(app):
+def test_the_register_says_of_identifiers_updates_haste_and_listings_what_other_tests_prove():
     assert SAME_KEY.default == "yes; 07 is another"
-    app.done("order.create", {**ORDER, "order_id": 7})
-    assert app.errors("order.create", {**ORDER, "order_id": "7"}) == {"order_id": "already exists"}
-    app.done("order.create", {**ORDER, "order_id": "07"})
+    assert "of different fields both stay, of one field (an array is one) the later" in UPDATES.default
+    assert PAGES.default == "400 in the shape of a create, and it names page_size"
+    assert LISTED_ONLY.default.endswith("otherwise empty texts, and in package_count the number of packages")
+    assert "nothing happened: the same call is sent again" in BUSY.default
+    assert STATUSES[425] is STATUSES[429]
+    assert STATUSES[429].kind.value == "not sent"
 
 
 def test_a_body_is_encoded_as_the_register_says(app):
@@ -362,22 +340,6 @@ def test_the_forms_of_a_response_datetime_are_those_that_the_register_says(app):
         assert list(app.errors("tender.quote", {**GOOD["tender.quote"], "response_datetime": text})) == [
             "response_datetime"
         ], text
-
-
-def test_a_wrong_page_size_is_answered_as_the_register_says(app):
-    assert PAGES.default == "400 in the shape of a create, and it names page_size"
-    created = app.send_body("order.create", b"{}").body
-    answer = app.send("GET", "/tmsapi/getOrders?page_size=0")
-    assert (answer.status, list(answer.body), list(answer.body["errors"])) == (400, list(created), ["page_size"])
-
-
-def test_fields_of_the_tender_listing_only_hold_what_the_register_says(app):
-    assert LISTED_ONLY.default.endswith("otherwise empty texts, and in package_count the number of packages")
-    app.done("tender.create", GOOD["tender.create"])
-    (record,) = app.tenders()
-    names = {field.name for field in BY_NAME["tender.create"].record.fields if field.when is When.LISTED}
-    assert record["package_count"] == str(len(GOOD["tender.create"]["packages"]))
-    assert {record[name] for name in names - {"package_count"}} == {""}
 
 
 def test_every_setting_of_the_register_exists_and_the_manual_shows_its_value():

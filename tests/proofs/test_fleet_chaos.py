@@ -127,7 +127,7 @@ def test_whatever_happens_to_workers_and_runs_each_order_arrives_once(tmp_path, 
     with (
         running_server() as server,
         nursery(tmp_path / "says") as born,
-        exchange(born, tmp_path / "exchange", delay_s=ANSWER_S, create_existing="reject") as (url, truth),
+        exchange(tmp_path / "exchange", delay_s=ANSWER_S, create_existing="reject") as (url, truth),
     ):
         given = resends(SURE_S)
         given["assumptions"] |= {"calls_per_second": PER_SECOND}

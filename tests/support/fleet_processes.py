@@ -2,17 +2,17 @@
 
 import atexit
 import json
-import time
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 
 import psycopg
-from command_processes import until_it_says
+from exchange_process import serving
 from faulty_exchange import FaultRule, Front
 from invariants import Known, read_truth
 from psycopg import sql
 from psycopg.rows import dict_row, tuple_row
+from scripted_exchange import until
 
 TAKEOVER_S = 2.0
 TOKEN = "canary-7be1c04d"
@@ -143,27 +143,15 @@ def _connection(database):
     return found
 
 
-def until(happened, within_s=60.0, pause_s=0.03, what=lambda: ""):
-    """Wait until something holds; returns it. `what` gives what there is instead, for the failure."""
-    deadline = time.monotonic() + within_s
-    while not (found := happened()):
-        assert time.monotonic() < deadline, f"it did not happen in time {what()}"
-        time.sleep(pause_s)
-    return found
-
-
 @contextmanager
-def exchange(nursery, folder: Path, *, delay_s=0.0, **assumptions):
+def exchange(folder: Path, *, delay_s=0.0, **assumptions):
     """The exchange with its truth log, in a process of its own: its URL and what arrived. Creates are answered `delay_s` after their effect."""
     folder.mkdir(parents=True, exist_ok=True)
-    words = ["exchange", "serve", "--port", "0", "--database", f"sqlite:///{folder / 'exchange.db'}"]
-    words += ["--truth", folder / "truth.jsonl"]
     more = {f"LOADSHEET_ASSUMPTIONS__{name.upper()}": str(value) for name, value in assumptions.items()}
-    child = nursery.start(folder, *words, LOADSHEET_TOKEN=TOKEN, **more)
-    slow = [FaultRule("slow_answer", "order.create", seconds=delay_s)] if delay_s else []
-    try:
-        url = until_it_says("listening on", child).rsplit(" ", 1)[1]
-        with Front(url, slow) if slow else nullcontext() as front:
-            yield front.url if front else url, Watched(folder / "truth.jsonl")
-    finally:
-        child.stop()
+    slow = FaultRule("slow_answer", "order.create", seconds=delay_s)
+    words = ("--database", f"sqlite:///{folder / 'exchange.db'}", "--truth", folder / "truth.jsonl")
+    with (
+        serving(folder, *words, LOADSHEET_TOKEN=TOKEN, **more) as served,
+        Front(served.url, [slow]) if delay_s else nullcontext(served) as front,
+    ):
+        yield front.url, Watched(folder / "truth.jsonl")

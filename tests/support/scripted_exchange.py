@@ -192,12 +192,12 @@ class Scripted:
         return move.act(connection, request)
 
 
-def until(happened, within_s=30.0):
-    """Wait until something holds; returns it."""
+def until(happened, within_s=60.0, pause_s=0.005, what=lambda: ""):
+    """Wait until something holds; returns it. `what` gives what there is instead, for the failure."""
     deadline = time.monotonic() + within_s
     while not (found := happened()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.002)
+        assert time.monotonic() < deadline, f"it did not happen in time {what()}"
+        time.sleep(pause_s)
     return found
 
 

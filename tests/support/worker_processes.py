@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
+import scripted_exchange
 from command import environment
 
 from loadsheet.cluster.job_queue import Requeue
@@ -58,14 +59,8 @@ def want(settings, *, due=None, reason=jobs.FILES):
 
 
 def until(happened, *, worker=None):
-    """Wait until something holds; returns it."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := happened()):
-        assert time.monotonic() < deadline
-        if worker is not None:
-            worker.check()
-        time.sleep(0.02)
-    return found
+    """Wait until something holds, unless the worker breaks; returns it."""
+    return scripted_exchange.until(lambda: (worker and worker.check()) or happened(), PATIENCE_S, 0.02)
 
 
 def labor(folder):
