@@ -19,37 +19,16 @@ from workspace import Workspace
 
 from loadsheet.ledger import open_ledger
 
-STATUS_MAPPING = """\
-mapping: events
-version: 1
-target: order.status
-source:
-  files: ["events*.csv"]
-  delimiter: [","]
-columns:
-  order: {label: Order, type: text, required: true, key: true}
-  place: {label: Place, type: text, required: true}
-payload:
-  order_id: {col: order}
-  status_code: {value: PICKED_UP}
-  status_name: {value: Picked up}
-  status_location: {col: place}
-"""
-
-
-def with_events(workspace):
-    (workspace / "mappings" / "events.yaml").write_text(STATUS_MAPPING, encoding="utf-8")
-    return workspace
-
 
 @pytest.fixture
 def house(workspace):
-    return with_events(workspace)
+    workspace.add("events")
+    return workspace
 
 
 def drop_events(house, *numbers, name="events.csv", place="Köln"):
-    rows = "".join(f"{order_id(number)},{place}\n" for number in numbers)
-    house.drop(name, f"Order,Place\n{rows}")
+    rows = "".join(f"{order_id(number)},{place},2026-03-01 10:00\n" for number in numbers)
+    house.drop(name, f"Order,Code,At\n{rows}")
 
 
 def entries(house):
@@ -88,7 +67,8 @@ def test_events_wait_for_their_order_over_runs_and_go_with_it(house):
 
 def test_an_order_that_somebody_else_created_lets_its_events_go_unless_nobody_may_look(house, tmp_path):
     house.write_orders(2)
-    other = with_events(Workspace(tmp_path / "other"))
+    other = Workspace(tmp_path / "other")
+    other.add("events")
     drop_events(other, 0, 7)
     with misbehaving(tmp_path, status_unknown="accept") as served:
         words = ("--exchange", served.url)
@@ -127,7 +107,7 @@ def test_a_lost_answer_is_looked_up_in_the_same_run_and_its_events_go_then(house
 @pytest.fixture(scope="module")
 def doubted(tmp_path_factory):
     """A workspace with one create of unknown outcome, and the database of the exchange that has not got it."""
-    house = with_events(Workspace(tmp_path_factory.mktemp("doubted")))
+    house = Workspace(tmp_path_factory.mktemp("doubted"))
     with misbehaving(house.folder, rule("reset_before_effect")) as served:
         assert lost(house, served).returncode == 1
     return house

@@ -14,19 +14,6 @@ from loadsheet.ledger import Ledger
 from loadsheet.problems import LedgerUnwritable
 from loadsheet.reports.results import DropResults
 
-EVENTS = """\
-mapping: events
-version: 1
-target: order.status
-source:
-  files: ["events*.csv"]
-  delimiter: [","]
-  tables: {rows: {ignore_rows: 'order_id == "total"'}}
-columns:
-  order_id: {label: Order, type: text, required: true, key: true}
-  status: {label: Status, type: text, required: true}
-payload: {order_id: {col: order_id}, status_code: {col: status}}
-"""
 FATES = {"accepted": 2, "refused": 1, "invalid": 2, "held": 1, "unknown": 1, "unchanged": 1}
 SENT = "2 accepted, 1 refused"
 LOST = {"fault": "closed_before_effect", "operation": "order.create", "key": order_id(2)}
@@ -98,14 +85,14 @@ def prepared(tmp_path_factory):
     with served(house):
         assert house.run().returncode == 0
     house.write_orders(7, first=1, wrong_every=3)
-    house.drop("events.csv", "Order,Status\nnone,LATE\ntotal,1\n")
+    house.drop("events.csv", "Order,Code,At\nnone,LATE,2026-03-01 10:00\ntotal,1,\n")
     return house
 
 
 @pytest.fixture
 def house(prepared, tmp_path):
     with served(Workspace(shutil.copytree(prepared, tmp_path / "house"))) as house:
-        (house / "mappings" / "events.yaml").write_text(EVENTS, encoding="utf-8")
+        house.add("events", "rows: {}", """rows: {ignore_rows: 'order == "total"'}""")
         yield house
 
 
@@ -252,7 +239,7 @@ def test_a_fault_in_the_warnings_costs_the_warnings_alone(house):
     said = summary_of(folder)
     assert (said["entries"], said["missing"]) == (FATES, [])
     assert "R290" in {problem["code"] for problem in said["problems"]}
-    house.drop("events.csv", "Order,Status\nother,LATE\n")
+    house.drop("events.csv", "Order,Code,At\nother,LATE,2026-03-01 10:00\n")
     for where in ("_column_warnings", "DamageChecks._count_shapes"):
         with broken(f"reading.damage_checks.{where}"):
             done = house.command("check", "inbox/events.csv")

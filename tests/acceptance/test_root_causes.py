@@ -223,16 +223,6 @@ def test_hundreds_of_faults_in_thousands_of_rows_are_one_cause_and_each_problem_
     assert said["usable"] == 2_700
 
 
-STATUS = """\
-mapping: status
-version: 1
-target: order.status
-source: {files: ["status.csv"]}
-columns: {order: {label: Order, required: true}, code: {label: Code, required: true}, place: {label: Place, required: true}}
-payload: {order_id: {col: order}, status_code: {col: code}, status_location: {col: place}}
-"""
-
-
 def test_a_run_has_the_same_causes_in_all_that_it_writes(drop):
     drop.lines[2][0] = drop.lines[3][0] = "HLT-26-OO01"
     drop.lines[12][2] = "l.5"
@@ -258,9 +248,10 @@ def test_what_waits_for_an_invalid_order_follows_from_its_cause(workspace):
     workspace.write_orders(4, wrong_every=2)
     workspace.run()
     (wrong, *_) = [key for key, state in workspace.states().items() if state == "invalid"]
-    (workspace / "mappings" / "status.yaml").write_text(STATUS, encoding="utf-8")
+    workspace.add("events")
     workspace.write_orders(4, first=1, wrong_every=2)
-    workspace.drop("status.csv", "Order,Code,Place\n" + "".join(f"{wrong},P{number},dock\n" for number in range(3)))
+    events = "".join(f"{wrong},P{number},2026-03-01 10:00\n" for number in range(3))
+    workspace.drop("events.csv", f"Order,Code,At\n{events}")
     workspace.run()
     causes = [cause["consequences"] for cause in workspace.run_json()["causes"] if cause["consequences"]["count"]]
     assert [(cause["keys"], cause["say"]) for cause in causes] == [(3, "3 documents wait for it")]

@@ -354,22 +354,12 @@ def test_the_oldest_files_within_the_limit_are_taken_and_the_next_runs_take_the_
     assert len(four_pairs.states()) == 4
 
 
-DELETES = """\
-mapping: deletes
-version: 1
-target: order.delete
-source: {files: "deletes.csv"}
-columns: {order: {label: Order, required: true}}
-payload: {order_id: {col: order}}
-"""
-
-
 @pytest.mark.journey
 def test_an_old_file_brings_no_deleted_order_back_until_a_person_says_so(workspace):
     workspace.write_orders(2)
     workspace.run()
     deleted, _ = workspace.states()
-    (workspace / "mappings" / "deletes.yaml").write_text(DELETES, encoding="utf-8")
+    workspace.add("order-deletes")
     workspace.drop("deletes.csv", f"Order\n{deleted}\n")
     assert workspace.run().returncode == 0
     workspace.write_orders(2)

@@ -3,7 +3,7 @@
 import pytest
 from faulty_exchange import misbehaving
 from monitored_runs import house, order_id
-from orders import MAPPINGS, write_orders
+from orders import write_orders
 from outcome_check import check_outcome
 from workspace import SAMPLES, Workspace
 
@@ -11,26 +11,17 @@ from loadsheet.cli.access import ledger_to_read
 from loadsheet.forecasts import forecast_run
 from loadsheet.mapping import load_folder
 
-EVENTS = """\
-mapping: events
-version: 1
-target: order.status
-source: {files: ["events*.csv"]}
-columns: {order: {label: Order, required: true, key: true}, code: {label: Code, required: true}}
-payload: {order_id: {col: order}, status_code: {col: code}}
-"""
-
 
 @pytest.fixture
 def mappings(tmp_path):
-    mappings = Workspace(tmp_path / "mapped", mappings=MAPPINGS) / "mappings"
-    (mappings / "events.yaml").write_text(EVENTS, encoding="utf-8")
-    return mappings
+    workspace = Workspace(tmp_path / "mapped")
+    workspace.add("events")
+    return workspace / "mappings"
 
 
 def drop_events(home):
-    rows = "".join(f"{order_id(number)},DEP\n" for number in (1, 2))
-    (home.settings.inbox / "events.csv").write_text(f"Order,Code\n{rows}", encoding="utf-8")
+    rows = "".join(f"{order_id(number)},DEP,2026-03-01 10:00\n" for number in (1, 2))
+    (home.settings.inbox / "events.csv").write_text(f"Order,Code,At\n{rows}", encoding="utf-8")
 
 
 def sent(home, path=""):

@@ -137,18 +137,6 @@ def test_the_run_of_a_worker_answers_the_check_folder_and_knows_what_was_sent(tm
     assert ask("select count(*), max(state) from t.entries") == [(ORDERS, "accepted")]
 
 
-@pytest.mark.journey
-def test_a_run_needs_no_worker_and_a_second_one_names_the_first(tmp_path, database_url, ask):
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        house_with_orders(tmp_path, database_url, f"http://127.0.0.1:{silent.getsockname()[1]}")
-        first = shared_nursery().start(tmp_path, "run")
-        silent.accept()[0].close()
-        second = loadsheet(tmp_path, "run")
-        first.kill()
-    assert second.returncode == 75
-    assert f"is held by process {first.pid} on {socket.gethostname()}" in second.stderr
-
-
 def test_a_second_signal_is_obeyed_at_once(tmp_path, database_url, acme, ask, worker):
     """The exchange takes connections and never answers: the first signal waits for calls that are under way."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

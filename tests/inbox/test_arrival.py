@@ -266,6 +266,9 @@ def test_a_huge_file_is_reported_unread(place, machine):
     found = settled(place, machine)
     assert (names(found), left(found, "A108")) == (["orders.csv"], ("huge.csv",))
     assert "20,000,000,000 bytes; the limit is 10,000,000,000" in str(found.left[0])
+    for limit, large in ((9, ("huge.csv",)), (8, ("huge.csv", "orders.csv"))):
+        found = quick_scan(place.model_copy(update={"file_bytes_max": limit}), up=machine)
+        assert left(found, "A108") == large, "orders.csv has 9 bytes"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
 
 

@@ -1,7 +1,7 @@
 """Finished files become entries; what goes wrong on the way leaves the file in one place and says why."""
 
 import pytest
-from inbox_files import drop, lies_in, settings_in, taking
+from inbox_files import lies_in, settings_in, taking
 from orders import write_orders
 
 from loadsheet.ledger import State
@@ -56,32 +56,3 @@ def test_an_archive_that_refuses_ends_the_intake_and_what_is_planned_stays_plann
         kept = [place.state / file.kept_as for drop in drops for file in drop.files]
         assert sorted(path.name for path in kept if path.is_relative_to(archive)) == BOTH
     assert not list((place.state / "work").rglob("*.csv"))
-
-
-def test_a_missing_companion_is_reported_and_after_a_while_as_overdue(place):
-    write_orders(place.inbox, 5)
-    (place.inbox / "packages.csv").unlink()
-    with taking(place) as (_, taken):
-        assert [problem.code for problem in taken.left] == ["A103"]
-    with taking(place.model_copy(update={"companion_wait_s": 1e-6})) as (_, taken):
-        (problem,) = taken.left
-        assert (problem.code, problem.values["companion"]) == ("A111", "packages.csv")
-    assert lies_in(place.inbox) == ["orders.csv"]
-
-
-def test_the_same_bytes_again_are_said_to_be_known(place):
-    for _ in range(2):
-        write_orders(place.inbox / "n", 2)
-        with taking(place) as (_, taken):
-            said = [str(problem) for problem in taken.left]
-    assert len(said) == 2
-    assert "n/orders.csv has the same bytes as " in said[0]
-    assert "which was processed before" in said[0]
-
-
-def test_a_file_that_is_too_large_stays_and_is_reported(place):
-    drop(place, "orders.csv", b"x" * 1_001)
-    drop(place, "small.csv", b"x" * 1_000)
-    with taking(place.model_copy(update={"file_bytes_max": 1_000})) as (_, taken):
-        assert [problem.found for problem in taken.left if problem.code == "A108"] == ["orders.csv"]
-    assert lies_in(place.inbox) == ["orders.csv"]

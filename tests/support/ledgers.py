@@ -32,6 +32,7 @@ from loadsheet.problems import LedgerError, Problem, Where
 
 HEADER = ("Auftrag", "Empfänger", "PLZ", "Gewicht", "Wert")
 _encode = msgspec.json.Encoder(decimal_format="number").encode
+_decode = msgspec.json.Decoder(dict, float_hook=Decimal).decode
 
 
 class Ticking:
@@ -253,14 +254,5 @@ def unknown(submission):
 
 def listing(records, total=None):
     """A listing as the client reads it, of payloads or decoded records."""
-    records = [msgspec.json.decode(_encode(record), type=dict) for record in records]
-    decoded = [_exact(record) for record in records]
+    decoded = [_decode(_encode(record)) for record in records]
     return Listing(decoded, 1000, len(decoded) if total is None else total, 1)
-
-
-def _exact(value):
-    if isinstance(value, float):
-        return Decimal(str(value))
-    if isinstance(value, dict):
-        return {name: _exact(inner) for name, inner in value.items()}
-    return [_exact(inner) for inner in value] if isinstance(value, list) else value

@@ -14,6 +14,7 @@ from outcome_check import result_lines
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "mappings"
 SAMPLES = ROOT / "inbox_samples"
+SMALL = ROOT / "tests" / "proofs" / "mappings"
 
 
 def copy_mappings(target, *names):
@@ -51,6 +52,11 @@ class Workspace(os.PathLike):
         place.mkdir()
         for name, text in mappings.items():
             (place / f"{name}.yaml").write_text(text, encoding="utf-8")
+
+    def add(self, name, before="", after=""):
+        """Add a small mapping of the proofs (events, order-deletes, ...), in which maybe a text is replaced."""
+        text = (SMALL / f"{name}.yaml").read_text(encoding="utf-8")
+        (self / "mappings" / f"{name}.yaml").write_text(text.replace(before, after), encoding="utf-8")
 
     def use_shipped(self, *names):
         """Replace the mappings by these of the shipped ones."""
