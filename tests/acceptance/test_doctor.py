@@ -14,19 +14,11 @@ import pytest
 from command_in_process import loadsheet
 from exchange_process import TOKEN, exchange
 from notification_servers import web
+from workspace import SMALL
 
 from loadsheet.cli.doctor import examine
 from loadsheet.ledger import open_ledger
 from loadsheet.settings import Settings
-
-MAPPING = """\
-mapping: events
-version: 1
-target: order.status
-source: {files: ["events*.csv"], timezone: Europe/Berlin}
-columns: {order: {label: Order, key: true, required: true}}
-payload: {order_id: {col: order}, status_code: {value: DEP}}
-"""
 
 
 def now():
@@ -46,7 +38,7 @@ def house(tmp_path, monkeypatch):
     for name, mode in (("inbox", 0o770), ("outbox", 0o770), (".loadsheet", 0o700)):
         (tmp_path / name).mkdir(mode=mode)
     (tmp_path / "mappings").mkdir()
-    (tmp_path / "mappings" / "events.yaml").write_text(MAPPING, encoding="utf-8")
+    shutil.copy(SMALL / "events.yaml", tmp_path / "mappings")
     return tmp_path
 
 

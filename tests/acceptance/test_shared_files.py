@@ -4,20 +4,18 @@ import json
 import re
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import openpyxl
 import pytest
 from fix_workbooks import FixBook
 from killed_steps import dies_at
-from workspace import Workspace
+from workspace import SMALL, Workspace
 
 from loadsheet.cli.access import held_ledger
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
 
-SINGLE = Path(__file__).parents[1] / "proofs" / "mappings"
 HEAD = "Order,City,Weight,Code,At\n"
 BOTH = f"{HEAD}A-1,Köln,1,DEP,2026-03-01 10:00\nA-2,Essen,2,DEP,2026-03-01 11:00\n"
 WRONG = (
@@ -28,7 +26,7 @@ WRONG = (
 
 def mapping(name, pattern="both*.*", *, shared=True, sheet="", table="", more=""):
     """A mapping of the proofs, for other files; `table` are options of its table."""
-    text = (SINGLE / f"{name}.yaml").read_text(encoding="utf-8")
+    text = (SMALL / f"{name}.yaml").read_text(encoding="utf-8")
     text = re.sub(r'files: \[".*"\]', f'files: ["{pattern}"]{chr(10) + "  shared: true" if shared else ""}', text)
     options = ", ".join(filter(None, (f"sheet: {sheet}" if sheet else "", table)))
     return text.replace("rows: {}", f"rows: {{{options}}}") + more

@@ -3,17 +3,15 @@
 import contextlib
 import http.client
 import logging
-import os
-import shutil
 import signal
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from certificates import Authority, openssl
 from click import Context
 from command_in_process import loadsheet
 from exchange_calls import AUTHORISED, OverSocket, embedded, inside, url_of
@@ -115,29 +113,22 @@ def test_no_token_is_kept_or_logged_whatever_happens(tmp_path, caplog, capfd):
 
 
 SERVE = ("exchange", "serve", "--port", "0")
-EC = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1"
-
-
-def openssl(words, *more):
-    subprocess.run(["openssl", *words.split(), *more], check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """A certificate for 127.0.0.1 signed by itself, its key, and keys that do not fit it."""
-    if not shutil.which("openssl") and not os.environ.get("CI"):
-        pytest.skip("no openssl command is there to make a certificate")
+    """A folder with an authority, a certificate for 127.0.0.1, its key, and keys that do not fit it."""
     folder = tmp_path_factory.mktemp("tls")
-    words = f"req -x509 {EC} -nodes -days 2 -subj /CN=exchange -addext subjectAltName=IP:127.0.0.1"
-    openssl(words, "-out", folder / "cert.pem", "-keyout", folder / "key.pem")
-    openssl(f"req -x509 {EC} -nodes -subj /CN=other", "-out", folder / "x", "-keyout", folder / "another's.pem")
-    openssl("ec -aes128 -passout pass:secret", "-in", folder / "key.pem", "-out", folder / "with a passphrase.pem")
-    (folder / "not a key.pem").write_text("not a key")
+    authority = Authority(folder)
+    _, key = authority.issue("cert", hosts="IP:127.0.0.1")
+    authority.issue("another's")
+    openssl("pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", folder / "with a passphrase.key")
+    (folder / "not a key.key").write_text("not a key")
     return folder
 
 
-def tls_of(certificate, key="key"):
-    return ("--tls-cert", certificate / "cert.pem", "--tls-key", certificate / f"{key}.pem")
+def tls_of(certificate, key="cert"):
+    return ("--tls-cert", certificate / "cert.pem", "--tls-key", certificate / f"{key}.key")
 
 
 def asked(url, headers=AUTHORISED, trusted=None):
@@ -180,7 +171,7 @@ def test_with_a_certificate_every_address_is_served_with_tls_alone(tmp_path, cer
         assert url.startswith("https://0.0.0.0:")
         here = url.replace("0.0.0.0", "127.0.0.1")
         for headers, status in ((AUTHORISED, 200), ({"Authorization": "Bearer x"}, 401), ({}, 401)):
-            found, _, said = asked(here, headers, certificate / "cert.pem")
+            found, _, said = asked(here, headers, certificate / "authority.pem")
             assert (found, said["strict-transport-security"]) == (status, "max-age=31536000")
             assert (said["cache-control"], said["x-content-type-options"]) == ("no-store", "nosniff")
         with pytest.raises(ssl.SSLCertVerificationError):
