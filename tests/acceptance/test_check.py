@@ -7,7 +7,7 @@ import shutil
 
 import openpyxl
 import pytest
-from workspace import SAMPLES
+from workspace import SAMPLES, SMALL
 
 from loadsheet import inbox
 from loadsheet.cli.run import answer_check_folder
@@ -187,34 +187,25 @@ def test_a_fix_workbook_under_its_own_name_is_said_to_be_one(workspace):
     assert "this is a fix file: drop it into the inbox under any name" in done.stdout + done.stderr
 
 
-TOTALS = """
-mapping: loads
-version: 1
-target: order.delete
-source: {files: "*.csv", locale: en_GB, tables: {rows: {RULE}}}
-columns: {order: {label: Order, required: true}, kg: {label: Kg, type: decimal}}
-payload: {order_id: {col: order}}
-"""
-
-
-SUM = "totals: {where: 'order == \"Total\"', sum: [kg]}"
+SUM = "totals: {where: 'order == \"Total\"', sum: [weight]}"
 
 
 @pytest.mark.parametrize(
     ("rule", "last", "codes"),
     [
-        (SUM, "Total,5", []),
-        ("ignore_rows: 'order == \"Total\"'", "Total,5", []),
-        ("ignore_rows: 'order == \"A1\"'", "Total,5", ["R242"]),
-        (SUM, "Total,6", ["G408"]),
-        (SUM, "Total,6\nSum,5", ["G408", "R242"]),
+        (SUM, "Total,Bonn,5", []),
+        ("ignore_rows: 'order == \"Total\"'", "Total,Bonn,5", []),
+        ("ignore_rows: 'order == \"A1\"'", "Total,Bonn,5", ["R242"]),
+        (SUM, "Total,Bonn,6", ["G408"]),
+        (SUM, "Total,Bonn,6\nSum,Bonn,5", ["G408", "R242"]),
     ],
     ids=["compared", "ignored", "no rule", "a wrong total", "a second one"],
 )
 def test_a_row_of_totals_is_suspected_to_be_a_record_only_if_no_rule_reads_it(workspace, rule, last, codes):
-    workspace.use({"loads": TOTALS.replace("RULE", rule)})
-    (workspace / "loads.csv").write_text(f"Order,Kg\nA1,2\nA2,3\n{last}\n", encoding="utf-8")
-    said = json.loads(workspace.command("check", "--json", "loads.csv").stdout)
+    mapping = (SMALL / "orders.yaml").read_text(encoding="utf-8")
+    workspace.use({"orders": mapping.replace("rows: {}", f"rows: {{{rule}}}")})
+    path = workspace.drop("orders.csv", f"Order,City,Weight\nA1,Bonn,2\nA2,Bonn,3\n{last}\n")
+    said = json.loads(workspace.command("check", "--json", path).stdout)
     assert sorted(problem["code"] for problem in said["problems"]) == codes
 
 

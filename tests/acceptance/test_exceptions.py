@@ -7,40 +7,18 @@ from urllib.parse import unquote
 import openpyxl
 import pytest
 from fix_workbooks import FixBook
-from workspace import SAMPLES
-
-LOADS = """\
-mapping: loads
-version: 1
-target: tender.create
-source:
-  files: ["loads*.csv"]
-  timezone: Europe/Berlin
-  locale: en_GB
-  tables: {rows: {totals: {where: 'load == "Total"', sum: [kg]}}}
-columns:
-  load: {label: Load, type: text, required: true, key: true}
-  town: {label: Town, type: text, required: true}
-  kg:   {label: Kg, type: quantity, unit: kg, required: true}
-payload:
-  tender_id: {col: load}
-  tender_status: {value: OPEN}
-  sender_id: {value: S}
-  receiver_id: {value: R}
-  delivery_city: {col: town}
-  delivery_country: {value: DE}
-  pickup_startdatetime: {value: "2026-03-24 08:00:00"}
-  delivery_startdatetime: {value: "2026-03-25 08:00:00"}
-  packages: {each: rows, item: {package_type: {value: BOX}, item_name: {value: Box}, weight: {col: kg}, weight_uom: {value: KG}}}
-"""
+from workspace import SAMPLES, SMALL
 
 
 @pytest.fixture
 def loads(workspace):
-    workspace.use({"loads": LOADS})
+    """Orders with a row of totals: what drops a file of them and runs."""
+    mapping = (SMALL / "orders.yaml").read_text(encoding="utf-8")
+    total = "rows: {totals: {where: 'order == \"Total\"', sum: [weight]}}"
+    workspace.use({"orders": mapping.replace("rows: {}", total)})
 
-    def drop(*rows, name="loads.csv"):
-        workspace.drop(name, "\n".join(["Load,Town,Kg", *rows, ""]))
+    def drop(*rows):
+        workspace.drop("orders.csv", "\n".join(["Order,City,Weight", *rows, ""]))
         return workspace.run()
 
     workspace.drop_loads = drop
