@@ -1,23 +1,76 @@
 """Databases of earlier schemas are upgraded with all that is in them, also when the upgrade is killed at any statement; those of later ones are left alone."""
 
+import json
 import sqlite3
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from databases import shape_of
 from exchange_calls import first_page, inside
-from old_databases import FIRST_SCHEMA, LONG, make_first, opened
-from payload_examples import CONFIRMATION, EVENT, ORDER
-from sqlalchemy import inspect, text
+from killed_steps import dies_at
+from payload_examples import CONFIRMATION, EVENT, ORDER, QUOTE, TENDER
+from sqlalchemy import Pool, create_engine, inspect, text
 
 from loadsheet.exchange import Store
 from loadsheet.exchange.database import METADATA, VERSION, VERSION_TABLE
 from loadsheet.exchange.migrations import upgrade
 from loadsheet.problems import SettingsError
+
+FIRST_SCHEMA = """
+CREATE TABLE tenders (number {number} NOT NULL, tender TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (number), UNIQUE (tender));
+CREATE TABLE orders (number {number} NOT NULL, order_ref TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (number), UNIQUE (order_ref));
+CREATE TABLE quotes (number {number} NOT NULL, tender TEXT NOT NULL, carrier TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (number), UNIQUE (tender, carrier));
+CREATE TABLE confirmations (number {number} NOT NULL, tender TEXT NOT NULL, carrier TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (number));
+CREATE INDEX ix_confirmations_tender ON confirmations (tender);
+CREATE TABLE status_events (number {number} NOT NULL, order_ref TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (number));
+CREATE INDEX ix_status_events_order_ref ON status_events (order_ref);
+CREATE TABLE counters (name TEXT NOT NULL, last {number} NOT NULL, PRIMARY KEY (name))
+"""
+LONG = "SO-" + "9" * 2000  # was a key as it stands; PostgreSQL indexes no such key if its digits were random
+
+
+def as_text(record):
+    return json.dumps(record, default=float)
+
+
+def first_rows(orders):
+    made = [{**ORDER, "order_id": f"SO-{number}"} for number in range(orders)] + [{**ORDER, "order_id": LONG}]
+    made[7] |= {"sender_id": 4711, "receiver_id": "Jemand"}
+    yield "tenders", [{"number": 3, "tender": "T-1", "content": as_text(TENDER)}]
+    yield (
+        "orders",
+        [{"number": at, "order_ref": row["order_id"], "content": as_text(row)} for at, row in enumerate(made, 5)],
+    )
+    yield "quotes", [{"number": 1, "tender": "T-1", "carrier": "C-1", "content": as_text(QUOTE)}]
+    yield "confirmations", [{"number": 1, "tender": "T-1", "carrier": "C-1", "content": as_text(CONFIRMATION)}]
+    yield "status_events", [{"number": 9, "order_ref": LONG, "content": as_text({**EVENT, "order_id": LONG})}]
+    last = {"tenders": 3, "orders": 2600, "quotes": 1, "confirmations": 1, "status_events": 9}
+    yield "counters", [{"name": name, "last": number} for name, number in last.items()]
+
+
+@contextmanager
+def opened(url):
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    try:
+        with engine.begin() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def make_first(url, orders):
+    """Fill an empty database as the first version would have: a tender with all that belongs to it, and orders, one more than said."""
+    with opened(url) as connection:
+        number = "INTEGER" if connection.dialect.name == "sqlite" else "BIGINT"
+        for statement in FIRST_SCHEMA.format(number=number).split(";"):
+            connection.execute(text(statement))
+        for table, rows in first_rows(orders):
+            names = list(rows[0])
+            values = ", ".join(f":{name}" for name in names)
+            connection.execute(text(f"insert into {table} ({', '.join(names)}) values ({values})"), rows)
 
 
 @pytest.fixture
@@ -59,20 +112,6 @@ def test_several_that_open_a_database_at_once_make_or_upgrade_it_once(first, new
             store.close()
 
 
-def shape(connection):
-    """Tables, columns, indexes and constraints, whatever order they were made in."""
-    about = inspect(connection)
-    return {
-        table: (
-            {column["name"]: (str(column["type"]), column["nullable"], bool(column["default"])) for column in about.get_columns(table)},
-            {(index["name"], tuple(index["column_names"])) for index in about.get_indexes(table)},
-            {tuple(unique["column_names"]) for unique in about.get_unique_constraints(table)},
-            about.get_pk_constraint(table)["constrained_columns"],
-        )
-        for table in about.get_table_names()
-    }  # fmt: skip
-
-
 def test_upgraded_or_new_or_made_by_the_migrations_alone_the_schema_is_the_same(first, new_database):
     kind = first.partition(":")[0]
     new, migrated = (new_database(kind, name) for name in ("new", "migrated"))
@@ -86,7 +125,7 @@ def test_upgraded_or_new_or_made_by_the_migrations_alone_the_schema_is_the_same(
             context = MigrationContext.configure(connection, opts=options)
             assert compare_metadata(context, METADATA) == []
             assert context.get_current_revision() == VERSION
-            shapes.append(shape(connection))
+            shapes.append(shape_of(connection))
     assert shapes[0] == shapes[1] == shapes[2]
 
 
@@ -112,50 +151,17 @@ def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path):
 
 
 ORDERS = 1200  # more than one group of the migration
-NEAR_THE_END = 42  # steps of an upgrade; its commit comes later
+NEAR_THE_END = 29  # steps of an upgrade; its commit comes later
 
-# Imports all once, then opens a store in a child of its own for every line, which kills itself before the step of that number:
-# a statement, the commit, or the connection's way back after it. Says whether the child was killed.
-OPENING = """
-import itertools, os, signal, sys
-from sqlalchemy import Engine, Pool, event
-from loadsheet.exchange import Store
-import loadsheet.exchange.migrations, sqlalchemy.dialects.postgresql.psycopg, psycopg
 
-def die_before(step):
-    steps = itertools.count()
-    def one_more(*_):
-        if next(steps) == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-    event.listen(Engine, "before_cursor_execute", one_more)
-    event.listen(Engine, "commit", one_more)
-    event.listen(Pool, "checkin", one_more)
+def killed_at(database, step):
+    """Whether a process that opened the database was killed at this step: a statement, the commit, or the connection's way back after it."""
 
-for line in sys.stdin:
-    step, database = line.split()
-    if not (child := os.fork()):
-        die_before(int(step))
+    def opens(begin):
+        begin()
         Store(database).close()
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    print({0: "finished", signal.SIGKILL: "killed"}.get(status, status), flush=True)
-"""
 
-
-@pytest.fixture(scope="module")
-def killed_at():
-    """A function that opens a database and is killed before a step; whether it was."""
-    words = [sys.executable, "-c", OPENING]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-
-        def killed(database, step):
-            print(step, database, file=process.stdin, flush=True)
-            said = process.stdout.readline().strip()
-            assert said in ("killed", "finished")
-            return said == "killed"
-
-        yield killed
-        process.stdin.close()
+    return dies_at(step, opens, more=[(Pool, "checkin")])
 
 
 def state(database):
@@ -178,10 +184,10 @@ every_step = pytest.mark.parametrize(
 
 
 @every_step
-def test_a_kill_at_any_step_of_an_upgrade_leaves_the_old_database_or_the_new_one(killed_at, new_database, kind, stride):
+def test_a_kill_at_any_step_of_an_upgrade_leaves_the_old_database_or_the_new_one(new_database, kind, stride):
     database = new_database(kind)
     make_first(database, ORDERS)
-    before, seen, step = state(database), [], 0
+    before, seen, step = state(database), [], 1
     while killed_at(database, step):  # each start finds what the killed one left
         seen.append(state(database))
         assert seen[-1][2] == ORDERS + 1
@@ -208,8 +214,8 @@ def assert_whole(database):
 
 
 @every_step
-def test_a_kill_at_any_step_of_making_a_new_database_leaves_none_or_all_of_it(killed_at, new_database, kind, stride):
-    database, step = new_database(kind), 0
+def test_a_kill_at_any_step_of_making_a_new_database_leaves_none_or_all_of_it(new_database, kind, stride):
+    database, step = new_database(kind), 1
     while killed_at(database, step):
         assert state(database)[1] in (set(), {*METADATA.tables, VERSION_TABLE})
         step += stride

@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 
+import databases
 import ledgers
 import pytest
 import ready_entries
@@ -11,7 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from killed_steps import dies_at
 from ledgers import refusal
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import create_engine
 
 from loadsheet.ledger import State, Waits, open_ledger, read_ledger
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, metadata
@@ -216,20 +217,9 @@ def test_an_upgrade_whose_backup_cannot_be_written_changes_nothing(first, path):
 
 
 def shape_of(path):
-    """Tables, columns, indexes and constraints, whatever order they were made in."""
     engine = create_engine(f"sqlite:///{path}")
-    about = inspect(engine)
-    shape = {
-        table: (
-            {column["name"]: (str(column["type"]), column["nullable"], column["default"]) for column in about.get_columns(table)},
-            {(index["name"], tuple(index["column_names"])) for index in about.get_indexes(table)},
-            {tuple(unique["column_names"]) for unique in about.get_unique_constraints(table)},
-            {(tuple(key["constrained_columns"]), key["referred_table"]) for key in about.get_foreign_keys(table)},
-            {" ".join(check["sqltext"].split()) for check in about.get_check_constraints(table)},
-            about.get_pk_constraint(table)["constrained_columns"],
-        )
-        for table in about.get_table_names()
-    }  # fmt: skip
+    with engine.connect() as connection:
+        shape = databases.shape_of(connection)
     engine.dispose()
     return shape
 

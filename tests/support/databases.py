@@ -12,6 +12,7 @@ from functools import lru_cache
 import psycopg
 import pytest
 from postgres import running_server
+from sqlalchemy import inspect
 
 from loadsheet.ledger.ledger_opening import forget_engines
 
@@ -54,3 +55,19 @@ def ask(statement, *values, url=None):
     with psycopg.connect((url or database()).partition("&")[0], autocommit=True) as connection:
         done = connection.execute(statement, values)
         return done.fetchall() if done.description else []
+
+
+def shape_of(connection):
+    """Tables, columns, indexes and constraints, whatever order they were made in."""
+    about = inspect(connection)
+    return {
+        table: (
+            {column["name"]: (str(column["type"]), column["nullable"], bool(column["default"])) for column in about.get_columns(table)},
+            {(index["name"], tuple(index["column_names"])) for index in about.get_indexes(table)},
+            {tuple(unique["column_names"]) for unique in about.get_unique_constraints(table)},
+            {(tuple(key["constrained_columns"]), key["referred_table"]) for key in about.get_foreign_keys(table)},
+            {" ".join(check["sqltext"].split()) for check in about.get_check_constraints(table)},
+            about.get_pk_constraint(table)["constrained_columns"],
+        )
+        for table in about.get_table_names()
+    }  # fmt: skip

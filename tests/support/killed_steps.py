@@ -7,9 +7,9 @@ import sys
 from sqlalchemy import Engine, event
 
 
-def dies_at(point, act, files=()):
+def dies_at(point, act, files=(), more=()):
     """Do `act` in a child that is killed at this step; whether it came so far. `act` is given a function that begins the counting; `files` are
-    the audit events that count beside statements and commits.
+    the audit events that count beside statements and commits, and `more` events of SQLAlchemy, each with what it happens to.
     """
     child = os.fork()
     if not child:
@@ -22,7 +22,8 @@ def dies_at(point, act, files=()):
 
         def begin():
             event.listen(Engine, "before_cursor_execute", count)
-            event.listen(Engine, "commit", count)
+            for happens_to, name in ((Engine, "commit"), *more):
+                event.listen(happens_to, name, count)
             sys.addaudithook(lambda name, _: count() if name in files else None)
 
         try:
