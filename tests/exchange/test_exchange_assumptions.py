@@ -167,6 +167,9 @@ def test_confirm_decided_holds_for_a_rejection_and_for_each_quote_by_itself(unde
         app.done("tender.confirm", REJECTION)
         assert app.call("tender.confirm", REJECTION).status == first
         assert app.call("tender.confirm", CONFIRMATION).status == (200 if setting == "replace" else 400)
+        assert app.call("tender.quote", QUOTE).status == (400 if setting == "replace" else 200), (
+            "the last decision counts"
+        )
         app.done("tender.quote", {**QUOTE, "carrier_id": "C-2"})
         app.done("tender.confirm", {**CONFIRMATION, "carrier_id": "C-2"})
 

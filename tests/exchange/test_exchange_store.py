@@ -58,6 +58,29 @@ def rows(database, table):
         engine.dispose()
 
 
+def test_calls_in_one_group_see_each_other_in_order(store, database):
+    story = [
+        call("order.create", ORDER),
+        call("order.create", ORDER),
+        call("order.update", GOOD["order.update"]),
+        call("order.status", GOOD["order.status"]),
+        call("order.delete", {"order_id": "SO-1001"}),
+        call("order.update", GOOD["order.update"]),
+        call("order.create", {**ORDER, "currency": "CHF"}),
+        call("order.status", GOOD["order.status"]),
+    ]
+    done = effects(store, story)
+    assert [bool(effect.faults) for effect in done] == [False, True, False, False, False, True, False, False]
+    assert [effect.number for effect in done if effect.number] == [1, 1, 2]
+    contents, total = held(store, "order")
+    assert total == 1
+    assert '"currency":"CHF"' in contents[0]
+    assert [row[1] for row in rows(database, "status_events")] == ["SO-1001"]
+    names = ("tender.create", "tender.quote", "tender.delete", "tender.create", "tender.confirm")
+    quoted = effects(store, [call(name, GOOD[name]) for name in names])
+    assert [bool(effect.faults) for effect in quoted] == [False] * 4 + [True]  # the quote went with its tender
+
+
 def test_groups_of_any_size_are_written_as_they_came(store, database):
     orders, tenders = [], []
     for size in (1, 8, 9, 65, 130):
