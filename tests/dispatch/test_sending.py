@@ -249,6 +249,22 @@ def planned(tmp_path, count):
         return path, new_orders(ledger, count)[1]
 
 
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP)]
+)
+def test_a_signal_lets_calls_under_way_finish(tmp_path, number, code):
+    path, drop = planned(tmp_path, 200)
+    with Scripted(accepts_after(0.05)) as server:
+        process = start(path, server.url)
+        until(lambda: server.applied.total() > 10)
+        process.send_signal(number)
+        assert process.wait(20) == code
+    with open_ledger(f"sqlite:///{path}") as ledger:
+        found = states(ledger, drop)
+    assert set(found) == {"accepted", "ready"}
+    assert found.count("accepted") == server.applied.total() == len(server.requests)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_that_the_process_was_started_to_ignore_ends_nothing(tmp_path, number):
     path, drop = planned(tmp_path, 100)
