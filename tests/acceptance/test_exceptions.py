@@ -15,7 +15,8 @@ def loads(workspace):
     """Orders with a row of totals: what drops a file of them and runs."""
     mapping = (SMALL / "orders.yaml").read_text(encoding="utf-8")
     total = "rows: {totals: {where: 'order == \"Total\"', sum: [weight]}}"
-    workspace.use({"orders": mapping.replace("rows: {}", total)})
+    mapping = mapping.replace("rows: {}", total).replace("type: decimal", "type: quantity, unit: kg")
+    workspace.use({"orders": mapping})
 
     def drop(*rows):
         workspace.drop("orders.csv", "\n".join(["Order,City,Weight", *rows, ""]))

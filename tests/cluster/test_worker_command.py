@@ -1,10 +1,12 @@
 """`loadsheet worker` as it is started: what it says and does, how it ends, and what its supervisor hears."""
 
 import csv
+import os
 import shutil
 import signal
 import socket
 import threading
+from contextlib import suppress
 
 import pytest
 from command_in_process import loadsheet
@@ -21,7 +23,7 @@ ORDERS = 60
 
 @pytest.fixture
 def worker(tmp_path):
-    """What starts a worker, which is killed at the end if it still lives."""
+    """What starts a worker, which is killed at the end if it still lives, and with it the run that outlived it."""
     born = []
 
     def start(*words, **more):
@@ -31,6 +33,8 @@ def worker(tmp_path):
     yield start
     for one in born:
         one.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(one.pid, signal.SIGKILL)
 
 
 def serving(ask):
