@@ -88,6 +88,21 @@ def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_more_is_sent(shar
         assert len(server.requests) <= 2
 
 
+def test_a_ledger_that_stays_away_while_the_shared_rate_allows_no_call_ends_the_sending(shared, monkeypatch):
+    run, drop = new_orders(shared, 2)
+
+    def away(*_given, **_more):
+        raise LedgerGone("the server went away")
+
+    with sending_to(accepts, takeover_s=0.3) as (server, sends), SharedRate(away, away) as rate:
+        for verb in ("ready", "settle_after_outage"):
+            monkeypatch.setattr(Ledger, verb, away)
+        with pytest.raises(LedgerGone):
+            sends(shared, run, shared_rate=rate)
+        assert not server.requests
+    assert states(shared, drop) == ["ready"] * 2
+
+
 def test_a_lost_call_is_unknown_although_the_ledger_went_away_and_is_never_made_anew(shared, monkeypatch):
     run, drop = new_orders(shared, 4)
     writing, outages = Ledger._unfenced, []

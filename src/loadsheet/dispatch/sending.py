@@ -266,6 +266,8 @@ class _Sending:
         wanted = min(self._breaker.limit + self._ahead - self._in_flight, room)
         allowed = self._breaker.allowed_calls(wanted, self._in_flight, self._calls_in_flight.waiting)
         if allowed <= 0:
+            if not self._in_flight:
+                self._ledger.ready(1)  # otherwise nobody would notice that the ledger is gone
             return [], False
         calls = self._next_calls(allowed, room)
         if calls:
