@@ -166,6 +166,10 @@ def test_wrong_mappings_and_settings_end_with_78_and_wrong_words_with_2_and_touc
     assert "did you mean dispatch.connections" in done.stderr
     assert house.run("--colour").returncode == 2
     assert house.command("--version").stdout.startswith("loadsheet ")
+    (house / "loadsheet.toml").unlink()
+    (house / "mappings" / "bench-join.yaml").unlink()  # as if the volume with the mappings were not mounted
+    done = house.run()
+    assert (done.returncode, "mappings: this folder holds no mapping" in done.stderr) == (78, True)
     assert (house.inbox / "orders.csv").exists()
 
 

@@ -220,8 +220,6 @@ def mappings(settings: Settings) -> Iterator[Finding]:
         operations = " or ".join(operation.name for operation in mapping.operations)
         text = f"{mapping.name}: version {mapping.version}, {operations} from {', '.join(mapping.files)}"
         yield ok("mapping", text)
-    if not loaded:
-        yield warning("mapping", f"{folder} contains no mapping", "loadsheet mapping suggest FILE drafts one")
     yield from _zones(settings, loaded)
 
 

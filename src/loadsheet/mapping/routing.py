@@ -172,7 +172,7 @@ class Routes:
 
 def load_folder(folder: Path, assumptions: Assumptions) -> LoadedMappings:
     """The mappings of a folder (`*.yaml`, `*.yml`) by file name, and those in the shippers' folders below it. Mappings that do not load or
-    have the name of another are `broken`. Raises one MappingError if none loads or the folder does not exist.
+    have the name of another are `broken`. Raises one MappingError if none loads, or there is none.
     """
     if not folder.is_dir():
         raise MappingError(
@@ -181,6 +181,9 @@ def load_folder(folder: Path, assumptions: Assumptions) -> LoadedMappings:
             hint="`loadsheet init` makes one, or set mappings to the folder of mapping files",
         )
     examined = [(path, *examine(path, assumptions, folder)) for path in mapping_files(folder)]
+    if not examined:  # as on a volume that is not mounted
+        hint = "copy mapping files into it, or draft one: loadsheet mapping suggest FILE"
+        raise MappingError("this folder holds no mapping", file=str(folder), hint=hint)
     mappings: dict[str, CompiledMapping] = {}
     broken: list[BrokenMapping] = []
     findings: list[MappingError] = []
