@@ -1,6 +1,6 @@
 """The migrations of the schema from its first version to the current one, with Alembic's operations.
 
-Owns: the steps and their order. A released step is never changed. A new step is added and raises `schema.SCHEMA_VERSION`. The
+Owns: the steps and their order. A released step is never changed. A new step is added and raises `ledger_tables.SCHEMA_VERSION`. The
 version is stored in the ledger's table `meta` and changes with each step.
 """
 
