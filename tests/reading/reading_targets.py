@@ -91,7 +91,7 @@ def wander(path, name, layouts, bounds):
     """
     canary, port, process = path.read_text().split()
     system = ctypes.CDLL(None, use_errno=True)
-    system.socket, system.open, system.kill, system.execve  # noqa: B018 (found now: later they cannot be)
+    system.socket, system.open, system.kill, system.execve, system.chmod  # noqa: B018 (found now: later they cannot be)
 
     def rows():
         attempts = {
@@ -103,12 +103,20 @@ def wander(path, name, layouts, bounds):
             "make a file past Python": lambda: _raised(system.open(f"{canary}.new".encode(), 0o101, 0o600)),
             "delete": lambda: Path(canary).unlink(),
             "delete past Python": lambda: _raised(system.unlink(canary.encode())),
+            "open it to others": lambda: _raised(system.chmod(canary.encode(), 0o777)),
+            "give it to others": lambda: _raised(system.lchown(canary.encode(), -1, -1)),
+            "change its times": lambda: _raised(system.utimes(canary.encode(), None)),
+            "mark it": lambda: _raised(system.setxattr(canary.encode(), b"user.mark", b"1", 1, 0)),
+            "cut it": lambda: _raised(system.truncate(canary.encode(), 0)),
             "connect": lambda: socket.create_connection(("127.0.0.1", int(port))),
             "connect past Python": lambda: _raised(system.socket(2, 1, 0)),
             "start a program": lambda: subprocess.run(["true"], check=False),
             "start a program past Python": lambda: _raised(system.execve(b"/bin/true", None, None)),
             "kill": lambda: os.kill(int(process), signal.SIGTERM),
             "kill past Python": lambda: _raised(system.kill(int(process), 0)),
+            "signal a thread": lambda: _raised(system.tgkill(int(process), int(process), 0)),
+            "hold a process": lambda: _raised(system.pidfd_open(int(process), 0)),
+            "slow a process": lambda: _raised(system.setpriority(0, int(process), 19)),
             "fork": os.fork,
             "fork past Python": lambda: _raised(system.syscall(57, 0, 0, 0, 0)),
             "read another's environment": lambda: Path(f"/proc/{process}/environ").read_bytes(),

@@ -7,8 +7,8 @@ connections close.
 
 The limits, except on Windows: memory, CPU time and open files; no file is written and no core dumped (macOS accepts the memory
 limit but does not enforce it). Linux adds Landlock and seccomp, if the kernel has them. Landlock allows reading the given file
-and the installed program only. seccomp forbids sockets, programs, forks and access to other processes. An audit hook of the
-interpreter refuses the same, as a second line of defence. The process cannot undo any of this.
+and the installed program only. seccomp forbids sockets, programs, forks, signals, access to other processes and changes of
+attributes. An audit hook of the interpreter refuses the same, as a second line of defence. The process cannot undo any of this.
 """
 
 import ctypes
@@ -64,12 +64,20 @@ _CALLS = (  # numbers of system calls on x86_64 and aarch64 (Linux, syscall tabl
     (56, 220), (57, None), (58, None), (435, 435),  # clone, fork, vfork, clone3
     (59, 221), (322, 281),  # execve, execveat
     (62, 129), (101, 117), (310, 270), (311, 271),  # kill, ptrace, process_vm_readv, process_vm_writev
+    (200, 130), (129, 138), (297, 240),  # tkill, rt_sigqueueinfo, rt_tgsigqueueinfo
+    (434, 434), (424, 424), (438, 438), (141, 140),  # pidfd_open, pidfd_send_signal, pidfd_getfd, setpriority
+    (90, None), (91, 52), (268, 53), (452, 452),  # chmod, fchmod, fchmodat, fchmodat2; Landlock knows no attributes
+    (92, None), (94, None), (93, 55), (260, 54),  # chown, lchown, fchown, fchownat
+    (188, 5), (189, 6), (190, 7), (463, 463),  # setxattr, lsetxattr, fsetxattr, setxattrat
+    (197, 14), (198, 15), (199, 16), (466, 466),  # removexattr, lremovexattr, fremovexattr, removexattrat
+    (132, None), (235, None), (261, None), (280, 88), (76, 45),  # utime, utimes, futimesat, utimensat, truncate
     (165, 40), (166, 39), (155, 41), (161, 51), (272, 97), (308, 268),  # mount, umount2, pivot_root, chroot, unshare, setns
     (321, 280), (298, 241), (250, 219), (248, 217), (249, 218),  # bpf, perf_event_open, keyctl, add_key, request_key
     (175, 105), (313, 273), (176, 106), (246, 104),  # kernel modules, kexec_load
     (160, 164), (302, 261),  # setrlimit, prlimit64
     (425, 425), (323, 282), (304, 265), (240, 180), (29, 194),  # io_uring_setup, userfaultfd, open_by_handle_at, mq_open, shmget
 )  # fmt: skip
+_SIGNAL_THREAD = (234, 131)  # tgkill, by which a process also aborts itself
 _X32 = 0x40000000
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # Landlock; the same numbers everywhere
@@ -154,18 +162,23 @@ def _allow(libc: ctypes.CDLL, rules: int, opened: int, rights: int) -> None:
 
 
 def _forbid_calls(libc: ctypes.CDLL) -> None:
-    """seccomp: the system calls of `_CALLS` fail with EPERM. Does nothing on an architecture whose call numbers are not in `_ARCHITECTURES`."""
+    """seccomp: the system calls of `_CALLS`, and signals to other processes, fail with EPERM. Does nothing on an architecture whose call
+    numbers are not in `_ARCHITECTURES`.
+    """
     if platform.machine() not in _ARCHITECTURES:
         return
     architecture, column = _ARCHITECTURES[platform.machine()]
     numbers = [call[column] for call in _CALLS if call[column] is not None]
-    last = len(numbers) + 5  # index of the refusing instruction; jumps count from the next instruction
+    last = len(numbers) + 8  # index of the refusing instruction; jumps count from the next instruction
     program = [
         (0x20, 0, 0, 4),  # load the architecture
         (0x15, 0, last - 2, architecture),  # another one: refuse
         (0x20, 0, 0, 0),  # load the number of the call
         (0x35, last - 4, 0, _X32),  # the second set of numbers of x86_64: refuse
-        *((0x15, last - 5 - place, 0, number) for place, number in enumerate(numbers)),
+        (0x15, 0, 2, _SIGNAL_THREAD[column]),
+        (0x20, 0, 0, 16),  # load its first argument, the process
+        (0x15, last - 8, last - 7, os.getpid()),
+        *((0x15, last - 8 - place, 0, number) for place, number in enumerate(numbers)),
         (0x06, 0, 0, _ALLOW),
         (0x06, 0, 0, _REFUSE),
     ]
