@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from loadsheet import exit_codes
 from loadsheet.display_text import count_of
 from loadsheet.inbox import Candidate, InboxFile, Scan
+from loadsheet.inbox.files import shown_name
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles, ingest, route_files
 from loadsheet.ledger import State
 from loadsheet.ledger.recording import stop_reasons
@@ -314,11 +315,11 @@ def name_in_inbox(path: Path, mappings: Sequence[Mapping]) -> str:
     """The name a file would have in the inbox: the shortest end of its path that matches one mapping, or one that does not load; else its
     bare name.
     """
-    parts, blocked = path.absolute().parts[1:], ""
+    parts, blocked = shown_name(PurePath(*path.absolute().parts[1:])).split("/"), ""
     for start in reversed(range(len(parts))):
         name = "/".join(parts[start:])
         routes = route([name], mappings)
         if routes.complete or routes.waiting:
             return name
         blocked = blocked or (name if routes.blocked else "")
-    return blocked or path.name
+    return blocked or parts[-1]

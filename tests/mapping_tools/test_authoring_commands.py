@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -164,6 +165,40 @@ def test_preview_is_a_table_on_a_terminal(house, on_a_terminal):
     (line,) = [line for line in shown.splitlines() if "packages[0].package_type" in line]
     cells = ["Aufträge!K6", "Verpackung", "TR", "->", "packages[0].package_type", '"Drum"']
     assert [cell.strip() for cell in line.strip("│").split("│")] == cells
+
+
+HOSTILE = "order_updates_\nmapping: theirs\x1b]0;x\x07\x9b2J\u202e.csv"
+
+
+def test_preview_shows_no_control_character_of_a_file_name_or_cell(house, on_a_terminal):
+    hostile = house / HOSTILE
+    sent = (INBOX / "order_updates.csv").read_text(encoding="utf-8-sig")
+    hostile.write_text(sent.replace("HLT", "HLT\x9b31m\u202e"), encoding="utf-8")
+    words = ("mapping", "preview", hostile, "--mapping", "order-updates")
+    for shown in (
+        on_a_terminal(house, *words)[1],
+        *(loadsheet(house, *words, *more).stdout for more in ((), ("--json",))),
+    ):
+        assert "HLT" in shown
+        assert not set(shown) & set("\x1b\x07\x9b\u202e")
+
+
+def test_a_file_name_adds_no_line_to_a_draft(house):
+    hostile = house / HOSTILE
+    shutil.copy(INBOX / "order_updates.csv", hostile)
+    done = loadsheet(house, "mapping", "suggest", hostile)
+    assert done.returncode == 0, done.stderr
+    assert not set(done.stdout) & set("\x1b\x07\x9b\u202e")
+    assert re.findall(r"^mapping: .*", done.stdout, re.MULTILINE) == ["mapping: order-updates-mapping-theirs-x-j"]
+
+
+def test_a_file_name_that_is_no_text_is_shown_as_in_the_inbox(house):
+    hostile = house / os.fsdecode(b"order_updates_\xff.csv")
+    shutil.copy(INBOX / "order_updates.csv", hostile)
+    for command in (("check",), ("mapping", "preview"), ("mapping", "suggest")):
+        done = loadsheet(house, *command, hostile)
+        assert done.returncode in (0, 1), done.stderr
+        assert "order_updates_%FF.csv" in done.stdout
 
 
 # ---- test ----

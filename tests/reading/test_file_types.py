@@ -14,8 +14,7 @@ from xlwt.CompoundDoc import XlsDoc
 
 from loadsheet.languages import words_in
 from loadsheet.problems import FileRefused, Problem
-from loadsheet.reading.opening import read_tops
-from loadsheet.reading.tables import bounds_of
+from loadsheet.reading import read_tops
 from loadsheet.reports.fix_workbook.wording import word_problem
 from loadsheet.settings import Settings
 
@@ -132,7 +131,7 @@ def test_every_format_is_read_from_an_archive_and_its_first_rows_shown_without_a
     packed = text_file(tmp_path, gzip.compress(plain.read_bytes()), "a.gz")
     assert cells_of(packed, ASKED) == [["A1", "Ulm"]]
     for path in (plain, packed):
-        (top,) = read_tops(path, path.name, bounds_of(Settings()))
+        (top,) = read_tops(path, path.name, Settings())
         assert top.sheet
         assert top.rows == ((1, ("Order", "City")), (2, ("A1", "Ulm")))
 
@@ -149,7 +148,7 @@ def test_every_format_is_read_from_an_archive_and_its_first_rows_shown_without_a
     ],
 )
 def test_the_first_rows_of_a_text_are_shown_under_the_delimiter_that_makes_most_cells(tmp_path, text, delimiter):
-    (top,) = read_tops(text_file(tmp_path, text), "orders.csv", bounds_of(Settings()))
+    (top,) = read_tops(text_file(tmp_path, text), "orders.csv", Settings())
     lines = enumerate(text.splitlines(), 1)
     assert (top.sheet, top.delimiter) == ("", delimiter)
     assert top.rows == tuple((number, tuple(line.split(delimiter))) for number, line in lines)

@@ -21,7 +21,7 @@ from reading_corpus import layout, text_file
 from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.problems import FileRefused, FolderError, Problem, ReadersUnavailable, Where
-from loadsheet.reading import Native, Row, messages, open_tables, sandbox
+from loadsheet.reading import Native, Row, messages, open_tables, read_tops, sandbox
 from loadsheet.reading.messages import ExitStatus, TableDescription, decode, pack_rows, receive, unpack_rows
 from loadsheet.reading.sandbox import DiskFault, ForkServer, open_in_sandbox
 from loadsheet.reading.tables import bounds_of
@@ -97,6 +97,12 @@ def test_a_row_before_a_failure_is_handed_over_whole_or_not_at_all(tmp_path, for
     assert seen in ([], [Row(2, ("first",))])
     with pytest.raises(FileRefused, match="SIGSEGV"):  # a dead reader is named again
         list(table.rows())
+
+
+def test_the_first_rows_of_a_sample_are_read_in_the_sandbox_too(tmp_path, fork_servers, monkeypatch):
+    monkeypatch.setattr(sandbox, "_fork_server", lambda _process: fork_servers("misbehave"))
+    with pytest.raises(FileRefused, match="SIGSEGV"):
+        read_tops(text_file(tmp_path, "crash open"), "sample.csv", Settings())
 
 
 @pytest.mark.parametrize("lie", ["columns", "width", "code", "values", "kind", "number", "cell", "place", "endless"])

@@ -134,7 +134,7 @@ def test_no_control_character_that_was_sent_or_answered_reaches_a_text_or_a_page
     assert "two\nlines\t" in fields(report.folder / "in.csv.results.csv")
     acknowledgement = json.loads((report.folder / "ack" / "in.csv.ack.json").read_bytes())
     assert [record["key"] for record in acknowledgement["records"]] == [key]
-    shown = ("in.csv.results.csv", "run.html", "ack/in.csv.ack.csv", "ack/in.csv.ack.json", "../index.html")
+    shown = ("in.csv.results.csv", "run.html", "run.json", "ack/in.csv.ack.csv", "ack/in.csv.ack.json", "../index.html")
     for name in shown:
         text = (report.folder / name).read_text(encoding="utf-8")
         assert not set(text) & set(hidden) - set("x[2J"), name

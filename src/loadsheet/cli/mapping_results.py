@@ -24,7 +24,7 @@ from loadsheet import exit_codes, object_storage
 from loadsheet.checking import name_in_inbox
 from loadsheet.cli.access import ledger_to_read
 from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.display_text import count_of
+from loadsheet.display_text import count_of, printable
 from loadsheet.ledger import Drop, SourceFile
 from loadsheet.mapping import Mapping, load_folder, route
 from loadsheet.mapping import load as load_mapping
@@ -129,7 +129,7 @@ def _preview(files: tuple[Path, ...], name: str | None, settings: Settings, reco
             console.print(_grid(record))
     else:
         for record in shown:
-            click.echo("\n".join(_lines(record)))
+            click.echo(printable("\n".join(_lines(record))))
     wrong = any(problem.level == "error" for record in shown for problem in record.problems)
     return exit_codes.NEEDS_SOMEONE if wrong else 0
 
@@ -137,25 +137,30 @@ def _preview(files: tuple[Path, ...], name: str | None, settings: Settings, reco
 def _grid(document: Preview) -> Grid:
     rows = "; ".join(document.rows)
     grid = Grid("Cell", "Heading", "As sent", "", "Field", "Value", title_justify="left", header_style="bold")
-    grid.title = escape(f"{document.operation} {document.key}  ({rows})")
+    grid.title = _plain(f"{document.operation} {document.key}  ({rows})")
     at = {str(problem.where): problem for problem in document.problems}
     for value in document.values:
         place, label, text = _source(value)
         style = "yellow" if place in at else "dim" if not value.cells else ""
         near = _place(value.cells[0].where) if value.cells else ""
-        grid.add_row(*map(escape, (near, label, text, "->", value.path, value.value)), style=style)
+        grid.add_row(*map(_plain, (near, label, text, "->", value.path, value.value)), style=style)
     for cell in document.unused:
         style = "dim" if document.values else "yellow" if str(cell.where) in at else ""
         use = "not used" if document.values else ""
-        grid.add_row(*map(escape, (_place(cell.where), cell.label, _short(cell.text), "", use, "")), style=style)
+        grid.add_row(*map(_plain, (_place(cell.where), cell.label, _short(cell.text), "", use, "")), style=style)
     for problem in document.problems:
         style = "bold red" if problem.level == "error" else "yellow"
         hint = f" ({problem.hint})" if problem.hint else ""
         grid.add_row(
-            escape(_place(problem.where)), escape(problem.where.column), escape(_short(problem.found)), "!!",
-            problem.code, escape(f"{problem.text}{hint}"), style=style,
+            _plain(_place(problem.where)), _plain(problem.where.column), _plain(_short(problem.found)), "!!",
+            problem.code, _plain(f"{problem.text}{hint}"), style=style,
         )  # fmt: skip
     return grid
+
+
+def _plain(text: str) -> str:
+    """A text in which neither markup nor control characters have an effect."""
+    return escape(printable(text))
 
 
 def _lines(document: Preview) -> Iterator[str]:

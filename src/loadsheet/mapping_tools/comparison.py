@@ -25,6 +25,7 @@ import msgspec
 
 from loadsheet import exit_codes
 from loadsheet.inbox import Candidate, InboxFile
+from loadsheet.inbox.files import shown_name
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedDrop, RoutedFiles, ingest
 from loadsheet.mapping import Document, Ignored, Route
 from loadsheet.mapping import Mapping as CompiledMapping
@@ -100,7 +101,7 @@ def translate_roles(
 ) -> CompareSink:
     """The same for files whose roles are known."""
     bare = [path.name for path in roles.values()]
-    names = {role: path.name if bare.count(path.name) == 1 else path.as_posix() for role, path in roles.items()}
+    names = {role: shown_name(Path(path.name) if bare.count(path.name) == 1 else path) for role, path in roles.items()}
     candidates = {names[role]: Candidate(names[role], path) for role, path in roles.items()}
     sink = CompareSink(documents_max)
     drop = RoutedDrop(Route(mapping, names))

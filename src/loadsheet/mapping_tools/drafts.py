@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from loadsheet.contract import Operation
+from loadsheet.display_text import has_control
 from loadsheet.mapping import mapping_files
 from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.mapping_tools.column_sets import Sets
@@ -175,7 +176,7 @@ def flow(value: Any) -> str:
     text = str(value)
     if isinstance(value, int) or _is_plain(text):
         return text
-    return json.dumps(text.replace("\n", " ").replace("\t", " "), ensure_ascii=False)
+    return json.dumps(text.replace("\n", " ").replace("\t", " "), ensure_ascii=has_control(text))
 
 
 def _is_plain(text: str) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from loadsheet.inbox.files import shown_name
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping.units import ALIASES
 from loadsheet.mapping_tools.column_types import countries_read, guess_type
@@ -25,10 +26,8 @@ from loadsheet.mapping_tools.heading_rows import Headings, Rows, find_headings, 
 from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shapes_of_numbers
 from loadsheet.mapping_tools.vocabulary import SIDES, Reading, reading_of, vocabulary, words_of
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
-from loadsheet.reading import Layout, Top, WantedColumn, begins_like_totals, begins_with, fold, open_tables
+from loadsheet.reading import Layout, Top, WantedColumn, begins_like_totals, begins_with, fold, open_tables, read_tops
 from loadsheet.reading.header import BETWEEN
-from loadsheet.reading.opening import read_tops
-from loadsheet.reading.tables import bounds_of
 from loadsheet.settings import Settings
 
 ROWS_READ = 20_000  # enough for a guess; the evidence gives the number of values
@@ -247,12 +246,13 @@ class _Raw(NamedTuple):
 
 
 def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
-    tops = read_tops(path, path.name, bounds_of(settings))
+    name = shown_name(Path(path.name))
+    tops = read_tops(path, name, settings)
     found = [raw for top in tops if (raw := _table(path, _in_its_encoding(top), settings)) is not None]
     if not found:
         values = {"reason": "no row looks like headings above a table"}
         hint = "write one heading over each column; a form cannot be read"
-        raise FileRefused(Problem("R201", Where(path.name), "", values, hint))
+        raise FileRefused(Problem("R201", Where(name), "", values, hint))
     return found
 
 
@@ -302,7 +302,7 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
         "rows", wanted, (top.sheet,) if top.sheet else (), headings.row,
         (top.encoding or "utf-8-sig",), (top.delimiter or ",",), header_rows=headings.rows,
     )  # fmt: skip
-    table = open_tables(path, path.name, [layout], settings)["rows"]
+    table = open_tables(path, shown_name(Path(path.name)), [layout], settings)["rows"]
     rows = list(islice((row for row in table.rows() if not row.ignored), ROWS_READ + 1))
     damaged = {row.number for row in rows if row.problem is not None}
     found = _split_endings([(row.number, row.cells) for row in rows[:ROWS_READ]], damaged)

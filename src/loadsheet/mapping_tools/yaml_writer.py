@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from loadsheet.display_text import one_line
+from loadsheet.inbox.files import shown_name
 from loadsheet.mapping_tools.columns import CHECK
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, flow
 from loadsheet.mapping_tools.notation_guesses import compatible
@@ -77,14 +79,11 @@ def described(draft: Draft, text: str) -> dict[str, Any]:
 def _head(draft: Draft, body: list[str]) -> Iterator[str]:
     marks = marks_in("\n".join([_target(draft), *body]))
     files = ", ".join(dict.fromkeys(table.sheet.path.name for table in draft.tables))
-    yield f"# A draft from {files}, made by `loadsheet mapping suggest`. Review every line before you use it."
+    yield _comment(f"A draft from {files}, made by `loadsheet mapping suggest`. Review every line before you use it.")
     yield f"# {FILL_IN} marks ({marks[FILL_IN]}): the draft does not load until they are filled in."
     yield f"# {CHECK} marks ({marks[CHECK]}): guesses that the sheet does not prove."
     yield "# Then: loadsheet mapping lint, loadsheet mapping preview FILE, loadsheet check FILE"
-    for remark in draft.evidence:
-        yield f"# {remark}"
-    for remark in warnings(draft):
-        yield f"# {remark}"
+    yield from map(_comment, (*draft.evidence, *warnings(draft)))
     yield f"mapping: {draft.name}"
     yield "version: 1"
     yield _target(draft)
@@ -307,9 +306,15 @@ def _guessed_encoding(draft: Draft) -> str:
 
 def _pattern(path: Path, *, several: bool) -> str:
     """A pattern for similar files: parts with digits become a star. Several files share their folder."""
+    path = Path(shown_name(Path(path.name)))
     name = re.sub(r"[0-9][0-9._-]*[0-9]|[0-9]", "*", path.stem) + path.suffix
     return f"{{batch}}/{path.name}" if several else re.sub(r"\*+", "*", name)
 
 
 def _commented(text: str, remark: str) -> str:
-    return f"{text}   # {' '.join(remark.split())}" if remark else text
+    return f"{text}   {_comment(remark)}" if remark else text
+
+
+def _comment(text: str) -> str:
+    """A comment. File names and cells may hold line ends, behind which a reader of YAML would see keys."""
+    return f"# {one_line(text)}"

@@ -5,13 +5,13 @@
 decoded by `encoding`. `xlsx`, `xlsb`, `xls` and `ods` make a `Book` of a workbook, and `workbook` finds its tables.
 `number_formats` shows numbers as their sender sees them. `header` finds where a table starts, `row_filters` the rows under it that
 are not part of it. `damage_checks` warns of values that a spreadsheet program changed. `fix_file_tables` recognises a returned fix
-file. `opening.read_tops` shows the first rows of a sample to the author of a mapping, in our own process. No network, no clock.
+file. `read_tops` shows the first rows of a sample to the author of a mapping. No network, no clock.
 """
 
 from loadsheet.reading.damage_checks import DamageChecks
 from loadsheet.reading.header import fold
 from loadsheet.reading.row_filters import SUM_WORDS, begins_like_totals, begins_with, places_of_totals
-from loadsheet.reading.sandbox import open_tables, start_fork_server
+from loadsheet.reading.sandbox import open_tables, read_tops, start_fork_server
 from loadsheet.reading.tables import Layout, Native, NativeKind, Row, Table, Top, WantedColumn
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "fold",
     "open_tables",
     "places_of_totals",
+    "read_tops",
     "start_fork_server",
 ]

@@ -28,7 +28,7 @@ from loadsheet.reading.package import (
     open_package,
     over_limit,
 )
-from loadsheet.reading.tables import Bounds, Layout, Table, Top
+from loadsheet.reading.tables import Bounds, Layout, Table
 from loadsheet.reading.workbook import Book, open_workbook, workbook_tops
 from loadsheet.reading.xls import OLE, open_xls
 from loadsheet.reading.xlsb import MAIN_PART, open_xlsb
@@ -97,24 +97,16 @@ def open_tables(path: Path, name: str, layouts: Sequence[Layout], bounds: Bounds
     """The tables of the file at `path` for `layouts`, by layout name. `name` is the file's original name, for problems.
 
     The file must not change while the tables are used: `Table.rows` reads it again each time. `rows` yields bad rows with their
-    problems. Raises FileRefused if the file cannot be read.
+    problems. Raises FileRefused if the file cannot be read. Without layouts, the tables are the first rows of every possible table.
     """
     source, archive = _unpack(path, name, bounds)
     book = _open_book(source, name, bounds, archive)
+    if not layouts:
+        tops = workbook_tops(book) if book is not None else [delimited_top(source, name, bounds)]
+        return {str(number): top.as_table(str(number), name) for number, top in enumerate(tops)}
     tables = open_workbook(book, layouts, bounds) if book is not None else open_delimited(source, name, layouts, bounds)
     notes = {"archive": archive} if archive else {}
     return {key: replace(table, found=notes | table.found) for key, table in tables.items()}
-
-
-def read_tops(path: Path, name: str, bounds: Bounds) -> list[Top]:
-    """The first rows of every possible table in a file of any format, without a mapping. Raises FileRefused like `open_tables`.
-
-    Runs in the caller's process: it is for the author of a mapping, with a sample chosen by hand. Files from an inbox go through
-    `sandbox`.
-    """
-    source, archive = _unpack(path, name, bounds)
-    book = _open_book(source, name, bounds, archive)
-    return workbook_tops(book) if book is not None else [delimited_top(source, name, bounds)]
 
 
 def _unpack(path: Path, name: str, bounds: Bounds) -> tuple[Source, str]:

@@ -54,7 +54,7 @@ from loadsheet.reading.messages import (
     send,
     unpack_rows,
 )
-from loadsheet.reading.tables import Layout, Row, Table, bounds_of
+from loadsheet.reading.tables import Layout, Row, Table, Top, bounds_of
 
 if TYPE_CHECKING:
     from loadsheet.settings import Settings
@@ -83,6 +83,11 @@ def open_tables(path: Path, name: str, layouts: Sequence[Layout], settings: "Set
 
         return opening.open_tables(path, name, layouts, bounds_of(settings))
     return open_in_sandbox(path, name, layouts, settings, _fork_server(os.getpid()))
+
+
+def read_tops(path: Path, name: str, settings: "Settings") -> list[Top]:
+    """The first rows of every possible table in a file of any format, without a mapping. Raises like `open_tables`."""
+    return [Top.of(table) for table in open_tables(path, name, (), settings).values()]
 
 
 def start_fork_server(settings: "Settings") -> None:
@@ -126,7 +131,7 @@ def _open_once(
         reader = _Reader(name, limits, fork_server, opened)
     finally:
         os.close(opened)
-    return reader.open((str(path.absolute()), name, tuple(layouts), bounds_of(settings), limits))
+    return reader.open((os.fsencode(path.absolute()), name, tuple(layouts), bounds_of(settings), limits))
 
 
 def _unreadable(name: str, reason: str) -> FileRefused:

@@ -195,10 +195,10 @@ _EXITS_MAX = 1_000
 
 class OpenRequest(NamedTuple):
     """The file to open, the bounds for its content, and the limits of the process. `path` is only for systems that cannot reopen a
-    descriptor.
+    descriptor; its bytes need not be text.
     """
 
-    path: str
+    path: bytes
     name: str
     layouts: tuple[Layout, ...]
     bounds: Bounds
@@ -307,5 +307,5 @@ def _open_tables(request: OpenRequest, file: int, target: Target) -> dict[str, T
     """Confine this process, then read the tables of the file behind a descriptor."""
     confine(request.limits, file)
     reopened = Path(f"/proc/self/fd/{file}")  # the same file, even if its path was replaced
-    path = reopened if reopened.exists() else Path(request.path)
+    path = reopened if reopened.exists() else Path(os.fsdecode(request.path))
     return target(path, request.name, request.layouts, request.bounds)

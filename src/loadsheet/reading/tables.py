@@ -228,6 +228,21 @@ class Top(NamedTuple):
     encoding: str = ""
     delimiter: str = ""
 
+    @classmethod
+    def of(cls, table: Table) -> Self:
+        """The first rows that `as_table` made a table of."""
+        widths = map(int, table.found["widths"].split())
+        rows = tuple((row.number, row.cells[:width]) for row, width in zip(table.rows(), widths, strict=True))
+        return cls(table.sheet, rows, table.found["encoding"], table.found["delimiter"])
+
+    def as_table(self, name: str, file: str) -> Table:
+        """The rows as a table without headings; short rows are filled up, because the rows of a table have one width."""
+        widths = [len(cells) for _, cells in self.rows]
+        width = max(widths, default=0)
+        rows = [Row(number, (*cells, *[""] * (width - len(cells)))) for number, cells in self.rows]
+        found = {"encoding": self.encoding, "delimiter": self.delimiter, "widths": " ".join(map(str, widths))}
+        return Table(name, file, self.sheet, ("",) * width, 0, {}, lambda: iter(rows), found)
+
 
 def place(file: str, sheet: str, header: tuple[str, ...], row: int, column: int | None = None) -> Where:
     """The place of a row or, with a column position, of a cell under this header."""

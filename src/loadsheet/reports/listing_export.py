@@ -30,6 +30,7 @@ from loadsheet.contract import (
     in_date_shape,
     listed_subject,
 )
+from loadsheet.display_text import escaped
 from loadsheet.reports.report_files import csv_line, placed, text_of
 from loadsheet.reports.sheets import Cell, Column, Page, TableSheet, Tone, Value, open_book
 from loadsheet.reports.sheets import Kind as CellKind
@@ -153,7 +154,7 @@ def _flat(value: object) -> object:
 
 
 def _json(value: object) -> str:
-    return _encode(value).decode()
+    return escaped(_encode(value)).decode()
 
 
 FORMS = (".xlsx", ".csv", ".json", ".jsonl")
@@ -254,19 +255,17 @@ def write_json(pulled: Pulled, file: TextIO) -> None:
         "total_count": listing.total_count,
         "total_pages": listing.total_pages,
     }
-    file.write(f"{_encode(counts).decode()[:-1]},\n")
+    file.write(f"{_json(counts)[:-1]},\n")
     file.write('"results":[')
-    file.writelines(
-        f"{',' if position else ''}\n{_encode(record).decode()}" for position, record in enumerate(pulled.records())
-    )
+    file.writelines(f"{',' if position else ''}\n{_json(record)}" for position, record in enumerate(pulled.records()))
     file.write("\n]}\n")
 
 
 def write_lines(pulled: Pulled, file: TextIO) -> None:
     """Write one JSON record per line. If the listing is partial, an extra first line says so."""
     if not pulled.complete:
-        file.write(f"{_encode({'listed': pulled.says, 'complete': False}).decode()}\n")
-    file.writelines(f"{_encode(record).decode()}\n" for record in pulled.records())
+        file.write(f"{_json({'listed': pulled.says, 'complete': False})}\n")
+    file.writelines(f"{_json(record)}\n" for record in pulled.records())
 
 
 def write_table(pulled: Pulled, file: TextIO, laid_out: Layout) -> None:

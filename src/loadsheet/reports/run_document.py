@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from loadsheet.display_text import escaped
 from loadsheet.reconcile import RED
 
 SUMMARY = "run.json"
@@ -336,7 +337,7 @@ class RunSummary:
 
     def to_json(self) -> bytes:
         """The document as indented JSON."""
-        return msgspec.json.format(_encode(self), indent=2) + b"\n"
+        return escaped(msgspec.json.format(_encode(self), indent=2)) + b"\n"
 
 
 def is_day(name: str) -> bool:
