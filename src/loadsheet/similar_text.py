@@ -103,7 +103,8 @@ def near(word: str, options: Iterable[str]) -> str:
     """
     typed, names = word.casefold(), list(options)
     found: list[str] = []
-    if len(typed) >= _NEAR_LETTERS_MIN:
+    longest = max((len(name.casefold()) for name in names), default=0)
+    if _NEAR_LETTERS_MIN <= len(typed) <= longest + 1:  # the texts near a long one would fill the memory
         close = _with_one_error(typed, set("".join(names).casefold()))
         found = [name for name in names if name.casefold() in close and _digits(name) == _digits(typed)]
     if not found and any(letter.isdecimal() or letter.isalpha() for letter in word):

@@ -1,6 +1,7 @@
 """Cells to values: what each column type accepts, what it refuses and what it says. Numbers and quantities: test_numbers.py."""
 
 import time
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -218,6 +219,15 @@ def test_only_what_is_meant_without_doubt_is_proposed(type_, settings, code, mea
     assert hints(type_, meant, **settings) == expected
     if "one_of" in settings:
         assert hints(type_, meant, one_of={word: word for word in settings["one_of"]}) == expected
+
+
+def test_a_long_cell_has_no_proposal_and_takes_no_memory():
+    convert = converter("text", one_of=CARRIERS)
+    tracemalloc.start()
+    refused = convert("Hans" * 500)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (refused.code, "did you mean" in refused.hint, peak < 1_000_000) == ("C306", False, True)
 
 
 DOTLESS = "\N{LATIN SMALL LETTER DOTLESS I}"
