@@ -45,6 +45,8 @@ CHANGES = {
         "version: 1\n<<: {a: 1}\n": "m.yaml:3:1: merge keys (<<) are not part of the format (write the keys out)",
         "version: 1\n7: x\n": 'm.yaml:3:1: a key must be a text, found 7 (write "7")',
         "version: !!python/object:os.system x\n": 'm.yaml:2:10: the tag tag:yaml.org,2002:python/object:os.system is not allowed: x (write "x")',
+        f"version: 0x{'f' * 99}\n": "m.yaml:2:10: a number of 101 characters; the limit is 100",
+        f"version: {'9' * 5_000}\n": "m.yaml:2:10: a number of 5,000 characters; the limit is 100",
         "version: [1\n": "m.yaml:3:7: not YAML: expected ',' or ']', but got ':'",
     },
     "target: tender.create": {

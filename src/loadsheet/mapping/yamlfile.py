@@ -36,6 +36,7 @@ Loc = tuple[str | int, ...]
 
 _LARGEST_BYTES = 1_000_000
 _DEEPEST = 40
+_NUMBER_LENGTH_MAX = 100
 _MOST_NODES = 50_000  # aliases multiply; a mapping file has a few hundred
 _TAG = "tag:yaml.org,2002:"
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
@@ -265,6 +266,9 @@ class _Reader:
             what = "an unquoted date" if kind == "timestamp" else f"the tag {node.tag}"
             self._file.refuse(loc, f"{what} is not allowed: {raw}", f'write "{raw}"')
             return raw if kind == "timestamp" else None  # as if it had been written so
+        if kind in ("int", "float") and len(raw) > _NUMBER_LENGTH_MAX:
+            self._file.refuse(loc, f"a number of {len(raw):,} characters; the limit is {_NUMBER_LENGTH_MAX}")
+            return None
         if kind == "int" and _LEADING_ZERO.fullmatch(raw):
             self._file.refuse(loc, f"this number would lose its leading zero: {raw}", f'write "{raw}"')
             return raw
