@@ -1,6 +1,7 @@
 """The verdict on a document for everything that its lane can hold."""
 
 import hashlib
+import re
 from dataclasses import replace
 
 import msgspec
@@ -112,6 +113,14 @@ def test_a_create_that_was_sent_as_an_update_is_what_later_ones_are_judged_by(co
         assert f'note "two" -> "{content}"' in judge(document(CREATE, content), [made, sent]).problem.text
     assert judge(document(CREATE, "one"), [made, sent._replace(state=REFUSED)]).state is UNCHANGED
     assert verdict_on(document(CREATE, content), [made, sent._replace(state=UNKNOWN)]) == (HELD, "L602")
+
+
+@pytest.mark.parametrize("state", [ACCEPTED, REFUSED, READY, UNKNOWN])
+def test_a_key_in_a_command_to_copy_stays_one_word_of_a_shell(state):
+    hostile = replace(document(CREATE, "two" if state is not REFUSED else "one"), key="A-1; $(id)")
+    problem = judge(hostile, [known(CREATE, state)._replace(key=hostile.key)]).problem
+    assert re.search(r"loadsheet (retry|resolve) 'A-1; \$\(id\)'", problem.hint)
+    assert "A-1; $(id)" not in problem.hint.replace("'A-1; $(id)'", "")
 
 
 OLDER = [  # the lane with the drop of each entry, what comes in a copy of drop 1, and whether it is held

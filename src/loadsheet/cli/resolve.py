@@ -2,6 +2,7 @@
 
 import getpass
 from collections.abc import Iterator
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -197,7 +198,7 @@ def why_undecidable(key: str, unresolved: list[Unresolved], sending: Sending, ch
     from loadsheet.ledger import State
 
     if not unresolved:
-        return f"there is nothing to decide about {key}: {sending.text or f'`loadsheet show {key}` shows its state'}"
+        return f"there is nothing to decide about {key}: {sending.text or f'`loadsheet show {quote(key)}` shows its state'}"
     given_up = [one.entry.key for one in unresolved if one.entry.state is State.HELD]
     if choice == "give up" and given_up:
         return f"{given_up[0]} is already given up; use --send-again or --accepted to change that"

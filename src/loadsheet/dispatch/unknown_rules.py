@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from shlex import quote
 from typing import Any, NamedTuple
 
 import msgspec
@@ -370,7 +371,9 @@ def _pause(case: Case, rules: VerificationSettings, setting: str) -> str:
 
 
 def _stays(why: str, case: Case, *, counts: bool = False) -> Conclusion:
-    return Conclusion(None, f"{why}; the next run checks again, or decide: loadsheet resolve {case.entry.key}", counts)
+    return Conclusion(
+        None, f"{why}; the next run checks again, or decide: loadsheet resolve {quote(case.entry.key)}", counts
+    )
 
 
 _UNCLEAR = {

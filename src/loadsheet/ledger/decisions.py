@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from shlex import quote
 from typing import NamedTuple
 
 from sqlalchemy import Connection, select
@@ -149,9 +150,9 @@ def _barred(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[Trace]) ->
     if entry.removed:
         return f"its contents were removed on {entry.removed[:10]}; to send it again, drop its file again"
     if entry.state is State.HELD and unproved(attempts):
-        return f"its outcome was never proved; decide it first: loadsheet resolve {entry.key}"
+        return f"its outcome was never proved; decide it first: loadsheet resolve {quote(entry.key)}"
     if entry.waits is Waits.EARLIER or any(other.state in _OPEN for other in lane):
-        return f"an earlier outcome is unknown; decide it first: loadsheet resolve {entry.key}"
+        return f"an earlier outcome is unknown; decide it first: loadsheet resolve {quote(entry.key)}"
     return ""
 
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, insert, select, update
@@ -386,7 +387,7 @@ def stop_reasons(
     invalid, count = fates.get(State.INVALID, 0), sum(fates.values())
     if invalid <= share_max * count:
         return tuple(doubts)
-    hint = f"correct the file and drop it again, or send only its valid rows: loadsheet retry --file {name}"
+    hint = f"correct the file and drop it again, or send only its valid rows: loadsheet retry --file {quote(name)}"
     values = {"invalid": invalid, "count": count, "limit": f"{share_max * 100:.4g} %"}
     return (Problem("L611", Where(name), name, values, hint), *doubts)
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cache
+from shlex import quote
 from typing import Any, NamedTuple
 
 import msgspec
@@ -111,7 +112,7 @@ class NotationCheck:
             return None
         hint = (
             "set dates: or locale: in the mapping, or have the shipper write the column in one way, and drop the file again; "
-            f"if all other values are read correctly: loadsheet retry --file {table.file}"
+            f"if all other values are read correctly: loadsheet retry --file {quote(table.file)}"
         )
         values = {"read": _OTHER[proof.notation.order], "written": proof.notation.order, "proof": value, "count": count}
         return Problem(_WRONG_NOTATION, table.where(first[0], position), first[1], values, hint)
