@@ -437,6 +437,7 @@ def test_a_value_is_explained_by_the_mapping_of_its_run(tmp_path):
     assert note.startswith("  this is the mapping of the run: maps/small.yaml has changed since (now version 2")
     assert changed == [line.replace("maps/small.yaml", "small.yaml") for line in [*before, version]]
     (workspace / "other").mkdir()
+    (workspace / "other" / "big.yaml").write_text(SMALL.replace("mapping: small", "mapping: big"), encoding="utf-8")
     assert "other has no mapping small today" in shown("--mappings", "other")[-1]
     shutil.rmtree(workspace / "maps")
     *gone, note = shown()
