@@ -68,7 +68,7 @@ def test_a_house_in_order_has_nothing_wrong(house, served):
     assert (space.startswith("state, inbox, outbox: "), "GB" in space) == (True, True)
 
 
-def test_a_broken_mapping_is_wrong_no_folder_of_mappings_too_and_an_empty_one_is_a_warning(house):
+def test_a_broken_mapping_is_wrong_and_so_is_no_folder_of_mappings_or_an_empty_one(house):
     assert [level for level, _, _ in found("mapping")] == ["ok"]
     broken = "mapping: broken\nversion: 1\ntarget: order.creat\n"
     (house / "mappings" / "broken.yaml").write_text(broken, encoding="utf-8")
@@ -78,7 +78,8 @@ def test_a_broken_mapping_is_wrong_no_folder_of_mappings_too_and_an_empty_one_is
     shutil.rmtree(house / "mappings")
     assert one_of("mappings")[0] == "wrong"
     (house / "mappings").mkdir()
-    assert one_of("mapping")[0] == "warning"
+    level, text, _ = one_of("mappings")
+    assert (level, "this folder holds no mapping" in text) == ("wrong", True)
 
 
 def test_a_folder_that_cannot_be_made_or_is_a_file_is_wrong_and_one_on_another_volume_a_warning(house, other_volume):

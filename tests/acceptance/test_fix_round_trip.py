@@ -379,6 +379,16 @@ def test_rows_without_a_mark_are_new_ones_of_which_any_may_be_left_out(house):
     assert drop_back(house, book).of(State.ACCEPTED) == ["00000005", "00000010", "99"]
 
 
+OTHER = """\
+mapping: other
+version: 1
+target: order.delete
+source: {files: "other.csv"}
+columns: {order: {label: Order, required: true}}
+payload: {order_id: {col: order}}
+"""
+
+
 def test_a_mapping_that_changed_since_reads_the_fix_file_as_it_was_then(house):
     path = house.settings.mappings / "bench-join.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("min: 0.001", "min: 100"), encoding="utf-8")
@@ -386,7 +396,7 @@ def test_a_mapping_that_changed_since_reads_the_fix_file_as_it_was_then(house):
     night = drop_back(house, book)
     assert night.counts == {"accepted": 2}
     assert night.drops[0].mapping_hash == house.broken.mapping_hash
-    path.unlink()
+    path.write_text(OTHER, encoding="utf-8")
     assert drop_back(house, book, "later.xlsx").counts == {"unchanged": 2}, "nor need it be there any more"
     assert list(house.state.glob("mapping-*")) == []
 
@@ -446,9 +456,8 @@ def test_half_a_fix_as_text_waits_for_the_other_half_and_is_read_with_the_mappin
     orders, packages = fix_texts(house)
     path = house.settings.mappings / "bench-join.yaml"
     text = path.read_text(encoding="utf-8").replace("min: 0.001", "min: 100")
-    path.unlink()
-    if change != "removed":
-        path.write_text(text if change == "changed" else text.replace("bench-join", "other-join"), encoding="utf-8")
+    now = {"changed": text, "removed": OTHER, "renamed": text.replace("bench-join", "other-join")}
+    path.write_text(now[change], encoding="utf-8")
     (house.inbox / "packages.fix.csv").write_text(packages, encoding="utf-8")
     assert house.night().drops == []
     assert (house.inbox / "packages.fix.csv").exists()
