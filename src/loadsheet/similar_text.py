@@ -26,6 +26,7 @@ _AS_TYPED = str.maketrans("OoОоΟοIl|SB，．", "000000111" + "58,.")  # noqa
 _MAY_BE_WORD = re.compile(r"[SB].*|.*[SBIl|]", re.DOTALL)  # the start of a code such as B12, the unit in 10l
 
 _NEAR_LETTERS_MIN = 3  # one letter of two is half the word
+_NEAR_LETTERS_MAX = 60  # the texts near a long one would fill the memory
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -103,10 +104,10 @@ def near(word: str, options: Iterable[str]) -> str:
     """
     typed, names = word.casefold(), list(options)
     found: list[str] = []
-    longest = max((len(name.casefold()) for name in names), default=0)
-    if _NEAR_LETTERS_MIN <= len(typed) <= longest + 1:  # the texts near a long one would fill the memory
-        close = _with_one_error(typed, set("".join(names).casefold()))
-        found = [name for name in names if name.casefold() in close and _digits(name) == _digits(typed)]
+    as_long = [name for name in names if abs(len(name.casefold()) - len(typed)) <= 1]
+    if as_long and _NEAR_LETTERS_MIN <= len(typed) <= _NEAR_LETTERS_MAX:
+        close = _with_one_error(typed, set("".join(as_long).casefold()))
+        found = [name for name in as_long if name.casefold() in close and _digits(name) == _digits(typed)]
     if not found and any(letter.isdecimal() or letter.isalpha() for letter in word):
         looks = skeleton(word)
         found = [name for name in names if skeleton(name) == looks]
