@@ -174,9 +174,12 @@ class OpenedDrop(NamedTuple):
         return iter(documents) if self.entry_of is None else _with_fixed_entries(documents, self.entry_of)
 
 
-def as_original_drop(tables: Mapping[str, Table], queries: LedgerQueries, fixed: Drop | None) -> OpenedDrop:
+def as_original_drop(
+    tables: Mapping[str, Table], queries: LedgerQueries, mapping: str, fixed: Drop | None = None
+) -> OpenedDrop:
     """The tables of a fix file in the form of its original; it fixes the drop `fixed`, or else the one that its first mark names. Other
-    tables are returned unchanged. Raises FileRefused.
+    tables are returned unchanged, also those whose marks name a drop of another `mapping`, which may be another shipper's. Raises
+    FileRefused.
     """
     if fixed is None:
         if not any(has_row_marks(table) for table in tables.values()):
@@ -184,6 +187,8 @@ def as_original_drop(tables: Mapping[str, Table], queries: LedgerQueries, fixed:
         marks = (first_mark(table) for table in tables.values() if has_row_marks(table))
         mark = next((mark for mark in marks if mark is not None), None)
         fixed = queries.drop_of_entry(mark.entry) if mark is not None else None
+        if fixed is not None and fixed.mapping != mapping:
+            return OpenedDrop(dict(tables))
     originals = {}
     if fixed is not None:
         first = {table.name: table.file for table in queries.original(fixed).tables}

@@ -436,8 +436,35 @@ def fix_texts(house):
     settings = house.settings.model_copy(update={"feedback": "csv"})
     with house.queries() as queries:
         names = write_fixes(queries, queries.runs()[-1], house.folder / "texts", settings)
-    assert names == ["orders.fix.csv", "packages.fix.csv"]
+    assert [name.removeprefix("bench__") for name in names] == ["orders.fix.csv", "packages.fix.csv"]
     return [(house.folder / "texts" / name).read_text(encoding="utf-8-sig").replace("heavy", "12.5") for name in names]
+
+
+def test_fix_files_as_text_are_taken_only_in_the_folder_of_their_shipper(tmp_path):
+    """Another shipper who guesses the marks, or has the files, corrects nothing."""
+    house = House(tmp_path, BENCH)
+    own = house.settings.mappings / "bench-join.yaml"
+    text = own.read_text(encoding="utf-8")
+    for shipper in ("bench", "rival"):
+        (house.settings.mappings / shipper).mkdir()
+        mapping = text.replace("bench-join", f"{shipper}-join")
+        (house.settings.mappings / shipper / "join.yaml").write_text(mapping, encoding="utf-8")
+    own.unlink()
+    write_orders(house.inbox / "bench", 5, first=1, wrong_every=5)
+    (broken,) = house.night().drops
+    texts = fix_texts(house)
+
+    def dropped(folder, *names):
+        (house.inbox / folder).mkdir(exist_ok=True)
+        for text, name in zip(texts, names, strict=True):
+            (house.inbox / folder / name).write_text(text, encoding="utf-8")
+        return house.night()
+
+    refused = dropped("rival", "orders.fix.csv", "packages.fix.csv")
+    assert (refused.counts, {problem.code for problem in refused.aside}) == ({}, {"A101"})
+    (own,) = dropped("rival", "orders.csv", "packages.csv").drops
+    assert (own.mapping, own.fixes) == ("rival-join", None)
+    assert [drop.fixes for drop in dropped("bench", "orders.csv", "packages.csv").drops] == [broken.id]
 
 
 def test_fix_files_as_text_go_where_their_originals_went_under_any_name(house):
