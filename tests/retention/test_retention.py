@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from killed_steps import dies_at
 from ledgers import Ticking, left_out, refused
+from orders import MAPPINGS
 from retention_runs import PERSON, house_in, orders, records, unpacked
 
 from loadsheet.cli import invoke
@@ -207,7 +208,7 @@ def test_killed_at_any_step_retention_is_completed_by_the_next_run(tmp_path, pre
 def test_a_run_keeps_house_and_a_watch_does(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOADSHEET_TOKEN", "canary-keeping")
-    (tmp_path / "mappings").mkdir()
+    shutil.copytree(MAPPINGS, tmp_path / "mappings")
     assert invoke(["run"]) == 0
     assert capsys.readouterr().err == ""
     (made,) = (tmp_path / ".loadsheet" / "backups").iterdir()
