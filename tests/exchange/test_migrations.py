@@ -16,7 +16,7 @@ from sqlalchemy import Pool, create_engine, inspect, text
 
 from loadsheet.exchange import Store
 from loadsheet.exchange.database import METADATA, VERSION, VERSION_TABLE
-from loadsheet.exchange.migrations import upgrade
+from loadsheet.exchange.database_migrations import upgrade
 from loadsheet.problems import SettingsError
 
 FIRST_SCHEMA = """

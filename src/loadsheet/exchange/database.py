@@ -2,7 +2,7 @@
 
 Owns: the names of tables and columns after all migrations, the differences between the two kinds of database, and when a migration
 runs. Identifiers are stored in the form of `effects.key_text`, complete records in `content`. A change of the tables needs a
-migration (`exchange/migrations.py`); a test compares the two.
+migration (`exchange/database_migrations.py`); a test compares the two.
 
 Several processes may open one database at the same time: one of them creates or upgrades the tables, and the others wait for it.
 """
@@ -173,7 +173,7 @@ def prepare(connection: Connection, shown: str) -> None:
                 "Use the newer loadsheet, or another database"
             )
         if version != VERSION:
-            from loadsheet.exchange.migrations import upgrade
+            from loadsheet.exchange.database_migrations import upgrade
 
             upgrade(connection, version)
     known = set(connection.scalars(select(COUNTERS.c.name)))
