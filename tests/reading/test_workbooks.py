@@ -150,6 +150,13 @@ def test_a_legend_beside_the_table_is_named_and_refuses_no_row(tmp_path, form):
     assert warning.values == {"count": 3, "rows": "rows 2, 3, 5"}
 
 
+def test_a_row_that_holds_only_a_legend_ends_a_table_like_a_blank_one(tmp_path):
+    rows = [HEAD, ["A1", "Ulm"], [None, None, None, "in red"], ["Total", "2"]]
+    ends = layout(*HEAD, row_filters=RowFilters(stop_at_blank=True))
+    found = {row.number: row.ignored for row in rows_of(written(tmp_path, Sheet(rows)), ends)}
+    assert found == {2: "", 3: "cells beside the table", 4: "stop_at_blank: below row 2"}
+
+
 @pytest.mark.parametrize("form", WRITERS)
 def test_what_is_hidden_or_merged_is_read_and_reported_in_every_format(tmp_path, form):
     rows = [["Id", "Value", "More"], ["A1", "m", None], ["A2", None, "z"]]

@@ -265,6 +265,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
     for rows in _waiting(connection, Waits.EARLIER, State.HELD):
         lanes = earlier_entries(connection, {row.lane for row in rows})
         shown = seen_lanes(connection, list(lanes))
+        copies = {drop: copies_of(connection, drop) for drop in {row.drop_id for row in rows}}
         settlements, updates, contents = [], [], {}
         for row, content in with_contents(connection, rows):
             lane = lanes[row.lane]
@@ -276,7 +277,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             changed: Changed = "update" if row.drop_id in policies else "hold"
             given = _document(row, content.payload)
             decision = decide(given, lane[:place], changed=changed, seen=row.lane in shown, later=later)
-            decision = held_as_older(decision, given, lane[:place], copies_of(connection, row.drop_id))
+            decision = held_as_older(decision, given, lane[:place], copies[row.drop_id])
             document, verdict = decision.document, decision.verdict
             if verdict.waits is Waits.EARLIER:
                 continue  # an earlier entry was abandoned: its outcome is unknown until a person decides

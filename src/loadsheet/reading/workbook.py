@@ -361,10 +361,10 @@ class _Body:
                 if number - last - 1 > self.blank_rows_max:
                     yield self._row_far_below(number, cells, number - last - 1)
                     return
-                if number > last + 1:
+                row = self._row(number, cells)
+                if number > last + 1 or row.ignored == ONLY_BESIDE:
                     yield None
                 last = max(last, number)
-                row = self._row(number, cells)
                 yield Row(number, row.cells, None, HIDDEN) if number in hidden else row
 
     def _row(self, number: int, cells: Cells) -> Row:
