@@ -571,6 +571,11 @@ def test_the_currency_of_a_heading_counts_before_that_of_other_mappings(tmp_path
     assert unsaid(text, [f"currency: {{value: {currency}}}"]) == []
 
 
+def test_stars_that_mark_records_are_no_totals(tmp_path):
+    rows = "".join(f"{'*' if number % 3 == 0 else ''};A-{number};Ulm;12,5\n" for number in range(12))
+    assert "totals:" not in suggested(tmp_path, f"Urgent;Order no;City;Gross weight (kg)\n{rows}")
+
+
 @pytest.mark.parametrize(
     ("encoding", "heading", "cell"),
     [

@@ -238,6 +238,12 @@ def test_rows_that_begin_with_a_word_for_sums_are_pointed_out():
     assert warnings_about({"Order": ["A1", "Total Energies"], "Notes": ["Total", "Total"]}) == {}
 
 
+def test_stars_that_mark_records_are_no_totals(tmp_path):
+    rows = "Urgent;Order;Kg\n*;A1;12,5\n;A2;7\n*;;19,5\n"
+    (warning,) = warnings_of(open_one(text_file(tmp_path, rows), layout("Order", "Kg", delimiters=(";",))))
+    assert (warning.code, warning.values["rows"]) == ("R242", "row 4")
+
+
 def test_stars_in_a_column_before_those_of_the_mapping_are_totals_too(tmp_path):
     rows = "|Delivery |Order |Kg   |\n|80001    |A1    |12,5 |\n|*        |      |12,5 |\n"
     (warning,) = warnings_of(open_one(text_file(tmp_path, rows), layout("Order", delimiters=("|",))))

@@ -130,6 +130,11 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     rest = [row for row in rest if not _first(row).startswith(groups)] if groups else rest
     usual = median([_filled(row) for row in rest if row[1][0].strip() and not _sum_word(row)] or [0])
     named = {row[0]: word for row in rest if (word := _sum_word(row, usual))}
+    full = median([_filled(row) for row in rest if row[0] not in named] or [0])
+    marked = {
+        row[0] for row in rest if named.get(row[0], "").startswith("*") and _filled(row) >= full
+    }  # such as urgent ones
+    named = {number: word for number, word in named.items() if number not in marked}
     proper = [row for row in rest if row[0] not in named]
     words = tuple(dict.fromkeys(named.values()))
     if not proper or any(map(begins_with(words), map(_first, proper))):

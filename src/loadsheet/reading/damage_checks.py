@@ -283,9 +283,14 @@ class DamageChecks:
         places = places_of_totals(self._places[0]) if self._places else []
         sums = {cell for place in places for cell in set(columns[place]) if begins_like_totals(cell)}
         for row in batch if sums else ():
-            if found := next((row.cells[place] for place in places if row.cells[place] in sums), ""):
+            found = next((row.cells[place] for place in places if row.cells[place] in sums), "")
+            if found and not (found.lstrip().startswith("*") and self._holds_a_record(row)):
                 self._sums.example = self._sums.example or found.strip()
                 self._sums.add(row.number)
+
+    def _holds_a_record(self, row: Row) -> bool:
+        """Whether most mapped cells are filled: stars also mark records, such as urgent ones."""
+        return 2 * sum(bool(row.cells[place].strip()) for place in self._places) > len(self._places)
 
     def _count_shapes(self, batch: Sequence[Row]) -> None:
         """Count the shapes of these rows. It runs over every cell, so each distinct cell is examined once in a batch."""
