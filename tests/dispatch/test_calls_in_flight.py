@@ -240,8 +240,8 @@ def test_a_call_that_would_expire_before_it_may_be_sent_is_recalled_at_once(ledg
 
 @pytest.mark.parametrize("taken_back", [True, False])
 def test_a_call_that_waits_for_the_rate_can_be_recalled_and_is_not_sent_at_the_end(ledger, taken_back):
-    calls, limiter = calls_of(ledger, 4), RateLimiter(1, boottime())
-    limiter.try_acquire(boottime())
+    calls, limiter = calls_of(ledger, 4), RateLimiter(0, boottime())
+    limiter.delay_s, limiter.try_acquire = lambda _now: 2.0, lambda _now: False
     with in_flight(limiter, 2) as (server, calls_in_flight):
         calls_in_flight.submit(calls, 0.0, boottime())
         calls_in_flight.wait(1, 0.1)
