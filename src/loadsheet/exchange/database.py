@@ -146,11 +146,12 @@ def open_engine(database_url: str, busy_timeout_s: float) -> Engine:
             prepare(connection, shown)
         if not sqlite:
             engine.dispose()  # this connection has no timeouts
-    except DBAPIError as error:
+    except BaseException as error:
         engine.dispose()
-        raise SettingsError(f"database: {shown} cannot be used as the exchange's database ({error.orig})") from error
-    except SettingsError:
-        engine.dispose()
+        if isinstance(error, DBAPIError):
+            raise SettingsError(
+                f"database: {shown} cannot be used as the exchange's database ({error.orig})"
+            ) from error
         raise
     return engine
 
