@@ -20,6 +20,8 @@ DOCUMENTS = (
     "docs/delivery.md",
     "mappings/README.md",
     "docs/nightly.md",
+    "docs/reading.md",
+    "docs/reports.md",
 )
 TESTED_PAGES = tuple(
     sorted(path.relative_to(TESTS.parent).as_posix() for path in (TESTS.parent / "docs/mapping").glob("*.md"))
