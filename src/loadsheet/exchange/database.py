@@ -10,7 +10,7 @@ Several processes may open one database at the same time: one of them creates or
 import os
 import sqlite3
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -141,18 +141,16 @@ def open_engine(database_url: str, busy_timeout_s: float) -> Engine:
     engine = _sqlite(url, busy_timeout_s) if sqlite else _postgresql(url, busy_timeout_s)
     shown = str(url.database) if sqlite else make_url(database_url).render_as_string()
     try:
-        with engine.connect().execution_options(writes=True) as connection, connection.begin():
-            (_check_sqlite if sqlite else _check_postgresql)(connection, shown)
-            prepare(connection, shown)
-        if not sqlite:
-            engine.dispose()  # this connection has no timeouts
-    except BaseException as error:
-        engine.dispose()
-        if isinstance(error, DBAPIError):
-            raise SettingsError(
-                f"database: {shown} cannot be used as the exchange's database ({error.orig})"
-            ) from error
-        raise
+        with ExitStack() as failed:
+            failed.callback(engine.dispose)
+            with engine.connect().execution_options(writes=True) as connection, connection.begin():
+                (_check_sqlite if sqlite else _check_postgresql)(connection, shown)
+                prepare(connection, shown)
+            if not sqlite:
+                engine.dispose()  # this connection has no timeouts
+            failed.pop_all()
+    except DBAPIError as error:
+        raise SettingsError(f"database: {shown} cannot be used as the exchange's database ({error.orig})") from error
     return engine
 
 
