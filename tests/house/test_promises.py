@@ -21,6 +21,10 @@ DOCUMENTS = (
     "mappings/README.md",
     "docs/nightly.md",
     "docs/reading.md",
+    "docs/backup-and-upgrade.md",
+    "docs/capsules.md",
+    "docs/exchange.md",
+    "docs/pace.md",
     "docs/reports.md",
 )
 TESTED_PAGES = tuple(
