@@ -23,7 +23,7 @@ from loadsheet.cluster.timetable import SharedTimetable, Timetable, tick
 from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
 from loadsheet.ledger import ledger_tables, open_ledger
 from loadsheet.ledger.codec import moment, stamp
-from loadsheet.ledger.ledger_tables import shared_meta
+from loadsheet.ledger.ledger_tables import database_time, shared_meta
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.cluster_status import read_status
@@ -38,7 +38,6 @@ from loadsheet.ledger.shared.mutual_exclusion import (
     last_fires,
     record_schedules,
 )
-from loadsheet.ledger.statements import database_time
 from loadsheet.problems import ExchangeUnreachable
 from loadsheet.settings import Settings
 

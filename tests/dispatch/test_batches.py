@@ -13,7 +13,7 @@ from ready_entries import decide, entries, send_to, states
 from scripted_exchange import Move, accepts, answer, says
 
 from loadsheet.contract import BY_NAME, Assumptions, Fault, refusal
-from loadsheet.dispatch.batching import build_calls
+from loadsheet.dispatch.calls_in_flight import build_calls
 from loadsheet.dispatch.settlement import BatchRules
 from loadsheet.exchange import serve_embedded
 from loadsheet.ledger import State, Submission, open_ledger

@@ -11,8 +11,7 @@ from call_times import busiest
 from scripted_exchange import Move, Scripted, accepts, accepts_after, accepts_when, answer, says
 
 from loadsheet.dispatch import Client, classify
-from loadsheet.dispatch.batching import build_calls
-from loadsheet.dispatch.calls_in_flight import CallsInFlight
+from loadsheet.dispatch.calls_in_flight import CallsInFlight, build_calls
 from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, RateLimiter, boottime
 
 

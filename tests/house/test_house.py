@@ -64,14 +64,13 @@ forecasts: * inbox mapping ledger ingest ledger_sink reconcile reports
 inbox_watch: * inbox
 annotations: * reading ledger object_storage
 operations.expected_files: * ledger
-operations.run_outcome: problems reports
-operations.metrics: * inbox ledger operations.expected_files operations.run_outcome
+operations.metrics: * inbox ledger operations.expected_files reports
 operations.health: * operations.metrics
-operations.notifications: * ledger operations.expected_files operations.run_outcome
+operations.notifications: * ledger operations.expected_files reports
 operations.retention: * run_log inbox ledger annotations reconcile reports object_storage
 run_archive: * inbox reading mapping ledger reconcile reports ingest ledger_sink fix_files object_storage
 cluster: * operations.expected_files ledger reports
-operations.run_hooks: * operations.expected_files ledger operations.run_outcome pipeline operations.metrics
+operations.run_hooks: * operations.expected_files ledger pipeline operations.metrics
     operations.health operations.tracing operations.notifications operations.retention reports run_archive run_resources
 library: * inbox reading mapping translation mapping_tools ledger reports ingest checking fix_files pipeline
     operations.run_hooks run_resources
@@ -84,7 +83,7 @@ cli: * inbox reading mapping translation mapping_tools ledger dispatch reconcile
 DOCUMENTS = {"loadsheet.mapping.documents"}
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
     **{(stage, "mapping"): DOCUMENTS for stage in ("ledger", "dispatch", "reconcile", "reports")},
-    ("operations.run_outcome", "reports"): {"loadsheet.reports.run_document"},
+    **{(f"operations.{room}", "reports"): {"loadsheet.reports.run_document"} for room in ("metrics", "notifications")},
 }
 # Each third-party library and the only places that import it.
 HOMES = table("""

@@ -4,7 +4,7 @@ import databases
 import pytest
 from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table, Text, create_engine
 
-from loadsheet.ledger.statements import Statement
+from loadsheet.ledger.ledger_tables import Statement
 
 METADATA = MetaData()
 COLUMNS = Column("id", Integer, primary_key=True), Column("state", Text), Column("payload", LargeBinary)

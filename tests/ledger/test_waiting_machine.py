@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from ready_entries import BY_NAME, Settlement
 
-from loadsheet.dispatch.batching import build_calls
+from loadsheet.dispatch.calls_in_flight import build_calls
 from loadsheet.ledger import TRANSITIONS, State, Waits
 from loadsheet.ledger.states import INITIAL
 

@@ -15,8 +15,8 @@ from loadsheet.ledger.ledger_tables import metadata
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.health import WatchStatus
 from loadsheet.operations.metrics import collect_metrics, exposition, metrics_path
-from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.problems import LedgerBusy
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 

@@ -11,8 +11,8 @@ from reported_runs import ReportedRuns
 
 from loadsheet.operations.expected_files import overdue
 from loadsheet.operations.notifications import send_notifications
-from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.problems import Problem, TokenRefused, Where
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 

@@ -10,10 +10,10 @@ from databases import database
 from sqlalchemy import insert, text
 
 from loadsheet.ledger import ledger_tables as tables
+from loadsheet.ledger.ledger_tables import database_time
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.cluster_status import ClusterStatus, QueueStatus, Takeover, Worker
 from loadsheet.ledger.shared.leases import Ask, PaceStatus, SharedPace
-from loadsheet.ledger.statements import database_time
 from loadsheet.settings import Settings
 
 _numbers = itertools.count(1)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.codec import moment, stamp
+from loadsheet.ledger.ledger_tables import database_time
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import Connection, jobs, open_shared
 from loadsheet.ledger.shared.cluster_status import alive_workers
@@ -26,7 +27,6 @@ from loadsheet.ledger.shared.mutual_exclusion import (
     last_fires,
     record_schedules,
 )
-from loadsheet.ledger.statements import database_time
 from loadsheet.operations.expected_files import local_text, zone_of
 from loadsheet.problems import LedgerError
 from loadsheet.schedules import PUNCTUAL, Due, Schedule

@@ -3,8 +3,8 @@
 `deliver` delivers the ready entries of a run: it sends, verifies what others wait for, then sends what is released. It decides why a run
 stops delivering. `Forecast` estimates whether the rest is sent in time, from the recent rate.
 
-The path of a call: `batching` (which entries share a call) -> `sending` (the window of concurrent calls; intent first)
--> `calls_in_flight` (concurrent calls), `client`, `transport`, `dispatch.connections` (one call) -> `outcomes`
+The path of a call: `sending` (the window of concurrent calls; intent first)
+-> `calls_in_flight` (which entries share a call, concurrent calls), `client`, `transport`, `dispatch.connections` (one call) -> `outcomes`
 (the result of a call) -> `settlement` (the result for each entry). `concurrency` limits concurrent calls,
 `rate_limiter` limits calls per second, alone or in a fleet, and `circuit_breaker` pauses or stops.
 `verification` finds out what calls without an answer did, by the rules of `unknown_rules`.

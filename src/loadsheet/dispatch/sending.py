@@ -17,8 +17,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from loadsheet.contract import BY_NAME, WRITES
-from loadsheet.dispatch.batching import Call, build_calls
-from loadsheet.dispatch.calls_in_flight import CallsInFlight, FinishedCall
+from loadsheet.dispatch.calls_in_flight import Call, CallsInFlight, FinishedCall, build_calls
 from loadsheet.dispatch.circuit_breaker import CallLog, CircuitBreaker, StopReason
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.concurrency import LastLimit

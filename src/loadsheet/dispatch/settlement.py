@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from loadsheet.contract import BY_NAME, Assumptions, Fault, checker
-from loadsheet.dispatch.batching import Call
+from loadsheet.dispatch.calls_in_flight import Call
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, faults_text
 from loadsheet.dispatch.unknown_rules import SAME_TWICE
 from loadsheet.ledger import Entry, Origin, Settlement, State, Submission

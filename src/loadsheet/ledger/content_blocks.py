@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection
 
-from loadsheet.ledger.statements import FETCH, Statement
+from loadsheet.ledger.ledger_tables import FETCH, Statement
 from loadsheet.problems import LedgerError
 
 if sys.version_info >= (3, 14):

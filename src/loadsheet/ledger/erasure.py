@@ -25,6 +25,7 @@ from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.decisions import FORGET, chain
 from loadsheet.ledger.ledger_tables import (
     attempts,
+    chunks,
     decisions,
     drops,
     entries,
@@ -37,10 +38,10 @@ from loadsheet.ledger.ledger_tables import (
     remarks,
     runs,
     seen,
+    streamed_within,
     tables,
 )
 from loadsheet.ledger.maintenance import GONE, empty
-from loadsheet.ledger.statements import chunks, streamed_within
 from loadsheet.ledger.states import Decision, Settlement, State
 from loadsheet.ledger.transitions import Transaction, change
 from loadsheet.problems import LedgerError

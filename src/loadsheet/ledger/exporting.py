@@ -16,6 +16,7 @@ from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, with_contents
 from loadsheet.ledger.ledger_tables import (
     attempts,
+    chunks,
     decisions,
     drops,
     entries,
@@ -29,10 +30,10 @@ from loadsheet.ledger.ledger_tables import (
     remarks,
     runs,
     seen,
+    streamed_within,
     tables,
 )
 from loadsheet.ledger.run_queries import FIXES, RunQueries, with_adopted_runs
-from loadsheet.ledger.statements import chunks, streamed_within
 from loadsheet.ledger.states import Run
 
 Kind = Literal["text", "whole", "moment"]

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, desc
 from sqlalchemy.exc import ArgumentError
 
 from loadsheet.ledger.codec import Clock, stamp, utc_now
-from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, meta, metadata, runs
+from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, meta, metadata, runs, store_value, stored_value
 from loadsheet.ledger.location import (
     Place,
     Surroundings,
@@ -46,7 +46,6 @@ from loadsheet.ledger.postgres import (
     make_schema,
     without_password,
 )
-from loadsheet.ledger.statements import store_value, stored_value
 from loadsheet.ledger.store import Ledger
 from loadsheet.problems import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerMissing, LedgerUnwritable, SettingsError
 

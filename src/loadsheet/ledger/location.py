@@ -20,8 +20,7 @@ import msgspec
 from sqlalchemy import Connection, delete
 
 from loadsheet.file_modes import sync_folder
-from loadsheet.ledger.ledger_tables import meta
-from loadsheet.ledger.statements import store_value, stored_value
+from loadsheet.ledger.ledger_tables import meta, store_value, stored_value
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
 RESERVE_BYTES = 4 * 1024 * 1024

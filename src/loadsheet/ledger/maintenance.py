@@ -22,7 +22,10 @@ from loadsheet.ledger.content_blocks import Content, damaged, with_contents
 from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.decisions import all_decisions, first_broken_decision
 from loadsheet.ledger.ledger_tables import (
+    Statement,
+    at_one_moment,
     attempts,
+    chunks,
     decisions,
     drops,
     entries,
@@ -33,9 +36,11 @@ from loadsheet.ledger.ledger_tables import (
     ignored,
     looks,
     runs,
+    store_value,
+    stored_value,
+    streamed,
     tables,
 )
-from loadsheet.ledger.statements import Statement, at_one_moment, chunks, store_value, stored_value, streamed
 from loadsheet.ledger.states import State
 from loadsheet.problems import LedgerError
 

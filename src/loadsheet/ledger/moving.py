@@ -29,7 +29,18 @@ from sqlalchemy import Connection, delete, func, insert, select, text
 from loadsheet.file_modes import sync_folder
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.ledger_opening import Opening, file_of, locked, open_ledger, open_on_server
-from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, contents, entries, meta, metadata, runs, tenures
+from loadsheet.ledger.ledger_tables import (
+    SCHEMA_VERSION,
+    contents,
+    entries,
+    meta,
+    metadata,
+    runs,
+    store_value,
+    stored_value,
+    streamed_within,
+    tenures,
+)
 from loadsheet.ledger.location import (
     Arriving,
     Note,
@@ -44,7 +55,6 @@ from loadsheet.ledger.location import (
 from loadsheet.ledger.maintenance import faults_in
 from loadsheet.ledger.postgres import Address, address_of, copy_in
 from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey, begin_schedule
-from loadsheet.ledger.statements import store_value, stored_value, streamed_within
 from loadsheet.ledger.store import Ledger
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 

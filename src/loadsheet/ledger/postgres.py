@@ -37,8 +37,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError
 
 from loadsheet.extras import need
-from loadsheet.ledger.ledger_tables import takeovers, tenures
-from loadsheet.ledger.statements import DATABASE_TIME, Statement, database_time
+from loadsheet.ledger.ledger_tables import DATABASE_TIME, Statement, database_time, takeovers, tenures
 from loadsheet.problems import LedgerBusy, LedgerError, LedgerGone, LedgerUnwritable, SettingsError, Superseded
 
 DRIVER = "postgresql+psycopg"

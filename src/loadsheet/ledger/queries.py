@@ -9,15 +9,34 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, and_, case, desc, func, or_, select
 
 from loadsheet import exit_codes
-from loadsheet.ledger import codec, exceptions
+from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import with_contents
-from loadsheet.ledger.decisions import all_decisions
-from loadsheet.ledger.ledger_tables import attempts, entries, events, findings, remarks, runs
+from loadsheet.ledger.decisions import (
+    ExceptionStatus,
+    Remark,
+    WorkbookRead,
+    all_decisions,
+    latest_remarks,
+    statuses_at,
+    statuses_of,
+    workbooks_read,
+)
+from loadsheet.ledger.ledger_tables import (
+    Statement,
+    attempts,
+    chunks,
+    entries,
+    events,
+    findings,
+    remarks,
+    runs,
+    streamed,
+    streamed_within,
+)
 from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
 from loadsheet.ledger.run_queries import FIXES
-from loadsheet.ledger.statements import Statement, chunks, streamed, streamed_within
 from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace, Waits
 from loadsheet.ledger.versions import VersionQueries
 from loadsheet.workbook_marks import SURPLUS_ROW_CODES, FixedEntry
@@ -194,10 +213,10 @@ class LedgerQueries(VersionQueries):
         chosen = (entries.c.lane == lane) & entries.c.state.in_(states)
         return list(self._entries(select(entries).where(chosen).order_by(entries.c.changed_at, entries.c.id)))
 
-    def exceptions_at(self, run: Run) -> list[exceptions.ExceptionStatus]:
+    def exceptions_at(self, run: Run) -> list[ExceptionStatus]:
         """The exceptions that were open at the start of a run or opened by it, oldest first. Those that it closed are listed as closed."""
         with self._engine.connect() as connection:
-            statuses = exceptions.statuses_at(connection, run)
+            statuses = statuses_at(connection, run)
         versions = self.versions_of({status.entry: status.verdict for status in statuses}, run)
         return [
             status._replace(versions=found.entries, settled=found.settled)
@@ -205,15 +224,15 @@ class LedgerQueries(VersionQueries):
             for found in (versions[status.entry],)
         ]
 
-    def exceptions_of(self, wanted: Sequence[int]) -> dict[int, exceptions.ExceptionStatus]:
+    def exceptions_of(self, wanted: Sequence[int]) -> dict[int, ExceptionStatus]:
         """The status of the exceptions of these entries, for those that ever were one."""
         with self._engine.connect() as connection:
-            return exceptions.statuses_of(connection, wanted)
+            return statuses_of(connection, wanted)
 
-    def remarks_on(self, wanted: Sequence[int]) -> dict[int, dict[str, exceptions.Remark]]:
+    def remarks_on(self, wanted: Sequence[int]) -> dict[int, dict[str, Remark]]:
         """The analyst's latest remarks on these entries, by entry and kind (owner, reason, comment, status)."""
         with self._engine.connect() as connection:
-            return exceptions.latest_remarks(connection, wanted)
+            return latest_remarks(connection, wanted)
 
     def origins_of(self, wanted: Sequence[int]) -> dict[int, tuple[int, int]]:
         """For each entry, its drop and the original drop that it fixes, directly or through other fixes (itself if it is no fix)."""
@@ -231,10 +250,10 @@ class LedgerQueries(VersionQueries):
         named = select(remarks.c.value).where(remarks.c.name == "owner", remarks.c.value != "")
         return [row.value for row in self._all(named.group_by(remarks.c.value).order_by(desc(func.max(remarks.c.id))))]
 
-    def workbooks_read(self) -> dict[str, exceptions.WorkbookRead]:
+    def workbooks_read(self) -> dict[str, WorkbookRead]:
         """The workbooks from which remarks were read, by name, as they were then."""
         with self._engine.connect() as connection:
-            return exceptions.workbooks_read(connection)
+            return workbooks_read(connection)
 
     def events_of(self, entry: int) -> list[Event]:
         """Every change of an entry's state, oldest first."""

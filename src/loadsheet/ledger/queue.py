@@ -17,9 +17,9 @@ from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.content_blocks import with_contents
+from loadsheet.ledger.ledger_tables import Statement
 from loadsheet.ledger.planning import Changed, Verdict, decide, held_as_older, parent_exists, parent_of
 from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
-from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
 from loadsheet.mapping.documents import JOINT, Document, Instead

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, insert, select, update
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, store, with_contents
-from loadsheet.ledger.ledger_tables import drops, files, mappings, runs, tables
+from loadsheet.ledger.ledger_tables import Statement, drops, files, mappings, runs, tables
 from loadsheet.ledger.planning import (
     Changed,
     Decision,
@@ -26,7 +26,6 @@ from loadsheet.ledger.planning import (
     parent_exists,
     recognized,
 )
-from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_events
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes

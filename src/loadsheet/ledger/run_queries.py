@@ -20,6 +20,9 @@ from sqlalchemy import Connection, Engine, Select, desc, func, or_, select, upda
 from loadsheet import exit_codes
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import (
+    Statement,
+    at_one_moment,
+    chunks,
     drops,
     entries,
     events,
@@ -29,9 +32,10 @@ from loadsheet.ledger.ledger_tables import (
     looks,
     mappings,
     runs,
+    stored_value,
+    streamed,
     tables,
 )
-from loadsheet.ledger.statements import Statement, at_one_moment, chunks, stored_value, streamed
 from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run
 
 SCHEDULES, MAPPINGS_FOLDER = "schedules", "mappings_folder"

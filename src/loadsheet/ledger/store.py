@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import Connection, Engine, insert, update
 
 from loadsheet import run_log
-from loadsheet.ledger import codec, decisions, exceptions, queue, run_queries
+from loadsheet.ledger import codec, decisions, queue, run_queries
 from loadsheet.ledger.decisions import Choice
-from loadsheet.ledger.ledger_tables import files, looks, runs
+from loadsheet.ledger.ledger_tables import at_one_moment, files, looks, runs, store_value
 from loadsheet.ledger.location import LastRun, Surroundings, back_up
 from loadsheet.ledger.maintenance import Maintenance, StoredValues, faults_in
 from loadsheet.ledger.postgres import Fence
@@ -35,7 +35,6 @@ from loadsheet.ledger.recording import (
     record_mapping,
     record_plan,
 )
-from loadsheet.ledger.statements import at_one_moment, store_value
 from loadsheet.ledger.states import Decision, Drop, Finding, Run, Settlement, SourceFile, State
 from loadsheet.ledger.transitions import (
     CHUNK,
@@ -144,13 +143,13 @@ class Ledger:
         run_log.ended(exit_code, summary.get("entries", {}))
 
     def record_late_reports(
-        self, run: Run, summary: Mapping[str, Any], opened: Sequence[exceptions.ExceptionStatus]
+        self, run: Run, summary: Mapping[str, Any], opened: Sequence[decisions.ExceptionStatus]
     ) -> None:
         """Record the summary and the opened exceptions of a run whose reports were written after it ended."""
         known = self.queries.exceptions_of([status.entry for status in opened])
         with self._writing() as connection:
             connection.execute(update(runs).where(runs.c.id == run.id).values(summary=codec.encode(summary)))
-            exceptions.record_exceptions(
+            decisions.record_exceptions(
                 connection, run, [status for status in opened if status.entry not in known], self.now()
             )
 
@@ -344,16 +343,16 @@ class Ledger:
 
     # following up
 
-    def record_exceptions(self, run: Run, statuses: Iterable[exceptions.ExceptionStatus]) -> None:
+    def record_exceptions(self, run: Run, statuses: Iterable[decisions.ExceptionStatus]) -> None:
         """Record the status of exceptions after a run: it opens new ones and closes those with a closing reason."""
         with self._writing() as connection:
-            exceptions.record_exceptions(connection, run, statuses, self.now())
+            decisions.record_exceptions(connection, run, statuses, self.now())
 
-    def record_remarks(self, remarks: Sequence[exceptions.Remark], read: Mapping[str, exceptions.WorkbookRead]) -> int:
+    def record_remarks(self, remarks: Sequence[decisions.Remark], read: Mapping[str, decisions.WorkbookRead]) -> int:
         """Record the analyst's remarks, and all workbooks read so far by name. Returns the number of new remarks."""
         with self._writing() as connection:
-            exceptions.note_workbooks(connection, read)
-            return exceptions.keep_remarks(connection, remarks)
+            decisions.note_workbooks(connection, read)
+            return decisions.keep_remarks(connection, remarks)
 
     def keep_schedules_done(self, done: Mapping[str, str]) -> None:
         """Store the time (ISO 8601 UTC) up to which each schedule is done, by name. Other schedules are removed."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from loadsheet.ledger import codec
-from loadsheet.ledger.statements import Statement
+from loadsheet.ledger.ledger_tables import Statement
 from loadsheet.ledger.states import TRANSITIONS, Run, Settlement, State
 from loadsheet.problems import LedgerError, Problem
 

@@ -23,10 +23,19 @@ from sqlalchemy import Select, select
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, with_contents
-from loadsheet.ledger.ledger_tables import drops, entries, files, ignored, mappings
+from loadsheet.ledger.ledger_tables import (
+    Statement,
+    chunks,
+    drops,
+    entries,
+    files,
+    ignored,
+    mappings,
+    streamed,
+    streamed_within,
+)
 from loadsheet.ledger.planning import ALREADY
 from loadsheet.ledger.run_queries import RunQueries, shares_keys
-from loadsheet.ledger.statements import Statement, chunks, streamed, streamed_within
 from loadsheet.ledger.states import NOT_SENT, Drop, Run, State, Waits
 from loadsheet.mapping.documents import FIX_OF, SourceRow
 

@@ -28,8 +28,8 @@ from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.shared.cluster_status import ClusterStatus, cluster_status
 from loadsheet.operations.expected_files import Overdue
-from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.problems import FolderError, LedgerError, SettingsError
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 AGES = (("30+", 31), ("8-30", 8), ("2-7", 2), ("0-1", 0))

@@ -19,9 +19,9 @@ from loadsheet.ledger import Clock, Ledger, read_ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
 from loadsheet.operations.retention import keep
-from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.pipeline import Result
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.run_archive import seal_after_run
 from loadsheet.run_resources import RunResources
 from loadsheet.settings import Settings

@@ -31,8 +31,7 @@ from loadsheet.ledger import Drop, Entry, Run, State
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile.listings import ONLY_CHECKED, ListingIndex, ListingSnapshot, RecordedListings, RunNotes
-from loadsheet.reconcile.open_exceptions import Exceptions, follow_up
-from loadsheet.reconcile.replacements import values_left
+from loadsheet.reconcile.open_exceptions import Exceptions, follow_up, values_left
 from loadsheet.reconcile.totals import (
     FATES,
     IGNORED,

@@ -14,10 +14,9 @@ from sqlalchemy import Connection, delete, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from loadsheet.ledger.codec import moment
-from loadsheet.ledger.ledger_tables import takeovers, workers
+from loadsheet.ledger.ledger_tables import DATABASE_TIME, database_time, takeovers, workers
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.leases import PaceStatus, read_paces
-from loadsheet.ledger.statements import DATABASE_TIME, database_time
 from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
 

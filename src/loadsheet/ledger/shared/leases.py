@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 
-from loadsheet.ledger.ledger_tables import paces
-from loadsheet.ledger.statements import DATABASE_TIME, Statement, database_time
+from loadsheet.ledger.ledger_tables import DATABASE_TIME, Statement, database_time, paces
 from loadsheet.problems import LedgerError
 
 TERM_S = 1.5

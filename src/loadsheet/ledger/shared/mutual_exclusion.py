@@ -20,9 +20,8 @@ from sqlalchemy import ColumnElement, Connection, Double, Engine, cast, delete, 
 from sqlalchemy.dialects.postgresql import insert
 
 from loadsheet.ledger.codec import moment, stamp
-from loadsheet.ledger.ledger_tables import claims, fires, notices, shared_meta
+from loadsheet.ledger.ledger_tables import DATABASE_TIME, claims, database_time, fires, notices, shared_meta
 from loadsheet.ledger.postgres import address_of, heartbeat, shared_engine
-from loadsheet.ledger.statements import DATABASE_TIME, database_time
 from loadsheet.problems import LedgerError, LedgerGone
 
 _PAUSE_S = 0.1

@@ -29,8 +29,8 @@ from loadsheet.operations.notifications.state import (
     open_store,
     shorten,
 )
-from loadsheet.operations.run_outcome import RunOutcome, todo_of, verdict_of
 from loadsheet.problems import LedgerError
+from loadsheet.reports.run_document import RunOutcome, todo_of, verdict_of
 from loadsheet.settings import Settings
 
 RUN, UNKNOWN, LATE, WAITS = "run", "unknown", "late ", "waits "

@@ -24,7 +24,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import to_utc
 from loadsheet.operations.notifications.notice_delivery import FIXES, NOTIFY, OWNER
 from loadsheet.operations.notifications.state import LastDigest, Notice, NotificationState, shorten
-from loadsheet.operations.run_outcome import RunOutcome, todo_of, verdict_of
+from loadsheet.reports.run_document import RunOutcome, todo_of, verdict_of
 from loadsheet.settings import Settings
 
 WORKBOOK = "reconciliation.xlsx"
