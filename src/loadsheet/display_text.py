@@ -68,7 +68,9 @@ def templates_of(package: str, filters: Mapping[str, Callable[..., Any]]) -> "En
     environment = Environment(
         loader=PackageLoader(package),
         autoescape=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,  # markup is our own
+        finalize=lambda value: (
+            value if type(value) is not str or value.isprintable() else visible(value)
+        ),  # markup is our own
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -102,7 +102,7 @@ def _presentable(_logger: object, _method: str, fields: Mapping[str, Any]) -> di
     """Order and clean the fields. Runs after all processors of structlog that add text."""
     ordered = {name: fields[name] for name in _FIRST if name in fields and fields[name] != ""}
     ordered |= {name: value for name, value in fields.items() if name not in _FIRST}
-    return {clean(name): _safe(name, value) for name, value in ordered.items()}
+    return {name: _safe(name, value) for name, value in ordered.items()}
 
 
 class _FailSafeFile:

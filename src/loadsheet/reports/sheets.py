@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime, time
 from decimal import Decimal
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,7 +88,12 @@ class Book:
     def __init__(self, workbook: Any, footer: str, stack: ExitStack) -> None:
         self.stack = stack
         self._workbook, self._footer = workbook, footer
-        self._formats: dict[tuple[Any, ...], Any] = {}
+        self.style = cache(self._new_style)
+        """The format of a cell, by the words of `_new_style`. Equal formats are created once."""
+        self.tint = cache(lambda tone: workbook.add_format(_TONES[tone]))
+        """The format of a tone that a condition applies on top of a cell's own."""
+        self.head_style = cache(self._new_head_style)
+        """The format of a column heading, aligned like its cells, by the kind of the column."""
 
     def sheet(self, title: str) -> Any:
         """Add a worksheet: A4 landscape, one page wide, with the footer on every page."""
@@ -105,25 +111,12 @@ class Book:
         """Add a custom property to the workbook; spreadsheet programs keep it on saving. At most 255 characters."""
         self._workbook.set_custom_property(name, value, "text")
 
-    def style(
+    def _new_style(
         self, kind: Kind = Kind.TEXT, tone: Tone = Tone.PLAIN, *, wrap: bool = False, line: bool = True, **more: Any
     ) -> Any:
-        """The format of a cell. Equal formats are created once."""
-        key = (kind, tone, wrap, line, *sorted(more.items()))
-        if key not in self._formats:
-            under = {"bottom": 1, "bottom_color": _HAIR} if line else {}
-            shape = {"text_wrap": True, "num_format": "General"} if wrap else {}
-            self._formats[key] = self._workbook.add_format(
-                {**_FONT, **_KINDS[kind], **_TONES[tone], **under, **shape, **more}
-            )
-        return self._formats[key]
-
-    def tint(self, tone: Tone) -> Any:
-        """The format that a condition applies on top of a cell's own."""
-        key = ("tint", tone)
-        if key not in self._formats:
-            self._formats[key] = self._workbook.add_format(_TONES[tone])
-        return self._formats[key]
+        under = {"bottom": 1, "bottom_color": _HAIR} if line else {}
+        shape = {"text_wrap": True, "num_format": "General"} if wrap else {}
+        return self._workbook.add_format({**_FONT, **_KINDS[kind], **_TONES[tone], **under, **shape, **more})
 
     def chart(self, kind: str, **more: Any) -> Any:
         """Create a chart of this kind in the workbook's style; sheets insert it."""
@@ -132,10 +125,9 @@ class Book:
         chart.set_chartarea({"border": {"color": _HAIR}})
         return chart
 
-    def head_style(self, kind: Kind) -> Any:
-        """The format of a column heading, aligned like its cells."""
+    def _new_head_style(self, kind: Kind) -> Any:
         align, indent = ("left", 1) if kind in (Kind.TEXT, Kind.MOMENT, Kind.DAY) else ("right", 0)
-        return self.style(
+        return self._new_style(
             wrap=True,
             line=False,
             align=align,
@@ -176,7 +168,7 @@ def open_book(path: Path, *, title: str, footer: str) -> Iterator[Book]:
             except FileCreateError as error:
                 raise OSError(str(error)) from error
             finally:
-                target.end()
+                target.failed = True  # from now on it drops everything
 
 
 def _close_spools(workbook: Any) -> None:
@@ -273,15 +265,17 @@ class TableSheet:
         # not every spreadsheet program adjusts row heights by itself
         if lines > 1:
             self._sheet.set_row(self._row, lines * _LINE_HEIGHT + 2)
-        widths, styles = self._widths, self._styles
+        widths, styles, used = self._widths, self._styles, []
         for position, value in enumerate(values):
             if isinstance(value, str) and len(value) > widths[position]:
                 widths[position] = len(value)
             plain = Tone.LINK if isinstance(value, Link) else Tone.PLAIN
             look = (position, tones.get(position, plain) if tones else plain)
             if look not in styles:
-                styles[look] = self._style(*look)
-            write(self._sheet, self._row, position, value, styles[look])
+                column = self._columns[position]
+                styles[look] = self._book.style(column.kind, look[1], wrap=column.wrap)
+            used.append(styles[look])
+        write_row(self._sheet, self._row, values, used)
 
     @property
     def count(self) -> int:
@@ -310,7 +304,10 @@ class TableSheet:
         last = max(1, self.kept)
         end_table(self._table, 0, last, len(self._columns))
         for position, column in enumerate(self._columns):
-            self._shape(position, column, last)
+            width = min(self._widths[position], column.width_max) + _PADDING
+            self._sheet.set_column(position, position, width, None, {"hidden": 1} if column.hidden else {})
+            if column.choices or column.warns:
+                self._add_rules((1, position, last, position), column)
         self._sheet.freeze_panes(1, self._frozen)
         self._sheet.repeat_rows(0)
         printed = sum(column.printed for column in self._columns)
@@ -319,20 +316,14 @@ class TableSheet:
         self._sheet.ignore_errors({"number_stored_as_text": xl_range(1, 0, last, len(self._columns) - 1)})
         return self._overflow.name if self._more else ""
 
-    def _shape(self, position: int, column: Column, last: int) -> None:
-        width = min(self._widths[position], column.width_max) + _PADDING
-        self._sheet.set_column(position, position, width, None, {"hidden": 1} if column.hidden else {})
-        place = (1, position, last, position)
+    def _add_rules(self, place: tuple[int, int, int, int], column: Column) -> None:
+        """Add the drop-down and the colours of a column to these cells."""
         if column.choices:
             rule = {"validate": "list", "source": list(_offered(column.choices)), "show_error": column.strict}
             self._sheet.data_validation(*place, rule)
         for limit, tone in column.warns:
             above = {"type": "cell", "criteria": ">", "value": limit, "format": self._book.tint(tone)}
             self._sheet.conditional_format(*place, {**above, "stop_if_true": True})
-
-    def _style(self, position: int, tone: Tone) -> Any:
-        column = self._columns[position]
-        return self._book.style(column.kind, tone, wrap=column.wrap)
 
     def _lines(self, position: int, value: Value) -> int:
         width, text = self._columns[position].width_max, str(value)
@@ -367,9 +358,8 @@ def begin_table(
     sheet.constant_memory = False
     sheet.add_table(row, 0, row + 1, len(columns) - 1, {"name": name, "style": None, "columns": heads, **options})
     sheet.constant_memory = True
-    styles = {kind: book.head_style(kind) for kind in {column.kind for column in columns}}
     for position, column in enumerate(columns):
-        sheet.write_string(row, position, column.head, styles[column.kind])
+        sheet.write_string(row, position, column.head, book.head_style(column.kind))
     table: dict[str, Any] = sheet.tables[-1]
     return table
 
@@ -381,22 +371,32 @@ def end_table(table: dict[str, Any], first: int, last: int, columns: int) -> Non
             table[name] = xl_range(first, 0, last, columns - 1)
 
 
+def write_row(
+    sheet: Any, row: int, values: Iterable[Value | Formula], styles: Iterable[Any], first_column: int = 0
+) -> None:
+    """Write values, each with its format, in their own types: texts always as texts, numbers as numbers, times as times, None as an
+    empty cell.
+    """
+    for column, (value, style) in enumerate(zip(values, styles, strict=True), first_column):
+        if isinstance(value, Link) and sheet.hlink_count < _LINKS_MAX:
+            sheet.write_url(row, column, f"external:{value.target}", style, sheet_text(value))
+        elif value is None or value == "":
+            sheet.write_blank(row, column, None, style)
+        elif isinstance(value, str):
+            sheet.write_string(row, column, sheet_text(value), style)
+        elif isinstance(value, Formula):
+            sheet.write_formula(row, column, value.text, style, value.result)
+        elif isinstance(value, bool):
+            sheet.write_boolean(row, column, value, style)
+        elif isinstance(value, datetime | time):
+            sheet.write_datetime(row, column, value.replace(tzinfo=None), style)
+        else:
+            sheet.write_number(row, column, float(value), style)
+
+
 def write(sheet: Any, row: int, column: int, value: Value | Formula, style: Any) -> None:
-    """Write a value in its own type: texts always as texts, numbers as numbers, times as times, None as an empty cell."""
-    if isinstance(value, Link) and sheet.hlink_count < _LINKS_MAX:
-        sheet.write_url(row, column, f"external:{value.target}", style, sheet_text(value))
-    elif value is None or value == "":
-        sheet.write_blank(row, column, None, style)
-    elif isinstance(value, str):
-        sheet.write_string(row, column, sheet_text(value), style)
-    elif isinstance(value, Formula):
-        sheet.write_formula(row, column, value.text, style, value.result)
-    elif isinstance(value, bool):
-        sheet.write_boolean(row, column, value, style)
-    elif isinstance(value, datetime | time):
-        sheet.write_datetime(row, column, value.replace(tzinfo=None), style)
-    else:
-        sheet.write_number(row, column, value if isinstance(value, float) else float(value), style)
+    """Write one value; see `write_row`."""
+    write_row(sheet, row, (value,), (style,), column)
 
 
 def _offered(choices: Sequence[str]) -> Iterator[str]:
@@ -425,12 +425,6 @@ class Cell(NamedTuple):
 
 
 _PLACES = {Kind.COUNT: 0, Kind.CHANGE: 0, Kind.AMOUNT: 3, Kind.MONEY: 3}  # digits after the point in `_KINDS`
-
-
-def _number_width(kind: Kind, number: Any) -> int:
-    """The characters that a number of this kind takes in bold type; few for anything else."""
-    is_number = kind in _PLACES and isinstance(number, int | float | Decimal)
-    return len(f"{number:,.{_PLACES[kind]}f}" if is_number else "") + 3
 
 
 class Page:
@@ -487,13 +481,16 @@ class Page:
         self.row += 1
 
     def _cells(self, columns: Sequence[Column], cells: Sequence[Cell], **style: Any) -> None:
-        for position, column in enumerate(columns):
-            cell = cells[position] if position < len(cells) else Cell(None)
+        styles = []
+        for position, (column, cell) in enumerate(zip(columns, cells, strict=False)):
             kind = cell.kind or column.kind
-            write(self.sheet, self.row, position, cell.value, self.book.style(kind, cell.tone, **style))
-            needed = _number_width(kind, getattr(cell.value, "result", cell.value))
-            self._widths[position] = max(self._widths[position], needed)
-        self._fill(len(columns), self.book.style(**style))
+            styles.append(self.book.style(kind, cell.tone, **style))
+            number = cell.value.result if isinstance(cell.value, Formula) else cell.value
+            if kind in _PLACES and isinstance(number, int | float | Decimal):
+                needed = len(f"{number:,.{_PLACES[kind]}f}") + _PADDING  # in bold type
+                self._widths[position] = max(self._widths[position], needed)
+        write_row(self.sheet, self.row, [cell.value for cell in cells], styles)
+        self._fill(len(cells), self.book.style(**style))
 
     def _fill(self, first: int, style: Any) -> None:
         for position in range(first, len(self._widths)):
