@@ -7,7 +7,7 @@ from orders import write_orders
 from outcome_check import check_outcome
 from workspace import SAMPLES, Workspace
 
-from loadsheet.cli.access import ledger_to_read
+from loadsheet.cli.options import ledger_to_read
 from loadsheet.forecasts import forecast_run
 from loadsheet.mapping import load_folder
 

@@ -11,7 +11,7 @@ from fix_workbooks import FixBook
 from killed_steps import dies_at
 from workspace import SMALL, Workspace
 
-from loadsheet.cli.access import held_ledger
+from loadsheet.cli.options import held_ledger
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings

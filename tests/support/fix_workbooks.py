@@ -10,7 +10,7 @@ from typing import NamedTuple
 from openpyxl import load_workbook
 
 from loadsheet import pipeline
-from loadsheet.cli.access import held_ledger
+from loadsheet.cli.options import held_ledger
 from loadsheet.dispatch import Dispatcher, RunContext, UnknownTimer, deliver
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder

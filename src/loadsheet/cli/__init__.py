@@ -57,7 +57,7 @@ COMMANDS = {
     "workers": CommandSpec("fleet", "Show the processes that share the ledger, the queue and the shared rate."),
     "expected": CommandSpec("expected", "List expected files, and what is late."),
     "report": CommandSpec("report", "Rebuild the reports of a run from the current ledger."),
-    "pull": CommandSpec("pull", "Download what the exchange lists."),
+    "pull": CommandSpec("exchange", "Download what the exchange lists."),
     "resolve": CommandSpec("resolve", "Show records with an unknown outcome, or decide about them."),
     "retry": CommandSpec("resolve", "Make refused or held entries ready again: the next run sends them."),
     "doctor": CommandSpec("doctor", "Check everything a run needs, and say what to do about each problem."),

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loadsheet.cli.access import clock, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     JSON,
@@ -13,6 +12,8 @@ from loadsheet.cli.options import (
     OUTBOX,
     STATE,
     Target,
+    clock,
+    ledger_to_read,
     load,
     run_names,
     together,

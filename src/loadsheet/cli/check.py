@@ -4,13 +4,13 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load_for_files, together
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, grouped, load_for_files, together
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.display_text import count_of
 from loadsheet.problems import CATALOGUE
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from loadsheet.problem_groups import Cause
 
 _SECTION = re.compile(r"^### ([A-Z][0-9]{3}) (.+)\n((?:(?!#).+\n?)+)", re.MULTILINE)
+
+
+class CheckOptions(NamedTuple):
+    """What `check` shows besides the causes: records, every problem, the effect of proposed values (`trying`) and of `given` ones, OLD=NEW."""
+
+    payloads: bool
+    every: bool
+    trying: bool
+    given: tuple[str, ...]
 
 
 @click.command()
@@ -37,16 +46,9 @@ _SECTION = re.compile(r"^### ([A-Z][0-9]{3}) (.+)\n((?:(?!#).+\n?)+)", re.MULTIL
     "--correct", "given", multiple=True, metavar="OLD=NEW", help="The same with this value of your own. Repeatable."
 )
 @together(MAPPINGS, CONFIG, JSON)
+@grouped(options=CheckOptions)
 def check(
-    files: tuple[Path, ...],
-    *,
-    payloads: bool,
-    every: bool,
-    trying: bool,
-    given: tuple[str, ...],
-    mappings: Path | None,
-    config: Path | None,
-    as_json: bool,
+    files: tuple[Path, ...], *, options: CheckOptions, mappings: Path | None, config: Path | None, as_json: bool
 ) -> int:
     """Read, translate and validate FILES and show what is wrong. Nothing is sent or stored, and no file is moved.
 
@@ -56,6 +58,7 @@ def check(
     from loadsheet.mapping import load_folder
     from loadsheet.reading import start_fork_server
 
+    payloads, every, trying, given = options
     show_lines = _say_each if payloads else print_lines
     corrections = Corrections(dict(map(_old_and_new, given)))
     settings = load_for_files(config, mappings)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from loadsheet.cli.access import clock
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -24,6 +23,7 @@ from loadsheet.cli.options import (
     OUTBOX,
     STATE,
     any_allows_root,
+    clock,
     load_each,
     together,
 )

@@ -1,15 +1,19 @@
-"""`loadsheet exchange ...`: serve our own exchange and manage its tokens, probe any exchange, list the assumptions."""
+"""`loadsheet exchange ...`: serve our own exchange and manage its tokens, probe any exchange, list the assumptions. `loadsheet pull`:
+download the records of any exchange as workbook, CSV or JSON, for analysts.
+"""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from loadsheet import exit_codes
-from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, Target, load, together
+from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, Target, clock, grouped, load, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.file_modes import write_privately
 from loadsheet.problems import SettingsError
@@ -17,6 +21,8 @@ from loadsheet.problems import SettingsError
 if TYPE_CHECKING:
     from loadsheet.dispatch.probe import ProbeResult
     from loadsheet.exchange import Token, TokenAdmin
+    from loadsheet.reports.listing_export import Layout, Pulled
+
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -24,6 +30,16 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.group()
 def exchange() -> None:
     """Our own exchange: serve it, and list its assumptions."""
+
+
+class Listening(NamedTuple):
+    """Where `serve` listens, and its TLS files."""
+
+    host: str
+    port: int
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_in_front: bool
 
 
 @exchange.command()
@@ -40,17 +56,9 @@ def exchange() -> None:
 @click.option("--personality", type=_FILE, help="File of assumptions by name; overrides the settings.")
 @click.option("--truth", type=_FILE, help="File to which every effect is appended, for tests.")
 @CONFIG
+@grouped(listening=Listening)
 def serve(
-    *,
-    host: str,
-    port: int,
-    database: str,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_in_front: bool,
-    personality: Path | None,
-    truth: Path | None,
-    config: Path | None,
+    *, listening: Listening, database: str, personality: Path | None, truth: Path | None, config: Path | None
 ) -> None:
     """Run the exchange until it is stopped.
 
@@ -62,6 +70,7 @@ def serve(
     from loadsheet.exchange import serve as serve_exchange
     from loadsheet.exchange_profile import deviations, read_personality
 
+    host, port, tls_cert, tls_key, tls_in_front = listening
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key go together.")
     settings = load(config)
@@ -166,6 +175,16 @@ def _described(each: "Token") -> dict[str, Any]:
     }
 
 
+class ProbeOptions(NamedTuple):
+    """How `probe` works: the consent, the file it writes, values of fields, seconds between calls, and whether it prints every call."""
+
+    owned: bool
+    out: Path
+    given: tuple[str, ...]
+    pause_s: float
+    verbose: bool
+
+
 @exchange.command()
 @click.option(
     "--i-own-this-tenant",
@@ -199,17 +218,8 @@ def _described(each: "Token") -> dict[str, Any]:
 )
 @click.option("--verbose", is_flag=True, help="Print every call on stderr.")
 @together(EXCHANGE, CONFIG, JSON)
-def probe(
-    *,
-    owned: bool,
-    out: Path,
-    given: tuple[str, ...],
-    pause_s: float,
-    verbose: bool,
-    exchange: str | None,
-    config: Path | None,
-    as_json: bool,
-) -> int:
+@grouped(options=ProbeOptions)
+def probe(*, options: ProbeOptions, exchange: str | None, config: Path | None, as_json: bool) -> int:
     """Find out how an exchange's sandbox handles what the interface leaves open. Writes to the tenant and cleans up."""
     from loadsheet.dispatch.probe import probe as ask_exchange
     from loadsheet.exchange_profile import write_capabilities
@@ -217,6 +227,7 @@ def probe(
     from loadsheet.settings import EMBEDDED
 
     settings = load(config, exchange=exchange, capabilities="")  # ignores earlier findings, which may be wrong
+    owned, out, given, pause_s, verbose = options
     values = dict(_pair(text) for text in given)
     if settings.exchange == EMBEDDED:
         raise SettingsError("our own exchange needs no probe; name another one with --exchange URL")
@@ -283,3 +294,144 @@ def _print_findings(found: "ProbeResult", *, as_json: bool) -> None:
 
 def _shown(value: object) -> str:
     return "" if value is None else str(value) or "(empty)"
+
+
+PARTIAL, NOT_LISTED = 1, 65
+_SHOWN = 50
+_HEADS = ("Key", "Status", "From", "To", "Pickup", "Packages")  # fits a narrow terminal
+
+
+class PullOptions(NamedTuple):
+    """The file to write (None: stdout), the columns, and the keys of the records (empty: all)."""
+
+    target: Path | None
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+@click.command()
+@click.argument("what", metavar="orders|tenders", type=click.Choice(["orders", "tenders"]))
+@click.option(
+    "--to",
+    "--out",
+    "target",
+    metavar="FILE",
+    type=Target(),
+    help="File to write, ending in .xlsx, .csv, .json, .jsonl.",
+)
+@click.option(
+    "--columns",
+    metavar="NAME,...",
+    multiple=True,
+    help="Only these fields or lists; `list` shows their names.",
+)
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="Only this record. May be given several times.")
+@together(EXCHANGE, STATE, CONFIG, JSON)
+@grouped(options=PullOptions)
+def pull(what: str, *, options: PullOptions, as_json: bool, config: Path | None, **given: Any) -> int:
+    """Download what the exchange lists: one sheet or file for the records, and one for each list in them.
+
+    Without --to, prints a table on a terminal and CSV in a pipe; --json prints the listing as received. Exits with 1 if the listing
+    does not hold all records of the exchange: the interface has no second page.
+    """
+    from loadsheet.contract import BY_NAME
+    from loadsheet.reports.listing_export import FORMS, Pulled, layout, write_pulled
+    from loadsheet.run_resources import exchange_client
+    from loadsheet.settings import EMBEDDED
+
+    target, columns, keys = options
+    subject = what.removesuffix("s")
+    if columns == ("list",):
+        click.echo("\n".join(layout(subject).names))
+        return 0
+    laid_out = layout(subject, _chosen(subject, columns))
+    if target is not None and target.suffix.lower() not in FORMS:
+        raise click.BadParameter(f"{target}: the file must end in {', '.join(FORMS)}", param_hint="--to")
+    settings = load(config, **given)
+    with exchange_client(settings) as client:
+        operation = BY_NAME[f"{subject}.list"]
+        at = clock()().isoformat(timespec="seconds").replace("+00:00", "Z")
+        pulled = Pulled(operation, client.whole_listing(operation), frozenset(keys))
+    if target is None:
+        _show(pulled, laid_out, as_json=as_json, chosen=bool(columns))
+        written: list[Path] = []
+    else:
+        source = "the embedded exchange" if settings.exchange == EMBEDDED else client.base_url
+        written = write_pulled(pulled, target, laid_out, source=source, at=at)
+    return _report_completeness(pulled, written, as_json=as_json and target is not None)
+
+
+def _chosen(subject: str, columns: Sequence[str]) -> list[str]:
+    """The column names in the option; raises UsageError for an unknown one."""
+    import difflib
+
+    from loadsheet.reports.listing_export import layout
+
+    chosen = [name.strip() for text in columns for name in text.split(",") if name.strip()]
+    if columns and not chosen:
+        raise click.BadParameter("no column is given", param_hint="--columns")
+    names = layout(subject).names
+    for name in chosen:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            raise click.BadParameter(
+                f"{subject}s have no column {name}{meant} (--columns list shows all)", param_hint="--columns"
+            )
+    return chosen
+
+
+def _show(pulled: "Pulled", laid_out: "Layout", *, as_json: bool, chosen: bool) -> None:
+    """The listing on stdout."""
+    from loadsheet.reports.listing_export import write_json, write_table
+    from loadsheet.reports.report_files import text_of
+
+    first = islice(pulled.records(), _SHOWN)
+    if as_json:
+        write_json(pulled, sys.stdout)
+        sys.stdout.flush()  # raises here if the disk is full
+    elif not sys.stdout.isatty():
+        write_table(pulled, sys.stdout, laid_out)
+        sys.stdout.flush()
+    elif chosen:
+        rows = [[text_of(value) for value in row] for record in first for at, row in laid_out.rows(record) if not at]
+        print_table([column.head for column in laid_out.tables[0].columns], rows)
+    else:
+        print_table(_HEADS, [_overview_row(pulled, record) for record in first])
+    if sys.stdout.isatty() and not as_json and pulled.counted.wanted > _SHOWN:
+        say(f"the first {_SHOWN} are shown; --to FILE.xlsx writes all")
+
+
+def _overview_row(pulled: "Pulled", record: dict[str, object]) -> list[object]:
+    from loadsheet.contract import overview_of
+
+    seen = overview_of(pulled.operation.record, record)
+    ends = (", ".join(filter(None, (stop.city, stop.country))) for stop in (seen.pickup, seen.delivery))
+    return [seen.key, seen.status, *ends, seen.pickup.early, seen.packages]
+
+
+def _report_completeness(pulled: "Pulled", written: list[Path], *, as_json: bool) -> int:
+    """Report how complete the listing is; returns the exit code."""
+    lacking = pulled.counted.lacking
+    if as_json:
+        print_json(
+            {
+                "listed": pulled.says,
+                "complete": pulled.complete,
+                "records": pulled.counted.wanted,
+                "total_count": pulled.listing.total_count,
+                "lacking": lacking,
+                "files": [str(path) for path in written],
+            }
+        )
+    say(pulled.says)
+    for key in lacking:
+        at_exchange = "is not at the exchange" if pulled.complete else "may still be at the exchange"
+        say(f"{key} is not listed: it {at_exchange}")
+    if written and not as_json:
+        say(f"written: {', '.join(map(str, written))}")
+    if not pulled.complete:
+        if pulled.listing.todo:
+            say(f"to see the others: {pulled.listing.todo}")
+        return PARTIAL
+    return NOT_LISTED if lacking else 0

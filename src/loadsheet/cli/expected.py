@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loadsheet.cli.access import clock, ledger_to_read
-from loadsheet.cli.options import JSON, STATE, with_settings
+from loadsheet.cli.options import JSON, STATE, clock, ledger_to_read, with_settings
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 
 if TYPE_CHECKING:

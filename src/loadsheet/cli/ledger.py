@@ -4,12 +4,11 @@ import getpass
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
 from loadsheet import exit_codes
-from loadsheet.cli.access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -17,7 +16,11 @@ from loadsheet.cli.options import (
     OUTBOX,
     STATE,
     Target,
+    clock,
+    grouped,
+    held_ledger,
     keys,
+    ledger_to_read,
     load_each,
     settings_or_raise,
     together,
@@ -152,6 +155,15 @@ def _require_file_ledger(settings: "Settings", refusal: str) -> None:
         raise click.UsageError(refusal)
 
 
+class ExportOptions(NamedTuple):
+    """The target of an export, its format (None: by the ending of the target), the first day of its runs, and whether it has payloads."""
+
+    target: Path
+    kind: Literal["parquet", "csv"] | None
+    since: str | None
+    payloads: bool
+
+
 @ledger.command()
 @click.option(
     "--to", "--out", "target", required=True, type=Target(dir_okay=True), help="Folder, or a file for entries only."
@@ -166,18 +178,12 @@ def _require_file_ledger(settings: "Settings", refusal: str) -> None:
 @click.option("--payloads", is_flag=True, help="Also export the payloads; they contain names and addresses.")
 @with_settings(STATE)
 @JSON
-def export(
-    *,
-    settings: "Settings",
-    target: Path,
-    kind: Literal["parquet", "csv"] | None,
-    since: str | None,
-    payloads: bool,
-    as_json: bool,
-) -> int:
+@grouped(options=ExportOptions)
+def export(*, settings: "Settings", options: ExportOptions, as_json: bool) -> int:
     """Export runs, entries, attempts and exceptions as tables for other programs. Times are in UTC."""
     from loadsheet.operations.retention.ledger_copies import export as export_tables
 
+    target, kind, since, payloads = options
     chosen: Literal["parquet", "csv"] = kind or ("csv" if target.suffix.lower() == ".csv" else "parquet")
     with ledger_to_read(settings) as opened:
         written = export_tables(opened, target, chosen, since=_day(since), payloads=payloads)
@@ -277,7 +283,7 @@ NOTHING_KNOWN = 1
 @click.option("--names", is_flag=True, help="Also replace the names of files with records of other keys.")
 @with_settings(OUTBOX, STATE, EXCHANGE)
 @JSON
-def forget(*, settings: "Settings", key: str, because: str, who: str, yes: bool, as_json: bool, **more: bool) -> int:
+def forget(*, settings: "Settings", key: str, yes: bool, as_json: bool, **request: Any) -> int:
     """Erase payloads, cells, answers and comments of every entry of KEY for good. Counts, states and totals stay.
 
     File names that identify the record are replaced by `forgotten-NUMBER.csv`: a name under which only forgotten records came, a
@@ -290,7 +296,8 @@ def forget(*, settings: "Settings", key: str, because: str, who: str, yes: bool,
     from loadsheet.ledger.ledger_opening import file_of
     from loadsheet.operations.retention.key_erasure import Request, find, plan
 
-    wanted = Request(**more, who=who or (getpass.getuser() if yes else ""), because=because.strip())
+    who, because = request.pop("who"), request.pop("because").strip()
+    wanted = Request(**request, who=who or (getpass.getuser() if yes else ""), because=because)
     if yes and not wanted.because:
         raise click.UsageError("erasing needs --because TEXT: the reason is stored with the decision")
     with held_ledger(settings) if yes else ledger_to_read(settings) as ledger:

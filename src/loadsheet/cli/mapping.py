@@ -3,14 +3,30 @@
 import sys
 import unicodedata
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, Target, load, load_for_files, mapping_names, together
+from loadsheet.cli.options import (
+    CONFIG,
+    JSON,
+    MAPPINGS,
+    STATE,
+    Target,
+    grouped,
+    load,
+    load_for_files,
+    mapping_names,
+    together,
+    with_settings,
+)
 from loadsheet.cli.output import print_json, progress, say
 from loadsheet.display_text import count_of
 from loadsheet.problems import MappingError
+
+if TYPE_CHECKING:
+    from loadsheet.settings import Settings
 
 _MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _WIDE = frozenset("WF")  # East Asian letters that take two places on a terminal
@@ -133,15 +149,10 @@ def _checked_target(_ctx: click.Context, _option: click.Parameter, name: str | N
     help="The operation of the records, such as order.create, or tender or order for the most likely one of these. Default: the most likely one.",
 )
 @click.option("--to", "--out", "out", type=Target(), help="Write the draft to this file, which must not exist.")
-@together(MAPPINGS, CONFIG, JSON)
+@with_settings(MAPPINGS)
+@JSON
 def suggest(
-    files: tuple[Path, ...],
-    *,
-    target: str | None,
-    out: Path | None,
-    mappings: Path | None,
-    config: Path | None,
-    as_json: bool,
+    files: tuple[Path, ...], *, settings: "Settings", target: str | None, out: Path | None, as_json: bool
 ) -> None:
     """Draft a mapping from FILES: one workbook, one text file, or several that belong together, in any order.
 
@@ -156,7 +167,6 @@ def suggest(
 
     if out is not None and out.exists():
         raise click.UsageError(f"{out} already exists; a draft never overwrites a mapping: choose another --out")
-    settings = load(config, mappings=mappings)
     with progress("columns") as advance:
         sheets = observe(files, settings, advance)
     made = draft(sheets, target, values_of(settings.mappings))
@@ -214,6 +224,14 @@ def schema(*, out: Path | None) -> None:
     say(f'{out} written; first line of a mapping beside it: "# yaml-language-server: $schema={out.name}"')
 
 
+class PreviewOptions(NamedTuple):
+    """The mapping of a preview (None: the one that takes the files), the number of records, and whether it is shown again at each save."""
+
+    name: str | None
+    records: int
+    watching: bool
+
+
 @mapping.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
@@ -230,15 +248,9 @@ def schema(*, out: Path | None) -> None:
     "--watch", "watching", is_flag=True, help="Show them again whenever a mapping, a code table or a file is saved."
 )
 @together(MAPPINGS, CONFIG, JSON)
+@grouped(options=PreviewOptions)
 def preview(
-    files: tuple[Path, ...],
-    *,
-    mappings: Path | None,
-    config: Path | None,
-    name: str | None,
-    records: int,
-    watching: bool,
-    as_json: bool,
+    files: tuple[Path, ...], *, options: PreviewOptions, mappings: Path | None, config: Path | None, as_json: bool
 ) -> int:
     """Show the first records of FILES: each cell beside the field and value it becomes, with its problems.
 
@@ -247,8 +259,8 @@ def preview(
     """
     from loadsheet.cli.mapping_results import show_preview
 
-    settings = load(config, mappings=mappings) if name else load_for_files(config, mappings)
-    return show_preview(files, name, settings, records, watching=watching, as_json=as_json)
+    settings = load(config, mappings=mappings) if options.name else load_for_files(config, mappings)
+    return show_preview(files, options, settings, as_json=as_json)
 
 
 @mapping.command()
@@ -265,6 +277,15 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
     return run_tests(load(config, mappings=mappings), folder, update=update, as_json=as_json)
 
 
+class DiffOptions(NamedTuple):
+    """The mappings that are compared (no new one: the versions that read the originals), on files or on the last originals."""
+
+    old: Path
+    new: Path | None
+    files: tuple[Path, ...]
+    last: int | None
+
+
 @mapping.command()
 @click.argument("old", type=_MAPPING_FILE)
 @click.argument("new", type=_MAPPING_FILE, required=False)
@@ -279,16 +300,8 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
     "--last", type=click.IntRange(1), metavar="N", help="Use the last N originals that the mapping of this name read."
 )
 @together(STATE, CONFIG, JSON)
-def diff(
-    old: Path,
-    new: Path | None,
-    *,
-    files: tuple[Path, ...],
-    last: int | None,
-    as_json: bool,
-    config: Path | None,
-    state: Path | None,
-) -> int:
+@grouped(options=DiffOptions)
+def diff(*, options: DiffOptions, as_json: bool, config: Path | None, state: Path | None) -> int:
     """Translate files with mapping OLD and with NEW, and compare each document: identical, changed, now failing.
 
     From a folder, the files that match the patterns of OLD or NEW are used. --last takes originals from the archive; files that are read
@@ -297,12 +310,12 @@ def diff(
     """
     from loadsheet.cli.mapping_results import show_differences
 
-    if bool(files) == bool(last):
+    if bool(options.files) == bool(options.last):
         raise click.UsageError("give either --on FILE or --last N")
-    if new is None and not last:
+    if options.new is None and not options.last:
         raise click.UsageError("name two mappings to compare on files; with --last N one is enough")
-    settings = load(config, state=state) if last else load(config)
-    return show_differences(settings, old, new, files, last, as_json=as_json)
+    settings = load(config, state=state) if options.last else load(config)
+    return show_differences(settings, options, as_json=as_json)
 
 
 def _words(_ctx: click.Context, _argument: click.Parameter, begun: str) -> list[CompletionItem]:

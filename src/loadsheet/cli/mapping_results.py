@@ -22,7 +22,8 @@ from rich.table import Table as Grid
 
 from loadsheet import exit_codes, object_storage
 from loadsheet.checking import name_in_inbox
-from loadsheet.cli.access import ledger_to_read
+from loadsheet.cli.mapping import DiffOptions, PreviewOptions
+from loadsheet.cli.options import ledger_to_read
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.display_text import count_of, printable
 from loadsheet.ledger import Drop, SourceFile
@@ -102,14 +103,11 @@ def mapping_for(files: Sequence[Path], settings: Settings) -> Mapping:
     raise FileRefused({**routes.unmapped, **routes.ambiguous, **routes.blocked}[name])
 
 
-def show_preview(
-    files: tuple[Path, ...], name: str | None, settings: Settings, records: int, *, watching: bool, as_json: bool
-) -> int:
-    """Show the first records of files by the mapping of this name, or the one that takes them; with `watching` at each save. Returns the
-    exit code.
-    """
-    show = partial(_preview, files, name, settings, records, as_json=as_json)
-    if not watching:
+def show_preview(files: tuple[Path, ...], options: PreviewOptions, settings: Settings, *, as_json: bool) -> int:
+    """Show the first records of files with these options. Returns the exit code."""
+    name = options.name
+    show = partial(_preview, files, name, settings, options.records, as_json=as_json)
+    if not options.watching:
         return show()
     folders = [settings.mappings, *([Path(name).parent] if name and is_mapping_file(name) else [])]
     return show_at_each_save(show, files, folders)
@@ -244,12 +242,11 @@ def _run_case(case: Case, mapping: Mapping, settings: Settings, *, update: bool)
     return []
 
 
-def show_differences(
-    settings: Settings, old: Path, new: Path | None, files: Sequence[Path], last: int | None, *, as_json: bool
-) -> int:
-    """Translate these files, or the last originals, with both mappings, and show what differs; returns the exit code. Without `new`, the
-    old mapping is compared with the versions that read the originals. Raises FileRefused if there is nothing to compare.
+def show_differences(settings: Settings, options: DiffOptions, *, as_json: bool) -> int:
+    """Translate the files, or the last originals, with both mappings, and show what differs; returns the exit code. Raises FileRefused if
+    there is nothing to compare.
     """
+    old, new, files, last = options
     before, after = (load_mapping(path, settings.assumptions, home_of(path, settings)) for path in (old, new or old))
     now = datetime.now(UTC)
     total, used = Comparison(), dict[str, Mapping]()

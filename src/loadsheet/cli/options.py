@@ -1,4 +1,5 @@
-"""Options that several commands share, the settings made from them, shared or for one shipper, and what a shell offers for arguments.
+"""What commands share: options, the settings made from them, for all shippers or one, the ledger of the settings, the clock, and what a
+shell offers for arguments.
 
 Help needs the options only, so the settings are imported when they are loaded. A shell waits for every answer, so nothing here asks a
 server: keys and runs come from a ledger in a file only. Settings that are wrong, and a ledger that is missing or damaged, give no offers
@@ -9,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from click.shell_completion import CompletionItem
 from loadsheet.problems import FolderError, LoadsheetError, SettingsError
 
 if TYPE_CHECKING:
-    from loadsheet.ledger import Ledger
+    from loadsheet.ledger import Clock, Ledger
     from loadsheet.settings import Settings
 
 
@@ -166,6 +167,20 @@ def with_settings(*options: Callable[[Command], Command]) -> Callable[[Command],
     return decorate
 
 
+def grouped(**kinds: Any) -> Callable[[Command], Command]:
+    """Options as values of these kinds of NamedTuple: the command gets each by its name, made from the options named like its fields."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def grouping(**words: Any) -> Any:
+            made = {name: kind(*(words.pop(field) for field in kind._fields)) for name, kind in kinds.items()}
+            return command(**made, **words)
+
+        return grouping
+
+    return decorate
+
+
 def load_each(config: Path | None, **given: Any) -> "dict[str, Settings | SettingsError]":
     """The settings of the named shipper, else of every declared one, by name (empty where none is declared). With several, wrong settings
     of one are returned as its SettingsError.
@@ -213,6 +228,29 @@ def any_allows_root(found: "Iterable[Settings | SettingsError]") -> bool:
     )
 
 
+def clock() -> "Clock":
+    """The clock of this command: the one given to `invoke`, else the current time in UTC."""
+    from loadsheet.ledger import utc_now
+
+    ctx = click.get_current_context(silent=True)
+    given: Clock | None = ctx.find_root().obj if ctx else None
+    return given or utc_now
+
+
+def ledger_to_read(settings: "Settings") -> AbstractContextManager["Ledger"]:
+    """The ledger of the settings, for reading only: a run may be in progress. Raises what `open_ledger` raises."""
+    from loadsheet.ledger import read_ledger
+
+    return read_ledger(settings.database_url, settings.state, clock=clock())
+
+
+def held_ledger(settings: "Settings") -> AbstractContextManager["Ledger"]:
+    """The ledger of the settings, held by this process alone. Raises what `open_ledger` raises."""
+    from loadsheet import run_resources
+
+    return run_resources.held_ledger(settings, clock())
+
+
 def _settings(ctx: click.Context) -> "Settings":
     """The settings of the command line as far as it is typed. Raises LoadsheetError and click.UsageError."""
     given = {name: ctx.params[name] for name in ("mappings", "state") if name in ctx.params}
@@ -223,8 +261,6 @@ def _settings(ctx: click.Context) -> "Settings":
 @contextmanager
 def _ledger(ctx: click.Context) -> Iterator["Ledger | None"]:
     """The ledger in a file of the command line, or None if it is on a server."""
-    from loadsheet.cli.access import ledger_to_read
-
     settings = _settings(ctx)
     if settings.is_shared:
         yield None

@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from loadsheet import exit_codes
-from loadsheet.cli.access import held_ledger, ledger_to_read
-from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, run_names, together
+from loadsheet.cli.options import (
+    CONFIG,
+    EXCHANGE,
+    JSON,
+    OUTBOX,
+    STATE,
+    grouped,
+    held_ledger,
+    ledger_to_read,
+    load,
+    run_names,
+    together,
+)
 from loadsheet.cli.output import print_lines, print_raw_json, say
 from loadsheet.file_modes import write_privately
 from loadsheet.problems import FolderError
@@ -36,6 +47,15 @@ class Selection(NamedTuple):
     drops: "tuple[Drop, ...]"
 
 
+class ReportOptions(NamedTuple):
+    """The run or day to report (neither: the last run), whether the exchange is asked now, and whether a report is opened."""
+
+    name: str | None
+    day: str | None
+    ask: bool
+    opening: bool
+
+
 @click.command()
 @click.option(
     "--run",
@@ -55,17 +75,8 @@ class Selection(NamedTuple):
     help="Print the JSON Schema of run.json or of the acknowledgements, and nothing else.",
 )
 @together(OUTBOX, STATE, EXCHANGE, CONFIG, JSON)
-def report(
-    *,
-    name: str | None,
-    day: str | None,
-    ask: bool,
-    opening: bool,
-    schema: str | None,
-    as_json: bool,
-    config: Path | None,
-    **given: Any,
-) -> int:
+@grouped(options=ReportOptions)
+def report(*, options: ReportOptions, schema: str | None, as_json: bool, config: Path | None, **given: Any) -> int:
     """Rebuild the reports of a run from the current ledger, in the folder of the run.
 
     They show what the run itself saw at the exchange. An entry that has changed since then is not verifiable, unless --ask queries
@@ -78,6 +89,7 @@ def report(
     if schema:
         print_raw_json(reports.acknowledgement_schema() if schema == "ack" else reports.schema())
         return 0
+    name, day, ask, opening = options
     _check(name, day)
     settings = load(config, **given)
     write_privately(say, allow_root=True)

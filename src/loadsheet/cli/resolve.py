@@ -1,14 +1,15 @@
 """`loadsheet resolve` and `retry`: show entries with an unknown outcome and all evidence; record who decided what, when and why."""
 
 import getpass
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from loadsheet.cli.access import held_ledger, holder_of, ledger_to_read, refuse_to_decide
-from loadsheet.cli.options import EXCHANGE, JSON, STATE, keys, with_settings
+from loadsheet.cli.options import EXCHANGE, JSON, STATE, grouped, held_ledger, keys, ledger_to_read, with_settings
 from loadsheet.cli.output import confirm, confirm_by_typing, local_time, print_json, print_lines, print_table, say
 from loadsheet.problems import LoadsheetError, Problem
 
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
 UNKNOWN_LEFT = 1
 NOTHING_DECIDED = 1
 NOTHING_FOUND = 1
+
+
+class DecisionOptions(NamedTuple):
+    """A decision: what is chosen (None: nothing), why, by whom, and which questions are answered already."""
+
+    choice: str | None
+    comment: str
+    who: str
+    yes: bool
+    doubling: bool
 
 
 @click.command()
@@ -48,21 +59,13 @@ NOTHING_FOUND = 1
 )
 @with_settings(STATE, EXCHANGE)
 @JSON
-def resolve(
-    *,
-    settings: "Settings",
-    key: str | None,
-    choice: str | None,
-    comment: str,
-    who: str,
-    yes: bool,
-    doubling: bool,
-    as_json: bool,
-) -> int:
+@grouped(decision=DecisionOptions)
+def resolve(*, settings: "Settings", key: str | None, decision: DecisionOptions, as_json: bool) -> int:
     """Show records with an unknown outcome and all evidence, or decide about KEY.
 
     This command sends nothing: the next run sends what you release.
     """
+    choice, comment, who, yes, doubling = decision
     unresolved = find_unresolved(settings, key)
     sending = find_sending(settings, key)
     if choice is None:
@@ -70,7 +73,7 @@ def resolve(
         return UNKNOWN_LEFT if unresolved or sending.orphaned else 0
     if not key or not comment.strip():
         raise click.UsageError("a decision needs a KEY and a --comment with the reason")
-    refuse_to_decide(settings)
+    _refuse_to_decide(settings)
     if why := why_undecidable(key, unresolved, sending, choice):
         say(why)
         return NOTHING_DECIDED
@@ -83,6 +86,16 @@ def resolve(
     return 0
 
 
+class RetryOptions(NamedTuple):
+    """Which entries to release: those of a key, of a file, or all of these states; and whether they are only shown."""
+
+    key: str | None
+    file: str | None
+    held: bool
+    refused: bool
+    dry_run: bool
+
+
 @click.command()
 @click.argument("key", required=False, shell_complete=keys("refused", "held"))
 @click.option("--file", "file", help="All refused or held entries of this file.")
@@ -93,18 +106,8 @@ def resolve(
 @click.option("--dry-run", is_flag=True, help="Only show what would be sent.")
 @with_settings(STATE)
 @JSON
-def retry(
-    *,
-    settings: "Settings",
-    key: str | None,
-    file: str | None,
-    held: bool,
-    refused: bool,
-    comment: str,
-    who: str,
-    dry_run: bool,
-    as_json: bool,
-) -> int:
+@grouped(options=RetryOptions)
+def retry(*, settings: "Settings", options: RetryOptions, comment: str, who: str, as_json: bool) -> int:
     """Make refused or held entries ready again: the next run sends them.
 
     A held change of an accepted record is sent as an update. Records with an unknown outcome are not released here: use loadsheet
@@ -112,10 +115,11 @@ def retry(
     """
     from loadsheet.ledger import State
 
+    key, file, held, refused, dry_run = options
     if not (key or file or held or refused):
         raise click.UsageError("give a KEY, --file NAME, --held or --refused")
     if not dry_run:
-        refuse_to_decide(settings)
+        _refuse_to_decide(settings)
     states = [state for state, wanted in ((State.HELD, held), (State.REFUSED, refused)) if wanted]
     with ledger_to_read(settings) if dry_run else held_ledger(settings) as ledger:
         found = list(candidates(ledger, key, file, states or [State.HELD, State.REFUSED]))
@@ -124,6 +128,44 @@ def retry(
             release(ledger, going, who or getpass.getuser(), comment)
     print_candidates(found, as_json=as_json, dry_run=dry_run)
     return 0 if going else NOTHING_FOUND
+
+
+def _refuse_to_decide(settings: "Settings") -> None:
+    """Raise UsageError if `ledger.deciders` names neither the user of this process nor one of the user's groups."""
+    allowed = settings.ledger.deciders
+    user, groups = _user_and_groups()
+    if allowed and user not in allowed and not {f"@{group}" for group in groups} & {*allowed}:
+        raise click.UsageError(f"{user} may not decide: ledger.deciders names {', '.join(allowed)}. Ask one of them")
+
+
+def _user_and_groups() -> tuple[str, set[str]]:
+    """The user of this process and the names of the user's groups, by the operating system and not by variables."""
+    try:
+        import grp
+        import pwd
+    except ImportError:  # Windows
+        return getpass.getuser(), set()
+    known, groups = os.getuid(), {os.getgid(), *os.getgroups()}
+    names = set()
+    for number in groups:
+        with suppress(KeyError):  # a number without a name
+            names.add(grp.getgrgid(number).gr_name)
+    try:
+        return pwd.getpwuid(known).pw_name, names
+    except KeyError:
+        return str(known), names
+
+
+def _holder_of(settings: "Settings") -> str:
+    """The live process that holds the ledger of the settings, as text; empty if none does. Raises LedgerGone if the server is unreachable."""
+    if not settings.is_shared:
+        from loadsheet.ledger.ledger_opening import file_of
+        from loadsheet.ledger.location import holder_of_file
+
+        return holder_of_file(file_of(settings.database_url))
+    from loadsheet.ledger.postgres import look
+
+    return look(settings.database_url, settings.cluster.takeover_s).holder
 
 
 class Unresolved(NamedTuple):
@@ -184,7 +226,7 @@ def find_sending(settings: "Settings", key: str | None) -> Sending:
             return NONE_SENDING
         run = ledger.queries.events_of(found[0].id)[-1].run
     are = "1 is" if len(found) == 1 else f"{len(found):,} are"
-    if holder := holder_of(settings):
+    if holder := _holder_of(settings):
         return Sending(found, f"{are} being sent now, by {holder}: try again when it has ended")
     if settings.is_shared:
         text = f"{are} marked as being sent in run {run}, which no process holds now: `loadsheet workers` shows whether a worker continues it"

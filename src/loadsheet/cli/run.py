@@ -18,7 +18,6 @@ import msgspec
 
 from loadsheet import exit_codes
 from loadsheet.cli import Failed, attempt
-from loadsheet.cli.access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -28,7 +27,11 @@ from loadsheet.cli.options import (
     OUTBOX,
     STATE,
     any_allows_root,
+    clock,
+    grouped,
+    held_ledger,
     is_quiet,
+    ledger_to_read,
     load_each,
     serves_all,
     settings_or_raise,
@@ -59,6 +62,15 @@ def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None)
     return found.astimezone() if found else None
 
 
+class OutputOptions(NamedTuple):
+    """The output options of a run."""
+
+    as_json: bool
+    exit_zero: bool
+    quiet: bool
+    verbose: bool
+
+
 @click.command()
 @together(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG)
 @click.option("--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must be unchanged (default: 5).")
@@ -73,15 +85,13 @@ def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None)
     "--verbose", is_flag=True, help="Print events as they happen, even in a pipe or if the settings say quiet."
 )
 @JSON
+@grouped(output=OutputOptions)
 def run(
     *,
+    output: OutputOptions,
     limit: int | None,
     since: datetime | None,
     dry_run: bool,
-    exit_zero: bool,
-    quiet: bool,
-    verbose: bool,
-    as_json: bool,
     config: Path | None,
     **given: Any,
 ) -> int:
@@ -90,11 +100,10 @@ def run(
     If shippers are declared and none is named, each of them is processed, one after the other. The exit code is then the worst one
     (70, 78, 77, 75, 65, 1, 0).
     """
-    given |= {"run_entries_max": limit, "arrived_since": since, "log_level": "info" if verbose else None}
+    given |= {"run_entries_max": limit, "arrived_since": since, "log_level": "info" if output.verbose else None}
     found = load_each(config, **given)
     silent = any(not isinstance(settings, SettingsError) and is_quiet(settings) for settings in found.values())
-    write_privately(say, allow_root=quiet or silent or any_allows_root(found.values()))
-    output = OutputOptions(as_json=as_json, exit_zero=exit_zero, quiet=quiet, verbose=verbose)
+    write_privately(say, allow_root=output.quiet or silent or any_allows_root(found.values()))
     return run_shippers(config, found, output, dry_run=dry_run)
 
 
@@ -105,15 +114,6 @@ class ShipperOutcome(NamedTuple):
     lines: tuple[str, ...] = ()
     json: bytes = b""
     stopped: str = ""
-
-
-class OutputOptions(NamedTuple):
-    """The output options of a run."""
-
-    as_json: bool
-    exit_zero: bool
-    quiet: bool
-    verbose: bool
 
 
 Show = Callable[[ShipperOutcome], None]

@@ -11,14 +11,15 @@ import click
 import msgspec
 
 from loadsheet import exit_codes
-from loadsheet.cli.access import ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     JSON,
     MAPPINGS,
     OUTBOX,
     STATE,
+    grouped,
     keys_and_runs,
+    ledger_to_read,
     load_each,
     settings_or_raise,
     together,
@@ -231,6 +232,35 @@ def _listing_lines(standing: "ExceptionStatus") -> list[str]:
     return [f"  listed   {verdict} since run {standing.run}: {REMEDIES[verdict]}", *fields]
 
 
+class Wanted(NamedTuple):
+    """Which runs to list: at most so many, of a day (local time), that read a file whose name matches a pattern, that did not end with 0,
+    or that had an outcome. Empty values do not count.
+    """
+
+    limit: int
+    day: str
+    pattern: str
+    needy: bool
+    outcome: str | None
+
+    def of(self, queries: "LedgerQueries") -> "list[Run]":
+        """The runs, newest first."""
+        if not any(self[1:]):
+            return queries.runs(self.limit)
+        pattern, with_file = self.pattern.casefold(), None
+        if self.pattern:
+            arrivals = queries.arrivals("", counted=False)
+            with_file = {one.run for one in arrivals if fnmatchcase(one.name.casefold(), pattern)}
+        return [
+            run
+            for run in queries.runs(_RUNS_SEARCHED)
+            if local_time(run.started_at).startswith(self.day)
+            and (with_file is None or run.name in with_file)
+            and not (self.needy and run.exit_code == 0)
+            and (self.outcome is None or run.exit_code in _OUTCOMES[self.outcome])
+        ][: self.limit]
+
+
 @click.command()
 @click.option(
     "--limit", default=20, show_default=True, type=click.IntRange(1), help="Show at most N runs, newest first."
@@ -245,23 +275,13 @@ def _listing_lines(standing: "ExceptionStatus") -> list[str]:
 @click.option("--needs-attention", "needy", is_flag=True, help="Only runs that did not end with 0.")
 @click.option("--outcome", type=click.Choice([*_OUTCOMES]), help="Only runs with this outcome.")
 @together(STATE, CONFIG, JSON)
-def runs(
-    *,
-    limit: int,
-    day: str,
-    pattern: str,
-    needy: bool,
-    outcome: str | None,
-    state: Path | None,
-    config: Path | None,
-    as_json: bool,
-) -> None:
+@grouped(wanted=Wanted)
+def runs(*, wanted: Wanted, state: Path | None, config: Path | None, as_json: bool) -> None:
     """List the latest runs with their exit codes and results; of all shippers if none is named."""
     every = load_each(config, state=state)
     several = len(every) > 1
-    wanted = Wanted(limit, day, pattern.casefold(), needy, _OUTCOMES[outcome] if outcome else frozenset())
     latest = [(name, run) for name, settings in every.items() for run in _latest(settings, wanted, several=several)]
-    found = sorted(latest, key=lambda found: found[1].started_at, reverse=True)[:limit]
+    found = sorted(latest, key=lambda found: found[1].started_at, reverse=True)[: wanted.limit]
     if not found:
         say("no run matches" if any(wanted[1:]) else "no run found")
     if as_json:
@@ -283,35 +303,6 @@ def runs(
         for name, run in found
     ]
     print_table([*shipper_head, "Run", "Started", "Took", "Exit code", "Result"], rows)
-
-
-class Wanted(NamedTuple):
-    """Which runs to list: at most so many, of a day (local time), that read a file whose name matches a pattern (in lower case), that did
-    not end with 0, or that ended with one of these exit codes (None: not at all). Empty values do not count.
-    """
-
-    limit: int
-    day: str
-    pattern: str
-    needy: bool
-    codes: frozenset[int | None]
-
-    def of(self, queries: "LedgerQueries") -> "list[Run]":
-        """The runs, newest first."""
-        if not any(self[1:]):
-            return queries.runs(self.limit)
-        with_file = None
-        if self.pattern:
-            arrivals = queries.arrivals("", counted=False)
-            with_file = {one.run for one in arrivals if fnmatchcase(one.name.casefold(), self.pattern)}
-        return [
-            run
-            for run in queries.runs(_RUNS_SEARCHED)
-            if local_time(run.started_at).startswith(self.day)
-            and (with_file is None or run.name in with_file)
-            and not (self.needy and run.exit_code == 0)
-            and (not self.codes or run.exit_code in self.codes)
-        ][: self.limit]
 
 
 def _latest(settings: "Settings | SettingsError", wanted: Wanted, *, several: bool) -> "list[Run]":

@@ -16,7 +16,6 @@ import msgspec
 
 from loadsheet import exit_codes
 from loadsheet.cli import Failed, attempt
-from loadsheet.cli.access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -25,6 +24,9 @@ from loadsheet.cli.options import (
     OUTBOX,
     STATE,
     any_allows_root,
+    clock,
+    held_ledger,
+    ledger_to_read,
     load_each,
     settings_or_raise,
     together,

@@ -9,6 +9,7 @@ import gzip
 import os
 import shlex
 import shutil
+import socket
 import sqlite3
 import sys
 from contextlib import closing, suppress
@@ -196,6 +197,20 @@ def _read(path: Path, kind: type[Stored], what: str, todo: str) -> Stored | None
         return None
     except (OSError, msgspec.MsgspecError) as error:
         raise LedgerError(f"{path}, {what}, cannot be read ({error}); {todo}") from error
+
+
+def holder_of_file(path: Path) -> str:
+    """The live process that holds a ledger file, as text (empty: none). Does not try the lock, because that could block a run that
+    begins now.
+    """
+    try:
+        holder = Path(f"{path}.holder").read_text(encoding="utf-8")
+        number = int(holder.split()[1])
+        if f" on {socket.gethostname()} " in holder and os.name == "posix":
+            os.kill(number, 0)
+    except (OSError, ValueError, IndexError):
+        return ""
+    return holder
 
 
 def compact(now: str) -> str:
