@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from loadsheet.contract import Assumptions, register
 from loadsheet.display_text import one_line
-from loadsheet.file_modes import replace_file
+from loadsheet.local_files import replace_file
 from loadsheet.problems import SettingsError
 
 Value = str | int

@@ -27,8 +27,9 @@ from watchdog.events import (
 from watchdog.observers import Observer, api
 
 from loadsheet import exit_codes, inbox
-from loadsheet.inbox.files import MOUNTS, file_system_of, needs_polling
+from loadsheet.inbox.files import needs_polling
 from loadsheet.internal_errors import stop_signals
+from loadsheet.local_files import MOUNTS, file_system_of
 from loadsheet.problems import FolderError, LedgerGone, LoadsheetError, Problem
 from loadsheet.schedules import Backoff
 from loadsheet.settings import Settings

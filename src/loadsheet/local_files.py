@@ -1,9 +1,11 @@
-"""The files that loadsheet writes: their access rights (for the owner alone, and for a group if a setting names one), and whole or not at all.
+"""Files on this machine: their access rights (for the owner alone, and for a group if a setting names one), writing them whole or not at
+all, and the file system that they are on.
 
 Owns: the umask of commands that write reports and state, the modes of the report folder, and the warning about running as root.
 """
 
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +16,9 @@ AS_ROOT = (
 )
 _PRIVATE_UMASK = 0o077
 _OWNER, _GROUP = (0o600, 0o700), (0o660, 0o770)  # of files and of folders
+
+MOUNTS = Path("/proc/self/mountinfo")
+_OCTAL = re.compile(r"\\([0-7]{3})")
 
 _umask_before: list[int] = []
 
@@ -89,3 +94,21 @@ def _set_mode(path: Path, group: int) -> None:
         os.chown(path, -1, group)
     if status.st_mode & 0o7777 != mode or (group >= 0 and status.st_gid != group):
         path.chmod(mode)
+
+
+def file_system_of(folder: Path, mounts: Path = MOUNTS) -> str:
+    """The type of a folder's file system, as mount(8) calls it, by the kernel's list of mounts (proc(5), mountinfo); empty if it is unknown."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        place = os.path.realpath(folder) + "/"
+    except OSError:
+        return ""
+    best, kind = 0, ""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) > 4 and after:
+            point = _OCTAL.sub(lambda found: chr(int(found[1], 8)), fields[4]).rstrip("/") + "/"
+            if len(point) >= best and place.startswith(point):  # a later mount hides an earlier one at the same place
+                best, kind = len(point), after.split(" ", 1)[0]
+    return kind

@@ -31,18 +31,18 @@ def table(text):
 
 FOUNDATION = {
     "exit_codes", "exchange_profile", "problem_groups", "contract", "similar_text", "display_text",
-    "internal_errors", "file_modes", "workbook_marks", "run_log", "problems",
+    "internal_errors", "local_files", "workbook_marks", "run_log", "problems",
     "languages", "extras", "schedules", "settings",
 }  # fmt: skip
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
 MAY_IMPORT = table("""
-exit_codes similar_text display_text file_modes workbook_marks languages operations:
+exit_codes similar_text display_text local_files workbook_marks languages operations:
 problems: exit_codes
 schedules: display_text
 contract: problems
 problem_groups: display_text problems
-exchange_profile: contract display_text file_modes problems
-settings: exchange_profile contract file_modes languages problems schedules
+exchange_profile: contract display_text local_files problems
+settings: exchange_profile contract local_files languages problems schedules
 internal_errors: exit_codes run_log problems
 run_resources: * credentials dispatch exchange ledger
 credentials object_storage extras run_log: problems settings

@@ -19,8 +19,9 @@ from monitored_runs import house
 from orders import MAPPINGS
 
 from loadsheet.inbox import archive, claim, peek, quick_scan, scan
-from loadsheet.inbox.files import file_system_of, is_written_to, needs_polling, shows_open_writers
+from loadsheet.inbox.files import is_written_to, needs_polling, shows_open_writers
 from loadsheet.inbox.sightings import Sightings, signature
+from loadsheet.local_files import file_system_of
 from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 

@@ -197,6 +197,8 @@ def test_a_file_of_sqlite_that_was_read_only_with_the_ledger_is_writable_again(t
 
 
 def test_a_network_file_system_is_known_by_the_mount_that_holds_the_path(tmp_path):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTS)
     for path, kind in (
         ("/var/lib/ledger.db", ""),
         ("/mnt/share/state/ledger.db", "nfs4"),
@@ -204,7 +206,7 @@ def test_a_network_file_system_is_known_by_the_mount_that_holds_the_path(tmp_pat
         ("/mnt/shared/ledger.db", ""),
         ("/mnt/two words/ledger.db", "cifs"),
     ):
-        assert network_kind(Path(path), MOUNTS) == kind, path
+        assert network_kind(Path(path), mounts) == kind, path
     assert network_kind(tmp_path / "not" / "there" / "yet") == "", "this machine keeps its files somewhere"
 
 

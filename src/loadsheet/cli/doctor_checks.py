@@ -20,11 +20,12 @@ from typing import NamedTuple
 from loadsheet import exit_codes, extras, object_storage, reports
 from loadsheet.cli.doctor import Finding, ok, warning, wrong
 from loadsheet.cli.options import held_ledger, ledger_to_read
-from loadsheet.inbox.files import file_system_of, needs_polling
+from loadsheet.inbox.files import needs_polling
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.ledger_opening import OLDER, surroundings_on
 from loadsheet.ledger.location import LastRun, Place, holder_of_file, refuse_beside_a_file
 from loadsheet.ledger.postgres import look
+from loadsheet.local_files import file_system_of
 from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
 from loadsheet.operations import expected_files
 from loadsheet.problems import FolderError, LedgerBusy, LedgerError, SettingsError

@@ -24,7 +24,7 @@ from loadsheet.cli.options import (
     together,
 )
 from loadsheet.cli.output import print_lines, print_raw_json, say
-from loadsheet.file_modes import write_privately
+from loadsheet.local_files import write_privately
 from loadsheet.problems import FolderError
 
 if TYPE_CHECKING:

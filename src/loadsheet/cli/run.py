@@ -38,8 +38,8 @@ from loadsheet.cli.options import (
     together,
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
-from loadsheet.file_modes import write_privately
 from loadsheet.internal_errors import Terminated, fault_summary, isolated, stop_signals
+from loadsheet.local_files import write_privately
 from loadsheet.problems import FolderError, LoadsheetError, SettingsError, TokenRefused
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from loadsheet.cli.options import (
 from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.run import answer_check_folder, say_strays
 from loadsheet.display_text import count_of
-from loadsheet.file_modes import write_privately
 from loadsheet.internal_errors import fault_summary
+from loadsheet.local_files import write_privately
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
 
 if TYPE_CHECKING:

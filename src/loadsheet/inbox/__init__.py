@@ -50,7 +50,6 @@ from loadsheet.inbox.files import (
     Verdict,
     check_file,
     done_marker_name,
-    file_system_of,
     is_done_marker,
     is_ignored,
     remove_empty_folders,
@@ -68,6 +67,7 @@ from loadsheet.inbox.sightings import (
     uptime,
     verify_same_inbox,
 )
+from loadsheet.local_files import file_system_of
 from loadsheet.object_storage import Object
 from loadsheet.problems import FolderError, Problem, Where
 from loadsheet.settings import Settings
@@ -395,7 +395,8 @@ def _walk(top: Path, patterns: Sequence[str]) -> _Listing:
     while folders:
         folder = folders.pop()
         try:
-            entries = list(_entries(folder))
+            with os.scandir(folder) as scanned:
+                entries = list(scanned)
         except OSError as error:
             if folder == str(top):
                 raise FolderError(
@@ -425,11 +426,6 @@ def _is_hidden(entry: os.DirEntry[str], patterns: Sequence[str]) -> bool:
     with suppress(OSError):
         return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size > 0
     return False
-
-
-def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        yield from entries
 
 
 def _add_entry(entry: os.DirEntry[str], top: Path, found: _Listing) -> None:

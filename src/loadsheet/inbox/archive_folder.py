@@ -13,9 +13,9 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from loadsheet import object_storage
-from loadsheet.file_modes import replace_file
 from loadsheet.inbox.claims import InboxFile, archived_at
 from loadsheet.inbox.files import folder_error, free_path, make_folder, move, relative_path, remove_empty_folders
+from loadsheet.local_files import replace_file
 from loadsheet.problems import FolderError, Problem
 from loadsheet.settings import Settings
 from loadsheet.settings.places import address_of

@@ -24,7 +24,6 @@ from loadsheet import object_storage
 from loadsheet.inbox.files import (
     READ,
     done_marker_name,
-    file_system_of,
     folder_error,
     free_path,
     is_ignored,
@@ -37,6 +36,7 @@ from loadsheet.inbox.files import (
     shows_open_writers,
 )
 from loadsheet.inbox.sightings import Signature, signature, signature_of
+from loadsheet.local_files import file_system_of
 from loadsheet.object_storage import Object
 from loadsheet.problems import FolderError
 from loadsheet.settings import Settings

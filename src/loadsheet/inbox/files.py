@@ -5,14 +5,13 @@ following links and without blocking, and examines only the file it opened. A mo
 verified copy, so a file is always in one place. Folders that shippers can write to are opened part by part without following
 links, so a folder that is swapped for a link cannot redirect a move.
 
-The file system of a folder decides whether open writers can be detected and whether changes cause events. It is looked up in
-the kernel's list of mounts (proc(5), mountinfo). Without that list nothing is assumed.
+The file system of a folder decides whether open writers can be detected and whether changes cause events. If it is unknown, nothing is
+assumed.
 """
 
 import errno
 import hashlib
 import os
-import re
 import signal
 import stat
 import sys
@@ -23,8 +22,8 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath, PurePosixPath
 
-from loadsheet.file_modes import sync_folder
 from loadsheet.inbox.sightings import Signature, signature_of
+from loadsheet.local_files import sync_folder
 from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 
@@ -171,32 +170,11 @@ def _has_zip_end(descriptor: int, size: int) -> bool:
     return _ZIP_END in os.pread(descriptor, tail, size - tail)
 
 
-MOUNTS = Path("/proc/self/mountinfo")
-
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "overlay"})
 _SHARED = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "coda", "ceph", "glusterfs", "lustre", "gpfs"}
     | {"9p", "virtiofs", "vboxsf", "vmhgfs", "prl_fs", "drvfs"}
 )
-_OCTAL = re.compile(r"\\([0-7]{3})")
-
-
-def file_system_of(folder: Path, mounts: Path = MOUNTS) -> str:
-    """The type of a folder's file system, as mount(8) calls it; empty if it is unknown."""
-    try:
-        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-        place = os.path.realpath(folder) + "/"
-    except OSError:
-        return ""
-    best, kind = 0, ""
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        fields = before.split(" ")
-        if len(fields) > 4 and after:
-            point = _OCTAL.sub(lambda found: chr(int(found[1], 8)), fields[4]).rstrip("/") + "/"
-            if len(point) >= best and place.startswith(point):  # a later mount hides an earlier one at the same place
-                best, kind = len(point), after.split(" ", 1)[0]
-    return kind
 
 
 def shows_open_writers(kind: str) -> bool:

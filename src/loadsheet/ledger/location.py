@@ -11,7 +11,6 @@ import shlex
 import shutil
 import socket
 import sqlite3
-import sys
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,8 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import Connection, delete
 
-from loadsheet.file_modes import sync_folder
 from loadsheet.ledger.ledger_tables import meta, store_value, stored_value
+from loadsheet.local_files import MOUNTS, file_system_of, sync_folder
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
 RESERVE_BYTES = 4 * 1024 * 1024
@@ -32,8 +31,6 @@ NETWORK_KINDS = {
     *("fuse.sshfs", "fuse.smbnetfs", "fuse.glusterfs"),
 }
 """File systems on which SQLite's locks and write-ahead log are unreliable, by their names in Linux."""
-
-_MOUNTS = Path("/proc/self/mountinfo")
 
 Stored = TypeVar("Stored")
 
@@ -218,22 +215,11 @@ def compact(now: str) -> str:
     return f"{now[:19].replace('-', '').replace(':', '')}Z"
 
 
-def network_kind(path: Path, mounts: str | None = None) -> str:
-    """The kind of network file system of a path. Empty for a local or undetectable one.
-
-    `mounts` is the text of Linux's mountinfo. Other systems rely on the journal mode that SQLite reports.
+def network_kind(path: Path, mounts: Path = MOUNTS) -> str:
+    """The kind of network file system of a path. Empty for a local or undetectable one: then the journal mode that SQLite reports
+    decides.
     """
-    if mounts is None:
-        if not sys.platform.startswith("linux") or not _MOUNTS.exists():
-            return ""
-        mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
-    where, kind = Path("/"), ""
-    resolved = path.resolve()
-    for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        point = Path(before.split(" ")[4].encode().decode("unicode_escape")) if after else None
-        if point is not None and resolved.is_relative_to(point) and len(point.parts) >= len(where.parts):
-            where, kind = point, after.split(" ", 1)[0]
+    kind = file_system_of(path, mounts)
     return kind if kind in NETWORK_KINDS else ""
 
 

@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, text
 
-from loadsheet.file_modes import sync_folder
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.ledger_opening import Opening, file_of, locked, open_ledger, open_on_server
 from loadsheet.ledger.ledger_tables import (
@@ -56,6 +55,7 @@ from loadsheet.ledger.maintenance import faults_in
 from loadsheet.ledger.postgres import Address, address_of, copy_in
 from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey, begin_schedule
 from loadsheet.ledger.store import Ledger
+from loadsheet.local_files import sync_folder
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
 _MOVE = "move"  # in the file's table `meta`: the id of the move

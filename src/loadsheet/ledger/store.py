@@ -407,18 +407,14 @@ class Ledger:
 
     def _empty_log(self) -> None:
         """Keep the write-ahead log from growing from run to run. If this fails, the next run does it."""
-        try:
-            self._checkpoint()
+        if not self.maintenance.is_file:
+            return  # a server manages its own log
+        try:  # between transactions. A reader may keep it from finishing; the next one does the rest
+            with self._engine.connect() as connection:
+                connection.execution_options(bare=True).exec_driver_sql("pragma wal_checkpoint(passive)").all()
         except LedgerError as error:
             run_log.warning("the ledger's log was not emptied", reason=str(error))
             self._place.give_reserve()
-
-    def _checkpoint(self) -> None:
-        if not self.maintenance.is_file:
-            return  # a server manages its own log
-        # Runs between transactions. A reader may keep it from finishing; the next checkpoint does the rest.
-        with self._engine.connect() as connection:
-            connection.execution_options(bare=True).exec_driver_sql("pragma wal_checkpoint(passive)").all()
 
     def _log(self, settlements: Sequence[Settlement]) -> None:
         """Log the committed settlements that a person may have to look at."""

@@ -374,7 +374,7 @@ def patterns(names: Sequence[str]) -> tuple[str, ...]:
 def _suggested(
     name: str, arrivals: Sequence[Arrival], now: datetime, zone: tzinfo | None, is_free: IsFree
 ) -> Suggestion | None:
-    begin = _quietest([_minute(arrival.came, zone) for arrival in arrivals])
+    begin = _quietest([_of_day(arrival.came.astimezone(zone)) for arrival in arrivals])
     today = _shifted(now, begin, zone).date()  # not over yet
     days = {day: one for day, one in _days(arrivals, begin, zone).items() if day < today}
     if not days:
@@ -438,10 +438,6 @@ def _quietest(minutes: Sequence[float]) -> int:
 def _shifted(when: datetime, begin: int, zone: tzinfo | None) -> datetime:
     """Local time, shifted so that days start at minute `begin`."""
     return when.astimezone(zone).replace(tzinfo=None) - timedelta(minutes=begin)
-
-
-def _minute(when: datetime, zone: tzinfo | None) -> float:
-    return _of_day(when.astimezone(zone))
 
 
 def _of_day(when: datetime) -> float:

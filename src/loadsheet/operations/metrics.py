@@ -23,10 +23,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from loadsheet import inbox, run_log
-from loadsheet.file_modes import leave_to_umask
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.shared.cluster_status import ClusterStatus, cluster_status
+from loadsheet.local_files import leave_to_umask
 from loadsheet.operations.expected_files import Overdue
 from loadsheet.problems import FolderError, LedgerError, SettingsError
 from loadsheet.reports.run_document import RunOutcome

@@ -314,10 +314,11 @@ class FieldTally:
                     compared.update({(subject, f"{prefix}{name}"): count for name in names})
         for place, differing in self._differing.items():  # nested fields, which the counted shapes do not name
             compared[place] = max(compared[place], differing.different + differing.tolerated)
+        nowhere = _FieldDifferences()
         found = [
             FieldMatch(*place, count, one.tolerated, one.different, one.largest, tuple(one.samples))
             for place, count in compared.items()
-            for one in [self._differing.get(place, _FieldDifferences())]
+            for one in [self._differing.get(place, nowhere)]
         ]
         return tuple(sorted(found, key=lambda one: (one.subject, -one.different, -one.tolerated, one.path)))
 

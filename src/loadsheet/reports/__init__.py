@@ -21,10 +21,10 @@ import msgspec
 
 from loadsheet import object_storage
 from loadsheet.contract import exactly
-from loadsheet.file_modes import close_one, close_to_others
 from loadsheet.internal_errors import Fault, fault_summary, isolated, log_fault, raising_fault
 from loadsheet.ledger import Drop, Entry, Run
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.local_files import close_one, close_to_others
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import ReportsIncomplete
 from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Match, Reconciliation

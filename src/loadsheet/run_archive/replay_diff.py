@@ -111,12 +111,9 @@ def _path_text(path: list[tuple[str, str, str]]) -> str:
 
 
 def _short(value: Any) -> str:
-    text = value.decode() if isinstance(value, bytes) else value if isinstance(value, str) else _json(value)
+    text = value.decode() if isinstance(value, bytes) else value
+    text = text if isinstance(text, str) else msgspec.json.encode(text).decode()
     return (text if len(text) <= _TEXT_MAX else f"{text[: _TEXT_MAX - 3]}...") or "nothing"
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 class Calls:

@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from loadsheet.contract import Assumptions
-from loadsheet.file_modes import group_number
+from loadsheet.local_files import group_number
 from loadsheet.settings.operations_sections import (
     ClusterSettings,
     ExpectedFilesSettings,

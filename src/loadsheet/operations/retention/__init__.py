@@ -145,7 +145,11 @@ def remove_reports(settings: Settings, ledger: Ledger, now: datetime) -> int:
     reported = _reported(settings)
     old = ledger.maintenance.runs_before(days_ago(now, settings.retention.reports_days)) if reported else []
     old_names = set(old)
-    days = [day for day in sorted({name[:10] for name in old} & reported) if _is_over(ledger, day, old_names)]
+    days = [
+        day
+        for day in sorted({name[:10] for name in old} & reported)
+        if {run.name for run in ledger.queries.runs_of_day(day)} <= old_names
+    ]
     aside_before = days_ago(now, settings.retention.archive_days) if settings.retention.archive_days else ""
     going = [
         name
@@ -218,11 +222,6 @@ def remove_reports_among(folder: Path) -> None:
         raise FolderError(
             f"{error.filename}: {error.strerror}; repeat the command to remove the other reports"
         ) from error
-
-
-def _is_over(ledger: Ledger, day: str, old: Collection[str]) -> bool:
-    """Whether all runs of a day may be removed."""
-    return all(run.name in old for run in ledger.queries.runs_of_day(day))
 
 
 def _has_aside(settings: Settings, name: str) -> bool:

@@ -88,7 +88,12 @@ def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Tra
     """All traces of a key."""
     entries, originals, runs, names = ledger.traces_of_key(key)
     originals = [one._replace(kept_as=from_stored_path(one.kept_as, settings.state)) for one in originals]
-    names = [_with_paths(name, settings) for name in names]
+    names = [
+        name._replace(
+            files=tuple(one._replace(kept_as=from_stored_path(one.kept_as, settings.state)) for one in name.files)
+        )
+        for name in names
+    ]
     folders = [settings.outbox / name for name in dict.fromkeys([*runs, *(name[:10] for name in runs)])]
     sealed = {*settings.outbox_here.rglob(CAPSULES), *(settings.state / "capsules").rglob(CAPSULES)}
     capsules = sorted(path for path in sealed if runs and path.name >= runs[0])  # earlier ones cannot contain it
@@ -103,12 +108,6 @@ def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Tra
         tuple(copies_elsewhere(settings)),
         tuple(names),
     )
-
-
-def _with_paths(name: FileName, settings: Settings) -> FileName:
-    """The same with paths that can be opened, in place of the stored ones."""
-    found = tuple(file._replace(kept_as=from_stored_path(file.kept_as, settings.state)) for file in name.files)
-    return name._replace(files=found)
 
 
 def plan(settings: Settings, traces: Traces, request: Request) -> ErasurePlan:

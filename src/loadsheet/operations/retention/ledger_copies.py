@@ -30,7 +30,7 @@ from loadsheet.settings import Settings
 from loadsheet.settings.places import from_stored_path
 
 if TYPE_CHECKING:
-    from loadsheet.ledger.exporting import Column, Export
+    from loadsheet.ledger.exporting import Column
 
 BY_THE_SERVER = "the ledger is on PostgreSQL, whose own tools make the backups"
 _ELSEWHERE = "elsewhere.txt"  # in the backup folder: the paths of copies elsewhere, one a line
@@ -198,13 +198,11 @@ def export(ledger: Ledger, target: Path, kind: Format, *, since: str = "", paylo
         chosen = {target: next(table for table in tables if table.name == "entries")}
     else:
         chosen = {target / f"{table.name}.{kind}": table for table in tables}
-    return {path: _write(ledger, path, table, kind) for path, table in chosen.items()}
-
-
-def _write(ledger: Ledger, path: Path, table: "Export", kind: Format) -> int:
-    rows = ledger.maintenance.rows_of(table)
-    with placed(path) as part:
-        return _write_parquet(part, table.columns, rows) if kind == "parquet" else _write_csv(part, table.columns, rows)
+    write, counts = _write_parquet if kind == "parquet" else _write_csv, {}
+    for path, table in chosen.items():
+        with placed(path) as part:
+            counts[path] = write(part, table.columns, ledger.maintenance.rows_of(table))
+    return counts
 
 
 def _write_csv(part: Path, columns: "Iterable[Column]", rows: Iterable[tuple[Any, ...]]) -> int:
@@ -240,12 +238,9 @@ def _write_parquet(part: Path, columns: "Iterable[Column]", rows: Iterable[tuple
             with duckdb.connect(config=config) as engine:
                 form = "format = 'newline_delimited', maximum_object_size = 67108864"
                 lines_read = f"select * from read_json(?, {form}, columns = {{{types}}})"  # noqa: S608 (names of our own)
-                written = f"'{_quoted(part)}' (format parquet, row_group_size 8192)"
+                path = str(part).replace("'", "''")
+                written = f"'{path}' (format parquet, row_group_size 8192)"
                 engine.execute(f"copy ({lines_read}) to {written}", [str(lines)])
         except duckdb.Error as error:
             raise FolderError(f"{part} cannot be written ({error})") from error
     return count
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")

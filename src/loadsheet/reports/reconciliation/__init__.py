@@ -8,6 +8,7 @@ one of the same run gets another name.
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # has annotations but no py.typed
@@ -272,7 +273,7 @@ class ReconciliationWorkbook:
             found = {one.entry.id: one for one in replacements(self._queries, entries)}
             for entry, line in some:
                 replaced = found.get(entry)
-                by = self._call_of(replaced.by) if replaced else ""
+                by = f"{replaced.by.operation} of run {self._queries.drop(replaced.by.drop).run}" if replaced else ""
                 self._matched.add(
                     (*line, by, ", ".join(one.path for one in replaced.changed) if replaced else ""), {2: Tone.GOOD}
                 )
@@ -280,10 +281,6 @@ class ReconciliationWorkbook:
                     key, operation, *_, files, rows = line
                     difference = (key, operation, one.path, one.sent, one.held, f"replaced by {by}", files, rows)
                     self._differences.add(difference, {5: Tone.NOTE})
-
-    def _call_of(self, entry: Entry) -> str:
-        drop = self._queries.drop(entry.drop)
-        return f"{entry.operation} of run {drop.run}"
 
     def _write_missing(self, summary: RunSummary) -> str:
         """Write a sheet of the records missing from new versions of files, if any. Returns the name of its CSV file, if any."""
@@ -372,7 +369,7 @@ def free_name(folder: Path) -> str:
     """The workbook's name in a folder: its own, unless a spreadsheet program has that file open."""
     stem, suffix = NAME.rsplit(".", 1)
     others = (f"{stem}_{number}.{suffix}" for number in range(2, _OTHER_NAMES_MAX))
-    return next((name for name in (NAME, *others) if not _is_open(folder / name)), NAME)
+    return next((name for name in chain((NAME,), others) if not _is_open(folder / name)), NAME)
 
 
 def other_name(name: str) -> list[str]:
