@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from loadsheet.contract import Assumptions, register
 from loadsheet.display_text import one_line
-from loadsheet.local_files import replace_file
+from loadsheet.places import replace_file
 from loadsheet.problems import SettingsError
 
 Value = str | int

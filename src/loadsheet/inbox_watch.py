@@ -29,11 +29,10 @@ from watchdog.observers import Observer, api
 from loadsheet import exit_codes, inbox
 from loadsheet.inbox.files import needs_polling
 from loadsheet.internal_errors import stop_signals
-from loadsheet.local_files import MOUNTS, file_system_of
+from loadsheet.places import MOUNTS, file_system_of, shown
 from loadsheet.problems import FolderError, LedgerGone, LoadsheetError, Problem
 from loadsheet.schedules import Backoff
 from loadsheet.settings import Settings
-from loadsheet.settings.places import shown
 
 DEBOUNCE_S = 0.2  # events come in bursts: the pause between two scans, at least twice as long as a scan takes
 GATHER = (

@@ -22,6 +22,7 @@ from loadsheet.mapping import Document, Ignored, Route, load_folder
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping_tools.comparison import CompareSink, translate_files
 from loadsheet.operations.run_hooks import WholeRun
+from loadsheet.places import address_of
 from loadsheet.problem_groups import Cause
 from loadsheet.problems import FileRefused, LoadsheetError, Problem, SettingsError, Where
 from loadsheet.reading.frames import FILE, frame_tables
@@ -29,7 +30,6 @@ from loadsheet.reading.tables import bounds_of
 from loadsheet.reports import RunSummary
 from loadsheet.run_resources import RunResources, dispatcher_for, held_ledger
 from loadsheet.settings import Settings, every_field, shippers_in
-from loadsheet.settings.places import address_of
 from loadsheet.translation import OneProcess, with_counting_tables
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any, NamedTuple
 
+from loadsheet.places import from_stored_path
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import Settings
-from loadsheet.settings.places import from_stored_path
 
 AT_ONCE = 8  # listings, fetches and puts of many small objects
 _NETWORK_S = {"connect_timeout": 10, "read_timeout": 60}

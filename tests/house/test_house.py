@@ -31,21 +31,22 @@ def table(text):
 
 FOUNDATION = {
     "exit_codes", "exchange_profile", "problem_groups", "contract", "similar_text", "display_text",
-    "internal_errors", "local_files", "workbook_marks", "run_log", "problems",
+    "internal_errors", "places", "workbook_marks", "run_log", "problems",
     "languages", "extras", "schedules", "settings",
 }  # fmt: skip
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
 MAY_IMPORT = table("""
-exit_codes similar_text display_text local_files workbook_marks languages operations:
+exit_codes similar_text display_text places workbook_marks languages operations:
 problems: exit_codes
 schedules: display_text
 contract: problems
 problem_groups: display_text problems
-exchange_profile: contract display_text local_files problems
-settings: exchange_profile contract local_files languages problems schedules
+exchange_profile: contract display_text places problems
+settings: exchange_profile contract places languages problems schedules
 internal_errors: exit_codes run_log problems
 run_resources: * credentials dispatch exchange ledger
-credentials object_storage extras run_log: problems settings
+credentials extras run_log: problems settings
+object_storage: places problems settings
 inbox: * object_storage
 reading: * inbox
 mapping: * reading

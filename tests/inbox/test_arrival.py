@@ -21,7 +21,7 @@ from orders import MAPPINGS
 from loadsheet.inbox import archive, claim, peek, quick_scan, scan
 from loadsheet.inbox.files import is_written_to, needs_polling, shows_open_writers
 from loadsheet.inbox.sightings import Sightings, signature
-from loadsheet.local_files import file_system_of
+from loadsheet.places import file_system_of
 from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 

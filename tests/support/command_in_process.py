@@ -13,7 +13,7 @@ from pathlib import Path
 from command import environment
 from outcome_check import check_command
 
-from loadsheet import local_files
+from loadsheet import places
 from loadsheet.cli import invoke
 
 
@@ -38,7 +38,7 @@ def _surroundings(folder, variables, typed):
     os.environ.clear()
     os.environ.update(variables)
     sys.stdin = _stream(typed)
-    local_files._umask_before.clear()  # a test may have called `invoke` itself before
+    places._umask_before.clear()  # a test may have called `invoke` itself before
     try:
         yield
     finally:
@@ -47,7 +47,7 @@ def _surroundings(folder, variables, typed):
         os.environ.update(before)
         os.chdir(here)
         os.umask(umask)
-        local_files._umask_before.clear()  # as in a new process
+        places._umask_before.clear()  # as in a new process
 
 
 @contextmanager

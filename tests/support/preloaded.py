@@ -58,7 +58,7 @@ def prepare():
         os.chdir(here)
     os.umask(umask)
     importlib.import_module(
-        "loadsheet.local_files"
+        "loadsheet.places"
     )._umask_before.clear()  # a process is closed to others at its first command
     os.environ.clear()
     os.environ.update(variables)

@@ -55,7 +55,7 @@ COMMANDS = {
     "show": CommandSpec("show", "Show everything known about one order or tender."),
     "runs": CommandSpec("show", "List the latest runs with their exit codes and results."),
     "workers": CommandSpec("fleet", "Show the processes that share the ledger, the queue and the shared rate."),
-    "expected": CommandSpec("expected", "List expected files, and what is late."),
+    "expected": CommandSpec("show", "List expected files, and what is late."),
     "report": CommandSpec("report", "Rebuild the reports of a run from the current ledger."),
     "pull": CommandSpec("exchange", "Download what the exchange lists."),
     "resolve": CommandSpec("resolve", "Show records with an unknown outcome, or decide about them."),

@@ -181,7 +181,7 @@ def _plain(value: Any) -> Any:
     """A value as JSON value, without passwords in URLs."""
     from pydantic import BaseModel
 
-    from loadsheet.settings.places import shown as place_shown
+    from loadsheet.places import shown as place_shown
 
     if isinstance(value, Enum):
         return value.value

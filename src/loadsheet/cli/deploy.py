@@ -404,7 +404,7 @@ def _credential(shipper: str, settings: "Settings") -> Credential:
 
 def _folders(settings: "Settings") -> list[Path]:
     """The folders that are written to, without places in object stores."""
-    from loadsheet.settings.places import address_of
+    from loadsheet.places import address_of
 
     own = (settings.inbox, settings.outbox, settings.state, settings.archive)
     return [folder for folder in own if folder is not None and not address_of(folder)]

@@ -25,12 +25,11 @@ from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.ledger_opening import OLDER, surroundings_on
 from loadsheet.ledger.location import LastRun, Place, holder_of_file, refuse_beside_a_file
 from loadsheet.ledger.postgres import look
-from loadsheet.local_files import file_system_of
 from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
 from loadsheet.operations import expected_files
+from loadsheet.places import address_of, file_system_of, shown
 from loadsheet.problems import FolderError, LedgerBusy, LedgerError, SettingsError
 from loadsheet.settings import Settings, every_field
-from loadsheet.settings.places import address_of, shown
 from loadsheet.settings.sources import from_file, is_open, read
 
 LITTLE_BYTES, NEARLY_NO_BYTES = 1 << 30, 64 << 20

@@ -24,7 +24,7 @@ from loadsheet.cli.options import (
     together,
 )
 from loadsheet.cli.output import print_lines, print_raw_json, say
-from loadsheet.local_files import write_privately
+from loadsheet.places import write_privately
 from loadsheet.problems import FolderError
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _keep_annotations(settings: "Settings", ledger: "Ledger", folder: str) -> No
     workbook cannot be read.
     """
     from loadsheet.annotations import import_annotations
-    from loadsheet.settings.places import shown
+    from loadsheet.places import shown
 
     if not _unread_annotations(folder, settings, ledger):
         return

@@ -39,7 +39,7 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.internal_errors import Terminated, fault_summary, isolated, stop_signals
-from loadsheet.local_files import write_privately
+from loadsheet.places import write_privately
 from loadsheet.problems import FolderError, LoadsheetError, SettingsError, TokenRefused
 
 if TYPE_CHECKING:
@@ -352,8 +352,8 @@ def say_strays(config: Path | None, shippers: "Mapping[str, Settings | SettingsE
     all that are declared. For a shipper with wrong settings, its default folder counts.
     """
     from loadsheet.inbox import files_outside
+    from loadsheet.places import shown as place_shown
     from loadsheet.settings import Settings
-    from loadsheet.settings.places import shown as place_shown
 
     if not serves_all(shippers):
         return

@@ -35,7 +35,7 @@ from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.run import answer_check_folder, say_strays
 from loadsheet.display_text import count_of
 from loadsheet.internal_errors import fault_summary
-from loadsheet.local_files import write_privately
+from loadsheet.places import write_privately
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def watch_shippers(config: Path | None, found: "dict[str, Settings | SettingsErr
     from loadsheet.inbox_watch import WakeEvents
     from loadsheet.inbox_watch import watch as run_watches
     from loadsheet.operations.health import serve_status
+    from loadsheet.places import shown as place_shown
     from loadsheet.settings import Settings
-    from loadsheet.settings.places import shown as place_shown
 
     with ExitStack() as stack:
         several = len(found) > 1
@@ -256,7 +256,7 @@ class _ShipperWatch:
         return held_ledger(self._settings) if self._settings.is_shared else nullcontext(self._held.ledger)
 
     def _print(self, result: "Result") -> None:
-        from loadsheet.settings.places import shown as place_shown
+        from loadsheet.places import shown as place_shown
 
         for problem in result.left:
             say(str(problem))

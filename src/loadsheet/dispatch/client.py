@@ -25,7 +25,7 @@ from loadsheet.dispatch.connections import Deadlines, Route, route_to
 from loadsheet.dispatch.outcomes import PROXY_LOGIN, Reply, excerpt
 from loadsheet.dispatch.token_masking import TokenMask
 from loadsheet.dispatch.transport import CallConnection
-from loadsheet.local_files import replace_file
+from loadsheet.places import replace_file
 from loadsheet.problems import ExchangeUnreachable, ListingNotServed, PageSizeRefused, SettingsError, TokenRefused
 from loadsheet.settings import Settings
 

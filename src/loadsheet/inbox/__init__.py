@@ -67,8 +67,8 @@ from loadsheet.inbox.sightings import (
     uptime,
     verify_same_inbox,
 )
-from loadsheet.local_files import file_system_of
 from loadsheet.object_storage import Object
+from loadsheet.places import file_system_of
 from loadsheet.problems import FolderError, Problem, Where
 from loadsheet.settings import Settings
 

@@ -15,10 +15,9 @@ from pathlib import Path
 from loadsheet import object_storage
 from loadsheet.inbox.claims import InboxFile, archived_at
 from loadsheet.inbox.files import folder_error, free_path, make_folder, move, relative_path, remove_empty_folders
-from loadsheet.local_files import replace_file
+from loadsheet.places import address_of, replace_file
 from loadsheet.problems import FolderError, Problem
 from loadsheet.settings import Settings
-from loadsheet.settings.places import address_of
 
 _REASON_SUFFIX = ".why.txt"
 _DEPTHS = ("[0-9]*/[0-9]*/[0-9]*", "[0-9]*/[0-9]*", "[0-9]*")

@@ -36,11 +36,10 @@ from loadsheet.inbox.files import (
     shows_open_writers,
 )
 from loadsheet.inbox.sightings import Signature, signature, signature_of
-from loadsheet.local_files import file_system_of
 from loadsheet.object_storage import Object
+from loadsheet.places import address_of, file_system_of
 from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
-from loadsheet.settings.places import address_of
 
 FETCHED = "fetched"
 _DAY_S = 86_400

@@ -23,7 +23,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath, PurePosixPath
 
 from loadsheet.inbox.sightings import Signature, signature_of
-from loadsheet.local_files import sync_folder
+from loadsheet.places import sync_folder
 from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 

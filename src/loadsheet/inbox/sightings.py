@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from loadsheet.local_files import replace_file
+from loadsheet.places import replace_file
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import Settings
 

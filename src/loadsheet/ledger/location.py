@@ -20,7 +20,7 @@ import msgspec
 from sqlalchemy import Connection, delete
 
 from loadsheet.ledger.ledger_tables import meta, store_value, stored_value
-from loadsheet.local_files import MOUNTS, file_system_of, sync_folder
+from loadsheet.places import MOUNTS, file_system_of, sync_folder
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
 RESERVE_BYTES = 4 * 1024 * 1024

@@ -55,7 +55,7 @@ from loadsheet.ledger.maintenance import faults_in
 from loadsheet.ledger.postgres import Address, address_of, copy_in
 from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey, begin_schedule
 from loadsheet.ledger.store import Ledger
-from loadsheet.local_files import sync_folder
+from loadsheet.places import sync_folder
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
 _MOVE = "move"  # in the file's table `meta`: the id of the move

@@ -26,8 +26,8 @@ from loadsheet import inbox, run_log
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.shared.cluster_status import ClusterStatus, cluster_status
-from loadsheet.local_files import leave_to_umask
 from loadsheet.operations.expected_files import Overdue
+from loadsheet.places import leave_to_umask
 from loadsheet.problems import FolderError, LedgerError, SettingsError
 from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings

@@ -20,12 +20,12 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
 from loadsheet.operations.retention import keep
 from loadsheet.pipeline import Result
+from loadsheet.places import shown
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
 from loadsheet.reports.run_document import RunOutcome
 from loadsheet.run_archive import seal_after_run
 from loadsheet.run_resources import RunResources
 from loadsheet.settings import Settings
-from loadsheet.settings.places import shown
 
 if TYPE_CHECKING:
     from loadsheet.operations.health import WatchStatus

@@ -24,7 +24,7 @@ from loadsheet.contract import exactly
 from loadsheet.internal_errors import Fault, fault_summary, isolated, log_fault, raising_fault
 from loadsheet.ledger import Drop, Entry, Run
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.local_files import close_one, close_to_others
+from loadsheet.places import address_of, close_one, close_to_others, shown
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import ReportsIncomplete
 from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Match, Reconciliation
@@ -48,7 +48,6 @@ from loadsheet.reports.run_summary import (
 )
 from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
-from loadsheet.settings.places import address_of, shown
 
 __all__ = [
     "ALL",

@@ -17,12 +17,12 @@ from loadsheet import exit_codes
 from loadsheet.display_text import count_of, sentence
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import State
+from loadsheet.places import shown
 from loadsheet.reconcile import ONLY_CHECKED, RED, REMEDIES, Verdict
 from loadsheet.reports.html_pages import PAGE
 from loadsheet.reports.run_document import CauseSummary, FileSummary, Headline, ProblemSummary, RunSummary
 from loadsheet.reports.run_summary import fates_of, files_of, missing_sentence, with_missing_records
 from loadsheet.settings import Settings
-from loadsheet.settings.places import shown
 
 GOOD, NOTE, BAD, PLAIN = "good", "note", "bad", "plain"
 _MARKS = {GOOD: "✓", NOTE: "✗", BAD: "✗", PLAIN: "·", "": "✗"}  # no tone: an internal error left no verdict

@@ -23,8 +23,8 @@ from typing import IO, Any, NamedTuple, Self
 import msgspec
 
 from loadsheet.ledger.exporting import Row
+from loadsheet.places import BY_DAY_AND_RUN
 from loadsheet.problems import LoadsheetError
-from loadsheet.settings.places import BY_DAY_AND_RUN
 
 
 class CannotSeal(LoadsheetError):

@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from loadsheet.contract import Assumptions
-from loadsheet.local_files import group_number
+from loadsheet.places import BY_DAY_AND_RUN, address_of, apart, checked, checked_template, group_number
 from loadsheet.settings.operations_sections import (
     ClusterSettings,
     ExpectedFilesSettings,
@@ -33,7 +33,6 @@ from loadsheet.settings.operations_sections import (
     RunArchiveSettings,
     ScheduleSettings,
 )
-from loadsheet.settings.places import BY_DAY_AND_RUN, address_of, apart, checked, checked_template
 from loadsheet.settings.sections import (
     OLD_NAMES,
     ArrivalSettings,

@@ -20,10 +20,10 @@ from loadsheet.languages import Language, known_language, words_in
 from loadsheet.ledger import ExceptionStatus, Run
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.local_files import leave_to_umask
 from loadsheet.operations.expected_files import to_utc
 from loadsheet.operations.notifications.notice_delivery import FIXES, NOTIFY, OWNER
 from loadsheet.operations.notifications.state import LastDigest, Notice, NotificationState, shorten
+from loadsheet.places import leave_to_umask
 from loadsheet.reports.run_document import RunOutcome, todo_of, verdict_of
 from loadsheet.settings import Settings
 

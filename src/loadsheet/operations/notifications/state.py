@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from filelock import FileLock, Timeout
 
-from loadsheet.local_files import sync_folder
+from loadsheet.places import sync_folder
 from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.settings import Settings
 

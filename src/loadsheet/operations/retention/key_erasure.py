@@ -35,9 +35,9 @@ from loadsheet.operations.retention import (
     strange_files,
 )
 from loadsheet.operations.retention.ledger_copies import copies, copies_elsewhere
+from loadsheet.places import address_of, from_stored_path, shown, to_stored_path
 from loadsheet.problems import FolderError, LedgerError, LedgerUnwritable
 from loadsheet.settings import EMBEDDED, Settings
-from loadsheet.settings.places import address_of, from_stored_path, shown, to_stored_path
 
 CAPSULES = "*.capsule.zip"
 _EVER = "9999"

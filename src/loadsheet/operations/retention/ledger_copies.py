@@ -24,10 +24,10 @@ from loadsheet import object_storage
 from loadsheet.display_text import count_of
 from loadsheet.extras import need
 from loadsheet.ledger import Ledger
+from loadsheet.places import from_stored_path
 from loadsheet.problems import FolderError
 from loadsheet.reports.report_files import csv_line, placed
 from loadsheet.settings import Settings
-from loadsheet.settings.places import from_stored_path
 
 if TYPE_CHECKING:
     from loadsheet.ledger.exporting import Column

@@ -27,13 +27,13 @@ from loadsheet.extras import need
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Origin, Remark, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import locate
+from loadsheet.places import BY_DAY_AND_RUN
 from loadsheet.problems import NOWHERE, Where
 from loadsheet.reconcile import MEANINGS, Verdict, gap_of
 from loadsheet.reports.report_files import text_of
 from loadsheet.reports.run_page import payload_values
 from loadsheet.reports.run_summary import place_of
 from loadsheet.reports.sheets import Cell, Column, Formula, Kind, Link, Page, TableSheet, Tone, Value
-from loadsheet.settings.places import BY_DAY_AND_RUN
 from loadsheet.workbook_marks import (
     ACCEPTED,
     HEADS,
