@@ -29,7 +29,8 @@ from loadsheet.reports.report_files import CELL_MAX, csv_text, placed, sheet_tex
 
 CREATED = datetime(2000, 1, 1)  # noqa: DTZ001 (a workbook property without a zone, fixed so that equal reports are equal files)
 
-_INK, _MUTED, _HAIR, _HEAD = "#1F2933", "#616E7C", "#D9E2EC", "#243B53"
+_INK, _MUTED, _HAIR = "#1F2933", "#616E7C", "#D9E2EC"
+_HEAD: dict[str, Any] = {"bg_color": "#243B53", "font_color": "#FFFFFF", "bold": True, "valign": "vcenter"}
 
 
 class Tone(StrEnum):
@@ -130,16 +131,7 @@ class Book:
 
     def _new_head_style(self, kind: Kind) -> Any:
         align, indent = ("left", 1) if kind in (Kind.TEXT, Kind.MOMENT, Kind.DAY) else ("right", 0)
-        return self._new_style(
-            wrap=True,
-            line=False,
-            align=align,
-            indent=indent,
-            bg_color=_HEAD,
-            font_color="#FFFFFF",
-            bold=True,
-            valign="vcenter",
-        )
+        return self._new_style(wrap=True, line=False, align=align, indent=indent, **_HEAD)
 
 
 def fit_paper(sheet: Any, widths: Iterable[float], first: int, last: int) -> None:
@@ -244,15 +236,7 @@ class TableSheet:
     `count` is the number of rows, `kept` how many of them the sheet holds, `frozen` the number of frozen columns.
     """
 
-    def __init__(
-        self,
-        book: Book,
-        title: str,
-        columns: Sequence[Column],
-        *,
-        overflow: Path,
-        frozen: int = 1,
-    ) -> None:
+    def __init__(self, book: Book, title: str, columns: Sequence[Column], *, overflow: Path, frozen: int = 1) -> None:
         self._book, self._columns, self._overflow = book, columns, overflow
         self.title, self._frozen = title, frozen
         self._digest = hashlib.sha256()
