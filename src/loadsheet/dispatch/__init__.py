@@ -18,7 +18,7 @@ from loadsheet import run_log
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch.circuit_breaker import StopReason
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
+from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, classify
 from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.dispatch.sending import Progress, SendingReport, SendOptions, send
 from loadsheet.dispatch.unknown_rules import UnknownTimer
@@ -26,7 +26,6 @@ from loadsheet.dispatch.verification import (
     Dispatcher,
     Listings,
     RunContext,
-    VerificationReport,
     fetch_listings,
     verify_after_sending,
     verify_unknown,
@@ -41,24 +40,19 @@ __all__ = [
     "Client",
     "DeliveryResult",
     "Dispatcher",
-    "Failure",
-    "Forecast",
     "Listings",
     "Outcome",
     "OutcomeKind",
-    "Reply",
     "RunContext",
     "SendOptions",
     "SendingReport",
     "SharedRate",
     "StopReason",
     "UnknownTimer",
-    "VerificationReport",
     "classify",
     "deliver",
     "fetch_listings",
     "send",
-    "verify_after_sending",
     "verify_unknown",
     "verify_with",
 ]

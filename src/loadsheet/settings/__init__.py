@@ -19,7 +19,6 @@ from loadsheet.settings.model import EMBEDDED, Layer, Settings, Sources, every_f
 from loadsheet.settings.sections import OLD_NAMES, RETIRED, ReadingSettings
 from loadsheet.settings.sources import (
     BETWEEN,
-    CONFIG_FILE,
     PREFIX,
     current_path,
     find,
@@ -32,7 +31,7 @@ from loadsheet.settings.sources import (
     variables_of,
 )
 
-__all__ = ["CONFIG_FILE", "EMBEDDED", "ReadingSettings", "Settings", "every_field", "shippers_in"]
+__all__ = ["EMBEDDED", "ReadingSettings", "Settings", "every_field", "shippers_in"]
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", re.ASCII)
