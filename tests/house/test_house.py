@@ -95,7 +95,7 @@ xlsxwriter: reports mapping_tools.template
 sqlalchemy: ledger exchange
 duckdb: operations.retention.ledger_copies
 rule_engine: mapping.expression_parser
-re2: mapping.patterns
+re2: mapping.texts
 ruamel: mapping exchange_profile
 babel: mapping languages
 pint: mapping

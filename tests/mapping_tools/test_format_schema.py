@@ -13,8 +13,7 @@ from command_in_process import loadsheet
 from loadsheet.contract import WRITES, Assumptions
 from loadsheet.mapping import lint
 from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.mapping_tools.json_schema import DIALECT, SCHEMA_FILE, mapping_schema, schema_text
-from loadsheet.mapping_tools.reference import meanings
+from loadsheet.mapping_tools.reference import DIALECT, SCHEMA_FILE, mapping_schema, meanings, schema_text
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "mappings").glob("*.yaml"))

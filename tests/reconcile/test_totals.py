@@ -7,7 +7,7 @@ from ledgers import document, drop_of, listing, order, plan, refused, send, tend
 from reported_runs import run_begun
 
 from loadsheet.contract import BY_NAME, MEASURES, amounts
-from loadsheet.contract.measures import scale_of
+from loadsheet.contract.summaries import scale_of
 from loadsheet.reconcile import settle
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from loadsheet.languages import words_in
 from loadsheet.ledger import ColumnGuide
-from loadsheet.mapping.patterns import describe_pattern
+from loadsheet.mapping.texts import describe_pattern
 from loadsheet.problems import Problem, Where
 from loadsheet.reports.fix_workbook.other_sheets import Errors
 from loadsheet.reports.fix_workbook.wording import ProblemText, takes_of, word_problem

@@ -95,7 +95,7 @@ _EXAMPLE = (
 
 def _make(folder: Path, exchange: str, *, with_example: bool) -> list[str]:
     """Make the folders, and write the files that are missing; returns what happened, a line each. Raises FolderError."""
-    from loadsheet.mapping_tools.json_schema import SCHEMA_FILE
+    from loadsheet.mapping_tools.reference import SCHEMA_FILE
 
     new = [folder / name for name in ("inbox", "outbox", "mappings") if not (folder / name).is_dir()]
     for path in new:
@@ -141,7 +141,7 @@ def _asked(default: str) -> str:
 
 def _place(folder: Path, one: _Starter, exchange: str) -> str:
     """Write a file unless it exists; returns what happened as a line."""
-    from loadsheet.mapping_tools.json_schema import schema_text
+    from loadsheet.mapping_tools.reference import schema_text
     from loadsheet.settings import EMBEDDED
 
     path = folder / one.place

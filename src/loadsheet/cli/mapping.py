@@ -160,7 +160,7 @@ def suggest(
     common, such as the sender, is taken from them.
     """
     from loadsheet.mapping_tools.drafts import values_of
-    from loadsheet.mapping_tools.json_schema import schema_line
+    from loadsheet.mapping_tools.reference import schema_line
     from loadsheet.mapping_tools.sheet_profiles import observe
     from loadsheet.mapping_tools.suggest import draft
     from loadsheet.mapping_tools.yaml_writer import described, marks_in, warnings, write_draft
@@ -215,7 +215,7 @@ def schema(*, out: Path | None) -> None:
 
     `init` writes it into the folder of mappings. Mappings there begin with `# yaml-language-server: $schema=mapping.schema.json`.
     """
-    from loadsheet.mapping_tools.json_schema import schema_text
+    from loadsheet.mapping_tools.reference import schema_text
 
     if out is None:
         click.echo(schema_text(), nl=False)

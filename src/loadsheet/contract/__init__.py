@@ -2,8 +2,8 @@
 
 The modules follow the interface: `records` (every record and field, in the interface's `kinds`), `operations` (the eleven calls),
 `answers` (the bodies of 200, of listings and of refusals), `assumptions` (points that the interface leaves open). Derived from these:
-`validation` (validates payloads, and JSON Schema), `comparing` (compares a sent record with the listed one), `measures` (figures that add up),
-`overview` (a record in a line), and `examples` (for the OpenAPI document and the manual).
+`validation` (validates payloads, and JSON Schema), `comparing` (compares a sent record with the listed one), `summaries` (figures that add
+up, a record in a line), and `examples` (for the OpenAPI document and the manual).
 
 Owns every field name of the interface; knows neither files nor network nor database.
 """
@@ -54,19 +54,6 @@ from loadsheet.contract.kinds import (
     plain,
     spell,
 )
-from loadsheet.contract.measures import (
-    MEASURES,
-    Measure,
-    Scale,
-    amounts,
-    exactly,
-    fields_of,
-    figures_only,
-    measures_of,
-    unit_field,
-    units_in,
-    units_lacking,
-)
 from loadsheet.contract.operations import (
     BY_NAME,
     LISTED_KEYS,
@@ -86,8 +73,26 @@ from loadsheet.contract.operations import (
     tender_change,
     update_of,
 )
-from loadsheet.contract.overview import Moment, Overview, moment, offer, overview_of, shown
 from loadsheet.contract.records import Field, Record, When, country_field
+from loadsheet.contract.summaries import (
+    MEASURES,
+    Measure,
+    Moment,
+    Overview,
+    Scale,
+    amounts,
+    exactly,
+    fields_of,
+    figures_only,
+    measures_of,
+    moment,
+    offer,
+    overview_of,
+    shown,
+    unit_field,
+    units_in,
+    units_lacking,
+)
 from loadsheet.contract.validation import (
     UNAUTHORISED_NAME,
     UNKNOWN_METHOD_NAME,

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadsheet.contract.kinds import DATE_SHAPES, NUMBER_TEXT, Kind, flag_meaning, plain
-from loadsheet.contract.measures import Scale, scale_of
 from loadsheet.contract.records import Field, Record
+from loadsheet.contract.summaries import Scale, scale_of
 
 _DECODE = msgspec.json.Decoder(float_hook=Decimal).decode
 _ENCODE = msgspec.json.Encoder(decimal_format="number", order="deterministic").encode

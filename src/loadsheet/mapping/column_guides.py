@@ -12,10 +12,10 @@ from loadsheet.languages import Language, known_language, words_in
 from loadsheet.mapping.codes import NO_COUNTRIES, YES_NO, currency_codes, plain
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.lookups import Lookup
-from loadsheet.mapping.patterns import example_of, group_names
 from loadsheet.mapping.plans import ColumnPlan, TableLookup, TablePlan
 from loadsheet.mapping.rows import wanted_columns
 from loadsheet.mapping.schema import Column
+from loadsheet.mapping.texts import example_of, group_names
 
 MOMENT = datetime(2026, 3, 24, 8, 0)  # noqa: DTZ001 (a local time in an example)
 """A moment for examples: its day cannot be mistaken for a month."""

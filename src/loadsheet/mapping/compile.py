@@ -16,7 +16,7 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from loadsheet.contract import Assumptions, Operation, update_of
-from loadsheet.mapping.calendars import read_calendars
+from loadsheet.mapping.calculation import read_calendars
 from loadsheet.mapping.column_guides import column_guides_of, language_of
 from loadsheet.mapping.conversion import Conventions, converter
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of

@@ -21,7 +21,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from loadsheet.mapping.calendars import Calendar
+from loadsheet.mapping.calculation import Calendar
 from loadsheet.mapping.codes import Amount, country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.column_guides import choices_of
 from loadsheet.mapping.lookups import Lookup, range_reader

@@ -19,12 +19,13 @@ from loadsheet.mapping.calculation import (
     COMPARISONS,
     FUNCTIONS,
     METHODS,
+    USUAL,
+    Calendar,
     Function,
     ListOf,
     add_time_of_day,
     in_utc,
 )
-from loadsheet.mapping.calendars import USUAL, Calendar
 from loadsheet.mapping.expression_parser import DataType, Misfit, ast, may_be_blank, parse, type_of
 from loadsheet.mapping.plans import (
     DEEPEST,

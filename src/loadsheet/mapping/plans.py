@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from loadsheet.mapping.calendars import Calendar
 from loadsheet.mapping.schema import SET, Column, LookupSpec
 from loadsheet.problems import Level, Problem
 from loadsheet.reading.tables import numbered
+
+if TYPE_CHECKING:
+    from loadsheet.mapping.calculation import Calendar
 
 Fold = Literal["error", "first", "second"]
 """Which of two moments with the same local time to use."""
@@ -98,7 +100,7 @@ class Shape:
     slots: Mapping[str, Slot]
     fold: Fold = "error"
     zone: ZoneInfo | None = None
-    calendars: Mapping[str, Calendar] = field(default_factory=dict)
+    calendars: "Mapping[str, Calendar]" = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,9 @@
 
 - `suggest.py`: a draft from sheets. `sheet_profiles` finds the tables and their `columns`, whose types `column_types` and `notation_guesses`
   guess; `target_choice`, `field_matching`, `relations`, `column_sets` and `cell_hints` give it its shape; `suggest_payload`, with
-  `payload_parts`, fills the payload; `yaml_writer` writes the file. `vocabulary` understands headings
+  `payload_parts`, fills the payload; `yaml_writer` writes the file. `headings` understands headings
 - `value_origins.py`: the origin of each value of a document
 - `comparison.py`: two mappings on the same files, and golden tests
 - `template.py`: the workbook that a shipper fills in
-- `reference.py`: what every key and function means, with examples; `reference_pages.py` shows it
-- `json_schema.py`: the JSON Schema of mapping files
+- `reference.py`: what every key and function means, with examples, and the JSON Schema of mapping files; `reference_pages.py` shows both
 """

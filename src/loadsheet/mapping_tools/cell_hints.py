@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from loadsheet.mapping_tools.column_types import times_in
 from loadsheet.mapping_tools.columns import CHECK, Column, Guess, enough, renamed, some
 from loadsheet.mapping_tools.drafts import flow
+from loadsheet.mapping_tools.headings import SIDES, words_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.target_choice import CANCELLED
-from loadsheet.mapping_tools.vocabulary import SIDES, words_of
 
 # ---- several values in one cell ----
 

@@ -14,8 +14,8 @@ from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.column_types import guess_type
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, Cells, Column, Guess
 from loadsheet.mapping_tools.field_matching import Filled, Match
+from loadsheet.mapping_tools.headings import Reading, event_code_field, gives_event, meaning, words_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.mapping_tools.vocabulary import Reading, event_code_field, gives_event, meaning, words_of
 
 _PLANNED = frozenset({"estimated", "early", "late"})  # headings of planned moments, not of events
 _LEAST = 2  # a single date is a moment of the record

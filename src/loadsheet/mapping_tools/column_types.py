@@ -27,8 +27,8 @@ from loadsheet.mapping_tools.columns import (
     looks_dated,
     some,
 )
+from loadsheet.mapping_tools.headings import SIDES, Reading, vocabulary
 from loadsheet.mapping_tools.notation_guesses import formats_of, number_of, reader_of_numbers
-from loadsheet.mapping_tools.vocabulary import SIDES, Reading, vocabulary
 from loadsheet.reading import Native
 
 FLAGS = frozenset({"stackable", "hazardous", "dedicated", "mixed"})  # concepts of headings over yes and no

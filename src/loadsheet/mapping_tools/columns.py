@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from loadsheet.mapping.notations import month_numbers, weekday_numbers
-from loadsheet.mapping_tools.vocabulary import Reading
+from loadsheet.mapping_tools.headings import Reading
 from loadsheet.reading import Native, fold
 
 CHECK = "CHECK"  # marks a guess that the sheet does not prove

@@ -12,8 +12,7 @@ from typing import NamedTuple
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record
 from loadsheet.mapping_tools.column_types import currency_code
 from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, UTC_WORDS, Column, some
-from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.mapping_tools.vocabulary import (
+from loadsheet.mapping_tools.headings import (
     FREE,
     PIECES,
     PLANNED,
@@ -24,6 +23,7 @@ from loadsheet.mapping_tools.vocabulary import (
     targets_of,
     vocabulary,
 )
+from loadsheet.mapping_tools.sheet_profiles import Sheet
 
 _NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
 _NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})

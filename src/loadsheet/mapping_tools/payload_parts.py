@@ -19,8 +19,8 @@ from loadsheet.mapping_tools.column_types import country_code, currency_code
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC_WORDS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import best_columns
+from loadsheet.mapping_tools.headings import SIDES, meaning, vocabulary
 from loadsheet.mapping_tools.notation_guesses import number_of, reader_of_numbers
-from loadsheet.mapping_tools.vocabulary import SIDES, meaning, vocabulary
 from loadsheet.reading import Native
 
 _Found = list[tuple[Field, DraftColumn]]

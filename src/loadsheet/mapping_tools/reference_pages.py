@@ -14,8 +14,18 @@ from pydantic_core import PydanticUndefined
 
 from loadsheet.contract import BY_NAME, EXPECTED, WRITES, Field, When
 from loadsheet.mapping.schema import Column, ColumnType
-from loadsheet.mapping_tools.json_schema import Json, mapping_schema
-from loadsheet.mapping_tools.reference import FIELDS, PAGES, Block, Entry, entries, keys, page_source, parts_of
+from loadsheet.mapping_tools.reference import (
+    FIELDS,
+    PAGES,
+    Block,
+    Entry,
+    Json,
+    entries,
+    keys,
+    mapping_schema,
+    page_source,
+    parts_of,
+)
 
 GENERATED = "<!-- Made from src/loadsheet/mapping_tools/reference/{page}.md. Change that file, then run LOADSHEET_REWRITE=1 pytest {test}. -->"
 TEST = "tests/mapping_tools/test_reference.py"

@@ -13,8 +13,8 @@ from loadsheet.mapping.units import common_unit, factor, unit_named
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, flow
 from loadsheet.mapping_tools.field_matching import Filled, Match
+from loadsheet.mapping_tools.headings import meaning, reading_of, words_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.mapping_tools.vocabulary import meaning, reading_of, words_of
 from loadsheet.reading import fold
 
 BELONGS = 0.5  # share of common keys for two tables to be joined

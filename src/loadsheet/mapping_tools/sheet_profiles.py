@@ -22,9 +22,18 @@ from loadsheet.mapping.schema import SET
 from loadsheet.mapping.units import ALIASES
 from loadsheet.mapping_tools.column_types import countries_read, guess_type
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, Cells, Column, cells_of, cells_without
-from loadsheet.mapping_tools.heading_rows import Headings, Rows, find_headings, is_form
+from loadsheet.mapping_tools.headings import (
+    SIDES,
+    Headings,
+    Reading,
+    Rows,
+    find_headings,
+    is_form,
+    reading_of,
+    vocabulary,
+    words_of,
+)
 from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shapes_of_numbers
-from loadsheet.mapping_tools.vocabulary import SIDES, Reading, reading_of, vocabulary, words_of
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading import Layout, Top, WantedColumn, begins_like_totals, begins_with, fold, open_tables, read_tops
 from loadsheet.reading.header import BETWEEN

@@ -18,6 +18,7 @@ from loadsheet.mapping_tools.column_types import country_code
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, FolderValues
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
+from loadsheet.mapping_tools.headings import SIDES, meaning, vocabulary, words_of
 from loadsheet.mapping_tools.payload_parts import is_without_clock
 from loadsheet.mapping_tools.relations import (
     WEAK,
@@ -34,7 +35,6 @@ from loadsheet.mapping_tools.relations import (
 )
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, is_named, ranked
-from loadsheet.mapping_tools.vocabulary import SIDES, meaning, vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
 _COUNTRIES_MOST = 12  # different names of countries to list

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, flow
+from loadsheet.mapping_tools.headings import SIDES, event_code_field, gives_event, is_needed, meaning
 from loadsheet.mapping_tools.payload_parts import (
     Line,
     Payload,
@@ -26,7 +27,6 @@ from loadsheet.mapping_tools.payload_parts import (
     packages_of_row,
     parties,
 )
-from loadsheet.mapping_tools.vocabulary import SIDES, event_code_field, gives_event, is_needed, meaning
 
 UNDER_CONSTANTS = f"{FILL_IN} under constants"
 """The comment at the use of a constant that is to be filled in."""

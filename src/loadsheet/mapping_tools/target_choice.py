@@ -11,8 +11,7 @@ from loadsheet.contract import DATE_SHAPES, WRITES, Action, Operation
 from loadsheet.mapping_tools.column_sets import milestones
 from loadsheet.mapping_tools.columns import Column, some
 from loadsheet.mapping_tools.field_matching import Match, match
-from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.mapping_tools.vocabulary import (
+from loadsheet.mapping_tools.headings import (
     SIDES,
     event_code_field,
     gives_event,
@@ -21,6 +20,7 @@ from loadsheet.mapping_tools.vocabulary import (
     reading_of,
     words_of,
 )
+from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.reading import fold
 
 _OF_STATUS = 3  # headings such as Status Code, Status Text and Event Date

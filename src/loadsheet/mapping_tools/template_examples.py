@@ -18,8 +18,8 @@ from loadsheet.contract.examples import OTHER_PACKAGE, OTHER_PLACE, OTHER_RECORD
 from loadsheet.languages import known_language, words_in
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.column_guides import MOMENT
-from loadsheet.mapping.patterns import example_of
 from loadsheet.mapping.plans import CellProblem, ColumnPlan, TablePlan
+from loadsheet.mapping.texts import example_of
 
 _STEP = re.compile(r"([^.\[\]]+)(\[\d*\])?")
 _LAST_NUMBER = re.compile(r"(\d+)(\D*)$")
