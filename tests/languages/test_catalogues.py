@@ -15,7 +15,7 @@ from openpyxl import load_workbook
 
 from loadsheet import languages
 from loadsheet.languages import LANGUAGES, Sentences, known_language, words_in
-from loadsheet.mapping import column_guides
+from loadsheet.mapping import layouts
 from loadsheet.mapping_tools import template, template_examples
 from loadsheet.operations.notifications import mailings
 from loadsheet.problems import CATALOGUE, Problem, Where
@@ -30,7 +30,7 @@ SENDERS = [
     code for code in CATALOGUE if re.fullmatch(r"A1(?:0[1236]|1[126])|[RCGK]\d+|L60[1-9]|L61[126-9]|X70[123]", code)
 ]
 TABLES = [  # texts that are translated where they are used, not where they are written
-    wording.PROBLEMS, wording.TODO, wording.SENTENCES, wording._OURS, wording.FOR_SENDERS, column_guides.DESCRIBED, column_guides.DETAILS,
+    wording.PROBLEMS, wording.TODO, wording.SENTENCES, wording._OURS, wording.FOR_SENDERS, layouts.DESCRIBED, layouts.DETAILS,
     wording.ERROR_HEADS, wording.CHANGED_HEADS, wording.CHANGED, wording.STEPS, wording.ASIDE, wording.CHECKED,
     wording.CHANGED_INTRO, wording.FACTS, template._RULES, template._GUIDE_HEADS, template._GROUPED, template._NO_EXAMPLE, template._EXAMPLE_HEAD,
     template_examples._TRANSLATED,

@@ -17,7 +17,7 @@ from sheets import ASSUMED, NOW, table
 from loadsheet.mapping import lint, load
 from loadsheet.mapping.grouping import gather
 from loadsheet.mapping.names import DocumentFrame
-from loadsheet.mapping.row_reader import RowReader
+from loadsheet.mapping.rows import RowReader
 from loadsheet.mapping.schema import Column
 
 CODES = {"a-1": "P-10", "ab": "Q-2", "A-1": "P-10"}

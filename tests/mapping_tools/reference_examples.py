@@ -24,7 +24,7 @@ from loadsheet.mapping import Ignored, load, route, translate
 from loadsheet.mapping.expressions import compile_expression
 from loadsheet.mapping.notations import canonical
 from loadsheet.mapping.plans import CALCULATION_ERRORS, ExpressionError, Frame, Scope, reason
-from loadsheet.mapping.row_reader import RowReader
+from loadsheet.mapping.rows import RowReader
 from loadsheet.mapping.yamlfile import yaml_values
 from loadsheet.mapping_tools.reference import Block, Entry, entries, page_source, parts_of
 from loadsheet.problems import MappingError

@@ -5,7 +5,7 @@ Read `compile.py` (a mapping file, compiled once) and `translator.py` (its rows,
 - `routing.py`: which file belongs to which mapping
 - `documents.py`: the results, and which cell a payload value came from
 - `plausibility.py`: columns read in the wrong notation, dates far from today
-- `conversion.py`: how the cells of a column are read, with `notations`, `texts`, `codes`, `units` and `lookups`; `column_guides` says it to shippers
+- `conversion.py`: how the cells of a column are read, with `notations`, `texts`, `codes`, `units` and `lookups`; `layouts` says it to shippers
 - `yamlfile.py`: a mapping's files, and the copy that lets it be used again later
 
 Names are imported on first use: the ledger needs the values of documents, and no parser.

@@ -17,16 +17,15 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.contract import Assumptions, Operation, update_of
 from loadsheet.mapping.calculation import read_calendars
-from loadsheet.mapping.column_guides import column_guides_of, language_of
 from loadsheet.mapping.conversion import Conventions, converter
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
+from loadsheet.mapping.layouts import column_guides_of, language_of, layouts_of, marks_of
 from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.lookups import read_lookup
 from loadsheet.mapping.names import CheckPlan, Names, plan_checks
 from loadsheet.mapping.notations import is_locale, zone_names
 from loadsheet.mapping.payload import TargetPlan, Targets, plan_targets, read_target
 from loadsheet.mapping.plans import JoinPlan, TablePlan, Type
-from loadsheet.mapping.rows import layouts_of, marks_of
 from loadsheet.mapping.schema import MappingSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.table_planning import plan_tables

@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calculation import Calendar
 from loadsheet.mapping.codes import Amount, country_reader, currency_reader, yes_no_reader, zone_reader
-from loadsheet.mapping.column_guides import choices_of
+from loadsheet.mapping.layouts import choices_of
 from loadsheet.mapping.lookups import Lookup, range_reader
 from loadsheet.mapping.notations import (
     PARTED,

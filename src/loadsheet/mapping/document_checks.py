@@ -16,8 +16,7 @@ from loadsheet.mapping.names import CheckPlan, DocumentFrame
 from loadsheet.mapping.near_keys import NearKeys, correct_there
 from loadsheet.mapping.payload import Variant
 from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, JoinPlan, reason
-from loadsheet.mapping.row_reader import ReadRow, RowReader
-from loadsheet.mapping.rows import SetRow, with_set_number
+from loadsheet.mapping.rows import ReadRow, RowReader, SetRow, with_set_number
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row
 

@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import CellProblem, SetsPlan, TotalsPlan
-from loadsheet.mapping.row_reader import RowReader, is_invalid
-from loadsheet.mapping.rows import FillDown, SetRow, UnknownKindRow, with_set_number
+from loadsheet.mapping.rows import FillDown, RowReader, SetRow, UnknownKindRow, is_invalid, with_set_number
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.messages import pack_row, unpack_row
 from loadsheet.reading.tables import Row

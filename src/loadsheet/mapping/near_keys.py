@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from loadsheet.mapping.grouping import BETWEEN, KEYS_MAX, KeyedRow, KeyedTable
 from loadsheet.mapping.plans import JoinPlan
-from loadsheet.mapping.row_reader import RowReader
+from loadsheet.mapping.rows import RowReader
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.tables import Row
 from loadsheet.similar_text import near, shape, skeleton

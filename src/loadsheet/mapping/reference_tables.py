@@ -14,7 +14,7 @@ from loadsheet.mapping.documents import LOOKUP_RULE, Ignored
 from loadsheet.mapping.grouping import KeyedTable
 from loadsheet.mapping.lookups import Interval, Range, by_form, found_by, has_keys, not_in
 from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, Code, FoundRow, Shape, TableLookup, TablePlan, Type
-from loadsheet.mapping.row_reader import ReadRow, RowReader
+from loadsheet.mapping.rows import ReadRow, RowReader
 from loadsheet.mapping.schema import LookupSpec, TableSpec
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Row

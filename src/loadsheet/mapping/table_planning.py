@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from loadsheet.mapping.conversion import Conventions, plan_column
+from loadsheet.mapping.layouts import heading_clashes
 from loadsheet.mapping.names import compile_or_refuse
 from loadsheet.mapping.plans import (
     ColumnPlan,
@@ -27,7 +28,6 @@ from loadsheet.mapping.plans import (
     in_every_set,
 )
 from loadsheet.mapping.reference_tables import cells_of, check_looked_up, plan_lookups
-from loadsheet.mapping.rows import heading_clashes
 from loadsheet.mapping.schema import (
     PARTS,
     SET,

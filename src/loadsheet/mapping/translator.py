@@ -22,8 +22,7 @@ from loadsheet.mapping.near_keys import NearKeys, correct_there
 from loadsheet.mapping.payload import Variant
 from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, TableLookup
 from loadsheet.mapping.reference_tables import Unusable, read_references
-from loadsheet.mapping.row_reader import ReadRow, RowReader, is_invalid
-from loadsheet.mapping.rows import is_first, set_number, with_set_number
+from loadsheet.mapping.rows import ReadRow, RowReader, is_first, is_invalid, set_number, with_set_number
 from loadsheet.problems import Where
 from loadsheet.reading.tables import OF_ONE_CELL, Row, Table
 

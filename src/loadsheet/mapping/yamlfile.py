@@ -10,6 +10,7 @@ base's value, and an empty key (`note:`) removes it. A base cannot extend anothe
 `read_part` reads one section as its model. Each wrong key and value becomes a finding that names the closest valid one.
 """
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from loadsheet.display_text import has_control
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE
 from loadsheet.problems import MappingError
 from loadsheet.similar_text import closest_or_known, did_you_mean, some
@@ -196,6 +198,35 @@ def yaml_values(text: str) -> Any:
     """The values of a YAML text that is known to be valid, such as an example of the reference."""
     node = _compose(text)
     return None if node is None else _Reader(YamlFile(Path())).value(node, ())
+
+
+def flow(value: Any) -> str:
+    """A value as YAML on one line. Texts are quoted where YAML could read them as another type."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{flow(str(key))}: {flow(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(flow(inner) for inner in value) + "]"
+    text = str(value)
+    if isinstance(value, int) or _is_plain(text):
+        return text
+    return json.dumps(text.replace("\n", " ").replace("\t", " "), ensure_ascii=has_control(text))
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text may stand without quotes in a flow mapping."""
+    if (
+        not text
+        or text != text.strip()
+        or text.casefold() in {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "~"}
+    ):
+        return False
+    if not text[0].isalpha() or any(mark in text for mark in ":#,[]{}&*!|>'\"%@`\\\n\t"):
+        return False
+    return text.isprintable()
 
 
 def _too_deep(content: bytes) -> tuple[int, int]:

@@ -1,25 +1,197 @@
-"""The draft of a mapping as values: its tables and columns, and what fills which field. `suggest.py` makes it, `yaml_writer.py` writes it.
+"""The draft of a mapping as values: its operation, its tables and columns, and what fills which field. `suggest.py` makes it,
+`yaml_writer.py` writes it.
 
-It takes over what the mappings of a folder have in common: constants such as the sender, and the time zone. So few places are left to fill
-in. A mapping that cannot be read is passed over.
+Owns: the evidence for each operation, as points with reasons (they only compare the operations of one sheet), and the column that chooses
+the operation of each row.
+
+A draft takes over what the mappings of a folder have in common: constants such as the sender, and the time zone. So few places are left to
+fill in. A mapping that cannot be read is passed over.
 """
 
-import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loadsheet.contract import Operation
-from loadsheet.display_text import has_control
+from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Action, Operation
 from loadsheet.mapping import mapping_files
 from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.mapping_tools.column_sets import Sets
-from loadsheet.mapping_tools.columns import NUMBERS, Column
+from loadsheet.mapping_tools.columns import NUMBERS, Column, some
+from loadsheet.mapping_tools.compound_columns import Sets, milestones
+from loadsheet.mapping_tools.field_matching import Match, match
+from loadsheet.mapping_tools.headings import (
+    SIDES,
+    event_code_field,
+    gives_event,
+    is_needed,
+    meaning,
+    reading_of,
+    vocabulary,
+    words_of,
+)
 from loadsheet.mapping_tools.sheet_profiles import Habits, Sheet
-from loadsheet.mapping_tools.target_choice import Chooser
 from loadsheet.problems import MappingError
+
+_OF_STATUS = 3  # headings such as Status Code, Status Text and Event Date
+_EVENTS = 3  # milestones with dates in a tracking sheet
+_MANY = 8  # fields with a column in a sheet of whole records, not of changes
+_MISSING_MOST = 5.0  # points; many fields that a create needs can be computed
+_SOME = 6  # fields with a column in a sheet of whole records with places on both sides
+_WITH_LINES = 3  # fields of the record in a sheet that has packages as well
+_FEW = 4  # columns in a sheet of cancellations
+_PLACES = 3  # fields of addresses in a sheet of whole records
+_TENDER = "tender"
+_ACTIONS_MOST = 8  # different codes
+_OF_ROWS = (Action.CREATE, Action.UPDATE, Action.DELETE)  # what a column of actions may say
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An operation that the sheets may be for: the columns of its fields, its points, and the reasons in words."""
+
+    match: Match
+    points: float
+    reasons: tuple[str, ...]
+
+
+def ranked(sheets: Sequence[Sheet]) -> list[Candidate]:
+    """The possible operations of the sheets, the most likely first."""
+    found = []
+    for operation in WRITES:
+        filled = match(sheets, operation)
+        evidence = list(_evidence(filled, sheets))
+        points = filled.total + sum(weight for weight, _ in evidence)
+        reasons = [text for weight, text in sorted(evidence, key=lambda one: -abs(one[0])) if weight > 0 and text]
+        found.append(Candidate(filled, points, tuple(reasons)))
+    return sorted(found, key=lambda candidate: -candidate.points)
+
+
+def _evidence(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, str]]:
+    """What speaks for an operation (points above 0) and against it, in points and words."""
+    operation, filled = found.operation, found.filled
+    key = filled.get(operation.record.key[0])
+    yield (1.5, f"{key.column.label} identifies the records") if key else (-4.0, "")
+    missing = sum(is_needed(field, operation) and field.name not in filled for field in operation.record.fields)
+    yield -min(0.35 * missing, _MISSING_MOST), ""
+    yield from _of_action(found, sheets)
+    words = _names(sheets)
+    if verb := words & vocabulary().verbs[operation.action]:
+        yield 3.0, f"the name has the word {min(verb)}"
+    named = any(word.startswith(operation.subject) for word in words)
+    yield 0.5 * named, ""
+    if operation.subject == _TENDER:
+        tender = named or any(_TENDER in reading_of(text).concepts for text in _headings(sheets))
+        yield (0.0, "") if tender else (-6.0, "")
+
+
+def is_named(operation: Operation, sheets: Sequence[Sheet]) -> bool:
+    """Whether the name of a file or sheet has a word for what the operation does."""
+    return not _names(sheets).isdisjoint(vocabulary().verbs[operation.action])
+
+
+def _names(sheets: Sequence[Sheet]) -> set[str]:
+    """The words of the names of files and sheets."""
+    return {word for sheet in sheets for text in (sheet.path.stem, sheet.title) for word in words_of(text)}
+
+
+def _headings(sheets: Sequence[Sheet]) -> Iterator[str]:
+    for sheet in sheets:
+        yield from (sheet.path.stem, sheet.title)
+        yield from (column.label for column in sheet.columns)
+
+
+def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, str]]:
+    operation, filled = found.operation, found.filled
+    columns = sum(len(sheet.columns) for sheet in sheets)
+    places = _of_places(found)
+    of_record = sum("[]" not in path for path in filled)
+    has_lines = len(filled) > of_record >= _WITH_LINES
+    some = len(filled) >= _SOME and places >= _PLACES - 1
+    many = len(filled) >= _MANY or places >= _PLACES or has_lines or some
+    if operation.action is Action.CREATE:
+        yield (8.0, f"{len(filled)} fields have a column, {places} of them for addresses") if many else (-2.0, "")
+    elif operation.action is Action.UPDATE:
+        yield (0.0, "") if many else (1.5, f"only {len(filled)} fields have a column, as in changes")
+    elif operation.action is Action.DELETE:
+        is_key = columns == 1 and operation.record.key[0] in filled
+        yield (2.0, "only the key has a column") if is_key else (0.0 if columns <= _FEW else -4.0, "")
+    elif operation.action is Action.QUOTE:
+        rate = next(
+            (filled[path] for path, field in operation.record.walk() if path in filled and "rate" in meaning(field)),
+            None,
+        )
+        yield (2.0, f"{rate.column.label} has the rate of a carrier") if rate else (0.0, "")
+    elif operation.action is Action.STATUS:
+        events = max(len(milestones(sheet)) for sheet in sheets)
+        if events >= _EVENTS:
+            yield 2.0 * events, f"{events} headings are events with a date below them"
+        code, fields = event_code_field(operation.record.fields), operation.record.fields
+        moment = any(f.name in filled for f in fields if "status" in meaning(f) and f.kind in DATE_SHAPES)
+        of_status = sum("status" in column.concepts for sheet in sheets for column in sheet.columns)
+        if of_status >= _OF_STATUS:
+            yield 2.0, f"{of_status} headings are about the status or an event"
+        if code is not None and gives_event(operation, filled) and moment:
+            yield 3.0, "each row has an event and its time"
+        elif not moment and not events:
+            yield -4.0, ""
+
+
+def _of_places(found: Match) -> int:
+    """The number of fields of an address with a column. Changes seldom have some."""
+    fields = dict(found.operation.record.walk())
+    return sum(
+        bool(meaning(fields[path]) & SIDES) and fields[path].kind not in DATE_SHAPES and "[]" not in path
+        for path in found.filled
+    )
+
+
+# ---- a column that marks each row as new, changed or cancelled ----
+
+
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """The column that chooses the operation, and the operation of each of its codes."""
+
+    column: Column
+    codes: dict[str, str]
+
+    @property
+    def operation(self) -> str:
+        """The operation whose payload covers all codes: create, if a code means it."""
+        return min(self.codes.values(), key=lambda name: _OF_ROWS.index(BY_NAME[name].action))
+
+
+def chooser(sheet: Sheet, subject: str) -> Chooser | None:
+    """The column of a sheet that chooses the operation of each row, if any. `subject` is the subject of the rows, such as order."""
+    by_action: dict[str, Operation] = {one.action: one for one in WRITES if one.subject == subject}
+    found = (_action_codes(column, by_action) for column in sheet.columns)
+    return next((Chooser(column, codes) for column, codes in zip(sheet.columns, found, strict=True) if codes), None)
+
+
+def unread_actions(sheet: Sheet) -> Iterator[str]:
+    """The headings, with cells, of columns that say what happens to each row in codes that are not all known. Some mean a cancellation."""
+    for column in sheet.columns:
+        cells = list(column.cells.shown)
+        deletes = any(vocabulary().value_meant(cell, _OF_ROWS) == Action.DELETE for cell in cells)
+        if deletes and 1 < len(cells) <= _ACTIONS_MOST and vocabulary().action_headings & set(words_of(column.label)):
+            yield f"{column.label} ({some(cells)})"
+
+
+def _action_codes(column: Column, by_action: Mapping[str, Operation]) -> dict[str, str]:
+    cells = list(column.cells.shown)
+    if not cells or len(cells) > _ACTIONS_MOST:
+        return {}
+    actions = [vocabulary().value_meant(cell, _OF_ROWS) for cell in cells]
+    meant = [by_action[action].name for action in actions if action in by_action]
+    named = bool(vocabulary().action_headings & set(words_of(column.label)))
+    letters = any(len(cell) == 1 for cell in cells)
+    if len(meant) < len(cells) or (not named and (letters or column.concepts)):
+        return {}
+    return dict(zip(cells, meant, strict=True)) if named or len(set(meant)) > 1 else {}
+
+
+# ---- the draft ----
 
 FILL_IN = "FILL IN"  # marks what the author must complete before the draft loads
 
@@ -161,32 +333,3 @@ def _constant(leaf: Any, constants: Any) -> str:
         for part in str(leaf["const"]).split("."):
             value = value.get(part) if isinstance(value, dict) else None
     return value if isinstance(value, str) else ""
-
-
-def flow(value: Any) -> str:
-    """A value as YAML on one line. Texts are quoted where YAML could read them as another type."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{flow(str(key))}: {flow(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(flow(inner) for inner in value) + "]"
-    text = str(value)
-    if isinstance(value, int) or _is_plain(text):
-        return text
-    return json.dumps(text.replace("\n", " ").replace("\t", " "), ensure_ascii=has_control(text))
-
-
-def _is_plain(text: str) -> bool:
-    """Whether a text may stand without quotes in a flow mapping."""
-    if (
-        not text
-        or text != text.strip()
-        or text.casefold() in {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "~"}
-    ):
-        return False
-    if not text[0].isalpha() or any(mark in text for mark in ":#,[]{}&*!|>'\"%@`\\\n\t"):
-        return False
-    return text.isprintable()

@@ -66,8 +66,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Concepts and languages by phrase, the meaning of codes by the values that the interface names, and defaults by language and by
-    country, and words without a meaning of their own, unless a phrase holds them.
+    """Concepts and languages by phrase, the meaning of codes by the values that the interface names, defaults by language and by country,
+    words of file names by what an operation does, headings of columns of actions, and words without a meaning of their own, unless a
+    phrase holds them.
     """
 
     phrases: Mapping[str, frozenset[str]]
@@ -75,6 +76,8 @@ class Vocabulary:
     values: Mapping[str, tuple[str, ...]]
     habits: Mapping[str, Mapping[str, str]]
     countries: Mapping[str, Mapping[str, str]]
+    verbs: Mapping[str, frozenset[str]]
+    action_headings: frozenset[str]
     fillers: frozenset[str]
 
     def read(self, text: str) -> Reading:
@@ -149,6 +152,8 @@ def vocabulary() -> Vocabulary:
         values,
         data.values["habits"],
         data.values["countries"],
+        {action: frozenset(words.split(", ")) for action, words in data.values["verbs"].items()},
+        frozenset(data.values["action_headings"].split(", ")),
         frozenset(data.values["fillers"].split(", ")),
     )
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from loadsheet.mapping.units import common_unit, factor, unit_named
+from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, NUMBERS, Column
-from loadsheet.mapping_tools.drafts import Draft, DraftColumn, flow
+from loadsheet.mapping_tools.drafts import Draft, DraftColumn
 from loadsheet.mapping_tools.field_matching import Filled, Match
 from loadsheet.mapping_tools.headings import meaning, reading_of, words_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet

@@ -12,11 +12,21 @@ from typing import Any
 
 from loadsheet.contract import BY_NAME, Action, Kind, Operation
 from loadsheet.mapping.schema import SET
-from loadsheet.mapping_tools.cell_hints import Parts, offers, with_parts
-from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
 from loadsheet.mapping_tools.column_types import country_code
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
-from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, FolderValues
+from loadsheet.mapping_tools.compound_columns import Parts, Sets, in_sets, offers, with_items, with_parts
+from loadsheet.mapping_tools.drafts import (
+    FILL_IN,
+    Candidate,
+    Chooser,
+    Draft,
+    DraftColumn,
+    DraftTable,
+    FolderValues,
+    chooser,
+    is_named,
+    ranked,
+)
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
 from loadsheet.mapping_tools.headings import SIDES, meaning, vocabulary, words_of
 from loadsheet.mapping_tools.payload_parts import is_without_clock
@@ -34,7 +44,6 @@ from loadsheet.mapping_tools.relations import (
     take_units,
 )
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, is_named, ranked
 from loadsheet.reading import SUM_WORDS, fold
 
 _COUNTRIES_MOST = 12  # different names of countries to list

@@ -7,8 +7,9 @@ identified by their meaning and kind in the contract. Knows no text of a column:
 from collections.abc import Callable, Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
+from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC
-from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, flow
+from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn
 from loadsheet.mapping_tools.headings import SIDES, event_code_field, gives_event, is_needed, meaning
 from loadsheet.mapping_tools.payload_parts import (
     Line,

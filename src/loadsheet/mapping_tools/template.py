@@ -1,6 +1,6 @@
 """The workbook that a shipper fills in: headings, lists of choices, notes, an example and a guide, all from the mapping.
 
-Owns: the layout, and the fixed texts (`mapping.column_guides` describes the columns), in the language of the mapping and in English. Text columns are formatted
+Owns: the layout, and the fixed texts (`mapping.layouts` describes the columns), in the language of the mapping and in English. Text columns are formatted
 as text to keep leading zeros. Lists are on a hidden sheet, because a list inside a cell is limited to 255 characters. The example is
 on a separate sheet, so that it is never sent.
 """
@@ -19,7 +19,7 @@ from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as
 
 from loadsheet.languages import LANGUAGES, Language, Words, known_language, words_in
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.column_guides import expected
+from loadsheet.mapping.layouts import expected
 from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping.schema import match

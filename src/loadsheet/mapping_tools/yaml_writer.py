@@ -10,12 +10,12 @@ from typing import Any
 
 from loadsheet.display_text import one_line
 from loadsheet.inbox.files import shown_name
+from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.columns import CHECK
-from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, flow
+from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, unread_actions
 from loadsheet.mapping_tools.notation_guesses import compatible
 from loadsheet.mapping_tools.payload_parts import Payload
 from loadsheet.mapping_tools.suggest_payload import UNDER_CONSTANTS, fill
-from loadsheet.mapping_tools.target_choice import unread_actions
 
 
 def write_draft(draft: Draft) -> str:
