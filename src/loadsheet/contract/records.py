@@ -7,7 +7,7 @@ source. Records and fields have the order of the interface.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from functools import cache, partial
 
 from loadsheet.contract.kinds import Kind, NumberForm
 
@@ -23,16 +23,16 @@ class When(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """One field of a record: its exact name, its kind, its meaning as help text, and when it is required.
+    """One field of a record: its exact name, its meaning as help text, when it is required, and its kind.
 
     `known` are the values that the interface names. The list is open, unless the assumption `closed_by` closes it. `spellings` are
     alternative names of the same field in the interface. `note` states a contradiction in the interface, and our decision.
     """
 
     name: str
-    kind: Kind
     meaning: str
     when: When = When.OPTIONAL
+    kind: Kind = Kind.STRING
     record: "Record | None" = None
     known: tuple[str, ...] = ()
     closed_by: str = "known_values"
@@ -60,7 +60,7 @@ class Record:
 
     def field(self, name: str) -> Field | None:
         """The field with this name or alternative spelling, or None."""
-        return next((field for field in self.fields if name == field.name or name in field.spellings), None)
+        return _by_name(self).get(name)
 
     def walk(self, path: str = "") -> Iterator[tuple[str, Field]]:
         """Every field with its path pattern, nested ones included: `packages[].weight`, `estimatedPickup.startDate`."""
@@ -71,6 +71,11 @@ class Record:
                 yield from field.record.walk(f"{here}[]" if field.kind is Kind.ARRAY else here)
 
 
+@cache
+def _by_name(record: Record) -> dict[str, Field]:
+    return {name: field for field in record.fields for name in (field.name, *field.spellings)}
+
+
 PACKAGE_KINDS = ("Bag", "Box", "Carton/Piece", "Crate", "Drum", "Pallet/Skid", "Roll", "Tube")
 TRANSPORT_MODES = ("ROAD", "AIR", "SEA", "RAIL")
 WEIGHT_UNITS = ("KG", "Ton")
@@ -79,24 +84,13 @@ VOLUME_UNITS = ("CBM",)
 DECISIONS = ("accept", "reject")
 
 
-def _text(name: str, meaning: str, when: When = When.OPTIONAL, **more: Any) -> Field:
-    return Field(name, Kind.STRING, meaning, when, **more)
-
-
-def _ident(name: str, meaning: str, when: When = When.OPTIONAL, **more: Any) -> Field:
-    return Field(name, Kind.STRING_OR_NUMERIC, meaning, when, **more)
-
-
-def _number(name: str, meaning: str, when: When = When.OPTIONAL, **more: Any) -> Field:
-    return Field(name, Kind.NUMERIC, meaning, when, **more)
-
-
-def _flag(name: str, meaning: str, **more: Any) -> Field:
-    return Field(name, Kind.FLAG, meaning, **more)
+_ident = partial(Field, kind=Kind.STRING_OR_NUMERIC)
+_number = partial(Field, kind=Kind.NUMERIC)
+_flag = partial(Field, kind=Kind.FLAG)
 
 
 def _array(name: str, meaning: str, record: Record) -> Field:
-    return Field(name, Kind.ARRAY, meaning, record=record)
+    return Field(name, meaning, kind=Kind.ARRAY, record=record)
 
 
 def _parties() -> tuple[Field, ...]:
@@ -109,15 +103,15 @@ def _parties() -> tuple[Field, ...]:
 def _stop(prefix: str, when: When) -> tuple[Field, ...]:
     """Window and location of the pickup or the delivery: nine fields with this prefix."""
     return (
-        Field(f"{prefix}_startdatetime", Kind.DATETIME, f"Early {prefix}", when),
-        Field(f"{prefix}_enddatetime", Kind.DATETIME, f"Late {prefix}", when),
-        _text(f"{prefix}_company", f"{prefix.capitalize()} company", when),
-        _text(f"{prefix}_country", f"{prefix.capitalize()} country", when),
-        _text(f"{prefix}_city", f"{prefix.capitalize()} city", when),
-        _text(f"{prefix}_province", f"{prefix.capitalize()} province", when),
+        Field(f"{prefix}_startdatetime", f"Early {prefix}", when, kind=Kind.DATETIME),
+        Field(f"{prefix}_enddatetime", f"Late {prefix}", when, kind=Kind.DATETIME),
+        Field(f"{prefix}_company", f"{prefix.capitalize()} company", when),
+        Field(f"{prefix}_country", f"{prefix.capitalize()} country", when),
+        Field(f"{prefix}_city", f"{prefix.capitalize()} city", when),
+        Field(f"{prefix}_province", f"{prefix.capitalize()} province", when),
         _ident(f"{prefix}_pincode", f"{prefix.capitalize()} postal code", when),
-        _text(f"{prefix}_address1", f"{prefix.capitalize()} address, first line", when),
-        _text(f"{prefix}_address2", f"{prefix.capitalize()} address, second line", when),
+        Field(f"{prefix}_address1", f"{prefix.capitalize()} address, first line", when),
+        Field(f"{prefix}_address2", f"{prefix.capitalize()} address, second line", when),
     )
 
 
@@ -125,7 +119,7 @@ def _sizes() -> tuple[Field, ...]:
     return tuple(
         field
         for side in ("length", "width", "height")
-        for field in (_number(side, side.capitalize()), _text(f"{side}_uom", f"Unit of the {side}"))
+        for field in (_number(side, side.capitalize()), Field(f"{side}_uom", f"Unit of the {side}"))
     )
 
 
@@ -139,13 +133,13 @@ def country_field(postcode: str) -> str:
 
 def _address() -> tuple[Field, ...]:
     return (
-        _text("email", "Mail address"),
-        _text("contact_number", "Telephone number"),
-        _text("country", "Country"),
-        _text("city", "City"),
-        _text("province", "Province"),
-        _text("address_area1", "Address, first line"),
-        _text("address_area2", "Address, second line"),
+        Field("email", "Mail address"),
+        Field("contact_number", "Telephone number"),
+        Field("country", "Country"),
+        Field("city", "City"),
+        Field("province", "Province"),
+        Field("address_area1", "Address, first line"),
+        Field("address_area2", "Address, second line"),
     )
 
 
@@ -154,14 +148,14 @@ def _package(name: str, numbers: NumberForm, *more: Field) -> Record:
     return Record(
         name,
         (
-            _text("package_type", "Kind of package", When.ALWAYS, known=PACKAGE_KINDS),
-            _text("item_name", "Item name", When.ALWAYS),
-            _text("description", "Description"),
+            Field("package_type", "Kind of package", When.ALWAYS, known=PACKAGE_KINDS),
+            Field("item_name", "Item name", When.ALWAYS),
+            Field("description", "Description"),
             _number("quantity", "Quantity (the interface names it for tender packages)"),
             _number("weight", "Weight"),
-            _text("weight_uom", "Unit of the weight", known=WEIGHT_UNITS),
+            Field("weight_uom", "Unit of the weight", known=WEIGHT_UNITS),
             _number("volume", "Volume"),
-            _text("volume_uom", "Unit of the volume", known=VOLUME_UNITS),
+            Field("volume_uom", "Unit of the volume", known=VOLUME_UNITS),
             *_sizes(),
             _flag("stackable", "Whether it may be stacked", note=stackable_note),
             _flag("hazardous", "Whether it is hazardous"),
@@ -174,15 +168,15 @@ def _package(name: str, numbers: NumberForm, *more: Field) -> Record:
 INNER_CARGO = Record(
     "InnerCargo",
     (
-        _text("cargo_type", "Type of cargo"),
-        _text("item_name", "Item name"),
-        _text("goods_description", "Description of the goods"),
+        Field("cargo_type", "Type of cargo"),
+        Field("item_name", "Item name"),
+        Field("goods_description", "Description of the goods"),
         _number("quantity", "Quantity"),
         _number("scanned_quantity", "Quantity scanned"),
         _number("weight", "Weight"),
-        _text("weight_uom", "Unit of the weight", known=WEIGHT_UNITS),
+        Field("weight_uom", "Unit of the weight", known=WEIGHT_UNITS),
         _number("volume", "Volume"),
-        _text("volume_uom", "Unit of the volume", known=VOLUME_UNITS),
+        Field("volume_uom", "Unit of the volume", known=VOLUME_UNITS),
         *_sizes(),
         _flag("stackable", "Whether it may be stacked"),
     ),
@@ -198,13 +192,13 @@ ORDER_PACKAGE = _package(
 )
 
 REFERENCE = Record(
-    "Reference", (_text("name", "Reference name"), _text("value", "Reference value")), NumberForm.JSON_STRING
+    "Reference", (Field("name", "Reference name"), Field("value", "Reference value")), NumberForm.JSON_STRING
 )
 
 CARRIER = Record(
     "Carrier",
     (
-        _text("carrier_company", "Company of the carrier"),
+        Field("carrier_company", "Company of the carrier"),
         *_address(),
         _ident(
             "pincode",
@@ -218,9 +212,9 @@ CARRIER = Record(
 INVOLVED_PARTY = Record(
     "Involved party",
     (
-        _text("party_type", "Role of the party", known=("Shipper", "Consignee", "Freight Payer", "Carrier")),
-        _text("party_name", "Name of the contact"),
-        _text("party_company", "Company"),
+        Field("party_type", "Role of the party", known=("Shipper", "Consignee", "Freight Payer", "Carrier")),
+        Field("party_name", "Name of the contact"),
+        Field("party_company", "Company"),
         *_address(),
         _ident("pincode", "Postal code"),
     ),
@@ -233,24 +227,24 @@ TENDER = Record(
         _ident("tender_id", "Customer tender reference number", When.ALWAYS),
         *_parties(),
         _ident("customer_id", "Customer identification"),
-        Field("timezone", Kind.TIMEZONE, "Country time zone, zone-name form"),
-        Field("timeoffset", Kind.OFFSET_HOURS, "Time zone offset in hours"),
+        Field("timezone", "Country time zone, zone-name form", kind=Kind.TIMEZONE),
+        Field("timeoffset", "Time zone offset in hours", kind=Kind.OFFSET_HOURS),
         _ident("order_id", "Customer order reference"),
-        _text("tender_type", "Type of tender"),
-        _text("tender_status", "Status of tender", When.ALWAYS),
+        Field("tender_type", "Type of tender"),
+        Field("tender_status", "Status of tender", When.ALWAYS),
         *_stop("pickup", When.OPTIONAL),
         *_stop("delivery", When.OPTIONAL),
-        _text("currency", "Currency code"),
-        _text("transport_mode", "Mode of transport", known=TRANSPORT_MODES),
-        _text("vehicle_type", "Expected or required vehicle type"),
-        Field("createdon", Kind.DATETIME, "Transaction datetime"),
+        Field("currency", "Currency code"),
+        Field("transport_mode", "Mode of transport", known=TRANSPORT_MODES),
+        Field("vehicle_type", "Expected or required vehicle type"),
+        Field("createdon", "Transaction datetime", kind=Kind.DATETIME),
         _flag("dedicated_vehicle", "Whether a dedicated vehicle is required"),
-        _text("order_status", "Current order status", known=("OPEN", "ACTIVE")),
+        Field("order_status", "Current order status", known=("OPEN", "ACTIVE")),
         _array("packages", "Packages", TENDER_PACKAGE),
         _array("tender_references", "References", REFERENCE),
         _array("involved_carriers", "Carriers the tender is offered to", CARRIER),
         *(
-            _text(name, meaning, When.LISTED)
+            Field(name, meaning, When.LISTED)
             for name, meaning in (
                 ("dangerousGoods", "Whether there are dangerous goods"),
                 ("temperatureRequirements", "Temperature requirements"),
@@ -277,24 +271,24 @@ ORDER = Record(
     (
         _ident("order_id", "Customer order reference", When.ALWAYS),
         *_parties(),
-        Field("timezone", Kind.TIMEZONE, "Time zone, zone-name form", When.ON_CREATE),
-        Field("timeoffset", Kind.OFFSET_HOURS, "Offset in hours", When.ON_CREATE),
+        Field("timezone", "Time zone, zone-name form", When.ON_CREATE, kind=Kind.TIMEZONE),
+        Field("timeoffset", "Offset in hours", When.ON_CREATE, kind=Kind.OFFSET_HOURS),
         *_stop("pickup", When.ON_CREATE),
         *_stop("delivery", When.ON_CREATE),
         _number("total_packages", "Number of packages", When.ON_CREATE),
         _number("total_weight", "Total weight", When.ON_CREATE),
-        _text("gross_weight_uom", "Unit of the total weight", When.ON_CREATE, known=WEIGHT_UNITS),
+        Field("gross_weight_uom", "Unit of the total weight", When.ON_CREATE, known=WEIGHT_UNITS),
         _number("chargeable_weight", "Chargeable weight", When.ON_CREATE),
-        _text("chargeable_weight_uom", "Unit of the chargeable weight", When.ON_CREATE, known=CHARGEABLE_WEIGHT_UNITS),
+        Field("chargeable_weight_uom", "Unit of the chargeable weight", When.ON_CREATE, known=CHARGEABLE_WEIGHT_UNITS),
         _number("total_volume", "Total volume", When.ON_CREATE),
-        _text("volume_uom", "Unit of the total volume", When.ON_CREATE, known=VOLUME_UNITS),
+        Field("volume_uom", "Unit of the total volume", When.ON_CREATE, known=VOLUME_UNITS),
         _number("goods_value", "Goods cost", When.ON_CREATE),
-        _text("currency", "Currency code", When.ON_CREATE),
-        _text("transport_mode", "Mode of transport", When.ON_CREATE, known=TRANSPORT_MODES),
+        Field("currency", "Currency code", When.ON_CREATE),
+        Field("transport_mode", "Mode of transport", When.ON_CREATE, known=TRANSPORT_MODES),
         _flag("dedicated_vehicle", "Whether a dedicated vehicle is required"),
-        _text("vehicle_type", "Vehicle type"),
-        _text("order_status", "Current status"),
-        Field("createdon", Kind.DATETIME, "Transaction datetime"),
+        Field("vehicle_type", "Vehicle type"),
+        Field("order_status", "Current status"),
+        Field("createdon", "Transaction datetime", kind=Kind.DATETIME),
         _array("packages", "Packages", ORDER_PACKAGE),
         _array("order_references", "References", REFERENCE),
         _array("involved_parties", "Parties", INVOLVED_PARTY),
@@ -305,7 +299,7 @@ ORDER = Record(
 
 ADDITIONAL_SERVICE = Record(
     "Additional service",
-    (_text("service_name", "Name of the service"), _ident("service_price", "Price of the service")),
+    (Field("service_name", "Name of the service"), _ident("service_price", "Price of the service")),
     NumberForm.JSON_STRING,
 )
 
@@ -316,11 +310,11 @@ def _quote(name: str, *more: Field) -> Record:
         (
             _ident("tender_id", "Tender reference", When.ALWAYS),
             *_parties(),
-            _text("timezone", "Time zone, for example a GMT-offset form"),
-            Field("timeoffset", Kind.OFFSET_MINUTES, "Offset in minutes"),
+            Field("timezone", "Time zone, for example a GMT-offset form"),
+            Field("timeoffset", "Offset in minutes", kind=Kind.OFFSET_MINUTES),
             _ident("tenderRate", "Quoted rate", When.ALWAYS),
-            _text("currency", "Currency code"),
-            Field("response_datetime", Kind.DATETIME_ISO, "Response datetime"),
+            Field("currency", "Currency code"),
+            Field("response_datetime", "Response datetime", kind=Kind.DATETIME_ISO),
             _ident("carrier_id", "Carrier identification", When.ALWAYS),
             *more,
         ),
@@ -331,44 +325,44 @@ def _quote(name: str, *more: Field) -> Record:
 
 QUOTE = _quote("Carrier quote", _array("additional_services", "Additional services", ADDITIONAL_SERVICE))
 CONFIRMATION = _quote(
-    "Quote confirmation", _text("status", "The decision", When.ALWAYS, known=DECISIONS, closed_by="decision_words")
+    "Quote confirmation", Field("status", "The decision", When.ALWAYS, known=DECISIONS, closed_by="decision_words")
 )
 
 _WINDOW = Record(
     "Estimated window",
     (
-        Field("startDate", Kind.DATE, "Date of the early end"),
-        Field("startTime", Kind.TIME, "Time of the early end"),
-        Field("endDate", Kind.DATE, "Date of the late end"),
-        Field("endTime", Kind.TIME, "Time of the late end"),
+        Field("startDate", "Date of the early end", kind=Kind.DATE),
+        Field("startTime", "Time of the early end", kind=Kind.TIME),
+        Field("endDate", "Date of the late end", kind=Kind.DATE),
+        Field("endTime", "Time of the late end", kind=Kind.TIME),
     ),
     NumberForm.JSON_STRING,
 )
 _LOCATION = Record(
     "Location",
     (
-        _text("line", "Address line"),
-        _text("city", "City"),
-        _text("state", "State"),
-        _text("postalCode", "Postal code"),
-        _text("country", "Country"),
-        _text("latitude", "Latitude"),
-        _text("longitude", "Longitude"),
+        Field("line", "Address line"),
+        Field("city", "City"),
+        Field("state", "State"),
+        Field("postalCode", "Postal code"),
+        Field("country", "Country"),
+        Field("latitude", "Latitude"),
+        Field("longitude", "Longitude"),
     ),
     NumberForm.JSON_STRING,
 )
 STATUS_HISTORY = Record(
     "Status history item",
     (
-        _text("statusCode", "Status code"),
-        _text("statusName", "Status name"),
-        _text("statusDate", "Date of the status"),
-        _text("statusTime", "Time of the status"),
+        Field("statusCode", "Status code"),
+        Field("statusName", "Status name"),
+        Field("statusDate", "Date of the status"),
+        Field("statusTime", "Time of the status"),
         _number("quantity", "Quantity"),
-        _text("packageType", "Kind of package"),
-        _text("packageDescription", "Description of the package"),
-        Field("location", Kind.OBJECT, "Where it happened", record=_LOCATION),
-        _text(
+        Field("packageType", "Kind of package"),
+        Field("packageDescription", "Description of the package"),
+        Field("location", "Where it happened", record=_LOCATION, kind=Kind.OBJECT),
+        Field(
             "status_description",
             "Description",
             spellings=("status-description",),
@@ -382,24 +376,24 @@ ORDER_STATUS = Record(
     "Order status update",
     (
         _ident("order_id", "Customer order reference", When.ALWAYS),
-        _text("order_type", "Type of order"),
-        _text("origin", "Origin of the order"),
-        _text("destination", "Destination of the order"),
-        _text("status_code", "Current status code"),
-        _text("status_name", "Status name"),
-        _text("status_location", "Location of the status"),
-        Field("status_datetime", Kind.DATETIME_T, "Datetime of the status"),
-        _text("status_description", "Description"),
-        _text("current_location", "Current location"),
-        Field("current_location_datetime", Kind.DATETIME_T, "Datetime of the location update"),
-        _text("latitude", "Current latitude"),
-        _text("longitude", "Current longitude"),
-        Field("pickupDate", Kind.DATE, "Pickup date"),
-        Field("deliveryDate", Kind.DATE, "Delivery date"),
-        Field("pickupTime", Kind.TIME, "Pickup time"),
-        Field("deliveryTime", Kind.TIME, "Delivery time"),
-        Field("estimatedPickup", Kind.OBJECT, "Estimated pickup window", record=_WINDOW),
-        Field("estimatedDelivery", Kind.OBJECT, "Estimated delivery window", record=_WINDOW),
+        Field("order_type", "Type of order"),
+        Field("origin", "Origin of the order"),
+        Field("destination", "Destination of the order"),
+        Field("status_code", "Current status code"),
+        Field("status_name", "Status name"),
+        Field("status_location", "Location of the status"),
+        Field("status_datetime", "Datetime of the status", kind=Kind.DATETIME_T),
+        Field("status_description", "Description"),
+        Field("current_location", "Current location"),
+        Field("current_location_datetime", "Datetime of the location update", kind=Kind.DATETIME_T),
+        Field("latitude", "Current latitude"),
+        Field("longitude", "Current longitude"),
+        Field("pickupDate", "Pickup date", kind=Kind.DATE),
+        Field("deliveryDate", "Delivery date", kind=Kind.DATE),
+        Field("pickupTime", "Pickup time", kind=Kind.TIME),
+        Field("deliveryTime", "Delivery time", kind=Kind.TIME),
+        Field("estimatedPickup", "Estimated pickup window", record=_WINDOW, kind=Kind.OBJECT),
+        Field("estimatedDelivery", "Estimated delivery window", record=_WINDOW, kind=Kind.OBJECT),
         _number("totalWeight", "Total weight"),
         _number("totalQuantity", "Total quantity"),
         _number("totalPackages", "Total number of packages"),

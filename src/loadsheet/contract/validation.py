@@ -176,7 +176,12 @@ def _compile(record: Record, creates: bool, assumptions: _OfValues) -> type[Base
 
 def _definition(field: Field, record: Record, creates: bool, assumptions: _OfValues) -> tuple[Any, Any]:  # noqa: FBT001 (one flag, named)
     required = field.is_required(creates=creates)
-    annotation = _annotation(field, record.numbers, creates, assumptions)
+    if field.record is None:
+        annotation = _scalars(record.numbers, assumptions)[field.kind]
+    else:
+        annotation = _compile(field.record, creates, assumptions)
+        if field.kind is Kind.ARRAY:
+            annotation = Annotated[list[annotation], ModelField(max_length=assumptions.array_length_max)]  # type: ignore[valid-type]
     if required and assumptions.empty_required == "reject":
         annotation = Annotated[annotation, _must("a value, not an empty text", lambda value: value != "")]
     if field.known and getattr(assumptions, field.closed_by) == "closed":
@@ -187,15 +192,6 @@ def _definition(field: Field, record: Record, creates: bool, assumptions: _OfVal
     if field.spellings:
         described["validation_alias"] = AliasChoices(field.name, *field.spellings)
     return (annotation, ModelField(..., **described) if required else ModelField(None, **described))
-
-
-def _annotation(field: Field, numbers: NumberForm, creates: bool, assumptions: _OfValues) -> Any:  # noqa: FBT001 (one flag, named)
-    if field.record is None:
-        return _scalars(numbers, assumptions)[field.kind]
-    inner: Any = _compile(field.record, creates, assumptions)
-    if field.kind is Kind.OBJECT:
-        return inner
-    return Annotated[list[inner], ModelField(max_length=assumptions.array_length_max)]
 
 
 @cache

@@ -60,7 +60,7 @@ class KeyedTable:
 
     def _whole_row(self, row: Row) -> KeyedRow | Ignored:
         values, refused = self._read(row)
-        if self._plan.ignore is not None and (rule := self._ignoring_rule(row, values, refused)):
+        if self._plan.ignore is not None and (rule := self._reader.ignoring_rule(row, values, refused)):
             return self._ignored(row, rule)
         return self._with_key(row, values)
 
@@ -77,14 +77,6 @@ class KeyedTable:
 
     def _ignored(self, row: Row, rule: str) -> Ignored:
         return Ignored(self._reader.view.source(row), rule)
-
-    def _ignoring_rule(self, row: Row, values: list[Any], refused: dict[int, CellProblem]) -> str:
-        """The rule by which a row is left out; empty if it is not."""
-        rule = self._plan.ignore
-        if rule is None or row.problem is not None:
-            return ""
-        is_left_out = self._reader.holds(rule, self._plan.ignore_needs, values, refused)
-        return f"ignore_rows: {rule.text}" if is_left_out else ""
 
     # ---- rows that differ from the rows of the file ----
 
@@ -126,7 +118,7 @@ class KeyedTable:
         why, count = f"sets: none of {some(word for word, _ in sets.words)} is filled in", 0
         for part in self._reader.view.expand(row):
             values, refused = self._read(part.row)
-            if rule := self._ignoring_rule(part.row, values, refused):
+            if rule := self._reader.ignoring_rule(part.row, values, refused):
                 why = rule
                 continue
             keyed = self._with_key(with_set_number(part, count), values)
@@ -147,7 +139,7 @@ class KeyedTable:
             if problem is None:
                 return self._ignored(row, f"totals: {sums.plan.where.text}{unsaid}")
             return KeyedRow(Row(row.number, row.cells, problem), None, "")
-        if not self._ignoring_rule(row, values, refused):
+        if not self._reader.ignoring_rule(row, values, refused):
             sums.add(values, refused)
         return None
 

@@ -39,6 +39,7 @@ OMIT = object()
 
 Make = Callable[[DocumentFrame], Any]
 
+_NOTHING = Needs()
 _REMEMBERED = 4_096  # spelled values kept for each leaf
 
 _TEXT_KINDS = frozenset({Kind.STRING, Kind.STRING_OR_NUMERIC, Kind.TIMEZONE, Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES})
@@ -125,9 +126,9 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
     leaf = read_part(Leaf, context.payload.names.file, value, loc)
     if leaf is None:
         return None
-    given = [key for key in SOURCES_OF_A_VALUE if key in leaf.model_fields_set]
+    given = leaf.model_fields_set.intersection(SOURCES_OF_A_VALUE)
     if len(given) != 1:
-        actual = f"has {' and '.join(given)}" if given else "has none"
+        actual = f"has {' and '.join(sorted(given, key=SOURCES_OF_A_VALUE.index))}" if given else "has none"
         context.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {actual}")
         return None
     if not leaf.unless_blank:
@@ -139,7 +140,7 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
     names, when = context.payload.names, None
     if leaf.when is not None:
         when = names.condition_at(leaf.when, context.item, context.path, (*loc, "when"))
-    at = (*loc, given[0])
+    at = (*loc, *given)
     found = _value(leaf, context, at)
     if found is None or not _fits(found, leaf, context, at):
         return None
@@ -225,7 +226,7 @@ def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
         text = f"{context.field.name} takes one value, found {'nothing' if found is None else 'more than one value'}"
         context.payload.names.file.refuse(at, text, at_key=found is None)
         return None
-    return _Value(lambda _: found, Type.ANY, Needs(), (), constant=found)
+    return _Value(lambda _: found, Type.ANY, _NOTHING, (), constant=found)
 
 
 def _constant_at(constants: Mapping[str, Any], path: str) -> Any:
@@ -471,9 +472,14 @@ def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadCon
     file = context.names.file
     extra = (file.values or {}).get("source", {}).get("units") or {}
     for name, leaf in leaves.items():
-        column_name, other_field = leaf.get("col") if isinstance(leaf, Mapping) else None, unit_field(name)
-        stated = _constant_value(leaves.get(other_field), context)
-        if not isinstance(column_name, str) or not isinstance(stated, str):
+        column_name = leaf.get("col") if isinstance(leaf, Mapping) else None
+        if not isinstance(column_name, str):
+            continue
+        other_field, stated = unit_field(name), None
+        if isinstance(unit_leaf := leaves.get(other_field), Mapping):
+            const = unit_leaf.get("const")
+            stated = unit_leaf.get("value") if const is None else _constant_at(context.constants, str(const))
+        if not isinstance(stated, str):
             continue
         found = context.names.column(column_name, item, (*loc, name, "col"))
         column = found and found[0].column(found[1])
@@ -491,10 +497,3 @@ def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadCon
             brought = f"set unit: {stated.lower()} on the column {column.name} to convert it"
             hint = brought if times is not None else "they measure different things"
             file.refuse((*loc, name), f"{name} is in {unit}, but {other_field} is {stated}", hint)
-
-
-def _constant_value(leaf: object, context: PayloadContext) -> object:
-    """The value of a constant leaf; None for any other leaf."""
-    if not isinstance(leaf, Mapping):
-        return None
-    return _constant_at(context.constants, str(leaf["const"])) if "const" in leaf else leaf.get("value")

@@ -179,22 +179,27 @@ def _refusal(suggestions: list[str], otherwise: CellProblem) -> CellProblem:
 
 DIRECTIVES = "%Y %y %m %d %a %A %H %I %M %S %f %p %b %B %z %s %%"
 
-_NUMBERED = {
-    "Y": ("year", "[0-9]{4}"),
-    "y": ("short_year", "[0-9]{2}"),
-    "m": ("month", "[0-9]{1,2}"),
-    "d": ("day", "[0-9]{1,2}"),
-    "H": ("hour", "[0-9]{1,2}"),
-    "I": ("half_day_hour", "[0-9]{1,2}"),
-    "M": ("minute", "[0-9]{1,2}"),
-    "S": ("second", "[0-9]{1,2}"),
-    "f": ("fraction", "[0-9]{1,6}"),
-    "s": ("epoch", "[0-9]{10}"),  # so that %s%f are milliseconds
-}
 _ZONES = {
     "Z": 0, "UTC": 0, "GMT": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "CET": 1, "CEST": 2,
 }  # fmt: skip
 """Hours from UTC of the zones that RFC 5322 names, and of Central Europe."""
+_PIECES = {
+    "Y": "(?P<year>[0-9]{4})",
+    "y": "(?P<short_year>[0-9]{2})",
+    "m": "(?P<month>[0-9]{1,2})",
+    "d": "(?P<day>[0-9]{1,2})",
+    "H": "(?P<hour>[0-9]{1,2})",
+    "I": "(?P<half_day_hour>[0-9]{1,2})",
+    "M": "(?P<minute>[0-9]{1,2})",
+    "S": "(?P<second>[0-9]{1,2})",
+    "f": "(?P<fraction>[0-9]{1,6})",
+    "s": "(?P<epoch>[0-9]{10})",  # so that %s%f are milliseconds
+    "p": r"(?P<half>[AaPp]\.?[Mm]\.?)",
+    "z": rf"(?P<offset>{'|'.join(_ZONES)}|[+-][0-9]{{2}}:?[0-9]{{2}})",
+    "%": "%",
+}
+"""The patterns of all directives but those of names, which differ by language."""
+
 _OF_A_DAY = {"year (%Y)": "Yys", "month (%m)": "mbBs", "day (%d)": "ds"}
 _OF_A_TIME = {"hour (%H)": "HI"}
 _OFFICE = {
@@ -214,8 +219,7 @@ def format_reader(format_: str, locale: str | None, *, any_weekday: bool = False
     """A function from trimmed text to datetime (naive, or aware if the format has %z or %s); None if the text does not match, or if its weekday
     is not that of the date (unless `any_weekday`). Raises ValueError for a directive that is unsupported or used twice.
     """
-    months, weekdays = month_numbers(locale), weekday_numbers(locale)
-    pattern = re.compile(_pattern(format_, months, weekdays), re.IGNORECASE)
+    pattern = re.compile(_pattern(format_, locale), re.IGNORECASE)
 
     def read(text: str) -> datetime | None:
         match = pattern.fullmatch(text)
@@ -223,11 +227,11 @@ def format_reader(format_: str, locale: str | None, *, any_weekday: bool = False
             return None
         found = match.groupdict()
         try:
-            moment = _moment(found, months)
+            moment = _moment(found, locale)
         except ValueError:  # 31 February, 25 o'clock
             return None
         weekday = found.get("weekday")
-        fits = any_weekday or weekday is None or weekdays[_folded(weekday)] == moment.weekday()
+        fits = any_weekday or weekday is None or weekday_numbers(locale)[_folded(weekday)] == moment.weekday()
         return moment if fits else None
 
     return read
@@ -261,7 +265,7 @@ def _folded(name: str) -> str:
     return small.replace(f"i{_DOT_ABOVE}", "i").replace(_DOTLESS_I, "i")
 
 
-def _pattern(format_: str, months: Mapping[str, int], weekdays: Mapping[str, int]) -> str:
+def _pattern(format_: str, locale: str | None) -> str:
     parts, used = [], set()
     for plain, directive in re.findall(r"([^%]+)|%(.?)", format_):
         if plain:
@@ -270,26 +274,15 @@ def _pattern(format_: str, months: Mapping[str, int], weekdays: Mapping[str, int
         if directive != "%" and directive in used:
             raise ValueError(f"%{directive} is used twice")
         used.add(directive)
-        parts.append(_piece(directive, months, weekdays))
+        if directive in {"b", "B"}:
+            parts.append(f"(?P<month_name>{_one_of(month_numbers(locale))})")
+        elif directive in {"a", "A"}:
+            parts.append(f"(?P<weekday>{_one_of(weekday_numbers(locale))})")
+        elif directive in _PIECES:
+            parts.append(_PIECES[directive])
+        else:
+            raise ValueError(f"%{directive} is not supported; use one of {DIRECTIVES}")
     return "".join(parts)
-
-
-def _piece(directive: str, months: Mapping[str, int], weekdays: Mapping[str, int]) -> str:
-    if directive in _NUMBERED:
-        name, digits = _NUMBERED[directive]
-        return f"(?P<{name}>{digits})"
-    if directive in {"b", "B"}:
-        return f"(?P<month_name>{_one_of(months)})"
-    if directive in {"a", "A"}:
-        return f"(?P<weekday>{_one_of(weekdays)})"
-    others = {
-        "p": r"(?P<half>[AaPp]\.?[Mm]\.?)",
-        "z": rf"(?P<offset>{'|'.join(_ZONES)}|[+-][0-9]{{2}}:?[0-9]{{2}})",
-        "%": "%",
-    }
-    if directive not in others:
-        raise ValueError(f"%{directive} is not supported; use one of {DIRECTIVES}")
-    return others[directive]
 
 
 def _one_of(names: Iterable[str]) -> str:
@@ -297,9 +290,9 @@ def _one_of(names: Iterable[str]) -> str:
     return "|".join(re.escape(name).replace("i", any_i) for name in sorted(names, key=len, reverse=True))
 
 
-def _moment(found: Mapping[str, str | None], months: Mapping[str, int]) -> datetime:
+def _moment(found: Mapping[str, str | None], locale: str | None) -> datetime:
     name = found.get("month_name")
-    month = months[_folded(name)] if name else int(found.get("month") or 1)
+    month = month_numbers(locale)[_folded(name)] if name else int(found.get("month") or 1)
     fraction = (found.get("fraction") or "").ljust(6, "0")
     if found.get("epoch"):
         return datetime.fromtimestamp(int(found["epoch"] or 0), UTC).replace(microsecond=int(fraction))
@@ -344,11 +337,6 @@ def formats_reader(
         _check_whole(format_, _OF_A_DAY if of == "day" else _OF_A_TIME)
     readers = [format_reader(format_, locale) for format_ in formats]
     on_any_day = [format_reader(format_, locale, any_weekday=True) for format_ in formats]
-    with_weekday = [
-        reader
-        for format_, reader in zip(formats, on_any_day, strict=True)
-        if not _directives(format_).isdisjoint({"a", "A"})
-    ]
     for place, format_ in enumerate(formats):
         for other, reader in zip(formats[:place], on_any_day, strict=False):
             if (text := _contradiction(format_, on_any_day[place], reader)) is not None:
@@ -364,13 +352,10 @@ def formats_reader(
             moment = reader(text)
             if moment is not None:
                 return moment
-        for reader in with_weekday:
-            moment = reader(text)
-            if moment is not None:
-                return problem._replace(
-                    hint=f"{moment:%Y-%m-%d} is another day of the week; correct the day or the date"
-                )
-        return problem
+        moment = next((moment for reader in on_any_day if (moment := reader(text)) is not None), None)
+        if moment is None:
+            return problem
+        return problem._replace(hint=f"{moment:%Y-%m-%d} is another day of the week; correct the day or the date")
 
     return read
 
@@ -407,7 +392,7 @@ def _check_whole(format_: str, parts: Mapping[str, str]) -> None:
     if "s" in used and used - {"s", "f", "%"}:
         raise ValueError(f"{format_} has %s, which is a whole moment, and other parts of one")
     missing = [part for part, letters in parts.items() if used.isdisjoint(letters)]
-    if missing and not used.isdisjoint(_NUMBERED.keys() | {"b", "B"}):
+    if missing and not used.isdisjoint("YymdHIMSfsbB"):
         raise ValueError(f"{format_} has no {' and no '.join(missing)}")
 
 

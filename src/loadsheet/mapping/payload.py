@@ -324,11 +324,12 @@ class _Tree:
             self._file.refuse(loc, text, "remove format: a date is written in the form of the field")
 
     def _note_constant(self, constant: object, found: Field, path: str, loc: Loc) -> None:
-        place = self._file.place(loc)
+        notes = []
         if constant == "" and found.when in (When.ALWAYS, When.ON_CREATE):
-            self.notes.append(f"{place}: {path} is required and sent empty (assumptions.empty_required)")
+            notes.append(f"{path} is required and sent empty (assumptions.empty_required)")
         if found.known and constant not in found.known and self._assumptions.known_values == "open":
-            self.notes.append(f'{place}: {path} is "{constant}"; the interface names {some(found.known)}')
+            notes.append(f'{path} is "{constant}"; the interface names {some(found.known)}')
+        self.notes += [f"{self._file.place(loc)}: {note}" for note in notes]
         if "." not in path and "[" not in path:
             self._fixed[path] = constant
 

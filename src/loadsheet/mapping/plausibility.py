@@ -244,9 +244,10 @@ class PostcodeCheck:
     def of(cls, lineage: Lineage, tables: Sequence[TablePlan]) -> "PostcodeCheck":
         """The check for a mapping."""
         looked_up = {(table.name, column.name) for table in tables for column in table.columns if column.spec.lookup}
-        filled = {path for path, sources in lineage.items() if any(source[:2] in looked_up for source in sources)}
+        sourced = lineage.items() if looked_up else ()
+        filled = {path for path, sources in sourced if any(source[:2] in looked_up for source in sources)}
         found = []
-        for path in (path for path in lineage if not path.startswith("(")):
+        for path in (path for path in (lineage if filled else ()) if not path.startswith("(")):
             part, slash, field = path.rpartition("/")  # the name of its mapping, if several share the file
             record, _, name = field.rpartition(".")
             country, own = country_field(name), part + slash

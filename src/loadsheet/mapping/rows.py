@@ -28,6 +28,7 @@ from loadsheet.mapping.plans import (
     FoundRow,
     Frame,
     KindPlan,
+    SetsPlan,
     TablePlan,
     ValueWithWarning,
     in_every_set,
@@ -68,14 +69,9 @@ class View:
         self._width = len(table.header)
         above = plan.kind.above if plan.kind is not None else ()
         self._start = self._width + len(above)
-        self._places = (
-            [
-                [table.columns.get(f"{plan.prefix}{column.name}#{number}") for column in plan.sets.columns]
-                for number in range(len(plan.sets.words))
-            ]
-            if plan.sets is not None
-            else []
-        )
+        sets = plan.sets if plan.sets is not None else SetsPlan((), (), ())
+        names = [f"{plan.prefix}{column.name}" for column in sets.columns]
+        self._places = [[table.columns.get(f"{name}#{n}") for name in names] for n in range(len(sets.words))]
         self.further = self._places_of_further_set()
         wholes = {column.name: column for column in plan.columns}
         self.positions: dict[int, int | None] = {}
@@ -132,9 +128,8 @@ class View:
             meant = near(kind_text, kind.known) if kind.is_strict and kind_text not in kind.known else kind_text
             for number, (kinds, _) in enumerate(kind.above):
                 position = positions[number]
-                if (
-                    meant in kinds and position is not None
-                ):  # rows below a misspelt head are not those of the head before it
+                if meant in kinds and position is not None:
+                    # rows below a misspelt head are not those of the head before it
                     last[number] = row.cells[position] if meant == kind_text else ""
             problem = row.problem
             if problem is not None and problem.code == "R205" and problem.number("cells") <= problem.number("columns"):
@@ -255,9 +250,8 @@ class FillDown:
 
 _REMEMBERED = 4_096  # distinct texts a column
 _SPECIAL = frozenset({CellProblem, ValueWithWarning})
-_BY_OTHERS = frozenset(
-    {"C305", "C306", "C307", "C320", "C321"}
-)  # problems that a value may have because of other columns
+_BY_OTHERS = frozenset({"C305", "C306", "C307", "C320", "C321"})
+"""Problems that a value may have because of other columns."""
 
 
 class ReadRow(NamedTuple):
@@ -325,7 +319,6 @@ class RowReader:
         self._derived: list[Any] = [None] * len(plan.derived)
         self._is_typed = bool(table.sheet)  # cells of text files are texts
         self._zoned = tuple(column for column in plan.columns if column.zoned)
-        self._read_ignored = self.some(plan.ignore_needs)
 
     def _bind(self, column: ColumnPlan) -> _Cell:
         position = self.view.positions[column.slot.index]
@@ -385,13 +378,12 @@ class RowReader:
         except CALCULATION_ERRORS:
             return False
 
-    def leaves_out(self, row: Row) -> bool:
-        """Whether `ignore_rows` leaves out a row made from another table's row. Other rows are decided in `grouping`."""
+    def ignoring_rule(self, row: Row, values: list[Any], refused: dict[int, CellProblem]) -> str:
+        """The rule by which a row with these values is left out; empty if it is not."""
         rule = self.plan.ignore
-        if rule is None or row.problem is not None:
-            return False
-        values, refused = self._read_ignored(row)
-        return self.holds(rule, self.plan.ignore_needs, values, refused)
+        if rule is None or row.problem is not None or not self.holds(rule, self.plan.ignore_needs, values, refused):
+            return ""
+        return f"ignore_rows: {rule.text}"
 
     def deciding_columns(self, index: int, refused: CellProblem) -> Sequence[int]:
         """The other columns involved in a refused value: the sources of a derived value, the further keys of a code table, the unit, or the
@@ -411,9 +403,8 @@ class RowReader:
         if self._is_typed:
             values = [_value(row[cell.position], cell) for cell in cells]
         else:
-            values = (
-                self._all_texts(row) if cells is self._cells else [cell.texts[row[cell.position]] for cell in cells]
-            )
+            is_whole = cells is self._cells
+            values = self._all_texts(row) if is_whole else [cell.texts[row[cell.position]] for cell in cells]
         refused, warnings = _NOTHING, _NOTHING
         if not _SPECIAL.isdisjoint(map(type, values)):
             by_slot = [(cell.slot, value) for cell, value in zip(cells, values, strict=True)]

@@ -97,6 +97,11 @@ class _DocumentBuilder:
             for column in reader.plan.columns
             if column.reference is not None
         ]
+        self._of_sets = [
+            (position, reader.plan.made_of, reader, reader.some(reader.plan.ignore_needs))
+            for position, reader in enumerate(readers)
+            if reader.plan.made_of is not None
+        ]
         self._ignores_extra = any(join.extra == "ignore" for _, join in self._plan.inner_joins)
 
     def build(self, group: Group) -> Iterator[Document | Ignored]:
@@ -272,16 +277,14 @@ class _DocumentBuilder:
             () if reader.plan.made_of is not None or reader.plan.lookups else next(left) for reader in self._readers
         ]
         nested: dict[int, list[list[int]]] = {}
-        for position, reader in enumerate(self._readers):
-            if (of := reader.plan.made_of) is None:
-                continue
+        for position, of, reader, read in self._of_sets:
             own: list[Row] = []
             nested[position] = []
             for row in found[of]:
                 if row.problem is not None:  # its document is refused, so its sets are not read
                     continue
                 parts = [with_set_number(part, 0) for part in reader.view.expand(row)]
-                kept = [part for part in parts if not reader.leaves_out(part)]
+                kept = [part for part in parts if not reader.ignoring_rule(part, *read(part))]
                 nested[position].append(list(range(len(own), len(own) + len(kept))))
                 own += kept
             found[position] = own

@@ -36,6 +36,9 @@ from loadsheet.similar_text import closest_or_known, did_you_mean, some
 Loc = tuple[str | int, ...]
 """A place in the tree: keys and list positions from the top."""
 
+KEY = "extends"
+_MARKS = frozenset(":#,[]{}&*!|>'\"%@`\\")
+_WORDS_OF_YAML = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 _LARGEST_BYTES = 1_000_000
 _DEEPEST = 40
 _NUMBER_LENGTH_MAX = 100
@@ -177,13 +180,11 @@ def read_yaml(path: Path) -> YamlFile:
         file.refuse((), f"the file is not UTF-8: first bad byte at offset {error.start}", "save it as UTF-8")
     except MarkedYAMLError as error:
         mark = error.problem_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        text = f"not YAML: {error.problem or error.context}"
-        file.findings.append(MappingError(text, file=str(path), line=line, column=column))
+        file.marks[()] = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        file.refuse((), f"not YAML: {error.problem or error.context}")
     except RecursionError:
-        line, column = _too_deep(content)
-        text = f"the file is nested more than {_DEEPEST} levels deep"
-        file.findings.append(MappingError(text, file=str(path), line=line, column=column))
+        file.marks[()] = _too_deep(content)
+        file.refuse((), f"the file is nested more than {_DEEPEST} levels deep")
     except YAMLError as error:
         file.refuse((), f"not YAML: {' '.join(str(error).split())}")
     else:
@@ -202,31 +203,17 @@ def yaml_values(text: str) -> Any:
 
 def flow(value: Any) -> str:
     """A value as YAML on one line. Texts are quoted where YAML could read them as another type."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
     if isinstance(value, dict):
         return "{" + ", ".join(f"{flow(str(key))}: {flow(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(flow(inner) for inner in value) + "]"
     text = str(value)
-    if isinstance(value, int) or _is_plain(text):
+    is_plain = _MARKS.isdisjoint(text) and text == text.strip() and text[:1].isalpha() and text.isprintable()
+    if isinstance(value, int) or (is_plain and text.casefold() not in _WORDS_OF_YAML):
         return text
     return json.dumps(text.replace("\n", " ").replace("\t", " "), ensure_ascii=has_control(text))
-
-
-def _is_plain(text: str) -> bool:
-    """Whether a text may stand without quotes in a flow mapping."""
-    if (
-        not text
-        or text != text.strip()
-        or text.casefold() in {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "~"}
-    ):
-        return False
-    if not text[0].isalpha() or any(mark in text for mark in ":#,[]{}&*!|>'\"%@`\\\n\t"):
-        return False
-    return text.isprintable()
 
 
 def _too_deep(content: bytes) -> tuple[int, int]:
@@ -319,9 +306,6 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
 }
 
 
-KEY = "extends"
-
-
 def read_with_base(path: Path, home: Path | None = None) -> YamlFile:
     """Read a mapping file and the one it extends as one file. Other files are read only from the folder `home` (default: the mapping's own
     folder and the one above).
@@ -360,18 +344,13 @@ def _merge(file: YamlFile, base: YamlFile, loc: Loc) -> None:
             _take_marks(file, base, here, value)
         elif own[key] is None:
             del own[key]
-        elif isinstance(own[key], dict) and isinstance(value, dict) and not _is_leaf(value):
-            _merge(file, base, here)
+        elif isinstance(own[key], dict) and isinstance(value, dict):
+            is_leaf = not value.keys().isdisjoint(SOURCES_OF_A_VALUE)  # it is replaced as a whole
+            if not is_leaf or any(isinstance(inner, dict) for inner in value.values()):
+                _merge(file, base, here)
     ordered = {key: own[key] for key in (*theirs, *own) if key in own}  # fields are sent in the base's order
     own.clear()
     own.update(ordered)
-
-
-def _is_leaf(value: dict[str, Any]) -> bool:
-    """Whether a section is a value of the payload, which is replaced as a whole."""
-    return not value.keys().isdisjoint(SOURCES_OF_A_VALUE) and all(
-        not isinstance(inner, dict) for inner in value.values()
-    )
 
 
 def _take_marks(file: YamlFile, base: YamlFile, loc: Loc, value: object) -> None:
@@ -468,16 +447,13 @@ _REMOVED_KEYS = {
     "control_total": "remove it: the reports total packages, weights, volumes and goods values of all records",
 }
 _WORDS = {
-    "dict_type": "must be a mapping of keys to values",
-    "model_type": "must be a mapping of keys to values",
+    **dict.fromkeys(("dict_type", "model_type"), "must be a mapping of keys to values"),
+    **dict.fromkeys(("is_instance_of", "decimal_type"), "must be a number"),
+    **dict.fromkeys(("string_too_short", "too_short"), "must not be empty"),
     "list_type": "must be a list",
     "bool_type": "must be true or false",
     "int_type": "must be a whole number",
-    "is_instance_of": "must be a number",
-    "decimal_type": "must be a number",
-    "string_too_short": "must not be empty",
     "string_pattern_mismatch": "may hold letters, digits, dots, hyphens and underscores only",
-    "too_short": "must not be empty",
     "greater_than": "must be greater than 0",
 }
 
@@ -502,15 +478,15 @@ def _keys_of(model: type[BaseModel], steps: Loc) -> list[str]:
     """The keys of a section, found by following `steps` from the model through fields, dicts and lists."""
     for step in steps:
         info = model.model_fields.get(str(step))
-        nested = [part for part in _flatten(info.annotation) if issubclass(part, BaseModel)] if info else []
-        model = nested[0] if nested else model
+        model = next(iter(models_in(info.annotation) if info else ()), model)
     return [info.alias or name for name, info in model.model_fields.items()]
 
 
-def _flatten(annotation: Any) -> list[type]:
-    if isinstance(annotation, type) and not get_args(annotation):
+def models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models that an annotation names, such as that of the members of a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [part for argument in get_args(annotation) for part in _flatten(argument)]
+    return [model for part in get_args(annotation) for model in models_in(part)]
 
 
 def _plain(value: object) -> str:

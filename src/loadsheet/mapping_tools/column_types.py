@@ -7,6 +7,7 @@ tried by the readers of a mapping, each made once, on the distinct values of a c
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 from unicodedata import category
@@ -127,9 +128,7 @@ def _not_dates(others: Sequence[str]) -> str:
     return f"; {CHECK} the cells that are not dates, such as {some(others[:1])}" if others else ""
 
 
-@cache
-def _clock_reader(format_: str) -> Callable[[str], Any]:
-    return format_reader(format_, None)
+_clock_reader = cache(format_reader)
 
 
 def times_in(cells: Cells, *formats: str) -> Guess | None:
@@ -140,7 +139,7 @@ def times_in(cells: Cells, *formats: str) -> Guess | None:
     if not formats and sum(count for text, count in texts.items() if A_TIME.fullmatch(text)) * 2 < cells.filled:
         return None
     read = {
-        format_: sum(count for text, count in texts.items() if _clock_reader(format_)(text) is not None)
+        format_: sum(count for text, count in texts.items() if _clock_reader(format_, None)(text) is not None)
         for format_ in formats or _TIMES
     }
     found = [format_ for format_ in read if read[format_]]
@@ -153,15 +152,17 @@ def times_in(cells: Cells, *formats: str) -> Guess | None:
 def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
     """A guess for time zones, currencies and countries."""
     texts, concepts = cells.shown, reading.concepts
-    if any("/" in text for text in texts) and enough(_read(texts, _zones()), cells.filled):
-        return _named("timezone", "names of time zones", cells, _zones())
-    if ("currency" in concepts or _all_long(texts, 3)) and enough(_read(texts, _currencies(locale)), cells.filled):
-        return _named("currency", "currency codes", cells, _currencies(locale))
+    for type_, words, is_like in (
+        ("timezone", "names of time zones", any("/" in text for text in texts)),
+        ("currency", "currency codes", "currency" in concepts or _all_long(texts, 3)),
+    ):
+        if is_like and enough(_read(texts, reader := _reader(type_, locale)), cells.filled):
+            return _named(type_, words, cells, reader)
     if "country" not in concepts and (concepts - SIDES or not (_all_long(texts, 2) and len(texts) > 1)):
         return None
     for name in dict.fromkeys([locale, *(habits["locale"] for habits in vocabulary().habits.values())]):
         if enough(countries_read(texts, name), cells.filled):
-            guess = _named("country", "countries", cells, _country_names(name))
+            guess = _named("country", "countries", cells, _reader("country", name))
             return guess if name == locale else guess._replace(keys={"locale": name})
     return None
 
@@ -181,28 +182,23 @@ def _read(texts: Mapping[str, int], reader: Callable[[str], Any]) -> int:
 
 
 @cache
-def _zones() -> Callable[[str], Any]:
-    return cache(zone_reader())
-
-
-@cache
-def _currencies(locale: str) -> Callable[[str], Any]:
-    return cache(currency_reader(locale or None))
-
-
-@cache
-def _country_names(locale: str) -> Callable[[str], Any]:
-    return cache(country_reader(locale or None))
+def _reader(type_: str, locale: str = "") -> Callable[[str], Any]:
+    """The reader of a type in a locale, which remembers what it has read."""
+    if type_ == "timezone":
+        return cache(zone_reader())
+    if type_ == "yesno":
+        return cache(yes_no_reader(locale or None, (), ()))
+    return cache((country_reader if type_ == "country" else currency_reader)(locale or None))
 
 
 def countries_read(texts: Mapping[str, int], locale: str) -> int:
     """The number of these cells that are countries in a locale."""
-    return _read(texts, _country_names(locale))
+    return _read(texts, _reader("country", locale))
 
 
 def country_code(text: str, locale: str) -> str:
     """The country that a cell names in a locale; empty if it names none."""
-    code = _country_names(locale)(text)
+    code = _reader("country", locale)(text)
     return "" if isinstance(code, CellProblem) else str(code)
 
 
@@ -218,11 +214,6 @@ def currency_code(word: str, locale: str = "") -> str:
 # ---- yes and no ----
 
 
-@cache
-def _yes_no_words(locale: str) -> Callable[[str], Any]:
-    return yes_no_reader(locale or None, (), ())
-
-
 def _yes_no(cells: Cells, locale: str, *, ticks: bool) -> Guess | None:
     """A guess for words of yes and no in any language. With `ticks`, the heading says that these are flags, so digits and marks count."""
     texts = cells.shown
@@ -230,7 +221,7 @@ def _yes_no(cells: Cells, locale: str, *, ticks: bool) -> Guess | None:
         return None
     native = cells.kinds["flag"]
     for name in dict.fromkeys([locale, *_YES_NO_LOCALES]):
-        meant = {text: _yes_no_words(name)(text) for text in texts}
+        meant = {text: _reader("yesno", name)(text) for text in texts}
         count = sum(texts[text] for text, value in meant.items() if not isinstance(value, CellProblem))
         if not enough(count, cells.filled):
             continue
@@ -244,11 +235,8 @@ def _yes_no(cells: Cells, locale: str, *, ticks: bool) -> Guess | None:
     if ticks and all(text.casefold() in _TICKS for text in texts):
         meant = {text: _TICKS[text.casefold()] for text in texts}
         keys = _listed(meant) | ({"default": "no"} if cells.filled < len(cells.codes) else {})
-        return Guess(
-            "yesno",
-            keys,
-            f"{cells.filled} values: {some(texts)}; {CHECK} their meaning, and that a blank cell means no",
-        )
+        evidence = f"{cells.filled} values: {some(texts)}; {CHECK} their meaning, and that a blank cell means no"
+        return Guess("yesno", keys, evidence)
     return None
 
 
@@ -276,11 +264,9 @@ class _Numbers(NamedTuple):
 def _numbers(cells: Cells, locale: str, *, units_read: bool = True) -> _Numbers:
     """The numbers of these cells. Without `units_read`, a number with letters or a sign is none: `1O`."""
     reader, point = reader_of_numbers(locale or "en_GB"), decimal_mark(locale or "en_GB")
-    readable: dict[str, bool] = {}
     values: Counter[float] = Counter()
     units: Counter[str] = Counter()
     read, whole, others = 0, True, list[str]()
-    digits_only = str.maketrans("", "", "".join({"'", "\u2019", "\u00a0", "\u202f", " ", ".", ","} - {point}))
     for value, count in zip(cells.values, cells.counts, strict=True):
         if isinstance(value, Native):
             if value.kind != "number":
@@ -291,22 +277,15 @@ def _numbers(cells: Cells, locale: str, *, units_read: bool = True) -> _Numbers:
             found = number_of(value.priced)
         else:
             found = number_of(value)
-            shape = _SHAPED.sub("9", found[0]) if found else ""
-            if (
-                found is None
-                or (found[1] and not units_read)
-                or not readable.setdefault(shape, not isinstance(reader(found[0]), CellProblem))
-            ):
+            number = reader(found[0]) if found is not None and (units_read or not found[1]) else None
+            if found is None or not isinstance(number, Decimal):
                 others.append(value.strip())
                 continue
             read, whole = read + count, whole and point not in found[0]
-            values[float(found[0].translate(digits_only).replace(point, "."))] += count
+            values[float(number)] += count
         if found is not None and found[1]:
             units[found[1]] += count
     return _Numbers(read, dict(values), units, whole, others)
-
-
-_SHAPED = re.compile("[0-9]")
 
 
 def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bool = False) -> Guess | None:
@@ -398,7 +377,9 @@ def _guards(values: Mapping[float, int], per: float) -> tuple[dict[str, Any], st
     usual = sorted(value for value in values if not _is_nines(value))
     nines = [value for value in values if _is_nines(value) and usual and value > 2 * usual[-1]]
     if nines and sum(values[value] for value in nines) * TOLERATED <= total:
-        keys["max"] = _round_up(usual[-1] * per)
+        most = int(usual[-1] * per)
+        step: int = 10 ** (len(str(abs(most))) - 1)
+        keys["max"] = (most // step + 1) * step  # the next round number: 483 becomes 500
         remark += f"; {CHECK} max: {_outliers(nines, values)}, above all others (at most {usual[-1]:g}): unknown?"
     return keys, remark
 
@@ -411,9 +392,3 @@ def _is_nines(value: float) -> bool:
 def _outliers(found: Sequence[float], values: Mapping[float, int]) -> str:
     count = sum(values[value] for value in found)
     return f"{count} {'value' if count == 1 else 'values'} ({some(f'{value:g}' for value in found)})"
-
-
-def _round_up(value: float) -> int:
-    """The next round number: 483 becomes 500."""
-    step: int = 10 ** max(len(str(int(abs(value)))) - 1, 0)
-    return (int(value) // step + 1) * step

@@ -86,13 +86,9 @@ def _parts(column: Column) -> Parts | None:
         read = sum(column.cells.texts[text] for text, match in matches.items() if match)
         if enough(read, column.filled) and len(matches) > 1:
             evidence = f"in {read} of {column.filled} values"
-            return Parts(_unnamed(column), pattern, dict(_columns(column, matches, evidence)))
+            whole = replace(column, reading=replace(column.reading, concepts=frozenset({"unused"})))  # fills no field
+            return Parts(whole, pattern, dict(_columns(column, matches, evidence)))
     return None
-
-
-def _unnamed(column: Column) -> Column:
-    """The whole column, which fills no field itself."""
-    return replace(column, reading=replace(column.reading, concepts=frozenset({"unused"})))
 
 
 def _columns(
@@ -203,7 +199,9 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
         or gives_event(match.operation, match.filled)
     ):
         return match, sheet, None
-    at, event = _moment_column(found), _event_column(found)
+    at = _moment_column(found)
+    reading = Reading(frozenset({"status", "code"}), (), found[0].reading.languages)
+    event = Column("event", -2, reading, "", found[0].cells, Guess("text", {}, "the code of the set"))
     rest = tuple(column for column in sheet.columns if column not in found)
     kept = {path: filled for path, filled in match.filled.items() if path != moment.name and filled.column not in found}
     doubt = "the codes are the headings; replace them with the codes of the exchange"
@@ -222,11 +220,6 @@ def _moment_column(found: Sequence[Column]) -> Column:
     guess = Guess("datetime", {"formats": formats} if formats else {}, "; ".join([evidence, *dict.fromkeys(remarks)]))
     reading = Reading(frozenset({"status", "moment"}), (), found[0].reading.languages)
     return Column(SET, -1, reading, "", _merged([column.cells for column in found]), guess)
-
-
-def _event_column(found: Sequence[Column]) -> Column:
-    reading = Reading(frozenset({"status", "code"}), (), found[0].reading.languages)
-    return Column("event", -2, reading, "", found[0].cells, Guess("text", {}, "the code of the set"))
 
 
 def _merged(cells: Sequence[Cells]) -> Cells:

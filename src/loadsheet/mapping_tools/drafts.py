@@ -81,7 +81,9 @@ def _evidence(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, st
     named = any(word.startswith(operation.subject) for word in words)
     yield 0.5 * named, ""
     if operation.subject == _TENDER:
-        tender = named or any(_TENDER in reading_of(text).concepts for text in _headings(sheets))
+        headings = (column.label for sheet in sheets for column in sheet.columns)
+        names = (name for sheet in sheets for name in (sheet.path.stem, sheet.title))
+        tender = named or any(_TENDER in reading_of(text).concepts for text in (*names, *headings))
         yield (0.0, "") if tender else (-6.0, "")
 
 
@@ -93,12 +95,6 @@ def is_named(operation: Operation, sheets: Sequence[Sheet]) -> bool:
 def _names(sheets: Sequence[Sheet]) -> set[str]:
     """The words of the names of files and sheets."""
     return {word for sheet in sheets for text in (sheet.path.stem, sheet.title) for word in words_of(text)}
-
-
-def _headings(sheets: Sequence[Sheet]) -> Iterator[str]:
-    for sheet in sheets:
-        yield from (sheet.path.stem, sheet.title)
-        yield from (column.label for column in sheet.columns)
 
 
 def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, str]]:

@@ -102,18 +102,19 @@ def _wanted_targets(targets: Sequence[Target], columns: Sequence[tuple[int, Colu
     columns are of packages alone, such as their length. Where there are packages, a total has to be called one.
     """
     totals = frozenset[str]().union(*(target.whole for target in targets if not target.in_list))
-    decisive = [target for target in targets if target.in_list and (target.needed or _is_of_lines(target, totals))]
+    of_record = totals | {"quantity"}  # a number or a flag with nothing like it in the record is one of a list
+    kinds = (Kind.NUMERIC, Kind.FLAG)
+    decisive = [
+        target
+        for target in targets
+        if target.in_list and (target.needed or (target.field.kind in kinds and not target.what & of_record))
+    ]
     if not any(_score(column, target) >= _LEAST for _, column in columns for target in decisive):
         return [target for target in targets if not target.in_list]
     return [
         replace(target, what=target.what | {"total"}) if "total" in target.whole and not target.in_list else target
         for target in targets
     ]
-
-
-def _is_of_lines(target: Target, of_record: frozenset[str]) -> bool:
-    """Whether a field of a list, a number or a flag, has nothing like it in the record."""
-    return target.field.kind in (Kind.NUMERIC, Kind.FLAG) and not target.what & (of_record | {"quantity"})
 
 
 # ---- the score of a pair ----
@@ -155,38 +156,23 @@ def _score(column: Column, target: Target) -> float:
 
 def _likeness(column: Column, target: Target, *, recognised: float) -> float:
     """How much of the field the heading names, 0 to 1."""
-    label = column.concepts
-    if label == _MOMENT and target.field.kind in DATE_SHAPES:
-        return _likeness_of_date(target)
+    label, is_number = column.concepts, target.field.kind is Kind.NUMERIC
+    if label == _MOMENT and target.field.kind in DATE_SHAPES:  # the only date is mostly that of the pickup
+        is_first = target.side == "pickup" and "late" not in target.whole
+        return 0.5 if target.what else (0.7 if target.needed else 0.5) if is_first else 0.0
     if not target.what:  # a moment of one side
         return 1.0 if target.side in label else 0.0
-    if (
-        target.field.kind is Kind.NUMERIC
-        and column.guess.type == "integer"
-        and (share := _likeness_of_pieces(label, target))
-    ):
-        return share
+    counts = is_number and target.what - {"total"} == PIECES
+    if is_number and column.guess.type == "integer":  # headings of packages and pieces use each other's words
+        if counts and label & {"quantity", "package"} and not label & {"item", "type"}:
+            return 0.8
+        if target.what == {"quantity"} and "package" in label and not label & {"quantity", "type"}:
+            return 0.7
     named = label & target.what
     if named == target.what:
-        counts = target.field.kind is Kind.NUMERIC and target.what - {"total"} == PIECES
         return 0.0 if counts and column.guess.type != "integer" else 1.0
     is_part = bool(named - FREE - {"total"}) and "unit" not in target.what  # of a unit, the measure has to be said
     return 0.7 if is_part else _implied_share(column, target, recognised=recognised)
-
-
-def _likeness_of_date(target: Target) -> float:
-    """How probably the only date of a record is this one: mostly that of the pickup."""
-    if target.what:
-        return 0.5
-    first = target.side == "pickup" and "late" not in target.whole
-    return (0.7 if target.needed else 0.5) if first else 0.0
-
-
-def _likeness_of_pieces(label: frozenset[str], target: Target) -> float:
-    """Whether a number of packages or pieces is meant, where headings use each other's words."""
-    if target.what - {"total"} == PIECES and label & {"quantity", "package"} and not label & {"item", "type"}:
-        return 0.8
-    return 0.7 if target.what == {"quantity"} and "package" in label and not label & {"quantity", "type"} else 0.0
 
 
 def _implied_share(column: Column, target: Target, *, recognised: float) -> float:
@@ -206,11 +192,6 @@ def _implied_share(column: Column, target: Target, *, recognised: float) -> floa
     if not is_bare:
         return 0.0
     return 0.95 if column.cells.names_companies else 0.8 if "name" in label else 0.7  # `Recipient` may be a person
-
-
-def _names_company(column: Column) -> bool:
-    """Whether a heading of one side alone is over names: `Consignee` is, `Pickup` is if the cells are companies."""
-    return "name" in column.concepts or column.cells.names_companies
 
 
 def _extra_concepts(column: Column, target: Target) -> frozenset[str]:
@@ -245,16 +226,12 @@ def _type_fits(column: Column, field: Field) -> bool:
 
 def _evidence(column: Column, target: Target) -> float:
     """What the cells say about a field: 1 proves it, 0 is silent, below 0 excludes it."""
-    field = target.field
-    if field.kind in (Kind.NUMERIC, Kind.FLAG, Kind.TIMEZONE) or field.kind in DATE_SHAPES:
+    field, concepts = target.field, meaning(target.field)
+    is_silent = field.kind in (Kind.NUMERIC, Kind.FLAG, Kind.TIMEZONE) or field.kind in DATE_SHAPES
+    if is_silent or not (field.known or column.filled):
         return 0.0
     if field.known:
         return _named_values(column, target)
-    return _evidence_of_text(column, target) if column.filled else 0.0
-
-
-def _evidence_of_text(column: Column, target: Target) -> float:
-    concepts = meaning(target.field)
     looked = next((look(column) for concept, look in _LOOKED_AT.items() if concept in concepts), None)
     if looked is not None:
         return looked
@@ -292,14 +269,10 @@ def _evidence_of_words(column: Column, concepts: frozenset[str]) -> float:
     """Whether the cells are names, places or other words, as these concepts need them."""
     if column.guess.type in {"decimal", "yesno"} or column.cells.is_yes_or_no:
         return -1.0
+    if "address" in concepts and column.cells.has_digits and "digits" not in column.cells.looks:
+        return 0.3
     if "address" in concepts:
-        return (
-            0.3
-            if column.cells.has_digits and "digits" not in column.cells.looks
-            else -1.0
-            if column.holds_numbers
-            else 0.0
-        )
+        return -1.0 if column.holds_numbers else 0.0
     if "company" in concepts and "words" not in column.cells.looks:
         return -1.0
     if concepts & (_NAMES | {"item"}):
@@ -417,6 +390,7 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
     extra, missing = _extra_concepts(column, target), target.what - column.concepts - {"company", "type"}
     if "package" in column.concepts and not set(column.cells.shown) <= _LINE_NUMBERS:  # `Boxes`
         missing -= {"quantity"}
+    is_sided = bool(target.what) and any(one.concepts & SIDES and target.what <= one.concepts for _, one in columns)
     no_country = "country" in meaning(target.field) and column.guess.type != "country"
     reasons: tuple[tuple[object, str], ...] = (
         (words, f'what is "{" ".join(words)}" in the heading?'),
@@ -429,13 +403,13 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
         (not column.filled, "all its cells are blank"),
         (
             target.what == {"company"}
-            and not column.concepts & {"company", "customer", "supplier"}
-            and not _names_company(column),
+            and not column.concepts & {"company", "customer", "supplier", "name"}
+            and not column.cells.names_companies,
             "the values may be places",
         ),
         (column.concepts == _MOMENT, "the heading does not say which date"),
         (
-            target.side and not column.concepts & SIDES and _is_sided(target, columns),
+            target.side and not column.concepts & SIDES and is_sided,
             f"the heading does not mention the {target.side}, other headings do",
         ),
         (no_country, "most of the values are no countries in this language"),
@@ -448,11 +422,6 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
         ),
     )
     return next((text for holds, text in reasons if holds), "")
-
-
-def _is_sided(target: Target, columns: Sequence[tuple[int, Column]]) -> bool:
-    """Whether other headings name a side for the same kind of field."""
-    return any(column.concepts & SIDES and target.what and target.what <= column.concepts for _, column in columns)
 
 
 def _rival_doubt(column: Column, rivals: Sequence[Column], *, is_key: bool) -> str:

@@ -354,7 +354,8 @@ def _score(lines: _Lines, below: Rows, above: Rows) -> float:
     if not labels or filled > 2 * len(labels) or len(labels) > 2 * filled + 2 or _is_repeated(lines[-1][1], below):
         return 0.0
     known = sum(map(_is_heading, labels))
-    values = sum(any(_is_value(cell) for cell in column) for column in _columns(below) if any(column))
+    columns = zip_longest(*(cells for _, cells in below), fillvalue="")
+    values = sum(any(_is_value(cell) for cell in column if cell.strip()) for column in columns)
     if known * 3 < len(labels) and (known < 2 or values < 2) and (len(labels) < _WIDE or values * 3 < len(labels)):
         return 0.0
     full = (
@@ -368,13 +369,6 @@ def _is_heading(text: str) -> bool:
     """Whether a text reads as a heading, and not as a sentence or a value."""
     reading = reading_of(text)
     return bool(reading.concepts) and len(text) < _TITLE and len(reading.unknown) <= _STRANGE and not _is_value(text)
-
-
-def _columns(rows: Rows) -> list[list[str]]:
-    width = max(len(cells) for _, cells in rows)
-    return [
-        [cells[place].strip() and cells[place] for _, cells in rows if place < len(cells)] for place in range(width)
-    ]
 
 
 def _is_repeated(cells: Sequence[str], below: Rows) -> bool:
@@ -402,15 +396,13 @@ def _labels(lines: _Lines) -> tuple[str, ...]:
 def is_form(top: Top) -> bool:
     """Whether the rows are the fields of a form, a heading beside each value."""
     texts = [[cell.strip() for cell in cells if cell.strip()] for _, cells in top.rows]
-    if any(len(row) > 1 and all(map(_is_plain_heading, row)) for row in texts):
+    known = {  # a heading of known words; one with a colon stands beside its value
+        text for row in texts for text in row if _is_heading(text) and not (reading_of(text).unknown or text[-1] == ":")
+    }
+    if any(len(row) > 1 and known.issuperset(row) for row in texts):
         return False  # a row of headings
     narrow = [row for row in texts if len(row) <= _WIDE]
     first = [row[0] for row in narrow if row]
     if len(first) < _FORM_ROWS or len(narrow) * 5 < len(texts) * 4 or len(set(first)) < len(first):
         return False
     return sum(_is_heading(text) or text.endswith(":") for text in first) * 5 > len(first) * 3
-
-
-def _is_plain_heading(text: str) -> bool:
-    """Whether a text is a heading of known words. One with a colon stands beside its value."""
-    return _is_heading(text) and not reading_of(text).unknown and not text.endswith(":")

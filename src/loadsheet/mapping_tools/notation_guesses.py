@@ -6,8 +6,8 @@ read by the readers of a mapping: what is guessed here reads the same in a run.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from functools import cache
 from typing import NamedTuple
 
@@ -79,7 +79,7 @@ def formats_of(counts: Mapping[str, int], locale: str | None, order: str = "") -
     for style in styles:
         texts = sample(style.texts)
         missed = [text for text in texts if all(_reader_of(one, locale)(text) is None for one in formats)]
-        read += round(style.cells * (1 - _cells(missed, counts) / _cells(texts, counts)))
+        read += round(style.cells * (1 - sum(map(counts.__getitem__, missed)) / sum(map(counts.__getitem__, texts))))
         others += missed[:3]
     return Formats(formats, read, tuple(others), ambiguous, proved) if read * 2 >= sum(counts.values()) else None
 
@@ -155,7 +155,8 @@ def _day_formats(day: re.Match[str]) -> list[str]:
         return ["%Y%m%d", "%d%m%Y"]
     if day["named"]:
         year = "%Y" if len(day["year"]) == 4 else "%y"
-        return [f"%d{day['dot'] or ''}{day['by']}%b{'.' if _dotted(day) else ''}{day['then'].lstrip('.') or '.'}{year}"]
+        dot = "." if day["then"].startswith(".") and len(day["then"]) > 1 else ""  # of the month's abbreviation
+        return [f"%d{day['dot'] or ''}{day['by']}%b{dot}{day['then'].lstrip('.') or '.'}{year}"]
     if day["leading"]:
         return [f"%b{day['space']}%d{day['comma'] or ''}{day['after']}{'%Y' if len(day['last']) == 4 else '%y'}"]
     return _numbered(day["sep"], len(day["one"]), len(day["three"]))
@@ -172,11 +173,6 @@ def _numbered(sep: str, first: int, last: int) -> list[str]:
     return found if last == 4 else [*found, f"%y{sep}%m{sep}%d"]
 
 
-def _dotted(day: re.Match[str]) -> bool:
-    """Whether a dot ends the month's abbreviation: it is in the text between month and year."""
-    return day["then"].startswith(".") and len(day["then"]) > 1
-
-
 def _clock_format(clock: re.Match[str]) -> str:
     half = clock["half"] or ""
     parts = [
@@ -186,9 +182,7 @@ def _clock_format(clock: re.Match[str]) -> str:
     return "".join(parts)
 
 
-@cache
-def _reader_of(format_: str, locale: str | None) -> Callable[[str], datetime | None]:
-    return format_reader(format_, locale)
+_reader_of = cache(format_reader)
 
 
 def _settle_order(
@@ -238,11 +232,6 @@ def compatible(formats: Iterable[str], locale: str | None) -> list[str]:
     return kept
 
 
-def _cells(texts: Iterable[str], counts: Mapping[str, int]) -> int:
-    """The number of cells with these texts."""
-    return sum(counts[text] for text in texts)
-
-
 # ---- numbers ----
 
 
@@ -275,7 +264,10 @@ def locale_of(numbers: Mapping[str, int], locales: Sequence[str], countries: Map
     reads more of the cells with countries (`countries`: the cells that each locale reads), then to the first of `locales`.
     """
     candidates = list(dict.fromkeys([*locales[:1], *_LOCALES, *locales[1:]]))
-    counted = {name: _readable(numbers, name) for name in candidates}
+    counted = {
+        name: sum(numbers[text] for text in numbers if not isinstance(reader_of_numbers(name)(text), CellProblem))
+        for name in candidates
+    }
     best = max(candidates, key=lambda name: (counted[name], countries.get(name, 0), -candidates.index(name)))
     if numbers:
         evidence = f"{counted[best]} of {sum(numbers.values())} numbers with a decimal mark are in {best} notation"
@@ -286,12 +278,5 @@ def locale_of(numbers: Mapping[str, int], locales: Sequence[str], countries: Map
     return best, evidence + (f"; {countries[best]} countries are in its language" if countries.get(best) else "")
 
 
-def _readable(numbers: Mapping[str, int], locale: str) -> int:
-    read = reader_of_numbers(locale)
-    return sum(count for text, count in numbers.items() if not isinstance(read(text), CellProblem))
-
-
-@cache
-def reader_of_numbers(locale: str) -> Callable[[str], object]:
-    """A reader of numbers, made once for each locale."""
-    return number_reader(locale)
+reader_of_numbers = cache(number_reader)
+"""A reader of numbers, made once for each locale."""

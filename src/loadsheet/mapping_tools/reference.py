@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import msgspec
 from pydantic import BaseModel
@@ -27,7 +27,7 @@ from pydantic.fields import FieldInfo
 
 from loadsheet.contract import EXPECTED, WRITES, Field, Kind, Operation, Record, When
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Column, Derived, Leaf, MappingSpec, Target, ZoneSpec
-from loadsheet.mapping.yamlfile import yaml_values
+from loadsheet.mapping.yamlfile import models_in, yaml_values
 
 PAGES = ("mapping", "source", "columns", "lookups", "payload", "targets", "checks", "expressions")
 """The pages in the order in which a reader wants them."""
@@ -184,18 +184,12 @@ def keys() -> Mapping[str, Key]:
             name = field.alias or attribute
             path = f"{above}{name}"
             found[path] = Key(path, model, field, name)
-            inner = [PLAIN_SECTIONS[path]] if path in PLAIN_SECTIONS else _models_in(field.annotation)
+            inner = [PLAIN_SECTIONS[path]] if path in PLAIN_SECTIONS else models_in(field.annotation)
             for one in inner:
                 walk(one, f"{path}.")
 
     walk(MappingSpec, "")
     return found
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in get_args(annotation) for model in _models_in(part)]
 
 
 def meanings() -> dict[str, Entry]:

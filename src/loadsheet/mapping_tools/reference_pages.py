@@ -93,16 +93,9 @@ def _kind_of_value(schema: Mapping[str, Any]) -> str:
         inner = schema.get("items", {})
         return {"string": "a list of texts", None: "a list of sections"}.get(inner.get("type"), "a list")
     if kind == "object":
-        entries_of = schema.get("additionalProperties") or next(
-            iter(schema.get("patternProperties", {}).values()), None
-        )
-        return (
-            "a section"
-            if not entries_of
-            else "texts by name"
-            if entries_of == {"type": "string"}
-            else "entries by name"
-        )
+        inner = schema.get("additionalProperties") or next(iter(schema.get("patternProperties", {}).values()), None)
+        named = "texts by name" if inner == {"type": "string"} else "entries by name"
+        return named if inner else "a section"
     return {"string": "a text", "integer": "a whole number", "number": "a number"}.get(kind, "any value")
 
 
@@ -129,7 +122,9 @@ def fields_table(target: str) -> list[str]:
         return [f"It has the fields of `{creation.name}`. Required: {_either(required, 'and')}."]
     fields = list(operation.record.walk())
     rows = [
-        _field_row(path, field, creates=operation.creates) for path, field in fields if field.when is not When.LISTED
+        f"| `{path}` | {EXPECTED[field.kind]} | {'yes' if field.is_required(creates=operation.creates) else ''} | {field.meaning}{_known(field)} |"
+        for path, field in fields
+        if field.when is not When.LISTED
     ]
     listed = [f"`{path}`" for path, field in fields if field.when is When.LISTED]
     others = ["", f"{_ONLY_LISTED}: {', '.join(listed)}."] if listed else []
@@ -137,11 +132,6 @@ def fields_table(target: str) -> list[str]:
 
 
 _ONLY_LISTED = "In listings only, unless the setting `assumptions.listing_only_fields` is `accept`"
-
-
-def _field_row(path: str, field: Field, *, creates: bool) -> str:
-    required = "yes" if field.is_required(creates=creates) else ""
-    return f"| `{path}` | {EXPECTED[field.kind]} | {required} | {field.meaning}{_known(field)} |"
 
 
 def _known(field: Field) -> str:
@@ -154,15 +144,11 @@ def fields_named(name: str) -> list[Json]:
     for operation in WRITES:
         for path, field in operation.record.walk():
             if name in (path, field.name, *field.spellings):
-                text = _meaning(field)
+                text = f"{field.meaning}{_known(field)}. It holds {EXPECTED[field.kind]}."
+                text += f" {_ONLY_LISTED}." if field.when is When.LISTED else ""
                 known = found.setdefault((path, text), {"name": path, "text": text, "required": [], "optional": []})
                 known["required" if field.is_required(creates=operation.creates) else "optional"].append(operation.name)
     return list(found.values())
-
-
-def _meaning(field: Field) -> str:
-    text = f"{field.meaning}{_known(field)}. It holds {EXPECTED[field.kind]}."
-    return text if field.when is not When.LISTED else f"{text} {_ONLY_LISTED}."
 
 
 def shown_field(found: Json) -> str:

@@ -51,15 +51,12 @@ def related(sheets: Sequence[Sheet], key: Column | None, of: int) -> Tables:
     for number, sheet in enumerate(sheets):
         if number != of and (column := _partner(key, sheet)) is not None:
             holders[number] = column
-    main = max(holders, key=lambda number: (_distinct(holders[number]), number == of, -number))
+    distinct = {number: len(column.cells.values) / max(1, column.filled) for number, column in holders.items()}
+    main = max(holders, key=lambda number: (distinct[number], number == of, -number))
     others = [number for number in holders if number != main and belongs(holders[main], holders[number])]
     lines = max(others, key=lambda number: (holders[number].rows, -number), default=-1)
     found = Tables(main, lines, holders[main])
     return found._replace(offers=tuple(_offers(sheets, found)))
-
-
-def _distinct(column: Column) -> float:
-    return len(column.cells.values) / max(1, column.filled)
 
 
 def _partner(key: Column, sheet: Sheet) -> Column | None:
@@ -352,17 +349,16 @@ def _no_reference(column: Column) -> int:
 def take_units(made: Draft) -> None:
     """Let each amount without a unit of its own read it from the nearest column that holds units of its measure, the one to its right first."""
     for table in made.tables:
-        units = [drafted for drafted in table.columns if _holds_units(drafted)]
+        named = (one for one in table.columns if "unit" in one.column.concepts or not one.column.concepts)
+        units = [one for one in named if (words := one.column.cells.shown) and all(map(common_unit, words))]
         for amount in table.columns:
-            near = [unit for unit in units if unit is not amount and _is_unit_of(amount, unit)]
-            if near:
-                _read_unit_from(made, amount, min(near, key=lambda unit: _distance(amount, unit)))
-
-
-def _holds_units(drafted: DraftColumn) -> bool:
-    words = drafted.column.cells.shown
-    is_called_so = "unit" in drafted.column.concepts or not drafted.column.concepts
-    return is_called_so and bool(words) and all(map(common_unit, words))
+            steps = {
+                unit: unit.column.position - amount.column.position
+                for unit in units
+                if unit is not amount and _is_unit_of(amount, unit)
+            }
+            if steps:
+                _read_unit_from(made, amount, min(steps, key=lambda unit: (steps[unit] < 0, abs(steps[unit]))))
 
 
 def _is_unit_of(amount: DraftColumn, unit: DraftColumn) -> bool:
@@ -371,11 +367,6 @@ def _is_unit_of(amount: DraftColumn, unit: DraftColumn) -> bool:
         return False
     words = unit.column.cells.shown
     return all(factor(common_unit(word), unit_named(own, {})) is not None for word in words)
-
-
-def _distance(amount: DraftColumn, unit: DraftColumn) -> tuple[bool, int]:
-    steps = unit.column.position - amount.column.position
-    return steps < 0, abs(steps)
 
 
 def _read_unit_from(made: Draft, amount: DraftColumn, unit: DraftColumn) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -131,24 +131,29 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     """The rows of a table, and the first words that identify other rows. Words that also begin a proper row are not used. Rows with a
     `damaged` number count only as notes, which often have fewer cells.
     """
-    if (end := _first_blank(rows)) and _is_outside(rows[end:], damaged):
-        return _split_endings(rows[:end], damaged)._replace(at_blank=True)
+    if (end := _first_blank(rows)) and len(rows) - end <= _NOTES:  # below it few rows, with too few cells or with one
+        short = [row for row in rows[end:] if row[0] in damaged]
+        if short and all(row in short or _filled(row) == 1 for row in rows[end:]):
+            return _split_endings(rows[:end], damaged)._replace(at_blank=True)
     notes = _notes(rows)
     rest = [row for row in rows[: len(rows) - len(notes)] if row[0] not in damaged]
-    groups = _group_titles(rest)
+    alone = [_first(row) for row in rest if len(row[1]) >= _WIDE and _filled(row) == 1]
+    titles = Counter(match[0] for match in map(_TITLE_OF_GROUP.match, alone) if match)
+    groups = tuple(word for word, count in titles.items() if count > 1)
     rest = [row for row in rest if not _first(row).startswith(groups)] if groups else rest
     usual = median([_filled(row) for row in rest if row[1][0].strip() and not _sum_word(row)] or [0])
     named = {row[0]: word for row in rest if (word := _sum_word(row, usual))}
     full = median([_filled(row) for row in rest if row[0] not in named] or [0])
-    marked = {
-        row[0] for row in rest if named.get(row[0], "").startswith("*") and _filled(row) >= full
-    }  # such as urgent ones
-    named = {number: word for number, word in named.items() if number not in marked}
+    for row in rest:
+        if named.get(row[0], "").startswith("*") and _filled(row) >= full:  # such as an urgent one
+            del named[row[0]]
     proper = [row for row in rest if row[0] not in named]
     words = tuple(dict.fromkeys(named.values()))
     if not proper or any(map(begins_with(words), map(_first, proper))):
         words, proper = (), rest
-    begins = _beginning(_first(notes[0])) if notes else ""
+    begun = _first(notes[0]).split()[:2] if notes else []
+    begun = begun[:1] if begun and begun[0].endswith(":") else begun
+    begins = " ".join(word for word in begun if not re.search("[0-9]", word))  # without what changes from file to file
     if not begins or any(map(begins_with([begins]), map(_first, rest))):
         begins, proper = "", [*proper, *(row for row in notes if row[0] not in damaged)]
     return _Endings(words, (begins,) if begins else (), groups, proper)
@@ -159,12 +164,6 @@ def _first_blank(rows: Rows) -> int:
     spans = [after[0] - row[0] - sum(cell.count("\n") for cell in row[1]) for row, after in pairwise(rows)]
     blank = [place for place, span in enumerate(spans, 1) if span > 1]
     return blank[0] if len(blank) == 1 else 0
-
-
-def _is_outside(rows: Rows, damaged: Collection[int]) -> bool:
-    """Whether these last rows of a file are none of its table: few, with too few cells, such as `4,record(s) downloaded`, or with one."""
-    short = [row for row in rows if row[0] in damaged]
-    return len(short) > 0 and len(rows) <= _NOTES and all(row in short or _filled(row) == 1 for row in rows)
 
 
 def _sum_word(row: tuple[int, tuple[str, ...]], usual: float = inf) -> str:
@@ -179,13 +178,6 @@ def _sum_word(row: tuple[int, tuple[str, ...]], usual: float = inf) -> str:
 
 def _filled(row: tuple[int, tuple[str, ...]]) -> int:
     return sum(bool(cell.strip()) for cell in row[1])
-
-
-def _group_titles(rows: Rows) -> tuple[str, ...]:
-    """The words that begin the only cell of several rows, such as `Customer:` of `Customer: Acme` above the rows of a group."""
-    alone = [_first(row) for row in rows if len(row[1]) >= _WIDE and _filled(row) == 1]
-    words = Counter(match[0] for match in map(_TITLE_OF_GROUP.match, alone) if match)
-    return tuple(word for word, count in words.items() if count > 1)
 
 
 def _first(row: tuple[int, tuple[str, ...]]) -> str:
@@ -205,14 +197,6 @@ def _notes(rows: Rows) -> list[tuple[int, tuple[str, ...]]]:
     return found
 
 
-def _beginning(text: str) -> str:
-    """The first words of a note, without parts that change from file to file."""
-    words = text.split()[:2]
-    if words[0].endswith(":"):
-        return words[0]
-    return " ".join(word for word in words if not re.search("[0-9]", word))
-
-
 # ---- the table of a file ----
 
 
@@ -220,27 +204,22 @@ def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None
     """Every table in these files, in an order that does not depend on that of `paths`. Raises FileRefused for a file that cannot be read, or
     has no table.
     """
-    raw = [
-        found for path in sorted(paths, key=lambda path: (path.name, str(path))) for found in _tables_of(path, settings)
-    ]
-    languages = Counter[str]()
+    in_order = sorted(paths, key=lambda path: (path.name, str(path)))
+    raw = [found for path in in_order for found in _tables_of(path, settings)]
+    languages, countries = Counter[str](), Counter[str]()
     for found in raw:
         for label in found.headings.labels:
             languages.update(reading_of(label).languages)
-    countries = Counter[str]()
-    for found in raw:
         for place, cells in found.columns.items():
             if "country" in reading_of("".join(found.headings.labels[place : place + 1])).concepts:
                 countries.update(cells.shown)
     habits = {path: _habits([found for found in raw if found.path == path], languages, countries) for path in paths}
-    total = sum(len(found.columns) for found in raw)
-    done = 0
+    numbers = [len(found.columns) for found in raw]
     sheets = []
-    for found in raw:
+    for found, done in zip(raw, accumulate(numbers), strict=True):
         sheets.append(_sheet(found, habits[found.path]))
-        done += len(found.columns)
         if progress is not None:
-            progress(done, total)
+            progress(done, sum(numbers))
     return sheets
 
 
@@ -285,21 +264,16 @@ def _in_its_encoding(top: Top) -> Top:
 def _read_as(top: Top, encoding: str) -> Top:
     """The rows in another encoding than that of Western Europe; unchanged where they cannot be in it."""
     try:
-        rows = tuple(
-            (number, tuple(cell.encode(_WESTERN).decode(encoding) for cell in cells)) for number, cells in top.rows
-        )
+        again = ((number, [cell.encode(_WESTERN).decode(encoding) for cell in cells]) for number, cells in top.rows)
+        rows = tuple((number, tuple(cells)) for number, cells in again)
     except UnicodeError:
         return top
     return top._replace(rows=rows, encoding=encoding)
 
 
 def _known_words(top: Top) -> int:
-    readings = [
-        reading_of(cell)
-        for _, cells in top.rows
-        for cell in cells
-        if cell.strip() and not cell.isascii() and len(cell) < _TITLE
-    ]
+    texts = (cell for _, cells in top.rows for cell in cells if cell.strip())
+    readings = [reading_of(text) for text in texts if not text.isascii() and len(text) < _TITLE]
     return sum(bool(reading.concepts) - len(reading.unknown) for reading in readings)
 
 
@@ -403,9 +377,8 @@ def _with_side(reading: Reading, *, is_moment: bool) -> Reading:
         concepts = concepts - {"shipping"} | (frozenset[str]() if concepts & SIDES else {side})
     if is_moment or "moment" in concepts:
         return replace(reading, concepts=concepts)
-    if (
-        not concepts & SIDES and not reading.unknown and len(concepts & {"early", "late"}) == 1
-    ):  # `From` and `To` over places
+    is_bare = not concepts & SIDES and not reading.unknown
+    if is_bare and len(concepts & {"early", "late"}) == 1:  # `From` and `To` over places
         concepts |= {"pickup" if "early" in concepts else "delivery", "place"}
     return replace(reading, concepts=concepts - {"early", "late"})
 

@@ -64,13 +64,14 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     first, candidates = _main_sheet([sheet for sheet, _ in with_sets])
     likely = next(one.match for one in candidates if target in (None, one.match.operation.subject) or named)
     found = match([with_sets[first][0]], named) if named else likely
-    tables, key = _tables(sheets, found, first)
+    key = found.filled.get(found.operation.record.key[0]) or key_by_values(sheets[first], first, found)
+    tables = related(sheets, key.column if key is not None else None, first)
     choosing = chooser(sheets[tables.main], found.operation.subject)
     chosen_by = choosing.column if choosing is not None and named is None else None
     operation = BY_NAME[choosing.operation] if choosing is not None and chosen_by is not None else found.operation
     sheets, tables, of_items = _items_apart(sheets, tables, with_sets[tables.main], operation)
     found = _with_key(match(sheets, operation, tables.main, tables.lines), tables, key)
-    if tables.lines >= 0 and all(filled.sheet != tables.lines for filled in found.filled.values()):
+    if all(filled.sheet != tables.lines for filled in found.filled.values()):
         tables = tables._replace(lines=-1)  # its columns fill nothing
     found, own, sets = in_sets(found, sheets, tables.main)
     sheets = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
@@ -164,14 +165,6 @@ def _main_sheet(sheets: Sequence[Sheet]) -> tuple[int, list[Candidate]]:
     return first, by_sheet[first]
 
 
-def _tables(sheets: Sequence[Sheet], found: Match, first: int) -> tuple[Tables, Filled | None]:
-    """The tables, and the column that identifies the records: the one whose heading in the `first` sheet says so, else one at the left whose
-    values differ.
-    """
-    key = found.filled.get(found.operation.record.key[0]) or key_by_values(sheets[first], first, found)
-    return related(sheets, key.column if key is not None else None, first), key
-
-
 def _with_key(found: Match, tables: Tables, key: Filled | None) -> Match:
     """The match with the column of the main table that identifies the records."""
     if key is None or tables.main_key is None:
@@ -238,8 +231,11 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
                 made.unused.append(drafted)
     if summed is not None and keyed is not None:
         _ignore_totals(made, (summed, word), keyed, min(totals))
-    for table in made.tables:
-        _ignore_titles_of_groups(table)
+    for table in made.tables:  # rows such as `Customer: Acme` above the rows of each group
+        leftmost = min(table.columns, key=lambda drafted: drafted.column.position, default=None)
+        if leftmost is not None and leftmost.keys.get("type") == "text":
+            rules = [f'({leftmost.name} ?? "").starts_with("{word}")' for word in table.sheet.groups]
+            table.ignore = " or ".join([*rules, *([table.ignore] if table.ignore else [])])
     order = list(found.filled)
     made.filled = {path: made.filled[path] for path in sorted(made.filled, key=order.index)}
 
@@ -290,14 +286,6 @@ def _total_rows(sheet: Sheet, keyed: RecordRows) -> tuple[Column | None, str, se
                 if rows := {row for row in keyed.without_key if column.cells.codes[row] == code}:
                     return column, text, rows
     return None, "", set()
-
-
-def _ignore_titles_of_groups(table: DraftTable) -> None:
-    """Ignore the rows such as `Customer: Acme` above the rows of each group."""
-    first = min(table.columns, key=lambda drafted: drafted.column.position, default=None)
-    if first is not None and first.keys.get("type") == "text":
-        rules = [f'({first.name} ?? "").starts_with("{word}")' for word in table.sheet.groups]
-        table.ignore = " or ".join([*rules, *([table.ignore] if table.ignore else [])])
 
 
 def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row: int) -> None:
@@ -371,11 +359,8 @@ def _codes(column: Column, known: tuple[str, ...], locale: str) -> tuple[dict[st
     value of many or none is a country.
     """
     counts = Counter(column.cells.shown)
-    meant = (
-        {code: vocabulary().value_meant(code, known) or None for code in counts}
-        if known
-        else _countries(counts, locale)
-    )
+    meant = {code: vocabulary().value_meant(code, known) or None for code in counts} if known else {}
+    meant = meant or _countries(counts, locale)
     rare = [code for code, value in meant.items() if value is None and counts[code] == 1 and column.filled >= _RARE]
     for code in rare:
         del meant[code]
@@ -447,9 +432,8 @@ def _join(made: Draft, key: Column) -> None:
         drafted.keys["required"], drafted.nullable = True, False
         if drafted.keys["type"] != main.keys["type"]:  # 00471 and 471 are compared as texts
             for one in (drafted, main):
-                one.keys = {name: value for name, value in one.keys.items() if name not in one.column.guess.keys} | {
-                    "type": "text"
-                }
+                kept = {name: value for name, value in one.keys.items() if name not in one.column.guess.keys}
+                one.keys = kept | {"type": "text"}
         table.join = f"{drafted.name}: {main.name}"
         made.filled = {path: one for path, one in made.filled.items() if one is not drafted}
         made.use(drafted)
@@ -485,13 +469,8 @@ def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
 def _free_varying_texts(made: Draft) -> None:
     """Texts that differ within a record fill none of its fields: they say something of a line."""
     for path, drafted in list(made.filled.items()):
-        if (
-            "[]" in path
-            or not made.varies(drafted)
-            or drafted.column.guess.type not in {"text", "country", "currency", "yesno"}
-        ):
-            continue
-        if path in made.operation.record.key:
+        is_word = drafted.column.guess.type in {"text", "country", "currency", "yesno"}
+        if "[]" in path or path in made.operation.record.key or not (is_word and made.varies(drafted)):
             continue
         del made.filled[path]
         made.unused.append(drafted)

@@ -53,7 +53,8 @@ class _Filler:
         self._made = Payload()
         self._clocks: dict[DraftColumn, DraftColumn] = {}  # by the column of dates
         self._habits = habits_of(draft)
-        self._event = _missing_event(draft)
+        is_missing = draft.operation.action is Action.STATUS and not gives_event(draft.operation, draft.filled)
+        self._event = event_code_field(draft.operation.record.fields) if is_missing else None
         self._lines = draft.tables[-1]  # the table whose rows are the packages
         kinds = dict(draft.operation.record.walk())
         self._by_concept: dict[str, DraftColumn] = {
@@ -107,17 +108,13 @@ class _Filler:
             return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time"
         if field_.kind in DATE_SHAPES and field_.kind is not Kind.DATE and is_without_clock(drafted):
             return of_days(self._draft, field_, drafted, self._other_end(meaning(field_)))
+        rows = f"for r in {drafted.table.name}])'"
         if field_.kind is Kind.NUMERIC and varies:
-            return (
-                f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: {2 if 'value' in meaning(field_) else 3}}}",
-                "",
-            )
+            digits = 2 if "value" in meaning(field_) else 3
+            return f"{{expr: '$sum([r.{self._or_zero(drafted)} {rows}, round: {digits}}}", ""
         if field_.kind in DATE_SHAPES and varies and not drafted.nullable:
             which = "latest" if "late" in meaning(field_) else "earliest"
-            return (
-                f"{{expr: '${which}([r.{drafted.name} for r in {drafted.table.name}])'}}",
-                f"{CHECK}: its dates differ within a record",
-            )
+            return f"{{expr: '${which}([r.{drafted.name} {rows}}}", f"{CHECK}: its dates differ within a record"
         if needed and drafted.nullable:
             return self._blank_or(field_, drafted, name)
         return f"{{col: {name}}}", ""
@@ -136,17 +133,13 @@ class _Filler:
             drafted.remark += f"; {CHECK} the default for blank cells"
             return f"{{col: {name}}}", ""
         if {"second", "province", "postal"} & concepts:
-            return (
-                f'{{col: {name}, default: ""}}',
-                f"{CHECK}: sent empty for blank cells; without the default such records are refused",
-            )
+            remark = f"{CHECK}: sent empty for blank cells; without the default such records are refused"
+            return f'{{col: {name}, default: ""}}', remark
         other = self._other_end(concepts) if field_.kind in DATE_SHAPES else None
         if other and not other.nullable:
             sign = "+" if "late" in concepts else "-"
-            return (
-                f"{{expr: '{name} ?? ({self._draft.ref(other)} {sign} t\"{_WINDOW}\")'}}",
-                f"{CHECK} the length for blank cells",
-            )
+            leaf = f"{{expr: '{name} ?? ({self._draft.ref(other)} {sign} t\"{_WINDOW}\")'}}"
+            return leaf, f"{CHECK} the length for blank cells"
         return f"{{col: {name}}}", "records without it are refused"
 
     def _computed(self, field_: Field, *, needed: bool) -> tuple[str, str]:
@@ -163,10 +156,11 @@ class _Filler:
     def _from_rows(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
         """The leaf for a field computed from other columns, if possible."""
         if "unit" in concepts:
-            return self._unit(field_, concepts)
+            return f"{self._unit(field_)}}}", ""
         if field_.kind in DATE_SHAPES and (other := self._other_end(concepts)):
             if "late" in concepts and (clock := clock_of(self._draft, other, late=True)):
-                return self._at_clock(other, clock), f"{CHECK}: {clock.column.label} as its time"
+                join_clock(self._draft, other, clock)
+                return self._moment_at(other, clock, ""), f"{CHECK}: {clock.column.label} as its time"
             sign = "+" if "late" in concepts else "-"
             return self._shifted(other, f' {sign} t"{_WINDOW}"'), f"{CHECK} the length; no column has it"
         is_new = self._draft.operation.creates and self._draft.chosen_by is None
@@ -211,10 +205,8 @@ class _Filler:
         times = any(" * r." in text for text in (weight, volume))
         remark = f"{CHECK}: value per piece times quantity" if times else ""
         if "chargeable" in concepts and weight and volume:
-            return (
-                f"{{expr: '$max([{weight}, {volume} * {_ROAD_FACTOR}])', round: 3}}",
-                f"{CHECK}: 1 cubic metre counts as {_ROAD_FACTOR} kg",
-            )
+            leaf = f"{{expr: '$max([{weight}, {volume} * {_ROAD_FACTOR}])', round: 3}}"
+            return leaf, f"{CHECK}: 1 cubic metre counts as {_ROAD_FACTOR} kg"
         if "chargeable" in concepts and (whole := self._whole_weight()):
             return f"{{col: {self._draft.ref(whole)}}}", f"{CHECK}: no column has it; sent as the weight"
         if "chargeable" in concepts and weight:
@@ -247,9 +239,8 @@ class _Filler:
             return ""
         value = f"r.{self._or_zero(drafted)}" if drafted is not None else f"r.{concept}"
         is_total = drafted is not None and "total" in drafted.column.concepts
-        times = (
-            f" * r.{self._or_zero(quantity, '1')}" if quantity and not is_total and not self._is_whole(drafted) else ""
-        )
+        is_of_one = quantity is not None and not is_total and not self._is_whole(drafted)
+        times = f" * r.{self._or_zero(quantity, '1')}" if is_of_one else ""
         return f"$sum([{value}{times} for r in {self._lines.name}])"
 
     def _is_whole(self, drafted: DraftColumn | None) -> bool:
@@ -270,15 +261,12 @@ class _Filler:
             drafted.nullable = False
         return drafted.name
 
-    def _unit(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str]:
-        measure = next((name for name in (*_WIRE_UNITS, "weight", "volume") if name in concepts), "")
-        unit = (
-            _KILOS if _KILOS in field_.known else field_.known[0] if field_.known else _WIRE_UNITS.get(measure, _KILOS)
-        )
-        return f"{{value: {unit}}}", ""
-
-    def _bare_unit(self, field_: Field) -> str:
-        return self._unit(field_, meaning(field_))[0].rstrip("}")
+    @staticmethod
+    def _unit(field_: Field) -> str:
+        """The leaf of a unit, without its closing brace."""
+        measure = next((name for name in _WIRE_UNITS if name in meaning(field_)), "")
+        usual = field_.known[0] if field_.known else _WIRE_UNITS.get(measure, _KILOS)
+        return f"{{value: {_KILOS if _KILOS in field_.known else usual}"
 
     # ---- moments ----
 
@@ -307,11 +295,6 @@ class _Filler:
         """The leaf for the moment in a column, with its time of day from a separate column if there is one, shifted by a duration."""
         return self._moment_at(day, self._clocks.get(day), by)
 
-    def _at_clock(self, day: DraftColumn, clock: DraftColumn) -> str:
-        """The leaf for the day of a column at the time in another."""
-        join_clock(self._draft, day, clock)
-        return self._moment_at(day, clock, "")
-
     def _moment_at(self, day: DraftColumn, clock: DraftColumn | None, by: str) -> str:
         text, there = moment_in(self._draft, day, clock)
         return f"{{expr: '{text}{by}', when: '{there}'}}" if there else f"{{expr: '{text}{by}'}}"
@@ -319,11 +302,9 @@ class _Filler:
     def _moment(self) -> DraftColumn | None:
         """A column with a moment of the record, if there is one: always filled and the same in all its rows, if possible."""
         moments = [found for found in self._draft.filled.values() if found.keys["type"] in MOMENTS]
-        return min(
-            moments,
-            key=lambda found: ("created" in found.column.concepts, self._draft.varies(found), found.nullable),
-            default=None,
-        )
+        varies = self._draft.varies
+        rank = {one: ("created" in one.column.concepts, varies(one), one.nullable) for one in moments}
+        return min(rank, key=rank.__getitem__, default=None)
 
     def _offset(self, field_: Field, *, needed: bool) -> tuple[str, str]:
         moment = self._moment()
@@ -399,7 +380,7 @@ class _Filler:
 
     def _item_leaf(self, field_: Field, here: str) -> None:
         if field_.record is not None:
-            found = inside(self._draft, self._lines, field_.record, self._bare_unit)
+            found = inside(self._draft, self._lines, field_.record, self._unit)
             if found:
                 self._entries(3, field_, found, "the contents")
             return
@@ -423,11 +404,10 @@ class _Filler:
             if measure not in concepts:
                 continue
             drafted = self._by_concept.get(measure)
-            leaf = self._unit(field_, concepts)[0].rstrip("}")
+            leaf = self._unit(field_)
             if drafted is not None:
-                self._line(
-                    3, field_.name, leaf + (f", when: '{drafted.name} != null'}}" if drafted.nullable else "}"), ""
-                )
+                when = f", when: '{drafted.name} != null'" if drafted.nullable else ""
+                self._line(3, field_.name, f"{leaf}{when}}}", "")
             elif measure == "volume" and measure in self._made.derived.get(self._lines.name, {}):
                 self._line(3, field_.name, f"{leaf}, when: 'volume > 0'}}", "")
 
@@ -488,11 +468,3 @@ class _Filler:
 
     def _line(self, depth: int, name: str, leaf: str, remark: str) -> None:
         self._made.lines.append(Line(depth, f"{name}: {leaf}", remark))
-
-
-def _missing_event(draft: Draft) -> Field | None:
-    """The event code field, if the operation has events and no column gives the event."""
-    is_status = draft.operation.action is Action.STATUS
-    if not is_status or gives_event(draft.operation, draft.filled):
-        return None
-    return event_code_field(draft.operation.record.fields)

@@ -114,17 +114,13 @@ def explain(origin: Origin, paths: Sequence[str], mapping: CompiledMapping | Non
     """The explanation of each payload path; without a mapping only the cells."""
     values = flat(origin.payload)
     file = read_with_base(mapping.path) if mapping is not None else None
-    columns = (
-        {(table.name, column.name): column for table in mapping.plan.tables for column in table.columns}
-        if mapping
-        else {}
-    )
+    tables = mapping.plan.tables if mapping is not None else ()
+    columns = {(table.name, column.name): column for table in tables for column in table.columns}
     found = []
     for path in paths:
         places = locate(origin.lineage, origin.rows, origin.items, path)
-        cells = tuple(
-            _cell(origin, place, columns.get((place.table, place.column)), file) for place in places[:_CELLS_SHOWN]
-        )
+        shown = places[:_CELLS_SHOWN]
+        cells = tuple(_cell(origin, place, columns.get((place.table, place.column)), file) for place in shown)
         leaf, leaf_at = _leaf(file, path, origin.items) if file is not None else ("", "")
         found.append(Explanation(path, values[path], cells, len(places), leaf, leaf_at))
     return found
@@ -173,14 +169,8 @@ def _code(column: ColumnPlan, text: str, file: YamlFile | None) -> str:
     """The row of a code table, or the pair of a code list, that a text matched."""
     spec = column.spec
     if isinstance(spec.one_of, dict):
-        found = next(
-            (
-                value
-                for key, value in spec.one_of.items()
-                if folded(key, ignore_case=True) == folded(text, ignore_case=True)
-            ),
-            None,
-        )
+        own = folded(text, ignore_case=True)
+        found = next((value for key, value in spec.one_of.items() if folded(key, ignore_case=True) == own), None)
         return f"one_of: {text} -> {found}" if found is not None else ""
     if spec.lookup is None or file is None:
         return ""

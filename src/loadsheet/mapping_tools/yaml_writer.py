@@ -11,7 +11,7 @@ from typing import Any
 from loadsheet.display_text import one_line
 from loadsheet.inbox.files import shown_name
 from loadsheet.mapping.yamlfile import flow
-from loadsheet.mapping_tools.columns import CHECK
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, unread_actions
 from loadsheet.mapping_tools.notation_guesses import compatible
 from loadsheet.mapping_tools.payload_parts import Payload
@@ -114,10 +114,9 @@ def warnings(draft: Draft) -> Iterator[str]:
 def _target(draft: Draft) -> str:
     choosing = draft.chooser
     if choosing is not None and draft.chosen_by is not None:
-        return _commented(
-            f"target: {{col: {draft.chosen_by.name}}}",
-            f"{CHECK}: {choosing.column.label} gives the operation of each row; put fields that changes do not need under payload_of; {draft.why}",
-        )
+        remark = f"{CHECK}: {choosing.column.label} gives the operation of each row"
+        remark += f"; put fields that changes do not need under payload_of; {draft.why}"
+        return _commented(f"target: {{col: {draft.chosen_by.name}}}", remark)
     if choosing is not None:
         codes = ", ".join(choosing.codes)
         remark = f"{CHECK}: {choosing.column.label} ({codes}) marks new, changed and cancelled rows; with --target {draft.operation.subject} it chooses the operation"
@@ -133,11 +132,8 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
     yield "source:"
     yield _commented(f"  files: [{flow(_pattern(paths[0], several=several))}]", f"{CHECK} the pattern")
     if several:
-        companions = {
-            table.name: _pattern(table.sheet.path, several=True)
-            for table in draft.tables[1:]
-            if table.sheet.path != paths[0]
-        }
+        others = (table for table in draft.tables[1:] if table.sheet.path != paths[0])
+        companions = {table.name: _pattern(table.sheet.path, several=True) for table in others}
         yield f"  companions: {flow(companions)}"
     encodings = {table.sheet.encoding for table in draft.tables if table.sheet.encoding}
     if encodings:
@@ -161,9 +157,8 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
 def _rules(table: DraftTable) -> Iterator[str]:
     """The keys of a table on separate lines: its sets, and the rules for rows outside the table."""
     if table.sets is not None:
-        what = (
-            "each date becomes an event with this code" if table.sets.word is not None else "each set becomes a package"
-        )
+        is_event = table.sets.word is not None
+        what = "each date becomes an event with this code" if is_event else "each set becomes a package"
         codes = table.sets.codes
         numbers = [str(number) for number in range(1, len(codes) + 1)]
         yield _commented(f"      sets: {len(codes) if list(codes) == numbers else flow(codes)}", f"{CHECK}: {what}")
@@ -171,10 +166,8 @@ def _rules(table: DraftTable) -> Iterator[str]:
             yield "      repeated: true"
         yield f"      filled_by: [{', '.join(table.named(column).name for column in table.sets.filled_by)}]"
     if table.ignore:
-        yield _commented(
-            f"      ignore_rows: '{table.ignore}'",
-            f"{CHECK}: {'titles of groups' if table.sheet.groups else 'a total row'}, not records",
-        )
+        what = "titles of groups" if table.sheet.groups else "a total row"
+        yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: {what}, not records")
     if table.sheet.at_blank:
         yield _commented("      stop_at_blank: true", f"{CHECK}: what stands below the blank row is no record")
     for key, words in (("totals", table.sheet.totals), ("footer", table.sheet.footer)):
@@ -185,9 +178,8 @@ def _rules(table: DraftTable) -> Iterator[str]:
 
 def _zone(payload: Payload) -> Iterator[str]:
     if payload.zone_column is not None:
-        yield _commented(
-            f"  timezone: {{col: {payload.zone_column.name}, default: {payload.zone}}}", payload.zone_remark
-        )
+        text = f"  timezone: {{col: {payload.zone_column.name}, default: {payload.zone}}}"
+        yield _commented(text, payload.zone_remark)
     elif payload.zone_remark:
         yield _commented(f"  timezone: {payload.zone or 'null'}", payload.zone_remark)
 
@@ -219,7 +211,9 @@ def _columns(draft: Draft) -> Iterator[str]:
         width = max(len(drafted.name) for drafted in table.columns) + 1
         for drafted in table.columns:
             drafted.keys |= {"locale": own} if (own := draft.own_locale(drafted)) else {}
-            text = f"{pad}{f'{drafted.name}:':<{width}} {_column(drafted, formats)}"
+            items = drafted.keys.items()
+            keys = {key: value for key, value in items if not (key == "formats" and set(value) <= set(formats))}
+            text = f"{pad}{f'{drafted.name}:':<{width}} {flow(keys)}"
             if drafted in in_use:
                 yield _commented(text, drafted.remark)
             else:
@@ -228,21 +222,13 @@ def _columns(draft: Draft) -> Iterator[str]:
 
 def _in_use(table: DraftTable, unused: Collection[DraftColumn]) -> set[DraftColumn]:
     """The columns that a mapping has to read: those that fill a field or that a rule needs, and at least one."""
-    found = {drafted for drafted in table.columns if drafted not in unused or _is_ruling(drafted, table)}
+    ruling = set(re.findall(r"[a-z0-9_]+", f"{table.ignore} {table.join.split(':')[0]}"))
+    found = {
+        drafted
+        for drafted in table.columns
+        if drafted not in unused or drafted.name in ruling or drafted.column.occurrence  # they are counted
+    }
     return found or set(table.columns[:1])
-
-
-def _is_ruling(drafted: DraftColumn, table: DraftTable) -> bool:
-    """Whether a rule or a join needs a column that fills no field, or the columns with the same heading are counted."""
-    if drafted.column.occurrence:
-        return True
-    words = set(re.findall(r"[a-z0-9_]+", f"{table.ignore} {table.join.split(':')[0]}"))
-    return drafted.name in words
-
-
-def _column(drafted: DraftColumn, shared: list[str]) -> str:
-    keys = {key: value for key, value in drafted.keys.items() if not (key == "formats" and set(value) <= set(shared))}
-    return flow(keys)
 
 
 def _group(draft: Draft) -> Iterator[str]:
@@ -252,10 +238,8 @@ def _group(draft: Draft) -> Iterator[str]:
         yield f"  by: {flow(draft.group)}"
         unused = set(draft.unused) - set(draft.filled.values())
         names = {drafted.name for drafted in draft.main.columns if drafted not in unused}
-        yield _commented(
-            f"  one_value: {flow([name for name in draft.one_value if name in names])}",
-            "the same in nearly every group",
-        )
+        same = flow([name for name in draft.one_value if name in names])
+        yield _commented(f"  one_value: {same}", "the same in nearly every group")
 
 
 def _constants(payload: Payload) -> Iterator[str]:
@@ -276,21 +260,16 @@ def _derived(draft: Draft, payload: Payload) -> Iterator[str]:
                 yield f"  {table}:"
                 pad = "    "
             for name, text in values.items():
-                yield _commented(
-                    f"{pad}{name}: {{type: decimal, expr: '{text}'}}", f"{CHECK}: cubic metres of one piece"
-                )
+                leaf = f"{pad}{name}: {{type: decimal, expr: '{text}'}}"
+                yield _commented(leaf, f"{CHECK}: cubic metres of one piece")
 
 
 def _shared_formats(draft: Draft) -> list[str]:
     """The date formats of all columns. Empty if they contradict each other, as each column then keeps its own."""
-    counted: dict[str, None] = {}
-    for table in draft.tables:
-        for drafted in table.columns:
-            if drafted.keys.get("type") in {"datetime", "date"}:
-                counted |= dict.fromkeys(drafted.keys.get("formats", []))
-    formats = list(counted)
-    locale = draft.habits.locale
-    return formats if compatible(formats, locale) == formats else []
+    columns = (drafted for table in draft.tables for drafted in table.columns)
+    dated = (drafted for drafted in columns if drafted.keys.get("type") in MOMENTS)
+    formats = list(dict.fromkeys(format_ for drafted in dated for format_ in drafted.keys.get("formats", [])))
+    return formats if compatible(formats, draft.habits.locale) == formats else []
 
 
 def _guessed_encoding(draft: Draft) -> str:
@@ -298,9 +277,8 @@ def _guessed_encoding(draft: Draft) -> str:
     for sheet in (table.sheet for table in draft.tables):
         if sheet.encoding and sheet.encoding not in ("utf-8", "utf-8-sig", "cp1252"):
             texts = (text for column in sheet.columns for text in (column.label, *column.cells.values))
-            return (
-                f"{CHECK}: guessed by the letters, such as {next((text for text in texts if not text.isascii()), '')}"
-            )
+            such = next((text for text in texts if not text.isascii()), "")
+            return f"{CHECK}: guessed by the letters, such as {such}"
     return ""
 
 
