@@ -202,11 +202,8 @@ class _Compiler:
         named = [main.shape.slots[name].index for name in group.one_value if name in main.shape.slots]
         found = dict.fromkeys([*named, *sorted(first - {*main.key})])
         same = {*main.key, *found}
-        return tuple(
-            index
-            for index in found
-            if not any(derived.index == index and derived.needs <= same for derived in main.derived)
-        )
+        implied = {derived.index for derived in main.derived if derived.needs <= same}
+        return tuple(index for index in found if index not in implied)
 
     def _joins(self, tables: tuple[TablePlan, ...]) -> dict[int, JoinPlan]:
         by_name = {table.name: table for table in tables}
@@ -301,9 +298,8 @@ class _Compiler:
         for role in own[1:]:
             table = next(name for name, spec in source.tables.items() if spec.file == role)
             hint = did_you_mean(role, source.companions) or f"companions: {some(source.companions) or 'none'}"
-            self._file.refuse(
-                ("source", "tables", table, "file"), f'"{role}" is not a companion, and {own[0]} is the main file', hint
-            )
+            text = f'"{role}" is not a companion, and {own[0]} is the main file'
+            self._file.refuse(("source", "tables", table, "file"), text, hint)
         return own[0] if own else MAIN
 
     # ---- keys ----
@@ -397,37 +393,30 @@ class _Compiler:
         for number, index in enumerate(indexes):
             kind = main.columns[index].slot.type
             if kind not in (Type.TEXT, Type.MOMENT):
-                self._file.refuse(
-                    ("order", number), f"only texts and dates can be sorted, {main.label(index)} is {kind.value}"
-                )
+                text = f"only texts and dates can be sorted, {main.label(index)} is {kind.value}"
+                self._file.refuse(("order", number), text)
         return tuple(indexes)
 
     def _check_changed(self, operations: tuple[Operation, ...]) -> None:
         if self._spec.changed == "update" and all(update_of(operation) is None for operation in operations):
             names = " and ".join(operation.name for operation in operations)
             verb = "have" if operations[1:] else "has"
-            self._file.refuse(
-                ("changed",),
-                f"{names} {verb} nothing to update; changed is for order.create and tender.create",
-                at_key=True,
-            )
+            text = f"{names} {verb} nothing to update; changed is for order.create and tender.create"
+            self._file.refuse(("changed",), text, at_key=True)
 
     def _batch_size(self, operations: tuple[Operation, ...]) -> int | None:
         operation = operations[0]
         if self._spec.batch is None:
             return None
         if not operation.batched:
-            self._file.refuse(
-                ("batch",), f"{operation.name} sends one record per call; only order.status supports batch", at_key=True
-            )
+            text = f"{operation.name} sends one record per call; only order.status supports batch"
+            self._file.refuse(("batch",), text, at_key=True)
             return None
-        most = self._assumptions.status_records_max
-        if self._spec.batch.max_records > most:
-            self._file.refuse(
-                ("batch", "max_records"),
-                f"{self._spec.batch.max_records} records per call are too many; assumptions.status_records_max is {most}",
-            )
-        return self._spec.batch.max_records
+        wanted, most = self._spec.batch.max_records, self._assumptions.status_records_max
+        if wanted > most:
+            text = f"{wanted} records per call are too many; assumptions.status_records_max is {most}"
+            self._file.refuse(("batch", "max_records"), text)
+        return wanted
 
 
 def _hash(file: YamlFile, used: ReadOnly[Path, bytes], conventions: Conventions, tables: Sequence[TablePlan]) -> str:
@@ -465,11 +454,8 @@ def _check_files(source: FileSource, file: YamlFile) -> None:
         if not pattern.strip():
             file.refuse(loc, "a file name pattern is blank", "such as orders_*.csv")
         elif pattern.startswith("/") or not {".", ".."}.isdisjoint(pattern.split("/")):
-            file.refuse(
-                loc,
-                f'"{pattern}" cannot match a file in the inbox',
-                "patterns are relative to the inbox, such as nordic/*.csv",
-            )
+            hint = "patterns are relative to the inbox, such as nordic/*.csv"
+            file.refuse(loc, f'"{pattern}" cannot match a file in the inbox', hint)
 
 
 def _check_marks(source: FileSource, file: YamlFile) -> None:

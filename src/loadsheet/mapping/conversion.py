@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -119,13 +119,10 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         file.refuse((*loc, "lookup"), message, "use a column of type text with lookup_with")
         return None
     if lookup is not None and spec.type == "text" and len(spec.lookup_with) != lookup.more_keys:
-        last = ", the last for the range" if lookup.searched is not None else ""
-        message = (
-            f"{spec.lookup} is searched by {lookup.more_keys + 1} values: this column and {lookup.more_keys} more{last}"
-        )
-        file.refuse(
-            (*loc, "lookup_with" if spec.lookup_with else "lookup"), message, "list their columns in lookup_with"
-        )
+        count, last = lookup.more_keys, ", the last for the range" if lookup.searched is not None else ""
+        message = f"{spec.lookup} is searched by {count + 1} values: this column and {count} more{last}"
+        key = "lookup_with" if spec.lookup_with else "lookup"
+        file.refuse((*loc, key), message, "list their columns in lookup_with")
         return None
     table = lookup if isinstance(lookup, TableLookup) else None
     codes = lookup if isinstance(lookup, Lookup) else None
@@ -243,11 +240,8 @@ def converter(name: str) -> Converter:
         function = known[name].load()
     except (ImportError, AttributeError) as error:
         raise SettingError("convert", f"the converter {name} cannot be loaded: {error}") from error
-    return Converter(name, function, _version(known[name]))
-
-
-def _version(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else ""
+    package = known[name].dist
+    return Converter(name, function, f"{package.name} {package.version}" if package else "")
 
 
 # ---- one cell ----
@@ -300,16 +294,10 @@ def _parse(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Pa
         return _time(spec, locale)
     if spec.type == "yesno":
         return yes_no_reader(locale, spec.yes, spec.no)
-    readers = {
-        "country": lambda: country_reader(locale),
-        "currency": lambda: currency_reader(locale),
-        "timezone": zone_reader,
-    }
-    return _shown(readers[spec.type]())
-
-
-def _shown(read: Callable[[str], Any]) -> _Parse:
-    """A parser that reads a typed cell as the text that the shipper sees."""
+    if spec.type == "timezone":
+        read = zone_reader()
+    else:
+        read = (country_reader if spec.type == "country" else currency_reader)(locale)
     return lambda cell: read((cell.shown if isinstance(cell, Native) else cell).strip())
 
 
@@ -433,9 +421,8 @@ def _time(spec: Column, locale: str | None) -> _Parse:
         elif cell.kind == "time":
             moment = datetime.fromisoformat(f"1900-01-01 {cell}")
         else:
-            moment = CellProblem(
-                "C304", {"expected": "a time of day"}, f"the cell is a {cell.kind}; format it as a time"
-            )
+            hint = f"the cell is a {cell.kind}; format it as a time"
+            moment = CellProblem("C304", {"expected": "a time of day"}, hint)
         if isinstance(moment, CellProblem):
             return moment
         return timedelta(hours=moment.hour, minutes=moment.minute, seconds=moment.second)
@@ -460,9 +447,8 @@ def contradictions(spec: Column, lookup: Lookup | TableLookup | None) -> Iterato
     if spec.type == "text":
         yield from text_contradictions(spec, lookup)
     if spec.unit_column is not None and lookup is not None:
-        yield SettingError(
-            "unit_column", "unit_column and lookup cannot be combined", "look the value up in another column"
-        )
+        text = "unit_column and lookup cannot be combined"
+        yield SettingError("unit_column", text, "look the value up in another column")
     words = spec.one_of or () if spec.type == "text" else [*spec.yes, *spec.no]
     if blank := [word for word in words if word in spec.blank]:
         key = "one_of" if spec.type == "text" else "yes" if blank[0] in spec.yes else "no"

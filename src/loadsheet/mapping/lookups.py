@@ -13,6 +13,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from io import StringIO
 from itertools import pairwise
+from math import inf
 from typing import Any, Literal, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -138,24 +139,20 @@ class Lookup:
         if rows is not None and self.range is not None and keys[-1] not in (None, ""):
             value = self.range.comparable(keys[-1])
             return not_in(value, rows, self.name)
-        return CellProblem("C306", {"expected": some(self.keys or self._wildcards())}, self._why_missing(text, others))
+        wild = (f"{key[0]}*" for form, found in self.by_form for key in found if key and form[0] is not None)
+        expected = some(self.keys or dict.fromkeys(wild))
+        return CellProblem("C306", {"expected": expected}, self._why_missing(text, others))
 
     def _why_missing(self, text: str, others: Sequence[Any]) -> str:
         if others and self.knows(text):
-            return (
-                f"the table has no row for this value with {' and '.join(str(other or 'a blank') for other in others)}"
-            )
+            with_ = " and ".join(str(other or "a blank") for other in others)
+            return f"the table has no row for this value with {with_}"
         return did_you_mean_value(text, self.keys)
 
     def knows(self, key: str) -> bool:
         """Whether any row has this first key, written out or by its wildcard."""
         plain = folded(key, ignore_case=self.ignore_case)
         return any(keys[0] == plain[: form[0]] for form, rows in self.by_form for keys in rows if keys)
-
-    def _wildcards(self) -> list[str]:
-        """The first keys that end in a wildcard."""
-        found = (f"{keys[0]}*" for form, rows in self.by_form for keys in rows if keys and form[0] is not None)
-        return list(dict.fromkeys(found))
 
     @property
     def searched(self) -> Type | None:
@@ -211,12 +208,11 @@ def by_form(
         form = tuple(len(key) - 1 if wildcards and key.endswith("*") else None for key in plain)
         compared = tuple(key[:length] for key, length in zip(plain, form, strict=True))
         forms.setdefault(form, {}).setdefault(compared, []).append(item)
-    return tuple(sorted(forms.items(), key=_specificity, reverse=True))
 
+    def specificity(form: tuple[Form, object]) -> list[float]:
+        return [inf if length is None else length for length in form[0]]
 
-def _specificity(form: tuple[Form, object]) -> list[int]:
-    """The compared lengths of the keys; all of a key is longer than any part."""
-    return [_LONGEST if length is None else length for length in form[0]]
+    return tuple(sorted(forms.items(), key=specificity, reverse=True))
 
 
 def found_by(
@@ -401,6 +397,8 @@ class _Reader:
     def _check_intervals(self, rows: list[Interval], shown: str, search: Range) -> None:
         """Refuse overlaps and gaps of the rows of a key, unless the table allows them."""
         of, gaps = f' of "{shown}"' if shown else "", self._spec.range is None or self._spec.range.gaps == "allow"
+        moments = timedelta(days=1) if search.of_days else timedelta(microseconds=1)
+        step: Any = 1 if search.type is Type.NUMBER else moments  # to the next lower bound that leaves no gap
         ordered = sorted(rows, key=lambda row: (row.low is not None, row.low if row.low is not None else 0))
         for one, other in pairwise(ordered):
             lines = f"lines {one.line} and {other.line}{of}"
@@ -409,15 +407,9 @@ class _Reader:
             if overlaps and search.match == "only":
                 hint = "correct them, or choose a row with match: first or match: last"
                 self._refuse(f": {lines} overlap: {one}, {other}", hint)
-            elif not overlaps and not gaps and other.low > self._next_bound(one.high, search):
+            elif not overlaps and not gaps and other.low > (one.high + step if search.upper_included else one.high):
                 hint = "add a row, or write gaps: allow"
                 self._refuse(f": there is a gap between {lines}: {one}, {other}", hint)
-
-    @staticmethod
-    def _next_bound(high: Any, search: Range) -> Any:
-        """The highest lower bound that leaves no gap after an upper bound."""
-        step = 1 if search.type is Type.NUMBER else timedelta(days=1) if search.of_days else timedelta(microseconds=1)
-        return high + step if search.upper_included else high
 
     def _range(self, spec: RangeSpec, rows: list[_Line]) -> Range:
         texts = [text for row in rows for text in row.bounds if text]
@@ -430,9 +422,8 @@ class _Reader:
         )
 
     def _bounds(self, row: _Line, search: Range) -> tuple[Any, Any]:
-        read: Callable[[str], Any] = (
-            _decimal if search.type is Type.NUMBER else date.fromisoformat if search.of_days else _local
-        )
+        moment = date.fromisoformat if search.of_days else _local
+        read: Callable[[str], Any] = _decimal if search.type is Type.NUMBER else moment
         found: list[Any] = [None, None]
         for place, text in enumerate(row.bounds):
             try:
@@ -445,7 +436,6 @@ class _Reader:
         return low, high
 
 
-_LONGEST = 1 << 30  # more letters than any key has
 _HOW: Mapping[ValueType, str] = {
     "text": "",
     "decimal": "write it like 1234.5",

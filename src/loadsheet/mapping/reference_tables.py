@@ -31,15 +31,12 @@ def plan_lookups(
     specs: Mapping[str, LookupSpec], tables: Sequence[TablePlan], file: YamlFile
 ) -> tuple[list[TablePlan], dict[str, TableLookup]]:
     """These tables with their lookups, and the lookups by name. One that cannot be used is left out, with its findings."""
-    named = {table.name: table for table in tables}
-    compiled = {
-        name: _lookup(name, spec, named[spec.table], file) for name, spec in specs.items() if spec.table in named
-    }
-    found = {name: lookup for name, lookup in compiled.items() if lookup is not None}
-    own = {
-        table.name: tuple(lookup for lookup in found.values() if lookup.position == table.position) for table in tables
-    }
-    return [replace(table, lookups=own[table.name]) for table in tables], found
+    named, found = {table.name: table for table in tables}, dict[str, TableLookup]()
+    for name, spec in specs.items():
+        if spec.table in named and (lookup := _lookup(name, spec, named[spec.table], file)) is not None:
+            found[name] = lookup
+    own = [tuple(one for one in found.values() if one.position == table.position) for table in tables]
+    return [replace(table, lookups=lookups) for table, lookups in zip(tables, own, strict=True)], found
 
 
 def cells_of(shape: Shape, looking_up: Collection[int]) -> Shape:
@@ -86,12 +83,9 @@ def _lookup(name: str, spec: LookupSpec, table: TablePlan, file: YamlFile) -> Ta
         return None
     searched = slots[bounds[0]][1].type if bounds is not None else None
     days = {column.slot.index for column in table.columns if column.spec.type == "date"}
-    codes = tuple(
-        Code(column_name, slot.blank, slot.type, "" if slot.is_code else slot.place) for column_name, slot in slots
-    )
-    return TableLookup(
-        name, spec, table.position, keys, bounds, codes, searched, bounds is not None and days.issuperset(bounds)
-    )
+    of_days = bounds is not None and days.issuperset(bounds)
+    codes = tuple(Code(of, slot.blank, slot.type, "" if slot.is_code else slot.place) for of, slot in slots)
+    return TableLookup(name, spec, table.position, keys, bounds, codes, searched, of_days)
 
 
 def _check_options(spec: LookupSpec, table: TablePlan, file: YamlFile, loc: Loc) -> None:
@@ -111,17 +105,12 @@ def _check_columns(table: TablePlan, file: YamlFile) -> None:
     """Refuse columns whose values are rows themselves: a row that is found has plain values."""
     for column in table.columns:
         here: Loc = ("columns", table.name, column.name, "lookup")
-        if column.spec.lookup in _tables_of(file):
+        if column.spec.lookup is not None and "table" in file.values["lookups"].get(column.spec.lookup, ()):
             text = f"{column.name} of {table.name} is itself looked up in a table"
             file.refuse(here, text, "look it up in the other table")
         elif column.slot.type is Type.CODES:
             text = f"{column.name} of {table.name} is itself a row of a code table"
             file.refuse(here, text, "name one value in the code table")
-
-
-def _tables_of(file: YamlFile) -> set[str]:
-    """The names of the lookups in tables of the drop."""
-    return {name for name, spec in file.values["lookups"].items() if "table" in spec}
 
 
 def _columns(names: Sequence[str], table: TablePlan, file: YamlFile, loc: Loc) -> tuple[int, ...]:
@@ -213,16 +202,11 @@ class ReferenceRows:
         if self._range is not None and self.lookup.bounds is not None:
             first, last = self.lookup.bounds
             low = self._range.comparable(row.values[first])
-            high = self._range.upper(row.values[last], has_time=not self._is_day(row.row, last))
+            columns, place = self._reader.plan.columns, self._reader.view.position(last, row.row)
+            is_whole = place is not None and last < len(columns) and is_day(columns[last], row.row.cells[place])
+            high = self._range.upper(row.values[last], has_time=not is_whole)
         keys = ["" if (key := row.values[index]) is None else str(key) for index in self.lookup.columns]
         self._rows.append((keys, Interval(row.row.number, low, high, (row,))))
-
-    def _is_day(self, row: Row, index: int) -> bool:
-        """Whether a cell (if it is blank, its default) holds a day without a time."""
-        columns, place = self._reader.plan.columns, self._reader.view.position(index, row)
-        if place is None or index >= len(columns):
-            return False
-        return is_day(columns[index], row.cells[place])
 
     def finish(self) -> None:
         """Sort the rows by their keys."""
@@ -252,13 +236,7 @@ class ReferenceRows:
             if not held and rows and value is not None and self.lookup.missing == "error":
                 return FoundRow(not_in(value, rows, self._place))
             if rows and value is None and self.lookup.missing == "error":
-                return FoundRow(
-                    CellProblem(
-                        "C306",
-                        {"expected": some(self._known) or "no values"},
-                        "fill in the value that the range is searched for",
-                    )
-                )
+                return FoundRow(self._unknown("fill in the value that the range is searched for"))
         if not held:
             return FoundRow(None if self.lookup.missing == "blank" else self._missed(texts))
         if self._range is not None and self._range.match != "only":
@@ -282,9 +260,11 @@ class ReferenceRows:
     def _missed(self, texts: Sequence[str]) -> CellProblem:
         hint = f"add a row for it to {self._place}"
         if len(texts) > 1:
-            hint = (
-                f"{self._place} has no row for this value with {' and '.join(text or 'a blank' for text in texts[1:])}"
-            )
+            others = " and ".join(text or "a blank" for text in texts[1:])
+            hint = f"{self._place} has no row for this value with {others}"
         elif texts and len(self._known) <= _COMPARED:
             hint = did_you_mean_value(texts[0], self._known) or hint
+        return self._unknown(hint)
+
+    def _unknown(self, hint: str) -> CellProblem:
         return CellProblem("C306", {"expected": some(self._known) or "no values"}, hint)

@@ -51,15 +51,16 @@ class BrokenMapping(NamedTuple):
     def problem(self) -> Problem:
         """The problem that a run reports for it, with or without files in the inbox."""
         values = {"mapping": self.path, "reason": self._reason, "count": 0}  # counts no files of the inbox
-        hint = f"correct it (loadsheet mapping lint lists all errors); its files stay in the inbox: {self._files}"
+        known, more = ", ".join(self.patterns), "any file that no other mapping takes (its patterns cannot be read)"
+        files = known if self.all_known else f"{known}, and {more}" if known else more
+        hint = f"correct it (loadsheet mapping lint lists all errors); its files stay in the inbox: {files}"
         return Problem("A115", Where(self.path), values=values, hint=hint)
 
     def takes(self, name: str) -> bool:
         """Whether one of its patterns matches this file."""
         bare = name.partition("/")[2] if self.shipper else name
-        return any(
-            match(pattern, form) is not None for pattern in self.patterns for form in (bare, _FIX.sub(r"\1", bare))
-        )
+        forms = (bare, _FIX.sub(r"\1", bare))
+        return any(match(pattern, form) is not None for pattern in self.patterns for form in forms)
 
     def waiting(self, name: str) -> Problem:
         """The problem of a file that stays in the inbox because of it."""
@@ -73,12 +74,6 @@ class BrokenMapping(NamedTuple):
         name, own = Path(self.finding.file).name, Path(self.path).name
         where = [*([name] if name != own else []), *([f"line {self.finding.line}"] if self.finding.line else [])]
         return f"{', '.join(where)}: {message}" if where else message
-
-    @property
-    def _files(self) -> str:
-        known = ", ".join(self.patterns)
-        more = "any file that no other mapping takes (its patterns cannot be read)"
-        return known if self.all_known else f"{known}, and {more}" if known else more
 
 
 class LoadedMappings(tuple[CompiledMapping, ...]):  # noqa: SLOT001 (a tuple cannot have any)
@@ -175,11 +170,8 @@ def load_folder(folder: Path, assumptions: Assumptions) -> LoadedMappings:
     have the name of another are `broken`. Raises one MappingError if none loads, or there is none.
     """
     if not folder.is_dir():
-        raise MappingError(
-            "there is no such folder",
-            file=str(folder),
-            hint="`loadsheet init` makes one, or set mappings to the folder of mapping files",
-        )
+        hint = "`loadsheet init` makes one, or set mappings to the folder of mapping files"
+        raise MappingError("there is no such folder", file=str(folder), hint=hint)
     examined = [(path, *examine(path, assumptions, folder)) for path in mapping_files(folder)]
     if not examined:  # as on a volume that is not mounted
         hint = "copy mapping files into it, or draft one: loadsheet mapping suggest FILE"
@@ -202,12 +194,11 @@ def load_folder(folder: Path, assumptions: Assumptions) -> LoadedMappings:
 
 def of_shipper(mapping: CompiledMapping, shipper: str) -> CompiledMapping:
     """The mapping for the files below a shipper's folder. Parts of file names in its columns are relative to it too."""
-    tables = tuple(
-        replace(
-            table, patterns=tuple(f"{shipper}/{pattern}" if "/" in pattern else pattern for pattern in table.patterns)
-        )
-        for table in mapping.plan.tables
-    )
+
+    def placed(pattern: str) -> str:
+        return f"{shipper}/{pattern}" if "/" in pattern else pattern
+
+    tables = tuple(replace(table, patterns=tuple(map(placed, table.patterns))) for table in mapping.plan.tables)
     parts = tuple(of_shipper(part, shipper) for part in mapping.parts)
     return replace(mapping, shipper=shipper, plan=replace(mapping.plan, tables=tables), parts=parts)
 
@@ -217,11 +208,9 @@ def mapping_files(folder: Path) -> list[Path]:
     extended.
     """
     entries = sorted(folder.iterdir())
-    own = [path for path in entries if path.suffix in {".yaml", ".yml"} and path.is_file()]
-    inner = [
-        path for shipper in entries if shipper.is_dir() and shipper.name != BASES for path in sorted(shipper.iterdir())
-    ]
-    return own + [path for path in inner if path.suffix in {".yaml", ".yml"} and path.is_file()]
+    shippers = (entry for entry in entries if entry.is_dir() and entry.name != BASES)
+    inner = (path for shipper in shippers for path in sorted(shipper.iterdir()))
+    return [path for path in (*entries, *inner) if path.suffix in {".yaml", ".yml"} and path.is_file()]
 
 
 class FixOf(NamedTuple):
@@ -249,22 +238,17 @@ def route(
     for mapping in mappings:
         by_shipper.setdefault(mapping.shipper.casefold(), []).append(mapping)
     concerned = {name: by_shipper[_shipper_of(name, by_shipper)] for name in names}
-    claims = {
-        name: [claim for mapping in concerned[name] if (claim := _claim_of(name, mapping, fixes.get(name)))]
-        for name in names
-    }
-    blocked = {
-        name: problem
-        for name, found in claims.items()
-        if (problem := _blocked(name, broken, by_shipper, is_taken=bool(found))) is not None
-    }
+    claims: dict[str, list[_Claim]] = {}
+    blocked: dict[str, Problem] = {}
     together: dict[tuple[str, ...], CompiledMapping] = {}
-    claims = {name: _combined_claim(found, together) for name, found in claims.items() if name not in blocked}
-    ambiguous = {
-        name: _ambiguous(name, found)
-        for name, found in claims.items()
-        if len({claim.mapping.name for claim in found}) > 1
-    }
+    for name in names:
+        found = [claim for mapping in concerned[name] if (claim := _claim_of(name, mapping, fixes.get(name)))]
+        if (problem := _blocked(name, broken, by_shipper, is_taken=bool(found))) is not None:
+            blocked[name] = problem
+        else:
+            claims[name] = _combined_claim(found, together)
+    several = {name: found for name, found in claims.items() if len({claim.mapping.name for claim in found}) > 1}
+    ambiguous = {name: _ambiguous(name, found) for name, found in several.items()}
     clear = {name: found[0] for name, found in claims.items() if found and name not in ambiguous}
     unmapped = {name: _unmapped(name, concerned[name]) for name, found in claims.items() if not found}
     complete: list[Route] = []
@@ -274,8 +258,8 @@ def route(
     for name, claim in clear.items():
         own_of[claim.mapping.name][name] = claim
     for mapping in readers:
-        for found, waits in _file_sets(mapping, own_of[mapping.name]):
-            complete += [found] if found is not None else []
+        for whole, waits in _file_sets(mapping, own_of[mapping.name]):
+            complete += [whole] if whole is not None else []
             waiting |= waits
     return Routes(tuple(complete), waiting, unmapped, ambiguous, blocked)
 
@@ -355,9 +339,10 @@ def _combined_claim(claims: list[_Claim], together: dict[tuple[str, ...], Compil
     return [replace(claims[0], mapping=together[names], role=together[names].main_role)]
 
 
-def _file_sets(
-    mapping: CompiledMapping, own: Mapping[str, _Claim]
-) -> Iterator[tuple[Route | None, dict[str, Problem]]]:
+_Set = tuple[Route | None, dict[str, Problem]]
+
+
+def _file_sets(mapping: CompiledMapping, own: Mapping[str, _Claim]) -> Iterator[_Set]:
     """The sets of one mapping: a main file with the companions and the trigger that share its placeholders."""
     taken: set[str] = set()
     partners = _Partners(own)
@@ -365,7 +350,9 @@ def _file_sets(
         if claim.role != mapping.main_role:
             continue
         files, trigger, missing = {mapping.main_role: name}, None, []
-        for role, pattern in _awaited_roles(mapping, claim):
+        waits = mapping.complete_when is not None and not claim.is_fixed  # a fix file waits for no trigger
+        awaited = [*mapping.companions.items(), *([(_TRIGGER, mapping.complete_when or "")] if waits else [])]
+        for role, pattern in awaited:
             partner = partners.take(role, claim)  # never one file in two sets
             if partner is None:
                 missing.append(_expected_name(pattern, claim))
@@ -382,13 +369,6 @@ def _file_sets(
     for name, claim in own.items():
         if name not in taken and claim.role != mapping.main_role:
             yield None, {name: _waits(name, _expected_name(mapping.files[0], claim))}
-
-
-def _awaited_roles(mapping: CompiledMapping, claim: _Claim) -> list[tuple[str, str]]:
-    """The roles that a main file waits for, with their patterns. A fix file waits for none."""
-    waits = mapping.complete_when is not None and not claim.is_fixed
-    trigger = [(_TRIGGER, mapping.complete_when or "")] if waits else []
-    return [*mapping.companions.items(), *trigger]
 
 
 class _Partners:

@@ -25,13 +25,7 @@ from pydantic_core import PydanticCustomError
 
 from loadsheet.languages import LANGUAGES, Language
 
-
-def _as_list(value: object) -> object:
-    return value if isinstance(value, list) else [value]
-
-
-def _as_decimal(value: object) -> object:
-    return Decimal(value) if type(value) is int else value
+_AS_LIST = BeforeValidator(lambda value: value if isinstance(value, list) else [value])
 
 
 def _as_share(value: object) -> object:
@@ -60,8 +54,8 @@ _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?) ?%")
 Share = Annotated[
     Decimal, BeforeValidator(_as_share), WithJsonSchema({"type": "string", "pattern": f"^{_SHARE.pattern}$"})
 ]
-Names = Annotated[list[str], BeforeValidator(_as_list)]
-Number = Annotated[Decimal, BeforeValidator(_as_decimal)]
+Names = Annotated[list[str], _AS_LIST]
+Number = Annotated[Decimal, BeforeValidator(lambda value: Decimal(value) if type(value) is int else value)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Letter = Annotated[str, StringConstraints(min_length=1, max_length=1)]
@@ -107,7 +101,7 @@ class Totals(Part):
     (`over: block`). A file without such a row is refused as truncated.
     """
 
-    begins_with: Annotated[list[Text], BeforeValidator(_as_list)] = ModelField([], min_length=1)
+    begins_with: Annotated[list[Text], _AS_LIST] = ModelField([], min_length=1)
     where: str | None = None
     sum: Names = ModelField([], min_length=1)
     over: Literal["file", "block"] = "file"
@@ -127,7 +121,7 @@ class Join(Part):
 class Beginnings(Part):
     """Rows whose first text begins with these whole words, in any case."""
 
-    begins_with: Annotated[list[Text], BeforeValidator(_as_list)] = ModelField(min_length=1)
+    begins_with: Annotated[list[Text], _AS_LIST] = ModelField(min_length=1)
 
 
 class TableSpec(Part):
@@ -186,7 +180,7 @@ class Source(Part):
     complete_when: str | None = None
     shared: bool = False
     encoding: Names | None = None
-    delimiter: Annotated[list[Letter], BeforeValidator(_as_list)] | None = None
+    delimiter: Annotated[list[Letter], _AS_LIST] | None = None
     quote: Quote | None = None
     escape: Letter | None = None
     blank: Names = []
@@ -341,7 +335,7 @@ class CalendarSpec(Part):
     a file beside the mapping with one date a line, or both.
     """
 
-    weekend: Annotated[list[Weekday], BeforeValidator(_as_list)] = ["saturday", "sunday"]
+    weekend: Annotated[list[Weekday], _AS_LIST] = ["saturday", "sunday"]
     holidays: Names = []
     file: str | None = None
 

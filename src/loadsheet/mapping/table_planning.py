@@ -116,16 +116,11 @@ class _Planner:
         to = specs.get(join.to)
         if join.to != name and to is not None and to.join is not None and to.join.to == main:
             return True
-        near = [
-            other for other, spec in specs.items() if other != name and spec.join is not None and spec.join.to == main
-        ]
-        known = [main, *near]
+        joined = [other for other, spec in specs.items() if spec.join is not None and spec.join.to == main]
+        known = [main, *(other for other in joined if other != name)]
         hint = did_you_mean(join.to, known) if join.to not in specs else ""
-        self._file.refuse(
-            ("source", "tables", name, "join", "to"),
-            f'join to the main table or to a table joined to it, not to "{join.to}"',
-            hint or f"known: {some(known)}",
-        )
+        text = f'join to the main table or to a table joined to it, not to "{join.to}"'
+        self._file.refuse(("source", "tables", name, "join", "to"), text, hint or f"known: {some(known)}")
         return False
 
     def table(self, name: str, position: int, order: Sequence[str]) -> TablePlan | None:
@@ -149,15 +144,16 @@ class _Planner:
 
     def _section(self, section: Mapping[str, Any], title: str, name: str) -> tuple[Any, Loc]:
         """The entries of a table and their place: directly under the section for one table, under the table's name for several."""
-        if len(self._tables) > 1 or (list(section) == [name] and not _is_column(section[name])):
+        only = section[name] if list(section) == [name] else None  # a column, or a table of columns
+        is_table = isinstance(only, dict) and all(isinstance(inner, dict) for inner in only.values())
+        if len(self._tables) > 1 or (list(section) == [name] and (is_table or not isinstance(only, dict))):
             return section.get(name), (title, name)
         return section, (title,)
 
     def _check_name(self, name: str, loc: Loc) -> None:
         if _NAME.fullmatch(name) is None or name in _RESERVED:
-            problem = (
-                "is a word of the expression language" if name in _RESERVED else "may hold letters, digits and _ only"
-            )
+            reserved, letters = "is a word of the expression language", "may hold letters, digits and _ only"
+            problem = reserved if name in _RESERVED else letters
             self._file.refuse(loc, f'the name "{name}" {problem}', at_key=True)
 
     def _plan_columns(self, section: Any, loc: Loc) -> list[ColumnPlan] | None:
@@ -170,20 +166,13 @@ class _Planner:
             here = (*loc, name)
             self._check_name(name, here)
             spec = read_part(Column, self._file, value, here)
-            plan = None
-            if spec is not None:
-                self._check_bounds(spec, here)
-                plan = plan_column(spec, index, self._conventions, self._file, here)
-            found.append(plan)
+            for least, most in (("min", "max"), ("min_length", "max_length")):
+                low, high = getattr(spec, least, None), getattr(spec, most, None)
+                if low is not None and high is not None and low > high:
+                    self._file.refuse((*here, most), f"{most}: {high} is less than {least}: {low}", "no value fits")
+            found.append(plan_column(spec, index, self._conventions, self._file, here) if spec is not None else None)
         whole = [plan for plan in found if plan is not None]
         return whole if len(whole) == len(found) else None
-
-    def _check_bounds(self, spec: Column, loc: Loc) -> None:
-        """Checks that each minimum is not above its maximum."""
-        for least, most in (("min", "max"), ("min_length", "max_length")):
-            low, high = getattr(spec, least), getattr(spec, most)
-            if low is not None and high is not None and low > high:
-                self._file.refuse((*loc, most), f"{most}: {high} is less than {least}: {low}", "no value fits")
 
     def _plan_derived(self, table: str, slots: dict[str, Slot]) -> tuple[DerivedPlan, ...]:
         """The derived values of a table in the order they are written; each may use those before it. Adds their slots."""
@@ -192,12 +181,8 @@ class _Planner:
         for name, value in (section or {}).items():
             here = (*loc, name)
             self._check_name(name, here)
-            spec = read_part(Derived, self._file, value, here)
-            expression = (
-                compile_or_refuse(spec.expr, Scope(self._shape(table, dict(slots))), self._file, (*here, "expr"))
-                if spec
-                else None
-            )
+            spec, scope = read_part(Derived, self._file, value, here), Scope(self._shape(table, dict(slots)))
+            expression = compile_or_refuse(spec.expr, scope, self._file, (*here, "expr")) if spec else None
             if name in slots:
                 self._file.refuse(here, f'there is already a column "{name}"', at_key=True)
             if spec is None or expression is None:
@@ -345,11 +330,8 @@ class _Planner:
         if spec.kind is None:
             return [name]
         place = (spec.file, tuple(spec.sheet or ()))
-        return [
-            other
-            for other, its in self._tables.items()
-            if its.kind is not None and (its.file, tuple(its.sheet or ())) == place
-        ]
+        with_kinds = ((other, its) for other, its in self._tables.items() if its.kind is not None)
+        return [other for other, its in with_kinds if (its.file, tuple(its.sheet or ())) == place]
 
     # ---- columns ----
 
@@ -358,11 +340,8 @@ class _Planner:
         for column in plan.columns:
             here = (*loc, column.name)
             if column.spec.occurrence and in_every_set(column):
-                text, hint = (
-                    "a column of the sets has no occurrence",
-                    f"write repeated: true beside the sets of {plan.name}",
-                )
-                self._file.refuse((*here, "occurrence"), text, hint, at_key=True)
+                text, hint = "a column of the sets has no occurrence", "write repeated: true beside the sets of"
+                self._file.refuse((*here, "occurrence"), text, f"{hint} {plan.name}", at_key=True)
             if column.spec.file is not None and column.spec.file not in known:
                 hint = closest_or_known(column.spec.file, known)
                 self._file.refuse((*here, "file"), f'a file\'s name has no part "{column.spec.file}"', hint)
@@ -372,12 +351,10 @@ class _Planner:
             if spec.sets is None and (column.spec.from_set or SET in (column.spec.label or "")):
                 key = "from_set" if column.spec.from_set else "label"
                 self._file.refuse((*here, key), f"{plan.name} has no sets", "write sets: under source.tables")
-            if column.spec.fill_down and (
-                spec.from_ is not None or in_every_set(column) or set(column.spec.whereabouts()) - {"place"}
-            ):
-                self._file.refuse(
-                    (*here, "fill_down"), "only cells of the file's own rows are filled from above", at_key=True
-                )
+            elsewhere = spec.from_ is not None or in_every_set(column) or set(column.spec.whereabouts()) - {"place"}
+            if column.spec.fill_down and elsewhere:
+                text = "only cells of the file's own rows are filled from above"
+                self._file.refuse((*here, "fill_down"), text, at_key=True)
 
     def check_headings(self, tables: Sequence[TablePlan]) -> None:
         """Checks that all columns under a heading that repeats say which of its columns they read."""
@@ -390,19 +367,15 @@ class _Planner:
         columns = tuple(column for column in plan.columns if in_every_set(column))
         names = [column.name for column in columns]
         if not columns:
-            self._file.refuse(
-                (*loc, "sets"), f"no label of {plan.name} holds {SET}", f'such as label: "Item {SET}"', at_key=True
-            )
+            hint = f'such as label: "Item {SET}"'
+            self._file.refuse((*loc, "sets"), f"no label of {plan.name} holds {SET}", hint, at_key=True)
         for number, name in enumerate(spec.filled_by):
             if name not in names:
                 hint = closest_or_known(name, names)
                 self._file.refuse((*loc, "filled_by", number), f'"{name}" is not a column of the sets', hint)
         by = tuple(place for place, name in enumerate(names) if not spec.filled_by or name in spec.filled_by)
-        required = tuple(
-            place
-            for place, column in enumerate(columns)
-            if place not in by and column.spec.required and column.spec.default is None
-        )
+        needed = (place for place, one in enumerate(columns) if one.spec.required and one.spec.default is None)
+        required = tuple(place for place in needed if place not in by)
         return SetsPlan(tuple((spec.sets or {}).items()), columns, by, required, spec.repeated)
 
     # ---- kinds ----
@@ -428,14 +401,13 @@ class _Planner:
                 self._file.refuse((*loc, key), f"set {key} on {same_place[0]}", at_key=True)
         above = [self._cell_above(column, same_place, (*columns, column.name, "above")) for column in plan.columns]
         found, is_strict = tuple(dict.fromkeys(filter(None, above))), (first or spec.kind).others == "error"
-        unknown = plan.name == next(filter(self._reads_above, same_place), same_place[0])
+        # if rows of a table take a cell from above, a row of unknown kind belongs to the same record, whatever it is
+        each = {name: its for name in same_place if isinstance(its := self._spec.columns.get(name), Mapping)}
+        reading = (
+            n for n, its in each.items() if any(isinstance(one, Mapping) and "above" in one for one in its.values())
+        )
+        unknown = plan.name == next(reading, same_place[0])
         return KindPlan(spec.kind.label, frozenset(spec.kind.is_), known, others, found, is_strict, unknown)
-
-    def _reads_above(self, table: str) -> bool:
-        """Whether rows of a table take a cell from above: a row of unknown kind then belongs to the same record, whatever it is."""
-        columns = self._spec.columns.get(table)
-        each = columns.values() if isinstance(columns, Mapping) else ()
-        return any(isinstance(one, Mapping) and "above" in one for one in each)
 
     def _cell_above(self, column: ColumnPlan, same_place: Sequence[str], loc: Loc) -> tuple[frozenset[str], str] | None:
         if (text := column.spec.above) is None:
@@ -444,12 +416,8 @@ class _Planner:
         section = self._spec.columns.get(table)
         kind = self._tables[table].kind if table in same_place else None
         if kind is None or not isinstance(section, Mapping) or name not in section:
-            known = [
-                f"{other}.{its}"
-                for other in same_place
-                if isinstance(own := self._spec.columns.get(other), Mapping)
-                for its in own
-            ]
+            sections = ((other, self._spec.columns.get(other)) for other in same_place)
+            known = [f"{other}.{its}" for other, own in sections if isinstance(own, Mapping) for its in own]
             hint = closest_or_known(text, known)
             self._file.refuse(loc, f'"{text}" is not a column of another kind of row', hint)
             return None
@@ -480,12 +448,8 @@ class _Planner:
         set_keys = totals.model_fields_set
         if "begins_with" in set_keys:
             for key in sorted(set_keys - {"begins_with"}):
-                self._file.refuse(
-                    (*loc, key),
-                    f"{key} cannot be combined with begins_with",
-                    "write where and sum instead",
-                    at_key=True,
-                )
+                text = f"{key} cannot be combined with begins_with"
+                self._file.refuse((*loc, key), text, "write where and sum instead", at_key=True)
             return False
         for key in ("where", "sum"):
             if key not in set_keys or getattr(totals, key) is None:
@@ -493,8 +457,3 @@ class _Planner:
                 self._file.refuse(loc, f"{key} is missing", hint, at_key=True)
                 return False
         return True
-
-
-def _is_column(value: object) -> bool:
-    """Whether a section's only entry is itself a column, not a table of columns."""
-    return isinstance(value, dict) and not all(isinstance(inner, dict) for inner in value.values())

@@ -166,9 +166,8 @@ def _length(spec: Column) -> list[_Parse]:
             return text
         values = {"length": len(text), "expected": most}
         if cut:
-            return ValueWithWarning(
-                text[:most].rstrip(), CellProblem("C312", values, f"cut to {most} characters", "warning")
-            )
+            warning = CellProblem("C312", values, f"cut to {most} characters", "warning")
+            return ValueWithWarning(text[:most].rstrip(), warning)
         return CellProblem("C312", values)
 
     return [check]
@@ -310,11 +309,9 @@ def bind_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> list[
             hint = did_you_mean(part_of, splits) or f"columns with split: {some(splits) or 'none'}"
             file.refuse((*loc, column.name, "part_of"), f'"{part_of}" is not a column with a split', hint)
         else:
-            names = _parts_of(whole)
+            names, text = _parts_of(whole), f'the split of {whole.name} has no part "{column.name}"'
             hint = f"name the column as one of {some(names)}" if names else "name the parts: (?P<name>...)"
-            file.refuse(
-                (*loc, column.name), f'the split of {whole.name} has no part "{column.name}"', hint, at_key=True
-            )
+            file.refuse((*loc, column.name), text, hint, at_key=True)
     return found
 
 
@@ -377,9 +374,8 @@ def replacer(pattern: str, replacement: str) -> Callable[[str], str]:
     end = 0
     for found in _GROUP.finditer(replacement):
         if found[1] != "\\" and not found[1].isdecimal():
-            raise PatternError(
-                f"in the replacement, a backslash is followed by a digit or a backslash, not by {found[1] or 'its end'}"
-            )
+            what = "in the replacement, a backslash is followed by a digit or a backslash"
+            raise PatternError(f"{what}, not by {found[1] or 'its end'}")
         if found[1].isdecimal() and int(found[1]) > compiled.groups:
             raise PatternError(f"the replacement names group {found[1]}, but the pattern has {compiled.groups}")
         pieces += [replacement[end : found.start()], int(found[1]) if found[1].isdecimal() else "\\"]

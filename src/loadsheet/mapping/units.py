@@ -190,10 +190,10 @@ class Quantity:
         start, space, word = text.partition(" ")
         number = self._read_number(start)
         meant = _MEANT.fullmatch(number.hint) if isinstance(number, CellProblem) else None
-        is_clear = (
-            isinstance(self._factor(word.strip()), Decimal) if word else not _known_unit(_split(text)[1], self._extra)
-        )
-        if not isinstance(number, CellProblem) or meant is None or not is_clear:
+        if not isinstance(number, CellProblem) or meant is None:
+            return otherwise
+        of_word = isinstance(self._factor(word.strip()), Decimal)
+        if not (of_word if word else not _known_unit(_split(text)[1], self._extra)):
             return otherwise
         return number._replace(hint=f"did you mean {meant[1]}{space}{word}?")
 
@@ -239,11 +239,8 @@ def with_unit_of(column: str, parse: Callable[..., Any]) -> Finish:
 def _words_for(unit: str, extra: Mapping[str, str]) -> dict[str, str]:
     """The words for units that measure the same, and pint's names for them."""
     words = {**ALIASES, **extra}
-    return {
-        word: pint_name
-        for word, pint_name in words.items()
-        if is_unit(pint_name) and factor(pint_name, unit) is not None
-    }
+    known = {word: pint_name for word, pint_name in words.items() if is_unit(pint_name)}
+    return {word: pint_name for word, pint_name in known.items() if factor(pint_name, unit) is not None}
 
 
 def _another_measure(word: str, pint_name: str, unit: str) -> str:
