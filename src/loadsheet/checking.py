@@ -19,8 +19,8 @@ from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles,
 from loadsheet.ledger import State
 from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping import Document, Ignored, Mapping, route
+from loadsheet.mapping.compile import part_reading
 from loadsheet.mapping.documents import LOOKED_UP, LOOKUP_RULE, TableNotes
-from loadsheet.mapping.shared_files import part_reading
 from loadsheet.problem_groups import Causes, meant_value
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Row, Table

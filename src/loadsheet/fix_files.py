@@ -16,7 +16,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, of_shipper, route
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import COUNTED_IN, FIX_OF, LOOKED_UP, main_path, part_of_table
-from loadsheet.mapping.shared_files import current, load_kept
+from loadsheet.mapping.routing import current, load_kept
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
 from loadsheet.reading import Layout, Table, open_tables

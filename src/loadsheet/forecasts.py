@@ -33,7 +33,7 @@ from loadsheet.ledger.states import Waits
 from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping import Document, load_folder
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.shared_files import operations_of
+from loadsheet.mapping.compile import operations_of
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, FolderError, LedgerBusy, Problem
 from loadsheet.reconcile import ONLY_CHECKED, Exceptions, RunNotes, settle

@@ -17,8 +17,8 @@ from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, Sourc
 from loadsheet.ledger.exporting import EarlierRows
 from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.compile import operations_of, version_of
 from loadsheet.mapping.documents import MEANT_FOR
-from loadsheet.mapping.shared_files import operations_of, version_of
 from loadsheet.places import from_stored_path, to_stored_path
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table

@@ -29,8 +29,8 @@ from loadsheet.display_text import count_of, printable
 from loadsheet.ledger import Drop, SourceFile
 from loadsheet.mapping import Mapping, load_folder, route
 from loadsheet.mapping import load as load_mapping
-from loadsheet.mapping.routing import LoadedMappings
-from loadsheet.mapping.shared_files import load_kept, version_of
+from loadsheet.mapping.compile import version_of
+from loadsheet.mapping.routing import LoadedMappings, load_kept
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.mapping_tools.comparison import (
     FOLDER,

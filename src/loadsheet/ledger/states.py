@@ -163,7 +163,7 @@ class Drop:
     and label. `source` holds the mapping's files by path relative to its folder, the mapping first, so that the same version
     can be used again. `fixes` is the drop that this fix workbook corrects, if this is one.
 
-    Several mappings that read a file together count as one (see `mapping.shared_files`): `mapping`, `mapping_version` and `operation`
+    Several mappings that read a file together count as one (see `mapping.routing`): `mapping`, `mapping_version` and `operation`
     then name all of them.
 
     A file that was set aside is a drop of its own, without mapping and tables. If a mapping takes it, `meant_for` names that one.

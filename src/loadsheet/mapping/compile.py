@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 from loadsheet.contract import Assumptions, Operation, update_of
 from loadsheet.mapping.calculation import read_calendars
 from loadsheet.mapping.conversion import Conventions, converter
-from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
+from loadsheet.mapping.documents import JOINT, ColumnGuide, Lineage, Source, rows_of
 from loadsheet.mapping.layouts import column_guides_of, language_of, layouts_of, marks_of
 from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.lookups import read_lookup
@@ -70,7 +70,7 @@ class Mapping:
     - `notes`: lines for the author that are not errors
     - `language`: the language of the sheet (`de`), empty if unknown; `guide`: descriptions of its columns (see `column_guides_of`)
     - `source`: the files it is made of (see `yamlfile.source_texts`)
-    - `shared`: whether it may read a file with others; `parts`: the mappings that it combines (see `shared_files`)
+    - `shared`: whether it may read a file with others; `parts`: the mappings that it combines (see `routing.combined`)
     """
 
     name: str
@@ -106,6 +106,21 @@ class Mapping:
         Raises one MappingError at the first finding; its text lists the others.
         """
         return load(Path(path), assumptions or Assumptions(), home)
+
+
+def operations_of(mapping: Mapping) -> str:
+    """The operation of a mapping, or those of its parts, as the ledger keeps it."""
+    return JOINT.join(dict.fromkeys(part.operation.name for part in mapping.parts or (mapping,)))
+
+
+def version_of(mapping: Mapping) -> str:
+    """The version of a mapping, or those of its parts, as the ledger keeps it."""
+    return JOINT.join(str(part.version) for part in mapping.parts or (mapping,))
+
+
+def part_reading(table: str, mapping: Mapping) -> Mapping:
+    """The part of a mapping that reads this table; the mapping itself if it has no parts."""
+    return next((part for part in mapping.parts if any(plan.source == table for plan in part.plan.tables)), mapping)
 
 
 def lint(path: Path, assumptions: Assumptions, home: Path | None = None) -> list[MappingError]:

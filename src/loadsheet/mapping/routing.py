@@ -1,14 +1,18 @@
-"""Which mapping a dropped file belongs to, and which files make one drop.
+"""Which mapping a dropped file belongs to, which files make one drop, and several mappings for one file.
 
 Owns: the patterns (`acme_*.xlsx`, `nordic/{batch}/orders.csv`), companions, trigger files and the folders of shippers. The mappings in
 `mappings/nordic/` take the files below `inbox/nordic/`, and no other mapping takes them. Their patterns are relative to that folder.
 `mappings/base/` holds files that other mappings extend. A file that matches several mappings is refused, unless all of them are
-`shared`: then they read it together. A fix file in text form goes to the mapping of its original. Knows names only, no content.
+`shared`. A fix file in text form goes to the mapping of its original. Knows no content of files.
 
 The files of a mapping that does not load stay in the inbox. Its patterns are read as far as possible: from the YAML values, otherwise
 from the text after `files:`. If no pattern can be read, any file that no other mapping takes may belong to it.
+
+Mappings that share a file become one mapping with `parts`, so that a file stays one drop, planned in one transaction. A part is the mapping
+itself, but its tables and the paths of its lineage begin with its name (`acme-orders/rows`).
 """
 
+import hashlib
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,12 +21,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
-from loadsheet.contract import Assumptions
+from loadsheet.contract import SENDING_ORDER, Assumptions, update_of
+from loadsheet.mapping.compile import MAIN, combined_error, examine, load
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.compile import combined_error, examine
-from loadsheet.mapping.documents import JOINT
+from loadsheet.mapping.documents import JOINT, SHARED_LIST, Lineage, rows_of
 from loadsheet.mapping.schema import PLACEHOLDER, match
-from loadsheet.mapping.shared_files import combined, obstacle
 from loadsheet.mapping.yamlfile import KEY, read_yaml
 from loadsheet.problems import MappingError, Problem, Where
 from loadsheet.similar_text import nearest
@@ -30,8 +33,9 @@ from loadsheet.similar_text import nearest
 BASES = "base"
 """The folder beside the mappings with files that they extend."""
 
-
 _FILES = re.compile(r"\bfiles:[ \t]*(\[[^\]]*\]|(?:\n[ \t]*-[^\n]*)+|[^\s\[{,][^,}\n]*)")
+_TRIGGER = "(trigger)"
+_FIXED, _ORIGINAL = "(fixed)", "no"  # a placeholder value: originals and fix files never form a set
 _FIX = re.compile(r"\.fix(\.[^./]+)$", re.IGNORECASE)
 
 
@@ -126,10 +130,9 @@ def _values(path: Path, folder: Path) -> Iterator[dict[str, Any]]:
 def _patterns(source: Mapping[str, Any]) -> tuple[str, ...]:
     """The patterns of all its files; empty if they are invalid."""
     files, companions = source.get("files"), source.get("companions") or {}
-    main = files if isinstance(files, list) else [files]
     others = list(companions.values()) if isinstance(companions, dict) else [None]
     trigger = [source["complete_when"]] if source.get("complete_when") is not None else []
-    found = [*main, *others, *trigger]
+    found = [*(files if isinstance(files, list) else [files]), *others, *trigger]
     return tuple(found) if all(isinstance(pattern, str) and pattern for pattern in found) else ()
 
 
@@ -247,8 +250,8 @@ def route(
             blocked[name] = problem
         else:
             claims[name] = _combined_claim(found, together)
-    several = {name: found for name, found in claims.items() if len({claim.mapping.name for claim in found}) > 1}
-    ambiguous = {name: _ambiguous(name, found) for name, found in several.items()}
+    several = {name for name, found in claims.items() if len({claim.mapping.name for claim in found}) > 1}
+    ambiguous = {name: _ambiguous(name, claims[name]) for name in several}
     clear = {name: found[0] for name, found in claims.items() if found and name not in ambiguous}
     unmapped = {name: _unmapped(name, concerned[name]) for name, found in claims.items() if not found}
     complete: list[Route] = []
@@ -260,7 +263,9 @@ def route(
     for mapping in readers:
         for whole, waits in _file_sets(mapping, own_of[mapping.name]):
             complete += [whole] if whole is not None else []
-            waiting |= waits
+            for name, other in waits.items():
+                values = {"companion": other}
+                waiting[name] = Problem("A103", Where(name), name, values, f"drop {other} beside it", "warning")
     return Routes(tuple(complete), waiting, unmapped, ambiguous, blocked)
 
 
@@ -290,10 +295,6 @@ class _Claim:
         return (_FIXED, _ORIGINAL) not in self.values
 
 
-_TRIGGER = "(trigger)"
-_FIXED, _ORIGINAL = "(fixed)", "no"  # a placeholder value: originals and fix files never form a set
-
-
 def _shipper_of(name: str, by_shipper: Mapping[str, object]) -> str:
     """The shipper whose folder contains a file, if that shipper has its own mappings."""
     folder, slash, _ = name.partition("/")
@@ -302,8 +303,8 @@ def _shipper_of(name: str, by_shipper: Mapping[str, object]) -> str:
 
 def is_for(mapping: CompiledMapping, name: str, mappings: Sequence[CompiledMapping]) -> bool:
     """Whether a mapping takes files in the folder of this one: those of its shipper, or of all shippers without their own mappings."""
-    shippers = dict.fromkeys(other.shipper.casefold() for other in (*mappings, mapping))
-    shippers |= dict.fromkeys(other.shipper.casefold() for other in broken_mappings(mappings))
+    own, others = (mapping, *mappings), broken_mappings(mappings)
+    shippers = dict.fromkeys([one.shipper.casefold() for one in own] + [one.shipper.casefold() for one in others])
     return _shipper_of(name, shippers) == mapping.shipper.casefold()
 
 
@@ -339,11 +340,10 @@ def _combined_claim(claims: list[_Claim], together: dict[tuple[str, ...], Compil
     return [replace(claims[0], mapping=together[names], role=together[names].main_role)]
 
 
-_Set = tuple[Route | None, dict[str, Problem]]
-
-
-def _file_sets(mapping: CompiledMapping, own: Mapping[str, _Claim]) -> Iterator[_Set]:
-    """The sets of one mapping: a main file with the companions and the trigger that share its placeholders."""
+def _file_sets(mapping: CompiledMapping, own: Mapping[str, _Claim]) -> Iterator[tuple[Route | None, dict[str, str]]]:
+    """The sets of one mapping: a main file with the companions and the trigger that share its placeholders, or the files that wait and
+    for which.
+    """
     taken: set[str] = set()
     partners = _Partners(own)
     for name, claim in own.items():
@@ -362,13 +362,10 @@ def _file_sets(mapping: CompiledMapping, own: Mapping[str, _Claim]) -> Iterator[
                 files[role] = partner
         there = [*files.values(), *([trigger] if trigger else [])]
         taken.update(there)
-        if missing:
-            yield None, {file: _waits(file, missing[0]) for file in there}
-        else:
-            yield Route(mapping, files, trigger), {}
+        yield (None if missing else Route(mapping, files, trigger)), {file: missing[0] for file in there if missing}
     for name, claim in own.items():
         if name not in taken and claim.role != mapping.main_role:
-            yield None, {name: _waits(name, _expected_name(mapping.files[0], claim))}
+            yield None, {name: _expected_name(mapping.files[0], claim)}
 
 
 class _Partners:
@@ -406,10 +403,6 @@ def _expected_name(pattern: str, claim: _Claim) -> str:
     return f"{stem}.fix.{ending}" if claim.is_fixed and dot else name
 
 
-def _waits(name: str, companion: str) -> Problem:
-    return Problem("A103", Where(name), name, {"companion": companion}, f"drop {companion} beside it", "warning")
-
-
 def _unmapped(name: str, mappings: Sequence[CompiledMapping]) -> Problem:
     patterns = [pattern for mapping in mappings for pattern in (*mapping.files, *mapping.companions.values())]
     near = ", ".join(nearest(name, patterns)) or "none"
@@ -420,3 +413,89 @@ def _ambiguous(name: str, claims: Sequence[_Claim]) -> Problem:
     mappings = {claim.mapping.name: claim.mapping for claim in claims}
     hint = f"make the patterns of these mappings exclude each other, or {obstacle(mappings.values())}"
     return Problem("A102", Where(name), name, {"mappings": ", ".join(mappings)}, hint)
+
+
+# ---- several mappings for one file ----
+
+
+def obstacle(mappings: Iterable[CompiledMapping]) -> str:
+    """What to do so that these mappings can read one file together; empty if they can."""
+    mappings = list(mappings)
+    if not all(mapping.shared for mapping in mappings):
+        return "set source.shared: true in all of them"
+    changed = {mapping.changed for mapping in mappings if any(map(update_of, mapping.operations))}
+    return "set the same value for changed: in all of them" if len(changed) > 1 else ""
+
+
+def combined(mappings: Iterable[CompiledMapping]) -> CompiledMapping:
+    """The mapping that reads a file with all of these, which are at least two. The strictest `errors.stop_at` and the smallest
+    `batch.max_records` apply to all.
+    """
+    rank = SENDING_ORDER.index  # parents before children, then by name
+    in_order = sorted(mappings, key=lambda mapping: (rank(mapping.operation.name), mapping.name.casefold()))
+    parts = tuple(map(_as_part, in_order))
+    lineage: Lineage = {}
+    for part in parts:
+        lineage |= part.lineage
+    languages = {part.language for part in parts}
+    return replace(
+        parts[0],
+        name=JOINT.join(part.name for part in parts),
+        description=JOINT.join(filter(None, (part.description for part in parts))),
+        hash=hashlib.sha256(" ".join(part.hash for part in parts).encode()).hexdigest(),
+        operations=tuple(dict.fromkeys(operation for part in parts for operation in part.operations)),
+        layouts={MAIN: tuple(layout for part in parts for layout in part.layouts[MAIN])},
+        lineage=lineage,
+        batch_size=min((part.batch_size for part in parts if part.batch_size is not None), default=None),
+        changed="update" if any(part.changed == "update" for part in parts) else "hold",
+        notes=tuple(note for part in parts for note in part.notes),
+        language=languages.pop() if len(languages) == 1 else "",
+        guide={table: guide for part in parts for table, guide in part.guide.items()},
+        source=_source(in_order),
+        plan=replace(parts[0].plan, tables=tuple(table for part in parts for table in part.plan.tables)),
+        parts=parts,
+    )
+
+
+def current(name: str, mappings: Iterable[CompiledMapping]) -> CompiledMapping | None:
+    """The mapping of this name, or the combination of this name; None if one of its parts is missing."""
+    names = name.split(JOINT)
+    found = {mapping.name: mapping for mapping in mappings if mapping.name in names}
+    if len(found) < len(names):
+        return None
+    return combined(found.values()) if len(names) > 1 else found[name]
+
+
+def load_kept(path: Path, assumptions: Assumptions) -> CompiledMapping:
+    """The mapping whose files were kept (see `Mapping.source`); `path` is the first of them. Raises MappingError, OSError and ValueError."""
+    if path.name != SHARED_LIST:
+        return load(path, assumptions)
+    return combined([load(path.parent / main, assumptions) for main in path.read_text(encoding="utf-8").split("\n")])
+
+
+def _as_part(mapping: CompiledMapping) -> CompiledMapping:
+    """The mapping with its name before the names of its tables and the paths of its lineage."""
+    own = f"{mapping.name}/"
+    tables = tuple(replace(table, name=own + table.name, source=own + table.source) for table in mapping.plan.tables)
+    lineage: Lineage = {}
+    for path, sources in mapping.lineage.items():
+        table, _, column = path[1:].partition(")")  # `(items).weight` names a table, every other path a field
+        here = f"{rows_of(own + table)}{column}" if path.startswith("(") else own + path
+        lineage[here] = tuple(one._replace(table=own + one.table, via=one.via and own + one.via) for one in sources)
+    return replace(
+        mapping,
+        main_role=MAIN,
+        layouts={MAIN: tuple(replace(layout, name=own + layout.name) for layout in mapping.layouts[mapping.main_role])},
+        lineage=lineage,
+        guide={own + table: guide for table, guide in mapping.guide.items()},
+        plan=replace(mapping.plan, tables=tables),
+    )
+
+
+def _source(mappings: Sequence[CompiledMapping]) -> dict[str, str]:
+    """The files of all mappings, each in a folder of its own, and before them the list of the mappings."""
+    if not all(mapping.source for mapping in mappings):
+        return {}
+    kept = {f"{mapping.name}/{path}": text for mapping in mappings for path, text in mapping.source.items()}
+    mains = [f"{mapping.name}/{next(iter(mapping.source))}" for mapping in mappings]
+    return {SHARED_LIST: "\n".join(mains), **kept}

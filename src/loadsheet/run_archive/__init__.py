@@ -24,7 +24,7 @@ from loadsheet.ledger.exporting import TABLES, Row, Slice, slice_of
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load_folder
-from loadsheet.mapping.shared_files import current
+from loadsheet.mapping.routing import current
 from loadsheet.problems import FolderError, LoadsheetError, MappingError
 from loadsheet.reports import archive_from, bring_reports
 from loadsheet.reports.report_files import safe_name

@@ -31,7 +31,7 @@ from loadsheet.ledger.exporting import TABLES, Row, slice_of
 from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, of_shipper
-from loadsheet.mapping.shared_files import load_kept
+from loadsheet.mapping.routing import load_kept
 from loadsheet.problems import DoesNotBalance, FileRefused, MappingError
 from loadsheet.reports.report_files import safe_name
 from loadsheet.run_archive.contents import (
