@@ -65,10 +65,7 @@ class DocumentProblems:
             if column is None:
                 where = Where(where.file, where.sheet, where.row, reader.plan.label(index))
             if index < len(reader.plan.columns) and reader.plan.columns[index].spec.place is not None:
-                values = {
-                    "column": reader.plan.label(index),
-                    **values,
-                }  # the heading above this cell is another column's
+                values = {"column": reader.plan.label(index), **values}  # the heading above is another column's
         others = self._others(where, also) if problem.level == "error" else ()
         found = (self.cell(cell), values, problem.hint, problem.level, others, problem.because)
         self.found.append(Problem(problem.code, where, *found))
@@ -105,9 +102,8 @@ class DocumentProblems:
         if sets is None or of is None or self._group.rows[position]:
             return
         for row in self._group.rows[of]:
-            blank = with_set_number(
-                SetRow(0, Row(row.number, (*row.cells, *("",) * len(sets.columns), sets.words[0][1]))), 0
-            )
+            cells = (*row.cells, *("",) * len(sets.columns), sets.words[0][1])
+            blank = with_set_number(SetRow(0, Row(row.number, cells)), 0)
             for place in sets.filled_by:
                 yield position, blank, sets.columns[place].slot.index
 
@@ -161,10 +157,8 @@ class DocumentProblems:
             self.add_at(path, code, values)
         reported = {path for path, _, _ in frame.faults}.union(frame.skipped)
         for fault in faults:
-            around = (
-                (path, f"{path}.", f"{path}[") for path in reported
-            )  # a fault may follow from one at a list around it
-            follows = any(fault.path == path or fault.path.startswith((dot, bracket)) for path, dot, bracket in around)
+            # a fault may follow from one at a list around it
+            follows = any(fault.path == path or fault.path.startswith((f"{path}.", f"{path}[")) for path in reported)
             if follows or self._was_refused(fault.path):
                 self._suppressed.setdefault(fault.path, fault.text)
             else:
@@ -214,14 +208,9 @@ class GroupChecks:
 
     def begin(self, group: Group, read: Rows) -> None:
         """Start the next record. Marks its refused values so that they are not used."""
-        self._incomplete, is_refused, self._key = set(), False, group.key
-        for position, rows in enumerate(read):
-            if len(group.rows[position]) > len(rows):
-                self._incomplete.add(position)
-            for row in rows:
-                if row.refused:
-                    is_refused = True
-        if is_refused or self._incomplete:
+        self._key = group.key
+        self._incomplete = {place for place, rows in enumerate(read) if len(group.rows[place]) > len(rows)}
+        if self._incomplete or any(row.refused for rows in read for row in rows):
             self._mark_refused(read)
 
     def _mark_refused(self, read: Rows) -> None:
@@ -305,11 +294,8 @@ class GroupChecks:
             shown = [f'row {row.row.number} "{"" if text is None else text}"' for row, text in reported]
             values = {"key": key, "values": f"{self._plan.tables[0].label(index)} is {' and '.join(shown)}"}
             problem = CellProblem("G401", values, "all rows of one record must say the same here")
-            also = [
-                (0, row.row, index)
-                for row in rows
-                if row is first or row.values[index] is not None or index not in self._plan.once
-            ]
+            is_once = index in self._plan.once  # then blanks below the first row agree
+            also = [(0, row.row, index) for row in rows if row is first or row.values[index] is not None or not is_once]
             self._problems.add((0, other.row, index), problem, also)
 
     def _check_inner_joins(self, read: Rows) -> None:

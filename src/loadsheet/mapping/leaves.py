@@ -341,7 +341,7 @@ def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], A
         steps.append(lambda value: spell(kind, value, numbers=numbers, flags=flags))
     if leaf.as_ == "number" and kind in (Kind.STRING_OR_NUMERIC, Kind.OFFSET_MINUTES):
         steps.append(lambda value: spell(Kind.NUMERIC, value, numbers=numbers, flags=flags))
-    return _chain(steps)
+    return unchanged if not steps else steps[0] if len(steps) == 1 else _chain(steps)
 
 
 def unchanged(value: Any) -> Any:
@@ -350,11 +350,6 @@ def unchanged(value: Any) -> Any:
 
 
 def _chain(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    if not steps:
-        return unchanged
-    if len(steps) == 1:
-        return steps[0]
-
     def chained(value: Any) -> Any:
         for step in steps:
             value = step(value)

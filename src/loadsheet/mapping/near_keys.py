@@ -85,7 +85,7 @@ class NearKeys:
             return None
         if self._is_wrong(main, alike):
             return self._proposal(main, other)
-        return self._consequence(main, other, self._reported_problem(other, main))
+        return self._consequence(main, other, other.refused or self._unmatched_problem("G404", other, main.key))
 
     def rows_elsewhere(self, key: str, positions: Collection[int]) -> Problem | None:
         """The problem of rows in these tables that belong to this record but have a key that only looks like its key; None without any."""
@@ -94,7 +94,7 @@ class NearKeys:
         if main is None or main.key != key or self._is_wrong(main, alike):
             return None
         other = _other_place(alike, key, positions)
-        return None if other is None else self._reported_problem(other, main)
+        return None if other is None else other.refused or self._unmatched_problem("G404", other, main.key)
 
     def head_above(self, row: Row) -> Problem | None:
         """The problem of the row above whose kind looks like the one that names the record of this row; None if there is none."""
@@ -122,9 +122,6 @@ class NearKeys:
     def _consequence(self, here: _Place, wrong: _Place, because: Problem) -> Explanation:
         part = _differing_part(here.key, wrong.key)
         return Explanation(correct_there(because), part, because)
-
-    def _reported_problem(self, other: _Place, main: _Place) -> Problem:
-        return other.refused or self._unmatched_problem("G404", other, main.key)
 
     def _unmatched_problem(self, code: str, place: _Place, meant: str = "") -> Problem:
         part = _differing_part(place.key, meant) if meant else 0

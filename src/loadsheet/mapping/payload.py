@@ -152,9 +152,8 @@ def _chosen(column: str, main: TablePlan, lookups: Mapping[str, Lookup], file: Y
     elif spec.lookup is not None and spec.lookup in lookups:
         values = [row[0] for row in lookups[spec.lookup].meanings]
     if not values:
-        file.refuse(
-            loc, f"{column} needs one_of or a lookup that gives the operation", "such as one_of: {C: order.create}"
-        )
+        text = f"{column} needs one_of or a lookup that gives the operation"
+        file.refuse(loc, text, "such as one_of: {C: order.create}")
         return []
     wrong = [value for value in values if value not in _OPERATIONS]
     for value in wrong:
@@ -282,12 +281,10 @@ class _Tree:
     def _demand(self, given: set[str], record: Record, loc: Loc) -> None:
         creates = self._operation.creates
         for wanted in record.fields:
-            needed = wanted.when is When.ALWAYS or (wanted.when is When.ON_CREATE and creates)
-            if needed and wanted.name not in given:
+            if wanted.name not in given and wanted.is_required(creates=creates):
                 where = ".".join(str(step) for step in loc)
-                self._file.refuse(
-                    loc, f"{where} lacks {wanted.name}, which {self._operation.name} requires", at_key=True
-                )
+                text = f"{where} lacks {wanted.name}, which {self._operation.name} requires"
+                self._file.refuse(loc, text, at_key=True)
 
     def _node(self, name: str, value: Any, context: LeafContext, loc: Loc) -> _Node | None:
         found = context.field
@@ -329,7 +326,8 @@ class _Tree:
             notes.append(f"{path} is required and sent empty (assumptions.empty_required)")
         if found.known and constant not in found.known and self._assumptions.known_values == "open":
             notes.append(f'{path} is "{constant}"; the interface names {some(found.known)}')
-        self.notes += [f"{self._file.place(loc)}: {note}" for note in notes]
+        if notes:
+            self.notes += [f"{self._file.place(loc)}: {note}" for note in notes]
         if "." not in path and "[" not in path:
             self._fixed[path] = constant
 
@@ -353,9 +351,8 @@ class _Tree:
             return self._each(value, record, context, loc)
         if isinstance(value, dict) and set(value) == {"list"} and isinstance(value["list"], list):
             return self._written_out(value["list"], record, context, (*loc, "list"))
-        self._file.refuse(
-            loc, f"{context.path} is a list", "write {each: TABLE, item: {...}}, {list: [{...}]} or {value: []}"
-        )
+        hint = "write {each: TABLE, item: {...}}, {list: [{...}]} or {value: []}"
+        self._file.refuse(loc, f"{context.path} is a list", hint)
         return None
 
     def _each(self, value: dict[str, Any], record: Record, context: LeafContext, loc: Loc) -> Make | None:
@@ -394,10 +391,9 @@ class _Tree:
             for inner in [inner for inner in self.lineage if inner not in before and inner.startswith(f"{path}[]")]:
                 # each entry keeps its own sources
                 self.lineage[f"{path}[{number}]{inner.removeprefix(f'{path}[]')}"] = self.lineage.pop(inner)
-            when = entry.get("when")
-            names, condition = context.payload.names, None
-            if when is not None:
-                condition = names.condition_at(str(when), item, path, (*here, "when"))
+            condition = None
+            if (when := entry.get("when")) is not None:
+                condition = context.payload.names.condition_at(str(when), item, path, (*here, "when"))
             made.append((_object(nodes), condition))
         return _entries(made, path)
 

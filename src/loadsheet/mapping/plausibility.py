@@ -81,23 +81,17 @@ class NotationCheck:
 
     def problems(self, tables: Mapping[str, Table]) -> list[Problem]:
         """One problem for each column read wrongly, at its first accepted value with another meaning."""
-        found = [
-            problem
-            for proof, value in self._proofs.items()
-            for table in tables.values()
-            if (table.file, table.sheet) == proof[:2]
-            and (problem := self._wrong_notation(proof, value, table)) is not None
-        ]
-        return list(
-            {(problem.where.file, problem.where.sheet, problem.where.column): problem for problem in found}.values()
-        )
+        found: dict[tuple[str, ...], Problem] = {}
+        for proof, value in self._proofs.items():
+            for table in (one for one in tables.values() if (one.file, one.sheet) == proof[:2]):
+                if (problem := self._wrong_notation(proof, value, table)) is not None:
+                    found[problem.where.file, problem.where.sheet, problem.where.column] = problem
+        return list(found.values())
 
     def _wrong_notation(self, proof: _Proof, value: str, table: Table) -> Problem | None:
         either = proof._replace(notation=Notation(proof.notation.of, _EITHER))
-        if (
-            either in self._proofs or table.header.count(proof.column) != 1
-        ):  # values that fit both notations were refused too
-            return None
+        if either in self._proofs or table.header.count(proof.column) != 1:
+            return None  # values that fit both notations were refused too
         position, count, first = table.header.index(proof.column), 0, None
         for row in table.rows():
             cell = row.cells[position]

@@ -32,7 +32,6 @@ from loadsheet.similar_text import nearest
 
 BASES = "base"
 """The folder beside the mappings with files that they extend."""
-
 _FILES = re.compile(r"\bfiles:[ \t]*(\[[^\]]*\]|(?:\n[ \t]*-[^\n]*)+|[^\s\[{,][^,}\n]*)")
 _TRIGGER = "(trigger)"
 _FIXED, _ORIGINAL = "(fixed)", "no"  # a placeholder value: originals and fix files never form a set
@@ -99,7 +98,6 @@ def broken_mappings(mappings: Iterable[CompiledMapping]) -> tuple[BrokenMapping,
 
 def broken_mapping(path: Path, folder: Path, finding: MappingError) -> BrokenMapping:
     """A mapping file that does not load, as far as it can be read."""
-    shipper = "" if path.parent == folder else path.parent.name
     name, patterns, all_known = path.stem, tuple[str, ...](), False
     for values in _values(path, folder):
         name = values["mapping"] if isinstance(values.get("mapping"), str) else name
@@ -109,6 +107,7 @@ def broken_mapping(path: Path, folder: Path, finding: MappingError) -> BrokenMap
             break
     else:
         patterns = _from_text(path)
+    shipper = "" if path.parent == folder else path.parent.name
     return BrokenMapping(path.relative_to(folder).as_posix(), shipper, name, finding, patterns, all_known)
 
 

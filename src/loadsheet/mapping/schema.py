@@ -8,6 +8,7 @@ Knows no file of rows and no field of the interface.
 import re
 from collections.abc import Iterable
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -288,7 +289,7 @@ class Column(Part):
 
     def whereabouts(self) -> list[str]:
         """The keys other than `label` that locate its cells."""
-        return [key for key in WHERE_CELLS_ARE if getattr(self, key)]
+        return [*filter(partial(getattr, self), WHERE_CELLS_ARE)]
 
 
 class RangeSpec(Part):

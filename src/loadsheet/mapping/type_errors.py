@@ -97,9 +97,8 @@ class TypeErrors:
     def needs_list(self, node: Any, member: Type, by: str) -> ExpressionError:
         """For an argument that is not the list that a function needs."""
         wanted = f"needs {_PLURALS[member]}" if member in _PLURALS else "needs a list"
-        wrong = next(
-            (part for part in members(node) if _is_typed(part) and type_of(part.result_type) is not member), None
-        )
+        typed = (one for one in members(node) if DataType.NULLABLE.unwrap(one.result_type) != DataType.UNDEFINED)
+        wrong = next((one for one in typed if type_of(one.result_type) is not member), None)
         if wrong is not None and member in _PLURALS:
             is_row = DataType.is_type(wrong.result_type, DataType.OBJECT)
             hint = f"such as {self.source(wrong)}.{_first(wrong)}" if is_row else self._remedy(wrong, member)
@@ -189,9 +188,8 @@ class TypeErrors:
             hint = self._remedy(number, Type.SPAN)
         elif (moment := self._of(Type.MOMENT, left, right)) is not None and by == "add":
             other = right if moment is left else left
-            hint = self._remedy(
-                *((moment, Type.TEXT) if type_of(other.result_type) is Type.TEXT else (other, Type.SPAN))
-            )
+            is_text = type_of(other.result_type) is Type.TEXT
+            hint = self._remedy(moment, Type.TEXT) if is_text else self._remedy(other, Type.SPAN)
         return self.refused(part, f"{self._pair(left, right)}; {_SIGNS[by]} takes {_ADDED[by]}", hint)
 
     def _product(self, part: Part, _error: Exception) -> ExpressionError | None:
@@ -239,10 +237,8 @@ class TypeErrors:
         if (blank := self._first_blank(container)) is not None:
             return blank
         if DataType.is_type(container.result_type, DataType.OBJECT):
-            text = f"{self.shown(container)} is {_words(container)}"
-            return self.refused(
-                container, text, f"name one of its columns, such as {self.source(container)}.{_first(container)}"
-            )
+            hint = f"name one of its columns, such as {self.source(container)}.{_first(container)}"
+            return self.refused(container, f"{self.shown(container)} is {_words(container)}", hint)
         if type_of(container.result_type) is not Type.TEXT and not _is_list(container):
             text = f"{self.shown(container)} is {_words(container)}; [ ] takes a part of a text or a list"
             return self.refused(container, text, self._remedy(container, Type.TEXT))
@@ -395,10 +391,6 @@ def _words(node: Any) -> str:
 
 def _is_list(node: Any) -> bool:
     return bool(DataType.is_type(DataType.NULLABLE.unwrap(node.result_type), DataType.ARRAY))
-
-
-def _is_typed(node: Any) -> bool:
-    return bool(DataType.NULLABLE.unwrap(node.result_type) != DataType.UNDEFINED)
 
 
 def _is_nullable(node: Any) -> bool:

@@ -84,17 +84,12 @@ def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
     lines = []
     for concept in _ROLES:
         contacts = (drafted for drafted in draft.of_record() if drafted.column.concepts & _CONTACTS)
-        own = [
-            drafted
-            for drafted in contacts
-            if concept == next((role for role in _ROLES if role in drafted.column.concepts), _ROLES[-1])
-        ]
+        roles = {one: next((role for role in _ROLES if role in one.column.concepts), _ROLES[-1]) for one in contacts}
+        own = [one for one, role_of in roles.items() if role_of == concept]
         named = next((known for known in role.known if concept in vocabulary().read(known).concepts), "")
         found = _matching_columns(own, record, frozenset({concept}), draft) if named else []
         if concept == "payer":  # a heading with only the payer concept has names
-            rest = [
-                drafted for drafted in own if drafted.column.concepts == {"payer"} and drafted.keys["type"] == "text"
-            ]
+            rest = [one for one in own if one.column.concepts == {"payer"} and one.keys["type"] == "text"]
             name = next((field_ for field_ in record.fields if meaning(field_) == {"company"}), None)
             found += [(name, rest[0])] if rest and name is not None and named else []
         if not found:
@@ -139,10 +134,8 @@ def packages_of_row(draft: Draft) -> DraftColumn | None:
     """The column with the number of packages of a record, if each record is one row."""
     if draft.group or draft.is_joined:
         return None
-    fields = (field_ for field_ in draft.operation.record.fields if field_.kind is Kind.NUMERIC)
-    return next(
-        (draft.filled[one.name] for one in fields if "package" in meaning(one) and one.name in draft.filled), None
-    )
+    filled = (one for one in draft.operation.record.fields if one.kind is Kind.NUMERIC and one.name in draft.filled)
+    return next((draft.filled[one.name] for one in filled if "package" in meaning(one)), None)
 
 
 # ---- dates without a time of day, and those with it in another column ----

@@ -71,11 +71,8 @@ class TableForm:
 def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
     """The sheets of the workbook for one file of a mapping. Raises MappingError for a mapping with several kinds of rows."""
     if any(table.kind is not None for table in mapping.plan.tables):
-        raise MappingError(
-            "a template cannot have rows of several kinds",
-            file=str(mapping.path),
-            hint="generate such files with a program",
-        )
+        hint = "generate such files with a program"
+        raise MappingError("a template cannot have rows of several kinds", file=str(mapping.path), hint=hint)
     columns = {
         (table.source or table.name, f"{table.prefix}{column.name}"): (table, column)
         for table in mapping.plan.tables
@@ -100,9 +97,8 @@ def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
 def write_template(mapping: CompiledMapping, role: str, path: Path) -> None:
     """Write the workbook for one file of a mapping to `path`. Raises MappingError, OSError."""
     tables = forms(mapping, role)
-    book = xlsxwriter.Workbook(
-        str(path), {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
-    )
+    as_texts = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
+    book = xlsxwriter.Workbook(str(path), as_texts)
     book.set_properties(
         {
             "title": f"{mapping.name} version {mapping.version}",
@@ -172,7 +168,7 @@ class _Writer:
 
     def table(self, form: TableForm) -> None:
         """A sheet to fill in: headings with notes, formats and lists below them."""
-        sheet = self._book.add_worksheet(form.title)
+        sheet = self._sheet(form.title)
         sheet.set_tab_color(_REQUIRED)
         top = form.header_row - 1
         sheet.freeze_panes(top + 1, 1)
@@ -183,15 +179,12 @@ class _Writer:
             sheet.set_comments_author("loadsheet")
             rule = {"validate": "any", "input_message": self._note(heading)[:255], **self._rule(heading)}
             sheet.data_validation(top + 1, position, top + _ROWS, position, rule)
-        sheet.set_landscape()
-        sheet.set_paper(9)
-        sheet.fit_to_pages(1, 0)
         sheet.repeat_rows(top)
 
     def example(self, form: TableForm, *, alone: bool) -> None:
         """The same headings with two example rows, on a sheet that is not read."""
         title = self._own.say("Example")
-        sheet = self._book.add_worksheet(title if alone else f"{title} {form.title}"[:31])
+        sheet = self._sheet(title if alone else f"{title} {form.title}"[:31])
         sheet.freeze_panes(1, 1)
         sheet.set_row(0, 32)
         for position, heading in enumerate(form.headings):
@@ -201,34 +194,25 @@ class _Writer:
             sheet.set_column(position, position, _width(heading) + 4, self._cell_format(heading))
             for row, value in enumerate(heading.examples, start=1):
                 self._write(sheet, row, position, heading, value)
-        sheet.set_landscape()
-        sheet.set_paper(9)
-        sheet.fit_to_pages(1, 0)
 
     def guide(self, language: Language, tables: Sequence[TableForm]) -> None:
         """The page that explains the workbook."""
         words = words_in(language)
-        sheet = self._book.add_worksheet(words.say("Guide"))
+        sheet = self._sheet(words.say("Guide"))
         sheet.hide_gridlines(2)
         for position, width in enumerate(_GUIDE_WIDTHS):
             sheet.set_column(position, position, width)
-        sheet.write_string(
-            0, 0, words.say("How to fill in this workbook"), self._format(bold=True, font_size=16, font_color=_REQUIRED)
-        )
-        mapping = self._mapping
-        named = (
-            f"{mapping.description or mapping.name}  ({mapping.name}, version {mapping.version}, {mapping.hash[:12]})"
-        )
+        title = self._format(bold=True, font_size=16, font_color=_REQUIRED)
+        sheet.write_string(0, 0, words.say("How to fill in this workbook"), title)
+        own = self._mapping
+        named = f"{own.description or own.name}  ({own.name}, version {own.version}, {own.hash[:12]})"
         sheet.write_string(1, 0, named, self._format(font_color=_OPTIONAL))
         row = 3
-        named_in_rules = {"example": self._own.say("Example"), "files": ", ".join(_patterns(mapping, self._role))}
+        named_in_rules = {"example": self._own.say("Example"), "files": ", ".join(_patterns(own, self._role))}
         for rule in [*(words.say(rule, **named_in_rules) for rule in _RULES), *self._grouped(words)]:
             sheet.write_string(row, 0, rule)
             row += 1
-        self._guide_table(sheet, row + 1, words, language, tables)
-        sheet.set_landscape()
-        sheet.set_paper(9)
-        sheet.fit_to_pages(1, 0)
+        self._guide_table(sheet, row + 1, language, tables)
 
     def lists(self) -> None:
         """The hidden sheet with the lists."""
@@ -240,6 +224,14 @@ class _Writer:
             sheet.write_column(0, position, list(codes), self._format(num_format=_TEXT))
 
     # ---- parts ----
+
+    def _sheet(self, title: str) -> Worksheet:
+        """A new sheet, printed across on A4, as wide as a page."""
+        sheet = self._book.add_worksheet(title)
+        sheet.set_landscape()
+        sheet.set_paper(9)
+        sheet.fit_to_pages(1, 0)
+        return sheet
 
     def _head(self, sheet: Worksheet, row: int, position: int, heading: Heading) -> None:
         color = _REQUIRED if heading.required else _OPTIONAL
@@ -306,9 +298,8 @@ class _Writer:
         key = ", ".join(main.label(index) for index in main.key)
         return [words.say(_GROUPED, key=key, same=", ".join(main.label(index) for index in plan.one_value))]
 
-    def _guide_table(
-        self, sheet: Worksheet, row: int, words: Words, language: Language, tables: Sequence[TableForm]
-    ) -> None:
+    def _guide_table(self, sheet: Worksheet, row: int, language: Language, tables: Sequence[TableForm]) -> None:
+        words = words_in(language)
         head = self._format(bold=True, font_color="#FFFFFF", bg_color=_REQUIRED, border=1, border_color=_LINE)
         cell = self._format(text_wrap=True, valign="top", border=1, border_color=_LINE, num_format=_TEXT)
         for position, text in enumerate(map(words.say, _GUIDE_HEADS)):
