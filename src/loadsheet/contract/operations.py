@@ -109,10 +109,8 @@ def _write(name: str, path: str, record: Record, answer: Answer, done: str, **mo
 
 
 def _listing(subject: str, record: Record) -> Operation:
-    path = PATH_PREFIX + "getOrders"
-    return Operation(
-        f"{subject}.list", subject, Action.LIST, "GET", path, record, Answer.LISTING, ErrorShape.FIELDS, "listed"
-    )
+    name, path, answers = f"{subject}.list", PATH_PREFIX + "getOrders", (Answer.LISTING, ErrorShape.FIELDS)
+    return Operation(name, subject, Action.LIST, "GET", path, record, *answers, "listed")
 
 
 OPERATIONS: tuple[Operation, ...] = (

@@ -7,7 +7,7 @@ The schemas (2020-12) of every request record, every listed record and every ans
 and a test verifies that they agree with the models. Schemas cannot express the number of digits that a number may have.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache, partial
 from itertools import islice
@@ -294,7 +294,7 @@ def components(operations: Sequence[Operation], assumptions: Assumptions) -> dic
         schemas[ZONE_NAME] = {"type": "string", "enum": sorted(available_timezones())}
     for operation in operations:
         record, creates = operation.record, operation.creates
-        for inner in (record, *_inner(record)):
+        for inner in (record, *(field.record for _, field in record.walk() if field.record is not None)):
             schemas.setdefault(record_name(inner, creates=creates), _record(inner, assumptions, creates=creates))
         if not operation.is_write:
             schemas[listed_name(record)] = _record(record, assumptions, listed=True)
@@ -324,12 +324,8 @@ def success_schema(operation: Operation, assumptions: Assumptions) -> Json:
     number = {"type": "integer"} if operation.action is Action.CREATE else {"type": "string", "pattern": "^[0-9]+$"}
     entry = _closed({assumptions.customer_order_key: _TEXT, assumptions.service_order_key: number})
     orders = {"type": "array", "items": entry, "minItems": 1, "maxItems": 1}
-    return _closed(
-        {
-            **done,
-            "data": _closed({"order_id": _closed({"customer_id": _TEXT, "carrier_id": _TEXT, "orders_data": orders})}),
-        }
-    )
+    ids = _closed({"customer_id": _TEXT, "carrier_id": _TEXT, "orders_data": orders})
+    return _closed({**done, "data": _closed({"order_id": ids})})
 
 
 def refusal_schema(operation: Operation) -> Json:
@@ -337,14 +333,8 @@ def refusal_schema(operation: Operation) -> Json:
     if operation.error is ErrorShape.DETAILS:
         return reference(UNAUTHORISED_NAME)
     texts: Json = {"type": "object", "additionalProperties": _TEXT, "minProperties": 1}
-    errors = texts
-    if operation.error is ErrorShape.INDEXED:
-        errors = {
-            "type": "object",
-            "patternProperties": {r"^data\[[0-9]+\]$": texts},
-            "additionalProperties": _TEXT,
-            "minProperties": 1,
-        }
+    is_indexed = operation.error is ErrorShape.INDEXED
+    errors = {**texts, "patternProperties": {r"^data\[[0-9]+\]$": texts}} if is_indexed else texts
     body = {"status": {"const": False}, "message": _TEXT, "errors": errors}
     return _closed(body if operation.error is ErrorShape.FIELDS_ONLY else {"results": _NO_RECORDS, **body})
 
@@ -357,24 +347,12 @@ def reference(name: str) -> Json:
 def _listing(record: Record) -> Json:
     count = {"type": "integer", "minimum": 0}
     results = {"type": "array", "items": reference(listed_name(record))}
-    return _closed(
-        {PAGE_SIZE: {"type": "integer", "minimum": 1}, "results": results, "total_count": count, "total_pages": count}
-    )
+    size = {"type": "integer", "minimum": 1}
+    return _closed({PAGE_SIZE: size, "results": results, "total_count": count, "total_pages": count})
 
 
 def _closed(properties: Json) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def _inner(record: Record) -> Iterator[Record]:
-    for _, field in record.walk():
-        if field.record is not None:
-            yield field.record
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def _record(record: Record, assumptions: Assumptions, *, creates: bool = False, listed: bool = False) -> Json:

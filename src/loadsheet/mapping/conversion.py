@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -240,8 +240,11 @@ def converter(name: str) -> Converter:
         function = known[name].load()
     except (ImportError, AttributeError) as error:
         raise SettingError("convert", f"the converter {name} cannot be loaded: {error}") from error
-    package = known[name].dist
-    return Converter(name, function, f"{package.name} {package.version}" if package else "")
+    return Converter(name, function, _version(known[name]))
+
+
+def _version(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else ""
 
 
 # ---- one cell ----

@@ -302,8 +302,8 @@ def _shipper_of(name: str, by_shipper: Mapping[str, object]) -> str:
 
 def is_for(mapping: CompiledMapping, name: str, mappings: Sequence[CompiledMapping]) -> bool:
     """Whether a mapping takes files in the folder of this one: those of its shipper, or of all shippers without their own mappings."""
-    own, others = (mapping, *mappings), broken_mappings(mappings)
-    shippers = dict.fromkeys([one.shipper.casefold() for one in own] + [one.shipper.casefold() for one in others])
+    names = [*(one.shipper for one in (mapping, *mappings)), *(one.shipper for one in broken_mappings(mappings))]
+    shippers = dict.fromkeys(map(str.casefold, names))
     return _shipper_of(name, shippers) == mapping.shipper.casefold()
 
 
