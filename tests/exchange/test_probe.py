@@ -64,7 +64,7 @@ PERSONALITIES = {
 def probed(url, *, given=None, **settings):
     loaded = Settings.load(exchange=url, **settings)
     with Client(url, TOKEN, loaded) as client:
-        return probe(client, loaded, version="0", given=given, pause_s=0)
+        return probe(client, loaded, given=given, pause_s=0)
 
 
 def url_of(caller):
@@ -183,7 +183,7 @@ def test_an_interrupted_probe_cleans_up_and_stays_interrupted(tmp_path):
     with embedded(tmp_path / "exchange.db") as caller:
         settings = Settings.load(exchange=url_of(caller))
         with Client(url_of(caller), TOKEN, settings) as client, pytest.raises(KeyboardInterrupt):
-            probe(client, settings, version="0", pause_s=0, report=report)
+            probe(client, settings, pause_s=0, report=report)
         assert listed(caller) == ([], [])
 
 

@@ -5,7 +5,6 @@ download the records of any exchange as workbook, CSV or JSON, for analysts.
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -240,7 +239,6 @@ def probe(*, options: ProbeOptions, exchange: str | None, config: Path | None, a
         found = ask_exchange(
             client,
             settings,
-            version=version("loadsheet"),
             given=values,
             pause_s=pause_s,
             report=say if verbose else lambda _line: None,

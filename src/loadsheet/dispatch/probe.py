@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from loadsheet.contract import BY_NAME, PATH_PREFIX, Listing, UndocumentedAnswer
@@ -43,7 +44,6 @@ def probe(
     client: Client,
     settings: Settings,
     *,
-    version: str,
     given: Mapping[str, str] | None = None,
     pause_s: float = PAUSE_S,
     report: Callable[[str], None] = lambda _line: None,
@@ -75,7 +75,7 @@ def probe(
         stopped = error
     finally:
         left = tenant.clear()
-    findings = Capabilities(client.base_url, datetime.now(UTC), version, tuple(answers))
+    findings = Capabilities(client.base_url, datetime.now(UTC), version("loadsheet"), tuple(answers))
     return ProbeResult(findings, tenant.calls, left, stopped)
 
 
