@@ -4,8 +4,8 @@ written once for both databases: how lists of values are written in one, streams
 In a ledger, times are ISO 8601 UTC texts, lists and objects are JSON texts. Only two things are ever overwritten: the state of an
 entry, where each change adds a row to `events`, and contents removed by retention, where `removed` keeps the time (see `maintenance`).
 
-The shared tables are in a schema of their own. Their times are seconds since 1970 by the database's clock (`now`), because
-machine clocks differ. Times that people also read are ISO 8601 UTC texts. Procrastinate's tables are in the same schema but not
+The shared tables are in a schema of their own. Their times are seconds since 1970 by the database's clock (`database_time`),
+because machine clocks differ. Times that people also read are ISO 8601 UTC texts. Procrastinate's tables are in the same schema but not
 declared here.
 """
 
