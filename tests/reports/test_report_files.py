@@ -17,6 +17,7 @@ from small_disk import small_disk
 
 from loadsheet.display_text import visible
 from loadsheet.problems import FolderError
+from loadsheet.reports.fix_workbook.fix_sheets import typed
 from loadsheet.reports.report_files import (
     CELL_MAX,
     Spool,
@@ -29,7 +30,7 @@ from loadsheet.reports.report_files import (
     safe_name,
     sheet_text,
 )
-from loadsheet.reports.sheets import Column, TableSheet, open_book
+from loadsheet.reports.sheets import Column, Kind, TableSheet, open_book, write
 
 
 def test_a_file_appears_whole_and_replaces_the_earlier_one_which_stays_if_writing_fails(tmp_path):
@@ -214,6 +215,13 @@ def write_book(path, rows):
         for number in range(rows):
             sheet.add([f"{number} {number * 7919 % 104_729}"])
         sheet.finish("nothing")
+
+
+def test_a_number_of_a_workbook_keeps_all_its_digits(tmp_path):
+    number, _ = typed("0.30000000000000004", ("number", "0.30000000000000004"), "yyyy-mm-dd")
+    with open_book(tmp_path / "book.xlsx", title="Some", footer="some") as book:
+        write(book.sheet("Some"), 0, 0, number, book.style(Kind.NUMBER))
+    assert openpyxl.load_workbook(tmp_path / "book.xlsx")["Some"]["A1"].value == 0.1 + 0.2
 
 
 @pytest.mark.parametrize(("left", "rows"), [(16 * 1024, 4_000), (4096, 10)])

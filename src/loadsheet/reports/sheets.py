@@ -390,7 +390,7 @@ def write_row(
         elif isinstance(value, datetime | time):
             sheet.write_datetime(row, column, value.replace(tzinfo=None), style)
         else:
-            sheet.write_number(row, column, float(value), style)
+            sheet.write_number(row, column, value if isinstance(value, float) else float(value), style)
 
 
 def write(sheet: Any, row: int, column: int, value: Value | Formula, style: Any) -> None:
