@@ -77,11 +77,11 @@ def shape(text: str) -> str:
     )
 
 
-def nearest(name: str, patterns: Iterable[str], most: int = 3) -> list[str]:
-    """The file name patterns most similar to a file's name, the closest first. Folders are ignored."""
+def nearest(name: str, patterns: Iterable[str]) -> list[str]:
+    """The three file name patterns most similar to a file's name, the closest first. Folders are ignored."""
     bare = name.rpartition("/")[2].casefold()
     likeness = {one: SequenceMatcher(None, bare, one.rpartition("/")[2].casefold()).ratio() for one in patterns}
-    return sorted(likeness, key=lambda pattern: -likeness[pattern])[:most]
+    return sorted(likeness, key=lambda pattern: -likeness[pattern])[:3]
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:

@@ -357,9 +357,9 @@ def _zones(settings: Settings, loaded: tuple[Mapping, ...]) -> Iterator[Finding]
         yield ok("time zones", text)
 
 
-def system_version(paths: tuple[str, ...] | None = None) -> str:
+def system_version() -> str:
     """The version of this system's time zone data that Python uses, such as 2026a; empty if it uses none, or if unknown."""
-    for folder in map(Path, zoneinfo.TZPATH if paths is None else paths):
+    for folder in map(Path, zoneinfo.TZPATH):
         try:
             with (folder / "tzdata.zi").open(encoding="ascii") as file:
                 first = file.readline()

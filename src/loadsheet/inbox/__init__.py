@@ -155,12 +155,12 @@ def quick_scan(settings: Settings, *, up: Callable[[], float] = uptime) -> Scan:
     return found.result({seen.path for seen in found.seen if found.is_quiet(seen, None)})
 
 
-def peek(settings: Settings, *, clock: Callable[[], float] = time.time, up: Callable[[], float] = uptime) -> Scan:
+def peek(settings: Settings, *, clock: Callable[[], float] = time.time) -> Scan:
     """The result of a scan now, without waiting for recent files and without writing anything.
 
     Safe to call while another process holds the ledger. Raises FolderError.
     """
-    found = _InboxScan(settings, up(), remember=False)
+    found = _InboxScan(settings, uptime(), remember=False)
     return found.result(
         {seen.path for seen in found.seen if found.is_quiet(seen, clock())}, clock(), report_hidden=True
     )

@@ -102,11 +102,11 @@ class RunQueries:
         """The latest runs, newest first."""
         return [_run(row) for row in self._all(select(runs).order_by(desc(runs.c.id)).limit(limit))]
 
-    def runs_with_reports_missing(self, before: Run | None = None, limit: int = 10) -> list[Run]:
-        """The latest runs (earlier than `before`, if given) that ended without some of their reports, oldest first."""
+    def runs_with_reports_missing(self, before: Run | None = None) -> list[Run]:
+        """The latest ten runs (earlier than `before`, if given) that ended without some of their reports, oldest first."""
         query = select(runs).where(runs.c.finished_at != "", runs.c.summary.contains('"missing"', autoescape=True))
         query = query if before is None else query.where(runs.c.id < before.id)
-        return [_run(row) for row in self._all(query.order_by(desc(runs.c.id)).limit(limit))][::-1]
+        return [_run(row) for row in self._all(query.order_by(desc(runs.c.id)).limit(10))][::-1]
 
     def runs_named(self, name: str) -> list[Run]:
         """The run of this name, or all runs of this day (`2026-03-04`), oldest first. Empty if there are none."""

@@ -297,7 +297,7 @@ def _write_sheet(book: Book, title: str, page: _Page, words: Words) -> None:
     sheet.freeze_panes(1, 2)
     sheet.autofilter(0, 0, max(1, row), len(heads) - 1)
     sheet.repeat_rows(0)
-    fit_paper(sheet, widths.values(), 0, 1)
+    fit_paper(sheet, widths.values(), 0)
     sheet.ignore_errors({"number_stored_as_text": f"A1:XFD{row + 1}", "two_digit_text_year": f"A1:XFD{row + 1}"})
 
 

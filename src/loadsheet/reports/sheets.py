@@ -134,14 +134,14 @@ class Book:
         return self._new_style(wrap=True, line=False, align=align, indent=indent, **_HEAD)
 
 
-def fit_paper(sheet: Any, widths: Iterable[float], first: int, last: int) -> None:
+def fit_paper(sheet: Any, widths: Iterable[float], first: int) -> None:
     """Print a sheet with these column widths, in characters, one page wide while that stays readable. A wider one goes over pages
-    side by side, each with its columns `first` to `last`.
+    side by side, each with its columns from `first` to the second.
     """
     needed_pt = sum((7 * width + 5) * 0.75 for width in widths)
     if needed_pt * _READABLE > _PAPER_PT:
         sheet.set_print_scale(_SPLIT_SCALE)
-        sheet.repeat_columns(first, last)
+        sheet.repeat_columns(first, 1)
         sheet.print_across()
 
 

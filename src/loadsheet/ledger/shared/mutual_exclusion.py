@@ -264,9 +264,9 @@ def last_fires(connection: Connection) -> Mapping[ScheduleKey, Fire]:
     return {ScheduleKey(row.shipper, row.schedule): _fire(row.due, row.at, row.by, row.caught_up) for row in rows}
 
 
-def forget_fires(connection: Connection, days: int = KEPT_DAYS) -> int:
-    """Delete fired runs older than `days` days and return their number. The times up to which schedules are done stay."""
-    before = database_time(connection) - days * 86_400
+def forget_fires(connection: Connection) -> int:
+    """Delete fired runs older than `KEPT_DAYS` days and return their number. The times up to which schedules are done stay."""
+    before = database_time(connection) - KEPT_DAYS * 86_400
     return connection.execute(delete(fires).where(fires.c.at < before)).rowcount
 
 

@@ -316,7 +316,7 @@ class FixSheet:
         sheet.freeze_panes(1, min(2, self._mark_at))
         sheet.autofilter(0, 0, last, self._mark_at)
         sheet.repeat_rows(0)
-        fit_paper(sheet, widths, 1, 1)
+        fit_paper(sheet, widths, 1)
         whole = f"A1:{xl_col_to_name(self._mark_at)}{last + _ROWS_TO_COME + 1}"
         sheet.ignore_errors(
             {"number_stored_as_text": whole, "two_digit_text_year": whole, "list_data_validation": whole}
