@@ -1,11 +1,14 @@
 """Content that comes again, in another order or corrected: nothing is sent twice, and what waits is said in every drop that holds it."""
 
+import json
+from collections import Counter
+
 import pytest
 from faulty_exchange import misbehaving
 from monitored_runs import house, order_id
 from orders import write_orders
 from outcome_check import check_outcome
-from workspace import SAMPLES, Workspace
+from workspace import SAMPLES, SMALL, Workspace
 
 from loadsheet.cli.options import ledger_to_read
 from loadsheet.forecasts import forecast_run
@@ -136,3 +139,26 @@ def test_the_corrected_row_creates_what_the_exchange_refused_before_it(workspace
         assert [one["operation"] for one in served.happened()] == ["order.create", "order.update"]
         drop(4, "Norra Möbler AB")
         assert run() == (0, {"order.update": {"unchanged": 1}})
+
+
+# ---- several versions in one inbox ----
+
+
+@pytest.mark.parametrize(
+    ("text_max", "ends"),
+    [(60, {"replaced later": 2, "matched": 1}), (25, {"refused": 1, "replaced later": 1, "matched": 1})],
+)
+def test_each_version_of_a_new_order_in_one_inbox_is_sent_in_its_turn(workspace, tmp_path, text_max, ends):
+    """Also if the exchange refuses the first: then the second creates the order."""
+    workspace.use(SMALL)
+    workspace.edit("mappings/orders.yaml", "target: order.create", "target: order.create\nchanged: update")
+    for number, city in enumerate(("Frankfurt an der Oder und Slubice", "Bonn", "Halle"), 1):
+        workspace.drop(f"orders{number}.csv", f"Order,City,Weight\nA-1,{city},1\n")
+    with misbehaving(tmp_path, text_length_max=text_max) as served:
+        foreseen = workspace.run("--exchange", served.url, "--dry-run", "--json")
+        assert json.loads(foreseen.stdout)["records"] == {"ready": 3}
+        workspace.run("--exchange", served.url)
+        assert sum((Counter(group) for group in workspace.run_json()["groups"].values()), Counter()) == ends
+        assert next(one["operation"] for one in served.happened()) == "order.create"
+        assert "held" not in workspace.run_json()["entries"]
+        assert workspace.run("--exchange", served.url).returncode == 0

@@ -33,6 +33,7 @@ ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKN
 
 _OPEN = (State.SENDING, State.UNKNOWN)
 _SETTLED = (State.ACCEPTED, State.REFUSED)
+_MADE = (State.ACCEPTED, State.READY)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
 _DIFFERENCES_SHOWN = 5
 
@@ -163,7 +164,7 @@ def _recognized(form: Instead, document: Document, lane: Sequence[EarlierEntry])
 
 
 def as_update(document: Document, lane: Sequence[EarlierEntry]) -> Document:
-    """The update in place of a create whose record was accepted with other content.
+    """The update in place of a create whose record was accepted, or is ready to be sent, with other content.
 
     Returns any other document unchanged, also a create while an outcome on its lane is unknown.
     """
@@ -172,7 +173,7 @@ def as_update(document: Document, lane: Sequence[EarlierEntry]) -> Document:
         return document
     family = [earlier for earlier in _since_delete(lane) if earlier.operation in (document.operation, updating.name)]
     standing = [earlier for earlier in family if earlier.state is not State.REFUSED]
-    made = any(earlier.operation == document.operation and earlier.state is State.ACCEPTED for earlier in standing)
+    made = any(earlier.operation == document.operation and earlier.state in _MADE for earlier in standing)
     if not made or any(earlier.is_open for earlier in standing):
         return document
     same = standing[-1].content_hash == document.content_hash and standing[-1].operation == document.operation
@@ -199,10 +200,12 @@ def chosen(document: Document, lane: Sequence[EarlierEntry]) -> Document:
 
 
 def other_form(given: Document, document: Document, lane: Sequence[EarlierEntry]) -> Instead | None:
-    """The unused form of an upsert (see `chosen`), while an open outcome on its lane may still require it. Else None."""
-    if given.instead is None or all(earlier.state in _SETTLED for earlier in lane):
+    """The unused form of an upsert (see `chosen`), or the create that was sent as an update, while an outcome on its lane may still
+    require it. Else None.
+    """
+    if all(earlier.state in _SETTLED for earlier in lane):
         return None
-    if document.instead is not None:
+    if document.instead is not None or document.operation == given.operation:
         return document.instead
     return Instead(given.operation, given.payload, given.content_hash)
 
