@@ -431,6 +431,15 @@ def test_an_upsert_behind_a_create_that_is_refused_creates_in_the_same_run(lane)
     assert lane.ledger.check() == []
 
 
+def test_an_upsert_behind_an_update_that_waits_for_its_order_creates_it(lane):
+    waits = lane.update()
+    new = lane.upsert("Bonn")
+    assert (stood(lane, waits), stood(lane, new)) == (WAITS, IS_CREATED)
+    assert lane.send() == ["order.create", "order.update"]
+    lane.upsert("Kiel")
+    assert lane.send() == ["order.update"]
+
+
 @pytest.mark.parametrize(("fate", "becomes"), [(ACCEPTED, IS_UPDATED), (REFUSED, IS_CREATED), (READY, WAITS)])
 @pytest.mark.parametrize("held_before", [False, True])
 def test_an_upsert_behind_an_unknown_create_is_what_came_out(lane, fate, becomes, held_before):

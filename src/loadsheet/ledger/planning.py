@@ -97,7 +97,7 @@ def decide(
     `seen`: a listing showed the lane's order or tender. `changed`: the treatment of a create whose record was accepted with other
     content. `later` are creates planned after the document, which matter only for the form of an upsert.
     """
-    document = chosen(given, [*lane, *later] if later else lane)
+    document = chosen(given, [*lane, *later] if later else lane, seen=seen)
     if changed == "update":
         document = as_update(document, lane)
     return Decision(document, judge(document, lane, seen=seen), other_form(given, document, lane))
@@ -180,9 +180,10 @@ def as_update(document: Document, lane: Sequence[EarlierEntry]) -> Document:
     return document if same else replace(document, operation=updating.name)
 
 
-def chosen(document: Document, lane: Sequence[EarlierEntry]) -> Document:
+def chosen(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> Document:
     """The document with the operation of its upsert: update if the record exists, else create. If the content equals the record's
-    last change, it keeps that change's operation, so that it counts as unchanged.
+    last change, it keeps that change's operation, so that it counts as unchanged. Updates that wait for the record do not show that it
+    exists.
     """
     if document.instead is None:
         return document
@@ -191,7 +192,10 @@ def chosen(document: Document, lane: Sequence[EarlierEntry]) -> Document:
         for earlier in _since_delete(lane)
         if earlier.state is not State.REFUSED and BY_NAME[earlier.operation].action in (Action.CREATE, Action.UPDATE)
     ]
-    if not standing:
+    exists = seen or any(
+        BY_NAME[earlier.operation].creates or earlier.state is State.ACCEPTED or earlier.is_open for earlier in standing
+    )
+    if not standing or not exists:
         return document
     last = standing[-1]
     if (last.operation, last.content_hash) == (document.operation, document.content_hash):
