@@ -226,9 +226,15 @@ def route_files(scan: inbox.Scan, context: IngestContext) -> RoutedFiles:
     routes = _routes_of([candidate for candidate in scan.candidates if not fix_files.holds(candidate.name)], context)
     drops = [RoutedDrop(complete) for complete in routes.complete]
     drops += [RoutedDrop(fix.route, fix) for fix in fix_files.files.values()]
-    drops.sort(key=lambda drop: SENDING_ORDER.index(drop.route.mapping.operation.name))
+    position = {name: number for number, name in enumerate(candidates)}  # a scan lists the oldest first
+    drops.sort(key=lambda drop: (_rank(drop), max(position[name] for name in drop.names)))
     aside = {**fix_files.refused, **routes.unmapped, **routes.ambiguous}
     return RoutedFiles(candidates, tuple(drops), aside, routes)
+
+
+def _rank(drop: RoutedDrop) -> int:
+    """The place of a drop's operation in a run. Creates and updates have the same: the newer file counts, whichever it is."""
+    return SENDING_ORDER.index(drop.route.mapping.operation.name.replace(".update", ".create"))
 
 
 def within_budget(routed: RoutedFiles, settings: Settings) -> RoutedFiles:

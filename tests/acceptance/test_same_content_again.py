@@ -1,10 +1,12 @@
 """Content that comes again, in another order or corrected: nothing is sent twice, and what waits is said in every drop that holds it."""
 
 import json
+import time
 from collections import Counter
 
 import pytest
 from faulty_exchange import misbehaving
+from fix_workbooks import FixBook
 from monitored_runs import house, order_id
 from orders import write_orders
 from outcome_check import check_outcome
@@ -162,3 +164,35 @@ def test_each_version_of_a_new_order_in_one_inbox_is_sent_in_its_turn(workspace,
         assert next(one["operation"] for one in served.happened()) == "order.create"
         assert "held" not in workspace.run_json()["entries"]
         assert workspace.run("--exchange", served.url).returncode == 0
+
+
+@pytest.mark.parametrize("newer", ["export", "other"])
+@pytest.mark.parametrize("other", ["fix file", "update"])
+def test_of_several_files_with_one_order_the_newer_counts_whatever_they_are(workspace, tmp_path, other, newer):
+    workspace.use(SMALL)
+    workspace.edit("mappings/orders.yaml", "target: order.create", "target: order.create\nchanged: update")
+    workspace.drop("orders.csv", f"Order,City,Weight\nA-1,Bonn,{'x' if other == 'fix file' else 1}\n")
+    with misbehaving(tmp_path) as served:
+        workspace.run("--exchange", served.url)
+        book = FixBook(workspace.reports()[-1] / "orders.fix.xlsx") if other == "fix file" else None
+        assert book is None or book.repair({"x": 1})
+
+        def drop_other():
+            if book:
+                book.save(workspace.inbox / "orders.fix.xlsx")
+            else:
+                workspace.drop("updates.csv", "Order,City\nA-1,Bonn\n")
+
+        def drop_export():
+            workspace.drop("orders_all.csv", "Order,City,Weight\nA-1,Halle,1\n")
+
+        for drop in (drop_other, drop_export) if newer == "export" else (drop_export, drop_other):
+            drop()
+            time.sleep(0.01)  # files are taken in the order in which they changed last
+        assert workspace.run("--exchange", served.url).returncode == 0
+        workspace.command("pull", "orders", "--to", "all.json", "--exchange", served.url)
+        assert f'"delivery_city":"{"Halle" if newer == "export" else "Bonn"}"' in compact(workspace / "all.json")
+
+
+def compact(path):
+    return path.read_text(encoding="utf-8").replace('": "', '":"')
