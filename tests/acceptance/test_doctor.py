@@ -125,6 +125,7 @@ def test_folders_and_settings_that_too_many_may_use_are_named_with_the_cure(hous
 def test_a_token_that_is_missing_refused_or_readable_to_all_is_wrong_and_never_shown(house, served):
     level, text, _ = one_of("token", exchange=served, quick=True)
     assert (level, "no token: set LOADSHEET_TOKEN, or token_file" in text) == ("wrong", True)
+    assert not found("exchange", exchange=served, quick=True), "it is said once"
     wrong = {"exchange": served, "token": "canary-of-a-wrong-token"}
     refused = one_of("exchange", **wrong)
     assert (refused[0], "refuses the token" in refused[1], refused[2]) == ("wrong", True, "replace the token")

@@ -176,8 +176,11 @@ def examine(
     yield from checked("extras", lambda: checks.installed_extras(settings))
     yield from checked("mappings", lambda: checks.mappings(settings))
     yield from checked("ledger", lambda: checks.ledger(settings, clock(), quick=quick))
-    yield from checked("token", lambda: token(settings))
-    yield from checked("exchange", lambda: exchange(settings, ours or utc_now, quick=quick))
+    tokens = list(checked("token", lambda: token(settings)))
+    yield from tokens
+    said = {finding.text for finding in tokens}  # a missing token, say
+    asked = checked("exchange", lambda: exchange(settings, ours or utc_now, quick=quick))
+    yield from (finding for finding in asked if finding.text not in said)
     if not quick:
         yield from checked("notices", lambda: notices(settings))
 
