@@ -5,6 +5,7 @@ them. Files that are read again (fix files) keep theirs. What shippers read in o
 """
 
 import re
+import shlex
 import unicodedata
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,11 @@ def count_of(count: int, noun: str, many: str = "") -> str:
 def sentence(text: str) -> str:
     """The text with a capital letter, unless it begins with a name, such as that of a file: that stays as it is."""
     return text[:1].upper() + text[1:] if text.partition(" ")[0].isalpha() else text
+
+
+def as_argument(text: str) -> str:
+    """The text as the last argument of a command to copy: one word of a shell, and no option if it begins with `-`."""
+    return f"{'-- ' if text.startswith('-') else ''}{shlex.quote(text)}"
 
 
 def has_control(text: str) -> bool:

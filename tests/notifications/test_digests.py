@@ -64,6 +64,12 @@ Attached: the fix files. Forward them to their senders."""
     assert titles.all()[2:] == ["loadsheet: no open exceptions"]
 
 
+@pytest.mark.parametrize(("key", "shown"), [("--held", "-- --held"), ("A-1; $(id)", "'A-1; $(id)'")])
+def test_the_key_in_the_next_command_is_one_word_of_a_shell_and_no_option(notified, titles, key, shown):
+    notified.run([create(1, weight_problem("in.csv", 2), order_id=key)], exit_code=1)
+    assert f"\nNext: loadsheet show {shown}\n" in titles.bodies()[0]
+
+
 def test_what_is_open_for_long_is_reported_again_if_that_is_wished_for(notified, titles):
     notified.set(notify_again_days=2.5)
     notified.run([wrong(1)], exit_code=1)

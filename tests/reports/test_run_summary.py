@@ -197,7 +197,7 @@ def test_documents_that_wait_are_sent_by_the_next_run(tmp_path):
 def test_the_next_command_names_the_key_without_control_characters_and_the_ledger_in_an_unusual_place(tmp_path):
     wrong = (order(1, order_id="A 1\x1b[2J"), weight_problem("in.csv", 2))
     shown = lines(tmp_path, wrong, file="in\x1b]0;x\x07.csv", state=tmp_path)
-    assert shown[-2] == f"→ Look into: loadsheet show 'A 1?[2J' --state {tmp_path}"
+    assert shown[-2] == f"→ Look into: loadsheet show --state {tmp_path} 'A 1?[2J'"
     assert all(line.isprintable() for line in shown)
 
 

@@ -4,13 +4,13 @@ import getpass
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from loadsheet.cli.options import EXCHANGE, JSON, STATE, grouped, held_ledger, keys, ledger_to_read, with_settings
 from loadsheet.cli.output import confirm, confirm_by_typing, local_time, print_json, print_lines, print_table, say
+from loadsheet.display_text import as_argument
 from loadsheet.problems import LoadsheetError, Problem
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def why_undecidable(key: str, unresolved: list[Unresolved], sending: Sending, ch
     from loadsheet.ledger import State
 
     if not unresolved:
-        return f"there is nothing to decide about {key}: {sending.text or f'`loadsheet show {quote(key)}` shows its state'}"
+        return f"there is nothing to decide about {key}: {sending.text or f'`loadsheet show {as_argument(key)}` shows its state'}"
     given_up = [one.entry.key for one in unresolved if one.entry.state is State.HELD]
     if choice == "give up" and given_up:
         return f"{given_up[0]} is already given up; use --send-again or --accepted to change that"

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from shlex import quote
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,7 +30,7 @@ from loadsheet.contract import (
     listed_subject,
 )
 from loadsheet.dispatch.outcomes import SAID_NO, OutcomeKind
-from loadsheet.display_text import count_of
+from loadsheet.display_text import as_argument, count_of
 from loadsheet.ledger import Attempt, Entry, Finding, State
 from loadsheet.problems import Problem
 from loadsheet.settings import Settings
@@ -372,7 +371,7 @@ def _pause(case: Case, rules: VerificationSettings, setting: str) -> str:
 
 def _stays(why: str, case: Case, *, counts: bool = False) -> Conclusion:
     return Conclusion(
-        None, f"{why}; the next run checks again, or decide: loadsheet resolve {quote(case.entry.key)}", counts
+        None, f"{why}; the next run checks again, or decide: loadsheet resolve {as_argument(case.entry.key)}", counts
     )
 
 

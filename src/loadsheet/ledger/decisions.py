@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from shlex import quote
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, insert, or_, select, update
 
 from loadsheet.contract import BY_NAME, Action, Difference, update_of
+from loadsheet.display_text import as_argument
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import (
     FETCH,
@@ -164,9 +164,9 @@ def _barred(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[Trace]) ->
     if entry.removed:
         return f"its contents were removed on {entry.removed[:10]}; to send it again, drop its file again"
     if entry.state is State.HELD and unproved(attempts):
-        return f"its outcome was never proved; decide it first: loadsheet resolve {quote(entry.key)}"
+        return f"its outcome was never proved; decide it first: loadsheet resolve {as_argument(entry.key)}"
     if entry.waits is Waits.EARLIER or any(other.state in _OPEN for other in lane):
-        return f"an earlier outcome is unknown; decide it first: loadsheet resolve {quote(entry.key)}"
+        return f"an earlier outcome is unknown; decide it first: loadsheet resolve {as_argument(entry.key)}"
     return ""
 
 

@@ -13,12 +13,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from shlex import quote
 from typing import Any, NamedTuple
 
 from sqlalchemy import Column, Connection, Select, func, or_, select, update
 
 from loadsheet import exit_codes
+from loadsheet.display_text import as_argument
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, with_contents
 from loadsheet.ledger.content_blocks import replace as replace_contents
@@ -352,7 +352,9 @@ def refuse_unsettled(mine: Sequence[KeyEntry], key: str) -> None:
     waiting = [entry for entry in mine if entry.state in UNSETTLED]
     if waiting:
         message = f"{waiting[0].operation} {waiting[0].key} is {waiting[0].state}: its outcome is not known yet"
-        raise NotSettled(f"{message}; first run `loadsheet run` or `loadsheet resolve {quote(key)}`, then forget it")
+        raise NotSettled(
+            f"{message}; first run `loadsheet run` or `loadsheet resolve {as_argument(key)}`, then forget it"
+        )
 
 
 class ErasureRequest(NamedTuple):

@@ -7,12 +7,12 @@ Owns: what counts as the same content, as a change, and as a parent order or ten
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from shlex import quote
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from loadsheet.contract import BY_NAME, Action, may_differ_in_form, same_content, update_of
+from loadsheet.display_text import as_argument
 from loadsheet.ledger.states import State, Waits
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
@@ -121,7 +121,7 @@ def held_as_older(
     ]
     if not older or all(earlier.drop in copies for earlier in standing[older[-1] + 1 :]):
         return decision
-    hint = f"to go back to these values: loadsheet retry {quote(document.key)}"
+    hint = f"to go back to these values: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L619", values={"key": document.key}, hint=hint)
     return decision._replace(verdict=Verdict(State.HELD, "an older file came again", problem))
 
@@ -316,7 +316,7 @@ def _judge_create(document: Document, lane: Sequence[EarlierEntry]) -> Verdict:
             return _in_doubt(document, doubts)
         return _judge_equal(document, last) if equal else _judge_different(document, last)
     if not same and _is_of_deleted(document, lane):
-        values, hint = {"key": document.key}, f"to create it again: loadsheet retry {quote(document.key)}"
+        values, hint = {"key": document.key}, f"to create it again: loadsheet retry {as_argument(document.key)}"
         return Verdict(State.HELD, "deleted since it was accepted", Problem("L618", values=values, hint=hint))
     if same and _equal(document, same[-1]):
         answer = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
@@ -359,8 +359,8 @@ def _judge_equal(document: Document, earlier: EarlierEntry) -> Verdict:
 
 
 def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> Verdict:
-    look = f"to see what is known: loadsheet resolve {quote(document.key)}"
-    choices = f"loadsheet resolve {quote(document.key)} --send-again, or --accepted if the exchange has it"
+    look = f"to see what is known: loadsheet resolve {as_argument(document.key)}"
+    choices = f"loadsheet resolve --send-again {as_argument(document.key)}, or --accepted if the exchange has it"
     given_up = f"it was abandoned, so it is not verified: {choices}"
     hint = given_up if all(earlier.given_up for earlier in doubts) else look
     problem = Problem("L602", values={"key": document.key}, hint=hint)
@@ -370,14 +370,14 @@ def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> Verdict:
 def _judge_different(document: Document, earlier: EarlierEntry) -> Verdict:
     values = {"key": document.key, "fields": ", ".join(differences(earlier.payload, document.payload))}
     if earlier.state is not State.ACCEPTED:
-        hint = f"once that one is sent, to send this one too: loadsheet retry {quote(document.key)}"
+        hint = f"once that one is sent, to send this one too: loadsheet retry {as_argument(document.key)}"
         return Verdict(State.HELD, "an older version came first", Problem("L605", values=values, hint=hint))
-    hint = f"to send it as an update: loadsheet retry {quote(document.key)}, or always: changed: update in the mapping"
+    hint = f"to send it as an update: loadsheet retry {as_argument(document.key)}, or always: changed: update in the mapping"
     return Verdict(State.HELD, "changed since it was accepted", Problem("L601", values=values, hint=hint))
 
 
 def _again(document: Document) -> str:
-    return f"once the cause is fixed: loadsheet retry {quote(document.key)}"
+    return f"once the cause is fixed: loadsheet retry {as_argument(document.key)}"
 
 
 def differences(before: bytes, after: bytes) -> list[str]:

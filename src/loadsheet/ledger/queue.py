@@ -8,12 +8,12 @@ that waits for an earlier outcome is judged again when that is known. Opens no t
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from shlex import quote
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from loadsheet.contract import BY_NAME, WRITES, Action
+from loadsheet.display_text import as_argument
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.content_blocks import with_contents
@@ -345,7 +345,9 @@ def _near_parents(connection: Connection, lanes: Collection[str]) -> dict[str, s
 def _waits_for(row: Any, parents: Sequence[Parent], near: str, because: Problem | None) -> Problem:
     """The problem of an entry whose order or tender is not there. `near`: the key of the one that may be meant."""
     overtaken = _is_overtaken(row, parents)
-    hint = (_OVERTAKEN if overtaken else _HINT).format(key=quote(row.key)) if row.instead is None else _JUDGED_AGAIN
+    hint = (
+        (_OVERTAKEN if overtaken else _HINT).format(key=as_argument(row.key)) if row.instead is None else _JUDGED_AGAIN
+    )
     values = {"parent": parent_of(row.lane), "why": _why(parents)}
     return Problem("L607", values=values, hint=f"did you mean {near}?" if near else hint, because=because)
 
@@ -356,7 +358,9 @@ def _held_for_parent(row: Any, problem: Problem) -> Settlement:
 
 
 def _held_for_earlier(row: Any, reason: str = "earlier outcome unknown") -> Settlement:
-    problem = Problem("L602", values={"key": row.key}, hint=f"to see what is known: loadsheet resolve {quote(row.key)}")
+    problem = Problem(
+        "L602", values={"key": row.key}, hint=f"to see what is known: loadsheet resolve {as_argument(row.key)}"
+    )
     return Settlement(row.id, State.HELD, reason, problems=(problem,), waits=Waits.EARLIER)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet import exit_codes
-from loadsheet.display_text import count_of, sentence
+from loadsheet.display_text import as_argument, count_of, sentence
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import State
 from loadsheet.places import shown
@@ -336,7 +336,7 @@ def _steps(summary: RunSummary, places: RunPlaces) -> Iterator[str]:
     elif fixes:
         yield f"→ Send back: {len(fixes)} fix files in {shown(folder)}/"
     if summary.needs_someone.first:
-        yield f"→ Look into: loadsheet show {shlex.quote(summary.needs_someone.first)}{places.options('state')}"
+        yield f"→ Look into: loadsheet show{places.options('state')} {as_argument(summary.needs_someone.first)}"
     elif summary.verdicts.get(Verdict.WAITING, 0):
         yield f"→ Send them: loadsheet run{places.options('state', 'mappings')}"
     page = PAGE if PAGE in summary.reports else ""

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from loadsheet.display_text import escaped
+from loadsheet.display_text import as_argument, escaped
 from loadsheet.problems import LoadsheetError, Problem
 from loadsheet.reconcile import RED
 
@@ -417,9 +417,10 @@ class RunOutcome:
             return ""
         return f"{self.address}/{name}" if self.address else f"{name} of run {self.folder.name}"
 
-    def command(self, words: str) -> str:
-        """A command to type, with `--shipper` if there is one."""
-        return f"loadsheet {words}" + (f" --shipper {shlex.quote(self.shipper)}" if self.shipper else "")
+    def command(self, words: str, key: str = "") -> str:
+        """A command to type, with `--shipper` if there is one, about a record if `key` is given."""
+        shipper = f" --shipper {shlex.quote(self.shipper)}" if self.shipper else ""
+        return f"loadsheet {words}{shipper}{f' {as_argument(key)}' if key else ''}"
 
 
 def verdict_of(outcome: RunOutcome) -> str:

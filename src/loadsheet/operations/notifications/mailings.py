@@ -156,7 +156,7 @@ def _notice(
     blocks.append("\n".join(("These files could not be read and were set aside:", *aside)) if aside else "")
     first = next(iter(queries.keys_of([status.entry for status in mine.standings[:_SHOWN]]).values()), "")
     see = f"\nSee: {outcome.report(WORKBOOK)}" if outcome.folder else ""
-    blocks.append(f"Next: {outcome.command(f'show {first}' if first else 'runs')}{see}")
+    blocks.append(f"Next: {outcome.command('show' if first else 'runs', first)}{see}")
     return Notice(to, now, "info", f"{outcome.title}: {title}", "\n\n".join(block for block in blocks if block))
 
 
