@@ -117,6 +117,20 @@ def test_numbers_that_a_workbook_cannot_hold_stay_texts(tmp_path):
     assert [line.split(",")[1] for line in exact.getvalue().split()[1:]] == [str(value) for value in odd]
 
 
+def test_csv_for_people_has_no_control_characters_wherever_it_goes(tmp_path, monkeypatch):
+    monkeypatch.setattr(sheets, "ROWS_MAX", 2)
+    found = pulled([order(number, delivery_city="Ulm\x1b]0;x\x07\u202e\x9b2J") for number in range(3)])
+    laid_out, pipe = layout("order", ["delivery_city"]), io.StringIO()
+    write_table(found, pipe, laid_out)
+    for name in ("o.csv", "o.xlsx"):
+        write_pulled(found, tmp_path / name, laid_out, source="x", at="now")
+    texts = [
+        pipe.getvalue(),
+        *((tmp_path / name).read_text(encoding="utf-8-sig") for name in ("o.csv", "o.Orders.csv")),
+    ]
+    assert all(text.rstrip().endswith(",Ulm\ufffd]0;x\ufffd\ufffd\ufffd2J") for text in texts), texts
+
+
 def test_rows_that_do_not_fit_a_sheet_go_on_beside_it(tmp_path, monkeypatch):
     monkeypatch.setattr(sheets, "ROWS_MAX", 5)
     found = pulled([order(number) for number in range(6)])

@@ -6,9 +6,8 @@ content as JSON, so nothing is lost. Records stream through twice: to count and 
 is requested.
 """
 
-import csv
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -31,7 +30,7 @@ from loadsheet.contract import (
     listed_subject,
 )
 from loadsheet.display_text import escaped
-from loadsheet.reports.report_files import csv_line, placed, text_of
+from loadsheet.reports.report_files import csv_row, placed, text_of
 from loadsheet.reports.sheets import Cell, Column, Page, TableSheet, Tone, Value, open_book
 from loadsheet.reports.sheets import Kind as CellKind
 
@@ -270,33 +269,31 @@ def write_lines(pulled: Pulled, file: TextIO) -> None:
 
 def write_table(pulled: Pulled, file: TextIO, laid_out: Layout) -> None:
     """Write the first table as CSV. If the listing is partial, a line above the heading says so."""
-    first = csv.writer(file)
-    _head(first.writerow, laid_out.tables[0], pulled)
+    _head(file, laid_out.tables[0], pulled)
     for record in pulled.records():
         for position, row in laid_out.rows(record):
             if position == 0:
-                first.writerow(csv_line([text_of(value) for value in row]))
+                file.write(csv_row([text_of(value) for value in row]))
 
 
 def _write_csv(pulled: Pulled, target: Path, laid_out: Layout) -> list[Path]:
     paths = [target.with_suffix(f".{table.name}{target.suffix}") if table.name else target for table in laid_out.tables]
     with ExitStack() as stack:
-        writers = []
+        files = []
         for path, table in zip(paths, laid_out.tables, strict=True):
             part = stack.enter_context(placed(path))
-            file = stack.enter_context(part.open("w", encoding="utf-8-sig", newline=""))
-            writers.append(csv.writer(file))
-            _head(writers[-1].writerow, table, pulled)
+            files.append(stack.enter_context(part.open("w", encoding="utf-8-sig", newline="")))
+            _head(files[-1], table, pulled)
         for record in pulled.records():
             for position, row in laid_out.rows(record):
-                writers[position].writerow(csv_line([text_of(value) for value in row]))
+                files[position].write(csv_row([text_of(value) for value in row]))
     return paths
 
 
-def _head(write: Callable[[list[str]], object], table: FlatTable, pulled: Pulled) -> None:
+def _head(file: TextIO, table: FlatTable, pulled: Pulled) -> None:
     if not pulled.complete:
-        write([f"# {pulled.says}"])
-    write([column.head for column in table.columns])
+        file.write(csv_row([f"# {pulled.says}"]))
+    file.write(csv_row([column.head for column in table.columns]))
 
 
 def _write_workbook(pulled: Pulled, target: Path, laid_out: Layout, source: str) -> list[Path]:

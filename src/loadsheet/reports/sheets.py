@@ -6,7 +6,6 @@ writes the file atomically. Does not know what the rows mean. Memory stays flat:
 (constant memory).
 """
 
-import csv
 import hashlib
 import os
 import sys
@@ -25,7 +24,7 @@ import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.t
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
 from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-untyped]  # as above
 
-from loadsheet.reports.report_files import CELL_MAX, csv_text, placed, sheet_text
+from loadsheet.reports.report_files import CELL_MAX, csv_row, placed, sheet_text
 
 CREATED = datetime(2000, 1, 1)  # noqa: DTZ001 (a workbook property without a zone, fixed so that equal reports are equal files)
 
@@ -247,7 +246,7 @@ class TableSheet:
         self._widths = [max(column.width, head_width(column.head)) for column in columns]
         self._styles: dict[tuple[int, Tone], Any] = {}
         self._wrapping = [position for position, column in enumerate(columns) if column.wrap]
-        self._more: Callable[[Iterable[Any]], object] | None = None
+        self._more: Callable[[str], object] | None = None
 
     def add(self, values: Sequence[Value], tones: Mapping[int, Tone] | None = None) -> None:
         """Write a row; `tones` are the tones of single cells by position."""
@@ -333,10 +332,9 @@ class TableSheet:
         """Write a row to the CSV file, which appears together with the workbook."""
         if self._more is None:
             part = self._book.stack.enter_context(placed(self._overflow))
-            file = self._book.stack.enter_context(part.open("w", encoding="utf-8-sig", newline=""))
-            self._more = csv.writer(file).writerow
-            self._more([column.head for column in self._columns])
-        self._more([csv_text(value) if isinstance(value, str) else value for value in values])
+            self._more = self._book.stack.enter_context(part.open("w", encoding="utf-8-sig", newline="")).write
+            self._more(csv_row([column.head for column in self._columns]))
+        self._more(csv_row(["" if value is None else str(value) for value in values]))
 
 
 def head_width(head: str) -> int:
