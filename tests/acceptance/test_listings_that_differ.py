@@ -4,12 +4,15 @@ import json
 from contextlib import closing
 
 import openpyxl
+import pytest
 from exchange_calls import OverSocket
 from exchange_process import exchange
 from faulty_exchange import misbehaving
 from monitored_runs import house
+from msgspec import Raw
 from orders import order_id, write_orders
 from outcome_check import check_outcome
+from scripted_exchange import Move, Scripted, accepts, lists
 
 from loadsheet.cli import invoke
 
@@ -129,3 +132,26 @@ def test_many_missing_records_are_counted_and_the_first_listed(tmp_path, monkeyp
         assert said(result)[0].endswith(f": {order_id(3)}, {order_id(4)} and 5 more")
         assert missing_in_workbook(result)[2][1] == "and 5 more"
         assert "1 record of the previous" in said(version(home, 1)[0])[0]
+
+
+@pytest.mark.parametrize("number", [b"1E+999999999999", b"-1E+400000", b"1E-999999999999"])
+def test_a_number_of_the_exchange_that_no_memory_holds_is_a_difference_like_any_other(workspace, number):
+    sent = []
+
+    def kept(connection, request):
+        sent.extend(request.payloads)
+        return accepts.act(connection, request)
+
+    def answers(_, request):
+        if request.method == "POST":
+            return Move(kept)
+        wild = {"goods_value": Raw(number), "timeoffset": Raw(number), "pickup_pincode": Raw(number)}
+        return lists([order | wild | {"packages": [{"weight": Raw(number)}] * 2} for order in sent])
+
+    workspace.write_orders(2, first=1)
+    with Scripted(answers) as served:
+        done = workspace.run("--exchange", served.url)
+    assert done.returncode == 1, done.stderr
+    assert "2 of 2 documents need attention" in done.stdout
+    shown = workspace.command("show", order_id(1)).stdout
+    assert number.decode() in shown

@@ -16,6 +16,7 @@ from loadsheet.contract import BY_NAME, UNAUTHORISED
 from loadsheet.dispatch import Client
 from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE
 from loadsheet.problems import ExchangeUnreachable, SettingsError, TokenRefused
+from loadsheet.settings import Settings
 
 CREATE, ORDERS, TENDERS = (BY_NAME[name] for name in ("order.create", "order.list", "tender.list"))
 BODY = encode(GOOD["order.create"])
@@ -185,6 +186,11 @@ def test_answers_are_read_up_to_a_size_and_a_packed_one_is_unpacked():
     replies = replies_to(*moves, **PATIENT)
     assert [reply.failure and reply.failure.name for reply in replies] == list(moves.values())
     assert b"Order created" in replies[-1].body
+
+
+def test_the_largest_answers_on_all_connections_fit_into_a_small_machine():
+    dispatch = Settings().dispatch
+    assert dispatch.connections * dispatch.answer_bytes_max <= 256 * 2**20
 
 
 def with_trailers(trailers):

@@ -51,6 +51,7 @@ from loadsheet.contract.kinds import (
     Kind,
     NumberForm,
     in_date_shape,
+    in_range,
     plain,
     spell,
 )
@@ -163,6 +164,7 @@ __all__ = [
     "fields_of",
     "figures_only",
     "in_date_shape",
+    "in_range",
     "is_acceptance",
     "listed_subject",
     "listing",

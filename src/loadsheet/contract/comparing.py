@@ -8,12 +8,12 @@ knows neither ledger nor listing.
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import date, datetime, time
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgspec
 
-from loadsheet.contract.kinds import DATE_SHAPES, NUMBER_TEXT, Kind, flag_meaning, plain
+from loadsheet.contract.kinds import DATE_SHAPES, NUMBER_TEXT, Kind, flag_meaning, in_range, plain
 from loadsheet.contract.records import Field, Record
 from loadsheet.contract.summaries import Scale, scale_of
 
@@ -193,9 +193,12 @@ def _same(field: Field | None, mine: Any, theirs: Any, tolerances: Tolerances) -
 
 def _number(value: Any) -> Decimal | None:
     # A text with a leading zero is not a number: postal code 01067 is not 1067.
-    if isinstance(value, str):
-        return Decimal(value) if NUMBER_TEXT.fullmatch(value) else None
-    return Decimal(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
+        return None
+    if isinstance(value, str) and not NUMBER_TEXT.fullmatch(value):
+        return None
+    number = Decimal(value)
+    return number if in_range(number) else None
 
 
 def _text(value: Any) -> str:
@@ -219,7 +222,7 @@ def _offset_hours(value: Any) -> object:
         return Decimal(-minutes if clock[1] == "-" else minutes)
     try:
         return Decimal(_text(value)) * 60
-    except InvalidOperation:
+    except ArithmeticError:
         return _text(value)
 
 

@@ -9,7 +9,7 @@ record, from the earlier accepted calls, else from its listing.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from loadsheet.contract import (
     Tolerances,
     amounts,
     fields_of,
+    in_range,
     measures_of,
     units_in,
     units_lacking,
@@ -336,9 +337,9 @@ def gap_of(found: Difference) -> Decimal | None:
     """The exchange's value minus the sent one, if both are numbers."""
     try:
         gap = Decimal(found.held) - Decimal(found.sent)
-    except InvalidOperation:
+    except ArithmeticError:
         return None
-    return gap if gap.is_finite() else None
+    return gap if in_range(gap) else None
 
 
 def _lists_of(operation: str) -> Iterator[str]:

@@ -102,7 +102,6 @@ def _folded(name: str) -> str:
 
 
 CELL_MAX = 32_767
-_EXPONENT_MAX = 40  # of numbers written in plain digits
 _CUT = " … (cut, {length} characters)"
 
 # A spreadsheet reads a cell that begins with one of these as a formula, also in full width and after blanks or quotes.
@@ -176,8 +175,6 @@ def text_of(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, Decimal) and abs(value.adjusted()) > _EXPONENT_MAX:
-        return str(value)  # plain digits could be of any length
     return plain(value) if isinstance(value, int | Decimal) else str(value)
 
 

@@ -221,7 +221,7 @@ class DispatchSettings(Section):
     idle_connection_s: PositiveFloat = Field(
         4.0, description="Seconds after which an idle connection is not used again"
     )
-    answer_bytes_max: PositiveInt = Field(268_435_456, description="Largest answer, unpacked, in bytes")
+    answer_bytes_max: PositiveInt = Field(16_777_216, description="Largest answer, unpacked, in bytes")
     listing_bytes_max: PositiveInt = Field(
         8_589_934_592,
         description="Largest listing, in bytes. What exceeds 8 MB is kept in the folder for temporary files",
