@@ -4,10 +4,12 @@ from functools import partial
 
 import pytest
 import sheets
+from pydantic import BaseModel
 from sheets import ASSUMED, EXAMPLES, example_text, load_text
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import lint
+from loadsheet.mapping.yamlfile import YamlFile, read_part
 from loadsheet.problems import MappingError
 
 GOOD = example_text("everything").replace("lookups/", "")
@@ -239,6 +241,19 @@ def test_all_findings_of_a_file_are_said_in_one_pass(tmp_path):
     assert len(str(raised.value).splitlines()) == 2
     said = findings(tmp_path, text.replace("version: 1", "version: x"))
     assert [line.split(":")[1] for line in said] == ["2"]  # the frame of the file first: the rest hangs on it
+
+
+class Part(BaseModel, extra="forbid"):
+    """A section of a mapping with a single key."""
+
+    version: int = 1
+
+
+def test_thousands_of_unknown_keys_are_each_found_in_a_time_that_grows_with_their_number(tmp_path):
+    """To compare each finding with each other takes more than the 5 s of CPU time that a test may take."""
+    file = YamlFile(tmp_path / "m.yaml")
+    assert read_part(Part, file, {f"z{number}": 1 for number in range(10_000)}, ()) is None
+    assert len(file.findings) == 10_000
 
 
 def test_an_empty_missing_or_foreign_file_is_refused(tmp_path):

@@ -56,6 +56,7 @@ class YamlFile:
     path: Path
     values: Any = None
     findings: list[MappingError] = field(default_factory=list)
+    _said: set[str] = field(default_factory=set)
     marks: dict[Loc, tuple[int, int]] = field(default_factory=dict)
     key_marks: dict[Loc, tuple[int, int]] = field(default_factory=dict)
     base: Path | None = None
@@ -114,7 +115,8 @@ class YamlFile:
 
     def _add(self, loc: Loc, mark: tuple[int, int], text: str, hint: str) -> None:
         finding = MappingError(text, file=str(self.owner(loc)), line=mark[0], column=mark[1], hint=hint)
-        if str(finding) not in map(str, self.findings):  # sections used by several operations are checked several times
+        if str(finding) not in self._said:  # sections used by several operations are checked several times
+            self._said.add(str(finding))
             self.findings.append(finding)
 
     def place(self, loc: Loc) -> str:
@@ -414,8 +416,9 @@ def read_part(model: type[P], file: YamlFile, value: object, loc: Loc) -> P | No
         placed = {
             _file_location(details["loc"], loc, file): details for details in reversed(error.errors(include_url=False))
         }
+        outer = {steps[:length] for steps in placed for length in range(len(steps))}
         for steps, details in reversed(placed.items()):
-            if not any(other[: len(steps)] == steps and other != steps for other in placed):
+            if steps not in outer:
                 _explain(model, file, details, loc, steps)
     return None
 
