@@ -32,6 +32,19 @@ def test_a_settings_file_that_was_named_must_be_there(tmp_path):
         Settings.load(tmp_path / "nowhere.toml")
 
 
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give a file to another user")
+def test_settings_that_another_user_put_into_this_folder_run_no_command_unless_they_are_named(write, tmp_path):
+    write(f'token_command = "touch {tmp_path}/ran"')
+    file = Path("loadsheet.toml")
+    os.chown(file, 4711, -1)
+    with pytest.raises(SettingsError, match=r"belongs to another user \(4711\) and is not used"):
+        read_token(Settings.load())
+    assert not (tmp_path / "ran").exists()
+    assert Settings.load(file).token_command
+    os.chown(file.absolute().parent, 4711, -1)  # a folder of that user, such as a volume of a container
+    assert Settings.load().token_command
+
+
 def test_a_token_never_shows_itself(monkeypatch):
     monkeypatch.setenv("LOADSHEET_TOKEN", "very-secret")
     settings = Settings.load()

@@ -37,7 +37,7 @@ _NOT_FROM_ENVIRONMENT = frozenset(
 
 def find(config: Path | None = None, site: Path = SITE_FILE) -> Path | None:
     """The settings file: `config`, else that of `LOADSHEET_CONFIG`, ./loadsheet.toml, the user's, the machine's; None if there is none.
-    Raises SettingsError if `config` or the file of the variable does not exist.
+    Raises SettingsError if `config` or the file of the variable does not exist, and for a ./loadsheet.toml that another user put there.
     """
     named = config or (Path(variable) if (variable := os.environ.get(f"{PREFIX}CONFIG", "")) else None)
     if named is not None:
@@ -45,10 +45,26 @@ def find(config: Path | None = None, site: Path = SITE_FILE) -> Path | None:
             raise SettingsError(f"settings file {named} does not exist")
         return named
     if CONFIG_FILE.is_file():
+        _refuse_foreign(CONFIG_FILE)
         return CONFIG_FILE
     from platformdirs import user_config_path
 
     return next((path for path in (user_config_path("loadsheet") / CONFIG_FILE, site) if path.is_file()), None)
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raise SettingsError for a file that neither we nor root nor the owner of its folder wrote: such as one that a shipper dropped into an
+    inbox. Its `token_command` would run, and its exchange would get our token.
+    """
+    if os.name == "posix" and (owner := path.stat().st_uid) not in (
+        0,
+        os.geteuid(),
+        path.absolute().parent.stat().st_uid,
+    ):
+        raise SettingsError(
+            f"{path.absolute()} belongs to another user ({owner}) and is not used. Go to a folder of your own, or name the file if you"
+            f" trust it: --config {path}"
+        )
 
 
 def read(path: Path | None) -> dict[str, Any]:
