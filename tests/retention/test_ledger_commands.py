@@ -149,6 +149,23 @@ def test_what_was_restored_is_the_backup_and_what_was_there_lies_beside(command,
         pass  # it is known again
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "create trigger again after update on entries begin update entries set state = 'ready'; end",
+        "create view endless as with recursive n(i) as (select 1 union all select i + 1 from n) select i from n",
+    ],
+)
+def test_a_backup_that_someone_gave_statements_of_its_own_is_not_restored(command, state, statement):
+    copy = unpacked(backed_up(command, state))
+    with closing(sqlite3.connect(copy)) as database, database:
+        database.execute(statement)
+    before = (state / "ledger.db").read_bytes()
+    code, _, err = command("restore", copy, "--yes")
+    assert (code, "holds statements of its own" in err) == (70, True), err
+    assert (state / "ledger.db").read_bytes() == before
+
+
 @pytest.mark.parametrize("name", ["ledger-2026-03-04.db", "ledger-2026-03-04.db.gz"])
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_copy_of_the_present_is_restored_without_more_words(command, state, name, lost):

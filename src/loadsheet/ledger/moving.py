@@ -282,6 +282,11 @@ def _look_at(copy: Path, backup: Path) -> tuple[str, str]:
     """
     try:
         with closing(sqlite3.connect(f"{copy.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            foreign = database.execute("select name from sqlite_master where type in ('trigger', 'view')").fetchone()
+            if foreign is not None:  # it could change entries behind our back, such as from accepted to ready
+                raise LedgerError(
+                    f"{backup} holds statements of its own ({foreign[0]}); nothing was changed: use another backup"
+                )
             (sound,) = database.execute("pragma integrity_check(1)").fetchone()
             version = database.execute("select value from meta where name = 'schema_version'").fetchone()
             last = database.execute("select name, started_at from runs order by id desc limit 1").fetchone()
