@@ -53,7 +53,7 @@ def test_a_draft_is_for_the_operation_of_its_file_and_lint_finds_marked_places_a
     text = drafted(name)
     assert re.search(r"^target: (\S+)", text, re.MULTILINE)[1] == sample(name).mapping.operation.name
     assert mistakes(tmp_path, text) == []
-    assert [str(found) for found in read_yaml(tmp_path / "draft.yaml").findings] == []
+    assert list(read_yaml(tmp_path / "draft.yaml").findings) == []
     lines, found = text.splitlines(), {finding.line for finding in lint(tmp_path / "draft.yaml", Assumptions())}
     first = lines.index("constants:") if "constants:" in lines else len(lines)
     marked = {number for number, line in enumerate(lines, 1) if number > first and f": null   # {FILL_IN}" in line}

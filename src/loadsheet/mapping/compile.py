@@ -155,7 +155,7 @@ def examine(
         spec = read_part(MappingSpec, file, file.values, ())
         if spec is not None:
             mapping = _Compiler(spec, file, assumptions).mapping()
-    findings = sorted(file.findings, key=lambda found: (found.file != str(path), found.line, found.column))
+    findings = sorted(file.findings.values(), key=lambda found: (found.file != str(path), found.line, found.column))
     return (None if findings else mapping), findings
 
 

@@ -55,8 +55,7 @@ class YamlFile:
 
     path: Path
     values: Any = None
-    findings: list[MappingError] = field(default_factory=list)
-    _said: set[str] = field(default_factory=set)
+    findings: dict[str, MappingError] = field(default_factory=dict)  # by their texts
     marks: dict[Loc, tuple[int, int]] = field(default_factory=dict)
     key_marks: dict[Loc, tuple[int, int]] = field(default_factory=dict)
     base: Path | None = None
@@ -115,9 +114,7 @@ class YamlFile:
 
     def _add(self, loc: Loc, mark: tuple[int, int], text: str, hint: str) -> None:
         finding = MappingError(text, file=str(self.owner(loc)), line=mark[0], column=mark[1], hint=hint)
-        if str(finding) not in self._said:  # sections used by several operations are checked several times
-            self._said.add(str(finding))
-            self.findings.append(finding)
+        self.findings[str(finding)] = finding  # sections used by several operations are checked several times
 
     def place(self, loc: Loc) -> str:
         """Where a key stands, such as `line 14`, with the name of the file if that is the one this file extends."""
@@ -326,7 +323,7 @@ def read_with_base(path: Path, home: Path | None = None) -> YamlFile:
             base.refuse((KEY,), text, at_key=True)
         elif base.values is not None and not isinstance(base.values, dict):
             base.refuse((), "must be a mapping of keys to values")
-        file.findings += base.findings
+        file.findings |= base.findings
     if base is None or not isinstance(base.values, dict) or KEY in base.values:
         file.values = None  # half a mapping: further findings would only be consequences
         return file

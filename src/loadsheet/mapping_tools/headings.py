@@ -133,7 +133,7 @@ def vocabulary() -> Vocabulary:
     """The vocabulary of loadsheet."""
     data = read_yaml(Path(__file__).with_name("vocabulary.yaml"))
     if data.findings:
-        raise data.findings[0]
+        raise next(iter(data.findings.values()))
     phrases: dict[str, frozenset[str]] = {}
     languages: dict[str, frozenset[str]] = {}
     for concept, by_language in data.values["concepts"].items():
