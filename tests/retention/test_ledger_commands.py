@@ -157,7 +157,7 @@ def test_what_was_restored_is_the_backup_and_what_was_there_lies_beside(command,
     ],
 )
 def test_a_backup_that_someone_gave_statements_of_its_own_is_not_restored(command, state, statement):
-    copy = unpacked(backed_up(command, state))
+    copy = backed_up(command, state)
     with closing(sqlite3.connect(copy)) as database, database:
         database.execute(statement)
     before = (state / "ledger.db").read_bytes()

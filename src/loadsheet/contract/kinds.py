@@ -64,7 +64,7 @@ EXPECTED: dict[Kind, str] = {
     **{kind: f"a value such as {example}" for kind, (_, example) in DATE_SHAPES.items()},
 }
 
-_EXPONENT_MAX = 40
+_EXPONENT_MAX = 307  # of numbers that a workbook holds
 NUMBER_TEXT = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # RFC 8259, section 6
 
 _FLAG_WORDS = {"yes": True, "true": True, "no": False, "false": False}
@@ -101,12 +101,12 @@ def flag_word(value: bool, form: FlagForm) -> str:  # noqa: FBT001 (the value it
 
 
 def plain(number: Decimal | int) -> str:
-    """A number as digits without an exponent; trailing zeros stay. One beyond 10^40 keeps its exponent: its digits could fill the memory."""
+    """A number as digits without an exponent; trailing zeros stay. One beyond those of a workbook keeps its exponent: its digits could fill the memory."""
     return format(number, "f") if isinstance(number, Decimal) and in_range(number) else str(number)
 
 
 def in_range(number: Decimal) -> bool:
-    """Whether a number can be calculated with: it is finite, and between 10^-40 and 10^40."""
+    """Whether a number can be calculated with: it is finite, and no larger and no smaller than those of a workbook."""
     return number.is_finite() and abs(number.adjusted()) <= _EXPONENT_MAX
 
 
