@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from itertools import chain, count
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 from unicodedata import normalize
 
 from loadsheet.contract import plain
@@ -51,6 +51,44 @@ def placed(path: Path) -> Iterator[Path]:
             f"{path} cannot be written ({error.strerror or error}); check the folder and the disk."
             " Nothing is lost: `loadsheet report` writes the reports again from the ledger"
         ) from error
+
+
+class FailingOnce:
+    """The file a workbook is written to. It raises OSError once; after that, or once `failed` is set, it accepts and drops everything.
+
+    Python's archives try to complete themselves on deletion, long after the failure was reported. That would fail
+    again, with a traceback that no caller can catch.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.failed = file, False
+        self._place = 0  # archives ask for the position even after a failure
+
+    def write(self, data: bytes) -> int:
+        """Write, or drop the data after a failure."""
+        self._place += len(data)
+        if not self.failed:
+            self.failed = True  # reset after success
+            self._file.write(data)
+            self.failed = False
+        return len(data)
+
+    def seek(self, offset: int) -> int:
+        """Go to an offset from the beginning."""
+        self._place = offset
+        if not self.failed:
+            self.failed = True  # reset after success
+            self._file.seek(offset)  # may have to write
+            self.failed = False
+        return offset
+
+    def tell(self) -> int:
+        """The position."""
+        return self._place
+
+    def flush(self) -> None:
+        """Flush the file."""
+        self.seek(self._place)
 
 
 def run_folders(folder: Path) -> list[str]:

@@ -7,24 +7,21 @@ writes the file atomically. Does not know what the rows mean. Memory stays flat:
 """
 
 import hashlib
-import os
-import sys
 import tempfile
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, time
 from decimal import Decimal
 from enum import StrEnum
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.typed
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
 from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-untyped]  # as above
 
-from loadsheet.reports.report_files import CELL_MAX, csv_row, placed, sheet_text
+from loadsheet.reports.report_files import FailingOnce, csv_row, placed, sheet_text
 
 CREATED = datetime(2000, 1, 1)  # noqa: DTZ001 (a workbook property without a zone, fixed so that equal reports are equal files)
 
@@ -155,25 +152,14 @@ def open_book(path: Path, *, title: str, footer: str) -> Iterator[Book]:
         workbook.set_properties({"title": title, "author": "loadsheet", "created": CREATED})
         stack.callback(_close_spools, workbook)
         yield Book(workbook, footer, stack)
-        workbook.filename = file = stack.enter_context(part.open("wb"))
-        stack.push(partial(_end_archive, file))
-        workbook.close()
-
-
-def _end_archive(file: BinaryIO, _kind: object, error: BaseException | None, _trace: object) -> None:
-    """After a failure, let the unfinished archive end here, in another open file, in memory if the system can. It would try to complete itself when it
-    is deleted, long after the failure was reported, and fail again with a traceback that nobody can catch. Raises OSError.
-    """
-    if error is None:
-        return
-    with os.fdopen(os.memfd_create(""), "wb") if sys.platform == "linux" else tempfile.TemporaryFile() as other:
-        os.dup2(other.fileno(), file.fileno())
-    failure: BaseException | None = error
-    while failure is not None:
-        traceback.clear_frames(failure.__traceback__)  # they hold the archive
-        failure = failure.__context__
-    if isinstance(error, FileCreateError):
-        raise OSError(str(error)) from error
+        with part.open("wb") as file:
+            workbook.filename = target = FailingOnce(file)
+            try:
+                workbook.close()
+            except FileCreateError as error:
+                raise OSError(str(error)) from error
+            finally:
+                target.failed = True  # from now on it drops everything
 
 
 def _close_spools(workbook: Any) -> None:
@@ -307,7 +293,7 @@ class TableSheet:
                 self._add_rules((1, position, last, position), column)
         self._sheet.freeze_panes(1, self._frozen)
         self._sheet.repeat_rows(0)
-        printed = sum([column.printed for column in self._columns])
+        printed = sum(column.printed for column in self._columns)
         if printed < len(self._columns):
             self._sheet.print_area(0, 0, last, printed - 1)
         self._sheet.ignore_errors({"number_stored_as_text": xl_range(1, 0, last, len(self._columns) - 1)})
@@ -379,8 +365,7 @@ def write_row(
         elif value is None or value == "":
             sheet.write_blank(row, column, None, style)
         elif isinstance(value, str):
-            is_usual = len(value) < CELL_MAX // 2 and value[0] != "<"
-            sheet.write_string(row, column, value if is_usual else sheet_text(value), style)
+            sheet.write_string(row, column, sheet_text(value), style)
         elif isinstance(value, Formula):
             sheet.write_formula(row, column, value.text, style, value.result)
         elif isinstance(value, bool):
