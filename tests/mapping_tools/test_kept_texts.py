@@ -61,6 +61,7 @@ def test_the_template_of_a_mapping_is_the_one_that_is_kept(tmp_path, name):
                 letter: (round(one.width, 1), one.number_format) for letter, one in sheet.column_dimensions.items()
             }
             lines += [f"{letter}: {width}, {format_}" for letter, (width, format_) in widths.items()]
+            lines += [f"heights: {[one.height for one in sheet.row_dimensions.values()]}"]
             rules = sheet.data_validations.dataValidation
             lines += sorted(
                 f"{rule.sqref}: {rule.type} {rule.operator} {rule.formula1} {rule.formula2} {rule.error}"

@@ -242,6 +242,7 @@ NO_TABLES = {
     "a form with words that nobody knows": "Zyxo:;City\nFoobar:;Ulm\nQuux:;Bonn\nBlip:;Kiel\nWurg:;Wien\n",
     "no headings": orders(keys=6).partition("\n")[2],
     "words without headings": "Acme;Dresden;Pump\nBeta;Ulm;Valve\nAcme;Ulm;Pump\n",
+    "words of headings in the cells": "A1;Pickup;Delivery;Ulm;10\nA2;Pickup;Delivery;Ulm;12\nA3;Pickup;Delivery;Bonn;14\n",
     "a letter": "Dear Sirs\nplease pick up three pallets tomorrow\nKind regards\n",
 }
 

@@ -125,8 +125,9 @@ def test_towns_with_their_states_are_no_companies(tmp_path):
     rows = ["Menasha WI;Ada MI", "Boise ID;Memphis TN", "Denver CO;Salt Lake City UT"]
     text = suggested(tmp_path, table("Order no;Origin;Destination", *rows), "order.update")
     assert unsaid(text, ["pickup_city: {col: origin}", "delivery_city: {col: destination}", "!company"]) == []
-    companies = suggested(tmp_path, table("Order no;Origin", "Beta AG;", "Alpha KG;", "Gamma;"), "order.update")
-    assert "pickup_company: {col: origin}" in companies
+    one_in_five = table("Order no;Origin", "Beta AG", "Gamma", "Delta", "Omega", "Sigma")
+    assert "pickup_company: {col: origin}" in suggested(tmp_path, one_in_five, "order.update")
+    assert "pickup_company" not in suggested(tmp_path, f"{one_in_five}A-6;Theta\n", "order.update")
 
 
 def test_the_company_of_an_address_is_neither_its_recipient_nor_its_carrier(tmp_path):
@@ -310,6 +311,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         " delivery_company: {col: destination}\n"),
     "parts of two addresses": (table("Order no;Order city;Customer street", "Ulm;Kade 1", "Bonn;Kade 2", "Wien;Kade 3"), "order.update",
         "CHECK: it is the customer's, and other parts of the address are not"),
+    "a whole address of the customer beside another one": (table("Order no;Pickup city;Customer city;Customer street", "Ulm;Bonn;Kade 1", "Kiel;Rom;Kade 2"),
+        "order.update", "delivery_address1: {col: customer_street}\n", "!it is the customer's"),
+    "the only date of a new order": (table("Order no;Date;City", "02.03.2026;Ulm", "03.03.2026;Bonn"), "order.create",
+        "pickup_startdatetime: {expr: '$at(date, t\"PT8H\")'}   # CHECK: the heading does not say which date; CHECK the time"),
     "a weak guess": (orders("Wt zzyx;12,5;7"), None, '# CHECK: what is "zzyx" in the heading?', " total_weight: "),
     "a new order": (orders(), None, "\ntarget: order.create   # 8 fields have a column, 5 of them for addresses; Order no identifies the records",
         " total_packages: {expr: '$count(rows)'}   # CHECK: each line counts as one package\n"),
