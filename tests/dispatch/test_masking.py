@@ -79,8 +79,8 @@ def test_a_token_is_masked_however_it_is_escaped_and_wherever_the_pieces_of_an_a
 def test_a_token_within_base64_is_masked(prefix, encode):
     coded = encode(f"{prefix}{TOKEN}".encode())
     masked = mask_of(TOKEN).masked(b'{"message": "' + coded + b'"}')
-    assert b"***" in masked
-    assert coded[len(coded) // 2 :] not in masked
+    _, found, rest = masked.removesuffix(b'"}').partition(MASK)
+    assert (found, len(rest) <= 3) == (MASK, True), "the last bits of the token at most"
     assert coded.replace(b"/", b"\\/") not in masked
 
 

@@ -193,7 +193,7 @@ def test_what_is_not_clear_stays_unknown_whatever_is_set(operation):
     ("more", "rule"),
     [
         ({"counts": False, **SEEN_TWICE}, "no witness"),
-        ({"waited": 899.0, **SEEN_TWICE}, "quiesce_s"),
+        ({"waited": 899.0, **SEEN_TWICE}, "too early to be sure for another 1 minute (verification.quiesce_s)"),
         ({}, "second listing"),
         ({"looks": (look(DAY - 59),)}, "confirm_gap_s"),
         ({"looks": (look(1000, counts=False),)}, "second listing"),
@@ -229,7 +229,7 @@ def test_a_delete_whose_record_is_proved_gone_is_accepted(operation):
 @pytest.mark.parametrize("operation", [*UPDATES, *DELETES])
 def test_a_record_that_is_as_it_was_before_is_sent_again_after_the_pause(operation):
     assert concluded(operation, AS_BEFORE).state is State.READY
-    assert "quiesce_s" in concluded(operation, AS_BEFORE, waited=800).text
+    assert "another 2 minutes (verification.quiesce_s)" in concluded(operation, AS_BEFORE, waited=800).text
     assert "sends_max" in concluded(operation, AS_BEFORE, sends=3).text
     setting = f"{BY_NAME[operation].action}_resend"
     assert setting in concluded(operation, AS_BEFORE, settings={setting: False}).text

@@ -53,13 +53,13 @@ class SendingReport:
     refused: int
     unknown: int
     returned: int
-    stopped: StopReason | None = None
-    why: str = ""
-    held: int = 0
-    connections: int = 0
-    per_second: float = 0.0
-    interrupted: bool = False
-    limited: bool = False
+    stopped: StopReason | None
+    why: str
+    held: int
+    connections: int
+    per_second: float
+    interrupted: bool
+    limited: bool
 
 
 @dataclass(frozen=True, slots=True)
