@@ -75,7 +75,9 @@ def mutants_of(path: str, wanted: set[int] | None = None) -> list[Mutant]:
             for (line, _), _ in positions:
                 occurrence, seen[operator] = seen[operator], seen[operator] + 1
                 fit = "TYPE_CHECKING" not in lines[line - 1] and not parso.tree.search_ancestor(node, "decorator")
-                fit &= not node.parent.get_code().strip().startswith("strict=")  # of `zip`: it checks, and changes nothing
+                fit &= (
+                    not node.parent.get_code().strip().startswith("strict=")
+                )  # of `zip`: it checks, and changes nothing
                 if fit and (wanted is None or line in wanted):
                     function = max((first for first, last in spans if first <= line <= last), default=0)
                     found.append(Mutant(path, line, operator, occurrence, function))

@@ -37,7 +37,7 @@ class ProbeResult:
     capabilities: Capabilities
     calls: int
     left: tuple[str, ...]
-    stopped: TokenRefused | ExchangeUnreachable | None = None
+    stopped: TokenRefused | ExchangeUnreachable | None
 
 
 def probe(

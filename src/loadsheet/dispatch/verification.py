@@ -41,7 +41,7 @@ class VerificationReport:
 
     unknown: int
     accepted: int
-    again: int = 0
+    again: int
 
     @property
     def left(self) -> int:

@@ -87,8 +87,8 @@ class Conventions:
     """
 
     locale: str | None
-    dates: tuple[str, ...] = ()
-    zone: ZoneInfo | None = None
+    dates: tuple[str, ...]
+    zone: ZoneInfo | None
     zone_column: str | None = None
     fold: Fold = "error"
     units: Mapping[str, str] = field(default_factory=dict)

@@ -173,7 +173,7 @@ class ColumnGuide:
     list, and whether it must be filled.
     """
 
-    takes: str = ""
+    takes: str
     choices: tuple[str, ...] = ()
     required: bool = False
 

@@ -108,7 +108,7 @@ class Lookup:
     ignore_case: bool
     missing: Literal["error", "keep", "blank"]
     content: bytes
-    range: Range | None = None
+    range: Range | None
 
     def find(self, *keys: Any) -> Codes | None:
         """The row of a key, or of several, or None. With a range, the last key is the converted value that the range is searched for."""

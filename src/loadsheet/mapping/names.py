@@ -351,7 +351,7 @@ class CheckPlan:
     needs: Needs
     position: int | None
     cells: tuple[tuple[int, int], ...]  # (table, index) of the columns to report
-    children: tuple[int, ...] = ()  # tables of which a row sees only its own rows
+    children: tuple[int, ...]  # tables of which a row sees only its own rows
 
 
 def plan_checks(spec: MappingSpec, names: Names) -> tuple[CheckPlan, ...]:

@@ -9,7 +9,7 @@ array that must be sent empty is written `{value: []}`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -61,8 +61,8 @@ class Variant:
     operation: Operation
     make: Make
     check_record: Checker
-    ordered: tuple[str, ...] = ()
-    declared: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    ordered: tuple[str, ...]
+    declared: Mapping[str, tuple[int, ...]]
     instead: "Variant | None" = None
 
 

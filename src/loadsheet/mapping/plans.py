@@ -204,7 +204,7 @@ class Finish:
     """
 
     finish: Callable[[Any, Sequence[Any]], Any]
-    others: tuple[str, ...] = ()
+    others: tuple[str, ...]
     when: str = ""
     to: int = 0
     letter: str = ""
@@ -224,8 +224,8 @@ class TableLookup:
     columns: tuple[int, ...]
     bounds: tuple[int, int] | None
     codes: tuple[Code, ...]
-    searched: Type | None = None
-    of_days: bool = False
+    searched: Type | None
+    of_days: bool
     many: bool = True
     keys: tuple[str, ...] = ()
 
@@ -264,9 +264,9 @@ class ColumnPlan:
     spec: Column
     slot: Slot
     convert: Convert
-    zoned: bool = False
-    finish: Finish | None = None
-    cells: str = ""
+    zoned: bool
+    finish: Finish | None
+    cells: str
     heading: str = ""
     choices: tuple[str, ...] = ()
     writes: str = ""
@@ -309,7 +309,7 @@ class FinishPlan:
     column: ColumnPlan
     when: Expression | None
     needs: frozenset[int]
-    others: tuple[int, ...] = ()
+    others: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,8 +321,8 @@ class SetsPlan:
     words: tuple[tuple[str, str], ...]
     columns: tuple[ColumnPlan, ...]
     filled_by: tuple[int, ...]
-    required: tuple[int, ...] = ()
-    repeated: bool = False
+    required: tuple[int, ...]
+    repeated: bool
 
     def heading(self, label: str, number: int) -> str:
         """The heading of a column of the sets in one of them, counted from 0. `label` holds the placeholder."""
@@ -342,9 +342,9 @@ class KindPlan:
     own: frozenset[str]
     known: tuple[str, ...]
     others: Literal["error", "ignore"] | None
-    above: tuple[tuple[frozenset[str], str], ...] = ()
-    is_strict: bool = False
-    takes_unknown: bool = False
+    above: tuple[tuple[frozenset[str], str], ...]
+    is_strict: bool
+    takes_unknown: bool
 
 
 @dataclass(frozen=True, slots=True)

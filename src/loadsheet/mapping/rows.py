@@ -69,7 +69,7 @@ class View:
         self._width = len(table.header)
         above = plan.kind.above if plan.kind is not None else ()
         self._start = self._width + len(above)
-        sets = plan.sets if plan.sets is not None else SetsPlan((), (), ())
+        sets = plan.sets if plan.sets is not None else SetsPlan((), (), (), (), repeated=False)
         names = [f"{plan.prefix}{column.name}" for column in sets.columns]
         self._places = [[table.columns.get(f"{name}#{n}") for name in names] for n in range(len(sets.words))]
         self.further = self._places_of_further_set()

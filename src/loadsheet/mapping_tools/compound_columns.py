@@ -162,8 +162,8 @@ class Sets:
     codes: Mapping[str, str]
     columns: tuple[Column, ...]
     filled_by: tuple[Column, ...]
-    word: Column | None = None
-    always: frozenset[int] = frozenset()
+    word: Column | None
+    always: frozenset[int]
     """The positions of columns that are filled wherever their set is."""
     repeated: bool = False
     """Whether the headings of the sets are the same, without a word or number of their own."""

@@ -245,7 +245,7 @@ class Draft:
     filled: dict[str, DraftColumn]
     unused: list[DraftColumn]
     folder: FolderValues
-    doubts: dict[str, str] = field(default_factory=dict)
+    doubts: dict[str, str]
     group: list[str] = field(default_factory=list)
     one_value: list[str] = field(default_factory=list)
     of_group: set[str] = field(default_factory=set)

@@ -48,8 +48,8 @@ class Formats(NamedTuple):
     formats: tuple[str, ...]
     read: int
     others: tuple[str, ...]
-    ambiguous: str = ""
-    order: str = ""
+    ambiguous: str
+    order: str
 
 
 class _Style(NamedTuple):

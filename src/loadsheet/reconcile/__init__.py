@@ -7,7 +7,7 @@ what a source file is. Entries come in batches with one ledger query per batch, 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import islice
@@ -129,11 +129,11 @@ class Reconciliation:
     legs: tuple[Leg, ...]
     balance: Balance
     totals: tuple[Total, ...]
-    exceptions: Exceptions = field(default_factory=Exceptions)
-    fields: tuple[FieldMatch, ...] = ()
-    shares: tuple[Share, ...] = ()
-    seen: ListingSnapshot = field(default_factory=ListingSnapshot)
-    notes: RunNotes = field(default_factory=RunNotes)
+    exceptions: Exceptions
+    fields: tuple[FieldMatch, ...]
+    shares: tuple[Share, ...]
+    seen: ListingSnapshot
+    notes: RunNotes
 
     @cached_property
     def verdicts(self) -> Counter[Verdict]:
