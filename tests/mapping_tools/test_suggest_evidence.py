@@ -245,6 +245,7 @@ A-1;02.03.2026 08:00;03.03.2026 10:00;Muster AG;Dresden;DE;Frau Kern;+49 351 1;M
 A-2;02.03.2026 09:00;03.03.2026 12:00;Probe KG;Leipzig;DE;;;;KRT;Rohr;12;;;
 """
 SIDES = table("Order no;Origin;Destination", *["Ulm;Acme GmbH", "Bonn;Beta AG"] * 3)
+SIDES_CM = ["Length (cm);120;80", "Width (cm);80;60", "Height (cm);100;90"]
 LINES = "Shipment;Article;Qty\n471;Pump;2\n471;Valve;1\n472;Pump;4\n473;Pump;1\n"
 FILES = {
     "orders.csv": orders(keys=["471", "472", "473"]),
@@ -387,6 +388,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "several orders in one row": (ROUTES, "order.update", "CHECK: Order 2 may be records of their own: see loadsheet mapping help"),
     "the length of a window that is assumed": (table("Order no;Delivery date", "02.03.2026 08:00", "03.03.2026 09:30"), "order.create",
         "pickup_startdatetime: {expr: 'delivery_date - t\"P1D\"'}", 'pickup_enddatetime: {expr: \'delivery_date - t"P1D" + t"PT4H"\'}'),
+    "the volume of three sides": (orders("Item;Box", *SIDES_CM), None, "  volume: {type: decimal, expr: 'length_cm * width_cm * height_cm / 1000000'}"),
+    "a volume beside the sides": (orders("Item;Box", *SIDES_CM, "Volume (m3);1,5;2"), None, "      volume: {col: volume_m3, round: 3}\n", "!1000000"),
     "a time alone is no window": (orders("Pickup time;8:30;9:15"), None, "!part_of"),
     "places with postal codes": (
         table("Order no;Origin;Destination", "D-20091 Hamburg;I-20121 Milano", "D-20095 Hamburg;F-69001 Lyon", "D-20099 Hamburg;A-8010 Graz"),
