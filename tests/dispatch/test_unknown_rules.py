@@ -215,6 +215,7 @@ def test_a_create_proved_absent_waits_for_a_person_or_is_sent_again(operation):
     assert "proved absent" in review.text
     for settings in (GATED, {"create_after_absent": "resend", "trust_quiesce": True}):
         assert concluded(operation, ABSENT, settings=settings, **SEEN_TWICE).state is State.READY
+        assert concluded(operation, ABSENT, settings=settings, waited=900, looks=(look(840),)).state is State.READY
     spent = concluded(operation, ABSENT, settings=GATED, sends=2, **SEEN_TWICE)
     assert spent.state is None
     assert "create_sends_max" in spent.text
@@ -229,6 +230,7 @@ def test_a_delete_whose_record_is_proved_gone_is_accepted(operation):
 @pytest.mark.parametrize("operation", [*UPDATES, *DELETES])
 def test_a_record_that_is_as_it_was_before_is_sent_again_after_the_pause(operation):
     assert concluded(operation, AS_BEFORE).state is State.READY
+    assert concluded(operation, AS_BEFORE, waited=900).state is State.READY
     assert "another 2 minutes (verification.quiesce_s)" in concluded(operation, AS_BEFORE, waited=800).text
     assert "sends_max" in concluded(operation, AS_BEFORE, sends=3).text
     setting = f"{BY_NAME[operation].action}_resend"
@@ -240,6 +242,7 @@ def test_a_status_update_is_sent_once_more_and_named():
     assert (found.state, found.problem.code, found.problem.level) == (State.READY, "L608", "warning")
     assert "2 times" in found.problem.text
     assert "status_quiesce_s" in concluded("order.status", Presence.NO_LISTING, waited=119).text
+    assert concluded("order.status", Presence.NO_LISTING, waited=120).state is State.READY
     assert concluded("order.status", Presence.NO_LISTING, sends=2).state is None
     assert concluded("order.status", Presence.NO_LISTING, settings={"status_on_unknown": "review"}).state is None
 
