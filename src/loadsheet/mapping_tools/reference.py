@@ -333,9 +333,7 @@ def _by_table(definition: str) -> Json:
     return {
         "type": "object",
         "minProperties": 1,
-        "additionalProperties": {
-            "anyOf": [entry, {"type": "object", "minProperties": 1, "additionalProperties": entry}],
-        },
+        "additionalProperties": {"anyOf": [entry, {"type": "object", "additionalProperties": entry}]},
     }
 
 
