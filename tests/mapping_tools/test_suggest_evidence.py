@@ -386,6 +386,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "  delivery_startdatetime: {col: required_date}"),
     "a country that half of the cells name": (orders("Ship country;France;France;Brazil;USA"), None,
         "  pickup_country: {value: FR}   # CHECK: no column has it"),
+    "countries in another language than the headings": (table("Order no;Country", "Österreich", "Deutschland"), "order.update",
+        "  locale: de_DE   # no number has a decimal mark; the language of the headings decides; 2 countries are in its language\n"),
     "a country that fewer cells name": (orders("Ship country;France;Germany;Brazil;USA"), None,
         "  pickup_country: {const: pickup_country}   # FILL IN"),
     "events with a time each do not share the first": (TIMED, "order.status", "status_datetime: {col: at}   # CHECK the time", "!abgeholt_um'"),
