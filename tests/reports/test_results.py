@@ -1,6 +1,7 @@
 """Results files: every row of a file in its own order, with what became of it, why, and what to do."""
 
 import csv
+import json
 from dataclasses import replace
 
 import openpyxl
@@ -253,5 +254,7 @@ def test_the_results_replace_those_of_the_fallback_reports(tmp_path):
         plan(ledger, run, drop_of(BOOK), [create(1, 2)])
         fallback = write_fallback(ledger.queries, run, settings, missing={"results": "an internal error"})
         assert [path.name for path in fallback.folder.glob("*.results.*")] == ["book.xlsx.results.csv"]
+        summary = json.loads((fallback.folder / "run.json").read_bytes())
+        assert (summary["only_at_exchange"], summary["entries"], summary["verdicts"]) == (0, {"ready": 1}, {})
         report = written(ledger, run, settings)
         assert [path.name for path in report.folder.glob("*.results.*")] == ["book.xlsx.results.xlsx"]
