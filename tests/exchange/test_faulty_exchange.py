@@ -4,17 +4,11 @@ import contextlib
 import time
 
 import msgspec
-import pytest
-from exchange_calls import AUTHORISED, Met, OverSocket, encode, inside, met, request
-from exchange_process import TOKEN
+from exchange_calls import Met, OverSocket, inside, met, request
 from faulty_exchange import AT_ACCEPT, BEFORE, FAULTS, LATER, NEVER, happens, misbehaving
-from payload_examples import EVENT, ORDER
+from payload_examples import ORDER
 from scripted_exchange import until
 
-from loadsheet.contract import Assumptions
-from loadsheet.exchange import serve_embedded
-
-SECOND = {**ORDER, "order_id": "SO-2"}
 SILENT = {"reset_before_body", "reset_before_effect", "closed_before_effect", "no_answer"}
 SILENT |= {"reset_after_effect", "closed_after_effect"}
 GOOD = {"slow_answer", "slow_effect", "dripping_headers", "dripping_answer", "closed_under_pipelined"}
@@ -71,65 +65,3 @@ def test_each_fault_is_met_by_its_request_alone_and_the_truth_log_knows_the_effe
     assert [name for name in FAULTS if happens(name) == LATER] == ["late_effect"]
     with inside(tmp_path / "exchange.db") as app:
         assert {order["order_id"] for order in app.orders("?page_size=1000")} == keys
-
-
-@pytest.mark.parametrize(("fault", "end"), [("closed_at_accept", "closed"), ("reset_at_accept", "reset")])
-def test_a_connection_can_be_turned_away_when_it_stands(tmp_path, fault, end):
-    with misbehaving(tmp_path, {"fault": fault, "operation": "connect", "at": (2,)}) as served:
-        assert is_good(meets(served, "order.create", ORDER))
-        assert meets(served, "order.list", None).end in (end, "reset")  # what was not read makes a close a reset
-        assert is_good(meets(served, "order.create", SECOND))
-
-
-def test_for_a_time_connections_are_refused(tmp_path):
-    with misbehaving(tmp_path, {"fault": "refused", "at": (1,), "seconds": 1.0}) as served:
-        assert meets(served, "order.create", ORDER) == (b"", "reset")
-        with pytest.raises(ConnectionRefusedError), connected(served):
-            pass
-
-        def listens():
-            with contextlib.suppress(ConnectionRefusedError), connected(served):
-                return True
-
-        until(listens)
-        assert is_good(meets(served, "order.create", SECOND))
-        assert keys_of(served) == {"SO-2"}
-
-
-def test_a_request_behind_a_kept_alive_answer_is_reset_without_effect(tmp_path):
-    rule = {"fault": "closed_under_pipelined", "at": (1,)}
-    with misbehaving(tmp_path, rule) as served, connected(served) as connection:
-        first = met(connection, request("order.create", ORDER))
-        assert (is_good(first), "connection: close" in first.head) == (True, False)
-        assert met(connection, request("order.create", SECOND)) == (b"", "reset")
-        assert keys_of(served) == {"SO-1001"}
-
-
-def test_a_rule_counts_the_requests_of_its_key_alone(tmp_path):
-    rule = {"fault": "reset_after_effect", "operation": "order.status", "key": "SO-2", "at": (2,)}
-    with misbehaving(tmp_path, rule) as served:
-        for order in (ORDER, SECOND):
-            assert is_good(meets(served, "order.create", order))
-        events = [{"data": [{**EVENT, "order_id": key}]} for key in ("SO-2", "SO-1001", "SO-1001", "SO-2", "SO-2")]
-        ends = [meets(served, "order.status", body).end for body in events]
-        assert ends == ["open", "open", "open", "reset", "open"]
-        assert served.front.fired == [("reset_after_effect", "order.status", "SO-2")]
-
-
-def test_without_a_fault_the_front_changes_nothing_and_a_late_effect_does_not_outlive_it(tmp_path):
-    rule = {"fault": "late_effect", "operation": "order.status", "seconds": 60.0}
-    with (
-        misbehaving(tmp_path, rule) as served,
-        serve_embedded(f"sqlite:///{tmp_path / 'plain.db'}", TOKEN, Assumptions()) as plain,
-    ):
-        callers = [OverSocket(served.url), OverSocket(plain)]
-        for method, path, body in (
-            *[("POST", "/tmsapi/createOrder", encode(ORDER))] * 2,
-            ("POST", "/tmsapi/updateOrder", b'{"x":1}'),
-            ("GET", "/tmsapi/getOrders?record=tender&page_size=1", b""),
-            ("GET", "/nowhere", b""),
-        ):
-            one, other = (caller.send(method, path, body, AUTHORISED) for caller in callers)
-            assert (one.status, one.raw, set(one.headers)) == (other.status, other.raw, set(other.headers))
-        assert meets(served, "order.status", {"data": [EVENT]}) == (b"", "closed")
-    assert [line["operation"] for line in served.happened()] == ["order.create"]
