@@ -38,7 +38,6 @@ class Kind:
 WAITS_FOR_MAPPING = frozenset({"A115", "A116"})
 """Problems of files whose mapping does not load. A run with one of them has the exit code of a wrong mapping."""
 
-
 CATALOGUE: dict[str, Kind] = {
     # arrival
     "A101": Kind("No mapping for this file", "no mapping matches {found}; the closest patterns are: {patterns}"),
@@ -118,6 +117,7 @@ CATALOGUE: dict[str, Kind] = {
         "Numbers as text", 'text that looks like a number appears among {numbers} numbers, such as "{found}" ({rows})'
     ),
     "R228": Kind("Invisible characters", "values contain invisible characters ({rows})"),
+    "R249": Kind("Identifiers look alike", '"{found}" and "{other}" look alike ({rows})'),
     "R235": Kind("Archive contradicts itself", "the archive contradicts itself: {reason}"),
     "R236": Kind("Row of a fix file twice", "a row of {key} appears here more than once: rows {rows}"),
     "R237": Kind("Row of a fix file missing", "{key} lacks row {rows} of {of}"),

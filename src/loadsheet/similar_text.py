@@ -25,6 +25,7 @@ _TWINS = {"0": "O", "O": "0", "o": "0", "1": "Il", "I": "1", "l": "1", "5": "S",
 _AS_TYPED = str.maketrans("OoОоΟοIl|SB，．", "000000111" + "58,.")  # noqa: RUF001 (Cyrillic, Greek and full-width ones)
 _MAY_BE_WORD = re.compile(r"[SB].*|.*[SBIl|]", re.DOTALL)  # the start of a code such as B12, the unit in 10l
 
+_TEXTS_MAX = 300_000  # that are remembered to compare others with them
 _NEAR_LETTERS_MIN = 3  # one letter of two is half the word
 _NEAR_LETTERS_MAX = 60  # the texts near a long one would fill the memory
 
@@ -58,6 +59,23 @@ def lookalikes(text: str) -> tuple[str, ...]:
         for other in _TWINS.get(letter, ""):
             found[f"{latin[:place]}{other}{latin[place + 1 :]}"] = None
     return tuple(option for option in found if option and option != text)
+
+
+class LookAlikes:
+    """Finds texts that look the same among many. `first` is the text that the first one found looks like."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        self.first = ""
+
+    def add(self, text: str) -> bool:
+        """Whether another text before this one looks the same."""
+        if len(self._known) == _TEXTS_MAX:
+            return False
+        known = self._known.setdefault(skeleton(text), text)
+        if known != text:
+            self.first = self.first or known
+        return known != text
 
 
 def digits_meant(text: str) -> str:

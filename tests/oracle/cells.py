@@ -35,8 +35,10 @@ class FaultError(Exception):
 
 
 def text(cell, *, required=False, default=None):
-    """A text without the white space and the invisible characters around it, composed."""
-    found = unicodedata.normalize("NFC", cell.strip().strip("\u200b\ufeff"))
+    """A text without the white space around it and without invisible characters, composed; no-break characters are ordinary ones."""
+    seen = "".join(letter for letter in cell if unicodedata.category(letter) != "Cf" or letter in "\u200c\u200d")
+    typed = re.sub("[\u00a0\u2007\u202f]", " ", re.sub("[\u2010\u2011]", "-", seen))
+    found = unicodedata.normalize("NFC", typed.strip())
     if not found and required and default is None:
         raise FaultError
     return found or default

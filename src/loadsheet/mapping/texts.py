@@ -34,11 +34,10 @@ from loadsheet.mapping.plans import (
 )
 from loadsheet.mapping.schema import Column, Pad
 from loadsheet.mapping.yamlfile import Loc, YamlFile
-from loadsheet.reading.tables import Native
+from loadsheet.reading.tables import INVISIBLE, Native, as_typed
 from loadsheet.similar_text import did_you_mean, did_you_mean_value, some
 
 _KEPT_AS_TEXT = re.compile(r"'(?=(?:[^0-9]*[0-9]){3})[0-9+][0-9 ()./+\-]*")
-_INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"
 _Parse = Callable[[str], Any]
 
 
@@ -47,7 +46,9 @@ _Parse = Callable[[str], Any]
 
 def bare(cell: str) -> str:
     """A cell without surrounding white space, invisible characters, and the apostrophe by which programs keep digits as text (`'02108`)."""
-    text = cell.strip().strip(_INVISIBLE)
+    text = cell.strip()
+    if not text.isascii():
+        text = INVISIBLE.sub("", text).strip()
     return text[1:] if text[:1] == "'" and _KEPT_AS_TEXT.fullmatch(text) else text
 
 
@@ -115,7 +116,7 @@ def _cleaner(spec: Column) -> Callable[[str], str]:
 
     def start(cell: str) -> str:
         text = cell.shown.strip() if isinstance(cell, Native) else cell
-        return change(text if text.isascii() else unicodedata.normalize("NFC", text))
+        return change(text if text.isascii() else unicodedata.normalize("NFC", as_typed(text)))
 
     return start
 

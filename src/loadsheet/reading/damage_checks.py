@@ -16,7 +16,8 @@ from loadsheet.internal_errors import isolated
 from loadsheet.problems import NOT_EXAMINED, Problem, Where
 from loadsheet.reading.header import fold
 from loadsheet.reading.row_filters import begins_like_totals, places_of_totals
-from loadsheet.reading.tables import ColumnUse, Native, Row, Table
+from loadsheet.reading.tables import INVISIBLE, ColumnUse, Native, Row, Table, as_typed
+from loadsheet.similar_text import LookAlikes
 
 # ---- the shapes of cells ----
 
@@ -34,7 +35,7 @@ _SHAPES = re.compile(
     rf"|(?P<shortened>[0-9]{{1,2}}[-.] ?{_MONTH}|{_MONTH}[- ][0-9]{{2}})",
     re.IGNORECASE,
 )
-_INVISIBLE_CHARACTERS = re.compile("[\u00ad\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_NO_BREAK = re.compile("[\u00a0\u2007\u202f\u2010\u2011]")
 _MONTHS, DIGITS_KEPT = 12, 15
 _NO_LETTER = re.compile("[\ufffd\x80-\x9f]")  # \x80-\x9f: Windows quotes and dashes, decoded in another code page
 
@@ -47,7 +48,7 @@ class Shape(NamedTuple):
 
 
 _TEXT, FRACTION, _REAL_DATE, _OTHER = Shape("text"), Shape("number"), Shape("real date"), Shape("other")
-_GARBLED, _INVISIBLE = Shape("garbled"), Shape("invisible")
+_GARBLED, _INVISIBLE, _UNBROKEN, _ALIKE = Shape("garbled"), Shape("invisible"), Shape("no-break"), Shape("alike")
 
 Key = str | tuple[str, str]
 """A cell as it is counted: a text, or the kind of a typed cell and its displayed text."""
@@ -71,7 +72,8 @@ def _cell_shapes(cell: Key) -> tuple[Shape, ...]:
     if cell.isascii():
         return (shape,)
     garbled = _NO_LETTER.search(cell) or repair_encoding(text) != text
-    return (shape, *((_GARBLED,) if garbled else ()), *((_INVISIBLE,) if _INVISIBLE_CHARACTERS.search(text) else ()))
+    signs = ((_GARBLED, garbled), (_INVISIBLE, INVISIBLE.search(text)), (_UNBROKEN, _NO_BREAK.search(text)))
+    return (shape, *(sign for sign, found in signs if found))
 
 
 def _digits_shape(text: str, kind: str) -> Shape:
@@ -193,6 +195,7 @@ class DamageChecks:
         self._countries: dict[int, set[str]] = {
             place: set() for place, label in enumerate(table.header) if not _COUNTRY.isdisjoint(fold(label).split())
         }
+        self._looks = {place: LookAlikes() for place, use in self._uses.items() if use.is_key}
         self._unnamed = {place for place, label in enumerate(table.header) if not label.strip()}
         self.filled: frozenset[int] = frozenset()
         """The positions of columns without a heading that hold values."""
@@ -245,6 +248,8 @@ class DamageChecks:
         if self._beside.count:
             yield self._warning(self._beside_at, "R247", self._beside, _BESIDE_HINT)
         for place, tallies in self._tallies.items():
+            if _ALIKE in tallies:
+                yield self._warning(place, "R249", tallies[_ALIKE], _ALIKE_HINT, other=self._looks[place].first)
             yield from _column_warnings(tallies, partial(self._warning, place), self._column(place))
 
     def _check_batch(self, batch: Sequence[Row], last: int) -> int:
@@ -305,7 +310,10 @@ class DamageChecks:
                 cells = [(cell.kind, cell.shown) if isinstance(cell, Native) else cell for cell in columns[place]]
             fresh: dict[Key, list[_Tally]] = {}  # cells of shapes that need more example rows
             for cell, times in Counter(cells).items():
-                for shape in _cell_shapes(cell):
+                looks, shapes = self._looks.get(place), _cell_shapes(cell)
+                if looks and looks.add(as_typed((cell if isinstance(cell, str) else cell[1]).strip())):
+                    shapes += (_ALIKE,)
+                for shape in shapes:
                     tally = tallies.get(shape)
                     if tally is None:
                         tally = tallies[shape] = _Tally(example=cell if isinstance(cell, str) else cell[1])
@@ -339,7 +347,8 @@ def _note_rows(batch: Sequence[Row], cells: Sequence[Key], fresh: dict[Key, list
 def _column_warnings(tallies: _Tallies, warning: "partial[Problem]", column: _Column) -> Iterator[Problem]:
     """The warnings about one column, from its shapes."""
     for kind, code, hint in _CHECKS:
-        if (found := _tally_of(tallies, kind)) and (kind != "rounded" or _are_rounded(tallies)):
+        kinds = (kind, "no-break") if kind == "invisible" and column.use.is_key else (kind,)
+        if (found := _tally_of(tallies, *kinds)) and (kind != "rounded" or _are_rounded(tallies)):
             before = repair_encoding(found.example)
             suggestion = (
                 f"; {found.example!r} may have been {before!r}" if kind == "garbled" and before != found.example else ""
@@ -464,6 +473,7 @@ _STYLES = (
     "write all dates of a column in one style, best as 2026-03-01; day and month may have changed places in some rows"
 )
 _SUMS_HINT = "the row was read as a record; if it holds sums, delete it, or name their first words in the mapping (totals: begins_with)"
+_ALIKE_HINT = "they are sent as different records; if they mean the same one, write it in one way"
 _BESIDE_HINT = (
     "nothing to do if they are notes; if they belong to the rows, give their columns headings next to the others"
 )
@@ -483,6 +493,6 @@ _CHECKS = (
     (
         "invisible",
         "R228",
-        "text pasted from web pages often contains them; values that look equal differ because of them",
+        "text pasted from web pages often contains them; they are left out, and no-break spaces are sent as spaces",
     ),
 )

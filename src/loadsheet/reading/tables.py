@@ -16,6 +16,19 @@ from loadsheet.problems import Problem, Where, column_letters
 if TYPE_CHECKING:
     from loadsheet.settings import Settings  # slow to load, so never imported in a reader's process
 
+INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]|[\u200c\u200d](?![\u0600-\u1fff])")
+"""Characters that nobody sees. A joiner is none before a letter of a script that needs it, such as Persian."""
+_LOOK_TYPED = str.maketrans(
+    "\N{NO-BREAK SPACE}\N{FIGURE SPACE}\N{NARROW NO-BREAK SPACE}\N{LINE SEPARATOR}\N{PARAGRAPH SEPARATOR}\N{HYPHEN}\N{NON-BREAKING HYPHEN}",
+    "   \n\n--",
+)
+
+
+def as_typed(text: str) -> str:
+    """A text without invisible characters, and with the spaces and hyphens of a keyboard for those that look like them."""
+    return text if text.isascii() else INVISIBLE.sub("", text).translate(_LOOK_TYPED).strip()
+
+
 # ---- the layout ----
 
 
@@ -54,13 +67,14 @@ def numbered(label: str, occurrence: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ColumnUse:
-    """How a column is read: as text, number or moment; the width to which shorter values are padded (0: no padding); and its date
-    formats in words, each with a function that parses a text (None: the text does not match).
+    """How a column is read: as text, number or moment; the width to which shorter values are padded (0: no padding); its date formats in
+    words, each with a function that parses a text (None: the text does not match); and whether its texts, as they are, identify records.
     """
 
     kind: Literal["text", "number", "moment"] = "text"
     pads_to: int = 0
     formats: tuple[tuple[str, Callable[[str], object | None]], ...] = ()
+    is_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)

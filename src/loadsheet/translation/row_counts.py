@@ -230,7 +230,10 @@ def column_uses(mapping: CompiledMapping) -> dict[str, dict[str, ColumnUse]]:
     """How a mapping reads the columns of each table, by their names in the table's layout."""
     uses: dict[str, dict[str, ColumnUse]] = {}
     for plan in mapping.plan.tables:
-        by_name = {f"{plan.prefix}{column.name}": _column_use(column) for column in plan.columns}
+        by_name = {
+            f"{plan.prefix}{column.name}": _column_use(column, is_key=place in plan.key)
+            for place, column in enumerate(plan.columns)
+        }
         own = uses.setdefault(plan.source, {})
         for wanted in wanted_columns(plan):
             use = by_name.get(wanted.name.partition("#")[0])
@@ -259,9 +262,10 @@ def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table],
     return Headings(tuple(shown.values()), tuple(problems))
 
 
-def _column_use(column: ColumnPlan) -> ColumnUse:
+def _column_use(column: ColumnPlan, *, is_key: bool) -> ColumnUse:
     kind = column.spec.type
     pad = column.spec.pad_left
+    changes = (pad, column.spec.case, column.spec.one_of, column.spec.lookup, column.spec.split, column.spec.convert)
     return ColumnUse(
         "number" if kind in _NUMBERS else "moment" if kind in _MOMENTS else "text",
         pad.to if pad is not None else 0,
@@ -270,6 +274,7 @@ def _column_use(column: ColumnPlan) -> ColumnUse:
             (re.sub("%.", lambda found: _WORDS.get(found[0], found[0]), format_), format_reader(format_, column.locale))
             for format_ in column.formats
         ),
+        is_key and kind == "text" and not any(changes),
     )
 
 

@@ -218,7 +218,8 @@ TODO = {
     "R225": "write all dates of a column in one style, best as 2026-03-01",
     "R226": "export it again as UTF-8",
     "R227": "let Excel convert them to numbers (the green corner), or check their decimal mark",
-    "R228": "type these values again",
+    "R228": "nothing to do: they are left out",
+    "R249": "if they mean the same one, write it in one way",
     "R231": "send it in several files, or as CSV",
     "R232": "send it in several files, or as CSV",
     "R233": "save it again in the program that made it, then send it again",
@@ -445,7 +446,9 @@ SENTENCES = (
     "another program decoded the text in a wrong encoding before it was sent",
     "export it again as UTF-8",
     "text pasted from web pages often contains them",
-    "values that look equal differ because of them",
+    "they are left out, and no-break spaces are sent as spaces",
+    "they are sent as different records",
+    "if they mean the same one, write it in one way",
 )
 """Sentences in values and hints that senders read as they are."""
 
