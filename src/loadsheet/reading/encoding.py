@@ -187,6 +187,7 @@ Kind = tuple[str, str]
 """The kind of a file, and advice to its sender."""
 
 SAVE_AS = "open it in the program it comes from and save it as .xlsx or as 'CSV UTF-8'"
+OPEN_IN_EXCEL = "open it in Excel or LibreOffice and save it as .xlsx or as 'CSV UTF-8'"
 SEND_TABLE = "send the table itself as .xlsx or CSV"
 
 

@@ -16,7 +16,7 @@ from typing import IO, cast
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.delimited import delimited_top, open_delimited
-from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Kind, Source, refused, refused_kind
+from loadsheet.reading.encoding import OPEN_IN_EXCEL, SAVE_AS, SEND_TABLE, Kind, Source, refused, refused_kind
 from loadsheet.reading.ods import open_ods
 from loadsheet.reading.package import (
     DAMAGED,
@@ -50,10 +50,10 @@ _SIGNATURES: dict[bytes, Kind] = {
     b"\x28\xb5\x2f\xfd": ("a Zstandard archive", _UNPACK),
     b"7z\xbc\xaf\x27\x1c": ("a 7-Zip archive", _UNPACK),
     b"Rar!\x1a\x07": ("a RAR archive", _UNPACK),
-    b"\x09\x00\x04\x00": ("a workbook of Excel 2", SAVE_AS),
-    b"\x09\x00\x06\x00": ("a workbook of Excel 2", SAVE_AS),
-    b"\x09\x02\x06\x00": ("a workbook of Excel 3", SAVE_AS),
-    b"\x09\x04\x06\x00": ("a workbook of Excel 4", SAVE_AS),
+    b"\x09\x00\x04\x00": ("a workbook of Excel 2", OPEN_IN_EXCEL),
+    b"\x09\x00\x06\x00": ("a workbook of Excel 2", OPEN_IN_EXCEL),
+    b"\x09\x02\x06\x00": ("a workbook of Excel 3", OPEN_IN_EXCEL),
+    b"\x09\x04\x06\x00": ("a workbook of Excel 4", OPEN_IN_EXCEL),
     b"%PDF-": ("a PDF document", "send the table it was made from as .xlsx or CSV"),
     b"\x89PNG": ("a picture (PNG)", SEND_TABLE),
     b"\xff\xd8\xff": ("a picture (JPEG)", SEND_TABLE),
@@ -63,8 +63,7 @@ _SIGNATURES: dict[bytes, Kind] = {
     b"{\\rtf": ("an RTF document", SAVE_AS),
     b"SQLite format 3\0": ("an SQLite database", _EXPORT),
     b"PAR1": ("a Parquet file", _EXPORT),
-    b"TABLE\r\n0,1": ("a DIF file", SAVE_AS),
-    b"MIME-Version:": ("a web archive (MHTML)", SAVE_AS),
+    b"TABLE\r\n0,1": ("a DIF file", OPEN_IN_EXCEL),
 }
 _ALSO_WORDS = (b"BZh", b"PAR1", b"GIF8")
 """Signatures that a text may begin with as well; the binary formats contain zero bytes."""
@@ -76,20 +75,32 @@ _PACKAGES: dict[str, Kind] = {  # by the part that identifies them
 }
 _OTHER_ODF: Kind = ("an OpenDocument file that is not a spreadsheet", SAVE_AS)
 _OTHER_PACKAGE: Kind = ("an Office document without a workbook", SAVE_AS)
-_MARKUP = (  # the start of a text, in lower case
+_OPEN_AND_SEE = "open it in Excel or LibreOffice; if you see your table, save it as .xlsx; if you see a login or an error, download it again"
+_ATTACHED: Kind = ("an e-mail", "send the table that is attached to it")
+_MARKUP: tuple[tuple[re.Pattern[str], Kind], ...] = (  # the start of a text, in lower case
     (
         re.compile(r"<\?xml.{0,600}(urn:schemas-microsoft-com:office:spreadsheet|excel\.sheet)", re.DOTALL),
-        "an XML spreadsheet of Excel 2003",
+        ("an XML spreadsheet of Excel 2003", OPEN_IN_EXCEL),
     ),
-    (re.compile(r"<\?xml.{0,3000}<office:document\b", re.DOTALL), "a flat OpenDocument file (.fods)"),
+    (re.compile(r"<\?xml.{0,3000}<office:document\b", re.DOTALL), ("a flat OpenDocument file (.fods)", OPEN_IN_EXCEL)),
     (
         re.compile(
             r"(<\?xml[^>]*>\s*)?(<!--.{0,2000}?-->\s*)?<(!doctype html|html|head|body|table|meta|style)\b", re.DOTALL
         ),
-        "a web page (HTML)",
+        ("a web page (HTML)", _OPEN_AND_SEE),
     ),
-    (re.compile(r"<\?xml"), "an XML document"),
-    (re.compile(r"id;p(wxl|scalc|calcooo)"), "a SYLK file (.slk)"),
+    (re.compile(r"<\?xml"), ("an XML document", SAVE_AS)),
+    (re.compile(r"id;p(wxl|scalc|calcooo)"), ("a SYLK file (.slk)", OPEN_IN_EXCEL)),
+    (re.compile(r"mime-version:.*\n(from|subject):", re.DOTALL), _ATTACHED),
+    (re.compile(r"mime-version:"), ("a web archive (MHTML)", OPEN_IN_EXCEL)),
+    (
+        re.compile(
+            r"(from|to|subject|date|received|return-path|delivered-to|message-id|x-[a-z-]+):[^\n]*\n.*"
+            r"(^|\n)(mime-version|message-id|content-type|received):",
+            re.DOTALL,
+        ),
+        _ATTACHED,
+    ),
 )
 
 
@@ -156,9 +167,9 @@ def _refuse_foreign(name: str, head: bytes) -> None:
         if head.startswith(signature) and (signature not in _ALSO_WORDS or 0 in head):
             raise refused_kind(name, kind)
     start = _as_text(head)
-    for pattern, what in _MARKUP:
+    for pattern, kind in _MARKUP:
         if pattern.match(start):
-            raise refused_kind(name, (what, SAVE_AS))
+            raise refused_kind(name, kind)
 
 
 def _as_text(head: bytes) -> str:

@@ -310,6 +310,7 @@ FOR_SENDERS = {
     "save it as 'CSV UTF-8', or set source.encoding{0}": "save it as “CSV UTF-8” and send it again",
     "save it as .xlsx or as 'CSV UTF-8'": "save it as a workbook (.xlsx) and send it again",
     "open it in the program it comes from and save it as .xlsx or as 'CSV UTF-8'": "open it in the program it comes from, save it as a workbook (.xlsx) and send it again",
+    "open it in Excel or LibreOffice and save it as .xlsx or as 'CSV UTF-8'": "open it in Excel or LibreOffice, save it as a workbook (.xlsx) and send it again",
     "its values seem to be separated by {kind}, which the mapping does not take": "its values seem to be separated by another character than was agreed",
     "save it with the delimiter that was agreed, or set source.delimiter in the mapping": "save it with the delimiter that was agreed",
     "if it is in another encoding, name that one alone in source.encoding of the mapping": "if it is in another encoding, save it as “CSV UTF-8”",
@@ -448,6 +449,9 @@ SENTENCES = (
     "text pasted from web pages often contains them",
     "they are left out, and no-break spaces are sent as spaces",
     "they are sent as different records",
+    "open it in Excel or LibreOffice",
+    "if you see your table, save it as .xlsx",
+    "if you see a login or an error, download it again",
     "if they mean the same one, write it in one way",
 )
 """Sentences in values and hints that senders read as they are."""
