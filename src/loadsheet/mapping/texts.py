@@ -34,10 +34,11 @@ from loadsheet.mapping.plans import (
 )
 from loadsheet.mapping.schema import Column, Pad
 from loadsheet.mapping.yamlfile import Loc, YamlFile
-from loadsheet.reading.tables import INVISIBLE, Native, as_typed
+from loadsheet.reading.tables import Native, as_typed
 from loadsheet.similar_text import did_you_mean, did_you_mean_value, some
 
 _KEPT_AS_TEXT = re.compile(r"'(?=(?:[^0-9]*[0-9]){3})[0-9+][0-9 ()./+\-]*")
+_INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"
 _Parse = Callable[[str], Any]
 
 
@@ -46,9 +47,9 @@ _Parse = Callable[[str], Any]
 
 def bare(cell: str) -> str:
     """A cell without surrounding white space, invisible characters, and the apostrophe by which programs keep digits as text (`'02108`)."""
-    text = cell.strip()
-    if not text.isascii():
-        text = INVISIBLE.sub("", text).strip()
+    text = cell.strip().strip(_INVISIBLE)
+    if not as_typed(text):
+        return ""
     return text[1:] if text[:1] == "'" and _KEPT_AS_TEXT.fullmatch(text) else text
 
 
