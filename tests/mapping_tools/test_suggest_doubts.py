@@ -66,6 +66,8 @@ SHOP = {"shop.csv": three("SKU;P1;P2;P1"), "products.csv": "id,kg,m3,name\nP1,4.
 
 DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has or (after a !) has not
     "a number of lines instead of packages": (three(), None, "total_packages: ", "# CHECK: each line counts as one package\n"),
+    "the sides of boxes are no weights (Maße is no Masse)": (three("Gewicht (kg);12,5;7,25;9,5", "Maße (cm);120x80x100;60 x 40 x 30;80*60*9"), None,
+        "total_weight: {col: gewicht_kg}\n", "! unit: kg, from_unit: cm"),
     "a number of lines beside a column that may have it": (three("Zyx;4;12;7", "Weight class;1;2;5"), None,
         "counts as one package, unless Zyx has the number\n"),
     "packages of lines of one order": (three("Cajas;4;4;7", "Goods;Oil;Nuts;Rice", "Weight kg;10;21;15").replace("A-2;", "A-1;"), None,

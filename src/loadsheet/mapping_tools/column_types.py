@@ -277,7 +277,8 @@ def _numbers(cells: Cells, locale: str, *, units_read: bool = True) -> _Numbers:
             found = number_of(value.priced)
         else:
             found = number_of(value)
-            number = reader(found[0]) if found is not None and (units_read or not found[1]) else None
+            is_one = found is not None and (units_read or not found[1]) and not _FURTHER_SIDES.match(found[1])
+            number = reader(found[0]) if found is not None and is_one else None
             if found is None or not isinstance(number, Decimal):
                 others.append(value.strip())
                 continue
@@ -286,6 +287,9 @@ def _numbers(cells: Cells, locale: str, *, units_read: bool = True) -> _Numbers:
         if found is not None and found[1]:
             units[found[1]] += count
     return _Numbers(read, dict(values), units, whole, others)
+
+
+_FURTHER_SIDES = re.compile("[x\u00d7*/] *[0-9]", re.IGNORECASE)  # of a box: 120x80x100
 
 
 def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bool = False) -> Guess | None:

@@ -275,7 +275,7 @@ def _shared_formats(draft: Draft) -> list[str]:
 def _guessed_encoding(draft: Draft) -> str:
     """The remark on an encoding other than UTF-8 and that of Western Europe, with a text to look at; empty if there is none."""
     for sheet in (table.sheet for table in draft.tables):
-        if sheet.encoding and sheet.encoding not in ("utf-8", "utf-8-sig", "cp1252"):
+        if sheet.encoding and not sheet.encoding.startswith(("utf-", "cp1252")):
             texts = (text for column in sheet.columns for text in (column.label, *column.cells.values))
             such = next((text for text in texts if not text.isascii()), "")
             return f"{CHECK}: guessed by the letters, such as {such}"
