@@ -95,12 +95,21 @@ def test_keys_that_look_equal_are_one_record_and_those_that_only_look_alike_are_
     """Web pages and word processors write one number in several ways. An O for a 0 is a number of its own, pointed out."""
     text = MAPPING.split("columns:")[0] + "columns: {order: {label: Order, required: true, key: true}}\n"
     workspace.use({"events": f"{text}group: {{by: [order]}}\npayload: {{order_id: {{col: order}}}}\n"})
-    keys = ["SO 1-07", "SO\u00a01-07", "SO 1\u201107", "\ufeffSO 1\u00ad-07", "SO 1-\u200b07", "SO 1-O7", "so 1-07"]
+    keys = [
+        "SO 1-07",
+        "SO\u00a01-07",
+        "SO 1\u201107",
+        "\ufeffSO 1\u00ad-07",
+        "SO 1-\u200b07",
+        "SO 1-O7",
+        "so 1-07",
+        "SO 1-07 \u200b",
+    ]
     (workspace / "events.csv").write_text("\n".join(["Order", *keys]) + "\n", encoding="utf-8")
     shown = workspace.command("check", "events.csv", "--payloads")
     found = {made["key"]: len(made["rows"]) for made in map(json.loads, shown.stdout.splitlines())}
-    assert found == {"SO 1-07": 5, "SO 1-O7": 1, "so 1-07": 1}
+    assert found == {"SO 1-07": 6, "SO 1-O7": 1, "so 1-07": 1}
     checked = json.loads(workspace.command("check", "events.csv", "--json").stdout)
     by_code = {problem["code"]: problem for problem in checked["problems"]}
-    assert by_code["R228"]["values"]["rows"] == "rows 3, 4, 5, 6"
+    assert by_code["R228"]["values"]["rows"] == "rows 3, 4, 5, 6, 9"
     assert (by_code["R249"]["found"], by_code["R249"]["values"]["other"]) == ("SO 1-O7", "SO 1-07")

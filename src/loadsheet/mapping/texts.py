@@ -47,7 +47,7 @@ _Parse = Callable[[str], Any]
 
 def bare(cell: str) -> str:
     """A cell without surrounding white space, invisible characters, and the apostrophe by which programs keep digits as text (`'02108`)."""
-    text = cell.strip().strip(_INVISIBLE)
+    text = cell.strip().strip(_INVISIBLE).strip()
     if not as_typed(text):
         return ""
     return text[1:] if text[:1] == "'" and _KEPT_AS_TEXT.fullmatch(text) else text
