@@ -197,3 +197,12 @@ def test_a_command_that_writes_a_file_makes_the_folders_on_the_way_to_it(workspa
         shutil.rmtree(workspace / Path(words[-1]).parts[0])
     refused = workspace.command("mapping", "schema", "--out", "status.csv/schema.json")
     assert (refused.returncode, "the folder status.csv cannot be created" in refused.stderr) == (75, True)
+
+
+def test_files_that_belong_into_a_folder_and_lie_beside_it_are_told_so(workspace):
+    workspace.use_shipped("nordic-join")
+    for name in ("orders.csv", "packages.csv"):
+        workspace.drop(name, "Order;Ort\n1;Ulm\n")
+    done = workspace.run()
+    assert done.returncode == 65
+    assert done.stdout.count("put files that belong together in a folder of the inbox") == 2

@@ -404,8 +404,9 @@ def _expected_name(pattern: str, claim: _Claim) -> str:
 
 def _unmapped(name: str, mappings: Sequence[CompiledMapping]) -> Problem:
     patterns = [pattern for mapping in mappings for pattern in (*mapping.files, *mapping.companions.values())]
-    near = ", ".join(nearest(name, patterns)) or "none"
-    return Problem("A101", Where(name), name, {"patterns": near}, "give it a name that a mapping takes")
+    bare = "/" not in name and any(match(one.rpartition("/")[2], name) is not None for one in patterns if "/" in one)
+    hint = "put files that belong together in a folder of the inbox" if bare else "give it a name that a mapping takes"
+    return Problem("A101", Where(name), name, {"patterns": ", ".join(nearest(name, patterns)) or "none"}, hint)
 
 
 def _ambiguous(name: str, claims: Sequence[_Claim]) -> Problem:
@@ -496,5 +497,4 @@ def _source(mappings: Sequence[CompiledMapping]) -> dict[str, str]:
     if not all(mapping.source for mapping in mappings):
         return {}
     kept = {f"{mapping.name}/{path}": text for mapping in mappings for path, text in mapping.source.items()}
-    mains = [f"{mapping.name}/{next(iter(mapping.source))}" for mapping in mappings]
-    return {SHARED_LIST: "\n".join(mains), **kept}
+    return {SHARED_LIST: "\n".join(f"{one.name}/{next(iter(one.source))}" for one in mappings), **kept}

@@ -130,7 +130,8 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
     paths = list(dict.fromkeys(table.sheet.path for table in draft.tables))
     several = len(paths) > 1
     yield "source:"
-    yield _commented(f"  files: [{flow(_pattern(paths[0], several=several))}]", f"{CHECK} the pattern")
+    place = ": files that belong together lie in a folder of the inbox" if several else ""
+    yield _commented(f"  files: [{flow(_pattern(paths[0], several=several))}]", f"{CHECK} the pattern{place}")
     if several:
         others = (table for table in draft.tables[1:] if table.sheet.path != paths[0])
         companions = {table.name: _pattern(table.sheet.path, several=True) for table in others}

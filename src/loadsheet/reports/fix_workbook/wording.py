@@ -449,6 +449,7 @@ SENTENCES = (
     "text pasted from web pages often contains them",
     "they are left out, and no-break spaces are sent as spaces",
     "they are sent as different records",
+    "put files that belong together in a folder of the inbox",
     "open it in Excel or LibreOffice",
     "if you see your table, save it as .xlsx",
     "if you see a login or an error, download it again",
