@@ -473,7 +473,7 @@ _STYLES = (
     "write all dates of a column in one style, best as 2026-03-01; day and month may have changed places in some rows"
 )
 _SUMS_HINT = "the row was read as a record; if it holds sums, delete it, or name their first words in the mapping (totals: begins_with)"
-_ALIKE_HINT = "they are sent as different records; if they mean the same one, write it in one way"
+_ALIKE_HINT = "they count as different records; if they mean the same one, write it in one way"
 _BESIDE_HINT = (
     "nothing to do if they are notes; if they belong to the rows, give their columns headings next to the others"
 )

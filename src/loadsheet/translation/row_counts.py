@@ -265,7 +265,15 @@ def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table],
 def _column_use(column: ColumnPlan, *, is_key: bool) -> ColumnUse:
     kind = column.spec.type
     pad = column.spec.pad_left
-    changes = (pad, column.spec.case, column.spec.one_of, column.spec.lookup, column.spec.split, column.spec.convert)
+    changes = (
+        pad,
+        column.spec.case,
+        column.spec.one_of,
+        column.spec.lookup,
+        column.spec.split,
+        column.spec.convert,
+        column.spec.pattern,
+    )
     return ColumnUse(
         "number" if kind in _NUMBERS else "moment" if kind in _MOMENTS else "text",
         pad.to if pad is not None else 0,

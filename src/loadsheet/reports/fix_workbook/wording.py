@@ -448,7 +448,7 @@ SENTENCES = (
     "export it again as UTF-8",
     "text pasted from web pages often contains them",
     "they are left out, and no-break spaces are sent as spaces",
-    "they are sent as different records",
+    "they count as different records",
     "put files that belong together in a folder of the inbox",
     "open it in Excel or LibreOffice",
     "if you see your table, save it as .xlsx",
