@@ -96,7 +96,7 @@ def test_one_shipper_alone_is_shown_as_if_there_were_no_other_and_one_that_needs
     done = house.run("--quiet")
     assert (done.returncode, done.stderr.splitlines()) == (1, [STRAYS])
     (command,) = [line for line in done.stdout.splitlines() if line.startswith("→ Look into: loadsheet ")]
-    assert command.endswith(" --shipper acme")
+    assert command.endswith(" show --shipper acme 00000021")
     assert "birch:" not in done.stdout, "what needs nobody is not said"
     assert house.command(*command.removeprefix("→ Look into: loadsheet ").split()).returncode == 0
     told = json.loads(house.command("runs", "--json").stdout)

@@ -244,14 +244,14 @@ def test_a_case_with_dates_far_from_today_is_the_same_on_every_day(tmp_path):
     assert "2026" in text
     cases = house / "mappings" / "tests" / "order-updates"
     cases.mkdir(parents=True, exist_ok=True)
-    text = text.replace("Delayed", "Delayed\N{LINE SEPARATOR}again")
+    text = text.replace("Delayed", "Delayed\N{NEXT LINE}again")
     (cases / "far.csv").write_text(text.replace("2026", "1926"), encoding="utf-8")
     shutil.copy(cases / "far.csv", house / "order_updates.csv")
     assert "C318" in loadsheet(house, "check", "order_updates.csv").stdout, "a check warns of them"
     assert loadsheet(house, "mapping", "test", "--update").returncode == 0
     assert "1926" in (expected := (cases / "far.expected.jsonl").read_text(encoding="utf-8"))
     assert "C318" not in expected
-    assert "\N{LINE SEPARATOR}" in expected
+    assert "\N{NEXT LINE}" in expected
     assert loadsheet(house, "mapping", "test").returncode == 0
 
 

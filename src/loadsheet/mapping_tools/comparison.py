@@ -294,7 +294,7 @@ def judge(case: Case, documents: Sequence[Document | Ignored]) -> list[str]:
     """The differences from the expectation, one sentence each; empty if the case passes. Raises MappingError for an invalid expectation."""
     if not case.expected.is_file():
         return [f"{case.expected.name} does not exist; --update writes it"]
-    texts = case.expected.read_bytes().splitlines()[1:]  # of a str also at U+2028, which JSON may contain
+    texts = case.expected.read_bytes().splitlines()[1:]  # of a str also at U+0085, which JSON may contain
     wanted = [_decoded(text, case.expected, line) for line, text in enumerate(texts, 2) if text.strip()]
     got = [_decoded(_line(document), case.expected, 0) for document in documents]
     differences = []
