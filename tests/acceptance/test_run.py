@@ -79,6 +79,22 @@ def test_a_refused_token_and_an_unreachable_exchange_leave_all_to_a_later_run(ho
     assert sorted(house.states().values()) == ["accepted"] * 10 + ["invalid"] * 2
 
 
+def test_what_waits_for_its_order_stays_ready_while_nobody_can_be_asked_for_it(house, tmp_path):
+    for file in house.inbox.iterdir():
+        file.unlink()
+    house.add("events")
+    house.drop("events.csv", "Order,Code,At\nSO-1,DEP,2026-03-01 10:00\n")
+    with exchange(tmp_path / "another.db", token="another") as served:
+        assert house.run("--exchange", served.url).returncode == 77
+    unreachable = house.run("--exchange", NOBODY, LOADSHEET_DISPATCH__UNREACHABLE_MAX="2")
+    assert unreachable.returncode == 75, unreachable.stderr
+    assert "waits for its order" not in unreachable.stdout
+    assert set(house.states().values()) == {"ready"}
+    with exchange(tmp_path / "exchange.db") as served:
+        assert house.run("--exchange", served.url).returncode == 1
+    assert set(house.states().values()) == {"held"}
+
+
 def test_an_empty_inbox_and_files_without_a_row_need_nobody(workspace):
     done = workspace.run()
     assert done.returncode == 0, done.stderr

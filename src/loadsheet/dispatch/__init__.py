@@ -131,12 +131,13 @@ def deliver(context: RunContext, progress: Progress | None = None) -> DeliveryRe
     ledger.release(run, orphans=settings.verification.parents == "send", updating=updating)
     most = settings.dispatch.run_entries_max or None
     sent, listings = sending(most), Listings()
-    if sent.limited:  # the rest waits for the next run
-        return DeliveryResult(None, listings, limited=True)
-    if sent.interrupted:  # the process survived the signal: ready entries stay ready
-        return DeliveryResult(None, listings, rest_of(sent), limited=True)
+    if sent.limited or sent.interrupted:  # the rest waits for the next run, also if the process survived the signal
+        return DeliveryResult(None, listings, rest_of(sent) if sent.interrupted else None, limited=True)
     if sent.stopped is None:
-        listings = verify_after_sending(context)
+        try:
+            listings = verify_after_sending(context, any_sent=sent.calls > 0)
+        except (ExchangeUnreachable, TokenRefused) as away:  # what waits stays ready
+            return DeliveryResult(away, listings, rest_of(sent))
         ledger.release(run, updating=updating)
         if ledger.ready(1):  # children of listed records, or of a create whose answer was lost
             rest = None if most is None else most - sent.accepted - sent.refused - sent.unknown

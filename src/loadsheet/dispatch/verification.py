@@ -166,11 +166,12 @@ Listings = dict[str, Listing | None]
 """The fetched listing of each subject; None if it could not be fetched, which proves nothing."""
 
 
-def verify_after_sending(context: RunContext) -> Listings:
+def verify_after_sending(context: RunContext, *, any_sent: bool = True) -> Listings:
     """Fetch the listings that waiting entries or lost calls need; none if nothing does.
 
     Settles what they prove. With `verification.parents = look` it also records which awaited lanes (orders, tenders) are
-    listed. Raises nothing for exchange failures.
+    listed. If nothing was sent before, these are the first calls: it raises ExchangeUnreachable and TokenRefused. Else it raises
+    nothing for exchange failures.
     """
     ledger = context.ledger
     unknown = {BY_NAME[entry.operation] for entry in ledger.queries.entries_in(State.UNKNOWN)}
@@ -178,7 +179,9 @@ def verify_after_sending(context: RunContext) -> Listings:
     if not unknown and not lanes:
         return {}
     subjects = {operation.subject for operation in unknown if operation.proved_by}
-    listings = fetch_listings(context.client, subjects | {lane.partition(":")[0] for lane in lanes})
+    subjects |= {lane.partition(":")[0] for lane in lanes}
+    fetch = fetch_listings if any_sent else _fetch_first
+    listings = fetch(context.client, subjects)
     verify_with(listings, context)
     if shown := listed_lanes(listings, lanes):
         ledger.record_seen(context.run, shown)
@@ -188,11 +191,20 @@ def verify_after_sending(context: RunContext) -> Listings:
 def fetch_listings(client: Client, subjects: Collection[str]) -> Listings:
     """Fetch the listings of these subjects, as complete as the exchange gives them."""
     listings: Listings = {}
-    for operation in (one for one in BY_NAME.values() if not one.is_write and one.subject in subjects):
+    for operation in _listings_of(subjects):
         listings[operation.subject] = None
         with suppress(ExchangeUnreachable, TokenRefused):
             listings[operation.subject] = client.whole_listing(operation)
     return listings
+
+
+def _fetch_first(client: Client, subjects: Collection[str]) -> Listings:
+    """The same, as the first calls of a run. Raises ExchangeUnreachable and TokenRefused."""
+    return {operation.subject: _listing(client, operation) for operation in _listings_of(subjects)}
+
+
+def _listings_of(subjects: Collection[str]) -> list[Operation]:
+    return [operation for operation in BY_NAME.values() if not operation.is_write and operation.subject in subjects]
 
 
 def listed_lanes(listings: Mapping[str, Listing | None], wanted: Collection[str]) -> set[str]:
