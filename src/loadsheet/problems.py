@@ -81,7 +81,7 @@ CATALOGUE: dict[str, Kind] = {
     "R202": Kind("File is empty", "the file holds no rows"),
     "R203": Kind("Wrong encoding", "the text is not {encoding}: first bad byte at offset {offset}, line {line}"),
     "R204": Kind("Header not found", "no row holds the mapped columns; row {row} comes closest but lacks {missing}"),
-    "R205": Kind("Row of the wrong length", "the row has {cells} cells, the header has {columns}"),
+    "R205": Kind("Row of the wrong length", "number of cells: {cells} in the row, {columns} in the header"),
     "R206": Kind("Quote never closed", "a quote opened in row {row} is never closed"),
     "R207": Kind("Error value", "the cell holds the Excel error {found}"),
     "R208": Kind(

@@ -188,7 +188,7 @@ def test_short_and_long_rows_are_reported_and_the_others_go_on(tmp_path):
     path = text_file(tmp_path, "Order,City,Weight\nA1,Ulm\nA2,Bonn,1,,\nA3,Köln,1,5\nA4,Trier,2\n")
     short, dropped, long, good = rows_of(path, ASKED)
     assert (short.number, short.cells, short.problem.code) == (2, ("A1", "Ulm", ""), "R205")
-    assert short.problem.text == "the row has 2 cells, the header has 3"
+    assert short.problem.text == "number of cells: 2 in the row, 3 in the header"
     assert (dropped.cells, dropped.problem) == (("A2", "Bonn", "1"), None)
     assert (long.cells, long.problem.code, long.problem.found) == (("A3", "Köln", "1"), "R205", "5")
     assert str(long.problem).startswith("orders.csv:4: R205 error")
