@@ -319,10 +319,10 @@ def judged(**more):
     ("more", "tone", "text"),
     [
         ({}, "good", "All 3 documents were accepted"),
-        ({"entries": {"unchanged": 3}}, "good", "Nothing new: the exchange already has all 3 documents"),
+        ({"entries": {"unchanged": 3}}, "good", "Nothing new: all 3 documents were accepted before"),
         (
             {"entries": {"accepted": 1, "unchanged": 2}},
-            *("good", "All 3 documents are at the exchange · 1 accepted · 2 unchanged"),
+            *("good", "All 3 documents were accepted, now or before · 1 accepted · 2 unchanged"),
         ),
         ({"entries": {}, "verdicts": {}}, "plain", "3 rows read, no document to send"),
         ({"open_earlier": 1}, "note", "All 3 documents were accepted · 1 exception of earlier runs is still open"),

@@ -200,9 +200,9 @@ def _clean(summary: RunSummary) -> str:
         wait = "waits" if waiting == 1 else "wait"
         return f"No file was ready: {count_of(waiting, 'file')} {wait} in the inbox" if waiting else "No file came in"
     if unchanged == total:
-        return f"Nothing new: the exchange already has {'the document' if total == 1 else f'all {total:,} documents'}"
+        return f"Nothing new: {'the document was' if total == 1 else f'all {total:,} documents were'} accepted before"
     if unchanged:
-        return f"All {total:,} documents are at the exchange"
+        return f"All {total:,} documents were accepted, now or before"
     return "The document was accepted" if total == 1 else f"All {total:,} documents were accepted"
 
 
