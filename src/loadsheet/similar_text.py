@@ -25,7 +25,7 @@ _TWINS = {"0": "O", "O": "0", "o": "0", "1": "Il", "I": "1", "l": "1", "5": "S",
 _AS_TYPED = str.maketrans("OoОоΟοIl|SB，．", "000000111" + "58,.")  # noqa: RUF001 (Cyrillic, Greek and full-width ones)
 _MAY_BE_WORD = re.compile(r"[SB].*|.*[SBIl|]", re.DOTALL)  # the start of a code such as B12, the unit in 10l
 
-_TEXTS_MAX = 300_000  # that are remembered to compare others with them
+_TEXTS_MAX = 30_000  # that are remembered, which takes 5 MB
 _NEAR_LETTERS_MIN = 3  # one letter of two is half the word
 _NEAR_LETTERS_MAX = 60  # the texts near a long one would fill the memory
 

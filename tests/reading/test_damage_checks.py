@@ -12,6 +12,7 @@ from reading_writers import WRITERS, Sheet, Typed
 from loadsheet.mapping.notations import format_reader
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.tables import ColumnUse
+from loadsheet.similar_text import LookAlikes
 
 ONE_FOLDER = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -257,3 +258,11 @@ def test_any_texts_pass_and_every_warning_is_a_sentence(cells):
 
 def test_only_wanted_columns_are_looked_at(tmp_path):
     assert warnings_of(open_one(text_file(tmp_path, "Item;Note\nA;4.1E+12\n"), layout("Item"))) == ()
+
+
+def test_identifiers_are_compared_with_a_limited_number_of_others():
+    looks = LookAlikes()
+    assert not any(looks.add(f"SO-{number}") for number in range(1, 30_000))
+    assert (looks.add("SO-1O7"), looks.first) == (True, "SO-107")
+    assert not looks.add("the last that is remembered")
+    assert not looks.add("SO-1O8")
