@@ -211,6 +211,12 @@ def test_texts_that_begin_like_something_else_are_read(tmp_path, label):
     assert cells_of(text_file(tmp_path, f"{label}\n1;2\n"), layout(label.split(";")[0])) == [["1", "2"]]
 
 
+def test_a_title_of_words_that_mails_begin_with_is_no_mail(tmp_path):
+    titled = "Date: 2026-03-01\nReceived: 2 orders\nOrder\nA1\n"
+    assert cells_of(text_file(tmp_path, titled), ASKED) == [["A1"]]
+    assert "an e-mail" in refusal(text_file(tmp_path, titled.replace("2 orders", "from mx by mail")), ASKED).text
+
+
 GERMAN = layout("Id", "City", encodings=("utf-8", "cp1252"), delimiters=(",",))
 HEAD, ROW = ["Id", "City"], ["A1", "Ulm"]
 IN_GERMAN = {  # what is wrong with a file: the sheets of a workbook or the bytes of a text; words of the refusal

@@ -95,8 +95,8 @@ _MARKUP: tuple[tuple[re.Pattern[str], Kind], ...] = (  # the start of a text, in
     (re.compile(r"mime-version:"), ("a web archive (MHTML)", OPEN_IN_EXCEL)),
     (
         re.compile(
-            r"(from|to|subject|date|received|return-path|delivered-to|message-id|x-[a-z-]+):[^\n]*\n.*"
-            r"(^|\n)(mime-version|message-id|content-type|received):",
+            r"(from|to|subject|date|received|return-path|delivered-to|message-id|x-[a-z-]+):.*"
+            r"\n((mime-version|message-id|content-type):|received: *(from|by) )",
             re.DOTALL,
         ),
         _ATTACHED,
