@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
 from loadsheet import inbox, run_log, translation
-from loadsheet.contract import SENDING_ORDER
+from loadsheet.contract import SENDING_ORDER, Action
 from loadsheet.fix_files import (
     FixFile,
     FixFiles,
@@ -234,7 +234,8 @@ def route_files(scan: inbox.Scan, context: IngestContext) -> RoutedFiles:
 
 def _rank(drop: RoutedDrop) -> int:
     """The place of a drop's operation in a run. Creates and updates have the same: the newer file counts, whichever it is."""
-    return SENDING_ORDER.index(drop.route.mapping.operation.name.replace(".update", ".create"))
+    operation = drop.route.mapping.operation
+    return SENDING_ORDER.index(f"{operation.subject}.create" if operation.action is Action.UPDATE else operation.name)
 
 
 def within_budget(routed: RoutedFiles, settings: Settings) -> RoutedFiles:

@@ -178,7 +178,7 @@ def examine(
     yield from checked("ledger", lambda: checks.ledger(settings, clock(), quick=quick))
     tokens = list(checked("token", lambda: token(settings)))
     yield from tokens
-    said = {finding.text for finding in tokens}  # a missing token, say
+    said = {finding.text for finding in tokens}  # the exchange would repeat that there is no token
     asked = checked("exchange", lambda: exchange(settings, ours or utc_now, quick=quick))
     yield from (finding for finding in asked if finding.text not in said)
     if not quick:

@@ -4,7 +4,7 @@
 stops delivering. `Forecast` estimates whether the rest is sent in time, from the recent rate.
 
 The path of a call: `sending` (the window of concurrent calls; intent first)
--> `calls_in_flight` (which entries share a call, concurrent calls), `client`, `transport`, `dispatch.connections` (one call) -> `outcomes`
+-> `calls_in_flight` (which entries share a call, concurrent calls), `client`, `transport`, `connections` (one call) -> `outcomes`
 (the result of a call) -> `settlement` (the result for each entry). `concurrency` limits concurrent calls,
 `rate_limiter` limits calls per second, alone or in a fleet, and `circuit_breaker` pauses or stops.
 `verification` finds out what calls without an answer did, by the rules of `unknown_rules`.

@@ -166,7 +166,7 @@ Listings = dict[str, Listing | None]
 """The fetched listing of each subject; None if it could not be fetched, which proves nothing."""
 
 
-def verify_after_sending(context: RunContext, *, any_sent: bool = True) -> Listings:
+def verify_after_sending(context: RunContext, *, any_sent: bool) -> Listings:
     """Fetch the listings that waiting entries or lost calls need; none if nothing does.
 
     Settles what they prove. With `verification.parents = look` it also records which awaited lanes (orders, tenders) are

@@ -13,7 +13,7 @@ import re
 import shutil
 import tempfile
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from itertools import chain, count
@@ -54,32 +54,29 @@ def placed(path: Path) -> Iterator[Path]:
 
 
 class FailingOnce:
-    """The file a workbook is written to. It raises OSError once; after that, or once `failed` is set, it accepts and drops everything.
+    """The file a workbook is written to. It raises OSError once; after that it accepts and drops everything.
 
     Python's archives try to complete themselves on deletion, long after the failure was reported. That would fail
     again, with a traceback that no caller can catch.
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self.failed = file, False
+        self._file, self._failed = file, False
         self._place = 0  # archives ask for the position even after a failure
 
     def write(self, data: bytes) -> int:
         """Write, or drop the data after a failure."""
         self._place += len(data)
-        if not self.failed:
-            self.failed = True  # reset after success
+        if not self._failed:
+            self._failed = True  # reset after success
             self._file.write(data)
-            self.failed = False
+            self._failed = False
         return len(data)
 
     def seek(self, offset: int) -> int:
         """Go to an offset from the beginning."""
         self._place = offset
-        if not self.failed:
-            self.failed = True  # reset after success
-            self._file.seek(offset)  # may have to write
-            self.failed = False
+        self._once(self._file.seek, offset)  # may have to write
         return offset
 
     def tell(self) -> int:
@@ -88,7 +85,17 @@ class FailingOnce:
 
     def flush(self) -> None:
         """Flush the file."""
-        self.seek(self._place)
+        self._once(self._file.flush)
+
+    def end(self) -> None:
+        """Drop everything from now on."""
+        self._failed = True
+
+    def _once(self, act: Callable[..., object], *words: object) -> None:
+        if not self._failed:
+            self._failed = True  # reset after success
+            act(*words)
+            self._failed = False
 
 
 def run_folders(folder: Path) -> list[str]:

@@ -159,7 +159,7 @@ def open_book(path: Path, *, title: str, footer: str) -> Iterator[Book]:
             except FileCreateError as error:
                 raise OSError(str(error)) from error
             finally:
-                target.failed = True  # from now on it drops everything
+                target.end()
 
 
 def _close_spools(workbook: Any) -> None:
