@@ -1,7 +1,8 @@
 """Any valid record of the interface, typed into the template of a mapping that covers all of it, comes out as it went in.
 
 The mapping is made from the contract: a column for every field, a sheet for every list and for every list within a list. What a
-sheet cannot tell apart is taken as equal: lists and objects without content are left out, and a number has one spelling.
+sheet cannot tell apart is taken as equal: lists and objects without content are left out, a number has one spelling, and hyphens that look
+alike (U+2010, U+2011) are ordinary ones.
 """
 
 import json
@@ -143,6 +144,7 @@ def settled(shape, record):
             value = "yes" if flag_meaning(value) else "no"
         elif field.kind is Kind.STRING:
             kept = "".join(letter for letter in value if unicodedata.category(letter)[0] in "LNPS" or letter == " ")
+            kept = kept.replace("\N{HYPHEN}", "-").replace("\N{NON-BREAKING HYPHEN}", "-")
             value = unicodedata.normalize("NFC", kept).strip() or "x"
         if value not in ({}, []):
             found[field.name] = value
