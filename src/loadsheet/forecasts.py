@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from loadsheet import exit_codes, inbox, reports
+from loadsheet.contract import Action
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles, ingest, route_files, within_budget
 from loadsheet.ledger import Drop, Ledger, State, open_ledger, utc_now
@@ -30,7 +31,7 @@ from loadsheet.ledger.ledger_opening import locked
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.recording import Forecaster, stop_reasons
 from loadsheet.ledger.states import Waits
-from loadsheet.ledger_sink import LedgerSink
+from loadsheet.ledger_sink import LedgerSink, source_file
 from loadsheet.mapping import Document, load_folder
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.compile import operations_of
@@ -102,7 +103,8 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
         scan = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
         scan = inbox.fetch_objects(scan, settings.model_copy(update={"state": Path(folder)}))
         found = within_budget(route_files(scan, context), settings)
-        sink = ForecastSink(ledger.forecaster())
+        deletes_follow = any(drop.route.mapping.operation.action is Action.DELETE for drop in found.drops)
+        sink = ForecastSink(ledger.forecaster(deletes_follow=deletes_follow))
         sink.forecast.left += [*found.left(context), *scan.left]
         ingest(found, sink, context)
     sink.forecast.already = {state.value: ledger.queries.count_in(state) for state in (State.READY, State.UNKNOWN)}
@@ -133,8 +135,8 @@ class ForecastSink(FilesInPlace):
         states: Counter[str] = Counter()
         mapping, causes = drop.mapping, self.forecast.causes
         documents = (document for document in drop.documents() if isinstance(document, Document))
-        digests = {file.sha256 for file in drop.files}
-        verdicts = self._forecaster.verdicts(documents, changed=mapping.changed, digests=digests)
+        files = [source_file(file, "", drop.context.settings) for file in drop.files]
+        verdicts = self._forecaster.verdicts(documents, files, changed=mapping.changed)
         for number, (document, verdict) in enumerate(verdicts, self.forecast.states.total() + 1):
             states[WAITING if verdict.waits is Waits.PARENT else verdict.state.value] += 1
             for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):

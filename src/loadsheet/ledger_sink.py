@@ -99,7 +99,7 @@ class LedgerSink:
     def set_aside(self, file: InboxFile, problem: Problem) -> None:
         """Record and move a file that cannot be used."""
         # Record first: a file that is set aside but in no report would be lost.
-        drop = self._ledger.set_aside(self._run, _source(file, "set aside", self._settings, problem))
+        drop = self._ledger.set_aside(self._run, source_file(file, "set aside", self._settings, problem))
         run_log.warning("file set aside", file=file.name, code=problem.code, reason=str(problem))
         self._put_away(drop, file, [problem])
 
@@ -233,7 +233,7 @@ def _unplanned(run: Run, drop: ReadDrop) -> Drop:
     return Drop(
         id=0,
         run=run.name,
-        files=tuple(_source(file, roles.get(file.name, "trigger"), settings) for file in drop.files),
+        files=tuple(source_file(file, roles.get(file.name, "trigger"), settings) for file in drop.files),
         tables=tuple(_table(table) for table in drop.tables.values()),
         mapping=mapping.name,
         mapping_version=version_of(mapping),
@@ -251,7 +251,8 @@ def _table(table: Table) -> SourceTable:
     return SourceTable(table.name, table.file, table.sheet, table.header, table.header_row, found=table.found)
 
 
-def _source(file: InboxFile, role: str, settings: Settings, *problems: Problem) -> SourceFile:
+def source_file(file: InboxFile, role: str, settings: Settings, *problems: Problem) -> SourceFile:
+    """The file as the ledger records it."""
     arrived = file.arrived.isoformat(timespec="seconds").replace("+00:00", "Z")
     stored_at = to_stored_path(file.stored_at, settings.state)
     return SourceFile(role, file.name, file.sha256, file.size, arrived, stored_at, problems)

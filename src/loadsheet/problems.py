@@ -154,8 +154,7 @@ CATALOGUE: dict[str, Kind] = {
     "C315": Kind("Time that exists twice", '"{found}" happens twice in {timezone}: the clocks went back'),
     "C316": Kind("Ambiguous number", '"{found}" can be read as {first} or as {second}'),
     "C317": Kind(
-        "In a set of columns that is not read",
-        '"{found}" is in an extra set of columns; only {count} sets are read',
+        "In a set of columns that is not read", '"{found}" is in an extra set of columns; only {count} sets are read'
     ),
     "C318": Kind("Date far away", "the date {day} is {bound}"),
     "C320": Kind("In no range", "{value} is in no range of the table {table}; the nearest is {nearest}"),
@@ -216,6 +215,7 @@ CATALOGUE: dict[str, Kind] = {
     "L617": Kind("Valid elsewhere", "this version is invalid; the version of {key} in {file} is valid and is sent"),
     "L618": Kind("Deleted since it was accepted", "{key} was accepted with the same values and deleted since"),
     "L619": Kind("Older file again", "{key} had these values when this file first came; another file changed it since"),
+    "L620": Kind("Newer file has it", "{file} is newer and still holds {key}, so {key} is not deleted"),
     "L606": Kind("Rows not accounted for", "an internal error: {reason}"),
     # from the exchange
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),

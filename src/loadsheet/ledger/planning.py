@@ -126,6 +126,23 @@ def held_as_older(
     return decision._replace(verdict=Verdict(State.HELD, "an older file came again", problem))
 
 
+def held_as_contradicted(decision: Decision, newer: str) -> Decision:
+    """The decision, or held if it deletes a record that the file `newer` of the same run still holds (empty: none does). Deletes are
+    taken last, so the older file would win.
+    """
+    document = decision.document
+    if not newer or decision.verdict.state is not State.READY or not is_delete(document):
+        return decision
+    hint = f"to delete it all the same: loadsheet retry {as_argument(document.key)}"
+    problem = Problem("L620", values={"key": document.key, "file": newer}, hint=hint)
+    return decision._replace(verdict=Verdict(State.HELD, "a newer file still holds it", problem))
+
+
+def is_delete(document: Document) -> bool:
+    """Whether it deletes its record."""
+    return BY_NAME[document.operation].action is Action.DELETE
+
+
 def judge(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> Verdict:
     """The verdict on one document. `lane` holds the entries on its lane, oldest first. `seen`: a listing showed the lane's order
     or tender.

@@ -22,11 +22,13 @@ from loadsheet.ledger.planning import (
     EarlierEntry,
     Verdict,
     decide,
+    held_as_contradicted,
     held_as_older,
+    is_delete,
     parent_exists,
     recognized,
 )
-from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
+from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, SourceFile, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_events
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import DoesNotBalance, Problem, Where
@@ -178,13 +180,14 @@ def record_entries(
     wanted = {document.lane for document in documents if document.usable}
     lanes, seen = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
     others, copies = _other_versions(connection, documents, drop), copies_of(connection, drop)
+    newer = _newer_files(connection, documents, drop)
     (last,) = _LAST_ENTRY.rows(connection)
     records, contents, events, states = [], {}, [], []
     for identity, given in enumerate(documents, start=(last.id or 0) + 1):  # safe: one writer at a time
         lane = lanes.setdefault(given.lane, [])
         own = recognized(given, lane)
         decision = decide(own, lane, changed=changed, seen=given.lane in seen)
-        decision = held_as_older(decision, own, lane, copies)
+        decision = held_as_contradicted(held_as_older(decision, own, lane, copies), newer.get(given.lane, ""))
         verdict = decision.verdict
         if verdict.state is State.INVALID and given.lane in others:
             code, where = others[given.lane]
@@ -205,21 +208,23 @@ def record_entries(
 
 class Forecaster:
     """Forecasts the verdicts on the documents of consecutive drops and records nothing. Forecasts for earlier documents count
-    as entries for later ones.
+    as entries for later ones. If `deletes_follow`, the newest file with each record is remembered for them.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, *, deletes_follow: bool) -> None:
+        self._engine, self._deletes_follow = engine, deletes_follow
         self._forecast: defaultdict[str, list[EarlierEntry]] = defaultdict(list)
+        self._versions: dict[str, SourceFile] = {}
 
     def verdicts(
-        self, documents: Iterable[Document], *, changed: Changed, digests: Collection[str] = ()
+        self, documents: Iterable[Document], files: Sequence[SourceFile], *, changed: Changed
     ) -> Iterator[tuple[Document, Verdict]]:
-        """Each document as it would be sent, with its verdict. `changed`: the treatment of a create whose record was accepted with
-        other content. `digests`: the SHA-256 (hex) of their files. A child does not wait if its order or tender would be sent.
+        """Each document as it would be sent, with its verdict. `files` are their files. `changed`: the treatment of a create whose
+        record was accepted with other content. A child does not wait if its order or tender would be sent.
         """
+        newest = max(files, key=lambda file: file.arrived)
         with self._engine.connect() as connection:
-            copies = drops_with(connection, digests)
+            copies = drops_with(connection, {file.sha256 for file in files})
         stream = iter(documents)
         while chunk := list(islice(stream, CHUNK)):
             wanted = {document.lane for document in chunk if document.usable}
@@ -231,6 +236,7 @@ class Forecaster:
                 own = recognized(given, lane)
                 decision = decide(own, lane, changed=changed, seen=seen)
                 decision = held_as_older(decision, own, lane, copies)
+                decision = held_as_contradicted(decision, self._newer_than(newest, given))
                 verdict = decision.verdict
                 if verdict.waits is Waits.PARENT and any(map(_is_coming, lane)):
                     verdict = verdict._replace(waits=Waits.DECISION)
@@ -238,6 +244,13 @@ class Forecaster:
                     earlier = _as_earlier(0, 0, decision._replace(verdict=verdict))
                     self._forecast[given.lane].append(earlier._replace(payload=b"", problems=()))
                 yield decision.document, _as_reported(decision.document, verdict, lane, seen=seen)
+
+    def _newer_than(self, file: SourceFile, document: Document) -> str:
+        """The file that holds the record and arrived after `file`, if there is one. Remembers `file` if the document is a version of it."""
+        newest = self._versions.get(document.lane, file)
+        if self._deletes_follow and document.operation in _VERSIONS and newest.arrived <= file.arrived:
+            self._versions[document.lane] = file
+        return newest.name if newest.arrived > file.arrived else ""
 
 
 def _as_reported(document: Document, verdict: Verdict, lane: Sequence[EarlierEntry], *, seen: bool) -> Verdict:
@@ -308,6 +321,13 @@ def _other_versions(
         row.lane: ("L616", {"run": accepted[row.id]}) if row.id in accepted else ("L617", {"file": row.file})
         for row in versions.values()
     }
+
+
+def _newer_files(connection: Connection, documents: Sequence[Document], drop: int) -> dict[str, str]:
+    """For documents that delete: by lane, the file of the same run that holds a version of the record and arrived after their drop."""
+    wanted = sorted({document.lane for document in documents if document.usable and is_delete(document)})
+    rows = _NEWER_IN_RUN.rows(connection, wanted=wanted, made=sorted(_VERSIONS), drop=drop) if wanted else ()
+    return {row.lane: row.file for row in rows}
 
 
 def copies_of(connection: Connection, drop: int) -> set[int]:
@@ -426,6 +446,15 @@ _ACCEPTED_IN = Statement(
     """
     select events.entry_id, runs.name from events join runs on runs.id = events.run_id
     where events.after = 'accepted' and events.entry_id in (:wanted)
+    """
+)
+_NEWER_IN_RUN = Statement(
+    """
+    select entries.lane, files.name as file from entries
+    join files on files.drop_id = entries.drop_id join drops on drops.id = entries.drop_id
+    where entries.lane in (:wanted) and entries.operation in (:made)
+    and drops.run_id = (select run_id from drops where id = :drop)
+    and files.arrived > (select max(arrived) from files where drop_id = :drop)
     """
 )
 _DIGESTS = Statement("select sha256 from files where drop_id = :drop")

@@ -167,9 +167,9 @@ class Ledger:
 
     # planning
 
-    def forecaster(self) -> Forecaster:
-        """A forecaster of the verdicts that planning would give."""
-        return Forecaster(self._engine)
+    def forecaster(self, *, deletes_follow: bool) -> Forecaster:
+        """A forecaster of the verdicts that planning would give. `deletes_follow`: files of the run delete records."""
+        return Forecaster(self._engine, deletes_follow=deletes_follow)
 
     def plan(
         self,

@@ -284,6 +284,7 @@ TODO = {
     "L617": "correct it and send it again if the version in the other file is not right",
     "L618": "nothing to do, unless it is wanted again: then contact the people who run loadsheet",
     "L619": "nothing to do, unless the older values are wanted again: then contact the people who run loadsheet",
+    "L620": "decide which file is right: correct the other one and send it again",
     "X701": "correct the value; if it is right, ask the exchange",
     "X702": "nothing to do: the next run asks the exchange",
     "X703": "nothing to do: it is sent with the next run",
