@@ -1,5 +1,6 @@
 """Inboxes and archives in object stores, against a real S3-compatible server: what is found, claimed and put away, and what a kill leaves."""
 
+import contextlib
 import errno
 import shutil
 import threading
@@ -11,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import fsspec
 import pytest
+import s3fs
 from databases import new_url
 from inbox_files import taking, usual_mappings
 from orders import write_orders
@@ -245,6 +247,26 @@ def test_a_replaced_object_is_noticed_and_its_newer_version_stays(bucket, place,
     inbox.archive(file, place, DAY, RUN)
     assert bucket.get("inbox/a.csv") == b"newest"
     assert bucket.get(f"{ARCHIVE}/a.csv") == b"new"
+
+
+@pytest.mark.parametrize(
+    ("answer", "left"), [(errno.ENOSYS, []), (errno.EINVAL, ["inbox/a.csv"]), (errno.EACCES, ["inbox/a.csv"])]
+)
+def test_a_store_without_conditional_deletes_loses_the_object_all_the_same(bucket, place, monkeypatch, answer, left):
+    """As s3fs translates the store's answer: the delete is not implemented, its condition is not met, it is not allowed."""
+    bucket.put("inbox/a.csv", CONTENT)
+    found, call = object_storage.look(f"s3://{bucket.name}/inbox/a.csv"), s3fs.S3FileSystem.call_s3
+
+    def refusing(store, method, *arguments, **values):
+        if method == "delete_object" and "IfMatch" in values:
+            raise OSError(answer, "no")
+        return call(store, method, *arguments, **values)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "call_s3", refusing)
+    refused = pytest.raises(FolderError) if answer == errno.EACCES else contextlib.nullcontext()
+    with refused:
+        object_storage.remove_version(found)
+    assert bucket.keys() == left
 
 
 def test_what_was_uploaded_in_parts_is_copied_within_the_store(store, bucket, place):

@@ -5,6 +5,8 @@ import re
 import shlex
 from dataclasses import replace
 
+import databases
+import ledgers
 import msgspec
 import pytest
 
@@ -160,6 +162,42 @@ def test_a_copy_of_an_old_file_is_recognised_by_either_form_of_an_upsert():
     decision = decide(given, [made, changed], changed="hold", seen=True)
     assert (decision.document.operation, decision.verdict.state) == (UPDATE, READY)
     assert held_as_older(decision, given, [made, changed], {1}).verdict.state is HELD
+
+
+FILES = [  # what each file of a run asks, with its last change, and which files hold the order against the last one's delete
+    ("newer", [(CREATE, "09:00"), (DELETE, "08:00")], "0.csv"),
+    ("updated since", [(CREATE, "07:00"), (UPDATE, "09:00"), (DELETE, "08:00")], "1.csv"),
+    ("newer before older", [(CREATE, "09:00"), (UPDATE, "07:00"), (DELETE, "08:00")], "0.csv"),
+    ("older", [(CREATE, "07:00"), (DELETE, "08:00")], ""),
+    ("as old", [(CREATE, "08:00"), (DELETE, "08:00")], ""),
+    ("of an earlier run", [(CREATE, "09:00"), None, (DELETE, "08:00")], ""),
+    ("of another order", [("order.create A-00007", "09:00"), (DELETE, "08:00")], ""),
+    ("only its status", [(CREATE, "07:00"), (EVENT, "09:00"), (DELETE, "08:00")], ""),
+]
+
+
+@pytest.mark.parametrize(("given", "newer"), [row[1:] for row in FILES], ids=[row[0] for row in FILES])
+@databases.ON_BOTH
+def test_a_delete_is_held_if_a_newer_file_of_the_run_has_the_record_and_a_forecast_says_so(ledger, given, newer):
+    run, forecaster = ledger.begin_run(), ledger.forecaster(deletes_follow=True)
+    for number, file in enumerate(given):
+        if file is None:
+            ledgers.send(ledger, run)
+            run, forecaster = ledger.begin_run(), ledger.forecaster(deletes_follow=True)
+            continue
+        (operation, *key), arrived = file[0].split(), f"2026-03-04T{file[1]}:00Z"
+        record = ledgers.order(0, order_id=(key or ["A-00000"])[0], status_code="PU")
+        names = {field.name for field in BY_NAME[operation].record.fields}
+        payload = {name: value for name, value in record.items() if name in names}
+        asked = ledgers.document(operation, payload, [("orders", 2, ("x",))])
+        drop = ledgers.drop_of(("orders", f"{number}.csv"), mapping=operation, operation=operation)
+        drop = replace(drop, files=(replace(drop.files[0], arrived=arrived),))
+        ((_, foreseen),) = forecaster.verdicts([asked], drop.files, changed="hold")
+        planned = ledgers.plan(ledger, run, drop, [asked])
+    (entry,) = ledger.queries.entries_of(planned.id)
+    assert (entry.state, [problem.code for problem in entry.problems]) == ((HELD, ["L620"]) if newer else (READY, []))
+    assert (foreseen.state, foreseen.problem) == (entry.state, entry.problems[0] if newer else None)
+    assert not newer or foreseen.problem.values == {"key": "A-00000", "file": newer}
 
 
 def test_a_document_with_an_error_is_invalid_and_one_with_a_warning_is_not():
