@@ -159,7 +159,8 @@ def main() -> None:
     try:
         copies = [Copy(Path(scratch, str(number))) for number in range(JOBS)]
         for room in rooms:
-            drawn = drawn_for(room, changed, max(1, asked.mutants // len(ROOMS)), asked.seed)
+            anywhere, most = room in ROOMS or bool(asked.rooms), max(1, asked.mutants // len(asked.rooms or ROOMS))
+            drawn = drawn_for(room, changed, most, asked.seed, anywhere=anywhere)
             if drawn and time.monotonic() < until:
                 results[room] = try_room(room, drawn, copies, until)
     finally:

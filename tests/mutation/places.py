@@ -111,12 +111,12 @@ def room_of(path: str) -> str:
     return Path(path).with_suffix("").parts[2]
 
 
-def drawn_for(room: str, changed: dict[str, set[int]], count: int, seed: int) -> list[Mutant]:
-    """Mutants on changed lines and as many from anywhere in the room, in turns."""
+def drawn_for(room: str, changed: dict[str, set[int]], count: int, seed: int, *, anywhere: bool) -> list[Mutant]:
+    """Mutants on changed lines, and with `anywhere` as many from the whole room, in turns."""
     chance = random.Random(f"{seed} {room}")
     files = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "src/loadsheet").rglob("*.py"))]
     files = [path for path in files if room_of(path) == room]
     on_changes = [mutant for path in files if path in changed for mutant in mutants_of(path, changed[path])]
-    anywhere = [mutant for path in files for mutant in mutants_of(path)] if room in ROOMS else []
-    samples = [chance.sample(some, min(count, len(some))) for some in (on_changes, anywhere)]
+    others = [mutant for path in files for mutant in mutants_of(path)] if anywhere else []
+    samples = [chance.sample(some, min(count, len(some))) for some in (on_changes, others)]
     return list(dict.fromkeys(one for pair in itertools.zip_longest(*samples) for one in pair if one is not None))
