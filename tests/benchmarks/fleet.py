@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 
 import psycopg
 from command_processes import nursery
+from databases import forget_engines
 from fleet_processes import TOKEN, until
 from orders import MAPPINGS, write_orders
 from postgres import running_server
@@ -23,7 +24,7 @@ from tests.benchmarks.measuring import cpu_s, scratch
 from tests.benchmarks.sink import sink
 
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.ledger_opening import forget_engines, make
+from loadsheet.ledger.ledger_opening import make
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import jobs, open_shared
 from loadsheet.settings import Settings

@@ -3,7 +3,6 @@ import pytest
 from worker_processes import asking, house
 
 from loadsheet.cluster import job_queue
-from loadsheet.ledger.ledger_opening import forget_engines
 from loadsheet.ledger.postgres import address_of, shared_engine
 
 
@@ -18,7 +17,7 @@ def made_before(tmp_path_factory):
     """A database with the tables of a fleet of two shippers, which those of the tests are copies of."""
     url = databases.server().new_database()
     house(tmp_path_factory.mktemp("template"), url, "acme", "zeta")
-    forget_engines()
+    databases.forget_engines()
     return url
 
 

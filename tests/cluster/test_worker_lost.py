@@ -11,6 +11,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 from command_processes import shared_nursery
+from databases import forget_engines
 from fleet_processes import TOKEN, exchange
 from orders import MAPPINGS, write_orders
 from postgres import running_server
@@ -18,7 +19,7 @@ from sqlalchemy import text
 from worker_processes import asking, began, house, process, until, want, working
 
 from loadsheet.cluster.job_queue import Requeue
-from loadsheet.ledger.ledger_opening import forget_engines, make
+from loadsheet.ledger.ledger_opening import make
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import jobs
 from loadsheet.settings import Settings, shippers_in

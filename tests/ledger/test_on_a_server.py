@@ -17,7 +17,7 @@ from ready_entries import Settlement, mark, new_orders, states
 from sqlalchemy import select, update
 
 from loadsheet.ledger import Opening, State, open_ledger, postgres, read_ledger
-from loadsheet.ledger.ledger_opening import forget_engines, who
+from loadsheet.ledger.ledger_opening import who
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, runs
 from loadsheet.ledger.migrations import step
 from loadsheet.ledger.postgres import address_of, ledger_engine, make_schema, without_password
@@ -279,7 +279,7 @@ def fragile():
     """A server of one's own, to be stopped."""
     with running_server() as found:
         yield found
-        forget_engines()
+        databases.forget_engines()
 
 
 @pytest.fixture
@@ -325,7 +325,7 @@ def test_a_server_that_loses_commits_is_refused_and_commits_wait_for_the_disk_wh
         assert connection.exec_driver_sql("show synchronous_commit").scalar() == "on"
     configure(fragile, "alter system set fsync = off")
     try:
-        forget_engines()
+        databases.forget_engines()
         refusal(ledgers.ledger_at(url), match=r"\(fsync off\); it needs fsync on")
     finally:
         configure(fragile, "alter system reset fsync")

@@ -14,12 +14,19 @@ import pytest
 from postgres import running_server
 from sqlalchemy import inspect
 
-from loadsheet.ledger.ledger_opening import forget_engines
+from loadsheet.ledger import ledger_opening
 
 KINDS = ("sqlite", "postgresql")
 ON_BOTH = pytest.mark.parametrize("kind", KINDS)
 """A test that runs on both kinds, where its fixtures take the kind of database from `kind`."""
 _numbers = itertools.count(1)
+
+
+def forget_engines():
+    """Close the connections to servers that nobody uses."""
+    for engine in ledger_opening._engines.values():
+        engine.dispose()
+    ledger_opening._engines.clear()
 
 
 @lru_cache(maxsize=1)

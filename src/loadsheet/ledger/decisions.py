@@ -9,7 +9,7 @@ Opens no transaction: the methods of `Ledger` do.
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -23,11 +23,11 @@ from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import (
     FETCH,
     Statement,
+    chunks,
     decisions,
     exceptions,
     remarks,
     runs,
-    store_value,
     stored_value,
     streamed_within,
 )
@@ -213,7 +213,9 @@ _INSERT_DECISION = Statement(
 
 
 _OURSELVES = "loadsheet"
-_READ = "workbooks_read"
+WORKBOOKS_READ = "workbooks_read"
+"""The name of the stored value of `workbooks_read`."""
+
 _NOT_CLOSED = {"closed_run_id": None, "closed_at": "", "closed_because": ""}
 _found = msgspec.json.Decoder(tuple[Difference, ...]).decode
 
@@ -276,7 +278,11 @@ def statuses_at(connection: Connection, run: Run) -> list[ExceptionStatus]:
 
 def statuses_of(connection: Connection, wanted: Sequence[int]) -> dict[int, ExceptionStatus]:
     """The status of the exceptions of these entries, for those that ever were one."""
-    return {row.entry_id: _status(row) for row in _STATUSES_OF.rows_of(connection, wanted)}
+    return {
+        row.entry_id: _status(row)
+        for some in chunks(wanted)
+        for row in connection.execute(_STATUSES.where(exceptions.c.entry_id.in_(some)))
+    }
 
 
 def latest_remarks(connection: Connection, wanted: Sequence[int]) -> dict[int, dict[str, Remark]]:
@@ -346,12 +352,7 @@ def add_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> None:
 
 def workbooks_read(connection: Connection) -> dict[str, WorkbookRead]:
     """The workbooks that were read back, by name, as they were then."""
-    return _workbooks(stored_value(connection, _READ) or codec.NOTHING)
-
-
-def note_workbooks(connection: Connection, read: Mapping[str, WorkbookRead]) -> None:
-    """Record which workbooks were read back."""
-    store_value(connection, _READ, codec.encode(read))
+    return _workbooks(stored_value(connection, WORKBOOKS_READ) or codec.NOTHING)
 
 
 _workbooks = msgspec.json.Decoder(dict[str, WorkbookRead]).decode
@@ -360,14 +361,6 @@ _STATUSES = (
     select(exceptions, _first.c.name.label("run"), _last.c.name.label("closed_run"))
     .join(_first, _first.c.id == exceptions.c.run_id)
     .outerjoin(_last, _last.c.id == exceptions.c.closed_run_id)
-)
-_STATUSES_OF = Statement(
-    """
-    select exceptions.*, first.name as run, last.name as closed_run from exceptions
-    join runs first on first.id = exceptions.run_id
-    left join runs last on last.id = exceptions.closed_run_id
-    where exceptions.entry_id in (:wanted)
-    """
 )
 _REMARKS = Statement("select id, entry_id, name, value, who, at from remarks where entry_id in (:wanted)")
 

@@ -169,21 +169,17 @@ _PUT_AT_ONCE = 500
 
 class Slice:
     """The rows of one run, read in one transaction, so that they are consistent while another run is active. Entries planned after
-    the run are included only if they are on the same lanes. `own` are the drops that the run planned.
+    the run are included only if they are on the same lanes. `own` are the drops that the run planned; `touched` those that it reports,
+    oldest first: those that it, or an unfinished run that it reports, planned or changed.
     """
 
     def __init__(self, connection: Connection, run: Run) -> None:
         self._connection, self._run = connection, run
         planned = select(drops.c.id).where(drops.c.run_id == run.id).order_by(drops.c.id)
         self.own = list(connection.scalars(planned))
-        self._touched = sorted(_touched_by(connection, with_adopted_runs(connection, [run])))
-        self._drops, whole, fixed = _drops_for(connection, run, self._touched)
-        self._entries = _entries_for(run, self._touched, whole, fixed, _entry_before(connection, self.own))
-
-    @property
-    def touched(self) -> Sequence[int]:
-        """The drops that the run reports, oldest first: those that it, or an unfinished run that it reports, planned or changed."""
-        return self._touched
+        self.touched = sorted(_touched_by(connection, with_adopted_runs(connection, [run])))
+        self._drops, whole, fixed = _drops_for(connection, run, self.touched)
+        self._entries = _entries_for(run, self.touched, whole, fixed, _entry_before(connection, self.own))
 
     def rows(self, table: str) -> Iterator[Row]:
         """The rows of one of `TABLES`: events and attempts ordered by entry, all others in recording order."""
@@ -198,7 +194,7 @@ class Slice:
             "files": files.c.drop_id.in_(self._drop_ids()),
             "tables": tables.c.drop_id.in_(self._drop_ids()),
             "entries": entries.c.id.in_(self._entries),
-            "ignored": ignored.c.drop_id.in_(self._touched),
+            "ignored": ignored.c.drop_id.in_(self.touched),
             "looks": looks.c.run_id == self._run.id,
             "seen": seen.c.lane.in_(self._lanes()),
         }

@@ -161,12 +161,8 @@ def is_there(url: str) -> bool:
         path = file_of(url)
         refuse_moved(path)
         return path.exists()
-    engine = ledger_engine(address_of(url), writes=False)
-    try:
-        with engine.connect() as connection, connection.begin():
-            return has_tables(connection)
-    finally:
-        engine.dispose()
+    with _server_engine(address_of(url), writes=False).connect() as connection, connection.begin():
+        return has_tables(connection)
 
 
 # in a file
@@ -342,14 +338,6 @@ def make(url: str) -> None:
     """Create or upgrade the ledger at a PostgreSQL URL and the shared tables, without holding it. Raises the errors of `open_ledger`."""
     address = address_of(url)
     _prepare_server(_server_engine(address, writes=True), address, None, accept_older=False)
-
-
-def forget_engines() -> None:
-    """Close all unused connections, before a process forks and at its end."""
-    with _lock:
-        for engine in _engines.values():
-            engine.dispose()
-        _engines.clear()
 
 
 def _prepare_server(engine: Engine, address: Address, place: Surroundings | None, *, accept_older: bool) -> bool:

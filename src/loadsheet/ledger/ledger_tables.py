@@ -70,7 +70,7 @@ class Statement:
         sizes = []
         for name, value in tuple(values.items()):
             if isinstance(value, list):
-                size = _size(len(value))
+                size = _SIZES[bisect_left(_SIZES, len(value))]
                 sizes.append((name, size))
                 for place, item in enumerate([*value, *value[-1:] * (size - len(value))]):
                     values[f"{name}_{place}"] = item
@@ -80,26 +80,7 @@ class Statement:
 
     def rows_of(self, connection: Connection, wanted: Sequence[Any]) -> list[Any]:
         """The rows for a list `wanted` of any length, the only value, in no particular order."""
-        rows: list[Any] = []
-        for part in map(list, chunks(wanted)):
-            if connection.dialect.name == "sqlite":
-                size = _size(len(part))
-                padded = (*part, *part[-1:] * (size - len(part)))
-                rows += connection.exec_driver_sql(_with_marks(self._sqlite, size), padded).all()
-            else:
-                rows += connection.exec_driver_sql(self._postgres, {"wanted": part}).all()
-        return rows
-
-
-def _size(count: int) -> int:
-    """The size to which a list of this length is padded."""
-    return _SIZES[bisect_left(_SIZES, count)]
-
-
-@lru_cache(maxsize=128)
-def _with_marks(sql: str, size: int) -> str:
-    """The SQL with `size` placeholders for the list `wanted`."""
-    return sql.replace("(:wanted)", f"({', '.join('?' * size)})")
+        return [row for part in chunks(wanted) for row in self.rows(connection, wanted=list(part))]
 
 
 @lru_cache(maxsize=128)

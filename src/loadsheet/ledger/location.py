@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import Connection, delete
 
-from loadsheet.ledger.ledger_tables import meta, store_value, stored_value
+from loadsheet.ledger.ledger_tables import meta, stored_value
 from loadsheet.places import MOUNTS, file_system_of, sync_folder
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
@@ -261,7 +261,8 @@ def _compress(path: Path) -> None:
         raise
 
 
-_ARRIVING = "arriving"
+ARRIVING = "arriving"
+"""The name of the stored value of `arriving`: until it is removed, the file is still the ledger."""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -310,18 +311,16 @@ def refuse_moved(path: Path) -> None:
 
 def arriving(connection: Connection) -> Arriving | None:
     """The source of a ledger whose move is not complete. None for a ledger in use."""
-    stored = stored_value(connection, _ARRIVING)
+    stored = stored_value(connection, ARRIVING)
     return msgspec.json.decode(stored, type=Arriving) if stored else None
-
-
-def begin_arrival(connection: Connection, of: Arriving) -> None:
-    """Record in a copy that the file is still the ledger."""
-    store_value(connection, _ARRIVING, msgspec.json.encode(of).decode())
 
 
 def check_arrived(connection: Connection, place: str) -> None:
     """Raise SettingsError if a ledger was copied from a file that, as seen from this machine, is still the ledger."""
-    if (source := arriving(connection)) is not None and not _has_left(source):
+    if (source := arriving(connection)) is None:
+        return
+    note = read_note(Path(source.file))
+    if note is None or note.move != source.move:
         message = f"the move of {source.file} on {source.host} to the ledger {place} is not complete"
         raise SettingsError(f"{message}: run `loadsheet ledger move` there again")
 
@@ -334,7 +333,7 @@ def arrive(connection: Connection, surroundings: Surroundings, place: str) -> No
     if (source := arriving(connection)) is not None:
         if source.mark is not None:
             surroundings.write_last_run(source.mark)
-        connection.execute(delete(meta).where(meta.c.name == _ARRIVING))
+        connection.execute(delete(meta).where(meta.c.name == ARRIVING))
 
 
 def refuse_beside_a_file(state: Path, place: str) -> None:
@@ -348,8 +347,3 @@ def refuse_beside_a_file(state: Path, place: str) -> None:
         raise SettingsError(
             f"{message}: move it there with `loadsheet ledger move`; or, to start over, move that file away"
         )
-
-
-def _has_left(source: Arriving) -> bool:
-    note = read_note(Path(source.file))
-    return note is not None and note.move == source.move

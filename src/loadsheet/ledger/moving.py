@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, text
 
-from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.codec import encode, stamp
 from loadsheet.ledger.ledger_opening import Opening, file_of, locked, open_ledger, open_on_server
 from loadsheet.ledger.ledger_tables import (
     SCHEMA_VERSION,
@@ -41,11 +41,11 @@ from loadsheet.ledger.ledger_tables import (
     tenures,
 )
 from loadsheet.ledger.location import (
+    ARRIVING,
     Arriving,
     Note,
     Place,
     arriving,
-    begin_arrival,
     compact,
     read_note,
     refuse_moved,
@@ -148,7 +148,7 @@ def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Conne
         for name, done in old.queries.schedules_done().items():
             begin_schedule(new, ScheduleKey(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
         _count_on(new)
-        begin_arrival(new, of)
+        store_value(new, ARRIVING, encode(of))
     return _compared(held, new)
 
 

@@ -351,7 +351,7 @@ class Ledger:
     def record_remarks(self, remarks: Sequence[decisions.Remark], read: Mapping[str, decisions.WorkbookRead]) -> int:
         """Record the analyst's remarks, and all workbooks read so far by name. Returns the number of new remarks."""
         with self._writing() as connection:
-            decisions.note_workbooks(connection, read)
+            store_value(connection, decisions.WORKBOOKS_READ, codec.encode(read))
             return decisions.keep_remarks(connection, remarks)
 
     def keep_schedules_done(self, done: Mapping[str, str]) -> None:

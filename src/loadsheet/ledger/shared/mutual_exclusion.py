@@ -25,6 +25,7 @@ from loadsheet.ledger.postgres import address_of, heartbeat, shared_engine
 from loadsheet.problems import LedgerError, LedgerGone
 
 _PAUSE_S = 0.1
+_NOW = cast(DATABASE_TIME, Double)
 
 
 class Claims:
@@ -36,8 +37,8 @@ class Claims:
     def take(self, place: str, name: str, version: str, run: str) -> bool:
         """Claim a version. False if another live process holds it."""
         values = {"shipper": self._shipper, "place": place, "name": name, "version": version}
-        mine = {"run": run, "holder": self._holder, "at": _now()}
-        free = or_(claims.c.holder == self._holder, claims.c.at < _now() - self._takeover_s)
+        mine = {"run": run, "holder": self._holder, "at": _NOW}
+        free = or_(claims.c.holder == self._holder, claims.c.at < _NOW - self._takeover_s)
         taking = insert(claims).values(**values, **mine)
         keys = ("place", "name", "version")
         taking = taking.on_conflict_do_update(index_elements=keys, set_=mine, where=free)
@@ -48,7 +49,7 @@ class Claims:
         """Whether the claim is still ours. If so, this renews it."""
         mine = update(claims).where(*_of(place, name, version), claims.c.holder == self._holder)
         with self._engine.begin() as connection:
-            return connection.execute(mine.values(at=_now())).rowcount == 1
+            return connection.execute(mine.values(at=_NOW)).rowcount == 1
 
     def release(self, place: str, name: str, version: str) -> None:
         """Give up one of our claims."""
@@ -71,7 +72,7 @@ class Claims:
     def renew(self) -> None:
         """Record a heartbeat for all our claims."""
         with self._engine.begin() as connection:
-            connection.execute(update(claims).where(claims.c.holder == self._holder).values(at=_now()))
+            connection.execute(update(claims).where(claims.c.holder == self._holder).values(at=_NOW))
 
 
 @contextmanager
@@ -92,10 +93,6 @@ def held_claims(url: str, takeover_s: float) -> Iterator[Claims]:
 
 def _of(place: str, name: str, version: str) -> tuple[ColumnElement[bool], ...]:
     return claims.c.place == place, claims.c.name == name, claims.c.version == version
-
-
-def _now() -> ColumnElement[float]:
-    return cast(DATABASE_TIME, Double)
 
 
 class NoticeMemory:
@@ -261,7 +258,10 @@ def last_fires(connection: Connection) -> Mapping[ScheduleKey, Fire]:
         (fires.c.shipper == latest.c.shipper) & (fires.c.schedule == latest.c.schedule) & (fires.c.due == latest.c.due)
     )
     rows = connection.execute(select(fires).join(latest, same))
-    return {ScheduleKey(row.shipper, row.schedule): _fire(row.due, row.at, row.by, row.caught_up) for row in rows}
+    return {
+        ScheduleKey(row.shipper, row.schedule): Fire(_parsed(row.due), moment(row.at), row.by, row.caught_up)
+        for row in rows
+    }
 
 
 def forget_fires(connection: Connection) -> int:
@@ -274,12 +274,12 @@ def _moments(connection: Connection, sort: str) -> dict[ScheduleKey, datetime]:
     rows = connection.execute(
         select(shared_meta.c.name, shared_meta.c.value).where(shared_meta.c.name.startswith(f"{sort} "))
     )
-    return {ScheduleKey(*row.name.split(" ", 2)[1:]): datetime.fromisoformat(row.value).astimezone(UTC) for row in rows}
+    return {ScheduleKey(*row.name.split(" ", 2)[1:]): _parsed(row.value) for row in rows}
 
 
 def _named(schedule_key: ScheduleKey, sort: str = _DONE) -> str:
     return f"{sort} {schedule_key.shipper} {schedule_key.schedule}"
 
 
-def _fire(due: str, at: float, by: str, caught_up: int) -> Fire:
-    return Fire(datetime.fromisoformat(due).astimezone(UTC), moment(at), by, caught_up)
+def _parsed(stored: str) -> datetime:
+    return datetime.fromisoformat(stored).astimezone(UTC)
