@@ -284,6 +284,17 @@ def test_more_calls_than_allowed_are_answered_429_with_the_wait(tmp_path):
     assert later == 200
 
 
+def test_spaces_behind_a_token_do_not_make_it_another_one_with_calls_of_its_own(tmp_path):
+    with limited(tmp_path, calls_per_second=1.0) as (_, connect):
+        statuses = []
+        for number in range(10):
+            line = b"GET /tmsapi/getOrders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "
+            with connect() as connection:
+                statuses.append(met(connection, line + TOKEN.encode() + b" " * number + b"\r\n\r\n").status)
+    assert statuses[0] == 200
+    assert 429 in statuses
+
+
 UPGRADE = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
 
 

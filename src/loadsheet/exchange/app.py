@@ -139,7 +139,7 @@ class _BearerTokens(AuthenticationBackend):
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, Caller]:  # type: ignore[override]  # our own user
         """The caller. Raises _NotAdmittedError."""
         scope = conn.scope
-        token = _bearer_token(scope)
+        token = bearer_token(scope)
         try:
             caller = await self._authenticator.caller(token) if token else None
         except StoreFailed:
@@ -270,7 +270,7 @@ async def _unrouted(unknown_path: int, _request: Request, error: Exception) -> R
     return JsonResponse(UNKNOWN_METHOD, 405 if allowed else unknown_path, {"allow": allowed} if allowed else None)
 
 
-def _bearer_token(scope: Scope) -> str:
+def bearer_token(scope: Scope) -> str:
     """The bearer token of a request; empty without one, or with several."""
     values: list[bytes] = [value for name, value in scope["headers"] if name == b"authorization"]
     if len(values) != 1 or not (value := values[0].strip()).startswith(_BEARER):

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, refusal
-from loadsheet.exchange.app import operation_of, refused_unexamined, safe_headers
+from loadsheet.exchange.app import bearer_token, operation_of, refused_unexamined, safe_headers
 from loadsheet.exchange.auth import LeakyBuckets
 from loadsheet.exchange.wire import encode
 from loadsheet.settings.sections import ServerSettings
@@ -37,7 +37,7 @@ class RateLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        token = next((value for name, value in scope.get("headers", ()) if name == b"authorization"), b"")
+        token = bearer_token(scope)  # not the header: with spaces behind it, the same token would be another one
         wait = self._buckets.wait(token) if token else 0.0
         if not wait:
             await self._app(scope, receive, send)
