@@ -446,6 +446,15 @@ def the_capsule_of_an_earlier_run_says_what_changed_since(house, name, path):
     assert any(said in remark for remark in done.remarks)
 
 
+def test_a_run_whose_lost_answer_was_found_in_a_listing_is_replayed(tmp_path):
+    house = House(tmp_path, "alder-parcels")
+    house.drop("alder_2026-03-10.csv")
+    run = house.run({"fault": "reset_after_effect", "operation": "order.create", "at": (1,)})
+    (finding,) = rows_of(CapsuleReader(house.capsule(run)), "findings")
+    assert finding["shown"] == "as it was sent"
+    assert replay(house.capsule(run)).is_same
+
+
 @pytest.mark.sweep
 def test_runs_of_lost_answers_fix_texts_no_files_and_new_versions_are_replayed_as_they_were(tmp_path):
     house = House(tmp_path, "alder-parcels", "nordic-join", feedback="csv")

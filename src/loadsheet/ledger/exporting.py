@@ -162,6 +162,27 @@ _TABLES = {
 TABLES = tuple(_TABLES)
 """The tables of a slice, in insertion order."""
 
+
+class RowColumn(NamedTuple):
+    """A column of a table of a slice: its name, the type of its values (int, str or bytes; None too if `is_nullable`), and whether rows of
+    older ledgers may lack it: its value is `default` then.
+    """
+
+    name: str
+    kind: type
+    is_nullable: bool
+    may_be_missing: bool
+    default: Any
+
+
+def row_columns(table: str) -> Iterator[RowColumn]:
+    """The columns of one of `TABLES`, in their order."""
+    for column in _TABLES[table].columns:
+        default = getattr(column.server_default, "arg", None)
+        missing = default is not None or bool(column.nullable)
+        yield RowColumn(str(column.name), column.type.python_type, bool(column.nullable), missing, default)
+
+
 _HISTORY = tuple(name for name, table in _TABLES.items() if "entry_id" in table.c)
 
 _PUT_AT_ONCE = 500

@@ -15,14 +15,15 @@ import shutil
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Annotated, Any, NamedTuple, Self
 
 import msgspec
 
-from loadsheet.ledger.exporting import Row
+from loadsheet.ledger.exporting import Row, row_columns
 from loadsheet.places import BY_DAY_AND_RUN
 from loadsheet.problems import LoadsheetError
 
@@ -140,11 +141,12 @@ class CapsuleReader:
         with self._opened(name) as opened:
             return opened.read()
 
-    def lines(self, name: str) -> Iterator[Any]:
-        """The values of a member of JSON lines, one by one."""
+    def lines(self, name: str, of: Any = Any) -> Iterator[Any]:
+        """The values of a member of JSON lines, one by one, as values of the type `of`."""
+        decode = msgspec.json.Decoder(of).decode
         with self._opened(name) as opened, gzip.GzipFile(fileobj=opened) as unpacked:
             for line in unpacked:
-                yield msgspec.json.decode(line)
+                yield decode(line)
 
     def copy(self, name: str, target: Path) -> None:
         """Copy a member to a file. Raises OSError."""
@@ -191,8 +193,8 @@ BEARING = ("reading", "translation", "dispatch", "verification", "reconcile", "r
 
 _RUN = re.compile(r"\d{4}-\d\d-\d\d-\d{2,}", re.ASCII)  # run and mapping names become folder names
 _HASH = re.compile(r"[0-9a-f]{64}")
-_PACKED = {"shown", "figures"}
-_TEXTS = {"payload", "rows"}
+_TEXTS = {"payload", "rows"}  # of entries
+_INTEGER = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -300,14 +302,25 @@ def as_lines(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield row
 
 
+@cache
+def _row_type(table: str) -> Any:
+    """A row of a table as `as_lines` writes it. Columns that it may lack have their defaults."""
+    fields: list[Any] = []
+    for column in row_columns(table):
+        kind: Any = str if column.kind is bytes and column.name in _TEXTS else column.kind
+        kind = _INTEGER if kind is int else kind
+        kind = kind | None if column.is_nullable else kind
+        fields.append((column.name, kind, column.default) if column.may_be_missing else (column.name, kind))
+    return msgspec.defstruct(table, fields, kw_only=True)
+
+
 def rows_of(members: CapsuleReader, table: str) -> Iterator[dict[str, Any]]:
-    """The rows of a table in the ledger's form."""
-    for row in members.lines(member_of(table)):
+    """The rows of a table in the ledger's form. Raises CannotOpen if a value is none that its column can hold."""
+    for line in members.lines(member_of(table), _row_type(table)):
+        row = msgspec.structs.asdict(line)
         if table == "entries":
-            for name in _TEXTS & row.keys():
+            for name in _TEXTS:
                 row[name] = row[name].encode()
-        for name in _PACKED & row.keys():
-            row[name] = base64.b64decode(row[name]) if row[name] is not None else None
         yield row
 
 
