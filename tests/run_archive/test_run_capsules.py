@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 import pytest
 from capsule_runs import SAMPLES, House
+from pydantic import SecretStr
 from workspace import copy_mappings
 
 from loadsheet.cli import invoke
@@ -213,13 +214,16 @@ def test_a_capsule_made_twice_has_the_same_bytes(two_runs, tmp_path):
 
 def test_no_secret_is_in_a_capsule(two_runs, tmp_path):
     secrets = {"exchange": "https://someone:hunter2@exchange.example/v1", "token": "topsecret"}
+    files = dict.fromkeys(("ca_bundle", "client_certificate", "client_key"), two_runs.house.folder / "ca.pem")
+    dispatch = {**files, "proxy": SecretStr("http://someone:hunter2@proxy.example:3128")}
+    secrets["dispatch"] = two_runs.house.settings.dispatch.model_copy(update=dispatch)
     chosen = two_runs.house.settings.model_copy(update=secrets)
     with recorded(two_runs.house, two_runs.first) as (queries, run):
         made = make(queries, run, chosen, tmp_path / "one.zip")
     assert made.manifest.exchange == "https://exchange.example/v1"
     with zipfile.ZipFile(made.path) as archive:
         content = b"".join(archive.read(name) for name in archive.namelist() if not name.endswith(".gz"))
-    for secret in (b"hunter2", b"topsecret", str(two_runs.house.folder).encode()):
+    for secret in (b"hunter2", b"topsecret", b"proxy.example", str(two_runs.house.folder).encode()):
         assert secret not in content
     assert not {"token", "token_file", "token_command", "database", "state"} & made.manifest.settings.keys()
 
@@ -365,6 +369,21 @@ def test_a_capsule_that_was_made_to_write_elsewhere_is_refused(little, tmp_path,
     for evil in ({"run": name}, *({"mappings": [one]} for one in mappings)):
         with pytest.raises(CannotOpen):
             replay(with_manifest(little, tmp_path, {**manifest, **evil}), tmp_path / "replayed")
+
+
+def test_a_replay_takes_no_setting_from_the_capsule_that_concerns_this_machine(little, tmp_path):
+    manifest = json.loads(CapsuleReader(little).read("manifest.json"))
+    reading = {**manifest["settings"]["reading"], "process": "none", "wall_s": 1e-9}
+    elsewhere = {"state": str(tmp_path / "state"), "outbox": str(tmp_path / "outbox"), "database": "sqlite:///x"}
+    for settings in (elsewhere, {"token_command": f"touch {tmp_path / 'ran'}"}):
+        assert replay(
+            with_manifest(little, tmp_path, {**manifest, "settings": {**manifest["settings"], **settings}})
+        ).is_same
+    done = replay(
+        with_manifest(little, tmp_path, {**manifest, "settings": {**manifest["settings"], "reading": reading}})
+    )
+    assert any("refused" in str(one) for one in done.differences), "a process of its own reads, which has a time limit"
+    assert [path.name for path in tmp_path.iterdir()] == ["other.zip"]
 
 
 def with_manifest(path, folder, manifest):

@@ -218,7 +218,7 @@ class _Making:
         self, drops: tuple[DropKept, ...], mappings: tuple[MappingKept, ...], counts: dict[str, int]
     ) -> Manifest:
         settings, run = self._settings, self._run
-        kept = settings.model_dump(mode="json", include=set(contents.BEARING))
+        kept = settings.model_dump(mode="json", include=set(contents.BEARING), exclude=contents.OF_THIS_MACHINE)
         return Manifest(
             format=contents.FORMAT,
             loadsheet=version("loadsheet"),

@@ -189,7 +189,10 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 
 BEARING = ("reading", "translation", "dispatch", "verification", "reconcile", "reports")
-"""The sections of the settings in a capsule. None holds a path, an address or a secret."""
+"""The sections of the settings in a capsule."""
+
+OF_THIS_MACHINE = {"dispatch": {"allow_insecure", "proxy", "ca_bundle", "client_certificate", "client_key"}}
+"""The settings in them that a capsule does not hold: paths, addresses and secrets."""
 
 _RUN = re.compile(r"\d{4}-\d\d-\d\d-\d{2,}", re.ASCII)  # run and mapping names become folder names
 _HASH = re.compile(r"[0-9a-f]{64}")

@@ -35,6 +35,7 @@ from loadsheet.mapping.routing import load_kept
 from loadsheet.problems import DoesNotBalance, FileRefused, MappingError
 from loadsheet.reports.report_files import safe_name
 from loadsheet.run_archive.contents import (
+    BEARING,
     CannotOpen,
     CapsuleReader,
     DropKept,
@@ -48,7 +49,7 @@ from loadsheet.run_archive.contents import (
 from loadsheet.run_archive.replay_diff import Calls, Different, Side, compare_entries, compare_rows, unexplained
 from loadsheet.run_archive.verify import check_archive
 from loadsheet.settings import Settings
-from loadsheet.settings.sections import OLD_NAMES
+from loadsheet.settings.sections import OLD_NAMES, ReadingSettings, TranslationSettings
 
 DIFFERENCES_MAX = 20
 _TRIGGER = "trigger"
@@ -274,10 +275,11 @@ def _route(drop: DropKept, mapping: CompiledMapping, ledger: Ledger) -> tuple[Ro
 
 
 def _settings(manifest: Manifest, place: Path, outbox: Path) -> Settings:
-    known = Settings.model_fields.keys() | OLD_NAMES.keys()  # capsules of 0.5.0 have the old names
-    given = {name: value for name, value in manifest.settings.items() if name in known}
+    # Capsules of 0.5.0 have the old names. A capsule from elsewhere could name other sections, which concern this machine.
+    sections = {name: OLD_NAMES.get(name, (name,))[0] for name in manifest.settings}
+    given = {name: value for name, value in manifest.settings.items() if sections[name] in BEARING}
     try:
-        return Settings(
+        settings = Settings(
             **given,
             assumptions=Assumptions(**manifest.assumptions),
             exchange=manifest.exchange,
@@ -288,6 +290,8 @@ def _settings(manifest: Manifest, place: Path, outbox: Path) -> Settings:
         )
     except ValidationError as error:
         raise CannotOpen(f"this program cannot use the capsule's settings: {error.errors()[0]['msg']}") from error
+    confined = settings.reading.model_copy(update={"process": ReadingSettings().process})
+    return settings.model_copy(update={"reading": confined, "translation": TranslationSettings()})
 
 
 class _PriorState:
