@@ -1,5 +1,6 @@
 """The archive of a capsule: every change of a byte, a member, an order or the chain is seen, and two of the same members are equal."""
 
+import gzip
 import io
 import itertools
 import tracemalloc
@@ -7,6 +8,7 @@ import zipfile
 
 import pytest
 
+from loadsheet.run_archive import contents
 from loadsheet.run_archive.contents import CHAIN, CannotOpen, CapsuleReader, CapsuleWriter
 from loadsheet.run_archive.verify import check_archive
 
@@ -152,6 +154,44 @@ def test_a_file_that_is_no_capsule_gets_a_clear_error(tmp_path, wrong):
     with zipfile.ZipFile(plain, "w") as archive:
         archive.writestr("readme.txt", "hello")
     assert "chain.jsonl is missing" in wrong(plain.getvalue())[0]
+
+
+def test_a_member_that_is_packed_is_not_read_even_unverified(tmp_path):
+    path = tmp_path / "packed.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", b" " * 30_000_000)
+    tracemalloc.start()
+    with pytest.raises(CannotOpen, match="its compression differs"):
+        CapsuleReader(path).read("manifest.json")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10_000_000
+
+
+def test_a_line_that_grows_beyond_all_measure_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "one.zip"
+    path.write_bytes(sealed(lines=[("a", [{"key": "A" * 200}]), ("b", [{"key": "B" * 2_000_000}])])[0])
+    monkeypatch.setattr(contents, "_LINE_BYTES_MAX", 1_000)
+    assert next(CapsuleReader(path).lines("a")) == {"key": "A" * 200}
+    with pytest.raises(CannotOpen, match=r"b cannot be read \(a line has more than"):
+        next(CapsuleReader(path).lines("b"))
+
+
+def test_lines_that_cannot_be_unpacked_are_a_clear_error(tmp_path):
+    packed = gzip.compress(b'{"key":"A-1"}\n' * 100)
+    for name, content in {"cut off": packed[:-9], "changed": packed[:20] + b"xxxx" + packed[24:], "no": b"{}"}.items():
+        path = tmp_path / "one.zip"
+        path.write_bytes(sealed({"a": content}, ())[0])
+        with pytest.raises(CannotOpen, match="a cannot be read"):
+            print(name, list(CapsuleReader(path).lines("a")))
+
+
+def test_tens_of_thousands_of_members_are_compared_once_each(wrong):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for number in range(30_000):
+            archive.writestr(str(number), b"")
+    assert len(wrong(file.getvalue())) == 30_001  # each was added, and there is no chain
 
 
 def test_a_large_member_is_never_in_memory_as_a_whole(tmp_path):

@@ -371,6 +371,32 @@ def test_a_capsule_that_was_made_to_write_elsewhere_is_refused(little, tmp_path,
             replay(with_manifest(little, tmp_path, {**manifest, **evil}), tmp_path / "replayed")
 
 
+WRONG_VALUES = {
+    "text for a number": ("entries", {"attempts": "3"}),
+    "nothing": ("events", {"at": None}),
+    "an object": ("files", {"name": {"a": [1]}}),
+    "a number that no column holds": ("drops", {"run_id": 2**64}),
+    "bytes that are none": ("looks", {"shown": "%%"}),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_VALUES)
+def test_a_value_that_no_ledger_holds_is_named_with_its_member(little, tmp_path, wrong):
+    table, values = WRONG_VALUES[wrong]
+    rows = [row | values for row in CapsuleReader(little).lines(member_of(table))]
+    path = made_anew(little, tmp_path / "other.zip", lambda members: members.update({member_of(table): rows}))
+    with pytest.raises(CannotOpen, match=f"ledger/{table}.jsonl.gz cannot be read"):
+        replay(path)
+
+
+@pytest.mark.parametrize("wrong", [{"started_at": "yesterday"}, {"finished_at": ""}, {"counts": {}}])
+def test_a_manifest_with_values_that_none_has_is_refused_by_every_command(little, tmp_path, capsys, wrong):
+    manifest = json.loads(CapsuleReader(little).read("manifest.json"))
+    path = str(with_manifest(little, tmp_path, {**manifest, **wrong}))
+    assert [invoke(["capsule", command, path]) for command in ("show", "replay", "verify")] == [65, 65, 1]
+    assert capsys.readouterr().err.count("this program cannot read manifest.json") == 2
+
+
 def test_a_replay_takes_no_setting_from_the_capsule_that_concerns_this_machine(little, tmp_path):
     manifest = json.loads(CapsuleReader(little).read("manifest.json"))
     reading = {**manifest["settings"]["reading"], "process": "none", "wall_s": 1e-9}

@@ -13,8 +13,10 @@ import hashlib
 import re
 import shutil
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -46,8 +48,21 @@ _WHEN = (1980, 1, 1, 0, 0, 0)
 _RIGHTS = 0o100600 << 16
 _UNIX = 3
 AT_ONCE = 1 << 20
-DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError, OverflowError)
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+    OverflowError,
+)
 """The exceptions that reading a damaged archive raises."""
+_LINE_BYTES_MAX = 1 << 26
+_LINE_GROWTH_MAX = (
+    4  # times the capsule: longer lines hold packed bytes in base64, such as a listing, which grow only a little
+)
 
 
 class Link(NamedTuple):
@@ -145,7 +160,10 @@ class CapsuleReader:
         """The values of a member of JSON lines, one by one, as values of the type `of`."""
         decode = msgspec.json.Decoder(of).decode
         with self._opened(name) as opened, gzip.GzipFile(fileobj=opened) as unpacked:
-            for line in unpacked:
+            longest = max(_LINE_BYTES_MAX, _LINE_GROWTH_MAX * self._path.stat().st_size)
+            while line := unpacked.readline(longest + 1):
+                if len(line) > longest:
+                    raise ValueError(f"a line has more than {longest:,} bytes")
                 yield decode(line)
 
     def copy(self, name: str, target: Path) -> None:
@@ -158,6 +176,8 @@ class CapsuleReader:
     def _opened(self, name: str) -> Iterator[IO[bytes]]:
         try:
             with zipfile.ZipFile(self._path) as archive, archive.open(name) as opened:
+                if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:  # it could grow without limit
+                    raise ValueError("its compression differs")
                 yield opened
         except (*DAMAGE, KeyError) as error:
             raise CannotOpen(f"{self._path}: {name} cannot be read ({error})") from error
@@ -194,6 +214,7 @@ BEARING = ("reading", "translation", "dispatch", "verification", "reconcile", "r
 OF_THIS_MACHINE = {"dispatch": {"allow_insecure", "proxy", "ca_bundle", "client_certificate", "client_key"}}
 """The settings in them that a capsule does not hold: paths, addresses and secrets."""
 
+_COUNTED = ("files", "entries", "attempts")  # what `capsule show` counts
 _RUN = re.compile(r"\d{4}-\d\d-\d\d-\d{2,}", re.ASCII)  # run and mapping names become folder names
 _HASH = re.compile(r"[0-9a-f]{64}")
 _TEXTS = {"payload", "rows"}  # of entries
@@ -279,11 +300,31 @@ def read_manifest(members: CapsuleReader) -> Manifest:
         manifest = msgspec.json.decode(text, type=Manifest)
     except msgspec.MsgspecError as error:
         raise CannotOpen(f"this program cannot read {MANIFEST}: {error}") from error
-    if not _RUN.fullmatch(manifest.run) or not all(_HASH.fullmatch(one.hash) for one in manifest.mappings):
-        raise CannotOpen(
-            f"this program cannot read {MANIFEST}: the name of run {manifest.run!r}, or of a mapping, is invalid"
-        )
+    if fault := next(_faults(manifest), ""):
+        raise CannotOpen(f"this program cannot read {MANIFEST}: {fault}")
     return manifest
+
+
+def _faults(manifest: Manifest) -> Iterator[str]:
+    """What is wrong with the values of a manifest, in words."""
+    if not _RUN.fullmatch(manifest.run) or not all(_HASH.fullmatch(one.hash) for one in manifest.mappings):
+        yield f"the name of run {manifest.run!r}, or of a mapping, is invalid"
+    arrivals = [file.arrived for drop in manifest.drops if drop.mapping for file in drop.files]
+    yield from (
+        f"{text!r} is not a time"
+        for text in (manifest.started_at, manifest.finished_at, *arrivals)
+        if not _is_moment(text)
+    )
+    yield from (f"mapping {one.name!r} has no files" for one in manifest.mappings if not one.files)
+    yield from (f"the number of {table} is missing" for table in _COUNTED if table not in manifest.counts)
+
+
+def _is_moment(text: str) -> bool:
+    """Whether the text is a time in UTC as the ledger writes it."""
+    try:
+        return datetime.fromisoformat(text).utcoffset() == timedelta()
+    except ValueError:
+        return False
 
 
 def member_of(table: str) -> str:

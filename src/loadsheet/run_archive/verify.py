@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -201,9 +202,9 @@ def _chain_in(archive: zipfile.ZipFile) -> tuple[list[Link], list[str]]:
 def _compared(archive: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo], links: Sequence[Link]) -> list[str]:
     """What is wrong with the members according to the chain."""
     names = [info.filename for info in infos]
-    known = {link.name: link for link in links}
-    wrong = [f"{name} exists more than once" for name in sorted({name for name in names if names.count(name) > 1})]
-    wrong += [f"{name} is missing" for name in known if name not in names]
+    known, times = {link.name: link for link in links}, Counter(names)
+    wrong = [f"{name} exists more than once" for name in sorted(times) if times[name] > 1]
+    wrong += [f"{name} is missing" for name in known if name not in times]
     wrong += [f"{name} was added" for name in names if name not in known and name != CHAIN]
     if not wrong and names != [*known, CHAIN]:
         place = next(place for place, name in enumerate([*known, CHAIN]) if names[place] != name)
