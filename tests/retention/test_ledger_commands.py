@@ -221,8 +221,7 @@ def test_a_backup_that_is_damaged_or_none_or_newer_is_refused_and_nothing_is_tou
     assert (state / "ledger.db").read_bytes() == before
 
 
-def test_the_log_of_a_killed_process_goes_with_its_ledger_and_never_meets_the_new_one(command, state):
-    copy = backed_up(command, state)
+def killed_in_a_run(state):
     child = os.fork()
     if not child:
         with ledger_in(state) as ledger:
@@ -230,6 +229,32 @@ def test_the_log_of_a_killed_process_goes_with_its_ledger_and_never_meets_the_ne
             os.kill(os.getpid(), signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert (state / "ledger.db-wal").stat().st_size > 0
+
+
+def test_the_copy_of_a_ledger_is_restored_with_the_log_beside_it(command, state, tmp_path):
+    killed_in_a_run(state)
+    for name in ("ledger.db", "ledger.db-wal"):
+        shutil.copy(state / name, tmp_path / name)
+    (state / "ledger.db").unlink()
+    code, out, _ = command("restore", tmp_path / "ledger.db", "--yes")
+    with ledger_in(state) as ledger:
+        runs = ledger.queries.runs()
+    assert (code, len(runs)) == (0, 3)
+    assert f"its last run is {runs[0].name}" in out
+    assert not list(state.glob("*.restoring*"))
+
+
+@pytest.mark.parametrize("version", ["x'07'", "7.5", "''", "0", "'007'", f"'{'9' * 5000}'"])
+def test_a_backup_with_a_version_that_is_none_is_refused(command, state, version):
+    copy = backed_up(command, state)
+    changed(copy, "update meta set value = " + version + " where name = 'schema_version'")
+    code, _, err = command("restore", copy, "--yes")
+    assert (code, "use a newer program" in err) == (70, True)
+
+
+def test_the_log_of_a_killed_process_goes_with_its_ledger_and_never_meets_the_new_one(command, state):
+    copy = backed_up(command, state)
+    killed_in_a_run(state)
     assert command("restore", copy, "--yes")[0] == 0
     (replaced,) = (path for path in state.glob("ledger.db.replaced-*") if path.name.endswith("Z"))
     with closing(sqlite3.connect(replaced)) as old:

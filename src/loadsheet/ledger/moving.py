@@ -15,14 +15,13 @@ import secrets
 import shutil
 import socket
 import sqlite3
-import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, text
 
@@ -61,6 +60,7 @@ from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 _MOVE = "move"  # in the file's table `meta`: the id of the move
 _STAYS = ("schema_version", "looked_at", _MOVE)
 _LOG_FILES = ("-wal", "-shm")
+_SQLITE = b"SQLite format 3\0"  # begins every database
 _TABLES = tuple(table for table in metadata.sorted_tables if table not in (meta, tenures))
 
 
@@ -241,47 +241,65 @@ def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise LedgerUnwritable(f"the folder {path.parent} cannot be created ({error.strerror})") from error
-    with _uncompressed(backup, path.parent) as plain, locked(path, clock):
-        last_run = _look_at(plain, backup)
-        part = path.with_name(f"{path.name}.restoring")
+    if not backup.is_file():
+        raise LedgerError(f"there is no file {backup}")
+    part = path.with_name(f"{path.name}.restoring")
+    with locked(path, clock):
         try:
-            _copy_file(plain, part)
+            _copy_backup(backup, part)
+            last_run = _check_copy(part, backup)
             replaced = _put_aside(path, stamp(clock()))
             part.replace(path)
             sync_folder(path.parent)
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise LedgerUnwritable(f"{path} cannot be replaced with {backup} ({error.strerror})") from error
+        finally:
+            with suppress(OSError):
+                _remove(part)
         known = Place(path).read_last_run()
         return Restored(path, replaced, last_run[0], known is not None and (known.name, known.started_at) != last_run)
 
 
-@contextmanager
-def _uncompressed(backup: Path, folder: Path) -> Iterator[Path]:
-    """The backup itself, or an uncompressed copy in this folder for as long as it is needed. Raises LedgerError and LedgerUnwritable."""
-    if not backup.is_file():
-        raise LedgerError(f"there is no file {backup}")
-    if backup.suffix != ".gz":
-        yield backup
-        return
-    with tempfile.TemporaryDirectory(prefix=".restoring-", dir=folder) as private:
-        plain = Path(private, backup.stem)
-        try:
-            with gzip.open(backup) as source, plain.open("wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise LedgerError(f"{backup} is damaged ({error}); nothing was changed: use an older backup") from error
-        except OSError as error:
-            raise LedgerUnwritable(f"{backup} cannot be unpacked in {folder} ({error.strerror})") from error
-        yield plain
+def _copy_backup(backup: Path, part: Path) -> None:
+    """Copy a backup, unpacked, with the log beside it: what a process wrote before it was killed may be there alone. Raises LedgerError
+    and OSError.
+    """
+    _remove(part)
+    packed = backup.suffix == ".gz"
+    log = backup.with_name(f"{backup.name}-wal")
+    try:
+        with gzip.open(backup) if packed else backup.open("rb") as source:
+            begin = source.read(len(_SQLITE))
+            if begin != _SQLITE:
+                raise LedgerError(f"{backup} is damaged or not a backup of a ledger; nothing was changed")
+            _write_durably(part, begin, source)
+        if not packed and log.is_file():
+            with log.open("rb") as source:
+                _write_durably(part.with_name(f"{part.name}-wal"), b"", source)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise LedgerError(f"{backup} is damaged ({error}); nothing was changed: use an older backup") from error
 
 
-def _look_at(copy: Path, backup: Path) -> tuple[str, str]:
-    """Check the copy of a backup. Returns the name and the start of its last run (empty: none). Raises LedgerError if it cannot be
-    restored.
+def _write_durably(path: Path, begin: bytes, rest: IO[bytes] | gzip.GzipFile) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:  # noqa: PTH123 (rights from the first byte)
+        target.write(begin)
+        shutil.copyfileobj(rest, target, 1 << 20)
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def _remove(part: Path) -> None:
+    for end in ("", *_LOG_FILES):
+        part.with_name(part.name + end).unlink(missing_ok=True)
+
+
+def _check_copy(copy: Path, backup: Path) -> tuple[str, str]:
+    """Fold the log of the copy of a backup into it and check it. Returns the name and the start of its last run (empty: none). Raises
+    LedgerError if it cannot be restored.
     """
     try:
-        with closing(sqlite3.connect(f"{copy.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        with closing(sqlite3.connect(copy)) as database:
+            database.execute("pragma journal_mode=DELETE").fetchone()
             foreign = database.execute("select name from sqlite_master where type in ('trigger', 'view')").fetchone()
             if foreign is not None:  # it could change entries behind our back, such as from accepted to ready
                 raise LedgerError(
@@ -294,20 +312,12 @@ def _look_at(copy: Path, backup: Path) -> tuple[str, str]:
         raise LedgerError(f"{backup} is damaged or not a backup of a ledger ({error}); nothing was changed") from error
     if sound != "ok":
         raise LedgerError(f"{backup} is damaged ({sound}); nothing was changed: use an older backup")
-    if version is None or not version[0].isdecimal() or int(version[0]) > SCHEMA_VERSION:
-        known = version[0] if version else "none"
+    known = version[0] if version else "none"
+    if known not in map(str, range(1, SCHEMA_VERSION + 1)):
         raise LedgerError(
             f"{backup} has schema version {known}, this program knows version {SCHEMA_VERSION}; nothing was changed: use a newer program"
         )
-    return (last[0], last[1]) if last else ("", "")
-
-
-def _copy_file(backup: Path, part: Path) -> None:
-    with part.open("wb") as target, backup.open("rb") as source:
-        part.chmod(0o600)
-        shutil.copyfileobj(source, target, 1 << 20)
-        target.flush()
-        os.fsync(target.fileno())
+    return (str(last[0]), str(last[1])) if last else ("", "")
 
 
 def _put_aside(path: Path, now: str) -> Path | None:
