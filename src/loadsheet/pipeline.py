@@ -256,7 +256,8 @@ def _exit_code(
     left: Sequence[Problem],
 ) -> int:
     states = set(reconciliation.states)
-    aside = any(drop.set_aside for drop in drops)
+    last = {file.name: bool(file.problems) for drop in drops for file in drop.files}  # a file may have come again
+    aside = any(last.values())
     share = context.settings.reconcile.unverified_share_max
     needs_someone = (
         aside
@@ -269,6 +270,6 @@ def _exit_code(
     return exit_codes.exit_code(
         stopped=stopped.exit_code if stopped else None,
         lacks_mapping=any(problem.code in WAITS_FOR_MAPPING for problem in left),
-        nothing_usable=(aside or bool(states)) and states <= {State.INVALID},
+        nothing_usable=needs_someone and (aside or bool(states)) and states <= {State.INVALID},
         needs_someone=needs_someone,
     )

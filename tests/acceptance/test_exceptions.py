@@ -218,7 +218,12 @@ def test_of_a_fix_file_and_its_corrected_copy_in_one_inbox_each_row_has_its_fate
     book.save(loads.inbox / names[not corrected_first])
     for name, age in zip(names, (20, 10), strict=True):  # the oldest is read first
         os.utime(loads.inbox / name, (time.time() - age,) * 2)
-    assert loads.run().stdout.startswith("✗ 1 of 2 documents needs attention · 1 accepted · ")
+    done = loads.run()
+    assert done.returncode == int(corrected_first)
+    ends = (
+        "✗ 1 of 2 documents needs attention" if corrected_first else "✓ 1 document that needed attention no longer does"
+    )
+    assert done.stdout.startswith(f"{ends} · 1 accepted · ")
     assert loads.states() == {"L1": "accepted", "L2": "invalid" if corrected_first else "accepted"}
     still_open, closed = open_and_closed(loads)
     assert closed == [first["Exception"]]
@@ -229,3 +234,42 @@ def test_of_a_fix_file_and_its_corrected_copy_in_one_inbox_each_row_has_its_fate
         assert still_open == []
     assert loads.run().returncode == 0, "nothing waits, nothing is sent twice"
     assert loads.ask("select count(*) from attempts") == [(2,)]
+
+
+def test_what_a_later_file_of_the_same_run_corrects_needs_nobody_and_every_row_has_its_fate(workspace):
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.drop("orders_1.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,Ulm,x\n")
+    time.sleep(0.01)  # files are taken in the order in which they changed last
+    workspace.drop("orders_2.csv", "Order,City,Weight\nA-2,Ulm,2\n")
+    done = workspace.run()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("✓ 1 document that needed attention no longer does · 2 accepted · ")
+    told = workspace.run_json()
+    assert (told["entries"], told["settled"]) == ({"accepted": 2, "invalid": 1}, {"not sent: invalid": 1})
+    assert (told["needs_someone"], told["headline"]["todo"]) == ({"entries": 0, "rows": 0, "first": ""}, [])
+    assert told["balance"]["rows"] == {"accepted": 2, "invalid": 1}
+    assert list(workspace.outbox.rglob("*.fix.*")) == []
+    assert [list(row.values())[1] for row in workspace.results("orders_1.csv")] == ["accepted", "invalid"]
+    assert open_and_closed(workspace)[0] == []
+
+
+def test_a_record_that_a_later_file_of_the_same_run_has_wrong_again_is_to_be_corrected_once(workspace):
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    for number, right in enumerate(("A-1,Bonn,1\n", ""), 1):
+        workspace.drop(f"orders_{number}.csv", f"Order,City,Weight\n{right}A-2,Ulm,x\n")
+        time.sleep(0.01)
+    done = workspace.run()
+    assert (done.returncode, workspace.run_json()["needs_someone"]["entries"]) == (1, 1)
+    assert [path.name for path in workspace.outbox.rglob("*.fix.*")] == ["orders_2.fix.xlsx"]
+
+
+def test_a_run_reported_again_still_counts_what_a_later_run_corrected(workspace):
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.drop("orders_1.csv", "Order,City,Weight\nA-2,Ulm,x\n")
+    workspace.run()
+    first = workspace.reports()[-1]
+    workspace.drop("orders_2.csv", "Order,City,Weight\nA-2,Ulm,2\n")
+    assert workspace.run().returncode == 0
+    again = workspace.command("report", "--run", first.name)
+    assert (again.returncode, again.stdout[:40]) == (1, "✗ 1 of 1 document needs attention · 0 ac")
+    assert (first / "orders_1.fix.xlsx").exists()

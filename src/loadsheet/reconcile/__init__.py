@@ -150,10 +150,11 @@ class Reconciliation:
         """Whether all rows read and all entries of the ledger are accounted for exactly once."""
         return self.balance.balances and self.balance.entries == self.verdicts.total()
 
-    @property
+    @cached_property
     def needs_someone(self) -> int:
-        """The number of entries that need attention."""
-        return sum(self.verdicts[verdict] for verdict in NEEDS_SOMEONE)
+        """The number of entries that still need attention."""
+        settled = self.exceptions.settled
+        return sum(entry not in settled for entry in self.matches.having(NEEDS_SOMEONE))
 
     @cached_property
     def unverified(self) -> tuple[Unverified, ...]:

@@ -63,9 +63,12 @@ Judge = Callable[[Sequence[Entry]], Iterable[Match]]
 
 @dataclass(frozen=True)
 class Exceptions:
-    """The exceptions of a run, oldest first: open ones, and those that have been closed."""
+    """The exceptions of a run, oldest first: open ones, and those that have been closed. `closed_later` are closed ones that a run
+    after the reported one closed.
+    """
 
     standings: tuple[ExceptionStatus, ...] = ()
+    closed_later: frozenset[int] = frozenset()
 
     @cached_property
     def by_entry(self) -> dict[int, bool]:
@@ -74,8 +77,8 @@ class Exceptions:
 
     @cached_property
     def settled(self) -> frozenset[int]:
-        """The entries that were exceptions and no longer need anyone: theirs is closed, or a later version of them shows it."""
-        shown = {one.latest for one in self.open}
+        """The entries that were exceptions and no longer needed anyone at the end: theirs was closed, or a later version of them shows it."""
+        shown = {one.latest for one in self.standings if not one.closed or one.entry in self.closed_later}
         return frozenset(entry for entry in self.by_entry if entry not in shown)
 
     @property
@@ -112,7 +115,8 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
         else one
         for one in standings
     )
-    return Exceptions(tuple(sorted(closed, key=lambda one: (one.opened_at, one.entry))))
+    later = (one.entry for one in kept.values() if one.closed_run not in ("", run.name) and not run.parts)
+    return Exceptions(tuple(sorted(closed, key=lambda one: (one.opened_at, one.entry))), frozenset(later))
 
 
 def _merged(versions: Mapping[int, Versions], kept: Collection[int]) -> tuple[dict[int, int], list[int]]:

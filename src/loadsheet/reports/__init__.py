@@ -106,6 +106,8 @@ class Written:
         """What the ledger stores about the run (JSON values)."""
         verdict = self.summary.headline
         summary: dict[str, Any] = {"entries": dict(self.summary.entries), "verdicts": dict(self.summary.verdicts)}
+        if self.summary.settled:
+            summary["settled"] = dict(self.summary.settled)
         summary["headline"] = " · ".join((verdict.text, *verdict.details))
         if self.summary.missing:
             summary["missing"] = [one.report for one in self.summary.missing]
@@ -258,10 +260,10 @@ def _write(
     """Write all reports but the `missing`, in one pass over the ledger. Raises Fault if an optional report fails."""
     folder, drops = settings.outbox_here / run.name, reconciliation.drops
     names = ReportNames(results_names(drops, run, settings.reports.results), {}, [PAGE] * (_PAGE not in missing))
-    settled = reconciliation.exceptions.settled if is_day(run.name) else None
-    tally = RunTally(folding=cast("Causes", Optional(_CAUSES, Causes, missing)), settled=settled)
+    settled, folding = reconciliation.exceptions.settled, cast("Causes", Optional(_CAUSES, Causes, missing))
+    tally = RunTally(folding=folding, settled=settled, is_day=is_day(run.name))
     page_max = settings.reports.page_documents_max
-    page = Optional(_PAGE, lambda: RunPage(queries, documents_max=page_max, settled=settled or ()), missing)
+    page = Optional(_PAGE, lambda: RunPage(queries, documents_max=page_max, settled=settled), missing)
     is_check = reconciliation.notes.stopped == ONLY_CHECKED
     left_out = {*missing, _ACKNOWLEDGEMENTS} if is_check else missing
     acknowledgements = Optional(_ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), left_out)
@@ -288,7 +290,7 @@ def _write(
                 fix = fixes.add
                 for some, found in _with_matches(queries.entries_of(drop.id), reconciliation):
                     for entry in some:
-                        if not settled or entry.id not in settled:
+                        if entry.id not in settled:
                             fix(entry)
                     _add_all(tally, found)
                     _add_all(results, found)

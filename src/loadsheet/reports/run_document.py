@@ -64,7 +64,7 @@ class TableSummary:
     unused: Annotated[
         tuple[str, ...], _described("Columns of the file that the mapping does not read, by heading, else by letter")
     ] = ()
-    settled: Annotated[int, _described("Reports of a day: rows that needed attention, and no longer do")] = 0
+    settled: Annotated[int, _described("Rows that needed attention, and no longer do")] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,12 +311,14 @@ class RunSummary:
     ] = 0
     open_keys: Annotated[tuple[str, ...], _described("The keys of the oldest of them, at most three")] = ()
     headline: Annotated[Headline, _described("The verdict on the run")] = Headline()
-    settled: Annotated[
-        _Counts, _described("Reports of a day, by verdict: documents that needed attention, and no longer do")
-    ] = field(default_factory=dict)
+    settled: Annotated[_Counts, _described("By verdict: documents that needed attention, and no longer do")] = field(
+        default_factory=dict
+    )
     records: Annotated[
         Mapping[str, _Counts],
-        _described("Reports of a day: records by the operation of their last document, then by its verdict"),
+        _described(
+            "Documents by operation and verdict, without those that no longer need attention; on a day each record once, with its last one"
+        ),
     ] = field(default_factory=dict)
 
     @property

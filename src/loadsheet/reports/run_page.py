@@ -342,7 +342,7 @@ class DocumentLine:
 class RunPage:
     """Collects the page. Open each drop, add its entries, then call `finish`."""
 
-    def __init__(self, queries: LedgerQueries, *, documents_max: int, settled: Container[int] = ()) -> None:
+    def __init__(self, queries: LedgerQueries, *, documents_max: int, settled: Container[int]) -> None:
         """`queries` provides the lineage of shown values. At most `documents_max` documents are shown one by one. `settled` are
         entries that needed attention and no longer do.
         """

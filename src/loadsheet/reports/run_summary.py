@@ -5,7 +5,7 @@
 
 import platform
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.metadata import version
@@ -63,8 +63,8 @@ _TAKEN = "A110"  # a remark on a file that was read anyway
 class RunTally:
     """Counts while entries stream by: problems by code, verdicts by operation, and the first key per verdict that needs attention.
 
-    `settled` (None: not the reports of a day) are the entries of a day that needed attention and no longer do: their problems, rows and
-    keys are left out, and each record counts once, with its last document.
+    `settled` are the entries that needed attention and no longer do: their problems, rows and keys are left out. On a day, each record
+    counts once, with its last document.
     """
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -73,14 +73,16 @@ class RunTally:
     groups: dict[str, Counter[str]] = field(default_factory=dict)
     firsts: dict[str, str] = field(default_factory=dict)
     folding: Causes = field(default_factory=Causes)
-    settled: Container[int] | None = None
-    _settled: Counter[str] = field(default_factory=Counter)
+    settled: frozenset[int] = frozenset()
+    is_day: bool = False
+    _settled: Counter[tuple[str, str]] = field(default_factory=Counter)
     _rows: dict[bool, set[tuple[int, str, int]]] = field(default_factory=lambda: {True: set(), False: set()})
+    _counted_in: dict[int, dict[str, str]] = field(default_factory=dict)
     _records: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def open(self, drop: Drop) -> None:
         """Begin with a drop: why its files were set aside, and suspected damage in its tables."""
-        self.states[drop.id] = Counter()
+        self.states[drop.id], self._counted_in[drop.id] = Counter(), drop.counted_in
         for file in drop.files:
             self._fold(file.problems)
         for table in drop.tables:
@@ -90,34 +92,45 @@ class RunTally:
         """Add an entry."""
         self.states[entry.drop][entry.state] += 1
         self.groups.setdefault(entry.operation, Counter())[match.verdict] += 1
-        if self.settled is not None and self._is_settled(entry, match, self.settled):
+        if self._is_settled(entry, match):
             return
         if match.verdict in NEEDS_SOMEONE:
             self.firsts.setdefault(match.verdict, entry.key)
         self._fold(entry.problems, entry.id)
 
-    def _is_settled(self, entry: Entry, match: Match, settled: Container[int]) -> bool:
-        """Count an entry of a day by its record. Whether it needed attention and no longer does."""
-        was_open = match.verdict in NEEDS_SOMEONE
-        done = was_open and entry.id in settled
-        self._settled[match.verdict] += done
-        if entry.state in STATES_THAT_NEED_SOMEONE:
-            self._rows[done].update((entry.drop, row.table, row.number) for row in entry.rows)
-        if not done or entry.state not in STATES_THAT_NEED_SOMEONE:
+    def _is_settled(self, entry: Entry, match: Match) -> bool:
+        """Count an entry, on a day by its record. Whether it needed attention and no longer does."""
+        done = match.verdict in NEEDS_SOMEONE and entry.id in self.settled
+        if done:
+            self._settled[entry.operation, match.verdict] += 1
+        if self.settled and entry.state in STATES_THAT_NEED_SOMEONE:
+            tables = self._counted_in[entry.drop]
+            self._rows[done].update((entry.drop, tables[row.table], row.number) for row in entry.rows)
+        if self.is_day and not (done and entry.state in STATES_THAT_NEED_SOMEONE):
             record = entry.lane if entry.operation in PROVABLE and entry.key else str(entry.id)
             self._records[record] = entry.operation, match.verdict
         return done
 
     def settled_documents(self) -> dict[str, int]:
         """The documents that needed attention and no longer do, by verdict."""
-        return _counted(self._settled)
+        counts = Counter[str]()
+        for (_, verdict), count in self._settled.items():
+            counts[verdict] += count
+        return dict(counts)
 
     def settled_rows(self) -> Counter[tuple[int, str]]:
         """The rows that needed attention and no longer do, by drop and table."""
         return Counter((drop, table) for drop, table, _ in self._rows[True] - self._rows[False])
 
     def records(self) -> dict[str, Counter[str]]:
-        """The records of a day by operation and verdict of their last document."""
+        """The documents that count by operation and verdict; on a day the records, with their last document."""
+        if not self.is_day:
+            done = self._settled
+            left = {
+                name: Counter({verdict: count - done[name, verdict] for verdict, count in verdicts.items()})
+                for name, verdicts in self.groups.items()
+            }
+            return {name: +verdicts for name, verdicts in left.items() if +verdicts}
         counts: dict[str, Counter[str]] = {}
         for operation, verdict in self._records.values():
             counts.setdefault(operation, Counter())[verdict] += 1
@@ -198,7 +211,7 @@ def summarise(
         groups=tally.groups,
         only_at_exchange=len(reconciliation.only_listed),
         needs_someone=NeedsSomeone(
-            reconciliation.needs_someone - sum(settled.values()),
+            reconciliation.needs_someone,
             sum(rows[state] for state in STATES_THAT_NEED_SOMEONE) - settled_rows.total(),
             next(iter(tally.firsts.values()), ""),
         ),
@@ -334,20 +347,19 @@ _UNLISTED = {Action.STATUS: "status events", Action.QUOTE: "quotes", Action.CONF
 
 def agreement_sentence(summary: RunSummary) -> str:
     """How many documents of each kind agree with the exchange: `111 of 141 orders agree, all 4 quotes are acknowledged`. Those of a
-    day count once for each record. Empty for a check: nothing was compared.
+    day count once for each record, and those that no longer need attention not at all. Empty for a check: nothing was compared.
     """
     if summary.stopped == ONLY_CHECKED:
         return ""
     groups: dict[tuple[str, str], Counter[str]] = {}
-    counts = summary.records if summary.is_day else summary.groups
-    for name in sorted(counts, key=lambda name: (not BY_NAME[name].proved_by, name)):
+    for name in sorted(summary.records, key=lambda name: (not BY_NAME[name].proved_by, name)):
         operation = BY_NAME[name]
         group = (
             (f"{operation.subject}s", "agree")
             if operation.proved_by
             else (_UNLISTED[operation.action], "are acknowledged")
         )
-        groups.setdefault(group, Counter()).update(counts[name])
+        groups.setdefault(group, Counter()).update(summary.records[name])
     sentence = ", ".join(_agreeing(*group, verdicts) for group, verdicts in groups.items())
     return sentence[:1].upper() + sentence[1:]
 

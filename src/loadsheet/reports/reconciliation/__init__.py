@@ -240,7 +240,7 @@ class ReconciliationWorkbook:
             self._files.add(values)
         finished = [sheet.finish(nothing) for sheet, nothing in self._data_sheets.items()]
         overflow = [name for name in (*finished, self._write_missing(summary)) if name]
-        runs = trend(self._queries, run, summary.verdicts)
+        runs = trend(self._queries, run, summary)
         data = FrontPageData(
             shares=self._reconciliation.shares,
             aged=worklist.aged,

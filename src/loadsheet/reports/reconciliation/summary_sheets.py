@@ -47,16 +47,17 @@ class RunCounts(NamedTuple):
 class _Kept(msgspec.Struct):
     entries: dict[str, int] = {}
     verdicts: dict[str, int] = {}
+    settled: dict[str, int] = {}
 
 
 _read = msgspec.json.Decoder(_Kept).decode
 
 
-def trend(queries: LedgerQueries, run: Run, verdicts: Mapping[str, int]) -> tuple[RunCounts, ...]:
-    """The latest runs with documents, oldest first, up to this one, whose verdicts are given."""
+def trend(queries: LedgerQueries, run: Run, summary: RunSummary) -> tuple[RunCounts, ...]:
+    """The latest runs with documents, oldest first, up to this one, whose summary is given."""
     before = [one for one in queries.runs(_RUNS_READ_MAX) if one.id < run.id and one.summary]
     runs = [counts for counts in map(_run_counts, before) if counts is not None]
-    return (*reversed(runs[: RUNS_SHOWN - 1]), _counts_of(run.name, verdicts))
+    return (*reversed(runs[: RUNS_SHOWN - 1]), _counts_of(run.name, summary.verdicts, summary.settled))
 
 
 def _run_counts(run: Run) -> RunCounts | None:
@@ -65,14 +66,14 @@ def _run_counts(run: Run) -> RunCounts | None:
     except msgspec.MsgspecError:
         return None
     if kept.verdicts:
-        return _counts_of(run.name, kept.verdicts)
+        return _counts_of(run.name, kept.verdicts, kept.settled)
     if not kept.entries:
         return None
     return RunCounts(run.name, *_sums(kept.entries, (State.ACCEPTED, State.UNCHANGED), STATES_THAT_NEED_SOMEONE), {})
 
 
-def _counts_of(run: str, verdicts: Mapping[str, int]) -> RunCounts:
-    return RunCounts(run, *_sums(verdicts, AGREES, NEEDS_SOMEONE), verdicts)
+def _counts_of(run: str, verdicts: Mapping[str, int], settled: Mapping[str, int]) -> RunCounts:
+    return RunCounts(run, *_sums(Counter(verdicts) - Counter(settled), AGREES, NEEDS_SOMEONE), verdicts)
 
 
 def _sums(
