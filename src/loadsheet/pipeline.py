@@ -162,6 +162,7 @@ def _reconcile_and_report(
     shown = reconciliation.pack_snapshot()
     with run_log.stage("reports"):
         written = reports.write(ledger.queries, reconciliation, ended, settings, allowed=ledger.check_still_held)
+    written = replace(written, reported_at=ledger.now())
     if written.incomplete:
         exit_code, stopped = ReportsIncomplete.exit_code, _stop_reason(written, stopped)
     try:

@@ -3,8 +3,10 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
+from datetime import datetime, timedelta
 
 import jsonschema
 import openpyxl
@@ -195,3 +197,18 @@ def test_a_hosted_exchange_is_asked_with_the_token_and_one_that_is_not_there_lea
         assert asked["verdicts"]["missing at exchange" if asked["legs"][0]["complete"] else "not verifiable"] == 10
     unread = told(house, "--ask", "--exchange", "http://127.0.0.1:9")
     assert unread["verdicts"] == {"not verifiable": 10, "not sent: invalid": 2}
+
+
+def test_the_time_of_a_run_is_that_of_its_reports_too(house):
+    house.write_orders(13, first=13)
+    printed = float(re.search(r" · ([\d.]+) s     \(run ", house.run().stdout)[1])
+    ((name, begin, end, summary),) = house.ask(
+        "select name, started_at, finished_at, summary from runs order by id desc limit 1"
+    )
+    began, ended, reported = map(datetime.fromisoformat, (begin, end, json.loads(summary)["reported_at"]))
+    assert reported > ended
+    assert printed >= round((reported - began).total_seconds() - 0.1, 1)
+    late = (began + timedelta(seconds=225)).isoformat()
+    house.change("update runs set summary = json_set(summary, '$.reported_at', ?) where name = ?", late, name)
+    for words in (["runs"], ["show", name], ["report", "--run", name]):
+        assert "225.0 s" in house.command(*words).stdout, words

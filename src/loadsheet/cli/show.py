@@ -4,6 +4,7 @@ whether they came, and expectations suggested from history.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -98,6 +99,7 @@ def show(*, settings: "Settings", key: str, payload: bool, field: str | None, as
 
 def _show_run(settings: "Settings", ledger: "Ledger", run: "Run", *, as_json: bool) -> int:
     """Print what is known about a run. Without its reports, its verdict is the one in the ledger."""
+    from loadsheet.ledger.run_queries import reported_at
     from loadsheet.places import shown as place_shown
     from loadsheet.reports import read_written
 
@@ -109,7 +111,7 @@ def _show_run(settings: "Settings", ledger: "Ledger", run: "Run", *, as_json: bo
         )
         return 0
     if written is not None:
-        print_lines(written.lines(verbose=True))
+        print_lines(replace(written, reported_at=reported_at(run)).lines(verbose=True))
     else:
         print_lines([f"{run.name}: {_result(run.summary) or 'it did not finish'}"])
         say(
@@ -326,9 +328,11 @@ def _latest(settings: "Settings | SettingsError", wanted: Wanted, *, several: bo
 
 
 def _took(run: "Run", unfinished: set[str]) -> str:
-    """How long a run took; if it did not end, the run that reported it, unless that one is also in `unfinished`."""
+    """How long a run took with its reports; if it did not end, the run that reported it, unless that one is also in `unfinished`."""
+    from loadsheet.ledger.run_queries import reported_at
+
     if run.finished_at:
-        took = datetime.fromisoformat(run.finished_at) - datetime.fromisoformat(run.started_at)
+        took = datetime.fromisoformat(reported_at(run) or run.finished_at) - datetime.fromisoformat(run.started_at)
         return f"{took.total_seconds():,.1f} s"
     from loadsheet.ledger import reported_by
 

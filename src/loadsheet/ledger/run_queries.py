@@ -318,6 +318,7 @@ def _run(row: Any) -> Run:
 
 class _Summary(msgspec.Struct):
     told_by: str = ""
+    reported_at: str = ""
 
 
 _read_summary = msgspec.json.Decoder(_Summary).decode
@@ -326,6 +327,11 @@ _read_summary = msgspec.json.Decoder(_Summary).decode
 def reported_by(run: Run) -> str:
     """The name of the later run that reports this unfinished run's work. Empty if there is none."""
     return _reporter(run.summary) if not run.finished_at else ""
+
+
+def reported_at(run: Run) -> str:
+    """When the reports of a run were complete (ISO 8601 UTC). Empty if that is not known."""
+    return _read_summary(run.summary).reported_at if run.summary else ""
 
 
 def unreported_before(connection: Connection, run: Run) -> list[int]:

@@ -24,6 +24,7 @@ from loadsheet.contract import exactly
 from loadsheet.internal_errors import Fault, fault_summary, isolated, log_fault, raising_fault
 from loadsheet.ledger import Drop, Entry, Run
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.ledger.run_queries import reported_at
 from loadsheet.places import address_of, close_one, close_to_others, shown
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import ReportsIncomplete
@@ -80,7 +81,8 @@ class Written:
     """The reports of one run: their folder and summary.
 
     `state` is the folder of the ledger, `mappings` that of the mappings. `shipper` is empty unless shippers are declared. `place` is
-    where others find the folder: the folder itself, or its address in an object store.
+    where others find the folder: the folder itself, or its address in an object store. `reported_at` is when the reports were complete
+    for the first time (ISO 8601 UTC; empty: not known).
     """
 
     folder: Path
@@ -89,6 +91,7 @@ class Written:
     state: Path
     mappings: Path
     shipper: str
+    reported_at: str = ""
 
     @property
     def paths(self) -> list[Path]:
@@ -98,7 +101,9 @@ class Written:
     def lines(self, *, verbose: bool = False) -> list[str]:
         """The summary for the terminal, line by line; `verbose` lists every file and every kind of problem."""
         return terminal_lines(
-            self.summary, RunPlaces(self.place, self.state, self.mappings, self.shipper), verbose=verbose
+            self.summary,
+            RunPlaces(self.place, self.state, self.mappings, self.shipper, self.reported_at),
+            verbose=verbose,
         )
 
     @property
@@ -106,6 +111,8 @@ class Written:
         """What the ledger stores about the run (JSON values)."""
         verdict = self.summary.headline
         summary: dict[str, Any] = {"entries": dict(self.summary.entries), "verdicts": dict(self.summary.verdicts)}
+        if self.reported_at:
+            summary["reported_at"] = self.reported_at
         if self.summary.settled:
             summary["settled"] = dict(self.summary.settled)
         summary["headline"] = " · ".join((verdict.text, *verdict.details))
@@ -166,7 +173,7 @@ def write(
             missing[fault.what] = log_fault(fault.what, fault.cause)
             run = replace(run, exit_code=ReportsIncomplete.exit_code)
         else:
-            return _written(settings, summary)
+            return _written(settings, summary, reported_at(run))
 
 
 def write_fallback(queries: LedgerQueries, run: Run, settings: Settings, *, missing: Mapping[str, str]) -> Written:
@@ -201,10 +208,10 @@ def missing_reports(run: Run) -> str:
     return "has only minimal reports" if ALL in missing else f"has no {', '.join(missing)}" if missing else ""
 
 
-def _written(settings: Settings, summary: RunSummary) -> Written:
+def _written(settings: Settings, summary: RunSummary, reported_at: str = "") -> Written:
     shipper = settings.shipper if settings.shippers else ""
     folder, place = settings.outbox_here / summary.run, settings.outbox / summary.run
-    return Written(folder, summary, place, settings.state, settings.mappings, shipper)
+    return Written(folder, summary, place, settings.state, settings.mappings, shipper, reported_at)
 
 
 _CAUSES, _FIXES, _ACKNOWLEDGEMENTS, _WORKBOOK, _PAGE, _INDEX = (

@@ -97,12 +97,15 @@ def balance_sentence(summary: RunSummary) -> str:
 
 
 class RunPlaces(NamedTuple):
-    """Where a run is found again: the folders of its reports, its ledger and its mappings, and the shipper if several are declared."""
+    """Where a run is found again: the folders of its reports, its ledger and its mappings, and the shipper if several are declared. Also
+    when its reports were complete (ISO 8601 UTC; empty: not known).
+    """
 
     folder: Path
     state: Path
     mappings: Path = _DEFAULTS["mappings"]
     shipper: str = ""
+    reported_at: str = ""
 
     def options(self, *names: str) -> str:
         """The options of a command that needs these folders (`state`, `mappings`): none that has its default value."""
@@ -118,7 +121,7 @@ def terminal_lines(summary: RunSummary, places: RunPlaces, *, verbose: bool = Fa
     """The run for the terminal, without control characters. `verbose` lists every file with all outcomes, and every kind of problem."""
     verdict = summary.headline
     mark = "!" if verdict.tone == NOTE and not any(_open_points(summary)) else _MARKS[verdict.tone]
-    facts = " · ".join((verdict.text, *verdict.details, *_seconds(summary)))
+    facts = " · ".join((verdict.text, *verdict.details, *_seconds(summary, places.reported_at)))
     lines = [f"{mark} {facts}     ({summary.title})"]
     if todo := [f"{count:,} {text}" for _, count, text in attention(summary)]:
         lines.append("  " + "   ".join(todo))
@@ -210,9 +213,10 @@ def _counted(counts: Mapping[str, int], *states: State) -> list[str]:
     return [f"{counts[state]:,} {state}" for state in states if counts.get(state)]
 
 
-def _seconds(summary: RunSummary) -> Iterator[str]:
-    if summary.finished_at and not summary.is_day:
-        took = datetime.fromisoformat(summary.finished_at) - datetime.fromisoformat(summary.started_at)
+def _seconds(summary: RunSummary, reported_at: str) -> Iterator[str]:
+    end = reported_at or summary.finished_at
+    if end and not summary.is_day:
+        took = datetime.fromisoformat(end) - datetime.fromisoformat(summary.started_at)
         yield f"{took.total_seconds():,.1f} s"
 
 

@@ -271,7 +271,7 @@ class RunSummary:
 
     run: Annotated[str, _described("The run, such as 2026-03-04-01; or a day, for all its runs together")]
     started_at: Annotated[str, _described("When it began")]
-    finished_at: Annotated[str, _described("When it ended; empty if it did not")]
+    finished_at: Annotated[str, _described("When its work ended, before the reports were written; empty if it did not")]
     exit_code: Annotated[int | None, _described("Its exit code; null if it did not end")]
     balance: Annotated[BalanceSummary, _described("The tie-out of rows")]
     entries: Annotated[_Counts, _described("Documents by state")]
