@@ -14,7 +14,7 @@ import shutil
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ from loadsheet.ledger import Drop, Ledger, State, open_ledger, utc_now
 from loadsheet.ledger.exporting import EarlierRows
 from loadsheet.ledger.ledger_opening import locked
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.ledger.recording import Forecaster, stop_reasons
+from loadsheet.ledger.recording import Forecaster, record_of, stop_reasons
 from loadsheet.ledger.states import Waits
 from loadsheet.ledger_sink import LedgerSink, source_file
 from loadsheet.mapping import Document, load_folder
@@ -52,12 +52,14 @@ STATE_WORDS = {
 """What would become of the records in each state."""
 
 _ANSWER = ".answer"
+_RIGHT = (State.READY, State.UNCHANGED)
 
 
 @dataclass(slots=True)
 class Forecast:
     """What a run would do: its drops as JSON values, the files it would set aside, the problems of files that stay in the inbox, and the
-    number of records by state (or `WAITING`). `already` counts the ready and unknown records of earlier runs.
+    number of records by state (or `WAITING`). `already` counts the ready and unknown records of earlier runs. `open` are the documents that
+    would need someone at the end, each by its record.
     """
 
     drops: list[dict[str, Any]] = field(default_factory=list)
@@ -66,19 +68,19 @@ class Forecast:
     causes: Causes = field(default_factory=Causes)
     states: Counter[str] = field(default_factory=Counter)
     already: Mapping[str, int] = field(default_factory=dict)
+    open: set[Hashable] = field(default_factory=set)
     not_examined: bool = False
 
     @property
     def exit_code(self) -> int:
         """The exit code of the run if the exchange accepts everything."""
         states = {name for name, count in self.states.items() if count}
-        wrong = states & {"invalid", "held", "refused", WAITING}
         stuck = any(problem.level == "error" for problem in self.left)
         return exit_codes.exit_code(
             stopped=exit_codes.INTERNAL_ERROR if self.not_examined else None,
             lacks_mapping=any(problem.code in WAITS_FOR_MAPPING for problem in self.left),
             nothing_usable=bool(self.aside or states) and states <= {"invalid"},
-            needs_someone=bool(wrong or self.aside or stuck or self.already["unknown"]),
+            needs_someone=bool(self.open or self.aside or stuck or self.already["unknown"]),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -133,12 +135,19 @@ class ForecastSink(FilesInPlace):
     def take(self, drop: ReadDrop) -> None:
         """Count the verdicts on the documents of a drop. Raises FileRefused."""
         states: Counter[str] = Counter()
+        right, wrong = set[Hashable](), set[Hashable]()
         mapping, causes = drop.mapping, self.forecast.causes
         documents = (document for document in drop.documents() if isinstance(document, Document))
         files = [source_file(file, "", drop.context.settings) for file in drop.files]
         verdicts = self._forecaster.verdicts(documents, files, changed=mapping.changed)
         for number, (document, verdict) in enumerate(verdicts, self.forecast.states.total() + 1):
-            states[WAITING if verdict.waits is Waits.PARENT else verdict.state.value] += 1
+            state = WAITING if verdict.waits is Waits.PARENT else verdict.state.value
+            states[state] += 1
+            record = record_of(document.operation, document.key, document.lane) or number
+            if state not in _RIGHT:
+                wrong.add(record)
+            elif record in self.forecast.open:
+                right.add(record)
             for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):
                 causes.add(problem, number)
         for notes in drop.notes().values():
@@ -152,6 +161,8 @@ class ForecastSink(FilesInPlace):
             for problem in why:
                 causes.add(problem)
             states["held"] += states.pop("ready", 0) + states.pop(WAITING, 0)
+            right, wrong = set(), {*wrong, ("held", drop.files[0].name)}
+        self.forecast.open = (self.forecast.open - right) | wrong  # another row of the same file corrects nothing
         self.forecast.states += states
         names, operation = drop.routed.data_files, operations_of(mapping)
         self.forecast.drops.append(

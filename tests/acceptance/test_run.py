@@ -13,6 +13,7 @@ import pytest
 from exchange_process import exchange
 from faulty_exchange import misbehaving
 from orders import order_id
+from workspace import SMALL
 
 from loadsheet.ledger import open_ledger
 
@@ -427,3 +428,12 @@ def test_an_old_file_undoes_no_later_change_until_a_person_says_so(workspace):
     workspace.command("retry", first, "--comment", "Ulm after all")
     assert workspace.run().returncode == 0
     assert cities() == {first: "Ulm", second: "Ulm"}
+
+
+@pytest.mark.parametrize(("weights", "code"), [("x2", 0), ("2x", 1), ("xx", 1)])
+def test_a_dry_run_foresees_that_a_later_file_corrects_an_earlier_one(workspace, weights, code):
+    workspace.use(SMALL)
+    for number, weight in enumerate(weights, 1):
+        workspace.drop(f"orders_{number}.csv", f"Order,City,Weight\nA-{number},Bonn,1\nA-9,Bonn,{weight}\n")
+        time.sleep(0.01)  # files are taken in the order in which they changed last
+    assert workspace.run("--dry-run").returncode == workspace.run().returncode == code
