@@ -8,7 +8,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -186,7 +185,6 @@ def _act_on(settings: "Settings | SettingsError", action: Action, output: Output
 def _run_shipper(settings: "Settings", output: OutputOptions, show: Show) -> ShipperOutcome:
     from loadsheet import inbox
     from loadsheet.inbox import make_inbox
-    from loadsheet.ledger.codec import stamp
     from loadsheet.ledger.ledger_opening import is_there
     from loadsheet.mapping import load_folder
     from loadsheet.operations.run_hooks import WholeRun
@@ -201,8 +199,7 @@ def _run_shipper(settings: "Settings", output: OutputOptions, show: Show) -> Shi
         result = whole.run(partial(_resources, settings, left_ready))
         faults: dict[str, str] = {}
         with isolated("the summary", faults):
-            whole_time = replace(result.reports, reported_at=stamp(clock()()))
-            lines = tuple(whole_time.lines(verbose=output.verbose))
+            lines = tuple(result.reports.lines(verbose=output.verbose))
         result = whole.correct_if_changed(result.without(faults))
         outcome = _outcome(settings, output, result, () if faults else lines, left_ready)
         show(outcome)
