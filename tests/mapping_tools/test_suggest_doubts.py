@@ -58,6 +58,10 @@ CHANGES = "Action,Order No,Consignee,City,Weight kg\nC,1001,Acme,Boston,12.5\nU,
 LADING = "Sendung;Ladetag;Empfänger;Ort\nAK-0;10.03.2026;Alt GmbH;Ulm\nAK-1;11.03.2026;Berg GmbH;Bonn\n"
 LATE = three("Order date;01.03.2026;01.03.2026;02.03.2026")
 COUNTRIES = three().replace("DE;02", "Alemania;02").replace("DE;03", "D-Land;03").replace("DE;04", "D-Land;04")
+PALLETS = [  # a German workbook with numbers, the weight of one piece
+    ["Auftragsnummer", "Empfänger", "Artikel", "Anzahl", "Gewicht je Stück (kg)", "Lieferdatum", "Lieferung von", "Lieferung bis"],
+    *([key, "Alt GmbH", "Pumpe", count, 12.25, "03.03.2026", "08:00", "16:00"] for key in ("A-1", "A-2") for count in (2, 9, 4)),
+]  # fmt: skip
 IN_TWO = {
     "heads.csv": three("Goods value;1.200,50;17,25;9,5"),
     "lines.csv": "Order no;Article;Weight (kg)\nA-1;Pump;1,240.5\nA-2;Pump;7.25\nA-3;Valve;2.5\nA-3;Pump;2.5\n",
@@ -74,6 +78,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "!all packages of the row"),
     "a weight that does not grow with the quantity": (SETS.replace(";6;15;", ";6;10;"), "order.create",
         " total_weight: {expr: '$sum([r.kg * r.crates for r in items])'"),
+    "numbers of a German workbook that do not grow with the quantity": (PALLETS, "order.create",
+        " total_weight: {expr: '$sum([r.gewicht_je_stuck_kg * r.anzahl for r in rows])'"),
+    "times of both ends of a window": (PALLETS, "order.create", " delivery_startdatetime: {expr: 'lieferdatum + lieferung_von'}",
+        " delivery_enddatetime: {expr: 'lieferdatum + lieferung_bis'}   # CHECK: Lieferung bis as its time"),
     "a number that could be another one identifies the records": (LADING, "tender.create",
         "tender_id: {col: sendung}   # CHECK: no heading names the tender, but the values identify rows",
         "target: tender.create   # as asked for; points: ", "tender.create "),

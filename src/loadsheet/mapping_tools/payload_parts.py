@@ -212,13 +212,17 @@ def grows_with(amounts: Column, counts: Column, items: Column, locale: str) -> b
     codes = zip(items.cells.codes, counts.cells.codes, amounts.cells.codes, strict=True)
     for item, count, amount in islice((found for found in codes if min(found) >= 0), _COMPARED):
         rows[item].add((_number(counts, count, locale), _number(amounts, amount, locale)))
-    pairs = [pair for found in rows.values() for pair in pairwise(sorted(found)) if 0 < pair[0][0] < pair[1][0]]
+    known = ([row for row in sorted(found) if min(row) > 0] for found in rows.values())
+    pairs = [pair for found in known for pair in pairwise(found) if pair[0][0] < pair[1][0]]
     return bool(pairs) and sum(isclose(a / n, b / m, rel_tol=0.02) for (n, a), (m, b) in pairs) * 2 > len(pairs)
 
 
 def _number(column: Column, code: int, locale: str) -> float:
     """The number in a distinct cell; 0 if it is none."""
-    found = number_of(str(column.cells.values[code]))
+    cell = column.cells.values[code]
+    if isinstance(cell, Native) and cell.kind == "number":
+        return float(cell)
+    found = number_of(cell)
     value = reader_of_numbers(column.guess.keys.get("locale", locale))(found[0]) if found else 0
     return 0.0 if isinstance(value, CellProblem) else float(str(value))
 

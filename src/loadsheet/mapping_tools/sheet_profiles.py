@@ -334,7 +334,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
             continue
         reading, unit = _read_heading(label)
         guess = guess_type(cells, reading, unit, habits.locale)
-        reading = _with_side(reading, is_moment=guess.type in MOMENTS)
+        reading = _with_side(reading, is_moment=guess.type in (*MOMENTS, "time"))
         if again:
             reading, remark = _one_of_several(reading, again, position)
             guess = guess._replace(evidence=f"{guess.evidence}; {CHECK}: {remark}")
