@@ -466,6 +466,14 @@ WORKS = {  # the lines of a sheet, what its draft has or (after a !) has not, th
         "A-1;Acme Ltd;Leeds;LS1 4DY;Muir Ltd;York;YO1 9TL;412.5",
         "A-2;Acme Ltd;Leeds;LS1 4DY;Brigg Ltd;Hull;HU1 1AA;27",
     ], [*MERGED, "!no heading"], {"A-1": 1, "A-2": 1}, '"total_weight":412.5'),
+    "merged headings, one of them above": ([
+        "Consignment;;Consignee;;Parcel;;Service",
+        "Number;Reference;Name;Town;Contents;Weight (kg)",
+        "A-1;R 17;Muir Ltd;York;Shoes;2,5;EXP",
+        "A-1;R 17;Muir Ltd;York;Books;7,25;EXP",
+        "A-2;R 18;Brigg Ltd;Hull;Shoes;3,5;STD",
+    ], ["header_rows: 2", " delivery_city: {col: consignee_town}\n", "label: Service", "!not read"], {"A-1": 2, "A-2": 1},
+        '"weight":7.25'),
     "a row of units below the headings": (
         ["Order no;Consignee city;Qty;Gross;Volume", ";;pcs;[to];m³", "A-1;York;2;0,5;1,5", "A-2;Hull;3;1,25;2"],
         ["header_rows: 2", "from_unit: t", "!neither heading nor cells"], {"A-1": 1, "A-2": 1}, '"total_weight":500',
@@ -517,6 +525,20 @@ def test_the_stars_of_an_sap_list_are_totals(tmp_path):
     assert '      totals: {begins_with: ["*", "**"]}   # CHECK: total rows, not records' in text
     documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
     assert [document.key for document in documents] == ["4500001", "4500002"]
+
+
+def test_rows_that_a_draft_cannot_read_are_said(tmp_path):
+    text = suggested(tmp_path, "Order no;City;Qty\nA-1;Leeds;2\nA-2;York;1;x\nA-3;Hull\n", "order.update")
+    assert "\n# not read: 2 rows of sheet.csv with more or fewer cells than there are headings\n" in text
+
+
+def test_a_line_of_dashes_is_no_blank_row(tmp_path):
+    sheet = (
+        "Order no;Ship to city;Qty\nA-1;Leeds;2\nA-2;York;1\n-----;-----;-----\nTotal;;3\n\nOrders: 2\nEnd of list\n"
+    )
+    text = suggested(tmp_path, sheet, "order.update")
+    assert "      stop_at_blank: true   # CHECK" in text
+    assert "not read" not in text
 
 
 def test_a_count_of_records_below_a_blank_row_is_no_record(tmp_path):

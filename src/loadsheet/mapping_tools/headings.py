@@ -316,18 +316,28 @@ def _candidates(top: Top) -> Iterator[tuple[int, _Lines]]:
             few = len(texts) // _VALUES if size == 1 else 0  # a heading may be a number, such as 20 for a size
             if _are_units(top.rows[place + 1][1]):
                 continue  # they belong to these headings
-            if together and sum(map(_is_value, texts)) <= few and (size == 1 or _needs_rows_above(lines)):
+            below = top.rows[place + 1 :]
+            if together and sum(map(_is_value, texts)) <= few and (size == 1 or _needs_rows_above(lines, below)):
                 yield place, lines
 
 
-def _needs_rows_above(lines: _Lines) -> bool:
-    """Whether the lowest row has duplicate labels or units, or leaves several labels to the rows above, as cells that are merged downwards do."""
-    lowest = lines[-1][1]
-    return (
-        bool(_twice(lowest))
-        or _are_units(lowest)
-        or len(_lowest_labels(lines)) > len(list(filter(str.strip, lowest))) + 1
-    )
+def _needs_rows_above(lines: _Lines, below: Rows) -> bool:
+    """Whether the lowest row has duplicate labels or units, or leaves labels to the rows above, as cells that are merged downwards do: several,
+    or one over a column with values.
+    """
+    lowest = [cell for cell in lines[-1][1] if cell.strip()]
+    left = len(_lowest_labels(lines)) - len(lowest)
+    if _twice(lowest) or _are_units(lowest) or left > 1:
+        return True
+    are_headings = sum(map(_is_heading, lowest)) * 2 > len(lowest)
+    return left == 1 and are_headings and _has_values_under_upper(lines, below)
+
+
+def _has_values_under_upper(lines: _Lines, below: Rows) -> bool:
+    """Whether most rows below have a value in the column that only the rows above label."""
+    columns = zip_longest(*(cells for _, cells in lines), fillvalue="")
+    place = next(at for at, texts in enumerate(columns) if not texts[-1].strip() and any(map(str.strip, texts)))
+    return sum(any(map(str.strip, cells[place : place + 1])) for _, cells in below) * 2 > len(below)
 
 
 def _are_units(cells: Sequence[str]) -> bool:

@@ -35,7 +35,17 @@ from loadsheet.mapping_tools.headings import (
 )
 from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shapes_of_numbers
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
-from loadsheet.reading import Layout, Top, WantedColumn, begins_like_totals, begins_with, fold, open_tables, read_tops
+from loadsheet.reading import (
+    Layout,
+    Row,
+    Top,
+    WantedColumn,
+    begins_like_totals,
+    begins_with,
+    fold,
+    open_tables,
+    read_tops,
+)
 from loadsheet.reading.header import BETWEEN
 from loadsheet.settings import Settings
 
@@ -68,7 +78,7 @@ class Sheet:
     end, which are not among the rows. `unnamed` are the letters of columns with values but no heading. `is_cut`: there are further
     rows, which were not looked at. `blank` are texts such as NULL, whose cells count as blank here. `above` is a label with its value from
     the rows above the headings, which a mapping cannot read; empty if there is none. `groups` are the first words of the titles of groups. `at_blank`: the
-    table ends at its first blank row.
+    table ends at its first blank row. `uneven` is the number of rows that cannot be read, since they have more or fewer cells than there are headings.
     """
 
     path: Path
@@ -88,6 +98,7 @@ class Sheet:
     above: str = ""
     groups: tuple[str, ...] = ()
     at_blank: bool = False
+    uneven: int = 0
 
     def column(self, label: str) -> Column | None:
         """The column with this heading, in any case."""
@@ -127,14 +138,16 @@ class _Endings(NamedTuple):
     at_blank: bool = False
 
 
-def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
+def _split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int]) -> _Endings:
     """The rows of a table, and the first words that identify other rows. Words that also begin a proper row are not used. Rows with a
-    `damaged` number count only as notes, which often have fewer cells.
+    `damaged` number count only as notes, which often have fewer cells. `left_out` are the numbers of rows that are always left out.
     """
-    if (end := _first_blank(rows)) and len(rows) - end <= _NOTES:  # below it few rows, with too few cells or with one
+    if (end := _first_blank(rows, left_out)) and len(
+        rows
+    ) - end <= _NOTES:  # below it few rows, with too few cells or with one
         short = [row for row in rows[end:] if row[0] in damaged]
         if short and all(row in short or _filled(row) == 1 for row in rows[end:]):
-            return _split_endings(rows[:end], damaged)._replace(at_blank=True)
+            return _split_endings(rows[:end], damaged, left_out)._replace(at_blank=True)
     notes = _notes(rows)
     rest = [row for row in rows[: len(rows) - len(notes)] if row[0] not in damaged]
     alone = [_first(row) for row in rest if len(row[1]) >= _WIDE and _filled(row) == 1]
@@ -159,9 +172,12 @@ def _split_endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     return _Endings(words, (begins,) if begins else (), groups, proper)
 
 
-def _first_blank(rows: Rows) -> int:
-    """The number of rows above the only blank one; 0 if there is none, or several."""
-    spans = [after[0] - row[0] - sum(cell.count("\n") for cell in row[1]) for row, after in pairwise(rows)]
+def _first_blank(rows: Rows, left_out: Collection[int]) -> int:
+    """The number of rows above the only blank one; 0 if there is none, or several. `left_out` are the numbers of rows that are not among these."""
+    spans = [
+        sum(number not in left_out for number in range(row[0], after[0])) - sum(cell.count("\n") for cell in row[1])
+        for row, after in pairwise(rows)
+    ]
     blank = [place for place, span in enumerate(spans, 1) if span > 1]
     return blank[0] if len(blank) == 1 else 0
 
@@ -225,7 +241,8 @@ def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None
 
 class _Raw(NamedTuple):
     """A table as read: the file, its first rows, the headings, what rows outside it begin with, the numbers of its rows, the cells of its
-    columns by position, whether there are further rows, and the texts that programs write for no value, which are blank in the columns.
+    columns by position, whether there are further rows, the texts that programs write for no value, which are blank in the columns, and the number of rows
+    with more or fewer cells than headings.
     """
 
     path: Path
@@ -236,6 +253,7 @@ class _Raw(NamedTuple):
     columns: dict[int, Cells]
     is_cut: bool
     blank: tuple[str, ...]
+    uneven: int
 
 
 def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
@@ -291,9 +309,10 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
         (top.encoding or "utf-8-sig",), (top.delimiter or ",",), header_rows=headings.rows,
     )  # fmt: skip
     table = open_tables(path, shown_name(Path(path.name)), [layout], settings)["rows"]
-    rows = list(islice((row for row in table.rows() if not row.ignored), ROWS_READ + 1))
+    left_out = set[int]()
+    rows = list(islice(_counted(table.rows(), left_out), ROWS_READ + 1))
     damaged = {row.number for row in rows if row.problem is not None}
-    found = _split_endings([(row.number, row.cells) for row in rows[:ROWS_READ]], damaged)
+    found = _split_endings([(row.number, row.cells) for row in rows[:ROWS_READ]], damaged, left_out)
     if not found.rows:
         return None
     columns = {
@@ -304,7 +323,18 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     numbers = tuple(number for number, _ in found.rows)
     blank = tuple(sorted({text for cells in columns.values() for text in cells.texts if _NO_VALUE.fullmatch(text)}))
     columns = {place: cells_without(cells, blank) for place, cells in columns.items()}
-    return _Raw(path, top, headings, found, numbers, columns, len(rows) > ROWS_READ, blank)
+    is_ended = bool(found.at_blank or found.footer)
+    uneven = sum(not is_ended or number < numbers[-1] for number in damaged)
+    return _Raw(path, top, headings, found, numbers, columns, len(rows) > ROWS_READ, blank, uneven)
+
+
+def _counted(rows: Iterator[Row], left_out: set[int]) -> Iterator[Row]:
+    """The rows of a table without those that are always left out, such as lines of dashes, whose numbers go into `left_out`."""
+    for row in rows:
+        if row.ignored:
+            left_out.add(row.number)
+        else:
+            yield row
 
 
 def _habits(raw: Sequence[_Raw], languages: Counter[str], countries: Counter[str]) -> Habits:
@@ -344,7 +374,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     return Sheet(
         raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
         tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.outside.totals, raw.outside.footer, tuple(unnamed), raw.is_cut,
-        raw.blank, next(_labelled(raw), ""), raw.outside.groups, raw.outside.at_blank,
+        raw.blank, next(_labelled(raw), ""), raw.outside.groups, raw.outside.at_blank, raw.uneven,
     )  # fmt: skip
 
 

@@ -8,13 +8,14 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from loadsheet.display_text import one_line
+from loadsheet.display_text import count_of, one_line
 from loadsheet.inbox.files import shown_name
 from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, unread_actions
 from loadsheet.mapping_tools.notation_guesses import compatible
 from loadsheet.mapping_tools.payload_parts import Payload
+from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.suggest_payload import UNDER_CONSTANTS, fill
 
 
@@ -98,17 +99,25 @@ def warnings(draft: Draft) -> Iterator[str]:
         for text in unread_actions(draft.main.sheet):
             yield f"{CHECK}: {text} may say which rows are new, changed or cancelled; all are sent by one operation"
     for table in draft.tables:
-        if table.sheet.unnamed:
-            letters = ", ".join(table.sheet.unnamed)
-            yield f"not read: column {letters} of {table.sheet.title or table.sheet.path.name} has values but no heading"
-        if table.sheet.above:
-            yield f"not read: the cells above the headings of {table.sheet.title or table.sheet.path.name}, such as {table.sheet.above}"
-        for word in table.sheet.groups:
-            yield f"not read: the rows that begin with {word}, titles of groups"
-        if table.sheet.is_cut:
-            yield f"only the first {len(table.sheet.rows):,} rows of {table.sheet.path.name} were looked at"
-        for label in table.sheet.doubles:
-            yield f"{CHECK}: several columns have the heading {label}; their order tells them apart"
+        yield from _unread_in(table.sheet)
+
+
+def _unread_in(sheet: Sheet) -> Iterator[str]:
+    """What a draft does not read of a sheet, and headings that stand twice."""
+    if sheet.unnamed:
+        letters = ", ".join(sheet.unnamed)
+        yield f"not read: column {letters} of {sheet.title or sheet.path.name} has values but no heading"
+    if sheet.above:
+        yield f"not read: the cells above the headings of {sheet.title or sheet.path.name}, such as {sheet.above}"
+    for word in sheet.groups:
+        yield f"not read: the rows that begin with {word}, titles of groups"
+    if sheet.is_cut:
+        yield f"only the first {len(sheet.rows):,} rows of {sheet.path.name} were looked at"
+    if sheet.uneven:
+        rows = count_of(sheet.uneven, "row")
+        yield f"not read: {rows} of {sheet.path.name} with more or fewer cells than there are headings"
+    for label in sheet.doubles:
+        yield f"{CHECK}: several columns have the heading {label}; their order tells them apart"
 
 
 def _target(draft: Draft) -> str:
