@@ -111,6 +111,9 @@ PACKED = {
     "zip of text in a folder, with clutter": lambda inner: zipped(
         {"to_send/orders.txt": "Order\nA1\n", "__MACOSX/x.csv": "?", "to_send/Thumbs.db": "?", "read.me": "?"}
     ),
+    "zip of text with a readme": lambda inner: zipped({"readme.txt": "?", "x/ReadMe_first.TXT": "?", "orders.txt": "Order\nA1\n"}),
+    "zip of text with a German readme": lambda inner: zipped({"LIESMICH.txt": "?", "orders.csv": "Order\nA1\n"}),
+    "zip of a readme alone": lambda inner: zipped({"readme.txt": "Order\nA1\n"}),
     "zip of one file with another name": lambda inner: zipped({"orders": "Order\nA1\n"}),
     "gzip of a workbook": gzip.compress,
     "zip of a workbook": lambda inner: zipped({"orders.xlsx": inner}),

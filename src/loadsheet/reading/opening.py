@@ -229,6 +229,7 @@ def _holds_workbook(package: Package) -> bool:
 
 
 _TABLE_SUFFIXES = {".csv", ".tsv", ".tab", ".txt", ".xlsx", ".xlsm", ".xls", ".xlsb", ".ods"}
+_README = re.compile(r"(read.?me|lies.?mich|lisez.?moi|l[eé]eme|leggimi|lees.?mij)[^/]*\.txt")
 _CLUTTER = {".ds_store", "thumbs.db", "desktop.ini"}
 _WORKBOOK_SIGNATURES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x09\x08")
 _LOADED_MAX = 1 << 28
@@ -270,12 +271,15 @@ def _open_member(path: Path, member: str) -> IO[bytes]:
 
 
 def find_member(file: Source, name: str, inflated_bytes_max: int) -> tuple[str, int]:
-    """The name of the only table in a zip archive, and the number of ignored files. Raises FileRefused listing the content if
-    there is not exactly one.
+    """The name of the only table in a zip archive, and the number of ignored files, such as a readme. Raises FileRefused listing the
+    content if there is not exactly one.
     """
     with open_package(file, name, inflated_bytes_max) as package:
         files = [entry.filename for entry in package.archive.infolist() if _is_senders_file(entry)]
-    tables = [file for file in files if PurePosixPath(file.lower()).suffix in _TABLE_SUFFIXES]
+    names = {file: PurePosixPath(file.lower()) for file in files}
+    tables = [
+        file for file in files if names[file].suffix in _TABLE_SUFFIXES and not _README.fullmatch(names[file].name)
+    ]
     chosen = tables or files
     if len(chosen) == 1:
         return chosen[0], len(files) - 1

@@ -1,6 +1,6 @@
 """The rows under a header that are not part of the table. Pure, and the same for every format.
 
-Units, comments, totals, notes, separator lines, a repeated header and the titles of further pages are returned as `Row.ignored` with the rule in words, so that every row of a file is
+Units, comments, totals, notes, separator lines, page numbers, a repeated header and the titles of further pages are returned as `Row.ignored` with the rule in words, so that every row of a file is
 accounted for. Starts are compared folded and by whole words.
 """
 
@@ -20,6 +20,10 @@ UNITS = frozenset(_UNITS.split())
 
 _HEADER_AGAIN = "repeated header"
 _NUMBERS_AND_SPACES = re.compile(r"[\W\d_]+")
+_PAGE_NUMBER = re.compile(
+    r"\W*(page|seite|blatt|p[aá]gina|p[aá]g|sida|side|strona|strana|sayfa)\W*[0-9]{1,4}(\s*(of|von|de|di|van|av|af|z|/)\s*[0-9]{1,4})?\W*",
+    re.IGNORECASE,
+)
 _LETTERS_MIN = 3  # of a title
 _LINE_SIGNS = frozenset("-=_~+:")
 _SEPARATOR = re.compile(r"\s*[-=_~+:]{3,}\s*")
@@ -128,17 +132,20 @@ def _marked(rows: Iterable[Row | None], layout: Layout, header: Header) -> Itera
         if not rule and has_rules:
             rule, ends = rules.rule_of_first_text(row)
             ended = rule if ends else ""
-        if (
-            not rule
-            and not _LINE_SIGNS.isdisjoint((row.cells[0][:1], row.cells[place][:1]))
-            and is_separator(row.cells)
-        ):
-            rule = "separator line"
+        rule = rule or _rule_of_print(row.cells, place)
         if not rule and first:
             first, rule = False, rules.units_rule(row)
         if not rule and shortest <= len(row.cells[place]) <= longest and rules.is_header(row):
             rule = _HEADER_AGAIN
         yield _left_out(row, rule) if rule else row
+
+
+def _rule_of_print(cells: Sequence[str], place: int) -> str:
+    """The rule that ignores a row that only structures a printed list; empty if it does not. `place` is the first column that is read."""
+    if not _LINE_SIGNS.isdisjoint((cells[0][:1], cells[place][:1])) and is_separator(cells):
+        return "separator line"
+    is_alone = cells.count("") + 1 == len(cells) > 1  # cheap check first
+    return "page number" if is_alone and _PAGE_NUMBER.fullmatch("".join(cells)) else ""
 
 
 class _StrayRowRules:

@@ -466,6 +466,7 @@ RULES = {
     "units_row: {0}": "a row of units",
     "repeated header": "the headings again",
     "separator line": "a line between rows",
+    "page number": "the number of a page",
     "repeated title": "the title of another page",
     "hidden_rows: ignore": "a hidden row",
     "cells beside the table": "beside the table",
