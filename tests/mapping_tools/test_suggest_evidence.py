@@ -474,6 +474,10 @@ WORKS = {  # the lines of a sheet, what its draft has or (after a !) has not, th
         "A-2;R 18;Brigg Ltd;Hull;Shoes;3,5;STD",
     ], ["header_rows: 2", " delivery_city: {col: consignee_town}\n", "label: Service", "!not read"], {"A-1": 2, "A-2": 1},
         '"weight":7.25'),
+    "numbers kept as text by an apostrophe": (
+        ["Order no;Consignee city;Qty;Gross kg", "A-1;York;   '2;  '0,5", "A-2;Hull;  '13;'1.001,5"],
+        ["label: Qty, type: integer", "label: Gross kg, type: quantity"], {"A-1": 1, "A-2": 1}, '"total_weight":0.5',
+    ),
     "a row of units below the headings": (
         ["Order no;Consignee city;Qty;Gross;Volume", ";;pcs;[to];m³", "A-1;York;2;0,5;1,5", "A-2;Hull;3;1,25;2"],
         ["header_rows: 2", "from_unit: t", "!neither heading nor cells"], {"A-1": 1, "A-2": 1}, '"total_weight":500',

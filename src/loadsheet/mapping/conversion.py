@@ -56,6 +56,7 @@ from loadsheet.mapping.texts import (
     takes_any,
     text_contradictions,
     text_reader,
+    without_apostrophe,
 )
 from loadsheet.mapping.units import Quantity, factor, unit_named, which_ton, with_unit_of
 from loadsheet.mapping.yamlfile import Loc, YamlFile
@@ -265,6 +266,7 @@ def _cell_reader(
     """
     blank = CellProblem("C301") if spec.required and default is None else default
     tokens = frozenset(spec.blank)
+    whole = str if spec.type == "text" else without_apostrophe
     if through is not None:
         parse = through.before(parse, blank)
 
@@ -274,7 +276,7 @@ def _cell_reader(
         text = bare(cell)
         if not text or text in tokens:
             return blank
-        return parse(text if type(cell) is str else cell)
+        return parse(whole(text) if type(cell) is str else cell)
 
     def convert_text(cell: str) -> Any:
         text = cell.strip() if type(cell) is str else ""

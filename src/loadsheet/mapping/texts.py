@@ -38,6 +38,7 @@ from loadsheet.reading.tables import Native, as_typed
 from loadsheet.similar_text import did_you_mean, did_you_mean_value, some
 
 _KEPT_AS_TEXT = re.compile(r"'(?=(?:[^0-9]*[0-9]){3})[0-9+][0-9 ()./+\-]*")
+_BEFORE_A_VALUE = re.compile(r"'(?=[+-]?[.,]?[0-9])")
 _INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"
 _Parse = Callable[[str], Any]
 
@@ -51,6 +52,11 @@ def bare(cell: str) -> str:
     if not as_typed(text):
         return ""
     return text[1:] if text[:1] == "'" and _KEPT_AS_TEXT.fullmatch(text) else text
+
+
+def without_apostrophe(text: str) -> str:
+    """A number, a date or a time without the apostrophe by which programs keep it as text (`'12`)."""
+    return text[1:] if _BEFORE_A_VALUE.match(text) else text
 
 
 def takes_any(spec: Column, lookup: Lookup | None) -> bool:

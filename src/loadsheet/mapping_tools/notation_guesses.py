@@ -14,6 +14,7 @@ from typing import NamedTuple
 from loadsheet.mapping.codes import currencies_meant
 from loadsheet.mapping.notations import format_reader, formats_reader, number_reader, split_amount
 from loadsheet.mapping.plans import CellProblem
+from loadsheet.mapping.texts import without_apostrophe
 from loadsheet.mapping_tools.columns import CHECK, sample, weekday_in
 
 _DIGITS = str.maketrans("0123456789", "9999999999")
@@ -237,7 +238,7 @@ def compatible(formats: Iterable[str], locale: str | None) -> list[str]:
 
 def number_of(text: str) -> tuple[str, str] | None:
     """The number and the unit or currency in a text, such as `12,5` and `kg`; None if it is no number. Only a currency may stand in front."""
-    bare = text.strip()
+    bare = without_apostrophe(text.strip())
     behind = _AFTER.search(bare)
     digits, unit = (bare[: behind.start()].rstrip(), behind[0]) if behind else split_amount(bare)
     if unit and not behind and not currencies_meant(unit):
