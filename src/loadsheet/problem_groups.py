@@ -354,7 +354,7 @@ def _dates(tally: _Tally) -> str:
     if tally.styles and tally.values and not _CLOCK_ONLY.fullmatch(expected):
         either = " or ".join(f'["{style}"]' for style in tally.styles[:2])
         return f"the values can be read in two ways: set dates: {either}"
-    return f"expected: {expected}" if expected and not tally.same_text else ""
+    return f"expected: {expected}" if expected and not tally.same_text and not tally.same_hint else ""
 
 
 def _swapped(style: str) -> str:

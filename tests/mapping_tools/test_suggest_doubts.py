@@ -62,6 +62,10 @@ PALLETS = [  # a German workbook with numbers, the weight of one piece
     ["Auftragsnummer", "Empfänger", "Artikel", "Anzahl", "Gewicht je Stück (kg)", "Lieferdatum", "Lieferung von", "Lieferung bis"],
     *([key, "Alt GmbH", "Pumpe", count, 12.25, "03.03.2026", "08:00", "16:00"] for key in ("A-1", "A-2") for count in (2, 9, 4)),
 ]  # fmt: skip
+SERIALS = [  # dates as numbers of days, which nobody formatted
+    ["Order no", "Ship to city", "Requested delivery", "Pickup date", "Delivery charge", "Delivery km"],
+    *([f"A-{at}", "Leeds", 46357 + at + 17 / 24, 46356 + at, 45000 + at, 46357.5] for at in range(3)),
+]
 IN_TWO = {
     "heads.csv": three("Goods value;1.200,50;17,25;9,5"),
     "lines.csv": "Order no;Article;Weight (kg)\nA-1;Pump;1,240.5\nA-2;Pump;7.25\nA-3;Valve;2.5\nA-3;Pump;2.5\n",
@@ -80,6 +84,9 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         " total_weight: {expr: '$sum([r.kg * r.crates for r in items])'"),
     "numbers of a German workbook that do not grow with the quantity": (PALLETS, "order.create",
         " total_weight: {expr: '$sum([r.gewicht_je_stuck_kg * r.anzahl for r in rows])'"),
+    "dates that are not formatted as dates": (SERIALS, "order.update", "{label: Pickup date, type: date",
+        "3 values are numbers of days; CHECK with the sender: only cells that are formatted as dates are read, not numbers such as 46356",
+        " delivery_startdatetime: {col: requested_delivery}", "!{label: Delivery charge, type: date", "!{label: Delivery km, type: date"),
     "times of both ends of a window": (PALLETS, "order.create", " delivery_startdatetime: {expr: 'lieferdatum + lieferung_von'}",
         " delivery_enddatetime: {expr: 'lieferdatum + lieferung_bis'}   # CHECK: Lieferung bis as its time"),
     "a number that could be another one identifies the records": (LADING, "tender.create",

@@ -382,6 +382,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "codes of actions that are all known": (orders("Aktion;U;X"), None, "!may say which rows"),
     "a number of loads is no order": (table("Lane #;Origin City;Dest City;Annual Loads", "Memphis;Reno;120", "Erie;Reno;80"), None,
         "!{col: annual_loads}", "label: Annual Loads"),
+    "a requested shipment is the pickup": (table("Order;Requested ship date;Requested delivery", "2026-03-05 08:00;2026-03-06 08:00"), "order.create",
+        " pickup_startdatetime: {col: requested_ship_date}", " delivery_startdatetime: {col: requested_delivery}"),
     "a required date is that of the delivery": (table("Order;RequiredDate", "2026-03-05 08:00", "2026-03-06 09:30"), "order.create",
         "  delivery_startdatetime: {col: required_date}"),
     "a country that half of the cells name": (orders("Ship country;France;France;Brazil;USA"), None,

@@ -68,6 +68,8 @@ PROPOSED = [
     (cells("C304", "03/04/2026", expected="31.03.2026"), 'the values can be read in two ways: set dates: ["%d/%m/%Y"] or ["%m/%d/%Y"]'),
     (cells("C304", "2026-03-10", expected="14:05:00 or 14:05"), ""),
     (cells("C304", "2026-03-10 08:00", expected="a date without a time"), "the cells also hold times of day: use type: datetime"),
+    (cells("C304", "46357.5", "46358", expected="a date", hint="the cell is a number; format it as a date"),
+     "the cell is a number; format it as a date"),
     (cells("R207", "#N/A", "#REF!"), "correct the formula, or type the value in its place"),
     ([LONG, SHORT], "compare these rows with the header: each value belongs below its own heading"),
     ([LONG, LONG], "a value stands beyond the last column"),

@@ -57,7 +57,7 @@ def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: st
         return Guess("text", {}, "all cells are blank")
     measure = next((known for concept, known in MEASURES.items() if concept in reading.concepts), "")
     packed = ["%H%M"] * ("moment" in reading.concepts and all(map(_PACKED_TIME.fullmatch, cells.shown)))
-    guess = _moments(cells, locale, order) or times_in(cells, *packed)
+    guess = _moments(cells, locale, order) or times_in(cells, *packed) or _unformatted_days(cells, reading)
     if guess is None and reading.concepts & {"moment", "created"} and all(map(_EPOCH.fullmatch, cells.shown)):
         formats = [f"%s{'%f' * (length > 10)}" for length in sorted({len(text) for text in cells.shown})]
         guess = Guess("datetime", {"formats": formats}, f"{cells.filled} values are seconds since 1970")
@@ -123,11 +123,28 @@ def _moments(cells: Cells, locale: str, order: str) -> Guess | None:
     return Guess("datetime", keys, evidence, "open" if found.ambiguous else found.order)
 
 
+def _unformatted_days(cells: Cells, reading: Reading) -> Guess | None:
+    """A guess for dates that a workbook holds as bare numbers of days: 46357 is 1 December 2026. A mapping refuses them."""
+    values = [float(value) for value in cells.values if isinstance(value, Native) and value.kind == "number"]
+    is_dated = reading.concepts & _OF_MOMENTS and not reading.concepts - _OF_MOMENTS
+    if (
+        not is_dated
+        or not values
+        or len(values) < len(cells.shown)
+        or not all(_IN_2015 <= day <= _IN_2045 for day in values)
+    ):
+        return None
+    days = "CHECK with the sender: only cells that are formatted as dates are read, not numbers such as"
+    return Guess("datetime", {}, f"{cells.filled} values are numbers of days; {days} {next(iter(cells.shown))}")
+
+
 def _not_dates(others: Sequence[str]) -> str:
     """The remark on cells among dates that are not dates."""
     return f"; {CHECK} the cells that are not dates, such as {some(others[:1])}" if others else ""
 
 
+_OF_MOMENTS = SIDES | {"moment", "created", "early", "late", "estimated", "shipping"}
+_IN_2015, _IN_2045 = 42_005, 53_327  # numbers of days since 1900
 _clock_reader = cache(format_reader)
 
 

@@ -232,8 +232,9 @@ def is_without_clock(day: DraftColumn) -> bool:
     formats = day.keys.get("formats", [])
     if day.keys.get("type") not in MOMENTS or any(f"%{letter}" in format_ for format_ in formats for letter in "HIs"):
         return False
-    natives = (cell for cell in day.column.cells.values if isinstance(cell, Native) and cell.kind == "datetime")
-    return all(cell.endswith(" 00:00:00") for cell in natives)
+    natives = [cell for cell in day.column.cells.values if isinstance(cell, Native)]
+    midnights = (cell.endswith(" 00:00:00") for cell in natives if cell.kind == "datetime")
+    return all(midnights) and not any("." in cell for cell in natives if cell.kind == "number")
 
 
 # ---- usual values ----
