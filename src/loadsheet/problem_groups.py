@@ -365,8 +365,8 @@ def _swapped(style: str) -> str:
 
 
 def _numbers(tally: _Tally) -> str:
-    if tally.locale:
-        return f"all are numbers in the format of {tally.locale}: set locale: {tally.locale} for the column"
+    if tally.locale and tally.count > 1:  # one alone is a slip
+        return f"they are numbers in the format of {tally.locale}: set locale: {tally.locale} for the column if all its numbers are"
     if (near := _near_words(tally)) or not (tally.all_with_unit and tally.units):
         return near
     return f"all have a unit ({', '.join(tally.units)}): use type: quantity with unit, or type: decimal with currency"

@@ -88,6 +88,7 @@ PROPOSED = [
     (cells("C303", "1.5"), "write a whole number, or use type: decimal if decimals are meant"),
     (cells("C312", "x" * 90, length=90, expected=80), "the longest has 90 characters: shorten them, or set max_length or on_too_long: cut_and_warn"),
     (cells("C301", ""), "fill the column in; or set default: or fill_down: true in the mapping, if a blank has a meaning"),
+    (cells("C316", "12,50", first="1,250", second="12.5", hint="write 1,250 or 12.5"), "write 1,250 or 12.5"),
     (cells("C316", "1.234", first="1234", second="1,234"), ""),
     (cells("R223", "1100", width=5, pads_to=5, count=11, rows="rows 2"), 'pad_left: {to: 5, with: "0"} of the column restores the zeros'),
     (cells("R223", "1100", width=5, count=11, rows="rows 2"), ""),
@@ -116,7 +117,7 @@ def test_a_proposed_format_reads_every_value(moments):
     [(["1.234,56", "12,5"], "de_DE"), (["1,234.56"], "en_GB"), (["1 234,5", "12,5"], "fr_FR"), (["1'234.50"], "de_CH")],
 )
 def test_numbers_of_another_locale_name_it(texts, locale):
-    assert f"set locale: {locale} " in only(*cells("C302", *texts, locale="xx")).proposal
+    assert f"set locale: {locale} " in only(*cells("C302", *texts, *texts, locale="xx")).proposal
     assert not any(isinstance(number_reader(locale)(text), CellProblem) for text in texts)
 
 

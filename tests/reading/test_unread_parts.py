@@ -137,3 +137,9 @@ def test_blank_rows_and_what_is_hidden_are_counted(check, check_json):
     assert f"a.xlsx:Data: 2 blank rows skipped; {hidden}" in said
     lines = [["Order", "Pack"], ["A1", '"a\nb\nc"'], [""], ["A2", '"d\ne"'], [" ", ""], ["", ""], ["A3", "x"]]
     assert check_json(lines)["tables"][0]["blank_rows"] == 3
+
+
+def test_a_row_over_several_lines_is_no_blank_row_wherever_it_stands(check_json):
+    every = [["Order", "Pack"], *([f"A{at}", '"a\nb"'] for at in range(4_001))]
+    some = [["Order", "Pack"], *([f"A{at}", '"a\nb"' if at % 4_000 == 3_999 else "x"] for at in range(8_001))]
+    assert [check_json(lines)["tables"][0]["blank_rows"] for lines in (every, some)] == [0, 0]

@@ -1,8 +1,7 @@
 """Damage checks: warnings about values that a spreadsheet program probably changed before they were sent, with the cause.
 
-Pure: rows pass through unchanged. At their end there is one warning for each suspicion and column, with its rows. Only columns
-that the mapping reads are checked. Cells are counted by shape: a number of some digits, a date in some style, text, text in a
-wrong encoding. The checks look at all shapes of a column together.
+Pure: rows pass through unchanged. At their end there is one warning for each suspicion and column, with its rows. Only columns that the mapping
+reads are checked. Cells are counted by shape (a number of some digits, a date in some style), and all shapes of a column are looked at together.
 """
 
 import re
@@ -253,18 +252,21 @@ class DamageChecks:
             yield from _column_warnings(tallies, partial(self._warning, place), self._column(place))
 
     def _check_batch(self, batch: Sequence[Row], last: int) -> int:
-        """Check a batch of rows that follow row `last`. Returns the number of the batch's last row."""
+        """Check a batch of rows that follow row `last`. Returns the number of the batch's last row, of a text file that of its last line."""
         if not batch:
             return last
-        blank = batch[-1].number - last - len(batch)
-        if blank > 0 and not self._table.sheet:  # text files count lines, and a row may span several
-            blank -= sum(cell.count("\n") for row in batch for cell in row.cells)
-        self.blank_rows += max(blank, 0)
+        end = batch[-1].number + self._lines_more(batch[-1:])
+        if (blank := end - last - len(batch)) > 0:
+            self.blank_rows += max(blank - self._lines_more(batch), 0)
         with isolated(_EXAMINING, self._faults):
             if not self._faults:
                 self._note_beside(batch)
                 self._count_shapes([row for row in batch if not row.ignored])
-        return batch[-1].number
+        return end
+
+    def _lines_more(self, rows: Iterable[Row]) -> int:
+        """The lines of a text file that these rows have beyond one each."""
+        return 0 if self._table.sheet else sum(cell.count("\n") for row in rows for cell in row.cells)
 
     def _note_columns(self, columns: Sequence[Sequence[str]]) -> None:
         """Record which columns without a heading are filled, and the countries."""
