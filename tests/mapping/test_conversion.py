@@ -16,6 +16,7 @@ from sheets import ASSUMED, NOW
 import loadsheet
 from loadsheet.mapping import conversion, lint, load
 from loadsheet.mapping.conversion import Conventions, plan_column
+from loadsheet.mapping.layouts import expected as described
 from loadsheet.mapping.lookups import read_lookup
 from loadsheet.mapping.plans import CellProblem, ValueWithWarning
 from loadsheet.mapping.schema import Column, ColumnType, LookupSpec
@@ -380,6 +381,13 @@ def test_m16_what_is_expected_of_a_time_is_shown_with_its_offset_or_zone():
     wrong = converter("datetime", dates=("%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M%z"))("31.3.2026")
     assert wrong.values == {"expected": "2026-03-31 14:05 or 2026-03-31 14:05+0200"}
     assert converter("datetime")("29.03.2026 02:30").values == {"timezone": "Europe/Berlin"}
+
+
+@pytest.mark.parametrize("format_", ["%Y-%m-%d %H:%M:%S %z", "%Y-%m-%dT%H:%M%z", "%s", "%d.%m.%Y %H:%M"])
+def test_the_example_that_senders_see_is_read(format_):
+    plan, _ = planned("datetime", dates=(format_,))
+    example = described(plan, "en").partition(", such as ")[2]
+    assert isinstance(plan.convert(example), datetime)
 
 
 @given(

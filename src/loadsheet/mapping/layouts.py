@@ -14,6 +14,7 @@ from loadsheet.languages import Language, known_language, words_in
 from loadsheet.mapping.codes import NO_COUNTRIES, YES_NO, currency_codes, plain
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.lookups import Lookup
+from loadsheet.mapping.notations import in_format
 from loadsheet.mapping.plans import ColumnPlan, TableLookup, TablePlan, in_every_set
 from loadsheet.mapping.schema import Column, Source, TableSpec
 from loadsheet.mapping.texts import example_of, group_names
@@ -188,7 +189,7 @@ def expected(column: ColumnPlan, language: Language) -> str:
     kind = "date" if spec.type == "datetime" and column.writes and not _CLOCK.search(column.writes) else spec.type
     parts = [words.say(DESCRIBED[kind])]
     if column.writes and not _NAMED.search(column.writes):
-        parts.append(words.say("such as {0}", MOMENT.strftime(column.writes)))
+        parts.append(words.say("such as {0}", in_format(MOMENT, column.writes)))
     unit = spec.from_unit or spec.unit or spec.currency
     if unit:
         parts.append(words.say("in {0}", _UNIT_SIGNS.get(unit, unit)))

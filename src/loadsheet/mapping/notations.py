@@ -422,7 +422,7 @@ def _contradiction(
     format_: str, own: Callable[[str], datetime | None], other: Callable[[str], datetime | None]
 ) -> str | None:
     """A text of this format that the other format reads as another moment, if any."""
-    text = _written(datetime(2003, 4, 5, 6, 7, 8, tzinfo=_EXAMPLE_ZONE), format_)  # any two parts can be swapped
+    text = in_format(datetime(2003, 4, 5, 6, 7, 8, tzinfo=_EXAMPLE_ZONE), format_)  # any two parts can be swapped
     theirs = other(text)
     return text if theirs is not None and theirs != own(text) else None
 
@@ -438,11 +438,12 @@ def _example(format_: str, locale: str | None) -> str:
     }
     for directive, name in names.items():
         format_ = format_.replace(directive, name)
-    return _written(moment, format_)
+    return in_format(moment, format_)
 
 
-def _written(moment: datetime, format_: str) -> str:
-    """A moment in a format. Not every system knows %s."""
+def in_format(moment: datetime, format_: str) -> str:
+    """A moment in a format, one without an offset in that of the examples. Not every system knows %s."""
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=_EXAMPLE_ZONE)
     return moment.strftime(format_.replace("%s", str(int(moment.timestamp()))))
 
 
