@@ -262,8 +262,8 @@ NOTATIONS = orders("Total weight (kg);1.240,5", "Total volume (m3);7,25", "Goods
 TWICE = "Order;Delivery date;Pcs;Weight (kg);Consignee;Delivery date\n" + "1;01.03.2026;2;3,5;Acme;02.03.2026\n" * 2
 
 PACKING = "Description;Packages;Type;Gross weight (kg)\nPumps;4;Pallet;812.5\nBolts;2;Crate;240\nSignature: ___;;;\n"
-BIDS = "RFQ Lane;SCAC;Linehaul Rate;All-In Rate (USD);Transit Days\n" + "".join(
-    f"L{at};ABCD;${900 + at}.00;${1200 + at}.50;{at % 4}\n" for at in range(8)
+BIDS = "RFQ Lane;SCAC;Linehaul Rate;All-In Rate (USD);Transit Days;Bid received\n" + "".join(
+    f"L{at};ABCD;${900 + at}.00;${1200 + at}.50;{at % 4};2026-03-0{at + 1} 08:00\n" for at in range(8)
 )
 EVENTS = "EventID;ShipmentRef;EventType;EventTime\n" + "".join(
     f"{9000 + at};O-{at};{'DELAYED' if at % 2 else 'DELIVERED'};2026-03-0{at + 1}T10:00:00Z\n" for at in range(6)
@@ -332,6 +332,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "seven fields are a change": (
         table("Order no;City;Goods value;Currency;Mode;Total packages;Volume (m3)", "Ulm;12.50;EUR;ROAD;2;1.5", "Bonn;9.90;EUR;SEA;3;2.5"), None,
         "\ntarget: order.update   # Order no identifies the records; only 7 fields have a column, as in changes"),
+    "a matrix of lanes": ("From;Köln;Lyon;Wien\nPlant 1;3;;2\nPlant 2;;4;-\nPlant 3;2;4;5\n", None,
+        "\ntarget: null   # FILL IN such as order.update; ", "only 1 field has a column, as in changes"),
     "a change": (table("Order no;Status", "late", "late"), None, "\ntarget: order.update   # ", "only 2 fields have a column, as in changes"),
     "an event": ("Order no;Event;Event time\nA-1;BKD;02.03.2026 08:00\nA-1;DLV;03.03.2026 08:00\n", None, "\ntarget: order.status   # ",
         "each row has an event and its time"),
@@ -374,7 +376,7 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "# not read: the cells above the headings of sheet.csv, such as Order No: PL-2026-0815\n", 'footer: {begins_with: ["Signature:"]}'),
     "a title alone is not mentioned": (f"Packing list of Monday\n\n{PACKING}", None, "!above the headings"),
     "a bid with a rate is a quote": (BIDS, None, "\ntarget: tender.quote   # All-In Rate (USD) has the rate of a carrier;",
-        "  tenderRate: {col: all_in_rate_usd}\n", "  carrier_id: {col: scac}"),
+        "  tenderRate: {col: all_in_rate_usd}\n", "  response_datetime: {col: bid_received}   # FILL IN source.timezone\n", "  carrier_id: {col: scac}"),
     "the type of an event is its code": (EVENTS, None, "\ntarget: order.status", "  status_code: {col: event_type}", "# event_id"),
     "codes of actions that are not all known": (orders("Aktion;U;X;Q"), None,
         "# CHECK: Aktion (U, X, Q) may say which rows are new, changed or cancelled; all are sent by one operation\n"),

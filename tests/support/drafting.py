@@ -88,7 +88,7 @@ def filled_in(text, operation):
         name = line.strip().partition(":")[0]
         known = re.search(r"the meaning of the codes: (.*)", line)
         value = known[1].split(", ")[0] if known else f'"{values.get(name, "X")}"'
-        value = "Europe/Berlin" if name == "timezone" else value
+        value = {"timezone": "Europe/Berlin", "target": operation}.get(name, value)
         lines.append(re.sub(r": null\b", f": {value}", line) if FILL_IN in line else line)
     return "\n".join(lines)
 

@@ -106,9 +106,9 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
     some = len(filled) >= _SOME and places >= _PLACES - 1
     many = len(filled) >= _MANY or places >= _PLACES or has_lines or some
     if operation.action is Action.CREATE:
-        yield (8.0, f"{len(filled)} fields have a column, {places} of them for addresses") if many else (-2.0, "")
+        yield (8.0, f"{_columns_of(len(filled))}, {places} of them for addresses") if many else (-2.0, "")
     elif operation.action is Action.UPDATE:
-        yield (0.0, "") if many else (1.5, f"only {len(filled)} fields have a column, as in changes")
+        yield (0.0, "") if many else (1.5, f"only {_columns_of(len(filled))}, as in changes")
     elif operation.action is Action.DELETE:
         is_key = columns == 1 and operation.record.key[0] in filled
         yield (2.0, "only the key has a column") if is_key else (0.0 if columns <= _FEW else -4.0, "")
@@ -131,6 +131,10 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
             yield 3.0, "each row has an event and its time"
         elif not moment and not events:
             yield -4.0, ""
+
+
+def _columns_of(count: int) -> str:
+    return "1 field has a column" if count == 1 else f"{count} fields have a column"
 
 
 def _of_places(found: Match) -> int:

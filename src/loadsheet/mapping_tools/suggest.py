@@ -87,7 +87,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         folder=folder or FolderValues(),
         doubts={path: filled.doubt for path, filled in found.filled.items() if filled.doubt},
         left_out=_left_out(sheets, tables),
-        is_confirmed=operation.action is not Action.DELETE or named is not None or is_named(operation, sheets),
+        is_confirmed=named is not None or is_named(operation, sheets) or _speaks_for(operation, found),
     )
     made.main.sets = sets
     if of_items is not None:
@@ -99,6 +99,13 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     if choosing is not None:
         _use_chooser(made, choosing, by_it=chosen_by is not None)
     return made
+
+
+def _speaks_for(operation: Operation, found: Match) -> bool:
+    """Whether the columns are enough to tell the operation: those of cancellations never are, and a key alone, such as the places of a matrix
+    of lanes, is none.
+    """
+    return operation.action is not Action.DELETE and len(found.filled) > 1
 
 
 def _items_apart(

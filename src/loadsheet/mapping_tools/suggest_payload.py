@@ -89,6 +89,8 @@ class _Filler:
         if found is not None and not (found.nullable and needed and self._counts(field_)):
             leaf, remark = self._from_column(field_, found, needed=needed)
             remark = self._doubted(field_.name, remark)
+            if field_.kind is Kind.DATETIME_ISO and not self._made.zone:  # sent in UTC
+                remark = "; ".join(filter(None, (remark, f"{FILL_IN} source.timezone")))
         else:
             leaf, remark = self._computed(field_, needed=needed)
         if leaf:
