@@ -32,6 +32,14 @@ def sheet(workspace, title="Exceptions"):
     return [dict(zip(head, line, strict=True)) for line in rows if line[2]]
 
 
+def write_into(folder, head, value):
+    """What an analyst writes into the first line of the work list."""
+    book = openpyxl.load_workbook(folder / "reconciliation.xlsx")
+    heads = [cell.value for cell in book["Exceptions"][1]]
+    book["Exceptions"].cell(2, heads.index(head) + 1).value = value
+    book.save(folder / "reconciliation.xlsx")
+
+
 def test_a_wrong_order_is_remarked_on_rolled_forward_and_closed_when_it_is_fixed(workspace):
     workspace.write_orders(3, first=1, wrong_every=2)
     assert workspace.run().returncode == 1
@@ -273,3 +281,23 @@ def test_a_run_reported_again_still_counts_what_a_later_run_corrected(workspace)
     again = workspace.command("report", "--run", first.name)
     assert (again.returncode, again.stdout[:40]) == (1, "✗ 1 of 1 document needs attention · 0 ac")
     assert (first / "orders_1.fix.xlsx").exists()
+
+
+def test_an_old_export_whose_values_are_explained_needs_nobody_when_it_comes_again(workspace):
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.edit("mappings/orders.yaml", "target: order.create", "target: order.create\nchanged: update")
+
+    def drop(name, weight):
+        workspace.drop(f"orders_{name}.csv", f"Order,City,Weight\nA-1,Bonn,{weight}\n")
+        done = workspace.run()
+        return done.returncode, workspace.run_json()["entries"]
+
+    assert drop("export", 1) == (0, {"accepted": 1})
+    assert drop("correction", 2) == (0, {"accepted": 1})
+    assert drop("export", 1) == (1, {"held": 1})
+    write_into(workspace.reports()[-1], "Status", "explained")
+    assert [drop("export", 1) for _ in range(2)] == [(0, {"held": 1})] * 2
+    assert sheet(workspace) == []
+    assert {line["Closed because"] for line in sheet(workspace, "Closed")} == {"explained"}
+    assert drop("export", 3) == (0, {"accepted": 1}), "other values are a change"
+    assert drop("correction", 2) == (1, {"held": 1}), "nobody has explained these"

@@ -220,6 +220,10 @@ _NOT_CLOSED = {"closed_run_id": None, "closed_at": "", "closed_because": ""}
 _found = msgspec.json.Decoder(tuple[Difference, ...]).decode
 
 
+Shown = tuple[str, tuple[Difference, ...]]
+"""What an exception shows: its verdict with the fields that differ."""
+
+
 class ExceptionStatus(NamedTuple):
     """The status of an exception: its entry, the run that opened it and when (ISO 8601 UTC), its last verdict, and the fields that
     differ. `closed` is the closing reason (empty: open), `closed_run` the run that closed it. `versions` are its entry and the later ones
@@ -243,7 +247,7 @@ class ExceptionStatus(NamedTuple):
         return self.versions[-1] if self.versions else self.entry
 
     @property
-    def finding(self) -> tuple[str, tuple[Difference, ...]]:
+    def finding(self) -> Shown:
         """Its verdict with the fields that differ."""
         return self.verdict, self.found
 

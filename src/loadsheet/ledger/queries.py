@@ -14,6 +14,7 @@ from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.decisions import (
     ExceptionStatus,
     Remark,
+    Shown,
     WorkbookRead,
     all_decisions,
     latest_remarks,
@@ -39,7 +40,7 @@ from loadsheet.ledger.queue import CANARY_FAILED, Part
 from loadsheet.ledger.run_queries import FIXES
 from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace, Waits
 from loadsheet.ledger.versions import VersionQueries
-from loadsheet.workbook_marks import SURPLUS_ROW_CODES, FixedEntry
+from loadsheet.workbook_marks import SURPLUS_ROW_CODES, WORDS, FixedEntry
 
 INTERRUPTED = "the process ended while this was being sent"
 _STATES = {state.value: state for state in State}
@@ -229,6 +230,21 @@ class LedgerQueries(VersionQueries):
         with self._engine.connect() as connection:
             return statuses_of(connection, wanted)
 
+    def explained_before(self, wanted: Sequence[int]) -> dict[int, dict[Shown, str]]:
+        """What the analyst said about the same contents: for those of these entries whose record had them before, each finding that a status
+        of the analyst closed, with that status.
+        """
+        said: dict[int, dict[Shown, str]] = {}
+        with self._engine.connect() as connection:
+            pairs = [(row.id, row.other) for row in _SAME_CONTENTS.rows_of(connection, wanted)]
+            others = sorted({other for _, other in pairs})
+            statuses, latest = statuses_of(connection, others), latest_remarks(connection, others)
+        for entry, other in pairs:
+            remark, status = latest.get(other, {}).get("status"), statuses[other]
+            if remark is not None and remark.value == status.closed and remark.value in WORDS:
+                said.setdefault(entry, {})[status.finding] = status.closed
+        return said
+
     def remarks_on(self, wanted: Sequence[int]) -> dict[int, dict[str, Remark]]:
         """The analyst's latest remarks on these entries, by entry and kind (owner, reason, comment, status)."""
         with self._engine.connect() as connection:
@@ -348,6 +364,15 @@ def _calls(run: str, *more: Any) -> Select[Any]:
 
 _STATES_OF = Statement("select id, state, reason from entries where id in (:wanted)")
 _DROPS_OF = Statement("select id, drop_id from entries where id in (:wanted)")
+_SAME_CONTENTS = Statement(
+    """
+    select entries.id, before.id as other from entries
+    join entries before on before.lane = entries.lane and before.operation = entries.operation and before.key = entries.key
+    and before.content_hash = entries.content_hash and before.id < entries.id
+    join exceptions on exceptions.entry_id = before.id
+    where entries.id in (:wanted) and entries.content_hash <> '' and exceptions.closed_because <> ''
+    """
+)
 _KEYS = Statement("select id, key, problems from entries where id in (:wanted)")
 _HELD_CHILDREN = Statement(
     """

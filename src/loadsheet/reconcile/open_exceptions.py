@@ -1,7 +1,8 @@
 """Exceptions: what needs attention, from this run and earlier ones, and what closes it; and what later calls replaced. The first matching
 rule decides about an exception:
 
-1. the analyst marked exactly the current finding as `explained` or `accepted difference`;
+1. the analyst marked exactly the current finding as `explained` or `accepted difference`, also on an earlier document for the same
+   record with the same contents;
 2. the entry agrees now, or has been accepted since;
 3. a document of a later drop for the same record (or, where there is no listing, with the same key) was accepted or is
    unchanged. One of the same drop comes from other rows, which correct nothing. A status event has no key: for it, an
@@ -159,6 +160,7 @@ class _Part:
         self._later = self._last_of_each(settled)
         remarked = queries.remarks_on([entry for entry in some if entry in known])
         self._words = {entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks}
+        self._said = queries.explained_before([self._latest[entry] for entry in some if entry not in known])
         matched = ((entry, matches.get(entry)) for entry in latest)
         self._now = {entry: _CurrentVerdict(one.verdict, one.differences) for entry, one in matched if one is not None}
         rest = [entry for entry in latest if entry not in self._now and self._traces[entry].state not in BY_STATE]
@@ -173,7 +175,8 @@ class _Part:
             versions, settled = self._versions[entry]
             if (kept := self._known.get(entry)) is None:
                 opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.found)
-                now_status = opened._replace(closed=self._closed(trace, now))
+                said = self._said.get(latest, {}).get(opened.finding, "")
+                now_status = opened._replace(closed=self._closed(trace, now) or said)
             else:
                 now_status = self._updated(trace, kept, now)
             yield now_status._replace(versions=versions, settled=settled)
