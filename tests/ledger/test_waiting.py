@@ -1,5 +1,7 @@
 """Children wait for their order or tender, later work for an earlier outcome: who waits, until when, and what comes then."""
 
+from dataclasses import replace
+
 import databases
 import ledgers
 import pytest
@@ -232,6 +234,17 @@ def test_the_reason_of_what_is_still_held_is_that_of_today(lane, make, then, why
         assert hint in problem.hint
         reasons = [event.reason for event in lane.ledger.queries.events_of(lane.only(drop).id)]
         assert [reason.rpartition(": ")[2] for reason in reasons][-2:] == ["it has not been sent yet", why]
+
+
+@databases.ON_BOTH
+def test_what_waits_for_a_wrong_order_names_the_first_of_its_errors(lane):
+    problems = [replace(ledgers.weight_problem("o.csv", 2), code=code) for code in ("C302", "C306", "C301")]
+    problems[0] = replace(problems[0], level="warning")
+    wrong = ledgers.document("order.create", ledgers.order(0), [("orders", 2, ("x",))], *problems)
+    ledgers.plan(lane.ledger, lane.run, ledgers.drop_of(("orders", "o.csv")), [wrong])
+    drop = lane.status()
+    lane.hold()
+    assert lane.only(drop).problems[0].because.code == "C306"
 
 
 @databases.ON_BOTH

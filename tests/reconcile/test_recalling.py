@@ -125,6 +125,12 @@ def test_absence_proves_only_what_it_proved_then(ledger, run):
     assert [one.key for one in again.only_listed] == ["A-00008"]
 
 
+def test_what_only_the_exchange_has_is_known_again_by_its_kind(ledger, run):
+    found = settle(ledger.queries, {"order": listing([order(8)]), "tender": listing([tender(8)])}, run, USUAL)
+    again = recalled(ledger, run, found.pack_snapshot())
+    assert [(one.subject, one.key) for one in again.only_listed] == [("order", "A-00008"), ("tender", "T-0008")]
+
+
 @pytest.mark.parametrize(
     "snapshot",
     [

@@ -165,6 +165,13 @@ def test_an_unchanged_order_is_compared_all_the_same(one_run):
     assert one_run.verdicts(None) == [Verdict.NOT_VERIFIABLE]
 
 
+def test_compared_fields_are_counted_by_their_path(one_run):
+    one_run.sent(CREATE, SECOND)
+    compared = {one.path: one.compared for one in one_run.settle(listing([order(1), order(2)])).fields}
+    assert [compared[path] for path in ("total_weight", "packages[].weight")] == [2, 4]
+    assert not [path for path in compared if path.startswith("[]") or path == "weight"]
+
+
 def test_records_that_were_not_accepted_from_here_are_only_at_the_exchange(one_run):
     wrong, fourth = ("order.create", order(3), weight_problem("1.csv", 4)), ("order.create", order(4))
     one_run.sent(CREATE, SECOND, wrong, fourth, A_00002=refused, A_00004=unknown)

@@ -95,6 +95,11 @@ def test_no_byte_of_a_forgotten_person_is_left_in_the_ledger_nor_in_its_log(hous
     assert house.entry("A-00003").state is State.INVALID
 
 
+def test_removed_contents_are_overwritten_on_disk(house):
+    with house.ledger.maintenance.writing() as connection:
+        assert connection.exec_driver_sql("pragma secure_delete").scalar() == 1
+
+
 def test_of_an_upsert_that_waits_what_it_might_have_been_is_forgotten_too(house):
     house.night("orders.csv", orders(1), answers=unknown)
     either = upsert(
@@ -317,6 +322,9 @@ def test_a_name_under_which_others_came_stays_until_all_are_forgotten_or_it_is_w
         ("Bestellung_A-00001.csv", True),
         ("bestellung a00001 neu.csv", True),
         ("A-000011.csv", False),
+        ("NA-00001.csv", False),
+        ("kai.csv", True),
+        ("Bo.csv", False),
         ("weber_märz.csv", True),
         ("Frau X.csv", True),
         ("orders_2026-03.csv", False),
@@ -326,7 +334,12 @@ def test_a_name_under_which_others_came_stays_until_all_are_forgotten_or_it_is_w
 )
 def test_a_file_name_that_identifies_the_record_is_replaced_even_if_others_share_it(house, name, goes):
     one, other = orders(1), orders(2, delivery_company=OTHER)
-    one = [replace(one[0], rows=tuple(row._replace(cells=(*row.cells, "Dresden", "Auftrag")) for row in one[0].rows))]
+    one = [
+        replace(
+            one[0],
+            rows=tuple(row._replace(cells=(*row.cells, "Dresden", "Auftrag", "Kai", "Bo")) for row in one[0].rows),
+        )
+    ]
     other = [replace(other[0], rows=tuple(row._replace(cells=("B", OTHER, "Dresden")) for row in other[0].rows))]
     _, drop = house.night(name, [*one, *other], listed=records(1, 2))
     file = archived(house, drop, name)
