@@ -20,8 +20,15 @@ from loadsheet.ledger import Opening, State, open_ledger, postgres, read_ledger
 from loadsheet.ledger.ledger_opening import who
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, runs
 from loadsheet.ledger.migrations import step
-from loadsheet.ledger.postgres import address_of, ledger_engine, make_schema, without_password
-from loadsheet.problems import LedgerBusy, LedgerError, LedgerGone, LedgerUnwritable, SettingsError, Superseded
+from loadsheet.ledger.postgres import LedgerForbidden, address_of, ledger_engine, make_schema, without_password
+from loadsheet.problems import (
+    LedgerBusy,
+    LedgerError,
+    LedgerGone,
+    LedgerUnwritable,
+    SettingsError,
+    Superseded,
+)
 
 
 @pytest.fixture
@@ -368,6 +375,24 @@ def test_the_password_of_a_database_is_never_shown(url):
 def test_who_is_not_let_in_learns_where_to_look():
     url = databases.server().url("nowhere")
     refusal(open_ledger(url), LedgerGone, "check `database`: user, password, name")
+
+
+def test_a_user_without_rights_learns_which_and_the_settings_count_as_wrong(ledger, ledger_url):
+    ledger.begin_run()
+    address = address_of(ledger_url)
+    databases.ask("create role stranger login")
+    theirs = ledger_url.replace("postgres@", "stranger@")
+    refusal(open_ledger(theirs), LedgerForbidden, f"may not use the schema {address.shared}")
+    refusal(read_ledger(theirs), LedgerForbidden, f"may not use the schema {address.schema}")
+    assert LedgerForbidden.exit_code == 78
+    databases.ask(f"grant usage on schema {address.schema} to stranger")
+    refusal(read_ledger(theirs), LedgerForbidden, "permission denied for table meta; grant it to the user")
+
+
+@pytest.mark.parametrize("name", ["pg_loadsheet", "information_schema"])
+def test_a_schema_that_belongs_to_the_server_is_refused(name):
+    with pytest.raises(SettingsError, match="no name that PostgreSQL reserves"):
+        address_of(f"postgresql://postgres@/night?schema={name}")
 
 
 # schemas

@@ -164,7 +164,7 @@ def test_a_user_who_may_not_make_a_schema_gets_a_clear_error(house, command):
     with edited(house, ("postgres@/", "guest@/"), (f'"{house.schema}"', '"other"')):
         doctor, run = command("doctor", "--quick"), command("run")
     assert "may not create the schema" in doctor.out
-    assert (run.exit_code, "permission denied" in run.err) == (70, True)
+    assert (run.exit_code, "permission denied" in run.err) == (78, True)
 
 
 def test_the_ledgers_of_all_shippers_move_in_one_go(tmp_path, monkeypatch, capsys):

@@ -40,6 +40,7 @@ from loadsheet.ledger.postgres import (
     Address,
     address_of,
     check_server,
+    has_schema,
     held_tenure,
     is_postgres,
     ledger_engine,
@@ -131,7 +132,7 @@ def read_ledger(url: str, state: Path | None = None, *, clock: Clock = utc_now) 
         address, place = address_of(url), surroundings_on(state, url)
         engine = _server_engine(address, writes=False)
         with engine.connect() as connection, connection.begin():
-            if not has_tables(connection):
+            if not has_schema(connection, address.schema) or not has_tables(connection):
                 place.refuse_gone(str(address))
                 _refuse_beside_a_file(place, address)
                 raise LedgerMissing(f"there is no ledger at {address} yet", todo="`loadsheet run` creates it")
@@ -161,8 +162,9 @@ def is_there(url: str) -> bool:
         path = file_of(url)
         refuse_moved(path)
         return path.exists()
-    with _server_engine(address_of(url), writes=False).connect() as connection, connection.begin():
-        return has_tables(connection)
+    address = address_of(url)
+    with _server_engine(address, writes=False).connect() as connection, connection.begin():
+        return has_schema(connection, address.schema) and has_tables(connection)
 
 
 # in a file

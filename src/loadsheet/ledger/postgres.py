@@ -36,9 +36,17 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError
 
+from loadsheet.exit_codes import CONFIG_WRONG
 from loadsheet.extras import need
 from loadsheet.ledger.ledger_tables import DATABASE_TIME, Statement, database_time, takeovers, tenures
-from loadsheet.problems import LedgerBusy, LedgerError, LedgerGone, LedgerUnwritable, SettingsError, Superseded
+from loadsheet.problems import (
+    LedgerBusy,
+    LedgerError,
+    LedgerGone,
+    LedgerUnwritable,
+    SettingsError,
+    Superseded,
+)
 
 DRIVER = "postgresql+psycopg"
 FLEET = "fleet"
@@ -74,9 +82,15 @@ _SECRET = frozenset({"password", "sslpassword"})
 _REFUSED = re.compile(
     r"authentication failed|role .* does not exist|database .* does not exist|no pg_hba.conf entry|no password supplied"
 )
-_FULL, _READ_ONLY = "53100", "25006"
+_FULL, _READ_ONLY, _FORBIDDEN = "53100", "25006", "42501"
 _AGAIN = ("08", "53", "57", "58", "25P03", "40")
 """Classes of errors that a retry may cure: connection, resources, operator intervention, system, idle timeout, conflict."""
+
+
+class LedgerForbidden(LedgerError):
+    """The user of the database may not do there what a run needs."""
+
+    exit_code = CONFIG_WRONG
 
 
 class Address(NamedTuple):
@@ -112,8 +126,9 @@ def address_of(url: str) -> Address:
     shared = str(parsed.query.get("shared", f"{schema}_{FLEET}"))
     shipper = str(parsed.query.get("shipper", ""))
     for name in (schema, shared):
-        if not _NAME.fullmatch(name):
-            raise SettingsError(f"database: {name!r} is not a valid schema name; use small letters, digits and _")
+        if not _NAME.fullmatch(name) or name.startswith("pg_") or schema == "information_schema":
+            advice = "use small letters, digits and _, and no name that PostgreSQL reserves"
+            raise SettingsError(f"database: {name!r} is not a valid schema name; {advice}")
     return Address(parsed.difference_update_query(["schema", "shared", "shipper"]), schema, shared, shipper)
 
 
@@ -145,9 +160,18 @@ def make_schema(connection: Connection, schema: str) -> None:
     connection.execute(
         text("select pg_advisory_xact_lock(hashtext('loadsheet'), hashtext(:schema))"), {"schema": schema}
     )
-    known = text("select 1 from information_schema.schemata where schema_name = :schema")
-    if connection.scalar(known, {"schema": schema}) is None:
+    if not has_schema(connection, schema):
         connection.exec_driver_sql(f'create schema "{schema}"')
+
+
+def has_schema(connection: Connection, schema: str) -> bool:
+    """Whether a schema exists. Raises LedgerForbidden if the user may not use it: its tables would seem not to exist."""
+    usable = text("select has_schema_privilege(oid, 'usage') from pg_namespace where nspname = :schema")
+    may_use = connection.scalar(usable, {"schema": schema})
+    if may_use is False:
+        advice = "grant it all rights on the schema, its tables and sequences, or name another user in `database`"
+        raise LedgerForbidden(f"the user of the database may not use the schema {schema}; {advice}")
+    return may_use is not None
 
 
 def copy_in(
@@ -279,6 +303,9 @@ def _raise_for(place: str, error: Any, *, lost: bool) -> NoReturn:
         raise LedgerUnwritable(f"{message}; free some space on the server and run again") from error
     if state == _READ_ONLY:
         raise LedgerUnwritable(f"{message}; the server is read-only: is it a standby?") from error
+    if state == _FORBIDDEN:
+        advice = "grant it to the user in `database`, or name another user there"
+        raise LedgerForbidden(f"{message}; {advice}; the last change was not recorded") from error
     lost = lost or type(error).__name__ in ("OperationalError", "AdminShutdown", "InterfaceError")
     if not state and _REFUSED.search(str(error)):
         raise LedgerGone(f"{message}; check `database`: user, password, name and rights") from error
@@ -362,7 +389,7 @@ def _ahead(connection: Connection) -> float:
     return theirs - ended if theirs > ended else min(theirs - began, 0.0)
 
 
-_SCHEMAS = text("select schema_name from information_schema.schemata")
+_SCHEMAS = text("select nspname from pg_namespace")  # the view of the standard lacks those without any right
 _SIZE = text(
     "select sum(pg_total_relation_size(c.oid)) from pg_class c join pg_namespace n on n.oid = c.relnamespace"
     " where n.nspname = :schema and c.relkind = 'r'"
