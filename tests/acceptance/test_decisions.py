@@ -9,6 +9,7 @@ import shutil
 import socket
 from collections import Counter
 from contextlib import closing
+from datetime import datetime
 
 import pytest
 from command_processes import shared_nursery
@@ -29,6 +30,10 @@ def house(workspace):
 def drop_events(house, *numbers, name="events.csv", place="Köln"):
     rows = "".join(f"{order_id(number)},{place},2026-03-01 10:00\n" for number in numbers)
     house.drop(name, f"Order,Code,At\n{rows}")
+
+
+def local_day():
+    return f"{datetime.now():%Y-%m-%d}"
 
 
 def entries(house):
@@ -330,3 +335,21 @@ def test_what_a_living_run_sends_is_no_doubt(killed):
     done = killed.command("resolve")
     assert done.returncode == 0
     assert done.stderr == f"2 are being sent now, by {holder}: try again when it has ended\n"
+    told = killed.command("report", "--json")
+    (run,) = (path.name for path in killed.reports())
+    sent = "2 documents being sent now, outcome not known yet"
+    assert (told.returncode, told.stderr) == (1, f"run {run} is in progress, by {holder}: {sent}\n")
+    shown = json.loads(told.stdout)
+    assert (shown["entries"], shown["verdicts"]["waiting to be sent"]) == ({"ready": 2, "accepted": 1}, 2)
+    assert shown["remarks"] == ["The run is in progress: what is being sent now counts as waiting to be sent."]
+    assert killed.command("runs").stderr == f"run {run} is in progress, by {holder}\n"
+
+
+def test_what_to_do_about_a_run_that_did_not_finish_is_said_until_another_reports_it(killed):
+    (run,) = (path.name for path in killed.reports())
+    todo = f"run {run} did not finish: `loadsheet run` resumes and reports it\n"
+    for words in (["report"], ["report", "--day", local_day()], ["runs"]):
+        assert killed.command(*words).stderr == todo, words
+    assert killed.run().returncode == 0
+    listed = killed.command("runs")
+    assert (listed.stderr, f"not finished, reported by {killed.reports()[-1].name}" in listed.stdout) == ("", True)

@@ -24,6 +24,7 @@ from loadsheet.cli.options import (
     together,
 )
 from loadsheet.cli.output import print_lines, print_raw_json, say
+from loadsheet.display_text import count_of
 from loadsheet.places import write_privately
 from loadsheet.problems import FolderError
 
@@ -99,6 +100,7 @@ def report(*, options: ReportOptions, schema: str | None, as_json: bool, config:
             missing = f"there was no run on {day}" if day else f"there is no run {name or 'yet'}"
             say(f"{missing}; `loadsheet runs` lists the runs")
             return NOTHING_THERE
+        selection = _with_progress(selection, ledger.queries, settings)
         _keep_annotations(settings, ledger, selection.run.name)
         written, found = _write(ledger.queries, selection, settings, ask=ask)
     if written.incomplete is not None:
@@ -151,6 +153,25 @@ def _select(queries: "LedgerQueries", name: str | None, day: str | None) -> Sele
     return Selection(run, tuple(runs), tuple(queries.drops_of(*runs)))
 
 
+def _with_progress(selection: Selection, queries: "LedgerQueries", settings: "Settings") -> Selection:
+    """The selection; if a process works on its last run now, that run is in progress. Says so, or what to do if it did not finish."""
+    from loadsheet.cli.resolve import holder_of
+    from loadsheet.ledger import State, reported_by
+
+    last = selection.runs[-1]
+    if last.finished_at or reported_by(last):
+        return selection
+    holder = holder_of(settings)
+    if not holder:
+        say(f"run {last.name} did not finish: `loadsheet run` resumes and reports it")
+        return selection
+    sending = queries.count_in(State.SENDING)
+    say(
+        f"run {last.name} is in progress, by {holder}: {count_of(sending, 'document')} being sent now, outcome not known yet"
+    )
+    return selection._replace(run=replace(selection.run, in_progress=True))
+
+
 def _keep_annotations(settings: "Settings", ledger: "Ledger", folder: str) -> None:
     """Import the analyst's entries before the workbook is replaced. Raises LedgerBusy if a run holds the ledger, and FolderError if the
     workbook cannot be read.
@@ -181,7 +202,10 @@ def _write(
     recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run)) for run in selection.runs])
     seen = _listings(selection.drops, settings) if ask else recalled
     found = reconcile.settle(queries, seen, selection.run, settings, drops=selection.drops)
-    found = replace(found, notes=recalled.notes)
+    remarks = recalled.notes.remarks
+    if selection.run.in_progress:
+        remarks = (*remarks, "The run is in progress: what is being sent now counts as waiting to be sent.")
+    found = replace(found, notes=recalled.notes._replace(remarks=remarks))
     return reports.write(queries, found, selection.run, settings), found
 
 

@@ -156,7 +156,7 @@ def _user_and_groups() -> tuple[str, set[str]]:
         return str(known), names
 
 
-def _holder_of(settings: "Settings") -> str:
+def holder_of(settings: "Settings") -> str:
     """The live process that holds the ledger of the settings, as text; empty if none does. Raises LedgerGone if the server is unreachable."""
     if not settings.is_shared:
         from loadsheet.ledger.ledger_opening import file_of
@@ -226,7 +226,7 @@ def find_sending(settings: "Settings", key: str | None) -> Sending:
             return NONE_SENDING
         run = ledger.queries.events_of(found[0].id)[-1].run
     are = "1 is" if len(found) == 1 else f"{len(found):,} are"
-    if holder := _holder_of(settings):
+    if holder := holder_of(settings):
         return Sending(found, f"{are} being sent now, by {holder}: try again when it has ended")
     if settings.is_shared:
         text = f"{are} marked as being sent in run {run}, which no process holds now: `loadsheet workers` shows whether a worker continues it"

@@ -297,6 +297,8 @@ def runs(*, wanted: Wanted, state: Path | None, config: Path | None, as_json: bo
     if as_json:
         print_json([{**({"shipper": name} if several else {}), **_run_json(run)} for name, run in found])
         return
+    from loadsheet.ledger import reported_by
+
     unfinished = {
         shipper: {run.name for name, run in latest if name == shipper and not run.finished_at} for shipper in every
     }
@@ -313,6 +315,10 @@ def runs(*, wanted: Wanted, state: Path | None, config: Path | None, as_json: bo
         for name, run in found
     ]
     print_table([*shipper_head, "Run", "Started", "Took", "Exit code", "Result"], rows)
+    for name, settings in every.items():
+        newest = next((run for shipper, run in latest if shipper == name), None)
+        if newest is not None and newest.name in unfinished[name] and not reported_by(newest):
+            say(_unfinished(newest, settings_or_raise(settings)))
 
 
 def _latest(settings: "Settings | SettingsError", wanted: Wanted, *, several: bool) -> "list[Run]":
@@ -325,6 +331,15 @@ def _latest(settings: "Settings | SettingsError", wanted: Wanted, *, several: bo
             raise
         say(str(error))
         return []
+
+
+def _unfinished(run: "Run", settings: "Settings") -> str:
+    """What becomes of a newest run without an end: a process works on it, or what to do."""
+    from loadsheet.cli.resolve import holder_of
+
+    if holder := holder_of(settings):
+        return f"run {run.name} is in progress, by {holder}"
+    return f"run {run.name} did not finish: `loadsheet run` resumes and reports it"
 
 
 def _took(run: "Run", unfinished: set[str]) -> str:

@@ -209,7 +209,7 @@ def settle(
     """
     listed = listings if isinstance(listings, RecordedListings) else ListingIndex(listings or {})
     judge = _Judge(queries, listed, settings)
-    judge.compares = listings is not None
+    judge.compares, judge.sends_now = listings is not None, run.in_progress
     drops = tuple(queries.drops_of(run) if drops is None else drops)
     for drop in drops:
         judge.tally.open(drop)
@@ -243,7 +243,7 @@ class _Judge:
         )
         self._waiting: dict[str, str] = {}  # listed lanes without an accepted entry: the state of this run's entry
         self._left: dict[int, dict[str, Any]] = {}  # of this batch, see `_values_left`
-        self.compares = True
+        self.compares, self.sends_now = True, False
         self.subjects: set[str] = set()  # subjects with entries that a listing could show
         self.fields = FieldTally()
         self.matches, self.tally, self.adder, self.snapshot = Matches(), Tally(), Adder(), ListingSnapshot()
@@ -308,11 +308,16 @@ class _Judge:
         return values_left(self._queries, replaced) if replaced else {}
 
     def _with_effective_states(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The entries, each with the state that decides its verdict: for a duplicate of a waiting entry, the state of that entry."""
+        """The entries, each with the state that decides its verdict: for a duplicate of a waiting entry, the state of that entry. What a process
+        sends now is still waiting.
+        """
         unchanged = [one.id for one in entries if one.state is State.UNCHANGED and waits_as(one.reason)]
         states = self._queries.repeats(unchanged) if unchanged else {}
         # if the original was accepted meanwhile, the exchange has the duplicate's content
         waiting = {entry: state for entry, state in states.items() if state is not State.ACCEPTED}
+        if self.sends_now:  # a call in progress is no lost answer
+            waiting = {entry: State.READY if state is State.SENDING else state for entry, state in waiting.items()}
+            waiting |= {one.id: State.READY for one in entries if one.state is State.SENDING}
         return [one._replace(state=waiting.get(one.id, one.state)) for one in entries] if waiting else list(entries)
 
     def _without_contents(self, entry: Entry) -> Verdict:
