@@ -79,7 +79,8 @@ def config(*, every: bool, origin: bool, sample: bool, config: Path | None, as_j
         click.echo(sample_file(), nl=False)
         return
     settings = load(config)
-    shown = [setting for setting in trace_with_credential(settings) if every or setting.changed]
+    traced = (_with_credential(setting, settings) for setting in trace(settings))
+    shown = [setting for setting in traced if every or setting.changed]
     file = str(settings.file) if settings.file is not None and settings.file.is_file() else None
     if as_json:
         values = [
@@ -247,11 +248,6 @@ def _toml(value: Any) -> str:
     if isinstance(value, tuple):
         value = list(value)
     return "{}" if value == {} else json.dumps(value, ensure_ascii=False)
-
-
-def trace_with_credential(settings: "Settings") -> list[Traced]:
-    """The same; the token is set if the service manager provides it."""
-    return [_with_credential(setting, settings) for setting in trace(settings)]
 
 
 def _with_credential(setting: Traced, settings: "Settings") -> Traced:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import click
 
 from loadsheet.cli.mapping import suggest
-from loadsheet.cli.output import print_lines, say
+from loadsheet.cli.output import answered, print_lines, say
 from loadsheet.cli.run import run
 from loadsheet.display_text import count_of
 from loadsheet.problems import FolderError, SettingsError
@@ -129,14 +129,8 @@ def _exchange(given: str | None) -> str:
 
 def _asked(default: str) -> str:
     question = "Address of the exchange, or embedded to try it without one"
-    try:
-        answer: str = click.prompt(question, default=default, err=True)
-    except click.Abort as aborted:
-        if not isinstance(aborted.__context__, EOFError):
-            raise
-        message = "no answer, so nothing was made; name the exchange: --exchange URL, or --exchange embedded"
-        raise click.UsageError(message) from None
-    return answer
+    with answered("no answer, so nothing was made; name the exchange: --exchange URL, or --exchange embedded"):
+        return str(click.prompt(question, default=default, err=True))
 
 
 def _place(folder: Path, one: _Starter, exchange: str) -> str:

@@ -97,27 +97,29 @@ def local_time(moment: str) -> str:
 
 
 _NOTHING_DONE = "not confirmed: nothing was done"
+_NO_ANSWER = f"no answer, {_NOTHING_DONE}; add --yes to run without a terminal"
 
 
 def confirm(question: str) -> None:
     """Ask for confirmation. Raises UsageError for a no or without a terminal; Ctrl-C is raised."""
-    with _answered():
+    with answered(_NO_ANSWER):
         if not click.confirm(question, err=True):
             raise click.UsageError(_NOTHING_DONE)
 
 
 def confirm_by_typing(question: str, expected: str) -> None:
     """Ask the user to type this text. Raises what `confirm` raises."""
-    with _answered():
+    with answered(_NO_ANSWER):
         if click.prompt(question, err=True).strip() != expected:
             raise click.UsageError(_NOTHING_DONE)
 
 
 @contextmanager
-def _answered() -> Iterator[None]:
+def answered(unless: str) -> Iterator[None]:
+    """Ask in the block. Raises UsageError with this text at the end of input; Ctrl-C is raised."""
     try:
         yield
     except click.Abort as ended:  # click raises the same exception for Ctrl-C and for the end of input
         if not isinstance(ended.__context__, EOFError):
             raise
-        raise click.UsageError(f"no answer, {_NOTHING_DONE}; add --yes to run without a terminal") from None
+        raise click.UsageError(unless) from None

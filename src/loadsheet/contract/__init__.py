@@ -74,7 +74,17 @@ from loadsheet.contract.operations import (
     tender_change,
     update_of,
 )
-from loadsheet.contract.records import Field, Record, When, country_field
+from loadsheet.contract.records import (
+    Field,
+    Record,
+    When,
+    country_field,
+    decode_record,
+    decode_value,
+    encode_record,
+    encode_sorted,
+    values_by_path,
+)
 from loadsheet.contract.summaries import (
     MEASURES,
     Measure,
@@ -153,7 +163,11 @@ __all__ = [
     "checker",
     "components",
     "country_field",
+    "decode_record",
+    "decode_value",
     "different_fields",
+    "encode_record",
+    "encode_sorted",
     "exactly",
     "example_answer",
     "example_body",
@@ -197,4 +211,5 @@ __all__ = [
     "units_in",
     "units_lacking",
     "update_of",
+    "values_by_path",
 ]

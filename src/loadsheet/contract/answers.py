@@ -21,7 +21,7 @@ import msgspec
 
 from loadsheet.contract.assumptions import Assumptions
 from loadsheet.contract.operations import Action, Answer, ErrorShape, Operation, is_acceptance
-from loadsheet.contract.records import Record, When
+from loadsheet.contract.records import Record, When, decode_record
 
 Json = dict[str, Any]
 
@@ -45,7 +45,6 @@ _OPENING = re.compile(rb'"results"\s*:\s*\[')
 _BETWEEN = b" \t\r\n,"
 _FIRST_NAME = re.compile(rb'\s*\{\s*"[^"\\]*"')
 
-_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 _raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -254,7 +253,7 @@ class Records(Sequence[Json]):
         if isinstance(position, slice):
             return [self[index] for index in range(*position.indices(len(self)))]
         self._body.seek(self._starts[position])
-        return _decode(self._body.read(self._lengths[position]))
+        return decode_record(self._body.read(self._lengths[position]))
 
     def __iter__(self) -> Iterator[Json]:
         for position in range(len(self)):
@@ -365,7 +364,7 @@ class _Scan:
                 position += 1
             record = bytes(raw)
             try:
-                _decode(record)
+                decode_record(record)
             except msgspec.ValidationError:
                 raise UndocumentedAnswer("results is not an array of objects") from None
             self.starts.append(at + position)

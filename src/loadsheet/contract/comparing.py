@@ -11,14 +11,10 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-import msgspec
-
 from loadsheet.contract.kinds import DATE_SHAPES, NUMBER_TEXT, Kind, flag_meaning, in_range, plain
-from loadsheet.contract.records import Field, Record
+from loadsheet.contract.records import Field, Record, decode_value, encode_sorted
 from loadsheet.contract.summaries import Scale, scale_of
 
-_DECODE = msgspec.json.Decoder(float_hook=Decimal).decode
-_ENCODE = msgspec.json.Encoder(decimal_format="number", order="deterministic").encode
 _NEXT_ITEM, _LINE_FEED, _CARRIAGE_RETURN = b"},{", rb"\n", rb"\r"  # in compact JSON
 _MOST_PAIRED = 200  # items of a list that are compared with each other
 _INDEX = re.compile(r"\[[0-9]+\]")
@@ -65,7 +61,7 @@ def same_content(record: bytes, other: bytes, ordered: Collection[str]) -> bool:
     """
     if len(record) != len(other) and not (_CARRIAGE_RETURN in record or _CARRIAGE_RETURN in other):
         return False
-    return _sorted_bytes(_DECODE(record), ordered, "") == _sorted_bytes(_DECODE(other), ordered, "")
+    return _sorted_bytes(decode_value(record), ordered, "") == _sorted_bytes(decode_value(other), ordered, "")
 
 
 def may_differ_in_form(record: bytes) -> bool:
@@ -74,7 +70,7 @@ def may_differ_in_form(record: bytes) -> bool:
 
 
 def _sorted_bytes(value: Any, ordered: Collection[str], path: str) -> bytes:
-    return _ENCODE(_sorted(value, ordered, path))
+    return encode_sorted(_sorted(value, ordered, path))
 
 
 def _sorted(value: Any, ordered: Collection[str], path: str) -> Any:
@@ -85,7 +81,7 @@ def _sorted(value: Any, ordered: Collection[str], path: str) -> Any:
     if not isinstance(value, list):
         return value
     items = [_sorted(item, ordered, f"{path}[]") for item in value]
-    return items if path in ordered else sorted(items, key=_ENCODE)
+    return items if path in ordered else sorted(items, key=encode_sorted)
 
 
 def outermost(path: str) -> str:
@@ -143,10 +139,10 @@ def _aligned(record: Record, mine: list[Any], theirs: list[Any], rules: _Rules, 
     aligned = theirs.copy()
     free: dict[bytes, list[Any]] = {}
     for place in left:
-        free.setdefault(_ENCODE(theirs[place]), []).append(theirs[place])
+        free.setdefault(encode_sorted(theirs[place]), []).append(theirs[place])
     rest = []
     for place in left:
-        if same := free.get(_ENCODE(mine[place])):
+        if same := free.get(encode_sorted(mine[place])):
             aligned[place] = same.pop()
         else:
             rest.append(place)

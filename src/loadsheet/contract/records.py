@@ -6,10 +6,36 @@ source. Records and fields have the order of the interface.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from functools import cache, partial
+from typing import Any
+
+import msgspec
 
 from loadsheet.contract.kinds import Kind, NumberForm
+
+decode_value = msgspec.json.Decoder(float_hook=Decimal).decode
+decode_record = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
+encode_record = msgspec.json.Encoder(decimal_format="number").encode
+encode_sorted = msgspec.json.Encoder(decimal_format="number", order="deterministic").encode
+"""Records and other JSON values, and their bytes: numbers stay exact."""
+
+
+def values_by_path(payload: bytes) -> Iterator[tuple[str, Any]]:
+    """The values of a payload, each with its path (`packages[0].weight`), empty lists and objects too; none for an empty payload."""
+    yield from _leaves(decode_value(payload), "") if payload else ()
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and value:
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{index}]")
+    else:
+        yield path, value
 
 
 class When(StrEnum):

@@ -137,12 +137,12 @@ class LastLimit:
     """The stored concurrency limit of one exchange (its base URL)."""
 
     def __init__(self, ledger: Ledger, exchange: str) -> None:
-        self._stored_values, self._name = ledger.stored_values, f"concurrency limit of {exchange}"
+        self._ledger, self._name = ledger, f"concurrency limit of {exchange}"
 
     def read(self) -> SettledLimit | None:
         """The stored limit; None if there is none or it cannot be used."""
         with contextlib.suppress(msgspec.MsgspecError):
-            return msgspec.json.decode(self._stored_values.value(self._name), type=SettledLimit)
+            return msgspec.json.decode(self._ledger.queries.kept_value(self._name), type=SettledLimit)
         return None
 
     def keep(self, settled: SettledLimit | None, per_second: float = 0.0) -> None:
@@ -158,6 +158,6 @@ class LastLimit:
         if settled == before:
             return
         try:
-            self._stored_values.keep(self._name, msgspec.json.encode(settled).decode())
+            self._ledger.keep_value(self._name, msgspec.json.encode(settled).decode())
         except (LedgerGone, LedgerUnwritable, Superseded) as error:
             run_log.info("concurrency limit not kept", reason=str(error))

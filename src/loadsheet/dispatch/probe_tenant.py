@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import urlencode
 
-import msgspec
-
 from loadsheet.contract import (
     BY_NAME,
     PAGE_SIZE,
@@ -27,6 +25,7 @@ from loadsheet.contract import (
     Record,
     UndocumentedAnswer,
     When,
+    encode_record,
     example_record,
     listed_subject,
     order_change,
@@ -46,7 +45,6 @@ TRIES = 3
 _LONGEST_WAIT_S = 30.0
 _OK, _REFUSED, _UNAUTHORISED, _BUSY = 200, 400, 401, 429
 
-_encode = msgspec.json.Encoder(decimal_format="number").encode
 Payload = dict[str, Any]
 _RecordId = tuple[str, str]  # subject and key
 
@@ -63,7 +61,7 @@ class ProbeRecords:
         """The required fields of an operation, for the order or tender with this key."""
         record = operation.record
         example = {**example_record(operation), **self._created(operation)}  # our updates change nothing
-        needed = [field.name for field in record.fields if _needed(field, operation)]
+        needed = [field.name for field in record.fields if field.is_required(creates=operation.creates)]
         given = {name: value for name, value in self.given.items() if record.field(name)}
         return {**{name: example[name] for name in needed}, **given, record.key[0]: key}
 
@@ -147,7 +145,7 @@ class ProbeTenant:
         self._used |= dict.fromkeys(record for record in records if record[1])
         fresh = self._remember(operation, records)  # before the call, which may take effect without an answer
         try:
-            reply = self._send(operation, operation.body([_encode(one) for one in (payload, *more)]))
+            reply = self._send(operation, operation.body([encode_record(one) for one in (payload, *more)]))
         except TokenRefused:
             self._forget(fresh)
             raise
@@ -182,7 +180,7 @@ class ProbeTenant:
         asked = {} if page_size is None else {PAGE_SIZE: page_size}
         place = place or self.page_size_in
         words = [urlencode(asked)] if asked and place != "body" else []
-        body = _encode(asked) if asked and place != "query" else b""
+        body = encode_record(asked) if asked and place != "query" else b""
         answer = self.ask(BY_NAME["order.list"], body, "&".join([*words, query] if query else words))
         if answer.status != _OK:
             return answer, None
@@ -383,10 +381,6 @@ def status_marks() -> dict[str, tuple[str, str]]:
     names = {field.name: field.name for field in BY_NAME["order.status"].record.fields}
     ways = {way: order_change(names, Assumptions(status_sets_order_status=way)) for way in ("code", "name")}
     return {way: next(iter(change.items())) for way, change in ways.items()}
-
-
-def _needed(field: Field, operation: Operation) -> bool:
-    return field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)
 
 
 def _free_texts(record: Record) -> Iterator[Field]:

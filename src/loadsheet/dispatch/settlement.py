@@ -18,13 +18,10 @@ Reads the ledger, changes nothing.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-import msgspec
-
-from loadsheet.contract import BY_NAME, Assumptions, Fault, checker
+from loadsheet.contract import BY_NAME, Assumptions, Fault, checker, decode_value
 from loadsheet.dispatch.calls_in_flight import Call
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, faults_text
 from loadsheet.dispatch.unknown_rules import SAME_TWICE
@@ -41,7 +38,6 @@ _DOUBLED = "L608"
 HINT = "fix the mapping and drop the file again, or release these: loadsheet retry"
 _FIELD = re.compile(r"([A-Za-z]\w*(?:\[\d+\])?(?:\.[A-Za-z]\w*(?:\[\d+\])?)*): (.+)")
 
-_decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 RuleCheck = Callable[[int, str], bool]  # whether the field (path) of a record (position) violates our own rules
 
@@ -253,7 +249,7 @@ def _own_rules(call: Call, assumptions: Assumptions) -> RuleCheck:
     check = checker(call.operation, assumptions)
 
     def breaks(position: int, path: str) -> bool:
-        return any(fault.path == path for fault in check(_decode(call.submissions[position].payload)))
+        return any(fault.path == path for fault in check(decode_value(call.submissions[position].payload)))
 
     return breaks
 

@@ -17,8 +17,6 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-import msgspec
-
 from loadsheet.contract import (
     BY_NAME,
     LISTED_KEYS,
@@ -26,6 +24,7 @@ from loadsheet.contract import (
     Listing,
     Operation,
     Tolerances,
+    decode_record,
     different_fields,
     listed_subject,
 )
@@ -37,8 +36,6 @@ from loadsheet.settings import Settings
 from loadsheet.settings.sections import VerificationSettings
 
 FIELDS_SHOWN = 4
-
-_read_json = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 
 
 class Presence(StrEnum):
@@ -136,7 +133,7 @@ class ListingEvidence:
 
     def _compared(self, entry: Entry, record: dict[str, Any], before: Mapping[str, Any] | None) -> tuple[Presence, str]:
         operation = BY_NAME[entry.operation]
-        sent = _read_json(entry.payload)
+        sent = decode_record(entry.payload)
         if operation.action is Action.DELETE:
             if before is None:
                 return Presence.OTHERWISE, "the earlier content is unknown"
@@ -162,9 +159,9 @@ def content_before(accepted: Iterable[Entry]) -> dict[str, Any] | None:
         if entry.removed and action in (Action.CREATE, Action.UPDATE):
             record = None  # its payload was removed by retention
         elif action is Action.CREATE:
-            record = _read_json(entry.payload)
+            record = decode_record(entry.payload)
         elif action is Action.UPDATE and record is not None:
-            record = {**record, **_read_json(entry.payload)}
+            record = {**record, **decode_record(entry.payload)}
         elif action is Action.DELETE:
             record = None
     return record

@@ -9,14 +9,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 from sqlalchemy import Connection, Engine, func, or_, select, update
 
-from loadsheet.contract import BY_NAME, figures_only, measures_of
+from loadsheet.contract import BY_NAME, decode_record, encode_record, figures_only, measures_of
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, damaged, with_contents
 from loadsheet.ledger.content_blocks import replace as replace_contents
@@ -57,28 +55,7 @@ REFUSED_BEFORE = "refused; the exchange's answer has been removed"
 ENTRIES_AT_ONCE = 500
 
 _NEEDED = (State.READY, State.SENDING, State.UNKNOWN, State.HELD)
-_encode = msgspec.json.Encoder(decimal_format="number").encode
-_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 Writing = Callable[[], AbstractContextManager[Connection]]
-
-
-class StoredValues:
-    """Named values that one run leaves for the next. Names never collide with the ledger's own names in the table `meta`. Readers
-    must check a value and work without it.
-    """
-
-    def __init__(self, engine: Engine, writing: Writing) -> None:
-        self._engine, self._writing = engine, writing
-
-    def value(self, name: str) -> str:
-        """The last value stored under this name. Empty if there is none."""
-        with self._engine.connect() as connection:
-            return stored_value(connection, f"remembered: {name}")
-
-    def keep(self, name: str, value: str) -> None:
-        """Store a value under this name, replacing the previous one."""
-        with self._writing() as connection:
-            store_value(connection, f"remembered: {name}", value)
 
 
 class StoredOriginal(NamedTuple):
@@ -329,8 +306,8 @@ def _close_drop(connection: Connection, drop: int, now: str) -> None:
 def figures_of(operation: str, payload: bytes) -> bytes:
     """The part of a payload that control totals need. Empty if there is nothing to add up."""
     measures = measures_of(BY_NAME[operation])
-    figures = figures_only(measures, _decode(payload)) if payload and measures else {}
-    return _encode(figures) if figures else b""
+    figures = figures_only(measures, decode_record(payload)) if payload and measures else {}
+    return encode_record(figures) if figures else b""
 
 
 def _without_cells(rows: bytes) -> bytes:

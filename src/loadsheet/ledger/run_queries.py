@@ -41,6 +41,9 @@ from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run
 SCHEDULES, MAPPINGS_FOLDER = "schedules", "mappings_folder"
 """The names of the stored values of `RunQueries.schedules_done` and `RunQueries.mappings_folder`."""
 
+KEPT = "remembered: "
+"""The beginning of the names of the values of `RunQueries.kept_value`: they never collide with the ledger's own."""
+
 ALLOWANCE = timedelta(minutes=15)
 """A file up to this much older than the run that did not find it keeps its own time: it may have been too young or open."""
 
@@ -268,6 +271,11 @@ class RunQueries:
         """
         query = select(mappings.c.source).where(mappings.c.hash.startswith(digest, autoescape=True))
         return codec.decode_texts_by_name(self._value(query) or codec.NOTHING)
+
+    def kept_value(self, name: str) -> str:
+        """The last value stored under this name. Empty if there is none. Callers must check it and work without it."""
+        with self._engine.connect() as connection:
+            return stored_value(connection, f"{KEPT}{name}")
 
     def mappings_folder(self) -> str:
         """The absolute path of the folder whose mappings the latest run used. Empty before the first run."""

@@ -21,7 +21,7 @@ from loadsheet.ledger import codec, decisions, queue, run_queries
 from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.ledger_tables import at_one_moment, files, looks, runs, store_value
 from loadsheet.ledger.location import LastRun, Surroundings, back_up
-from loadsheet.ledger.maintenance import Maintenance, StoredValues, faults_in
+from loadsheet.ledger.maintenance import Maintenance, faults_in
 from loadsheet.ledger.postgres import Fence
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
 from loadsheet.ledger.queue import LeftOut, Part, Submission, submissions
@@ -89,7 +89,6 @@ class Ledger:
         self._fence = fence
         self.queries = LedgerQueries(engine)
         self.maintenance = Maintenance(engine, self._writing, self.now)
-        self.stored_values = StoredValues(engine, self._writing)
 
     @property
     def is_shared(self) -> bool:
@@ -358,6 +357,11 @@ class Ledger:
         """Store the time (ISO 8601 UTC) up to which each schedule is done, by name. Other schedules are removed."""
         with self._writing() as connection:
             store_value(connection, run_queries.SCHEDULES, codec.encode(dict(sorted(done.items()))))
+
+    def keep_value(self, name: str, value: str) -> None:
+        """Store a value that this run leaves for the next, replacing the previous one (see `LedgerQueries.kept_value`)."""
+        with self._writing() as connection:
+            store_value(connection, f"{run_queries.KEPT}{name}", value)
 
     def keep_mappings_folder(self, folder: str) -> None:
         """Store the absolute path of the folder whose mappings this run uses."""

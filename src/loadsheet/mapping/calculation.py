@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, Self, get_args
@@ -281,9 +281,6 @@ def _at(day: datetime, time: timedelta, fold: Fold = "error") -> datetime:
     return _shown(day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None) + time, day.tzinfo, fold)
 
 
-# ---- functions: durations, days and working days ----
-
-
 def _days(number: Decimal) -> timedelta:
     """A duration of this many calendar days: the time on the clock stays the same. A fraction of a day is hours."""
     whole = int(number)
@@ -341,7 +338,7 @@ def _date(year: Decimal, month: Decimal, day: Decimal, zone: ZoneInfo) -> dateti
     """The date of a year, a month and a day, at midnight in the time zone of the file."""
     numbers = [_whole(number, "a year, a month or a day") for number in (year, month, day)]
     try:
-        return _midnight(date(*numbers), zone)
+        return datetime.combine(date(*numbers), time.min, zone)
     except ValueError:
         raise Incalculable(f"there is no day {'-'.join(map(str, numbers))}") from None
 
@@ -350,18 +347,9 @@ def _date_of_week(year: Decimal, week: Decimal, weekday: Decimal = Decimal(1), *
     """The date of a calendar week (ISO 8601) and a day in it (1, the Monday, unless given), at midnight in the time zone of the file."""
     numbers = [_whole(number, "a year, a week or a weekday") for number in (year, week, weekday)]
     try:
-        return _midnight(date.fromisocalendar(*numbers), zone)
+        return datetime.combine(date.fromisocalendar(*numbers), time.min, zone)
     except ValueError:
         raise Incalculable(f"there is no day {numbers[2]} in week {numbers[1]} of {numbers[0]}") from None
-
-
-def _midnight(day: date, zone: ZoneInfo) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=zone)
-
-
-def _format(moment: datetime, format_: str) -> str:
-    """A date or time as text, in the directives that `formats:` takes."""
-    return moment.strftime(format_)
 
 
 def _check_format(_moment: None, format_: str | None) -> None:
@@ -470,7 +458,7 @@ FUNCTIONS: dict[str, Function] = {
     "date_of_week": Function(
         _date_of_week, Type.MOMENT, (Type.NUMBER, Type.NUMBER, Type.NUMBER), least=2, takes_zone=True
     ),
-    "format": Function(_format, Type.TEXT, (Type.MOMENT, Type.TEXT), check=_check_format),
+    "format": Function(datetime.strftime, Type.TEXT, (Type.MOMENT, Type.TEXT), check=_check_format),
     "replace": Function(_replace, Type.TEXT, (Type.TEXT, Type.TEXT, Type.TEXT), check=_check_replace),
     "matches": Function(_matches, Type.FLAG, (Type.TEXT, Type.TEXT), check=_check_matches),
     "to_number": Function(_to_number, Type.NUMBER, (Type.TEXT,)),

@@ -7,9 +7,6 @@ are refused at load. Knows no row and no file.
 A converter of another package (`convert: NAME`) is found by its entry point. It gets the text of a cell and returns a text, which the column
 reads by its type, or a number, date, time or flag, which it takes like a typed cell of a workbook. None is a blank. What it raises for a bad
 value becomes a problem of the cell.
-
-Columns are described for shippers, in English or German: what a column takes, and the values to choose from. The descriptions are made
-from the mapping's own keys, so that they always match the conversion.
 """
 
 import re

@@ -16,7 +16,7 @@ import msgspec
 
 from loadsheet.problems import Problem
 
-_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
+_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode  # `show --help` does without the contract
 
 
 class SourceRow(NamedTuple):

@@ -134,7 +134,7 @@ class KeyedTable:
             return None
         values, refused = self._read(row)
         if self._reader.holds(sums.plan.where, sums.plan.needs, values, refused):
-            unsaid = " (not compared: a value above was refused)" if sums.are_unknown else ""
+            unsaid = " (not compared: a value above was refused)" if sums.unknown else ""
             problem = sums.compare(row, values, refused)
             if problem is None:
                 return self._ignored(row, f"totals: {sums.plan.where.text}{unsaid}")
@@ -156,7 +156,7 @@ class _RunningTotals:
         self.plan = plan
         self._reader = reader
         self._sums = dict.fromkeys(plan.sums, Decimal(0))
-        self._unknown: set[int] = set()
+        self.unknown: set[int] = set()  # sums with a refused cell: their stated totals are not compared
         self._rows, self._stated = 0, False
 
     def add(self, values: Sequence[Any], refused: dict[int, CellProblem]) -> None:
@@ -164,16 +164,11 @@ class _RunningTotals:
         self._rows += 1
         for index in self.plan.sums:
             self._sums[index] += values[index] or 0
-        self._unknown.update(index for index in self.plan.sums if is_invalid(refused, index))
+        self.unknown.update(index for index in self.plan.sums if is_invalid(refused, index))
 
     def mark_unknown(self) -> None:
         """Marks all sums as unknown, after a row that reading refused or that is of no known kind."""
-        self._unknown.update(self.plan.sums)
-
-    @property
-    def are_unknown(self) -> bool:
-        """Whether a sum is unknown, so that its stated total is not compared."""
-        return bool(self._unknown)
+        self.unknown.update(self.plan.sums)
 
     def compare(self, row: Row, values: Sequence[Any], refused: dict[int, CellProblem]) -> Problem | None:
         """The problem of the first stated total that differs. Blank and unknown totals are not compared, nor is an Excel error that
@@ -182,15 +177,15 @@ class _RunningTotals:
         """
         problem, self._stated = None, True
         for index in self.plan.sums:
-            repeats = index in self._unknown and index in refused and refused[index].code == "R207"
+            repeats = index in self.unknown and index in refused and refused[index].code == "R207"
             if is_invalid(refused, index) and not repeats:
                 raise FileRefused(self._problem(row, index, refused[index]))
-            if values[index] is not None and index not in self._unknown and values[index] != self._sums[index]:
+            if values[index] is not None and index not in self.unknown and values[index] != self._sums[index]:
                 differs = CellProblem("G408", {"sum": self._shown(row, index, values[index])})
                 problem = problem or self._problem(row, index, differs)
         if self.plan.by_block:
             self._sums = dict.fromkeys(self.plan.sums, Decimal(0))
-            self._unknown.clear()
+            self.unknown.clear()
         return problem
 
     def finish(self) -> None:

@@ -1,7 +1,7 @@
 """A compiled mapping as values: cells and rows, the input of expressions, columns, tables, joins.
 
 Parses, converts and calculates nothing. `expressions.py` makes an `Expression` from a text and a `Scope`. The caller sets the
-attributes of a `Frame` row by row and evaluates. `tables.py` makes the plans from the mapping file; `rows.py` binds them to a file.
+attributes of a `Frame` row by row and evaluates. `table_planning.py` makes the plans from the mapping file; `rows.py` binds them to a file.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

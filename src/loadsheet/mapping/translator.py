@@ -11,8 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from loadsheet.contract import encode_record, encode_sorted
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.document_checks import Cell, DocumentProblems, GroupChecks, Rows, join_rows
 from loadsheet.mapping.documents import LOOKED_UP, SHARED, Document, Ignored, Instead, SourceRow, rows_of, sets_of
@@ -31,9 +30,6 @@ Nested = Mapping[int, Sequence[Sequence[int]]]
 
 Items = dict[str, tuple[int, ...]]
 """See `Document.items`."""
-
-_ENCODE = msgspec.json.Encoder(decimal_format="number").encode
-_ENCODE_SORTED = msgspec.json.Encoder(decimal_format="number", order="deterministic").encode
 
 
 def translate(
@@ -185,8 +181,8 @@ class _DocumentBuilder:
             other = variant.instead.make(frame)
             self._problems.check_contract(variant.instead, other)
             frame.faults, frame.unlisted, frame.skipped = [], [], []
-            content_hash = hashlib.sha256(_ENCODE_SORTED(other)).hexdigest()
-            instead = Instead(variant.instead.operation.name, _ENCODE(other), content_hash)
+            content_hash = hashlib.sha256(encode_sorted(other)).hexdigest()
+            instead = Instead(variant.instead.operation.name, encode_record(other), content_hash)
         self._problems.check_contract(variant, payload)
         self._problems.check_complete()
         return payload, instead
@@ -197,8 +193,8 @@ class _DocumentBuilder:
             operation.name,
             operation.key_of(payload),
             operation.lane_of(payload),
-            _ENCODE(payload),
-            hashlib.sha256(_ENCODE_SORTED(payload)).hexdigest(),
+            encode_record(payload),
+            hashlib.sha256(encode_sorted(payload)).hexdigest(),
             self._problems.source,
             tuple(self._problems.found),
             {**self._frame.items, **variant.declared} if variant.declared else self._frame.items,

@@ -24,12 +24,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadsheet import exit_codes
+from loadsheet.contract import decode_value, encode_record
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.inbox.files import shown_name
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedDrop, RoutedFiles, ingest
 from loadsheet.mapping import Document, Ignored, Route
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping_tools.value_origins import decode, encode, flat, pattern
+from loadsheet.mapping_tools.value_origins import flat, pattern
 from loadsheet.problems import FileRefused, LoadsheetError, MappingError, Problem
 from loadsheet.reading import Table
 from loadsheet.settings import Settings
@@ -217,7 +218,7 @@ def sent(document: Document) -> bytes:
     if document.instead is None:
         return document.payload
     instead = {"operation": document.instead.operation, "payload": msgspec.Raw(document.instead.payload)}
-    return encode({"payload": msgspec.Raw(document.payload), "instead": instead})
+    return encode_record({"payload": msgspec.Raw(document.payload), "instead": instead})
 
 
 def changes(old: bytes, new: bytes) -> tuple[Change, ...]:
@@ -320,12 +321,12 @@ def _row(row: Any) -> str:
 
 
 def _encoded(value: object) -> str:
-    return encode(value).decode()
+    return encode_record(value).decode()
 
 
 def _decoded(text: str | bytes, path: Path, line: int) -> dict[str, Any]:
     try:
-        found = decode(text)
+        found = decode_value(text)
     except msgspec.DecodeError as error:
         raise MappingError(f"the expectation is not JSON: {error}", file=str(path), line=line, column=1) from error
     if not isinstance(found, dict):
@@ -346,7 +347,7 @@ def _difference(wanted: dict[str, Any] | None, got: dict[str, Any] | None, place
     if wanted.get("payload") is not None and got.get("payload") is not None:
         differences += [
             f"{head}: {change.path} is {change.new or 'missing'}, expected {change.old or 'nothing'}"
-            for change in changes(encode(wanted["payload"]), encode(got["payload"]))
+            for change in changes(encode_record(wanted["payload"]), encode_record(got["payload"]))
         ]
     elif wanted.get("payload") is not None or got.get("payload") is not None:
         differences.append(

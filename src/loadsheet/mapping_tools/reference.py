@@ -41,14 +41,11 @@ PLAIN_SECTIONS: Mapping[str, type[BaseModel]] = {
 }
 """The sections that `MappingSpec` holds as plain values, and what is written in them."""
 
-TARGETS = (*(operation.name for operation in WRITES), "order.upsert", "tender.upsert")
+TARGETS = (*(operation.name for operation in WRITES), "tender.upsert", "order.upsert")
 """The operations that a record may become."""
 
 FIELDS = "{fields}"
 """The line of an entry of a target where the fields of its record are listed."""
-
-OF_LISTS = ("payload.each", "payload.item", "payload.ordered", "payload.list")
-"""The keys of lists under `payload`, which have no model."""
 
 _HEADING = re.compile(r"^(#{1,4}) (.+)$")
 _NAMED = re.compile(r"^`(.+)`$")
@@ -255,8 +252,7 @@ def mapping_schema() -> Json:
     defs["Leaf"]["oneOf"] = [{"required": [source]} for source in SOURCES_OF_A_VALUE]
     if "Target" not in defs:
         defs["Target"] = _model(Target, defs)
-    upserts = [f"{operation.subject}.upsert" for operation in WRITES if operation.creates]
-    names = {"type": "string", "enum": [*(operation.name for operation in WRITES), *upserts]}
+    names = {"type": "string", "enum": list(TARGETS)}
     properties["target"] = _described("MappingSpec.target", {"anyOf": [names, {"$ref": f"{_DEFS}Target"}]})
     defs["TableSpec"]["properties"]["sets"] = _described("TableSpec.sets", _SETS)
     whole = {"required": schema.pop("required")}  # a mapping that extends another has only the differences

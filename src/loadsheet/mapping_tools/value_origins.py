@@ -7,11 +7,9 @@ Nothing is stored for it. Knows no ledger.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
-import msgspec
-
+from loadsheet.contract import encode_record, values_by_path
 from loadsheet.mapping import Document, Place, SourceRow, locate
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import Lineage
@@ -25,24 +23,10 @@ from loadsheet.similar_text import did_you_mean, some
 
 _CELLS_SHOWN = 50
 
-decode = msgspec.json.Decoder(float_hook=Decimal).decode  # numbers keep their written form
-encode = msgspec.json.Encoder(decimal_format="number").encode
-
 
 def flat(payload: bytes) -> dict[str, str]:
     """A payload as paths (`packages[0].weight`) with their values as JSON; empty lists and objects are kept."""
-    return dict(_leaves(decode(payload), "")) if payload else {}
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict) and value:
-        for name, inner in value.items():
-            yield from _leaves(inner, f"{path}.{name}" if path else name)
-    elif isinstance(value, list) and value:
-        for position, inner in enumerate(value):
-            yield from _leaves(inner, f"{path}[{position}]")
-    else:
-        yield path, encode(value).decode()
+    return {path: encode_record(value).decode() for path, value in values_by_path(payload)}
 
 
 def pattern(path: str) -> str:

@@ -13,14 +13,13 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
-
 from loadsheet.contract import (
     BY_NAME,
     EXACT,
     Difference,
     Listing,
     Tolerances,
+    decode_record,
     different_fields,
     exactly,
     fields_of,
@@ -183,7 +182,6 @@ class Reconciliation:
             yield f"{self.balance.entries} entries in the ledger, {self.verdicts.total()} verdicts"
 
 
-_DECODER = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 _NOTHING: dict[str, Any] = {}
 _BATCH = 1_000
 _UNREAD = Leg("", read=False)
@@ -289,7 +287,7 @@ class _Judge:
                 yield Match(entry.id, entry.operation, entry.state, self._without_contents(entry))
             elif ruled is None or (place and left.get(entry.id)):
                 listed = self._listed.record(entry, place)
-                sent = left.get(entry.id) or _DECODER.decode(entry.payload)
+                sent = left.get(entry.id) or decode_record(entry.payload)
                 found = _compare(entry, sent, listed, self._tolerances)
                 yield Match(entry.id, entry.operation, entry.state, _verdict(found, entry.state, ruled), *found)
                 self.snapshot.add(entry, len(place), _fields(found), listed)
@@ -364,7 +362,7 @@ class _Judge:
         self.tally.add(entry)
         content = entry.payload or entry.figures
         needed = content and (listed is not None or measures_of(operation))
-        record = _DECODER.decode(content) if needed else _NOTHING
+        record = decode_record(content) if needed else _NOTHING
         stands = entry.state is State.ACCEPTED and entry.id == lane.last
         compared = listed if not entry.removed else None
         sent = self._left.get(entry.id, record)

@@ -8,14 +8,23 @@ an entry: it stores only contents that differ. `verdicts` holds the rules.
 import zlib
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from decimal import Decimal
 from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, LISTED_KEYS, Action, Listing, figures_only, listed_subject, measures_of
+from loadsheet.contract import (
+    BY_NAME,
+    LISTED_KEYS,
+    Action,
+    Listing,
+    decode_record,
+    encode_record,
+    figures_only,
+    listed_subject,
+    measures_of,
+)
 from loadsheet.ledger import Entry, MissingRecords, Run
 from loadsheet.reconcile.verdicts import Leg, OnlyListed
 
@@ -103,9 +112,6 @@ CONTENTS_BYTES_MAX = 33_554_432
 
 _ABSENT, _AS_SENT, _DIFFERENT, _TWICE = range(4)
 
-_encode = msgspec.json.Encoder(decimal_format="number").encode
-_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
-
 
 class _Kept(msgspec.Struct, array_like=True):
     version: int
@@ -154,7 +160,7 @@ class ListingSnapshot:
         """
         code = (_ABSENT, _AS_SENT)[times] if times < 2 else _TWICE
         if listed is not None and different:
-            content = _encode({name: listed.get(name) for name in different})
+            content = encode_record({name: listed.get(name) for name in different})
             self._room -= len(content)
             if self._room < 0:
                 return
@@ -178,8 +184,8 @@ def abridged(shown: bytes, operations: Mapping[int, str]) -> tuple[bytes, bool]:
     if kept is None:
         return shown, False
     for entry in kept.contents.keys() & operations.keys():
-        figures = figures_only(measures_of(BY_NAME[operations[entry]]), _decode(kept.contents[entry]))
-        kept.contents[entry] = _encode(figures)
+        figures = figures_only(measures_of(BY_NAME[operations[entry]]), decode_record(kept.contents[entry]))
+        kept.contents[entry] = encode_record(figures)
     left = bool(kept.contents.keys() - operations.keys())
     return zlib.compress(msgspec.msgpack.encode(kept)), left
 
@@ -235,7 +241,7 @@ class RecordedListings:
         """The listed record of an entry, as far as it was compared."""
         recorded = self._recorded_run(entry)
         shown = recorded.kept.contents.get(entry.id, b"{}") if recorded else b"{}"
-        return {**_decode(entry.payload or entry.figures or b"{}"), **_decode(shown)}
+        return {**decode_record(entry.payload or entry.figures or b"{}"), **decode_record(shown)}
 
     def is_different(self, entry: Entry) -> bool:
         """Whether the record was listed with other contents than sent. They may have been removed since."""

@@ -21,13 +21,10 @@ Does not know how the ledger stores exceptions or how a workbook looks.
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import msgspec
-
-from loadsheet.contract import BY_NAME, Difference, different_fields
+from loadsheet.contract import BY_NAME, Difference, decode_record, different_fields
 from loadsheet.ledger import Entry, ExceptionStatus, Run, State, Trace
 from loadsheet.ledger.ledger_tables import chunks
 from loadsheet.ledger.queries import LedgerQueries
@@ -242,9 +239,6 @@ def _record_of(trace: Trace, root: int) -> tuple[str | int, ...]:
     return (trace.lane,) if trace.operation in PROVABLE else (trace.operation, trace.key)
 
 
-_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
-
-
 class Replacement(NamedTuple):
     """A replaced entry and the last call that replaced it. `changed` are the values that differ: `sent` by the entry, `held` after
     the later calls; none if one of them deleted the record or the contents are no longer kept.
@@ -303,9 +297,9 @@ def _values_of(followers: Sequence[Entry]) -> dict[str, Any] | None:
     for call in followers:
         if call.operation in DELETES or not call.payload:
             return None
-        now |= _decode(call.payload)
+        now |= decode_record(call.payload)
     return now
 
 
 def _sent_by(entry: Entry) -> dict[str, Any]:
-    return _decode(entry.payload) if entry.payload else {}
+    return decode_record(entry.payload) if entry.payload else {}

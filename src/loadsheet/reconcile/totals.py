@@ -13,8 +13,6 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
-import msgspec
-
 from loadsheet.contract import (
     BY_NAME,
     MEASURES,
@@ -25,6 +23,7 @@ from loadsheet.contract import (
     Scale,
     Tolerances,
     amounts,
+    decode_record,
     fields_of,
     in_range,
     measures_of,
@@ -36,8 +35,6 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import SHARED, STEP, own_rows
 from loadsheet.reconcile.verdicts import Leg, Verdict
 
-_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
-
 
 def units_left_out(
     queries: LedgerQueries, entries: Sequence[Entry], traces: Sequence[Trace]
@@ -48,7 +45,11 @@ def units_left_out(
     lacking = {}
     for entry in entries:
         operation, content = BY_NAME[entry.operation], entry.payload or entry.figures
-        if operation.action is Action.UPDATE and content and units_lacking(measures_of(operation), _decode(content)):
+        if (
+            operation.action is Action.UPDATE
+            and content
+            and units_lacking(measures_of(operation), decode_record(content))
+        ):
             lacking[entry.id] = entry.lane
     if not lacking:
         return {}
@@ -61,7 +62,7 @@ def units_left_out(
     contents: dict[int, dict[str, str]] = {}
     for entry in queries.entries_by_id([one.id for one in made]):
         content = entry.payload or entry.figures
-        contents[entry.id] = units_in(measures_of(BY_NAME[entry.operation]), _decode(content)) if content else {}
+        contents[entry.id] = units_in(measures_of(BY_NAME[entry.operation]), decode_record(content)) if content else {}
     stands: dict[str, dict[str, str]] = {lane: {} for lane in lanes}
     found: dict[int, Mapping[str, str]] = {}
     for one in made:

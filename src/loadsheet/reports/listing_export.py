@@ -16,8 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-import msgspec
-
 from loadsheet.contract import (
     BY_NAME,
     NUMBER_TEXT,
@@ -26,6 +24,7 @@ from loadsheet.contract import (
     Listing,
     Operation,
     Record,
+    encode_record,
     in_date_shape,
     listed_subject,
 )
@@ -153,7 +152,7 @@ def _flat(value: object) -> object:
 
 
 def _json(value: object) -> str:
-    return escaped(_encode(value)).decode()
+    return escaped(encode_record(value)).decode()
 
 
 FORMS = (".xlsx", ".csv", ".json", ".jsonl")
@@ -163,8 +162,6 @@ _DIGITS_MAX = 15  # digits that a number in a workbook keeps
 _SIZE_MAX = 300  # largest power of ten, just below a workbook's limit
 _FIRST_YEAR = 1900  # of workbook dates; their first weeks are off by a day
 _WIDTHS = (28, 30, 18, 60)
-
-_encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from loadsheet.contract import encode_record
 from loadsheet.display_text import as_argument, escaped
 from loadsheet.problems import LoadsheetError, Problem
 from loadsheet.reconcile import RED
@@ -41,7 +42,6 @@ _PUBLISHED = {  # schema names of version 1 that programs may refer to
     "TableSummary": "TableTold",
     "TotalSummary": "TotalTold",
 }
-_encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def _described(text: str) -> Meta:
@@ -343,7 +343,7 @@ class RunSummary:
 
     def to_json(self) -> bytes:
         """The document as indented JSON."""
-        return escaped(msgspec.json.format(_encode(self), indent=2)) + b"\n"
+        return escaped(msgspec.json.format(encode_record(self), indent=2)) + b"\n"
 
 
 def is_day(name: str) -> bool:

@@ -10,14 +10,13 @@ import heapq
 from collections import Counter
 from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 from markupsafe import Markup
 
+from loadsheet.contract import values_by_path
 from loadsheet.ledger import Drop, Entry, Origin, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import SourceRow, locate
@@ -57,8 +56,6 @@ _AT_EXCHANGE = {  # shown for a value at the exchange unless the listing shows a
 }
 _NOT_SENT = "not sent"
 _CALLED = frozenset({State.ACCEPTED, State.REFUSED, State.UNKNOWN, State.SENDING})
-
-_decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 class CellShown(NamedTuple):
@@ -236,7 +233,7 @@ def _tables_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> lis
 
 def payload_values(payload: bytes) -> Iterator[tuple[str, Any]]:
     """The scalar values of a payload with their paths; none for an empty payload."""
-    yield from _leaves(_decode(payload), "") if payload else ()
+    return ((path, value) for path, value in values_by_path(payload) if not isinstance(value, (dict, list)))
 
 
 def _references(payload: bytes) -> Iterator[str]:
@@ -244,17 +241,6 @@ def _references(payload: bytes) -> Iterator[str]:
     for path, value in payload_values(payload) if b"_references" in payload else ():
         if "_references[" in path and path.endswith(".value"):
             yield text_of(value)
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _leaves(inner, f"{path}.{name}" if path else name)
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _leaves(inner, f"{path}[{index}]")
-    else:
-        yield path, value
 
 
 def _rows_shown(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> Iterator[RowsShown]:

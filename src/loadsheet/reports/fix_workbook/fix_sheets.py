@@ -27,7 +27,7 @@ from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Level, Problem
 from loadsheet.reports.fix_workbook.wording import line_of, takes_of
 from loadsheet.reports.report_files import Spool, sheet_text
-from loadsheet.reports.sheets import Book, Kind, Tone, fit_paper, head_width
+from loadsheet.reports.sheets import Book, Kind, Tone, fit_paper, head_width, write
 from loadsheet.workbook_marks import ROW_COLUMN, RowMark
 
 _encode = msgspec.json.Encoder().encode
@@ -346,23 +346,13 @@ class FixSheet:
         if look is _BAD and self._first is None:
             self._first = (self._row, column)
         value, code = typed(cell, native, self._words.date_format) if native else (cell, "@")
-        if isinstance(value, str):
-            style = self._style(look)
-            if value.startswith("<r>") and value.endswith("</r>"):  # XlsxWriter would take it for rich-text markup
-                value = f'<r><t xml:space="preserve">{escape(value)}</t></r>'
-                self._sheet.write_string(self._row, column, value, style)
-            elif value:
-                self._sheet.write_string(self._row, column, sheet_text(value), style)
-            else:
-                self._sheet.write_blank(self._row, column, None, style)
-            return
-        style = self._style(look, code)
-        if isinstance(value, bool):
-            self._sheet.write_boolean(self._row, column, value, style)
-        elif isinstance(value, float):
-            self._sheet.write_number(self._row, column, value, style)
+        style = self._style(look, "" if isinstance(value, str) else code)
+        if isinstance(value, str) and value.startswith("<r>") and value.endswith("</r>"):
+            # XlsxWriter would take it for rich-text markup
+            value = f'<r><t xml:space="preserve">{escape(value)}</t></r>'
+            self._sheet.write_string(self._row, column, value, style)
         else:
-            self._sheet.write_datetime(self._row, column, value, style)
+            write(self._sheet, self._row, column, value, style)
 
     def _style(self, look: Mapping[str, Any], code: str = "") -> Any:
         """The format of a cell: text, unless `code` is a number format."""

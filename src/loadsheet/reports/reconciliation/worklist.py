@@ -15,14 +15,13 @@ from decimal import Decimal
 from functools import cache, lru_cache
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
-import msgspec
 from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # has annotations but no py.typed
 from xlsxwriter.utility import xl_rowcol_to_cell as at
 
-from loadsheet.contract import BY_NAME, Scale, amounts, measures_of
+from loadsheet.contract import BY_NAME, Scale, amounts, decode_record, measures_of
 from loadsheet.extras import need
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Origin, Remark, State
 from loadsheet.ledger.queries import LedgerQueries
@@ -106,7 +105,6 @@ _TARGET_MAX = 2_000  # characters of a link
 _UNSAFE = re.compile(r"[%#?\s\"<>\[\]^`{}|]")
 _PARTS = {"{yyyy}": "[0-9]{4}", "{mm}": "[0-9]{2}", "{dd}": "[0-9]{2}", "{run}": "[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]+"}
 _YOURS = range(13, 17)
-_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 _TONES = {3: Tone.BAD, **dict.fromkeys(_YOURS, Tone.YOURS)}
 _WARNS = ((10, Tone.BAD), (5, Tone.NOTE))
 
@@ -369,7 +367,7 @@ def _figures(entry: Entry) -> dict[str, Amount]:
     content = entry.payload or entry.figures
     measures = measures_of(BY_NAME[entry.operation]) if content else ()
     found: dict[str, Amount] = {}
-    for measure, unit, amount in amounts(measures, _decode(content)) if measures else ():
+    for measure, unit, amount in amounts(measures, decode_record(content)) if measures else ():
         if measure.scale is not Scale.COUNT:
             before = found.setdefault(measure.name, Amount(Decimal(0), unit))
             if before.unit == unit:
