@@ -7,7 +7,7 @@ before it moves: if a run dies in between, the next run moves the file from the 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import datetime
 
 from loadsheet import inbox, run_log, translation
 from loadsheet.fix_files import FIX_ROLE
@@ -177,7 +177,7 @@ class LedgerSink:
         """Move a leftover file, or record where it was moved to. False if it is in neither place."""
         if file.path.exists():
             self._put_away(drop, file, problems)
-        elif place := inbox.find_moved(file, self._settings, _day(drop.run), drop.run):
+        elif place := inbox.find_moved(file, self._settings, drop.run):
             self._ledger.archived(drop.id, file.name, to_stored_path(place, self._settings.state))
         else:
             return False
@@ -188,7 +188,7 @@ class LedgerSink:
         place = (
             inbox.set_aside(file, self._settings, drop.run, problems)
             if problems
-            else inbox.archive(file, self._settings, _day(drop.run), drop.run)
+            else inbox.archive(file, self._settings, drop.run)
         )
         self._ledger.archived(drop.id, file.name, to_stored_path(place, self._settings.state))
 
@@ -202,10 +202,6 @@ def _items(drop: ReadDrop) -> Iterator[Document | Ignored | ReadTotals]:
         if not inbox.is_unchanged(file):
             raise FileRefused(Problem("A106", Where(file.name), file.name))
     yield ReadTotals(drop.translated.rows(), drop.notes(), drop.doubts())
-
-
-def _day(run: str) -> date:
-    return date.fromisoformat(run[:10])  # the name of a run is its day and a number
 
 
 def _part_jobs(drop: ReadDrop) -> list[translation.PartJob]:

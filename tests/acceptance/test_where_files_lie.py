@@ -56,16 +56,16 @@ def test_a_file_that_a_killed_run_had_numbered_is_found(tmp_path):
     folders = {name: tmp_path / name for name in ("inbox", "state", "outbox")}
     place = Settings(**folders, archive_path="{name}", settle_s=0)
     place.inbox.mkdir()
-    run, day = "2026-03-04-01", datetime(2026, 3, 4, tzinfo=UTC).date()
+    run = "2026-03-04-01"
     for text in ("first", "second"):
         (place.inbox / "a.csv").write_text(text, encoding="utf-8")
         file = claim(scan(place).candidates[0], place, run)
-        moved = archive(file, place, day, run)
+        moved = archive(file, place, run)
     for mark in (place.state / "known").rglob("*"):
         if mark.is_symlink():
             mark.unlink()
     assert moved.name == "a~2.csv"
-    assert find_moved(file, place, day, run) == moved
+    assert find_moved(file, place, run) == moved
 
 
 LEADING_ELSEWHERE = (

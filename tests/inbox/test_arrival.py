@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,6 @@ from loadsheet.places import file_system_of
 from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 
-DAY = date(2026, 3, 4)
 YEARS = 10 * 365 * 86_400
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
 
@@ -114,7 +113,7 @@ def test_a_done_marker_decides_where_one_is_demanded(tmp_path, machine):
     drop(place, "other.csv.done", b"")
     (candidate,) = quick_scan(place, up=machine).candidates
     assert candidate.name == "orders.csv"
-    archive(claim(candidate, place, RUN), place, DAY, RUN)
+    archive(claim(candidate, place, RUN), place, RUN)
     assert lies_in(place.inbox) == ["other.csv.done"]
     drop(place)
     assert settled(place, machine).candidates == ()  # the marker of the last one was archived with it
@@ -129,7 +128,7 @@ def test_of_two_files_shown_under_one_name_the_second_is_reported_and_claimed_ne
     found = settled(place, machine)
     assert (names(found), left(found, "A114")) == (["a%0Ab.csv"], ("a%0Ab.csv",))
     assert [problem.level for problem in found.left] == ["warning"]
-    archive(claim(found.candidates[0], place, RUN), place, DAY, RUN)
+    archive(claim(found.candidates[0], place, RUN), place, RUN)
     found = settled(place, machine)
     assert (names(found), found.left) == (["a%0Ab.csv"], ())
 

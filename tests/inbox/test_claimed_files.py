@@ -39,6 +39,7 @@ from loadsheet.inbox.files import folder_error
 from loadsheet.problems import FolderError, Problem, Where
 
 DAY = date(2026, 3, 4)
+NEXT = "2026-03-04-02"
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
 
 
@@ -120,10 +121,10 @@ def test_claims_of_a_killed_run_come_first_the_inbox_waits_and_half_made_copies_
     first = found_now(place)
     assert names(first) == ["z.csv", "a.csv"]
     assert not half.exists()
-    file = claim(first.candidates[0], place, "next")
-    assert (file.path, file.path.read_bytes()) == (place.state / "work" / "next" / "z.csv", b"old")
+    file = claim(first.candidates[0], place, NEXT)
+    assert (file.path, file.path.read_bytes()) == (place.state / "work" / NEXT / "z.csv", b"old")
     assert not (place.state / "work" / RUN).exists()
-    archive(file, place, DAY, "next")
+    archive(file, place, NEXT)
     assert names(found_now(place)) == ["z.csv", "a.csv"]  # in the order in which they came
 
 
@@ -170,7 +171,7 @@ def claim_and_die(place, run, after_s):
             os.write(begin, b"!")
             for candidate in scan(place).candidates:
                 if file := claim(candidate, place, run):
-                    archive(file, place, DAY, run)
+                    archive(file, place, run)
         finally:
             os._exit(0)
     os.read(begun, 1)
@@ -196,9 +197,7 @@ def test_killed_at_random_moments_every_file_lies_in_one_place(request, volumes,
         claim_and_die(place.model_copy(update={"settle_s": 0.0}), f"run-{life}", chance.uniform(0, 0.02))
         lying = [path.read_bytes() for top in (place.inbox, place.state) for path in top.rglob("*.csv")]
         assert set(lying) == contents
-    known = [
-        find_archived_copy(file, place) for _ in range(2) for file in taken(place) if archive(file, place, DAY, RUN)
-    ]
+    known = [find_archived_copy(file, place) for _ in range(2) for file in taken(place) if archive(file, place, RUN)]
     assert len(known) <= count + kills  # across volumes a kill may leave the original beside its copy
     assert {path.read_bytes() for path in (place.state / "archive").rglob("*.csv")} == contents
     assert lies_in(place.inbox) == []
@@ -263,10 +262,10 @@ def test_both_contents_of_a_file_replaced_at_any_moment_arrive(place):
         scans += 1
         for file in taken(place):
             assert hashlib.sha256(file.path.read_bytes()).hexdigest() == file.sha256
-            arrived.append(archive(file, place, DAY, RUN).read_bytes())
+            arrived.append(archive(file, place, RUN).read_bytes())
     stop.set()
     shipper.join()
-    arrived += [archive(file, place, DAY, RUN).read_bytes() for file in taken(place)]
+    arrived += [archive(file, place, RUN).read_bytes() for file in taken(place)]
     assert len(arrived) == len(set(arrived))
     assert set(arrived) <= written
     assert arrived[-1] == max(written, key=lambda content: int(content[: len(content) // 50]))
@@ -306,7 +305,7 @@ def test_any_name_is_data(tmp_path_factory, raw):
     assert len(shown) <= 240
     assert all(unicodedata.category(sign) not in ("Cc", "Cs", "Zl", "Zp") for sign in candidate.name)
     file = claim(candidate, place, RUN)
-    kept = archive(file, place, DAY, RUN)
+    kept = archive(file, place, RUN)
     assert kept.parent == place.state / "archive" / "2026" / "03" / "04" / RUN
     assert kept.read_bytes() == raw
 
@@ -331,14 +330,14 @@ def test_odd_names_are_data_and_are_shown_readably(place):
     assert one != other
     assert max(len(os.fsencode(one)), len(os.fsencode(other))) <= 240
     assert one.endswith(".csv")
-    assert archive(claimed(place, shown_name(Path("n" * 251 + ".csv"))), place, DAY, RUN).suffix == ".csv"
+    assert archive(claimed(place, shown_name(Path("n" * 251 + ".csv"))), place, RUN).suffix == ".csv"
 
 
 def test_names_that_differ_in_case_or_composition_are_two_files(place):
     twins = ["Aufträge.csv", unicodedata.normalize("NFD", "Aufträge.csv"), "AUFTRÄGE.csv"]
     for name in twins:
         drop(place, name, name.encode())
-    kept = {file.name: archive(file, place, DAY, RUN).read_bytes() for file in taken(place)}
+    kept = {file.name: archive(file, place, RUN).read_bytes() for file in taken(place)}
     assert kept == {name: name.encode() for name in twins}
 
 
@@ -367,7 +366,7 @@ def test_a_file_with_a_second_name_is_copied(place, tmp_path):
     (file,) = taken(place)
     (tmp_path / "second").write_bytes(b"changed by its other name")
     assert is_unchanged(file)
-    assert archive(file, place, DAY, RUN).read_bytes() == b"Order\nA1\n"
+    assert archive(file, place, RUN).read_bytes() == b"Order\nA1\n"
 
 
 def test_a_hard_link_in_a_folder_that_others_may_write_to_stays_there_unread(place, tmp_path, machine):
@@ -453,7 +452,7 @@ def test_the_same_name_is_another_arrival_and_the_same_bytes_are_known(place):
     for content in (b"one", b"two", b"one"):
         drop(place, content=content)
         (file,) = taken(place)
-        kept.append((find_archived_copy(file, place), archive(file, place, DAY, RUN)))
+        kept.append((find_archived_copy(file, place), archive(file, place, RUN)))
     assert [known for known, _ in kept] == ["", "", f"{RUN}/orders.csv"]
     assert [path.read_bytes() for _, path in kept] == [b"one", b"two", b"one"]
     assert [path.name for _, path in kept] == ["orders.csv", "orders~2.csv", "orders~3.csv"], "nothing is overwritten"
@@ -488,7 +487,7 @@ def test_a_bad_file_dropped_again_and_again_is_counted(place):
 def test_the_archive_keeps_the_original_bytes_read_only_by_day_and_run_closed_to_others(place):
     content, before = bytes(range(256)) * 100, os.umask(0)
     try:
-        target = archive(claimed(place, "nordic/orders.csv", content), place, DAY, RUN)
+        target = archive(claimed(place, "nordic/orders.csv", content), place, RUN)
     finally:
         os.umask(before)
     assert target == place.state / "archive" / "2026" / "03" / "04" / RUN / "nordic" / "orders.csv"
@@ -526,7 +525,7 @@ def test_a_file_that_cannot_be_archived_keeps_its_claim_and_no_half_copy(place):
     for top in (place.state / "archive", place.outbox):
         top.write_text("a file where the folder should be")
     with pytest.raises(FolderError, match=r"orders\.csv could not be moved"):
-        archive(file, place, DAY, RUN)
+        archive(file, place, RUN)
     with pytest.raises(FolderError, match=r"orders\.csv could not be set aside"):
         set_aside(file, place, RUN, problems)
     for top in (place.state / "archive", place.outbox):
@@ -540,7 +539,7 @@ def test_a_file_that_cannot_be_archived_keeps_its_claim_and_no_half_copy(place):
     assert file.path.read_bytes() == b"Order\nA1\n"
     file.path.unlink()
     with pytest.raises(FolderError, match="another program moved it"):
-        archive(file, place, DAY, RUN)
+        archive(file, place, RUN)
 
 
 def test_every_refusal_of_the_system_says_what_to_do():
@@ -556,8 +555,8 @@ def test_old_originals_are_removed_but_for_those_that_are_needed_or_not_ours(tmp
     notes = place.state / "archive" / "2026" / "notes" / "a.txt"
     notes.parent.mkdir(parents=True)
     notes.write_text("mine")
-    days = {"old": date(2026, 1, 1), "needed": date(2026, 1, 1), "young": date(2026, 2, 2)}
-    kept = {name: archive(claimed(place, f"{name}.csv", name.encode()), place, day, RUN) for name, day in days.items()}
+    runs = {"old": "2026-01-01-01", "needed": "2026-01-01-01", "young": "2026-02-02-01"}
+    kept = {name: archive(claimed(place, f"{name}.csv", name.encode()), place, run) for name, run in runs.items()}
     assert purge(place.model_copy(update={"archive_days": 0}), DAY, ()) == 0
     assert purge(place, DAY, [kept["needed"]]) == 1
     assert [name for name, path in kept.items() if path.exists()] == ["needed", "young"]

@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -25,7 +25,7 @@ from loadsheet.ledger_sink import ingest_files
 from loadsheet.problems import FolderError, LedgerBusy, SettingsError
 from loadsheet.settings import Settings
 
-RUN, DAY = "2026-03-04-01", date(2026, 3, 4)
+RUN = "2026-03-04-01"
 ARCHIVE = f"outbox/archive/2026/03/04/{RUN}"
 CONTENT = b"Order\nA1\n"
 
@@ -150,7 +150,7 @@ def test_objects_are_found_with_their_folders_and_taken_with_their_bytes(bucket,
     file = first(place)
     assert (file.name, file.size, file.sha256) == ("acme/more.csv", 5, sha256(b"three").hexdigest())
     assert file.path.read_bytes() == b"three"
-    assert inbox.archive(file, place, DAY, RUN) == place.outbox / ARCHIVE.removeprefix("outbox/") / "acme/more.csv"
+    assert inbox.archive(file, place, RUN) == place.outbox / ARCHIVE.removeprefix("outbox/") / "acme/more.csv"
     left = ["inbox.csv", "inbox/acme/", "inbox/orders.csv", "inboxes/other.csv"]
     assert bucket.keys() == [*left, f"{ARCHIVE}/acme/more.csv"]
     assert bucket.get(f"{ARCHIVE}/acme/more.csv") == b"three"
@@ -173,7 +173,7 @@ def test_names_that_would_lead_out_of_a_folder_or_hurt_a_terminal_are_taken_harm
     assert {file.path.read_text(): file.name for file in files} == odd
     assert all(file.path.is_relative_to(place.state / "fetched") for file in files)
     for file in files:
-        inbox.archive(file, place, DAY, RUN)
+        inbox.archive(file, place, RUN)
     assert bucket.keys("inbox/") == ["inbox/a.csv?versionId=b.csv"]
     assert len(bucket.keys(ARCHIVE)) == len(odd)
 
@@ -190,7 +190,7 @@ def test_what_is_ignored_too_large_young_or_without_its_marker_is_left(bucket, t
     bucket.put("inbox/ok.csv.done", b"")
     assert names(scan(marked)) == ["ok.csv"]
     file = first(marked)
-    inbox.archive(file, marked, DAY, RUN)
+    inbox.archive(file, marked, RUN)
     assert bucket.keys("inbox/ok") == []
 
 
@@ -244,7 +244,7 @@ def test_a_replaced_object_is_noticed_and_its_newer_version_stays(bucket, place,
         return answer
 
     monkeypatch.setattr(object_storage, "is_still", late)  # replaced in the last moment before it is removed
-    inbox.archive(file, place, DAY, RUN)
+    inbox.archive(file, place, RUN)
     assert bucket.get("inbox/a.csv") == b"newest"
     assert bucket.get(f"{ARCHIVE}/a.csv") == b"new"
 
@@ -462,20 +462,20 @@ def test_what_a_dead_machine_had_claimed_is_taken_by_the_next(bucket, tmp_path, 
 def test_the_archive_is_a_folder_or_a_place_of_its_own(bucket, tmp_path, store):
     bucket.put("inbox/a.csv", b"a")
     here = bucket.settings(tmp_path, outbox=tmp_path / "outbox")
-    target = inbox.archive(first(here), here, DAY, RUN)
+    target = inbox.archive(first(here), here, RUN)
     assert target == here.state / "archive/2026/03/04" / RUN / "a.csv"
     assert target.read_bytes() == b"a"
     assert bucket.keys() == []
     other = store.bucket()
     bucket.put("inbox/a.csv", b"a")
     there = bucket.settings(tmp_path, archive=f"s3://{other.name}/kept")
-    inbox.archive(first(there), there, DAY, RUN)
+    inbox.archive(first(there), there, RUN)
     assert other.keys() == [f"kept/2026/03/04/{RUN}/a.csv"]
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "b.csv").write_bytes(b"whole")
     other.put(f"kept/2026/03/04/{RUN}/b.csv", b"who")  # what a killed run left there is replaced
     folder = there.model_copy(update={"inbox": tmp_path / "in"})
-    inbox.archive(first(folder), folder, DAY, RUN)
+    inbox.archive(first(folder), folder, RUN)
     assert other.get(f"kept/2026/03/04/{RUN}/b.csv") == b"whole"
     assert not list((tmp_path / "in").glob("*.csv"))
 

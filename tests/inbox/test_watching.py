@@ -5,7 +5,6 @@ import signal
 import threading
 import time
 import warnings
-from datetime import date
 
 import pytest
 from inbox_files import RUN, drop, lies_in, settings_in
@@ -37,7 +36,7 @@ class Runs:
         candidates = [candidate for candidate in found.candidates if candidate.name not in self.leaves]
         for candidate in candidates:
             if file := claim(candidate, self.place, RUN):
-                archive(file, self.place, date(2026, 3, 4), RUN)
+                archive(file, self.place, RUN)
                 self.taken.append(candidate.name)
         self.look()
         return WatchedRun(0, None, found.left)

@@ -24,11 +24,11 @@ _DEPTHS = ("[0-9]*/[0-9]*/[0-9]*", "[0-9]*/[0-9]*", "[0-9]*")
 _DUPLICATE_LINE = re.compile(r"^Dropped again (\d+) times?; .*$", re.MULTILINE)
 
 
-def archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
-    """Move a claimed file into the archive of `day`, read-only, and return its path. An object is then removed from the inbox.
+def archive(file: InboxFile, settings: Settings, run: str) -> Path:
+    """Move a claimed file into the archive of the run's day, read-only, and return its path. An object is then removed from the inbox.
     Nothing is ever overwritten. Raises FolderError; the file then stays where it was.
     """
-    target = archived_at(file.name, settings, day, run)
+    target = archived_at(file.name, settings, run)
     if address := address_of(target):
         _put(file, address)
         _drop(file, settings)
@@ -49,10 +49,10 @@ def find_archived_copy(file: InboxFile, settings: Settings) -> str:
     return "/".join(kept.parts[-(1 + len(relative_path(file.name).parts)) :]) if kept is not None else ""
 
 
-def find_moved(file: InboxFile, settings: Settings, day: date, run: str) -> Path | None:
+def find_moved(file: InboxFile, settings: Settings, run: str) -> Path | None:
     """The path to which a killed run moved a file without recording it; None if it did not move it."""
     marks = (_mark_path(settings, "archived", file.sha256), _aside_mark(file, settings))
-    archived = archived_at(file.name, settings, day, run)
+    archived = archived_at(file.name, settings, run)
     numbered = () if address_of(archived) else archived.parent.glob(f"{glob.escape(archived.stem)}~*")
     places = [archived, *numbered, _beside_reports(file, settings, run), *map(_read_mark, marks)]
     found = next((place for place in places if place is not None and _has_same_bytes(place, file)), None)

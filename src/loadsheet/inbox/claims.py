@@ -120,7 +120,7 @@ class ClaimedObject:
     @property
     def kept(self) -> str:
         """Its address in the archive; empty if the archive is a folder."""
-        return address_of(archived_at(self.name, self.settings, day_of(self.run), self.run))
+        return address_of(archived_at(self.name, self.settings, self.run))
 
     def archive_now(self) -> None:
         """Copy it into an archive in a store, so that its bytes survive if it is replaced and this machine is lost. Raises FolderError."""
@@ -379,16 +379,12 @@ def restore_claim(
     return ClaimedObject(Object(address, address.removeprefix(top), size, version, arrived), settings, run, claims)
 
 
-def archived_at(name: str, settings: Settings, day: date, run: str) -> Path:
-    """The path of the archived original."""
+def archived_at(name: str, settings: Settings, run: str) -> Path:
+    """The path of the archived original: the name of its run begins with the day."""
+    day = date.fromisoformat(run[:10])
     dates = {"yyyy": f"{day:%Y}", "mm": f"{day:%m}", "dd": f"{day:%d}"}
     folder = settings.archive_path.removesuffix("{name}").format(run=run, **dates)
     return settings.archive_place / folder / relative_path(name)
-
-
-def day_of(run: str) -> date:
-    """The day of a run: its name begins with it."""
-    return date.fromisoformat(run[:10])
 
 
 def _fetch_folder(settings: Settings) -> Path:

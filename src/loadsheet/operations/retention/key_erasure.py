@@ -14,7 +14,7 @@ from pathlib import Path
 
 from loadsheet import inbox, object_storage
 from loadsheet.annotations import unread_workbooks
-from loadsheet.inbox.claims import archived_at, day_of
+from loadsheet.inbox.claims import archived_at
 from loadsheet.ledger import Ledger, Run
 from loadsheet.ledger.erasure import (
     ErasureRequest,
@@ -293,7 +293,7 @@ def _rename_in(path: Path, names: Sequence[FileName]) -> None:
 def _rename(settings: Settings, ledger: Ledger, file_name: FileName, file: KeptFile) -> None:
     before = file.kept_as
     is_renamed = Path(before).name.partition("~")[0].partition(".")[0] == file_name.pseudonym.partition(".")[0]
-    folder = archived_at(file_name.pseudonym, settings, day_of(file.run), file.run).parent
+    folder = archived_at(file_name.pseudonym, settings, file.run).parent
     place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / file_name.pseudonym)
     if place != before:
         ledger.maintenance.record_original_at(file.number, to_stored_path(place, settings.state) if place else "")
