@@ -94,6 +94,26 @@ def test_the_title_of_a_further_page_is_ignored_above_its_header(tmp_path, betwe
     assert found == ["row", fate, *([AGAIN] if "|Order|" in between else []), "row"]
 
 
+TITLED = "Pick list of Monday;;\nPrinted;27.11.2026;Wave 3\n\nOrder;City;Kg\n"
+TITLES = {  # the rows between two orders, and their fates
+    "the titles again": (f"{TITLED}", ["repeated title", "repeated title", AGAIN]),
+    "with another day and wave": (
+        TITLED.replace("27", "28").replace("3", "4"),
+        ["repeated title", "repeated title", AGAIN],
+    ),
+    "without a header": (TITLED.partition("Order")[0], ["row", "row"]),
+    "other texts": (TITLED.replace("Printed", "Picked"), ["row", "row", AGAIN]),
+    "fewer cells": (TITLED.replace(";Wave 3", " Wave 3;"), ["row", "row", AGAIN]),
+}
+
+
+@pytest.mark.parametrize(("between", "expected"), TITLES.values(), ids=TITLES)
+def test_titles_of_several_rows_and_cells_are_ignored_above_the_header_of_a_page(tmp_path, between, expected):
+    path = text_file(tmp_path, f"{TITLED}A1;Ulm;1\n{between}A2;Bonn;2\n")
+    asked = layout("Order", "City", "Kg", delimiters=(";",))
+    assert list(fates(path, asked).values()) == ["row", *expected, "row"]
+
+
 def test_a_comment_above_the_header_is_no_header(tmp_path):
     path = text_file(tmp_path, "# Order,City\nOrder,City\nA1,Ulm\n")
     assert fates(path, layout("Order", "City", row_filters=RowFilters(comment="#"))) == {3: "row"}

@@ -41,7 +41,7 @@ _LIKENESS_MIN = 0.6
 class Header:
     """One or more rows as a header: the numbers of the last row (`row`) and the first (`top`), the cells of its `rows`, the labels
     without trailing blanks, all positions of each wanted column, and the missing required columns. `repeats` are all positions of the
-    columns whose label repeats, `titles` the texts that stand alone in a row above.
+    columns whose label repeats, `titles` the texts of each row above.
     """
 
     row: int
@@ -51,7 +51,7 @@ class Header:
     top: int = 0
     rows: tuple[tuple[str, ...], ...] = ()
     repeats: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    titles: tuple[str, ...] = ()
+    titles: tuple[tuple[str, ...], ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -121,12 +121,11 @@ def find_header(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> He
     """
     closest, wanted = NO_HEADER, _ColumnMatcher(layout)
     demanding = any(column.required for column in layout.columns)
-    alone: list[tuple[int, str]] = []
+    above: list[tuple[int, tuple[str, ...]]] = []
 
     def noted() -> Iterator[tuple[int, Sequence[str]]]:
         for number, cells in rows:
-            texts = [cell for cell in cells if not is_blank([cell])]
-            alone.extend((number, text) for text in texts if len(texts) == 1)
+            above.append((number, tuple(cell for cell in cells if not is_blank([cell]))))
             yield number, cells
 
     for alternatives in _candidates(noted(), layout):
@@ -135,7 +134,7 @@ def find_header(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> He
             closest = header
         if header.is_complete and demanding:
             break
-    return replace(closest, titles=tuple(text for number, text in alone if number < closest.top))
+    return replace(closest, titles=tuple(texts for number, texts in above if number < closest.top))
 
 
 def closeness(header: Header) -> tuple[bool, int]:

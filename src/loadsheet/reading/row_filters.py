@@ -5,7 +5,7 @@ accounted for. Starts are compared folded and by whole words.
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from loadsheet.reading.header import Header, fold
 from loadsheet.reading.tables import Layout, Native, Row
@@ -78,18 +78,19 @@ def is_separator(cells: Iterable[str]) -> bool:
 def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
     """The rows under a header, with stray rows marked as ignored. In `rows`, None stands for blank rows."""
     marked = _marked(rows, layout, header)
-    titles = {page for title in header.titles if (page := _of_any_page(title))}
+    titles = {(len(texts), page) for texts in header.titles if (page := _of_any_page("".join(texts)))}
     return _with_page_titles(marked, titles) if titles else marked
 
 
-def _with_page_titles(rows: Iterable[Row], titles: Container[str]) -> Iterator[Row]:
-    """The rows, with the title of each further page ignored: the same text as above the first page but for numbers, alone in its row, with
-    the header below it.
+def _with_page_titles(rows: Iterable[Row], titles: Collection[tuple[int, str]]) -> Iterator[Row]:
+    """The rows, with the titles of each further page ignored: rows with the texts of one above the first page but for numbers (`titles` has the
+    number of texts with each), and with the header below them.
     """
     waiting: list[Row] = []
+    counts = {count for count, _ in titles}
     for row in rows:
         texts = [cell for cell in row.cells if cell and not cell.isspace()]
-        is_title = not row.ignored and len(texts) == 1 and _of_any_page(texts[0]) in titles
+        is_title = not row.ignored and len(texts) in counts and (len(texts), _of_any_page("".join(texts))) in titles
         if is_title or (waiting and row.ignored and row.ignored != _HEADER_AGAIN):
             waiting.append(row)
             continue
