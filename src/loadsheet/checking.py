@@ -224,7 +224,7 @@ def check_files(
     """
     context = IngestContext(settings, mappings, None, datetime.now(UTC))
     sink = CheckSink(show, corrections)
-    for candidates in _without_equal_names(files, mappings):
+    for candidates in _without_equal_names(files, mappings, settings.inbox):
         found = _with_fix_file_hints(route_files(Scan(candidates), context), settings)
         for problem in (*found.routes.blocked.values(), *found.routes.waiting.values()):
             sink.report(problem)
@@ -245,11 +245,16 @@ def _with_fix_file_hints(found: RoutedFiles, settings: Settings) -> RoutedFiles:
     return replace(found, aside=aside)
 
 
-def _without_equal_names(files: Sequence[Path], mappings: Sequence[Mapping]) -> list[tuple[Candidate, ...]]:
-    """The files in as few groups as possible. Names are unique in a group: files of several folders may have the same name."""
+def _without_equal_names(
+    files: Sequence[Path], mappings: Sequence[Mapping], inbox: Path
+) -> list[tuple[Candidate, ...]]:
+    """The files in as few groups as possible. Names are unique in a group: files of several folders may have the same name. Files of the inbox
+    have the names that they have there.
+    """
     groups: list[dict[str, Candidate]] = []
     for path in dict.fromkeys(path.absolute() for path in files):
-        name = name_in_inbox(path, mappings)
+        lies_there = path.is_relative_to(inbox.absolute())
+        name = shown_name(path.relative_to(inbox.absolute())) if lies_there else name_in_inbox(path, mappings)
         group = next((group for group in groups if name not in group), None)
         if group is None:
             groups.append(group := {})

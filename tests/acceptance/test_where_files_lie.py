@@ -206,3 +206,13 @@ def test_files_that_belong_into_a_folder_and_lie_beside_it_are_told_so(workspace
     done = workspace.run()
     assert done.returncode == 65
     assert done.stdout.count("put files that belong together in a folder of the inbox") == 2
+
+
+def test_a_check_of_files_in_the_inbox_names_them_as_a_run_does(workspace):
+    workspace.use_shipped("nordic-join")
+    for name in ("orders.csv", "packages.csv"):
+        workspace.drop(name, "Order;Ort\n1;Ulm\n")
+    files = [workspace.inbox / name for name in ("orders.csv", "packages.csv")]
+    done = workspace.command("check", *files)
+    assert done.returncode == 65
+    assert done.stdout.count("put files that belong together in a folder of the inbox") == 2
