@@ -66,6 +66,10 @@ SERIALS = [  # dates as numbers of days, which nobody formatted
     ["Order no", "Ship to city", "Requested delivery", "Pickup date", "Delivery charge", "Delivery km"],
     *([f"A-{at}", "Leeds", 46357 + at + 17 / 24, 46356 + at, 45000 + at, 46357.5] for at in range(3)),
 ]
+FORMULAS = [  # as programs write them that do not calculate
+    ["Order no", "Ship to city", "Pieces", "Total weight kg"],
+    *([f"A-{at}", "Leeds", at, f"=C{at}*2"] for at in range(2, 6)),
+]
 IN_TWO = {
     "heads.csv": three("Goods value;1.200,50;17,25;9,5"),
     "lines.csv": "Order no;Article;Weight (kg)\nA-1;Pump;1,240.5\nA-2;Pump;7.25\nA-3;Valve;2.5\nA-3;Pump;2.5\n",
@@ -87,6 +91,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "dates that are not formatted as dates": (SERIALS, "order.update", "{label: Pickup date, type: date",
         "3 values are numbers of days; CHECK with the sender: only cells that are formatted as dates are read, not numbers such as 46356",
         " delivery_startdatetime: {col: requested_delivery}", "!{label: Delivery charge, type: date", "!{label: Delivery km, type: date"),
+    "formulas without a result": (FORMULAS, "order.update", "{label: Total weight kg, type: text",
+        "4 of 4 values are formulas without a result; CHECK with the sender: opened in Excel or LibreOffice and saved, the workbook holds"),
     "times of both ends of a window": (PALLETS, "order.create", " delivery_startdatetime: {expr: 'lieferdatum + lieferung_von'}",
         " delivery_enddatetime: {expr: 'lieferdatum + lieferung_bis'}   # CHECK: Lieferung bis as its time"),
     "a number that could be another one identifies the records": (LADING, "tender.create",

@@ -55,6 +55,9 @@ def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: st
     """
     if not cells.values:
         return Guess("text", {}, "all cells are blank")
+    if (formulas := cells.kinds["formula"]) * 2 > cells.filled:
+        saved = f"{CHECK} with the sender: opened in Excel or LibreOffice and saved, the workbook holds the results"
+        return Guess("text", {}, f"{formulas} of {cells.filled} values are formulas without a result; {saved}")
     measure = next((known for concept, known in MEASURES.items() if concept in reading.concepts), "")
     packed = ["%H%M"] * ("moment" in reading.concepts and all(map(_PACKED_TIME.fullmatch, cells.shown)))
     guess = _moments(cells, locale, order) or times_in(cells, *packed) or _unformatted_days(cells, reading)
