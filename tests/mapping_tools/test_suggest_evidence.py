@@ -664,3 +664,13 @@ def test_a_column_costs_by_its_different_values(tmp_path):
     started = time.process_time()
     assert re.search("^target: order.create", suggested(tmp_path, sheet), re.MULTILINE)
     assert time.process_time() - started < 1.2
+
+
+def test_remarks_of_thousands_of_words_are_looked_at_once(tmp_path):
+    """Within the CPU time of a test; it took minutes. Neither as words for a sum nor as a number with a unit."""
+    words, letters = "a1 " * 10_000, "a" * 30_000 + "!"
+    lines = "".join(f"{words}{number};{letters}{number}!\n" for number in range(3))
+    path = tmp_path / "orders.csv"
+    path.write_text(f"Remark;Comment\n{lines}", encoding="utf-8")
+    sheets = observe([path], Settings())
+    assert "label: Remark" in write_draft(draft(sheets, "order.update"))

@@ -33,6 +33,7 @@ _DAY = re.compile(
     r"|(?P<named>9{1,2}(?P<dot>\.)?(?P<by>[ \-/.]*)(?P<month>[^\W\d_]{3,10})\.?(?P<then>[ \-/.,]+)(?P<year>9{4}|9{2}))$"
     r"|(?P<leading>[^\W\d_]{3,10}\.?(?P<space>[ \-])9{1,2}(?P<comma>,)?(?P<after>[ ]?(?=9{4})|-)(?P<last>9{4}|9{2}))$"
 )
+_LONGEST = 100  # characters of a number with its unit; a remark may have thousands
 _SPACES = re.compile(r"\s+")
 _A_MARK = re.compile(r"[0-9][.,'\u2019\u00a0\u202f][0-9]")
 _A_DATE = re.compile(r"[0-9]{1,4}([./\- ])[0-9]{1,2}\1[0-9]{2,4}(?![0-9])")
@@ -239,6 +240,8 @@ def compatible(formats: Iterable[str], locale: str | None) -> list[str]:
 def number_of(text: str) -> tuple[str, str] | None:
     """The number and the unit or currency in a text, such as `12,5` and `kg`; None if it is no number. Only a currency may stand in front."""
     bare = without_apostrophe(text.strip())
+    if len(bare) > _LONGEST:
+        return None
     behind = _AFTER.search(bare)
     digits, unit = (bare[: behind.start()].rstrip(), behind[0]) if behind else split_amount(bare)
     if unit and not behind and not currencies_meant(unit):

@@ -58,6 +58,7 @@ _YES_OR_NO = re.compile(
 _LETTERS = {"l": "length", "w": "width", "b": "width", "h": "height"}
 _TITLE = 40  # characters; a longer text is a title
 _NOTES = 5  # rows at the end that may be notes
+_SUM_WORDS_MOST = 8  # words that can name a sum, signs between them included: a remark may have thousands
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _OF_LINES = frozenset({"item", "package"})
 _TITLE_OF_GROUP = re.compile(r"\w+:(?= )")
@@ -187,7 +188,7 @@ def _sum_word(row: tuple[int, tuple[str, ...]], usual: float = inf) -> str:
     `usual` cells. Empty if there are none.
     """
     words = _first(row).split()
-    most = len(words) if _filled(row) * 2 <= usual else 0
+    most = min(len(words), _SUM_WORDS_MOST) if _filled(row) * 2 <= usual else 0
     starts = [_first(row), *(" ".join(words[:count]) for count in range(most, 0, -1))]
     return next((start for start in starts if begins_like_totals(start)), "")
 
