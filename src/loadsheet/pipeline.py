@@ -257,8 +257,7 @@ def _exit_code(
     left: Sequence[Problem],
 ) -> int:
     states = set(reconciliation.states)
-    last = {file.name: bool(file.problems) for drop in drops for file in drop.files}  # a file may have come again
-    aside = any(last.values())
+    aside = any(drop.set_aside for drop in drops)
     share = context.settings.reconcile.unverified_share_max
     needs_someone = (
         aside
