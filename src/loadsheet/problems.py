@@ -128,6 +128,7 @@ CATALOGUE: dict[str, Kind] = {
         "Cell or row twice", "{what} appears in the sheet {sheet} more than once; it is not clear which one counts"
     ),
     "R241": Kind("Possibly misspelled heading", 'column "{heading}" ({cell}) is not used. Did you mean "{meant}"?'),
+    "R250": Kind("Column missing", "there is no column {missing}, and these columns are not read: {unused}"),
     "R245": Kind("Sheet not read", "the mapping does not read other sheets with the same columns: {sheets}"),
     "R247": Kind("Cells beside the table", 'cells beside the table are not read, such as "{found}" ({rows})'),
     "R242": Kind("Possible row of totals", 'a row begins with "{found}", like a row of totals ({rows})'),
@@ -262,8 +263,7 @@ _INTEGER_MAX = 2**53
 
 def column_letters(position: int) -> str:
     """The letters of a column position counted from 0, as spreadsheets show them: 0 is A, 26 is AA."""
-    letters = ""
-    position += 1
+    letters, position = "", position + 1
     while position:
         position, rest = divmod(position - 1, 26)
         letters = chr(65 + rest) + letters

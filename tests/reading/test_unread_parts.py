@@ -113,6 +113,27 @@ def test_a_heading_like_that_of_a_missing_column_is_a_warning_that_names_both(ch
         assert f'column "{heading}" (B1) is not used. Did you mean "{meant}"?' in check(rows, form="xlsx")
 
 
+@pytest.mark.parametrize(
+    ("headings", "missing", "unused"),
+    [
+        (["Remark"], "Package type, Weight", "Remark"),
+        (["Pack", "Remark", "Notes"], "Weight", "Remark, Notes"),
+        (["Weigth", "Remark"], "Package type", "Remark"),
+        (["Weigth"], "", ""),
+        (["Pack"], "", ""),
+        (["Pack", "Weight", "Remark"], "", ""),
+    ],
+)
+def test_a_missing_column_beside_columns_that_are_not_read_may_have_a_new_heading(
+    check_json, headings, missing, unused
+):
+    found = check_json([["Order", *headings], ["A1", *("2" for _ in headings)]])
+    warnings = [one for one in found["problems"] if one["code"] == "R250"]
+    values = [(one["level"], one["values"]["missing"], one["values"]["unused"]) for one in warnings]
+    assert values == ([("warning", missing, unused)] if missing else [])
+    assert found["usable"] == 1
+
+
 @pytest.mark.parametrize("heading", ["Height", "Notes", "Weight 2", "Pickup"])
 def test_a_column_that_is_not_used_is_information_and_no_warning_when_all_are_found(check, check_json, heading):
     rows = [["Order", "Pack", "Weight", heading], ["A1", "Box", "2", "x"]]

@@ -6,8 +6,8 @@ A row of a sheet that several mappings read counts once, whatever they make of i
 find different headings and leave out different rows. The first document with a row counts it, later ones share it. A row is ignored only
 if no mapping makes anything of it. Its rule is that of the first mapping.
 
-Unused columns are information. A heading that looks like a misspelling of a missing column gives a warning, as does a control
-character in a heading.
+Unused columns are information. A heading that looks like a misspelling of a missing column gives a warning, as does a missing column
+beside unused ones, which may be it under a new heading, and a control character in a heading.
 """
 
 import re
@@ -28,8 +28,8 @@ from loadsheet.mapping.rows import View, source_row
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold
-from loadsheet.reading.tables import ALIKE_NOT_READ, CONTROL, ColumnUse
-from loadsheet.similar_text import near
+from loadsheet.reading.tables import ALIKE_NOT_READ, CONTROL, ColumnUse, WantedColumn
+from loadsheet.similar_text import near, some
 
 
 class CountedTables:
@@ -216,6 +216,9 @@ _WORDS = {
     "%f": "fraction", "%p": "AM/PM", "%z": "zone", "%s": "seconds since 1970", "%%": "%",
 }  # fmt: skip
 _MIXED_STYLES = frozenset({"R225", "R227"})
+_RENAMED = (
+    "if one of these is that column under a new heading, correct the heading, or add it to the aliases of the column"
+)
 _CORRECT = "if so, correct the heading; if not, there is nothing to do"
 
 
@@ -258,7 +261,9 @@ def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table],
     }
     missing = [column for plan in plans for column in wanted_columns(plan) if column.name not in table.columns]
     labels = {fold(label): column.labels[0] for column in missing for label in column.labels}
-    problems = [*_control_characters(table), *_misspelt_headings(table, shown, labels), *_sheets_not_read(table)]
+    misspelt = list(_misspelt_headings(table, shown, labels))
+    renamed = _renamed_columns(table, shown, _without_value(plans, missing), misspelt)
+    problems = [*_control_characters(table), *misspelt, *renamed, *_sheets_not_read(table)]
     return Headings(tuple(shown.values()), tuple(problems))
 
 
@@ -318,6 +323,27 @@ def _misspelt_headings(table: Table, unused: Mapping[int, str], labels: Mapping[
             cell = at.cell or f"column {column_letters(place)}"
             values = {"heading": shown, "cell": cell, "meant": labels[like]}
             yield Problem("R241", at, shown, values, _CORRECT, "warning")
+
+
+def _without_value(plans: Sequence[TablePlan], missing: Iterable[WantedColumn]) -> list[str]:
+    """The labels of missing columns for which nothing else gives a value. Sets may be fewer than the mapping can read."""
+    given = {
+        f"{plan.prefix}{column.name}" for plan in plans for column in plan.columns if column.spec.default is not None
+    }
+    names = (column.labels[0] for column in missing if "#" not in column.name and column.name not in given)
+    return list(dict.fromkeys(names))
+
+
+def _renamed_columns(
+    table: Table, unused: Mapping[int, str], missing: Sequence[str], misspelt: Sequence[Problem]
+) -> Iterator[Problem]:
+    """A warning if columns are missing and others, not misspelt ones of them, are not read: one may be the other under a new heading."""
+    known = {problem.values[name] for problem in misspelt for name in ("heading", "meant")}
+    lacks = [label for label in missing if label not in known]
+    others = [shown for place, shown in unused.items() if table.header[place].strip() and shown not in known]
+    if lacks and others:
+        values = {"missing": some(lacks, 5), "unused": some(others, 5)}
+        yield Problem("R250", table.where(table.header_row), "", values, _RENAMED, "warning")
 
 
 def _sheets_not_read(table: Table) -> Iterator[Problem]:
