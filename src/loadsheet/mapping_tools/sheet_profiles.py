@@ -143,9 +143,8 @@ def _split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[in
     """The rows of a table, and the first words that identify other rows. Words that also begin a proper row are not used. Rows with a
     `damaged` number count only as notes, which often have fewer cells. `left_out` are the numbers of rows that are always left out.
     """
-    if (end := _first_blank(rows, left_out)) and len(
-        rows
-    ) - end <= _NOTES:  # below it few rows, with too few cells or with one
+    end = _first_blank(rows, left_out)
+    if end and len(rows) - end <= _NOTES:  # below it few rows, with too few cells or with one
         short = [row for row in rows[end:] if row[0] in damaged]
         if short and all(row in short or _filled(row) == 1 for row in rows[end:]):
             return _split_endings(rows[:end], damaged, left_out)._replace(at_blank=True)
@@ -242,8 +241,8 @@ def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None
 
 class _Raw(NamedTuple):
     """A table as read: the file, its first rows, the headings, what rows outside it begin with, the numbers of its rows, the cells of its
-    columns by position, whether there are further rows, the texts that programs write for no value, which are blank in the columns, and the number of rows
-    with more or fewer cells than headings.
+    columns by position, whether there are further rows, the texts that programs write for no value, which are blank in the columns, and the
+    number of rows with more or fewer cells than headings.
     """
 
     path: Path
