@@ -31,7 +31,18 @@ from loadsheet.ledger.ledger_tables import (
     stored_value,
     streamed_within,
 )
-from loadsheet.ledger.states import Attempt, Decision, Entry, Finding, Run, Settlement, State, Trace, Waits
+from loadsheet.ledger.states import (
+    WITHOUT_OUTCOME,
+    Attempt,
+    Decision,
+    Entry,
+    Finding,
+    Run,
+    Settlement,
+    State,
+    Trace,
+    Waits,
+)
 from loadsheet.ledger.transitions import PreviousState, Transaction, change
 from loadsheet.problems import LedgerError
 from loadsheet.workbook_marks import OPEN, WORDS
@@ -127,7 +138,6 @@ def first_broken_decision(recorded: Iterable[Decision]) -> Decision | None:
 
 
 _ALIVE = (State.READY, State.SENDING, State.ACCEPTED, State.UNKNOWN)
-_OPEN = (State.SENDING, State.UNKNOWN)
 
 
 class Retry(NamedTuple):
@@ -165,7 +175,7 @@ def _barred(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[Trace]) ->
         return f"its contents were removed on {entry.removed[:10]}; to send it again, drop its file again"
     if entry.state is State.HELD and unproved(attempts):
         return f"its outcome was never proved; decide it first: loadsheet resolve {as_argument(entry.key)}"
-    if entry.waits is Waits.EARLIER or any(other.state in _OPEN for other in lane):
+    if entry.waits is Waits.EARLIER or any(other.state in WITHOUT_OUTCOME for other in lane):
         return f"an earlier outcome is unknown; decide it first: loadsheet resolve {as_argument(entry.key)}"
     return ""
 

@@ -13,7 +13,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Action, may_differ_in_form, same_content, update_of
 from loadsheet.display_text import as_argument
-from loadsheet.ledger.states import State, Waits
+from loadsheet.ledger.states import WITHOUT_OUTCOME, State, Waits
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
 
@@ -31,7 +31,6 @@ NOT_KEPT = "the fields are unknown, because the accepted content has been remove
 ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN)
 """States of the entries by which a new document of their lane is judged. Held entries that wait for an outcome or a parent count too."""
 
-_OPEN = (State.SENDING, State.UNKNOWN)
 _SETTLED = (State.ACCEPTED, State.REFUSED)
 _MADE = (State.ACCEPTED, State.READY)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
@@ -57,7 +56,7 @@ class EarlierEntry(NamedTuple):
     @property
     def is_open(self) -> bool:
         """Whether its outcome is unknown."""
-        return self.state in _OPEN or self.given_up
+        return self.state in WITHOUT_OUTCOME or self.given_up
 
 
 class Verdict(NamedTuple):

@@ -20,7 +20,7 @@ from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
 from loadsheet.ledger.planning import Changed, Verdict, decide, held_as_older, parent_exists, parent_of
 from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
-from loadsheet.ledger.states import Settlement, State, Waits
+from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
 from loadsheet.mapping.documents import JOINT, Document, Instead
 from loadsheet.problems import Problem
@@ -33,7 +33,6 @@ Part = tuple[int, str]  # a drop and an operation of its entries
 
 CREATES = [write.name for write in WRITES if write.action is Action.CREATE]
 DELETES = [write.name for write in WRITES if write.action is Action.DELETE]
-BUSY = (State.SENDING, State.UNKNOWN)
 _COMING = (State.READY, State.SENDING)
 _MAY_BE_MADE = (State.ACCEPTED, State.SENDING, State.UNKNOWN)
 
@@ -269,7 +268,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
         settlements, updates, contents = [], [], {}
         for row, content in with_contents(connection, rows):
             lane = lanes[row.lane]
-            if any(earlier.state in BUSY for earlier in lane):
+            if any(earlier.state in WITHOUT_OUTCOME for earlier in lane):
                 continue
             place = next(place for place, earlier in enumerate(lane) if earlier.id == row.id)
             # if a create follows later, an upsert creates nothing

@@ -55,6 +55,9 @@ TRANSITIONS: Mapping[str, frozenset[State]] = {
 SETTLED = frozenset({State.INVALID, State.HELD, State.ACCEPTED, State.REFUSED, State.UNCHANGED})
 """States that need no further call."""
 
+WITHOUT_OUTCOME = frozenset({State.SENDING, State.UNKNOWN})
+"""States after a call of which nobody knows the outcome yet."""
+
 VERDICTS = {
     State.INVALID: "not sent: invalid",
     State.HELD: "not sent: held",

@@ -10,14 +10,13 @@ from sqlalchemy import Connection
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import Statement
-from loadsheet.ledger.states import TRANSITIONS, Run, Settlement, State
+from loadsheet.ledger.states import TRANSITIONS, WITHOUT_OUTCOME, Run, Settlement, State
 from loadsheet.problems import LedgerError, Problem
 
 CHUNK = 500
 NEVER_SENT = "not sent: the ledger could not be reached before the call"
 _RESTORED = "the ledger was restored from a backup; this may have been sent since"
 _BEING_SENT = "being sent"
-_OPEN = (State.SENDING, State.UNKNOWN)
 _LASTING = ("L608",)  # a possible duplicate stays possible in every later state
 
 
@@ -200,7 +199,7 @@ def _previous_states(connection: Connection, settlements: Sequence[Settlement]) 
 
 
 def _counts(settlement: Settlement, now: PreviousState) -> bool:
-    if settlement.attempt != now.attempts or now.state not in _OPEN:
+    if settlement.attempt != now.attempts or now.state not in WITHOUT_OUTCOME:
         return False
     return (
         now.state == State.SENDING or settlement.state is not State.UNKNOWN
