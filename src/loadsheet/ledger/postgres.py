@@ -39,14 +39,7 @@ from sqlalchemy.exc import ArgumentError
 from loadsheet.exit_codes import CONFIG_WRONG
 from loadsheet.extras import need
 from loadsheet.ledger.ledger_tables import DATABASE_TIME, Statement, database_time, takeovers, tenures
-from loadsheet.problems import (
-    LedgerBusy,
-    LedgerError,
-    LedgerGone,
-    LedgerUnwritable,
-    SettingsError,
-    Superseded,
-)
+from loadsheet.problems import LedgerBusy, LedgerError, LedgerGone, LedgerUnwritable, SettingsError, Superseded
 
 DRIVER = "postgresql+psycopg"
 FLEET = "fleet"
@@ -126,7 +119,7 @@ def address_of(url: str) -> Address:
     shared = str(parsed.query.get("shared", f"{schema}_{FLEET}"))
     shipper = str(parsed.query.get("shipper", ""))
     for name in (schema, shared):
-        if not _NAME.fullmatch(name) or name.startswith("pg_") or schema == "information_schema":
+        if not _NAME.fullmatch(name) or name.startswith("pg_") or name == "information_schema":
             advice = "use small letters, digits and _, and no name that PostgreSQL reserves"
             raise SettingsError(f"database: {name!r} is not a valid schema name; {advice}")
     return Address(parsed.difference_update_query(["schema", "shared", "shipper"]), schema, shared, shipper)
