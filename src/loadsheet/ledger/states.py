@@ -77,7 +77,7 @@ NEEDS_SOMEONE = frozenset({State.INVALID, State.HELD, State.REFUSED, State.UNKNO
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of loadsheet. `name` is its day (on the clock of its machine) and number, such as 2026-03-04-01. Times are ISO 8601 UTC texts. If it represents a
+    """One run of loadsheet. `name` is its day (in UTC) and number, such as 2026-03-04-01. Times are ISO 8601 UTC texts. If it represents a
     whole day, `parts` are the names of its runs. `in_progress`: a process works on it now.
     """
 
