@@ -33,7 +33,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, Ignored, Route, Routes, route
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import MEANT_FOR, SourceRow, TableNotes
-from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck
+from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck, RepeatedLineCheck
 from loadsheet.mapping.routing import broken_mappings
 from loadsheet.problems import FileRefused, LoadsheetError, Problem
 from loadsheet.reading import Table, begins_like_totals, open_tables, places_of_totals
@@ -106,6 +106,7 @@ class ReadDrop:
     context: IngestContext
     translated: translation.OneProcess | translation.PartProcesses
     _notation_check: NotationCheck = field(init=False, default_factory=NotationCheck)
+    _repeated_lines: RepeatedLineCheck = field(init=False, default_factory=RepeatedLineCheck)
     _totals_named: Counter[str] = field(init=False, default_factory=Counter)
 
     @property
@@ -139,14 +140,21 @@ class ReadDrop:
                 self.context.now, years_back=reading.dates_years_back, years_ahead=reading.dates_years_ahead
             )
             documents = date_check.watch(documents, mapping.lineage, self.tables)
-        return self.opened.with_fixed_entries(self._notation_check.watch(self._counting_totals(documents)))
+        self._repeated_lines = RepeatedLineCheck()
+        documents = self._repeated_lines.watch(self._counting_totals(documents))
+        return self.opened.with_fixed_entries(self._notation_check.watch(documents))
 
     def notes(self) -> Mapping[str, TableNotes]:
-        """The notes on each table, known after the last document. No row of totals is suspected if a rule of the mapping names it."""
-        return {
-            name: notes._replace(problems=tuple(each for each in notes.problems if not self._is_named(name, each)))
-            for name, notes in self.translated.notes().items()
-        }
+        """The notes on each table, known after the last document. No row of totals is suspected if a rule of the mapping names it. The lines
+        of a fix workbook were checked in its original.
+        """
+        found = {}
+        for name, notes in self.translated.notes().items():
+            problems = [problem for problem in notes.problems if not self._is_named(name, problem)]
+            if self.opened.fixes is None:
+                problems += self._repeated_lines.problems(name, self.tables[name])
+            found[name] = notes._replace(problems=tuple(problems))
+        return found
 
     def _counting_totals(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
         self._totals_named.clear()

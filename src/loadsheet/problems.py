@@ -92,9 +92,7 @@ CATALOGUE: dict[str, Kind] = {
     "R211": Kind("Column twice", "the column {found} appears in the header more than once: {columns}"),
     "R212": Kind("Cell too long", "the cell holds {length} characters; at most {limit} are read"),
     "R213": Kind("Quote in the wrong place", "text follows a closing quote, so it is not clear where the value ends"),
-    "R214": Kind(
-        "Row far below the table", "the row is below {blank} blank rows; it and the rows after it are not read"
-    ),
+    "R214": Kind("Row far below the table", "the row is below {blank} blank rows; it and those after it are not read"),
     "R215": Kind(
         "No header row",
         "no header row found: none of the first {rows} rows of {looked} holds one of the labels {missing}",
@@ -129,6 +127,7 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "R241": Kind("Possibly misspelled heading", 'column "{heading}" ({cell}) is not used. Did you mean "{meant}"?'),
     "R250": Kind("Column missing", "there is no column {missing}, and these columns are not read: {unused}"),
+    "R251": Kind("Line twice", "lines of one record have the same {column} and are equal in every column ({rows})"),
     "R245": Kind("Sheet not read", "the mapping does not read other sheets with the same columns: {sheets}"),
     "R247": Kind("Cells beside the table", 'cells beside the table are not read, such as "{found}" ({rows})'),
     "R242": Kind("Possible row of totals", 'a row begins with "{found}", like a row of totals ({rows})'),

@@ -1,5 +1,5 @@
 """Plausibility checks: nothing of a file is sent if a column was read in the wrong notation; dates far from today are warnings, and so are
-postal codes from a code table that lost their zeros.
+lines that are pasted twice and postal codes from a code table that lost their zeros.
 """
 
 import json
@@ -37,6 +37,7 @@ AMERICAN = MAPPING.format(locale="en_US", dates='["%m/%d/%Y %H:%M"]')
 GERMAN = MAPPING.format(locale="de_DE", dates='["%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M"]')
 FRENCH = GERMAN.replace("de_DE", "fr_FR")
 ENGLISH = MAPPING.format(locale="en_GB", dates='["%Y-%m-%d"]')
+GROUPED = ENGLISH.replace("payload:", "group: {by: [no]}\npayload:")
 
 
 def dated(*days):
@@ -226,6 +227,38 @@ CARRIERS = """  involved_carriers:
       - {carrier_company: {value: One}, country: {value: DE}, pincode: {value: "01067"}}
       - {carrier_company: {value: Two}, country: {col: site.country}, pincode: {col: site.zip}}
 """
+
+
+def lines_of(orders, *, numbered=True):
+    """Two lines of each order, one after the other."""
+    rows = [(f"L{order}", line) for line in (1, 2) for order in range(orders)]
+    return ["No;Line;Pick;Volume", *(f"{order};{10 * line if numbered else ''};;{line}.5" for order, line in rows)]
+
+
+def test_a_numbered_line_that_is_pasted_twice_is_a_warning(checked):
+    lines = lines_of(10)
+    pasted = [*lines, lines[12], lines[4], lines[4]]
+    code, said = checked(GROUPED, pasted, "--json")
+    (warning,) = [one for one in json.loads(said)["problems"] if one["code"] == "R251"]
+    assert (code, warning["level"], warning["found"], warning["where"]["row"]) == (0, "warning", "20", 22)
+    assert warning["values"] == {"column": "Line", "count": 3, "rows": "rows 22, 23, 24"}
+    assert "lines of one record have the same Line and are equal in every column" in checked(GROUPED, pasted)[1]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([*lines_of(10, numbered=False), "L3;;;1.5", "L4;;;2.5"], id="equal parcels"),
+        pytest.param([*lines_of(10), "L3;30;;2.5"], id="another number"),
+        pytest.param([*lines_of(10), "L3;20;;2.5", "L7;1;;2.5"], id="numbers that do not ascend everywhere"),
+        pytest.param([*lines_of(10), "L3;20;;2.5", f"L7;{'9' * 5000};;2.5"], id="a number that is none"),
+        pytest.param([*lines_of(7), "L3;20;;2.5"], id="too few lines to know"),
+        pytest.param(["No;;Pick;Volume", *lines_of(10)[1:], "L3;20;;2.5"], id="a column without a heading"),
+    ],
+)
+def test_equal_lines_that_may_be_meant_are_no_warning(checked, lines):
+    problems = json.loads(checked(GROUPED, lines, "--json")[1])["problems"]
+    assert [one["code"] for one in problems if one["code"] == "R251"] == []
 
 
 @pytest.mark.parametrize(

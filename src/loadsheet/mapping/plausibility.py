@@ -1,8 +1,12 @@
-"""Plausibility checks on documents that loaded: columns read in the wrong notation, dates far from today, postal codes without their zeros.
+"""Plausibility checks on documents that loaded: columns read in the wrong notation, lines that appear twice, dates far from today,
+postal codes without their zeros.
 
 A refused value can prove that a column is read wrongly, such as `13/04/2026` in a column read as month/day. Then `03/04/2026` was
 silently read as the wrong day. Unless another value of the column proves the opposite, this is a problem of the file. Only columns
 with such a refused value are read again.
+
+A line that is pasted twice is sent as two lines. Two equal lines may be meant, such as two equal parcels, but not if one of their columns
+numbers the lines.
 
 A pickup in 1900 is the number 1 in a date cell, and a delivery in 2206 is a typing error. The check reads the dates of finished
 records, so it covers every way of making them.
@@ -13,9 +17,10 @@ sheet, so postal codes from a code table are compared with the number of digits 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cache
+from itertools import pairwise
 from shlex import quote
 from typing import Any, NamedTuple
 
@@ -23,11 +28,11 @@ import msgspec
 
 from loadsheet.contract import country_field
 from loadsheet.mapping.codes import country_reader
-from loadsheet.mapping.documents import Document, Ignored, Lineage, locate
+from loadsheet.mapping.documents import Document, Ignored, Lineage, SourceRow, locate
 from loadsheet.mapping.notations import decimal_mark
 from loadsheet.mapping.plans import TablePlan
 from loadsheet.problems import NOWHERE, Problem, Where
-from loadsheet.reading import Native, Table
+from loadsheet.reading import Native, Table, Tally
 
 _WRONG_NOTATION = "L612"
 
@@ -110,6 +115,71 @@ class NotationCheck:
         )
         values = {"read": _OTHER[proof.notation.order], "written": proof.notation.order, "proof": value, "count": count}
         return Problem(_WRONG_NOTATION, table.where(first[0], position), first[1], values, hint)
+
+
+_ASCENTS_MIN = 8  # with this many, a column ascends by chance in 1 of 256 tables
+_DIGITS_MAX = 20  # of a number; the serial numbers of pallets have 18
+_LINE_TWICE_HINT = "delete the second line and drop the file again, unless both are meant"
+
+
+@dataclass(slots=True)
+class _TableLines:
+    """The lines of one table: the positions of the columns whose numbers ascend in every record (None: not known yet), how often they
+    ascend, and the lines that appeared before in their record, with the first of them.
+    """
+
+    ascending: list[int] | None = None
+    ascents: int = 0
+    repeated: Tally = field(default_factory=Tally)
+    first: SourceRow | None = None
+
+    def add(self, rows: Sequence[SourceRow]) -> None:
+        """Add the rows of one record."""
+        lines: dict[tuple[str, ...], None] = {}
+        for row in rows:
+            if row.cells in lines:
+                self.repeated.add(row.number)
+                self.first = self.first or row
+            lines[row.cells] = None
+        if len(lines) > 1 and self.ascending != []:
+            self.ascents += len(lines) - 1
+            places = range(len(rows[0].cells)) if self.ascending is None else self.ascending
+            self.ascending = [place for place in places if _ascend([line[place] for line in lines])]
+
+
+def _ascend(cells: Sequence[str]) -> bool:
+    """Whether these are whole numbers, each larger than the one before."""
+    if not all(cell.isdecimal() and len(cell) <= _DIGITS_MAX for cell in cells):
+        return False
+    return all(int(cell) < int(following) for cell, following in pairwise(cells))
+
+
+class RepeatedLineCheck:
+    """Finds lines that appear twice in one record. Pass the documents through `watch`, then call `problems`."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, _TableLines] = {}
+
+    def watch(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
+        """The documents, unchanged."""
+        for document in documents:
+            if isinstance(document, Document) and len(document.rows) > 1:
+                by_table: dict[str, list[SourceRow]] = {}
+                for row in document.own_rows:
+                    by_table.setdefault(row.table, []).append(row)
+                for table, rows in by_table.items():
+                    if len(rows) > 1:
+                        self._tables.setdefault(table, _TableLines()).add(rows)
+            yield document
+
+    def problems(self, name: str, table: Table) -> Iterator[Problem]:
+        """A warning if lines of the table, by the mapping's name for it, appear twice although a column numbers them."""
+        found = self._tables.get(name, _TableLines())
+        named = [place for place in found.ascending or () if table.header[place].strip()]
+        if found.first is not None and named and found.ascents >= _ASCENTS_MIN:
+            where, tally = table.where(found.first.number, named[0]), found.repeated
+            values = {"column": table.header[named[0]], "count": tally.count, "rows": tally.rows_text}
+            yield Problem("R251", where, found.first.cells[named[0]], values, _LINE_TWICE_HINT, "warning")
 
 
 def notation_order(text: str, of: str) -> str:
@@ -264,14 +334,14 @@ class PostcodeCheck:
 
     def _warnings(self, document: Document, lineage: Lineage, tables: Mapping[str, Table]) -> Iterator[Problem]:
         payload, seen = msgspec.json.decode(document.payload), set[str]()
-        for field in self.fields:
-            if not document.rows[0].table.startswith(field.own):
+        for postcode in self.fields:
+            if not document.rows[0].table.startswith(postcode.own):
                 continue
-            for path, record in _records(payload, field.record):
-                code, country = str(record.get(field.name, "")), _country_code(str(record.get(field.country, "")))
-                digits, at = _DIGITS.get(country, 0), f"{path}.{field.name}".lstrip(".")
+            for path, record in _records(payload, postcode.record):
+                code, country = str(record.get(postcode.name, "")), _country_code(str(record.get(postcode.country, "")))
+                digits, at = _DIGITS.get(country, 0), f"{path}.{postcode.name}".lstrip(".")
                 if at not in seen and code.isdecimal() and digits - _MOST_LOST <= len(code) < digits:
-                    where, found = _place(document, field.own + at, lineage, tables)
+                    where, found = _place(document, postcode.own + at, lineage, tables)
                     values = {"code": code, "country": country, "count": len(code), "digits": digits}
                     yield Problem("C319", where, found or code, values, _POSTCODE_HINT, "warning")
                 seen.add(at)

@@ -8,7 +8,7 @@ are not part of it. `damage_checks` warns of values that a spreadsheet program c
 file. `read_tops` shows the first rows of a sample to the author of a mapping. No network, no clock.
 """
 
-from loadsheet.reading.damage_checks import DamageChecks
+from loadsheet.reading.damage_checks import DamageChecks, Tally
 from loadsheet.reading.header import fold
 from loadsheet.reading.row_filters import SUM_WORDS, begins_like_totals, begins_with, places_of_totals
 from loadsheet.reading.sandbox import open_tables, read_tops, start_fork_server
@@ -22,6 +22,7 @@ __all__ = [
     "NativeKind",
     "Row",
     "Table",
+    "Tally",
     "Top",
     "WantedColumn",
     "begins_like_totals",

@@ -237,6 +237,7 @@ TODO = {
     "R245": "if their rows are to be sent, put them into the sheet that is read",
     "R247": "if they belong to the rows, give their columns headings next to the others",
     "R250": "if one of these is that column under a new heading, correct the heading",
+    "R251": "delete the second line, unless both are meant",
     "R290": "contact the people who run loadsheet",
     "C301": "fill it in",
     "C302": "enter a number",
