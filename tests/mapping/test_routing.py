@@ -64,14 +64,25 @@ def mapping_of(routes):
 
 
 PATTERNS = {  # names of files, and what the pattern takes from them (None: it does not match)
-    "acme_*.csv": {"acme_1.csv": {}, "ACME_1.CSV": {}, "deep/down/acme_1.csv": {}, "acme_1.csv.bak": None},
-    "acme_?.csv": {"acme_12.csv": None},
+    "acme_*.csv": {
+        "acme_1.csv": {},
+        "ACME_1.CSV": {},
+        "deep/down/acme_1.csv": {},
+        "acme_1.csv.bak": None,
+        "acme_1.csv.GZ": {},
+        "acme_1.csv.zip": {},
+    },
+    "acme_?.csv": {"acme_12.csv": None, "acme_1.gz": None},
+    "acme_*.gz": {"acme_1.csv.gz": {}, "acme_1.csv": None},
     "in/*.csv": {"in/a.csv": {}, "in/deep/a.csv": None, "a.csv": None},
     "in/**/a.csv": {"in/x/y/a.csv": {}, "in/a.csv": {}},
     "a+b(1).csv": {"a+b(1).csv": {}},
     "{day}/orders.csv": {"2026-03-04/orders.csv": {"day": "2026-03-04"}},
     "{day}/{day}.csv": {"x/x.csv": {"day": "x"}, "x/y.csv": None},
-    "orders_{who}_{day}.csv": {"orders_ACME_04.csv": {"who": "acme", "day": "04"}},
+    "orders_{who}_{day}.csv": {
+        "orders_ACME_04.csv": {"who": "acme", "day": "04"},
+        "orders_B_05.csv.gz": {"who": "b", "day": "05"},
+    },
 }
 
 

@@ -435,13 +435,14 @@ class MappingSpec(Part):
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PIECE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|\*\*/|\*|\?|[^*?{]+|\{")
+_PACKED = re.compile(r"\.(gz|zip)$", re.IGNORECASE)
 PARTS = ("name", "stem", "folder")
 """The parts of every name: the name after the last slash, the same without its ending, and the parent folder."""
 
 
 def match(pattern: str, name: str) -> dict[str, str] | None:
     """The values of a pattern's placeholders in a name, in lower case; None if the name does not match. A pattern without a slash is
-    compared with the name without its folders. Case is ignored.
+    compared with the name without its folders. `orders.csv.gz` also matches as `orders.csv`. Case is ignored.
     """
     found = _found(pattern, name)
     return {key: value.casefold() for key, value in found.items()} if found is not None else None
@@ -477,5 +478,6 @@ def _found(pattern: str, name: str) -> dict[str, str] | None:
         else:
             seen.add(placeholder[1])
             parts.append(f"(?P<{placeholder[1]}>[^/]+)")
-    found = re.fullmatch("".join(parts), subject, re.IGNORECASE)
+    wanted = re.compile("".join(parts), re.IGNORECASE)
+    found = wanted.fullmatch(subject) or wanted.fullmatch(_PACKED.sub("", subject))
     return found.groupdict() if found else None
