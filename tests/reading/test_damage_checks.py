@@ -77,6 +77,7 @@ SOUND = {
     "dates": ["2026-03-01", "2026-12-31", ""],
     "dates with day and month only": ["03-May", "04-May", "05-Jun"],
     "dates read in one way": ["31/12/2026", "01/02/2026", "28/02/2026"],
+    "days among fewer than twice as many words": ["03-May", "04-May", "asap", "open", "later"],
     "short and long codes": ["A1", "3-5", "17", "x" * 40],
     "large round numbers": ["100000000000000", "5000000"],
     "small scientific numbers": ["1.5E-05"],

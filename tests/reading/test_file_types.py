@@ -51,6 +51,8 @@ FOREIGN = {
     "xz": (lzma.compress(b"Order\nA1\n"), "an xz archive"),
     "zip of pictures": (zipped({"a.png": "x", "b.png": "y"}), "a zip archive without a table: a.png, b.png"),
     "zip of two tables": (zipped({"a.csv": "x", "b.xlsx": "y"}), "a zip archive with 2 tables: a.csv, b.xlsx"),
+    "zip of ten tables": (zipped({f"{n}.csv": "x" for n in range(10)}), "6.csv, 7.csv, 8.csv, 9.csv"),
+    "zip of eleven tables": (zipped({f"{n}.csv": "x" for n in range(11)}), "8.csv, 9.csv and 1 more"),
     "empty zip": (zipped({}), "a zip archive without a table: it is empty"),
     "zip in a zip": (zipped({"a.zip": zipped({"a.csv": "Order\nA1\n"})}), "an archive inside an archive"),
     "gzip in a gzip": (gzip.compress(gzip.compress(b"Order\nA1\n")), "an archive inside an archive"),
@@ -95,6 +97,7 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path, kind):
     for name, process in (("orders.csv", "child"), ("orders.xls", "none"), ("orders.xlsx", "none")):
         problem = refusal(text_file(tmp_path, content, name), ASKED, reading_process=process)
         assert what in problem.text
+        assert " 0 more" not in problem.text
         assert problem.hint
         assert problem.where.file == name
 
