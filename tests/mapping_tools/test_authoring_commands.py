@@ -238,6 +238,17 @@ def test_a_case_fails_without_its_expectation_and_where_a_refused_row_is_accepte
     assert "is accepted, but should be refused" in told
 
 
+def test_a_case_names_the_document_that_is_missing_and_the_one_that_is_not_expected(house):
+    case = house / "mappings" / "tests" / "carrier7-quotes" / "rates.csv"
+    expected = case.with_name("rates.expected.jsonl")
+    rows, documents = case.read_text(encoding="utf-8"), expected.read_text(encoding="utf-8").splitlines(keepends=True)
+    case.write_text(rows.rstrip("\n").rpartition("\n")[0] + "\n", encoding="utf-8")
+    assert ") is expected, but missing" in loadsheet(house, "mapping", "test").stdout
+    case.write_text(rows, encoding="utf-8")
+    expected.write_text("".join(documents[:-1]), encoding="utf-8")
+    assert ") is not expected" in loadsheet(house, "mapping", "test").stdout
+
+
 def test_a_case_with_dates_far_from_today_is_the_same_on_every_day(tmp_path):
     house = with_mappings(tmp_path, "order-updates")
     text = (INBOX / "order_updates.csv").read_text(encoding="utf-8")
