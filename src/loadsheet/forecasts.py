@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from loadsheet import exit_codes, inbox, reports
-from loadsheet.contract import Action
+from loadsheet.contract import BY_NAME, Action
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles, ingest, route_files, within_budget
 from loadsheet.ledger import Drop, Ledger, State, open_ledger, utc_now
 from loadsheet.ledger.exporting import EarlierRows
 from loadsheet.ledger.ledger_opening import locked
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.ledger.recording import Forecaster, record_of, stop_reasons
+from loadsheet.ledger.recording import Forecaster, stop_reasons
 from loadsheet.ledger.states import Waits
 from loadsheet.ledger_sink import LedgerSink, source_file
 from loadsheet.mapping import Document, load_folder
@@ -143,7 +143,7 @@ class ForecastSink(FilesInPlace):
         for number, (document, verdict) in enumerate(verdicts, self.forecast.states.total() + 1):
             state = WAITING if verdict.waits is Waits.PARENT else verdict.state.value
             states[state] += 1
-            record = record_of(document.operation, document.key, document.lane) or number
+            record = BY_NAME[document.operation].record_id(document.key) or number
             if state not in _RIGHT:
                 wrong.add(record)
             elif record in self.forecast.open:

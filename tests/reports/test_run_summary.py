@@ -96,6 +96,24 @@ def test_a_report_that_does_not_balance_says_so_everywhere(tmp_path, small):
     assert "✗ 5 of 6 rows accounted for" in "\n".join(report.lines())
 
 
+def test_a_day_counts_each_record_once_and_documents_without_a_key_of_their_own_one_by_one(tmp_path):
+    key = {"tender_id": "T-0001", "carrier_id": "C1"}
+    unbuilt = document("order.create", {}, [("orders", 2, ("x",))], weight_problem("in.csv", 2))
+    items = [
+        *(replace(unbuilt, key=name) for name in ("B-1", "B-2")),  # the key of their group, not of a payload
+        replace(unbuilt, key=""),
+        replace(unbuilt, key=""),
+        *(document("tender.quote", {**key, "total": n}, [("orders", 6, (str(n),))]) for n in range(2)),
+        *(document("order.status", {"order_id": "A-00001", "n": n}, [("orders", 8, (str(n),))]) for n in range(2)),
+    ]
+    with run_begun(tmp_path) as (ledger, run, settings):
+        plan(ledger, run, drop_of(("orders", "in.csv")), items)
+        send(ledger, run)
+        report = written(ledger, replace(run, name=run.name[:10]), settings)
+    counts = {name: sum(verdicts.values()) for name, verdicts in report.summary.records.items()}
+    assert counts == {"order.create": 4, "tender.quote": 1, "order.status": 2}
+
+
 def test_run_json_is_one_versioned_document(small):
     ledger, run, settings = small
     ended = replace(run, finished_at="2026-03-04T02:16:00.000Z", exit_code=1)

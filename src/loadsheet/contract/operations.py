@@ -90,6 +90,14 @@ class Operation:
         """The lane of a payload: `order:ID` or `tender:ID`. Calls on one lane never overlap."""
         return f"{self.subject}:{payload.get(self.record.key[0], '')}"
 
+    def record_id(self, key: str) -> str:
+        """What identifies the record of a document with this key: its lane, or where no listing shows it, the operation and the key. Empty
+        without a key, and for a repeatable operation, whose records may share a key.
+        """
+        if not key or self.repeatable:
+            return ""
+        return f"{self.subject if self.proved_by else self.name}:{key}"
+
     def body(self, payloads: Sequence[bytes]) -> bytes:
         """The request body for encoded payloads: the payload itself, or for batched operations the `data` array."""
         if self.batched:

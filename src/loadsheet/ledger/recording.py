@@ -4,7 +4,7 @@ Owns: the statements of planning. Opens no transaction: the methods of `Ledger` 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from shlex import quote
@@ -251,14 +251,6 @@ class Forecaster:
         if self._deletes_follow and document.operation in _VERSIONS and newest.arrived <= file.arrived:
             self._versions[document.lane] = file
         return newest.name if newest.arrived > file.arrived else ""
-
-
-def record_of(operation: str, key: str, lane: str) -> Hashable | None:
-    """What identifies the record of a document, so that a later one for it closes its exception; None if nothing does."""
-    write = BY_NAME[operation]
-    if not key or write.action is Action.STATUS:
-        return None
-    return lane if write.proved_by else (operation, key)
 
 
 def _as_reported(document: Document, verdict: Verdict, lane: Sequence[EarlierEntry], *, seen: bool) -> Verdict:

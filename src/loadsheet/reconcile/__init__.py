@@ -77,7 +77,6 @@ __all__ = [
     "MEANINGS",
     "NEEDS_SOMEONE",
     "ONLY_CHECKED",
-    "PROVABLE",
     "RED",
     "REMEDIES",
     "WORST_FIRST",

@@ -19,7 +19,7 @@ Does not know how the ledger stores exceptions or how a workbook looks.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -213,9 +213,9 @@ class _Part:
         drop, root = self._origins[trace.id]
         return self._later.get(_record_of(trace, root), 0) > drop
 
-    def _last_of_each(self, settled: Iterable[Trace]) -> dict[tuple[str | int, ...], int]:
+    def _last_of_each(self, settled: Iterable[Trace]) -> dict[Hashable, int]:
         """The last drop with an entry of each record that was accepted, or is unchanged from an accepted one."""
-        last: dict[tuple[str | int, ...], int] = {}
+        last: dict[Hashable, int] = {}
         for trace in settled:
             drop, root = self._origins[trace.id]
             record = _record_of(trace, root)
@@ -230,13 +230,11 @@ def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[Trace]:
     return [trace for trace in traces if repeats.get(trace.id, State.ACCEPTED) is State.ACCEPTED]
 
 
-def _record_of(trace: Trace, root: int) -> tuple[str | int, ...]:
-    """What identifies a document's record: its lane, or its own key where the interface has no listing. An event is one of its
-    original drop `root`.
-    """
+def _record_of(trace: Trace, root: int) -> Hashable:
+    """What identifies a document's record. For an event this is its key and its original drop `root`."""
     if trace.operation in EVENTS:
-        return (trace.operation, trace.key, root)
-    return (trace.lane,) if trace.operation in PROVABLE else (trace.operation, trace.key)
+        return trace.key, root
+    return BY_NAME[trace.operation].record_id(trace.key)
 
 
 class Replacement(NamedTuple):

@@ -26,7 +26,6 @@ from loadsheet.reconcile import (
     AGREES,
     NEEDS_SOMEONE,
     ONLY_CHECKED,
-    PROVABLE,
     Match,
     Reconciliation,
     TableBalance,
@@ -107,7 +106,7 @@ class RunTally:
             tables = self._counted_in[entry.drop]
             self._rows[done].update((entry.drop, tables[row.table], row.number) for row in entry.rows)
         if self.is_day and not (done and entry.state in STATES_THAT_NEED_SOMEONE):
-            record = entry.lane if entry.operation in PROVABLE and entry.key else str(entry.id)
+            record = BY_NAME[entry.operation].record_id(entry.key) or str(entry.id)
             self._records[record] = entry.operation, match.verdict
         return done
 
