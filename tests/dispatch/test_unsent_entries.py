@@ -1,5 +1,6 @@
 """What a run leaves ready and says about it: what became ready at its end, what a limit left out, and when the rest would be done."""
 
+import signal
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -64,6 +65,23 @@ def test_what_a_limit_leaves_ready_is_left_on_purpose(tmp_path):
         assert (told.exit_code, told.stopped) == (0, None)
 
 
+def test_a_signal_while_released_records_are_sent_leaves_the_rest_for_the_next_run(tmp_path):
+    settings = ready_entries.settings(connections=1, outbox=tmp_path / "outbox", state=tmp_path)
+    (tmp_path / "other").mkdir()
+    signals = []
+    with misbehaving(tmp_path) as served, ledger_in(tmp_path / "other") as other, ledger_in(tmp_path) as ledger:
+        delivered(other, new_orders(other, 4)[0], served.url, TOKEN)
+        run = ledger.begin_run()
+        payloads = [ready_entries.payload_of("order.update", number) for number in range(1, 5)]
+        drop = ready_entries.plan(ledger, run, "order.update", payloads, seen=False)
+        with client_of(served.url, settings, TOKEN) as client:
+            work = RunContext(settings, ledger, run, Dispatcher(client, stopping=signals), UnknownTimer(ledger.now))
+            done = deliver(work, lambda _done, _of: signals.append(signal.SIGTERM))
+            told = reconcile_and_report(work, done, IngestResult((), None))
+        assert set(states(ledger, drop)) == {"accepted", "ready"}
+        assert (done.limited, "document" in done.left, told.stopped) == (True, True, None)
+
+
 def sent(ledger, server, most, run, **options):
     settings, naps = ready_entries.settings(**options), ready_entries.Naps()
     with client_of(server.url, settings) as client:
@@ -96,9 +114,9 @@ def test_a_limit_counts_what_was_sent_and_the_records_of_a_batch_and_changes_not
         assert sum(len(request.payloads) for request in server.requests[already:]) == 20
 
 
-def delivered(ledger, run, url, **options):
+def delivered(ledger, run, url, token=ready_entries.TOKEN, **options):
     settings = ready_entries.settings(**options)
-    with client_of(url, settings) as client:
+    with client_of(url, settings, token) as client:
         return deliver(RunContext(settings, ledger, run, Dispatcher(client), UnknownTimer(ledger.now)))
 
 

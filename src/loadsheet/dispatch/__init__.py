@@ -131,9 +131,7 @@ def deliver(context: RunContext, progress: Progress | None = None) -> DeliveryRe
     ledger.release(run, orphans=settings.verification.parents == "send", updating=updating)
     most = settings.dispatch.run_entries_max or None
     sent, listings = sending(most), Listings()
-    if sent.limited or sent.interrupted:  # the rest waits for the next run, also if the process survived the signal
-        return DeliveryResult(None, listings, rest_of(sent) if sent.interrupted else None, limited=True)
-    if sent.stopped is None:
+    if sent.stopped is None and not sent.ended_early:
         try:
             listings = verify_after_sending(context, any_sent=sent.calls > 0)
         except (ExchangeUnreachable, TokenRefused) as away:  # what waits stays ready
@@ -142,8 +140,8 @@ def deliver(context: RunContext, progress: Progress | None = None) -> DeliveryRe
         if ledger.ready(1):  # children of listed records, or of a create whose answer was lost
             rest = None if most is None else most - sent.accepted - sent.refused - sent.unknown
             sent, listings = sending(rest), Listings()
-            if sent.limited:
-                return DeliveryResult(None, listings, limited=True)
+    if sent.ended_early:
+        return DeliveryResult(None, listings, rest_of(sent) if sent.interrupted else None, limited=True)
     if sent.stopped is None:
         if held := ledger.hold_waiting(run):
             run_log.warning("entries held, waiting for their order or tender", count=held)

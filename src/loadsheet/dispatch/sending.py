@@ -61,6 +61,11 @@ class SendingReport:
     interrupted: bool
     limited: bool
 
+    @property
+    def ended_early(self) -> bool:
+        """Whether the rest waits for the next run: a limit or a signal ended it, also if the process survived the signal."""
+        return self.limited or self.interrupted
+
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
