@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 
 from loadsheet import inbox, run_log, translation
 from loadsheet.contract import SENDING_ORDER, Action
+from loadsheet.display_text import count_of
 from loadsheet.fix_files import (
     FixFile,
     FixFiles,
@@ -91,7 +92,9 @@ class RoutedFiles:
     def _over_budget(self, settings: Settings) -> Iterator[Problem]:
         if count := sum(len(drop.names) for drop in self.later):
             arrival = settings.arrival
-            limits = [f"{arrival.run_files_max:,} files (arrival.run_files_max)"] * bool(arrival.run_files_max)
+            limits = [f"{count_of(arrival.run_files_max, 'file')} (arrival.run_files_max)"] * bool(
+                arrival.run_files_max
+            )
             limits += [f"{arrival.run_bytes_max:,} bytes (arrival.run_bytes_max)"] * bool(arrival.run_bytes_max)
             yield Problem("A119", values={"count": count, "limit": " or ".join(limits)}, level="warning")
 

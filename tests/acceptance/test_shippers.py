@@ -240,11 +240,13 @@ def test_a_limit_and_a_day_say_what_a_run_takes_and_the_next_run_goes_on(alone):
     done = alone.run("--since", yesterday, "--limit", "2")
     assert done.returncode == 0, done.stderr
     assert f"2 files last changed before {yesterday} 00:00" in done.stderr
-    assert "3 entries stay ready (a run sends at most 2)" in done.stderr
+    assert "3 documents left for the next run: a run sends at most 2" in done.stderr
     assert entries(alone) == ["accepted"] * 2 + ["ready"] * 3
     assert alone.run("--since", "tomorrow").returncode == 2
     assert alone.run(LOADSHEET_DISPATCH__RUN_ENTRIES_MAX="2").returncode == 0
     assert entries(alone).count("accepted") == 4
+    assert "1 document left for the next run" in alone.run("--limit", "2").stderr
+    assert alone.run("--dry-run").stdout.startswith("1 record would be sent; 1 of them ready since earlier runs")
     assert alone.run("--limit", "9").stderr == ""
     assert entries(alone) == ["accepted"] * 7
 

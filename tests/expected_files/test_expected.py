@@ -83,7 +83,7 @@ RUNS = {  # what is expected besides, the runs, and what is late after them
     "due while a run was under way": (EARLY, [("03-04T02:15", [])], []),
     "and seen by the next one": (EARLY, [("03-04T02:15", []), ("03-04T03:00", [])], ["acme: due Wed 2026-03-04 02:20, no file arrived"]),
     "too few records": (
-        {"at_least_records": 2}, [IN_TIME], ["acme: due Tue 2026-03-03 21:30, 1 file with 1 records came, expected 1 file with 2 records"],
+        {"at_least_records": 2}, [IN_TIME], ["acme: due Tue 2026-03-03 21:30, 1 file with 1 record came, expected 1 file with 2 records"],
     ),
 }  # fmt: skip
 

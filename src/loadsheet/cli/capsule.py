@@ -185,13 +185,13 @@ def _replay_lines(done: "Replayed") -> list[str]:
         f"run {done.manifest.run}: {count_of(done.drops, 'drop')} read again, {count_of(done.entries, 'entry', 'entries')}"
     ]
     if done.difference_count:
-        lines.append(f"DIFFERENT: {done.difference_count:,} differences in plans, requests or answers")
+        lines.append(f"DIFFERENT: {count_of(done.difference_count, 'difference')} in plans, requests or answers")
         lines += [f"  {difference}" for difference in done.differences]
         if len(done.differences) < done.difference_count:
             lines.append(f"  and {done.difference_count - len(done.differences):,} more")
     elif done.drops:
         lines.append("every payload and verdict is identical")
     if done.calls and not done.difference_count:
-        lines.append(f"the requests of {done.calls:,} attempts match these payloads")
+        lines.append(f"the requests of {count_of(done.calls, 'attempt')} match these payloads")
     lines.append(f"{len(done.same)} of {len(done.same) + len(done.other)} reports are identical")
     return [*lines, *(f"  different: {name}" for name in done.other)]

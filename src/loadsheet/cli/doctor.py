@@ -28,6 +28,7 @@ from loadsheet.cli.options import (
     together,
 )
 from loadsheet.cli.output import print_json, print_table
+from loadsheet.display_text import count_of
 from loadsheet.problems import LoadsheetError, SettingsError, TokenRefused
 
 if TYPE_CHECKING:
@@ -219,7 +220,8 @@ def exchange(settings: "Settings", clock: "Clock", *, quick: bool) -> Iterator[F
         except TokenRefused as error:
             yield wrong("exchange", f"{settings.exchange} refuses the token ({source(settings)})", error.todo)
             return
-        yield ok("exchange", f"{settings.exchange} answers and accepts the token; it has {listing.total_count} orders")
+        held = count_of(listing.total_count, "order")
+        yield ok("exchange", f"{settings.exchange} answers and accepts the token; it has {held}")
 
 
 def _clock(client: "Client", clock: "Clock") -> Iterator[Finding]:

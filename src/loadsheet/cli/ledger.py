@@ -27,6 +27,7 @@ from loadsheet.cli.options import (
     with_settings,
 )
 from loadsheet.cli.output import confirm, print_json, print_lines, say
+from loadsheet.display_text import count_of
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def export(*, settings: "Settings", options: ExportOptions, as_json: bool) -> in
     if as_json:
         print_json({str(path): count for path, count in written.items()})
     else:
-        print_lines([f"{path}: {count:,} rows" for path, count in written.items()])
+        print_lines([f"{path}: {count_of(count, 'row')}" for path, count in written.items()])
     return 0
 
 

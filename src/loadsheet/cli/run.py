@@ -6,7 +6,7 @@ Owns: the output of a run, and the combined exit code of several shippers. A fai
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -38,6 +38,7 @@ from loadsheet.cli.options import (
     together,
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
+from loadsheet.display_text import count_of
 from loadsheet.internal_errors import Terminated, fault_summary, isolated, stop_signals
 from loadsheet.places import write_privately
 from loadsheet.problems import FolderError, LoadsheetError, SettingsError, TokenRefused
@@ -194,14 +195,13 @@ def _run_shipper(settings: "Settings", output: OutputOptions, show: Show) -> Shi
             settings.mappings, settings.assumptions
         )  # raises: a first run in a wrong folder leaves nothing behind
     make_inbox(settings)
-    left_ready: list[int] = []
     with WholeRun(settings, lambda: held_ledger(settings), clock=clock(), say=say) as whole:
-        result = whole.run(partial(_resources, settings, left_ready))
+        result = whole.run(partial(_resources, settings))
         faults: dict[str, str] = {}
         with isolated("the summary", faults):
             lines = tuple(result.reports.lines(verbose=output.verbose))
         result = whole.correct_if_changed(result.without(faults))
-        outcome = _outcome(settings, output, result, () if faults else lines, left_ready)
+        outcome = _outcome(settings, output, result, () if faults else lines)
         show(outcome)
     answer_check_folder(settings, inbox.scan)
     return outcome
@@ -227,9 +227,7 @@ def answer_check_folder(
         say(f"files to be checked are not answered: {fault_summary(faults)}")
 
 
-def _outcome(
-    settings: "Settings", output: OutputOptions, result: "Result", lines: tuple[str, ...], left_ready: Sequence[int]
-) -> ShipperOutcome:
+def _outcome(settings: "Settings", output: OutputOptions, result: "Result", lines: tuple[str, ...]) -> ShipperOutcome:
     """The outcome of a run for stdout; prints the messages for stderr."""
     silent = (output.quiet or is_quiet(settings)) and not output.verbose and not result.exit_code
     for problem in result.left:
@@ -237,36 +235,33 @@ def _outcome(
             say(str(problem))
     if result.late:
         say(result.late)
-    if left_ready and left_ready[0] and result.stopped is None and not silent:
-        limit = f"a run sends at most {settings.dispatch.run_entries_max}"
-        say(f"{left_ready[0]} entries stay ready ({limit}); the next run continues")
+    summary, limit = result.reports.summary, settings.dispatch.run_entries_max
+    if limit and summary.ready and result.stopped is None and not silent:
+        say(f"{count_of(summary.ready, 'document')} left for the next run: a run sends at most {limit:,}")
     code = exit_codes.without_rows(result.exit_code) if output.exit_zero else result.exit_code
-    return ShipperOutcome(
-        code, () if silent else lines, result.reports.summary.to_json(), _stop_reason(result.stopped, settings)
-    )
+    return ShipperOutcome(code, () if silent else lines, summary.to_json(), _stop_reason(result.stopped, settings))
 
 
 def _stop_reason(stopped: LoadsheetError | None, settings: "Settings") -> str:
     """Why a run ended early and what to do; empty if it did not."""
+    if stopped is None:
+        return ""
     from loadsheet.credentials import source
     from loadsheet.settings import EMBEDDED
 
     if isinstance(stopped, TokenRefused) and settings.exchange != EMBEDDED:
         todo = f"replace the token ({source(settings)}), then run again"
         return f"{stopped.found}; unsent entries are still ready: {todo}"
-    return str(stopped) if stopped else ""
+    return str(stopped)
 
 
 @contextmanager
-def _resources(settings: "Settings", left_ready: list[int]) -> "Iterator[RunResources]":
-    """What a run works with; `left_ready` gets the number of entries that stay ready, if the settings limit those of a run."""
-    from loadsheet.ledger import State
+def _resources(settings: "Settings") -> "Iterator[RunResources]":
+    """What a run works with."""
     from loadsheet.run_resources import RunResources, dispatcher_for
 
     with held_ledger(settings) as ledger, dispatcher_for(settings, say) as dispatcher, progress("sending") as advance:
         yield RunResources(ledger, dispatcher, advance)
-        if settings.dispatch.run_entries_max:
-            left_ready.append(ledger.queries.count_in(State.READY))
 
 
 def _dry_run(settings: "Settings", output: OutputOptions, show: Show) -> ShipperOutcome:
@@ -325,13 +320,13 @@ def _forecast_lines(forecast: "Forecast", limit: int) -> Iterator[str]:
         yield from describe_cause(cause).splitlines()
     earlier, unknown = forecast.already["ready"], forecast.already["unknown"]
     ready = forecast.states["ready"] + earlier
-    counts = [f"{ready:,} records would be sent"]
+    counts = [f"{count_of(ready, 'record')} would be sent"]
     if earlier:
-        counts.append(f"{earlier:,} of them are ready since earlier runs")
+        counts.append(f"{earlier:,} of them ready since earlier runs")
     if limit and ready > limit:
         counts.append(f"{limit:,} of them by this run, the rest by later runs")
     if unknown:
-        counts.append(f"{unknown:,} unknown records of earlier runs would be verified first")
+        counts.append(f"{count_of(unknown, 'unknown record')} of earlier runs would be verified first")
     yield "; ".join(counts) + ". Nothing was moved, stored or sent"
 
 

@@ -146,9 +146,13 @@ def deliver(context: RunContext, progress: Progress | None = None) -> DeliveryRe
         if held := ledger.hold_waiting(run):
             run_log.warning("entries held, waiting for their order or tender", count=held)
         return DeliveryResult(None, listings)  # the rest waits for a parent, so there is no forecast
-    error = TokenRefused if sent.stopped is StopReason.TOKEN_REFUSED else ExchangeUnreachable
-    stopped = error(f"{sent.stopped} ({sent.why})", todo=_todo(sent.stopped, settings))
-    return DeliveryResult(stopped, listings, rest_of(sent))
+    return DeliveryResult(_error(sent.stopped, sent.why, settings), listings, rest_of(sent))
+
+
+def _error(stop: StopReason, why: str, settings: Settings) -> LoadsheetError:
+    """The error of a run that stopped sending, with what to do."""
+    error = TokenRefused if stop is StopReason.TOKEN_REFUSED else ExchangeUnreachable
+    return error(f"{stop} ({why})", todo=_todo(stop, settings))
 
 
 def _todo(stop: StopReason, settings: Settings) -> str:

@@ -232,9 +232,9 @@ def _text_of(expectation: Expectation, came: Sequence[Arrival], due: datetime, d
     if not came:
         return f"{expectation.called}: {when}, no file arrived"
     wanted = [count_of(expectation.at_least, "file")]
-    wanted += [f"{expectation.at_least_records:,} records"] * bool(expectation.at_least_records)
+    wanted += [count_of(expectation.at_least_records, "record")] * bool(expectation.at_least_records)
     found = [count_of(len(came), "file")]
-    found += [f"{_records(came):,} records"] * bool(expectation.at_least_records)
+    found += [count_of(_records(came), "record")] * bool(expectation.at_least_records)
     aside = sum(arrival.set_aside for arrival in came)
     more = f", {aside} of them set aside" if aside else ""
     return f"{expectation.called}: {when}, {' with '.join(found)} came{more}, expected {' with '.join(wanted)}"

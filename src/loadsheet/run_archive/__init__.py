@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from loadsheet import object_storage
+from loadsheet.display_text import count_of
 from loadsheet.ledger import Drop, Run, SourceFile
 from loadsheet.ledger.exporting import TABLES, Row, Slice, slice_of
 from loadsheet.ledger.queries import LedgerQueries
@@ -243,7 +244,8 @@ class _Making:
 
     def _changed_since(self) -> int:
         if self._changed:
-            message = f"{self._changed:,} entries of run {self._run.name} changed since it ended"
+            changed = count_of(self._changed, "entry", "entries")
+            message = f"{changed} of run {self._run.name} changed since it ended"
             self._remarks.append(
                 f"{message}: the capsule has their current state, and reports with their earlier state will differ"
             )

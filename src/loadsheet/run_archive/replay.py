@@ -244,7 +244,8 @@ class _Replay:
             made = f"loadsheet {self._manifest.loadsheet} on Python {self._manifest.python}"
             yield f"the capsule was made by {made}, this is loadsheet {from_here[0]} on Python {from_here[1]}, so run.json differs"
         if other and self._manifest.changed_since:
-            yield f"{self._manifest.changed_since:,} entries changed between the end of the run and the making of the capsule"
+            changed = count_of(self._manifest.changed_since, "entry", "entries")
+            yield f"{changed} changed between the end of the run and the making of the capsule"
 
     @contextmanager
     def _ledger(self, name: str, at: str) -> Iterator[Ledger]:
