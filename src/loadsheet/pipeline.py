@@ -142,7 +142,7 @@ def _reconcile_and_report(
 ) -> Result:
     settings, ledger, this_run = context.settings, context.ledger, context.run
     reconciliation = _reconcile(context, sent, stopped)
-    drops = ledger.queries.drops_of(this_run)
+    drops = reconciliation.drops
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
     stopped = stopped or _not_examined(drops, this_run) or _not_all_sent(ledger, sent)

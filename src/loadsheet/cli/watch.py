@@ -268,9 +268,8 @@ class _ShipperWatch:
             print_lines([msgspec.json.format(line, indent=-1).decode()])
             return
         files = count_of(sum(len(drop.files) for drop in summary.drops), "file")
-        counts = ", ".join(f"{count:,} {state}" for state, count in summary.entries.items()) or "nothing to send"
         end = f"exit code {summary.exit_code}, reports in {place_shown(result.reports.place)}"
-        print_lines([f"{self._prefix}{summary.finished_at} run {summary.run}: {files}, {counts}; {end}"])
+        print_lines([f"{self._prefix}{summary.finished_at} run {summary.run}: {files}, {summary.counts_text}; {end}"])
 
 
 def due_s(settings: "Settings", ledger: "Ledger") -> float | None:

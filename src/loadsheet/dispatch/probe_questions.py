@@ -330,7 +330,7 @@ def listing_only(tenant: ProbeTenant) -> Answer:
 def references(tenant: ProbeTenant) -> Answer:
     """Whether a reference comes back in the listing unchanged, so that it can carry a mark."""
     question, sent = "Are references echoed in the listing, so that they can carry a mark?", "an order with a reference"
-    payload, field = probe_tenant.referenced({}, BY_NAME["order.create"].record, tenant.run)
+    payload, field = probe_tenant.reference(BY_NAME["order.create"].record, tenant.run)
     reply, key = create(tenant, "order", lambda minimal: {**minimal, **payload})
     found = tenant.find("order", key) if reply.kind == "accepted" else None
     if not found:

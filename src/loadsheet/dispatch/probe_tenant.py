@@ -367,13 +367,11 @@ def number_as_number(payload: Payload, operation: Operation) -> Payload:
     return {**payload, field.name: [{**{name: element[name] for name in needed}, inner.name: 2}]}
 
 
-def referenced(payload: Payload, record: Record, mark: str) -> tuple[Payload, str]:
-    """The record with this mark as a reference, and the name of the field that carries it."""
+def reference(record: Record, mark: str) -> tuple[Payload, str]:
+    """This mark as a reference in a record, and the name of the field that carries it."""
     name = next(field.name for field in record.fields if field.record is REFERENCE)
-    return {
-        **payload,
-        name: [dict(zip((part.name for part in REFERENCE.fields), ("LSPROBE", mark), strict=True))],
-    }, name
+    parts = (part.name for part in REFERENCE.fields)
+    return {name: [dict(zip(parts, ("LSPROBE", mark), strict=True))]}, name
 
 
 def status_marks() -> dict[str, tuple[str, str]]:

@@ -13,7 +13,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -23,7 +22,6 @@ from loadsheet.contract import (
     Action,
     Listing,
     Operation,
-    Tolerances,
     decode_record,
     different_fields,
     listed_subject,
@@ -86,9 +84,7 @@ class ListingEvidence:
     ) -> None:
         self._operation = operation
         self._freshness = settings.verification.fresh_witness
-        self._tolerances = Tolerances(
-            Decimal(str(settings.reconcile.weight_tolerance)), Decimal(str(settings.reconcile.money_tolerance))
-        )
+        self._tolerances = settings.tolerances
         self._listing = listing
         self._held: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         self._alike: set[str] = set()

@@ -33,7 +33,7 @@ from loadsheet.ledger.ledger_tables import (
     streamed_within,
     tables,
 )
-from loadsheet.ledger.run_queries import FIXES, RunQueries, with_adopted_runs
+from loadsheet.ledger.run_queries import FIXES, RunQueries, touched_by, with_adopted_runs
 from loadsheet.ledger.states import Run
 
 Kind = Literal["text", "whole", "moment"]
@@ -198,7 +198,7 @@ class Slice:
         self._connection, self._run = connection, run
         planned = select(drops.c.id).where(drops.c.run_id == run.id).order_by(drops.c.id)
         self.own = list(connection.scalars(planned))
-        self.touched = sorted(_touched_by(connection, with_adopted_runs(connection, [run])))
+        self.touched = sorted(_drops_of(connection, with_adopted_runs(connection, [run])))
         self._drops, whole, fixed = _drops_for(connection, run, self.touched)
         self._entries = _entries_for(run, self.touched, whole, fixed, _entry_before(connection, self.own))
 
@@ -358,13 +358,10 @@ def put_in(connection: Connection, table: str, rows: Iterator[Row]) -> None:
         connection.execute(statement, some)
 
 
-def _touched_by(connection: Connection, wanted: Sequence[int]) -> set[int]:
+def _drops_of(connection: Connection, wanted: Sequence[int]) -> set[int]:
+    """The drops that these runs planned or touched."""
     planned = select(drops.c.id).where(drops.c.run_id.in_(wanted))
-    touched = [
-        select(entries.c.drop_id).join(table, table.c.entry_id == entries.c.id).where(table.c.run_id.in_(wanted))
-        for table in (events, findings)
-    ]
-    return set(connection.scalars(union(planned, *touched)))
+    return set(connection.scalars(union(planned, *touched_by(wanted))))
 
 
 def _drops_for(connection: Connection, run: Run, touched: Sequence[int]) -> tuple[set[int], set[int], set[int]]:

@@ -196,11 +196,7 @@ class RunQueries:
         """
         with self._engine.connect() as connection:
             wanted = with_adopted_runs(connection, of)
-        touched = [
-            select(entries.c.drop_id).join(table, table.c.entry_id == entries.c.id).where(table.c.run_id.in_(wanted))
-            for table in (events, findings)
-        ]
-        mine = or_(drops.c.run_id.in_(wanted), *(drops.c.id.in_(some) for some in touched))
+        mine = or_(drops.c.run_id.in_(wanted), *(drops.c.id.in_(some) for some in touched_by(wanted)))
         return self._drops(select(drops.c.id).where(mine).order_by(drops.c.id))
 
     def missing_records(self, read: Sequence[Drop]) -> dict[int, MissingRecords]:
@@ -371,6 +367,14 @@ def with_adopted_runs(connection: Connection, reporting: Sequence[Run]) -> list[
         runs.c.finished_at == "", runs.c.summary.in_([_reported_by(run.name) for run in reporting])
     )
     return [*(run.id for run in reporting), *connection.scalars(adopted)]
+
+
+def touched_by(wanted: Sequence[int]) -> list[Select[tuple[int]]]:
+    """Selects the drops with an entry that these runs changed or looked up."""
+    return [
+        select(entries.c.drop_id).join(table, table.c.entry_id == entries.c.id).where(table.c.run_id.in_(wanted))
+        for table in (events, findings)
+    ]
 
 
 def _reporter(summary: str) -> str:

@@ -8,7 +8,6 @@ what a source file is. Entries come in batches with one ledger query per batch, 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -26,6 +25,7 @@ from loadsheet.contract import (
     measures_of,
     outermost,
 )
+from loadsheet.display_text import count_of
 from loadsheet.ledger import Drop, Entry, Run, State
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queries import LedgerQueries
@@ -178,7 +178,7 @@ class Reconciliation:
         """Why it does not balance, in sentences; none if it does."""
         yield from self.balance.faults()
         if self.balance.entries != self.verdicts.total():
-            yield f"{self.balance.entries} entries in the ledger, {self.verdicts.total()} verdicts"
+            yield f"{count_of(self.balance.entries, 'entry', 'entries')} in the ledger, {count_of(self.verdicts.total(), 'verdict')}"
 
 
 _NOTHING: dict[str, Any] = {}
@@ -235,9 +235,7 @@ class _Judge:
 
     def __init__(self, queries: LedgerQueries, listed: ListingIndex | RecordedListings, settings: Settings) -> None:
         self._queries, self._listed = queries, listed
-        self._tolerances = Tolerances(
-            Decimal(str(settings.reconcile.weight_tolerance)), Decimal(str(settings.reconcile.money_tolerance))
-        )
+        self._tolerances = settings.tolerances
         self._waiting: dict[str, str] = {}  # listed lanes without an accepted entry: the state of this run's entry
         self._left: dict[int, dict[str, Any]] = {}  # of this batch, see `_values_left`
         self.compares, self.sends_now = True, False

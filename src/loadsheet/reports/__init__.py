@@ -133,11 +133,10 @@ class Written:
         summary = self.summary
         if not summary.missing:
             return None
-        counts = ", ".join(f"{count:,} {state}" for state, count in summary.entries.items()) or "nothing to send"
         missing_reports = fault_summary({one.report: one.why for one in summary.missing})
         log = self.state / "logs" / f"{summary.run}.jsonl"
         return ReportsIncomplete(
-            f"run {summary.run}: {counts}; an internal error prevented these reports: {missing_reports}",
+            f"run {summary.run}: {summary.counts_text}; an internal error prevented these reports: {missing_reports}",
             todo=f"see {log} for details, then run `loadsheet report --run {summary.run}`, after an upgrade if needed",
         )
 

@@ -322,6 +322,11 @@ class RunSummary:
     ] = field(default_factory=dict)
 
     @property
+    def counts_text(self) -> str:
+        """Its documents by state, such as `3 accepted, 1 invalid`."""
+        return ", ".join(f"{count:,} {state}" for state, count in self.entries.items()) or "nothing to send"
+
+    @property
     def is_day(self) -> bool:
         """Whether it reports all runs of a day together."""
         return is_day(self.run)

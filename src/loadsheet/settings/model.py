@@ -7,6 +7,7 @@ file > capabilities > defaults. Folders and tokens have exceptions (see `sources
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -21,7 +22,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from loadsheet.contract import Assumptions
+from loadsheet.contract import Assumptions, Tolerances
 from loadsheet.places import BY_DAY_AND_RUN, address_of, apart, checked, checked_template, group_number
 from loadsheet.settings.operations_sections import (
     ClusterSettings,
@@ -302,6 +303,11 @@ class Settings(BaseModel):
     def found(self) -> Layer:
         """Each value from a source, by path, with its place."""
         return self._sources.found
+
+    @property
+    def tolerances(self) -> Tolerances:
+        """The largest differences from the exchange's values that still agree."""
+        return Tolerances(Decimal(str(self.reconcile.weight_tolerance)), Decimal(str(self.reconcile.money_tolerance)))
 
     @property
     def database_url(self) -> str:
