@@ -162,6 +162,19 @@ OPERATIONS: tuple[Operation, ...] = (
 
 BY_NAME: dict[str, Operation] = {operation.name: operation for operation in OPERATIONS}
 WRITES: tuple[Operation, ...] = tuple(operation for operation in OPERATIONS if operation.is_write)
+
+
+def _named(*actions: Action) -> frozenset[str]:
+    return frozenset(write.name for write in WRITES if write.action in actions)
+
+
+CREATES, DELETES, EVENTS = _named(Action.CREATE), _named(Action.DELETE), _named(Action.STATUS)
+VERSIONS = _named(Action.CREATE, Action.UPDATE)
+"""Operations whose document is a version of a record."""
+
+PROVABLE = frozenset(write.name for write in WRITES if write.proved_by)
+"""Operations whose effect a listing can show."""
+
 _LISTINGS = tuple(operation for operation in OPERATIONS if not operation.is_write)  # tenders first
 _LISTED_KEYS = tuple((operation.subject, operation.record.key[0]) for operation in _LISTINGS)
 LISTED_KEYS = tuple(name for _, name in _LISTED_KEYS)

@@ -12,11 +12,11 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from loadsheet.contract import BY_NAME, WRITES
+from loadsheet.contract import BY_NAME, CREATES
 from loadsheet.dispatch.calls_in_flight import Call, CallsInFlight, FinishedCall, build_calls
 from loadsheet.dispatch.circuit_breaker import CallLog, CircuitBreaker, StopReason
 from loadsheet.dispatch.client import Client
@@ -307,7 +307,7 @@ class _Sending:
 
     def _ready(self, limit: int) -> list[Submission]:
         """The oldest entries that may leave: as many as allowed of those on trial, and all others."""
-        waiting, trials = _CREATES if self._creates_blocked else (), self._canary.on_trial
+        waiting, trials = CREATES if self._creates_blocked else (), self._canary.on_trial
         tried = [
             submission
             for part, places in self._canary.places()
@@ -447,9 +447,6 @@ class _Sending:
         done = self._counts.total() - self._counts[State.READY]
         self._rate.note(done, self._clock())
         self._progress(done, self._total)
-
-
-_CREATES: Collection[str] = tuple(operation.name for operation in WRITES if operation.creates)
 
 
 def _is_urgent(outcome: Outcome) -> bool:

@@ -102,6 +102,23 @@ def decide(
     return Decision(document, judge(document, lane, seen=seen), other_form(given, document, lane))
 
 
+class Surroundings(NamedTuple):
+    """What is known of a new document besides its lane. `seen`: a listing showed the lane's order or tender. `copies` are the earlier
+    drops with the same bytes as its own. `newer` is the file of the same run that arrived later and holds its record; empty: none.
+    """
+
+    seen: bool
+    copies: Collection[int]
+    newer: str
+
+
+def decide_new(given: Document, lane: Sequence[EarlierEntry], known: Surroundings, *, changed: Changed) -> Decision:
+    """The decision on a document that was just read. It has the hash of an earlier entry with the same content (see `recognized`)."""
+    own = recognized(given, lane)
+    decision = decide(own, lane, changed=changed, seen=known.seen)
+    return held_as_contradicted(held_as_older(decision, own, lane, known.copies), known.newer)
+
+
 def held_as_older(
     decision: Decision, given: Document, lane: Sequence[EarlierEntry], copies: Collection[int]
 ) -> Decision:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from loadsheet.contract import BY_NAME, WRITES, Action
+from loadsheet.contract import BY_NAME, CREATES, DELETES
 from loadsheet.display_text import as_argument
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import replace as replace_contents
@@ -31,8 +31,6 @@ CANARY_FAILED = "the first records of its drop were all refused"
 
 Part = tuple[int, str]  # a drop and an operation of its entries
 
-CREATES = [write.name for write in WRITES if write.action is Action.CREATE]
-DELETES = [write.name for write in WRITES if write.action is Action.DELETE]
 _COMING = (State.READY, State.SENDING)
 _MAY_BE_MADE = (State.ACCEPTED, State.SENDING, State.UNKNOWN)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, insert, select, update
 
-from loadsheet.contract import BY_NAME, WRITES, Action
+from loadsheet.contract import BY_NAME, DELETES, VERSIONS
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, store, with_contents
 from loadsheet.ledger.ledger_tables import Statement, drops, files, mappings, runs, tables
@@ -20,13 +20,11 @@ from loadsheet.ledger.planning import (
     Changed,
     Decision,
     EarlierEntry,
+    Surroundings,
     Verdict,
-    decide,
-    held_as_contradicted,
-    held_as_older,
+    decide_new,
     is_delete,
     parent_exists,
-    recognized,
 )
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, SourceFile, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_events
@@ -185,9 +183,8 @@ def record_entries(
     records, contents, events, states = [], {}, [], []
     for identity, given in enumerate(documents, start=(last.id or 0) + 1):  # safe: one writer at a time
         lane = lanes.setdefault(given.lane, [])
-        own = recognized(given, lane)
-        decision = decide(own, lane, changed=changed, seen=given.lane in seen)
-        decision = held_as_contradicted(held_as_older(decision, own, lane, copies), newer.get(given.lane, ""))
+        known = Surroundings(given.lane in seen, copies, newer.get(given.lane, ""))
+        decision = decide_new(given, lane, known, changed=changed)
         verdict = decision.verdict
         if verdict.state is State.INVALID and given.lane in others:
             code, where = others[given.lane]
@@ -233,10 +230,8 @@ class Forecaster:
             for given in chunk:
                 seen = given.lane in seen_on
                 lane = [*lanes.get(given.lane, ()), *self._forecast[given.lane]] if given.usable else []
-                own = recognized(given, lane)
-                decision = decide(own, lane, changed=changed, seen=seen)
-                decision = held_as_older(decision, own, lane, copies)
-                decision = held_as_contradicted(decision, self._newer_than(newest, given))
+                known = Surroundings(seen, copies, self._newer_than(newest, given))
+                decision = decide_new(given, lane, known, changed=changed)
                 verdict = decision.verdict
                 if verdict.waits is Waits.PARENT and any(map(_is_coming, lane)):
                     verdict = verdict._replace(waits=Waits.DECISION)
@@ -248,7 +243,7 @@ class Forecaster:
     def _newer_than(self, file: SourceFile, document: Document) -> str:
         """The file that holds the record and arrived after `file`, if there is one. Remembers `file` if the document is a version of it."""
         newest = self._versions.get(document.lane, file)
-        if self._deletes_follow and document.operation in _VERSIONS and newest.arrived <= file.arrived:
+        if self._deletes_follow and document.operation in VERSIONS and newest.arrived <= file.arrived:
             self._versions[document.lane] = file
         return newest.name if newest.arrived > file.arrived else ""
 
@@ -309,13 +304,13 @@ def _other_versions(
     wanted = {
         document.lane
         for document in documents
-        if not document.usable and document.key and document.operation in _VERSIONS
+        if not document.usable and document.key and document.operation in VERSIONS
     }
     last: dict[str, Any] = {}
     for row in sorted(_VALID_ON_LANES.rows_of(connection, sorted(wanted)), key=itemgetter(0)):
-        if row.drop_id != drop and (row.operation in _VERSIONS or row.operation in _DELETES):
+        if row.drop_id != drop and (row.operation in VERSIONS or row.operation in DELETES):
             last[row.lane] = row
-    versions = {row.id: row for row in last.values() if row.operation in _VERSIONS}
+    versions = {row.id: row for row in last.values() if row.operation in VERSIONS}
     accepted = {row.entry_id: row.name for row in _ACCEPTED_IN.rows_of(connection, sorted(versions))}
     return {
         row.lane: ("L616", {"run": accepted[row.id]}) if row.id in accepted else ("L617", {"file": row.file})
@@ -326,7 +321,7 @@ def _other_versions(
 def _newer_files(connection: Connection, documents: Sequence[Document], drop: int) -> dict[str, str]:
     """For documents that delete: by lane, the file of the same run that holds a version of the record and arrived after their drop."""
     wanted = sorted({document.lane for document in documents if document.usable and is_delete(document)})
-    rows = _NEWER_IN_RUN.rows(connection, wanted=wanted, made=sorted(_VERSIONS), drop=drop) if wanted else ()
+    rows = _NEWER_IN_RUN.rows(connection, wanted=wanted, made=sorted(VERSIONS), drop=drop) if wanted else ()
     return {row.lane: row.file for row in rows}
 
 
@@ -419,8 +414,6 @@ def _stop(transaction: Transaction, drop: int, fates: Counter[State], why: Seque
     return +(fates - Counter({State.READY: ready}) + Counter({State.HELD: ready}))
 
 
-_VERSIONS = frozenset(write.name for write in WRITES if write.action in (Action.CREATE, Action.UPDATE))
-_DELETES = frozenset(write.name for write in WRITES if write.action is Action.DELETE)
 _LAST_ENTRY = Statement("select max(id) as id from entries")
 _ON_LANES = Statement(  # also held entries that wait for an outcome or a parent, or were abandoned
     """

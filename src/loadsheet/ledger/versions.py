@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Select, select
 
-from loadsheet.contract import BY_NAME, WRITES, Action
+from loadsheet.contract import BY_NAME, EVENTS, VERSIONS
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, with_contents
 from loadsheet.ledger.ledger_tables import (
@@ -41,9 +41,6 @@ from loadsheet.mapping.documents import FIX_OF, SourceRow
 
 TOTALS_RULE = "totals:"
 """The beginning of the rule by which rows of totals are ignored."""
-
-_EVENTS = frozenset(write.name for write in WRITES if write.action is Action.STATUS)
-_VERSIONED = frozenset({Action.CREATE, Action.UPDATE})
 
 
 class Versions(NamedTuple):
@@ -71,10 +68,10 @@ class _Line(NamedTuple):
     @property
     def record(self) -> tuple[str, str] | None:
         """What it has in common with other documents for its record; None if its key does not identify it."""
-        if not self.key or self.operation in _EVENTS:
+        if not self.key or self.operation in EVENTS:
             return None
         operation = BY_NAME[self.operation]
-        return (operation.subject if operation.action in _VERSIONED else operation.name), self.key
+        return (operation.subject if operation.name in VERSIONS else operation.name), self.key
 
     @property
     def is_done(self) -> bool:

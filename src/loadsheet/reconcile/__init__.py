@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from loadsheet.contract import (
     BY_NAME,
     EXACT,
+    PROVABLE,
     Difference,
     Listing,
     Tolerances,
@@ -53,7 +54,6 @@ from loadsheet.reconcile.verdicts import (
     IN_ORDER,
     MEANINGS,
     NEEDS_SOMEONE,
-    PROVABLE,
     REMEDIES,
     TRACED,
     UNKNOWN_RECORD,

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from loadsheet.contract import BY_NAME, Difference, decode_record, different_fields
+from loadsheet.contract import BY_NAME, DELETES, EVENTS, PROVABLE, Difference, decode_record, different_fields
 from loadsheet.ledger import Entry, ExceptionStatus, Run, State, Trace
 from loadsheet.ledger.ledger_tables import chunks
 from loadsheet.ledger.queries import LedgerQueries
@@ -32,10 +32,7 @@ from loadsheet.ledger.versions import Versions
 from loadsheet.reconcile.verdicts import (
     AGREES,
     BY_STATE,
-    DELETES,
-    EVENTS,
     NEEDS_SOMEONE,
-    PROVABLE,
     TRACED,
     Match,
     Matches,

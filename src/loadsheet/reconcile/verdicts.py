@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, WRITES, Action, Difference
+from loadsheet.contract import BY_NAME, DELETES, PROVABLE, Difference
 from loadsheet.ledger import Entry, State, Trace
 from loadsheet.ledger.states import VERDICTS
 
@@ -166,12 +166,6 @@ class Leg:
 
 TRACED = (State.ACCEPTED, State.SENDING, State.UNKNOWN, State.REFUSED)
 """States of entries that may have a record at the exchange."""
-
-PROVABLE = frozenset(operation.name for operation in WRITES if operation.proved_by)
-EVENTS = frozenset(operation.name for operation in WRITES if operation.action is Action.STATUS)
-"""Operations that one record may have many of, without any way to tell them apart."""
-
-DELETES = frozenset(operation.name for operation in WRITES if operation.action is Action.DELETE)
 
 BY_STATE = {state: Verdict(verdict) for state, verdict in VERDICTS.items()}
 """The verdicts that follow from the state alone."""
