@@ -88,6 +88,7 @@ from loadsheet.contract.records import (
     decode_value,
     encode_record,
     encode_sorted,
+    scalars_by_path,
     values_by_path,
 )
 from loadsheet.contract.summaries import (
@@ -211,6 +212,7 @@ __all__ = [
     "register",
     "request_schema",
     "same_content",
+    "scalars_by_path",
     "scan_listing",
     "shown",
     "spell",

@@ -27,6 +27,11 @@ def values_by_path(payload: bytes) -> Iterator[tuple[str, Any]]:
     yield from _leaves(decode_value(payload), "") if payload else ()
 
 
+def scalars_by_path(payload: bytes) -> Iterator[tuple[str, Any]]:
+    """The same without the empty lists and objects."""
+    return ((path, value) for path, value in values_by_path(payload) if not isinstance(value, (dict, list)))
+
+
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict) and value:
         for name, inner in value.items():

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from loadsheet.contract import values_by_path
+from loadsheet.contract import scalars_by_path
 from loadsheet.ledger import Drop, Entry, Origin, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import SourceRow, locate
@@ -172,7 +172,7 @@ class _Legs:
         """
         unplaced = dict(self._cells)
         filled = (
-            (path, text_of(value)) for path, value in payload_values(self._entry.payload) if value not in (None, "")
+            (path, text_of(value)) for path, value in scalars_by_path(self._entry.payload) if value not in (None, "")
         )
         for path, value in filled:
             if len(self.others) >= LINES_MAX and path not in self._differences and path not in self._paths:
@@ -231,14 +231,9 @@ def _tables_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> lis
     return [tables[name] for name in dict.fromkeys(row.table for row in rows)]
 
 
-def payload_values(payload: bytes) -> Iterator[tuple[str, Any]]:
-    """The scalar values of a payload with their paths; none for an empty payload."""
-    return ((path, value) for path, value in values_by_path(payload) if not isinstance(value, (dict, list)))
-
-
 def _references(payload: bytes) -> Iterator[str]:
     """The values of the references of a record, such as `order_references`."""
-    for path, value in payload_values(payload) if b"_references" in payload else ():
+    for path, value in scalars_by_path(payload) if b"_references" in payload else ():
         if "_references[" in path and path.endswith(".value"):
             yield text_of(value)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, NamedTuple
 
+from loadsheet.contract import scalars_by_path
 from loadsheet.languages import Words
 from loadsheet.ledger import Drop, Entry, Origin
 from loadsheet.mapping.documents import Trace, trace
@@ -24,7 +25,6 @@ from loadsheet.reports.fix_workbook import wording
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook, Place, protect
 from loadsheet.reports.fix_workbook.wording import ProblemText, line_of
 from loadsheet.reports.report_files import sheet_text
-from loadsheet.reports.run_page import payload_values
 from loadsheet.reports.sheets import Book, Kind, Tone, write
 
 ChangeKind = Literal["number", "moment", "word", "blank", "text"]
@@ -100,7 +100,7 @@ class Changes:
             return
         self.documents += 1
         became: dict[_Cells, list[tuple[str, str]]] = {}
-        for path, leaf in payload_values(entry.payload):
+        for path, leaf in scalars_by_path(entry.payload):
             if leaf is None or isinstance(leaf, bool):
                 continue
             value, cells = format(leaf, "f") if isinstance(leaf, Decimal) else str(leaf), self._cells(entry, path)

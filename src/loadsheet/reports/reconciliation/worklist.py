@@ -21,7 +21,7 @@ from urllib.parse import quote
 from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # has annotations but no py.typed
 from xlsxwriter.utility import xl_rowcol_to_cell as at
 
-from loadsheet.contract import BY_NAME, Scale, amounts, decode_record, measures_of
+from loadsheet.contract import BY_NAME, Scale, amounts, decode_record, measures_of, scalars_by_path
 from loadsheet.extras import need
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Origin, Remark, State
 from loadsheet.ledger.queries import LedgerQueries
@@ -30,7 +30,6 @@ from loadsheet.places import BY_DAY_AND_RUN
 from loadsheet.problems import NOWHERE, Where
 from loadsheet.reconcile import MEANINGS, Verdict, gap_of
 from loadsheet.reports.report_files import text_of
-from loadsheet.reports.run_page import payload_values
 from loadsheet.reports.run_summary import place_of
 from loadsheet.reports.sheets import Cell, Column, Formula, Kind, Link, Page, TableSheet, Tone, Value
 from loadsheet.workbook_marks import (
@@ -320,7 +319,7 @@ class WorkList:
         path = problem.where.path
         source, cell = self._source(entry, path) if path else ("", NOWHERE)
         where = place_of(problem)
-        sent = dict(payload_values(entry.payload)).get(path, "") if path and entry.attempts else ""
+        sent = dict(scalars_by_path(entry.payload)).get(path, "") if path and entry.attempts else ""
         what = problem.text + (f" ({problem.hint})" if problem.hint else "")
         what = "; ".join((what, *(one.text for one in entry.problems if one.code in _OTHER_VERSION)))
         return (
