@@ -46,12 +46,12 @@ IN_ALL = [
 NOBODY = "http://127.0.0.1:9/"  # a health check that nobody serves
 AFTER_IT = {
     "operations.notifications.send_notifications": "notices",
-    "operations.notifications.ping_start": "notice of the beginning",
+    "operations.notifications.ping_start": "the notice of the start",
     "operations.run_hooks._Hooks.update_metrics": "metrics",
-    "operations.expected_files.overdue": "what is late",
+    "operations.expected_files.overdue": "the check for overdue files",
     "reports.headline._balance_line": "the summary",
     "operations.run_hooks.seal_after_run": "the capsule",
-    "operations.run_hooks.keep": "keeping",
+    "operations.run_hooks.apply_retention": "retention",
 }
 
 

@@ -49,7 +49,7 @@ FOR_HELP = FOR_A_LOOK | {
     "loadsheet.settings",
 }
 FOR_A_RUN = {"pandas", "numpy", "duckdb", "pint", "rule_engine", "openpyxl", "xlrd", "holidays", "watchdog"} | {
-    "starlette", "uvicorn", "sqlalchemy.dialects.postgresql",
+    "starlette", "uvicorn", "sqlalchemy.dialects.postgresql", "loadsheet.forecasts",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import ledgers
 from ledgers import Ticking, document, drop_of, ledger_at, listing, order, send
 
 from loadsheet import reconcile, reports
-from loadsheet.operations.retention import keep
+from loadsheet.operations.retention import apply_retention
 from loadsheet.settings import Settings
 
 PERSON = "Frau Weber-Kowalski"
@@ -54,7 +54,7 @@ class House:
     def keep(self, **chosen):
         """What keeping does at the end of a night."""
         self.settings = self.settings.model_copy(update=chosen)
-        keep(self.settings, self.ledger, self.clock.now, self.said.append)
+        apply_retention(self.settings, self.ledger, self.clock.now, self.said.append)
 
     def expire(self):
         """Remove payloads after 31 days, as a run does it that keeps them for 30."""

@@ -211,10 +211,10 @@ def answer_check_folder(
     settings: "Settings", scan: "Callable[[Settings], inbox.Scan]", say: Callable[[str], None] = say
 ) -> None:
     """Answer the files of the check folder. A failure is reported and has no other effect: the next run tries again."""
-    from loadsheet.forecasts import answer_checks
-
     if settings.check_folder is None:
         return
+    from loadsheet.forecasts import answer_checks
+
     faults: dict[str, str] = {}
     with isolated("the check folder", faults):
         try:

@@ -243,7 +243,7 @@ def _listing_lines(standing: "ExceptionStatus") -> list[str]:
 
 
 class Wanted(NamedTuple):
-    """Which runs to list: at most so many, of a day (local time), that read a file whose name matches a pattern, that did not end with 0,
+    """Which runs to list: at most `limit`, of a day (local time), that read a file whose name matches a pattern, that did not end with 0,
     or that had an outcome. Empty values do not count.
     """
 

@@ -18,7 +18,7 @@ from loadsheet.internal_errors import exit_code_of, fault_summary, isolated
 from loadsheet.ledger import Clock, Ledger, read_ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
-from loadsheet.operations.retention import keep
+from loadsheet.operations.retention import apply_retention
 from loadsheet.pipeline import Result
 from loadsheet.places import shown
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
@@ -80,8 +80,8 @@ class WholeRun:
         faults: dict[str, str] = {}
         with isolated("the capsule", faults):
             seal_after_run(self._settings, ledger.queries, result.reports.summary.run, self._clock(), self._say)
-        with isolated("keeping", faults):
-            keep(self._settings, ledger, self._clock(), self._say)
+        with isolated("retention", faults):
+            apply_retention(self._settings, ledger, self._clock(), self._say)
         return result.without(faults)
 
     def correct_if_changed(self, result: Result) -> Result:
@@ -150,7 +150,7 @@ class _Hooks(NamedTuple):
     def around(self, run: Callable[[], Result]) -> Result:
         settings, faults = self.settings, dict[str, str]()
         if settings.notifications.ping_url is not None:
-            with isolated("notice of the beginning", faults):
+            with isolated("the notice of the start", faults):
                 from loadsheet.operations.notifications import ping_start
 
                 ping_start(settings, self.say)
@@ -185,7 +185,7 @@ class _Hooks(NamedTuple):
         settings, say, faults = self.settings, self.say, dict[str, str]()
         with _queries(settings) as opened:
             queries, late = None, None
-            with isolated("what is late", faults):
+            with isolated("the check for overdue files", faults):
                 late = _overdue(settings, opened, outcome.began, say)
                 queries = None if late is None else opened
             with isolated("metrics", faults):

@@ -36,7 +36,7 @@ def as_typed(text: str) -> str:
 class WantedColumn:
     """A column of the mapping: its name there, its possible labels (label, then aliases), and whether the header must have it.
     Labels are compared folded (see `header.fold`). For a label that repeats, `occurrence` says which of its columns is meant (from 1), and
-    `count` how many there must be (`in_set`, one of column sets: at most so many).
+    `count` how many there must be (for one of column sets, `in_set`: at most).
     """
 
     name: str

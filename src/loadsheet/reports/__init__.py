@@ -223,7 +223,7 @@ _CAUSES, _FIXES, _ACKNOWLEDGEMENTS, _WORKBOOK, _PAGE, _INDEX = (
 )
 
 
-class Optional:
+class Isolated:
     """An optional report, made by `make`. If it fails, the others are still written. Its methods raise Fault.
     If the report is among the `missing`, they do nothing.
     """
@@ -266,14 +266,14 @@ def _write(
     """Write all reports but the `missing`, in one pass over the ledger. Raises Fault if an optional report fails."""
     folder, drops = settings.outbox_here / run.name, reconciliation.drops
     names = ReportNames(results_names(drops, run, settings.reports.results), {}, [PAGE] * (_PAGE not in missing))
-    settled, folding = reconciliation.exceptions.settled, cast("Causes", Optional(_CAUSES, Causes, missing))
+    settled, folding = reconciliation.exceptions.settled, cast("Causes", Isolated(_CAUSES, Causes, missing))
     tally = RunTally(folding=folding, settled=settled, is_day=is_day(run.name))
     page_max = settings.reports.page_documents_max
-    page = Optional(_PAGE, lambda: RunPage(queries, documents_max=page_max, settled=settled), missing)
+    page = Isolated(_PAGE, lambda: RunPage(queries, documents_max=page_max, settled=settled), missing)
     is_check = reconciliation.notes.stopped == ONLY_CHECKED
     left_out = {*missing, _ACKNOWLEDGEMENTS} if is_check else missing
-    acknowledgements = Optional(_ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), left_out)
-    fixes = Optional(_FIXES, lambda: Fixes(queries, run, folder, settings, is_check=is_check), missing)
+    acknowledgements = Isolated(_ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), left_out)
+    fixes = Isolated(_FIXES, lambda: Fixes(queries, run, folder, settings, is_check=is_check), missing)
     with ExitStack() as books:
         name = free_name(folder)
         names.reports.extend([name] * (_WORKBOOK not in missing))
@@ -284,7 +284,7 @@ def _write(
             links = SourceLinks(archive_from(settings, run.name), settings.archive_path)
             return ReconciliationWorkbook(book, folder, queries, reconciliation, links)
 
-        workbook = Optional(_WORKBOOK, new_workbook, missing)
+        workbook = Isolated(_WORKBOOK, new_workbook, missing)
         for drop in drops:
             tally.open(drop)
             workbook.open(drop)

@@ -153,7 +153,7 @@ def _faults(summary: RunSummary) -> Iterator[str]:
 
 
 def _open_points(summary: RunSummary) -> Iterator[str]:
-    """What somebody has to look at, or what is not finished, most urgent first."""
+    """What needs attention or is not finished, most urgent first."""
     total, needing = sum(summary.entries.values()), summary.needs_someone.entries
     if needing:
         yield f"{needing:,} of {count_of(total, 'document')} {'needs' if needing == 1 else 'need'} attention"

@@ -87,8 +87,8 @@ class PartsLost(Exception):
 
 
 class GroupChunks:
-    """The chunks of the part with this number (from 0) of so many parts; `stripe` consecutive groups go to one part. `groups` is the number
-    of all groups of the drop, once the chunks were iterated.
+    """The chunks of one `part` (from 0) `of` all parts; `stripe` consecutive groups go to one part. `groups` is the number of all groups of
+    the drop, once the chunks were iterated.
     """
 
     def __init__(self, part: int, of: int, stripe: int = STRIPE) -> None:

@@ -28,12 +28,12 @@ from loadsheet.reports import SUMMARY
 from loadsheet.reports.html_pages import INDEX
 from loadsheet.settings import Settings
 
-__all__ = ["keep"]
+__all__ = ["apply_retention"]
 
 Step = tuple[str, Callable[[], int]]
 
 
-def keep(settings: Settings, ledger: Ledger, now: datetime, say: Callable[[str], None]) -> None:
+def apply_retention(settings: Settings, ledger: Ledger, now: datetime, say: Callable[[str], None]) -> None:
     """Remove data that is older than the settings keep it and no longer needed, and back up the ledger once a day. `now` is aware,
     in UTC. Counts of removed data go to the log and the ledger. Errors are reported, and the step is retried in the next run.
     """
