@@ -222,7 +222,8 @@ def _seconds(summary: RunSummary, reported_at: str) -> Iterator[str]:
 
 def attention(summary: RunSummary) -> list[tuple[Verdict, int, str]]:
     """The documents that need attention: verdict, count, and what has to happen in a few words."""
-    return [(verdict, count, text) for verdict, text in _TODO.items() if (count := summary.still_so[verdict])]
+    counts = summary.current_verdicts
+    return [(verdict, counts[verdict], text) for verdict, text in _TODO.items() if counts[verdict]]
 
 
 def _balance_line(summary: RunSummary) -> str:
@@ -292,8 +293,9 @@ def _shortened(name: str) -> str:
 
 def _reasons(summary: RunSummary, *, verbose: bool) -> Iterator[str]:
     """Why: findings of the listings, records that are missing from a new file, then the problems, most frequent first."""
+    counts = summary.current_verdicts
     for verdict, remedy in REMEDIES.items():
-        if count := summary.still_so[verdict]:
+        if count := counts[verdict]:
             first = summary.firsts.get(verdict, "")
             yield f"{count:>7,}x {verdict}{f', first {first}' if first else ''}: {remedy}"
     yield from (f"  {missing_sentence(drop, keys_max=_KEYS_SHOWN)}" for drop in with_missing_records(summary))

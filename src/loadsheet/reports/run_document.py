@@ -337,7 +337,7 @@ class RunSummary:
         return title_of(self.run)
 
     @property
-    def still_so(self) -> Counter[str]:
+    def current_verdicts(self) -> Counter[str]:
         """The documents by verdict, without those that no longer need attention."""
         return Counter(self.verdicts) - Counter(self.settled)
 
