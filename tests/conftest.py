@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -17,6 +18,10 @@ from outcome_check import check_outcomes_below
 
 os.environ.setdefault("LOADSHEET_ALLOW_ROOT", "true")  # containers of tests have no other user
 os.environ.setdefault("LOADSHEET_QUIET", "false")  # a run prints as on a terminal
+
+# Images of containers set this variable: each process, the tests start hundreds, would compile what it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 if not os.environ.get("CI"):  # where it is set, hypothesis has no deadline either
     settings.register_profile("patient", deadline=None)

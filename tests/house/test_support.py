@@ -68,9 +68,10 @@ def test_journey():
 
 
 def test_a_test_with_too_much_cpu_time_or_far_too_long_fails_and_random_examples_are_a_quarter(pytester, monkeypatch):
-    """But a journey may take long, and all examples are tried where that is asked for."""
+    """But a journey may take long, all examples are tried where that is asked for, and what is compiled is kept."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the rules need none, and to load them takes seconds
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.delenv("LOADSHEET_EXAMPLES", raising=False)
     rules = Path(__file__).parents[1].joinpath("conftest.py").read_text(encoding="utf-8")
     rules = re.sub(r"FAR_TOO_LONG_S = [\d.]+", "FAR_TOO_LONG_S = 0.8", rules)
@@ -80,5 +81,6 @@ def test_a_test_with_too_much_cpu_time_or_far_too_long_fails_and_random_examples
     found = pytester.runpytest_subprocess(*words)
     found.assert_outcomes(passed=4, failed=3)
     found.stdout.fnmatch_lines(["*tried 10*", "*it took * s and 0.[4-9] s of CPU*", "*it took 1.* s and*"])
+    assert [*pytester.path.glob("__pycache__/test_*.pyc")]
     monkeypatch.setenv("LOADSHEET_EXAMPLES", "all")
     pytester.runpytest_subprocess(*words, "-k", "numbers or how_many").stdout.fnmatch_lines(["*tried 40*"])
