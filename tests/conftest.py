@@ -119,11 +119,17 @@ def pytest_collection_modifyitems(items):
                 _try_fewer(getattr(test, "__func__", test))
 
 
-def pytest_collection_finish():
-    """What is collected stays: the collector need not look through it again and again. The rest as `loadsheet` itself sets it."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is collected stays: the collector need not look through it, then or later. The rest as `loadsheet` itself sets it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000)
+        gc.enable()
 
 
 def _try_fewer(test):
