@@ -301,3 +301,26 @@ def test_an_old_export_whose_values_are_explained_needs_nobody_when_it_comes_aga
     assert {line["Closed because"] for line in sheet(workspace, "Closed")} == {"explained"}
     assert drop("export", 3) == (0, {"accepted": 1}), "other values are a change"
     assert drop("correction", 2) == (1, {"held": 1}), "nobody has explained these"
+
+
+@pytest.mark.parametrize("held_before", [False, True])
+def test_an_update_that_a_newer_order_overtook_stays_open_until_somebody_decides(workspace, held_before):
+    workspace.use({name: (SMALL / f"{name}.yaml").read_text(encoding="utf-8") for name in ("orders", "order-updates")})
+    at = time.time() - 1000
+    os.utime(workspace.drop("updates.csv", "Order,City\nA-1,Essen\n"), (at, at))
+    if held_before:
+        assert workspace.run().returncode == 1
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,5\n")
+    assert workspace.run().returncode == 1
+    assert dict(workspace.ask("select operation, state from entries")) == {
+        "order.create": "accepted",
+        "order.update": "held",
+    }
+    for _ in range(2):
+        (exception,) = sheet(workspace)
+        assert (exception["Key"], exception["Status"]) == ("A-1", "open")
+        workspace.run()
+    assert workspace.command("retry", "A-1").returncode == 0
+    assert workspace.run().returncode == 0
+    assert sheet(workspace) == []
+    assert dict(workspace.ask("select operation, state from entries"))["order.update"] == "accepted"

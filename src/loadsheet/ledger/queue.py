@@ -18,6 +18,7 @@ from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
+from loadsheet.ledger.overtaken import overtaken
 from loadsheet.ledger.planning import Changed, Verdict, decide, held_as_older, parent_exists, parent_of
 from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
@@ -32,7 +33,6 @@ CANARY_FAILED = "the first records of its drop were all refused"
 Part = tuple[int, str]  # a drop and an operation of its entries
 
 _COMING = (State.READY, State.SENDING)
-_MAY_BE_MADE = (State.ACCEPTED, State.SENDING, State.UNKNOWN)
 
 
 class Submission(NamedTuple):
@@ -116,11 +116,9 @@ def _release_ready_children(connection: Connection, accepted: Sequence[PreviousS
     children = [
         entry for entry in _READY_ON_LANES.rows_of(connection, [*created, *deleted]) if entry.operation not in CREATES
     ]
-    go = [
-        {"entry": entry.id}
-        for entry in children
-        if entry.waits and entry.lane in created and (entry.operation not in DELETES or entry.id > created[entry.lane])
-    ]
+    waiting = [entry for entry in children if entry.waits and entry.lane in created]
+    late = overtaken(connection, waiting, _parents(connection, {entry.lane for entry in waiting}))
+    go = [{"entry": entry.id} for entry in waiting if entry.id not in late]
     back = [
         {"entry": entry.id} for entry in children if not entry.waits and entry.id > deleted.get(entry.lane, entry.id)
     ]
@@ -175,9 +173,13 @@ def _with_reasons(connection: Connection, state: State) -> Iterator[tuple[Sequen
         near = _near_parents(
             connection, {row.lane for row in rows if row.lane not in because and not parents[row.lane]}
         )
+        late = overtaken(connection, rows, parents)
         yield (
             rows,
-            [_waits_for(row, parents[row.lane], near.get(row.lane, ""), because.get(row.lane)) for row in rows],
+            [
+                _passed_by(row) if row.id in late else _waits_for(row, parents[row.lane], near, because.get(row.lane))
+                for row in rows
+            ],
         )
 
 
@@ -217,9 +219,10 @@ def _release_children(transaction: Transaction, *, orphans: bool) -> int:
         for rows in _waiting(connection, Waits.PARENT, state):
             lanes = {row.lane for row in rows}
             parents, shown = _parents(connection, lanes), seen_lanes(connection, lanes)
+            late = overtaken(connection, rows, parents, soon=True)
             settlements, go = [], []
             for row in rows:
-                if _is_overtaken(row, parents[row.lane]):
+                if row.id in late:
                     continue
                 family: Sequence[Parent] = parents[row.lane]
                 if row.operation in DELETES:  # planned before the create, it must not delete the created record
@@ -245,13 +248,6 @@ def _made_ready(row: Any, family: Sequence[Parent], *, there: bool, orphans: boo
     if any(parent.operation in CREATES and parent.state in _COMING for parent in family):
         return Settlement(row.id, State.READY, f"waits for {parent_of(row.lane)}", waits=Waits.PARENT)
     return None
-
-
-def _is_overtaken(row: Any, parents: Sequence[Parent]) -> bool:
-    """Whether a later create may have been sent while a delete waited: a listing now shows another record than it meant."""
-    return row.operation in DELETES and any(
-        parent.id > row.id and parent.operation in CREATES and parent.state in _MAY_BE_MADE for parent in parents
-    )
 
 
 def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans: bool) -> int:
@@ -339,14 +335,19 @@ def _near_parents(connection: Connection, lanes: Collection[str]) -> dict[str, s
     return {lane: found.pop() for lane, found in keys.items() if len(found) == 1}
 
 
-def _waits_for(row: Any, parents: Sequence[Parent], near: str, because: Problem | None) -> Problem:
-    """The problem of an entry whose order or tender is not there. `near`: the key of the one that may be meant."""
-    overtaken = _is_overtaken(row, parents)
-    hint = (
-        (_OVERTAKEN if overtaken else _HINT).format(key=as_argument(row.key)) if row.instead is None else _JUDGED_AGAIN
-    )
+def _waits_for(row: Any, parents: Sequence[Parent], near: Mapping[str, str], because: Problem | None) -> Problem:
+    """The problem of an entry whose order or tender is not there. `near`: by lane, the key of the one that may be meant."""
+    hint = _HINT.format(key=as_argument(row.key)) if row.instead is None else _JUDGED_AGAIN
     values = {"parent": parent_of(row.lane), "why": _why(parents)}
-    return Problem("L607", values=values, hint=f"did you mean {near}?" if near else hint, because=because)
+    meant = near.get(row.lane, "")
+    return Problem("L607", values=values, hint=f"did you mean {meant}?" if meant else hint, because=because)
+
+
+def _passed_by(row: Any) -> Problem:
+    """The problem of an entry that a later create has overtaken."""
+    harm = "delete the newer record" if row.operation in DELETES else "undo values of the newer record"
+    values = {"parent": parent_of(row.lane), "why": _CREATED_AFTER}
+    return Problem("L607", values=values, hint=_OVERTAKEN.format(harm=harm, key=as_argument(row.key)))
 
 
 def _held_for_parent(row: Any, problem: Problem) -> Settlement:
@@ -368,14 +369,15 @@ def _why(parents: Sequence[Parent]) -> str:
         return "it was deleted"
     creates = [parent for parent in parents if parent.operation in CREATES]
     if done:
-        return "it was created after this"
+        return _CREATED_AFTER
     return _WHY[creates[-1].state] if creates else "it has not been sent yet"
 
 
 _JUDGED_AGAIN = "the next run decides whether it creates or updates"
 _SENT_WITHOUT = "sent without {parent}, as the settings allow"
 _HINT = "sent automatically once the other is at the exchange; to send it now: loadsheet retry {key}"
-_OVERTAKEN = "not sent automatically, because it would delete the newer record; to send it now: loadsheet retry {key}"
+_CREATED_AFTER = "it was created after this"
+_OVERTAKEN = "not sent automatically, because it would {harm}; to send it now: loadsheet retry {key}"
 _WHY = {
     State.INVALID: "the sender must fix it first",
     State.HELD: "it is held too",

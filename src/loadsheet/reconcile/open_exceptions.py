@@ -7,7 +7,8 @@ rule decides about an exception:
 3. a document of a later drop for the same record (or, where there is no listing, with the same key) was accepted or is
    unchanged. One of the same drop comes from other rows, which correct nothing. A status event has no key: for it, an
    event from a fix of the same drop counts. So does a document made from the same rows, returned in a fix file, whatever
-   its key is now, and the corrected row of a record without a key in a later version of its file (see `ledger.versions`);
+   its key is now, and the corrected row of a record without a key in a later version of its file (see `ledger.versions`).
+   A create settles no held update or delete: it may be the very order that these waited for;
 4. it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides
    what it shows. A difference shown by a listing stays until another listing shows the record. A listing that is partial
    or was not read proves nothing.
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from loadsheet.contract import BY_NAME, DELETES, EVENTS, PROVABLE, Difference, decode_record, different_fields
+from loadsheet.contract import BY_NAME, DELETES, EVENTS, PROVABLE, Action, Difference, decode_record, different_fields
 from loadsheet.ledger import Entry, ExceptionStatus, Run, State, Trace
 from loadsheet.ledger.ledger_tables import chunks
 from loadsheet.ledger.queries import LedgerQueries
@@ -152,6 +153,7 @@ class _Part:
         settled = _settled(queries, lanes)
         self._origins = queries.origins_of([trace.id for trace in (*settled, *self._traces.values())])
         self._later = self._last_of_each(settled)
+        self._later_changes = self._last_of_each(trace for trace in settled if not BY_NAME[trace.operation].creates)
         remarked = queries.remarks_on([entry for entry in some if entry in known])
         self._words = {entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks}
         self._said = queries.explained_before([self._latest[entry] for entry in some if entry not in known])
@@ -208,7 +210,9 @@ class _Part:
     def _has_later(self, trace: Trace) -> bool:
         """Whether a document of a later drop for the same record was accepted or is unchanged."""
         drop, root = self._origins[trace.id]
-        return self._later.get(_record_of(trace, root), 0) > drop
+        waits = trace.state is State.HELD and BY_NAME[trace.operation].action in (Action.UPDATE, Action.DELETE)
+        later = self._later_changes if waits else self._later
+        return later.get(_record_of(trace, root), 0) > drop
 
     def _last_of_each(self, settled: Iterable[Trace]) -> dict[Hashable, int]:
         """The last drop with an entry of each record that was accepted, or is unchanged from an accepted one."""
