@@ -209,6 +209,7 @@ UNITS = {  # an amount and the columns beside it, and what the line of the amoun
     "to its right": (["Gross weight;1.250,5;2", "GEWEI;KG;TO"], "unit_column: gewei", "!CHECK the unit"),
     "to its left": (["Weight unit;KG;LB", "Gross weight;1.250,5;2"], "unit_column: weight_unit"),
     "nearest": (["Eh;KG", "Gross weight;2;3", "UOM;KG;LB"], "unit_column: uom"),
+    "with the heading of its field": (["Gross weight;2;3", "Gross weight UOM;KG;lb"], "unit_column: gross_weight_uom"),
     "of volumes": (["Gross weight;1.250,5;2", "UOM;m3;l"], "!unit_column", "CHECK the unit kg"),
     "unknown": (["Gross weight;1.250,5;2", "UOM;KG;pallet"], "!unit_column"),
     "said in the heading": (["Gross weight (kg);1.250,5;2", "UOM;KG;LB"], "!unit_column"),

@@ -376,5 +376,6 @@ def _read_unit_from(made: Draft, amount: DraftColumn, unit: DraftColumn) -> None
     amount.remark = "; ".join(part for part in amount.remark.split("; ") if not part.startswith(f"{CHECK} the unit"))
     amount.remark += f"; its unit is in {unit.column.label}"
     unit.keys["type"], unit.remark = "text", f"the units of {amount.column.label}"
+    unit.keys.pop("one_of", None)  # the amount needs the units as written
     made.filled = {path: drafted for path, drafted in made.filled.items() if drafted is not unit}
     made.use(unit)
