@@ -239,7 +239,7 @@ def _evidence(column: Column, target: Target) -> float:
         return -1.0
     if target.is_key:
         return _evidence_of_identity(column)
-    return 0.0 if concepts & {"id", "rate", "value"} else _evidence_of_words(column, concepts)
+    return 0.0 if concepts & {"id", "value"} else _evidence_of_words(column, concepts)
 
 
 def _as_digits(column: Column, look: str) -> float:
@@ -261,8 +261,15 @@ _LOOKED_AT: dict[str, Callable[[Column], float]] = {
     "currency": lambda column: _as_type(column, "currency"),
     "latitude": lambda column: 0.5 if column.guess.type in NUMBERS else -1.0,
     "longitude": lambda column: 0.5 if column.guess.type in NUMBERS else -1.0,
+    "rate": lambda column: -1.0 if _names_a_quote(column) else 0.0,
 }
 """What the cells say about a field with one of these concepts; the first counts."""
+
+
+def _names_a_quote(column: Column) -> bool:
+    """Whether a column with a word for a rate identifies quotes, such as `Quote number`, or holds codes."""
+    is_code = column.guess.type not in NUMBERS and "code" in column.cells.looks
+    return is_code or bool(column.concepts & {"id", "reference"})
 
 
 def _evidence_of_words(column: Column, concepts: frozenset[str]) -> float:
