@@ -283,13 +283,23 @@ def _shared_formats(draft: Draft) -> list[str]:
 
 
 def _guessed_encoding(draft: Draft) -> str:
-    """The remark on an encoding other than UTF-8 and that of Western Europe, with a text to look at; empty if there is none."""
+    """The remark on an encoding other than UTF-8, with a text to look at; empty if there is none, or no text needs the guess."""
     for sheet in (table.sheet for table in draft.tables):
-        if sheet.encoding and not sheet.encoding.startswith(("utf-", "cp1252")):
-            texts = (text for column in sheet.columns for text in (column.label, *column.cells.values))
-            such = next((text for text in texts if not text.isascii()), "")
-            return f"{CHECK}: guessed by the letters, such as {such}"
+        texts = [text for column in sheet.columns for text in (column.label, *column.cells.shown) if not text.isascii()]
+        if sheet.encoding == "cp1252":
+            return next((_read_otherwise(text) for text in texts if _read_otherwise(text)), "")
+        if sheet.encoding and not sheet.encoding.startswith("utf-"):
+            return f"{CHECK}: guessed by the letters, such as {next(iter(texts), '')}"
     return ""
+
+
+def _read_otherwise(text: str) -> str:
+    """The remark on a text of Western Europe that is another one in the encoding of Central Europe; empty if it is the same there."""
+    try:
+        other = text.encode("cp1252").decode("cp1250")
+    except UnicodeError:
+        return ""
+    return "" if other == text else f"{CHECK}: guessed by the letters, such as {text}; in cp1250 it is {other}"
 
 
 def _pattern(path: Path, *, several: bool) -> str:
