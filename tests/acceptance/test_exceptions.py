@@ -324,3 +324,22 @@ def test_an_update_that_a_newer_order_overtook_stays_open_until_somebody_decides
     assert workspace.run().returncode == 0
     assert sheet(workspace) == []
     assert dict(workspace.ask("select operation, state from entries"))["order.update"] == "accepted"
+
+
+@pytest.mark.parametrize("later", ["a whole version", "the order is deleted"])
+def test_a_wrong_version_is_not_closed_by_an_update_of_other_fields(workspace, later):
+    names = ("orders", "order-updates", "order-deletes")
+    small = {name: (SMALL / f"{name}.yaml").read_text(encoding="utf-8") for name in names}
+    workspace.use(small | {"orders": small["orders"].replace("version: 1", "version: 1\nchanged: update")})
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,5\n")
+    assert workspace.run().returncode == 0
+    workspace.drop("orders2.csv", "Order,City,Weight\nA-1,Bonn,-7\n")
+    workspace.run()
+    workspace.drop("updates.csv", "Order,City\nA-1,Essen\n")
+    workspace.run()
+    (exception,) = sheet(workspace)
+    assert (exception["Key"], exception["Status"]) == ("A-1", "open"), "its weight was never sent"
+    content = "Order,City,Weight\nA-1,Bonn,8\n" if later == "a whole version" else "Order\nA-1\n"
+    workspace.drop("orders3.csv" if later == "a whole version" else "deletes.csv", content)
+    assert workspace.run().returncode == 0
+    assert sheet(workspace) == []

@@ -8,7 +8,8 @@ rule decides about an exception:
    unchanged. One of the same drop comes from other rows, which correct nothing. A status event has no key: for it, an
    event from a fix of the same drop counts. So does a document made from the same rows, returned in a fix file, whatever
    its key is now, and the corrected row of a record without a key in a later version of its file (see `ledger.versions`).
-   A create settles no held update or delete: it may be the very order that these waited for;
+   A create settles no held update or delete: it may be the very order that these waited for. Updates settle only a
+   document whose fields they carry, or one of whose record they carry every field of the create: the rest was never sent;
 4. it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides
    what it shows. A difference shown by a listing stays until another listing shows the record. A listing that is partial
    or was not read proves nothing.
@@ -151,6 +152,10 @@ class _Part:
         self._traces = {trace.id: trace for trace in queries.traces_by_id(sorted({*some, *latest}))}
         lanes = sorted({trace.lane for trace in self._traces.values()})
         settled = _settled(queries, lanes)
+        self._on_lanes: dict[str, list[Trace]] = defaultdict(list)
+        for trace in settled:
+            self._on_lanes[trace.lane] += [trace] if trace.operation in PROVABLE else []
+        self._queries = queries
         self._origins = queries.origins_of([trace.id for trace in (*settled, *self._traces.values())])
         self._later = self._last_of_each(settled)
         self._later_changes = self._last_of_each(trace for trace in settled if not BY_NAME[trace.operation].creates)
@@ -212,7 +217,24 @@ class _Part:
         drop, root = self._origins[trace.id]
         waits = trace.state is State.HELD and BY_NAME[trace.operation].action in (Action.UPDATE, Action.DELETE)
         later = self._later_changes if waits else self._later
-        return later.get(_record_of(trace, root), 0) > drop
+        return later.get(_record_of(trace, root), 0) > drop and self._is_carried(trace, drop)
+
+    def _is_carried(self, trace: Trace, drop: int) -> bool:
+        """Whether the documents of drops after this one carry the whole of a create or update. What is not known, because it was removed
+        or an update could not be built, counts as carried.
+        """
+        lane = self._on_lanes[trace.lane] if trace.operation in PROVABLE and trace.operation not in DELETES else []
+        later = [one.id for one in lane if self._origins[one.id][0] > drop]
+        if not later or any(BY_NAME[one.operation].action is not Action.UPDATE for one in lane if one.id in later):
+            return True
+        created = [one.id for one in lane if BY_NAME[one.operation].creates][-1:]
+        calls = self._queries.entries_by_id([trace.id, *created, *later])
+        names = {call.id: _sent_by(call).keys() for call in calls}
+        carried = {name for one in later for name in names[one]}
+        if not all(names[one] for one in later) or any(names[one] <= carried for one in created):
+            return True
+        whole = created if BY_NAME[trace.operation].creates and not names[trace.id] else [trace.id]
+        return all(names[one] <= carried for one in whole)
 
     def _last_of_each(self, settled: Iterable[Trace]) -> dict[Hashable, int]:
         """The last drop with an entry of each record that was accepted, or is unchanged from an accepted one."""
