@@ -132,6 +132,7 @@ def test_a_key_in_a_command_to_copy_stays_one_word_of_a_shell_and_is_no_option(s
 OLDER = [  # the lane with the drop of each entry, what comes in a copy of drop 1, and whether it is held
     ("changed since", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "x", True),
     ("to be changed", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, READY, "y", 2)], UPDATE, "x", True),
+    ("both still to be sent", [(UPDATE, READY, "x", 1), (UPDATE, READY, "y", 2)], UPDATE, "x", True),
     ("the change was refused", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, REFUSED, "y", 2)], UPDATE, "x", False),
     ("it was refused itself", [(UPDATE, REFUSED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "x", False),
     ("of another file", [(UPDATE, ACCEPTED, "x", 2), (UPDATE, ACCEPTED, "y", 3)], UPDATE, "x", False),

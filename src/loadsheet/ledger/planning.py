@@ -133,7 +133,7 @@ def held_as_older(
     older = [
         place
         for place, earlier in enumerate(standing)
-        if earlier.drop in copies and earlier.state is State.ACCEPTED and earlier.content_hash in forms
+        if earlier.drop in copies and earlier.state in _MADE and earlier.content_hash in forms
     ]
     if not older or all(earlier.drop in copies for earlier in standing[older[-1] + 1 :]):
         return decision
