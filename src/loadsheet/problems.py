@@ -84,9 +84,7 @@ CATALOGUE: dict[str, Kind] = {
     "R205": Kind("Row of the wrong length", "number of cells: {cells} in the row, {columns} in the header"),
     "R206": Kind("Quote never closed", "a quote opened in row {row} is never closed"),
     "R207": Kind("Error value", "the cell holds the Excel error {found}"),
-    "R208": Kind(
-        "Formula without a value", "the formula has no saved value; open the file in Excel, save it and send it again"
-    ),
+    "R208": Kind("Formula without a value", "the formula has no saved value"),
     "R209": Kind("Control character", "the cell holds a control character (code {character})"),
     "R210": Kind("Sheet not found", "no sheet is named {expected}; the workbook has {sheets}"),
     "R211": Kind("Column twice", "the column {found} appears in the header more than once: {columns}"),
@@ -155,6 +153,9 @@ CATALOGUE: dict[str, Kind] = {
     "C316": Kind("Ambiguous number", '"{found}" can be read as {first} or as {second}'),
     "C317": Kind(
         "In a set of columns that is not read", '"{found}" is in an extra set of columns; only {count} sets are read'
+    ),
+    "C322": Kind(
+        "Identifier in scientific notation", '"{found}" is a number in scientific notation, so its digits are lost'
     ),
     "C318": Kind("Date far away", "the date {day} is {bound}"),
     "C320": Kind("In no range", "{value} is in no range of the table {table}; the nearest is {nearest}"),

@@ -152,6 +152,24 @@ def test_every_red_cell_of_every_kind_of_problem_mended_ends_in_two_rounds(tmp_p
     assert nights[0].counts["accepted"] >= len(WRONG), "only what the mended values show needs a second round"
 
 
+def test_orders_whose_numbers_a_program_shortened_to_the_same_stay_apart_and_come_back(tmp_path):
+    house = house_of(tmp_path, kinds=MAPPING)
+    shortened = {(row, "Order"): "1.23E+12" for row in (0, 1)}
+    kinds_book(house.inbox / "kinds.xlsx", {"C-1": {}, "C-2": shortened, "C-3": shortened})
+    first = house.night()
+    assert first.counts == {"accepted": 1, "invalid": 4}
+    assert_met(house, first, {("", "C322")})
+    numbers = iter(["1230000000017", "1230000000017", "1230000000025", "1230000000025"])
+
+    def mend(book, _):
+        for red in red_cells(book):
+            if red.column == "Order":
+                red.mend(next(numbers))
+
+    _, second = mended_until_nothing_is_red(house, first, mend, rounds=1)
+    assert sorted(second.of(State.ACCEPTED)) == ["1230000000017", "1230000000025"]
+
+
 def key_of(name):
     return "K-" + name.replace(" ", "-")
 
@@ -412,6 +430,7 @@ NOT_TO_MEND = {  # in the rows of a fix workbook, and why
     "waits for the exchange, another record or an operator, so it does not come back": "L602 L607 L609 L610 L611 L612 L618 L619 L620 X702 X703",
     "two versions, of which somebody has to choose one": "L605",
     "of rows that are looked up, in test_rows_looked_up": "C321",
+    "of the number of a record, above": "C322",
     "of the run": "L606 L613 L614 L615",
 }
 

@@ -249,7 +249,7 @@ def _version(entry: EntryPoint) -> str:
 
 _NO_VALUE = {
     "error": CellProblem("R207"),
-    "formula": CellProblem("R208"),
+    "formula": CellProblem("R208", hint="open the file in Excel, save it and send it again"),
     "object": CellProblem("C313", hint="a frame holds texts, numbers, dates, times, flags and blanks"),
 }
 """The problems of workbook cells and objects that have no value, by their kind."""

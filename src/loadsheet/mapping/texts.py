@@ -39,6 +39,8 @@ from loadsheet.similar_text import did_you_mean, did_you_mean_value, some
 
 _KEPT_AS_TEXT = re.compile(r"'(?=(?:[^0-9]*[0-9]){3})[0-9+][0-9 ()./+\-]*")
 _BEFORE_A_VALUE = re.compile(r"'(?=[+-]?[.,]?[0-9])")
+_SCIENTIFIC = re.compile(r"[0-9](?:[.,][0-9]+)?E\+[0-9]{1,3}", re.IGNORECASE)
+_DIGITS_LOST = CellProblem("C322", hint="enter the whole number, in a cell formatted as text")
 _INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"
 _Parse = Callable[[str], Any]
 
@@ -60,9 +62,9 @@ def without_apostrophe(text: str) -> str:
 
 
 def takes_any(spec: Column, lookup: Lookup | None) -> bool:
-    """Whether a text column accepts any text unchanged."""
+    """Whether a text column accepts any text unchanged. One that identifies records does not accept `1.23E+12`."""
     changes = (spec.case, spec.pad_left, spec.one_of, spec.pattern, spec.split, spec.min_length, spec.max_length)
-    return lookup is None and not spec.lookup_with and not any(changes)
+    return not spec.key and lookup is None and not spec.lookup_with and not any(changes)
 
 
 def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
@@ -152,9 +154,18 @@ def _chained(steps: Sequence[_Parse]) -> _Parse:
 
 
 def _checks(spec: Column) -> list[_Parse]:
-    """Padding without a condition, length and pattern."""
+    """Identifiers that lost their digits, padding without a condition, length and pattern."""
     pads = [] if spec.pad_left is None or _waits_to_pad(spec) else [_padded(spec.pad_left)]
-    return [*pads, *_length(spec), *_matching("pattern", spec.pattern, spec.example)]
+    return [
+        *([_whole_identifier] if spec.key else []),
+        *pads,
+        *_length(spec),
+        *_matching("pattern", spec.pattern, spec.example),
+    ]
+
+
+def _whole_identifier(text: str) -> Any:
+    return _DIGITS_LOST if "+" in text and _SCIENTIFIC.fullmatch(text) else text
 
 
 def _padded(pad: Pad) -> Callable[[str], str]:

@@ -256,6 +256,7 @@ TODO = {
     "C315": "enter a time one hour earlier or later",
     "C316": "write {first} or {second}",
     "C318": "check the date; if it is right, leave it",
+    "C322": "enter the whole number, in a cell formatted as text",
     "C320": "check the value",
     "C321": "keep one of the rows of {table}",
     "C319": "check the code; if it is right, leave it",
