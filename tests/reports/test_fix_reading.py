@@ -4,7 +4,7 @@ import re
 from contextlib import closing
 from datetime import datetime
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loadsheet.languages import words_in
@@ -62,6 +62,7 @@ def test_cells_are_read_back_as_what_they_were(tmp_path_factory, found, words):
         assert getattr(typed, "kind", "text") == (kind if is_exact else "text")
 
 
+@example(0, "0-0", "-", "A")
 @given(
     st.integers(0, 10**9),
     st.from_regex(r"0[0 ()-]{0,6}0", fullmatch=True),

@@ -467,10 +467,11 @@ def _code_with_text(cell: str, number: str) -> str:
     before, digits, after = found.groups()
     for thousands in range(1 if _DIGIT.search(after) else _THOUSANDS_MAX):
         shown, exact = Decimal(digits).scaleb(3 * thousands), Decimal(number)
-        if shown == exact or (exact < 0 and shown == -exact):
+        is_same = shown == exact and shown.is_signed() == exact.is_signed()  # -0 of `K-0-0` is no zero
+        if is_same or (exact < 0 and shown == -exact):
             places = re.sub("[0-9]", "0", digits.partition(".")[2])
             shape = f"0{places and '.'}{places}{',' * thousands}" if thousands else "General"
-            return f"{'' if shown == exact else 'General;'}{_quoted(before)}{shape}{_quoted(after)}"
+            return f"{'' if is_same else 'General;'}{_quoted(before)}{shape}{_quoted(after)}"
     return ""
 
 
