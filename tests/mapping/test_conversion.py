@@ -139,6 +139,10 @@ VALUES = [  # the type of a column, its settings, and what cells become
         "eur": "EUR", "€": "EUR", "Euro": "EUR", "US-Dollar": "USD", "US Dollar": "USD", "zł": "PLN", "Schweizer Franken": "CHF",
         **dict.fromkeys(["$", "¥", "ft", "Franc", "Krone", "XQQ"], "C309"),
     }),
+    ("timezone", {"one_of": {"ET": "America/New_York", "ct": "america/chicago"}, "ignore_case": True}, {
+        "ET": "America/New_York", " CT ": "America/Chicago", "PT": "C306", "Europe/Berlin": "C306", "": None,
+    }),
+    ("timezone", {"one_of": ["UTC", "Europe/Berlin"]}, {"UTC": "UTC", "Europe/Rome": "C306"}),
     ("timezone", {}, {"europe/berlin": "Europe/Berlin", "Mars/Base": "C311"}),
     ("yesno", {}, {"ja": True, "Nein": False, "YES": True, "0": False, "oui": "C310"}),
     ("yesno", {"locale": "fr_FR"}, {"oui": True}),

@@ -269,6 +269,9 @@ BIDS = "RFQ Lane;SCAC;Linehaul Rate;All-In Rate (USD);Transit Days;Bid received\
 EVENTS = "EventID;ShipmentRef;EventType;EventTime\n" + "".join(
     f"{9000 + at};O-{at};{'DELAYED' if at % 2 else 'DELIVERED'};2026-03-0{at + 1}T10:00:00Z\n" for at in range(6)
 )
+EVENTS_OF_ZONES = "Shipment ID;Status Code;Event Date;TZ;City\n" + "".join(
+    f"S-{at};{'AF' if at % 2 else 'X3'};2026-03-0{at + 1} 10:05;{'CT' if at % 2 else 'ET'};Reno\n" for at in range(6)
+)
 TIMED = "Order no;Abgeholt am;Abgeholt um;Zugestellt am;Zugestellt um\n" + "".join(
     f"A-{day};0{day}.11.2026;07:15;0{day + 1}.11.2026;14:30\n" for day in range(1, 6)
 )
@@ -378,6 +381,9 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "a title alone is not mentioned": (f"Packing list of Monday\n\n{PACKING}", None, "!above the headings"),
     "a bid with a rate is a quote": (BIDS, None, "\ntarget: tender.quote   # All-In Rate (USD) has the rate of a carrier;",
         "  tenderRate: {col: all_in_rate_usd}\n", "  response_datetime: {col: bid_received}   # FILL IN source.timezone\n", "  carrier_id: {col: scac}"),
+    "zones in codes": (EVENTS_OF_ZONES, None, "  timezone: null   # FILL IN such as Europe/Berlin; CHECK: TZ has a zone for each row (ET, CT)"),
+    "zones by their names are read": (EVENTS_OF_ZONES.replace(";ET;", ";America/New_York;").replace(";CT;", ";America/Chicago;"), None,
+        "  timezone: {col: tz, default: America/", "!a zone for each row"),
     "the type of an event is its code": (EVENTS, None, "\ntarget: order.status", "  status_code: {col: event_type}", "# event_id"),
     "codes of actions that are not all known": (orders("Aktion;U;X;Q"), None,
         "# CHECK: Aktion (U, X, Q) may say which rows are new, changed or cancelled; all are sent by one operation\n"),

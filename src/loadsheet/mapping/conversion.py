@@ -49,6 +49,7 @@ from loadsheet.mapping.schema import Column
 from loadsheet.mapping.texts import (
     bare,
     before_row,
+    choice_reader,
     finish_by_row,
     takes_any,
     text_contradictions,
@@ -297,10 +298,24 @@ def _parse(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Pa
     if spec.type == "yesno":
         return yes_no_reader(locale, spec.yes, spec.no)
     if spec.type == "timezone":
-        read = zone_reader()
+        read = _zone(spec)
     else:
         read = (country_reader if spec.type == "country" else currency_reader)(locale)
     return lambda cell: read((cell.shown if isinstance(cell, Native) else cell).strip())
+
+
+def _zone(spec: Column) -> _Parse:
+    """Reads the name of a time zone, or a code that stands for one. Raises SettingError."""
+    read, choose = zone_reader(), choice_reader(spec)
+    meanings = spec.one_of.values() if isinstance(spec.one_of, dict) else spec.one_of or ()
+    if wrong := next((name for name in meanings if isinstance(read(name), CellProblem)), ""):
+        raise SettingError("one_of", f"one_of: {wrong} is not the name of a time zone", "such as America/New_York")
+
+    def read_code(text: str) -> Any:
+        name = choose(text)
+        return name if isinstance(name, CellProblem) else read(name)
+
+    return read_code if spec.one_of else read
 
 
 # ---- numbers ----
@@ -446,13 +461,13 @@ def _declared(
 
 def contradictions(spec: Column, lookup: Lookup | TableLookup | None) -> Iterator[SettingError]:
     """Settings of a column that contradict each other, with what to do."""
-    if spec.type == "text":
+    if spec.type in {"text", "timezone"}:
         yield from text_contradictions(spec, lookup)
     if spec.unit_column is not None and lookup is not None:
         text = "unit_column and lookup cannot be combined"
         yield SettingError("unit_column", text, "look the value up in another column")
-    words = spec.one_of or () if spec.type == "text" else [*spec.yes, *spec.no]
+    words = spec.one_of or [*spec.yes, *spec.no]
     if blank := [word for word in words if word in spec.blank]:
-        key = "one_of" if spec.type == "text" else "yes" if blank[0] in spec.yes else "no"
+        key = "one_of" if spec.one_of else "yes" if blank[0] in spec.yes else "no"
         text = f'"{blank[0]}" is also listed under blank, so no cell can have this value'
         yield SettingError(key, text, "remove it from one of the two")

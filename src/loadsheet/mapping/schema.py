@@ -225,6 +225,7 @@ _KEYS_OF_TYPE = {
     "country": "locale",
     "currency": "locale",
     "yesno": "yes no locale",
+    "timezone": "one_of ignore_case",
 }
 
 

@@ -206,9 +206,13 @@ def _matching(key: str, pattern: str | None, example: object) -> list[_Parse]:
 def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
     if lookup is not None:
         return [lookup.value_of]
-    if spec.one_of is None:
-        return []
-    meanings = spec.one_of if isinstance(spec.one_of, dict) else {word: word for word in spec.one_of}
+    return [choice_reader(spec)] if spec.one_of is not None else []
+
+
+def choice_reader(spec: Column) -> _Parse:
+    """A function from a text in `one_of` to its meaning; C306 for others. Raises SettingError for two codes that fold to the same text."""
+    words = spec.one_of or ()
+    meanings = words if isinstance(words, dict) else {word: word for word in words}
     by_key = _by_key(meanings, ignore_case=spec.ignore_case)
     problem = CellProblem("C306", {"expected": some(meanings)})
 
@@ -216,7 +220,7 @@ def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
         meaning = by_key.get(folded(text, ignore_case=spec.ignore_case))
         return problem._replace(hint=did_you_mean_value(text, meanings)) if meaning is None else meaning
 
-    return [choose]
+    return choose
 
 
 def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]:

@@ -28,6 +28,7 @@ from loadsheet.mapping_tools.payload_parts import (
     packages_of_row,
     parties,
 )
+from loadsheet.similar_text import some
 
 UNDER_CONSTANTS = f"{FILL_IN} under constants"
 """The comment at the use of a constant that is to be filled in."""
@@ -332,7 +333,19 @@ class _Filler:
             made.zone = UTC if own else folder.zone or self._habits.get("zone", "")
             why = "as in the other mappings" if folder.zone else "the sheet names no time zone"
             why = f"by the heading {own}" if own else why
-            made.zone_remark = f"{CHECK}: {why}" if made.zone else f"{FILL_IN} such as Europe/Berlin"
+            remark = f"{CHECK}: {why}" if made.zone else f"{FILL_IN} such as Europe/Berlin"
+            made.zone_remark = remark + self._coded_zones()
+
+    def _coded_zones(self) -> str:
+        """The remark on a column with the zone of each row in codes, such as ET; empty without one."""
+        for drafted in self._draft.main.columns:
+            if "timezone" in drafted.column.concepts and drafted.column.guess.type == "text":
+                codes = some(list(drafted.column.cells.shown))
+                return (
+                    f"; {CHECK}: {drafted.column.label} has a zone for each row ({codes}). To use it, give it type: timezone and "
+                    f"one_of: {{CODE: America/New_York}}, and write {{col: {drafted.name}, default: ...}} here"
+                )
+        return ""
 
     def _zone_leaf(self, field_: Field) -> tuple[str, str]:
         made = self._made
