@@ -231,11 +231,11 @@ def test_a_second_pass_shows_the_same_and_many_rows_are_counted_not_listed(tmp_p
 
 def test_rows_that_begin_with_a_word_for_sums_are_pointed_out():
     columns = {
-        "Order": ["A1", "Total", "A2", "Summe:", "Total Energies", "Subtotal"],
-        "Notes": ["x", "", "Total", "", "", ""],
+        "Order": ["A1", "Total", "A2", "Summe:", "Total Energies", "Subtotal", "Overall Total", "Total général"],
+        "Notes": ["x", "", "Total", "", "", "", "", ""],
     }
     warning = warnings_about(columns)["R242"]
-    assert (warning.where.column, warning.values["rows"], warning.found) == ("Order", "rows 3, 5, 7", "Total")
+    assert (warning.where.column, warning.values["rows"], warning.found) == ("Order", "rows 3, 5, 7, 8, 9", "Total")
     assert "totals: begins_with" in warning.hint
     assert warnings_about({"Order": ["A1", "Total Energies"], "Notes": ["Total", "Total"]}) == {}
 

@@ -32,6 +32,7 @@ _BRACKETED = re.compile(r"(?![\[(][0-9\s.,+-]*[\])])(?:\[[^\[\]]{1,20}\]|\([^()]
 SUM_WORDS = frozenset(
     {
         "sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals", "grand total", "gesamt summe",
+        "overall total", "report total", "page total", "total general", "total geral", "eindtotaal", "totale generale", "slutsumma",
         "razem", "suma czesciowa", "celkem", "mezisoucet", "toplam", "genel toplam", "ara toplam", "totaux", "totali", "totalt",
         "*", "**", "***", "****",
         "subtotal", "sub total", "sub-total", "zwischensumme", "sous-total", "sous total", "subtotaal", "subtotale", "delsumma",
