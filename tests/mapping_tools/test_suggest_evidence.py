@@ -381,6 +381,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "a title alone is not mentioned": (f"Packing list of Monday\n\n{PACKING}", None, "!above the headings"),
     "a bid with a rate is a quote": (BIDS, None, "\ntarget: tender.quote   # All-In Rate (USD) has the rate of a carrier;",
         "  tenderRate: {col: all_in_rate_usd}\n", "  response_datetime: {col: bid_received}   # FILL IN source.timezone\n", "  carrier_id: {col: scac}"),
+    "a quantity is no place": (EVENTS_OF_ZONES.replace("TZ;", "Quantity requested;").replace(";CT;", ";7;").replace(";ET;", ";12;"), None,
+        "!destination: {col: quantity_requested}"),
     "zones in codes": (EVENTS_OF_ZONES, None, "  timezone: null   # FILL IN such as Europe/Berlin; CHECK: TZ has a zone for each row (ET, CT)"),
     "zones by their names are read": (EVENTS_OF_ZONES.replace(";ET;", ";America/New_York;").replace(";CT;", ";America/Chicago;"), None,
         "  timezone: {col: tz, default: America/", "!a zone for each row"),

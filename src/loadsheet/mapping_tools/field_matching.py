@@ -26,6 +26,7 @@ from loadsheet.mapping_tools.headings import (
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 
 _NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
+_AMOUNTS = frozenset({"quantity", "count", "weight", "volume", "length", "width", "height", "value"})
 _NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
 _OF_ADDRESS = frozenset({"city", "postal", "country", "province", "address"})
 _PLACES = frozenset({"city", "location"})  # headings use the one for the other
@@ -274,7 +275,8 @@ def _names_a_quote(column: Column) -> bool:
 
 def _evidence_of_words(column: Column, concepts: frozenset[str]) -> float:
     """Whether the cells are names, places or other words, as these concepts need them."""
-    if column.guess.type in {"decimal", "yesno"} or column.cells.is_yes_or_no:
+    is_amount = column.guess.type in NUMBERS and bool(column.concepts & _AMOUNTS)
+    if is_amount or column.guess.type in {"decimal", "yesno"} or column.cells.is_yes_or_no:
         return -1.0
     if "address" in concepts and column.cells.has_digits and "digits" not in column.cells.looks:
         return 0.3
