@@ -219,22 +219,33 @@ class _Part:
         later = self._later_changes if waits else self._later
         return later.get(_record_of(trace, root), 0) > drop and self._is_carried(trace, drop)
 
+    @cached_property
+    def _fields(self) -> dict[int, Collection[str]]:
+        """The fields of the calls on lanes that were updated, by entry; of all lanes of the batch at once."""
+        updated = {
+            lane
+            for lane, traces in self._on_lanes.items()
+            if any(BY_NAME[one.operation].action is Action.UPDATE for one in traces)
+        }
+        wanted = {trace.id for trace in self._traces.values() if trace.lane in updated}
+        wanted |= {one.id for lane in updated for one in self._on_lanes[lane]}
+        return {call.id: _sent_by(call).keys() for call in self._queries.entries_by_id(sorted(wanted))}
+
     def _is_carried(self, trace: Trace, drop: int) -> bool:
         """Whether the documents of drops after this one carry the whole of a create or update. What is not known, because it was removed
         or an update could not be built, counts as carried.
         """
         lane = self._on_lanes[trace.lane] if trace.operation in PROVABLE and trace.operation not in DELETES else []
-        later = [one.id for one in lane if self._origins[one.id][0] > drop]
-        if not later or any(BY_NAME[one.operation].action is not Action.UPDATE for one in lane if one.id in later):
+        later = [one for one in lane if self._origins[one.id][0] > drop]
+        if not later or any(BY_NAME[one.operation].action is not Action.UPDATE for one in later):
             return True
-        created = [one.id for one in lane if BY_NAME[one.operation].creates][-1:]
-        calls = self._queries.entries_by_id([trace.id, *created, *later])
-        names = {call.id: _sent_by(call).keys() for call in calls}
-        carried = {name for one in later for name in names[one]}
-        if not all(names[one] for one in later) or any(names[one] <= carried for one in created):
+        fields = self._fields
+        created = [fields[one.id] for one in lane if BY_NAME[one.operation].creates][-1:]
+        carried = {name for one in later for name in fields[one.id]}
+        if not all(fields[one.id] for one in later) or any(carried.issuperset(one) for one in created):
             return True
-        whole = created if BY_NAME[trace.operation].creates and not names[trace.id] else [trace.id]
-        return all(names[one] <= carried for one in whole)
+        whole = created if BY_NAME[trace.operation].creates and not fields[trace.id] else [fields[trace.id]]
+        return all(carried.issuperset(one) for one in whole)
 
     def _last_of_each(self, settled: Iterable[Trace]) -> dict[Hashable, int]:
         """The last drop with an entry of each record that was accepted, or is unchanged from an accepted one."""
