@@ -7,10 +7,9 @@ of one whose fix file holds the create, is no older. Only reads.
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from sqlalchemy import Connection
 
-from loadsheet.contract import BY_NAME, Action
+from loadsheet.contract import BY_NAME, Action, decode_record, different_fields
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
 from loadsheet.ledger.states import State
@@ -49,14 +48,15 @@ def overtaken(
 def _undoing(connection: Connection, updates: Mapping[int, int]) -> set[int]:
     """The updates whose create (by update) came in a newer file and has other values in the same fields."""
     wanted = sorted({*updates, *updates.values()})
-    known = {row.id: (row.drop_id, content.payload) for row, content in _contents(connection, wanted)}
+    known = {row.id: (row, content.payload) for row, content in _contents(connection, wanted)}
     fixed = {row.id: row.fixes for row in _FIXES.rows(connection)}
     undoing = set()
     for update, create in updates.items():
-        (own, before), (drop, after) = known[update], known[create]
+        (own, before), (later, after) = known[update], known[create]
+        drop = later.drop_id
         while drop in fixed:
             drop = fixed[drop]
-        if drop > own and _differ(before, after):
+        if drop > own.drop_id and _differ(own.operation, before, after):
             undoing.add(update)
     return undoing
 
@@ -65,13 +65,14 @@ def _contents(connection: Connection, wanted: Collection[int]) -> Any:
     return with_contents(connection, _ENTRIES.rows_of(connection, sorted(wanted)))
 
 
-def _differ(before: bytes, after: bytes) -> bool:
+def _differ(operation: str, before: bytes, after: bytes) -> bool:
     """Whether two JSON records have different values in a field that both have. True if the contents of one were removed."""
     if not before or not after:
         return True
-    old, new = (msgspec.json.decode(record, type=dict[str, Any]) for record in (before, after))
-    return any(old[name] != new[name] for name in old.keys() & new.keys())
+    old, new = decode_record(before), decode_record(after)
+    shared = {name: value for name, value in old.items() if name in new}
+    return bool(different_fields(BY_NAME[operation].record, shared, new))
 
 
-_ENTRIES = Statement("select id, drop_id, payload, rows from entries where id in (:wanted)")
+_ENTRIES = Statement("select id, drop_id, operation, payload, rows from entries where id in (:wanted)")
 _FIXES = Statement("select id, fixes from drops where fixes < id")

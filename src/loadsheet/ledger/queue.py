@@ -177,7 +177,9 @@ def _with_reasons(connection: Connection, state: State) -> Iterator[tuple[Sequen
         yield (
             rows,
             [
-                _passed_by(row) if row.id in late else _waits_for(row, parents[row.lane], near, because.get(row.lane))
+                _problem_of_overtaken(row)
+                if row.id in late
+                else _waits_for(row, parents[row.lane], near, because.get(row.lane))
                 for row in rows
             ],
         )
@@ -343,7 +345,7 @@ def _waits_for(row: Any, parents: Sequence[Parent], near: Mapping[str, str], bec
     return Problem("L607", values=values, hint=f"did you mean {meant}?" if meant else hint, because=because)
 
 
-def _passed_by(row: Any) -> Problem:
+def _problem_of_overtaken(row: Any) -> Problem:
     """The problem of an entry that a later create has overtaken."""
     harm = "delete the newer record" if row.operation in DELETES else "undo values of the newer record"
     values = {"parent": parent_of(row.lane), "why": _CREATED_AFTER}
