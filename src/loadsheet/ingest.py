@@ -92,10 +92,8 @@ class RoutedFiles:
     def _over_budget(self, settings: Settings) -> Iterator[Problem]:
         if count := sum(len(drop.names) for drop in self.later):
             arrival = settings.arrival
-            limits = [f"{count_of(arrival.run_files_max, 'file')} (arrival.run_files_max)"] * bool(
-                arrival.run_files_max
-            )
-            limits += [f"{arrival.run_bytes_max:,} bytes (arrival.run_bytes_max)"] * bool(arrival.run_bytes_max)
+            most = {"run_files_max": (arrival.run_files_max, "file"), "run_bytes_max": (arrival.run_bytes_max, "byte")}
+            limits = [f"{count_of(*limit)} (arrival.{name})" for name, limit in most.items() if limit[0]]
             yield Problem("A119", values={"count": count, "limit": " or ".join(limits)}, level="warning")
 
 

@@ -242,6 +242,8 @@ def test_a_numbered_line_that_is_pasted_twice_is_a_warning(checked):
     (warning,) = [one for one in json.loads(said)["problems"] if one["code"] == "R251"]
     assert (code, warning["level"], warning["found"], warning["where"]["row"]) == (0, "warning", "20", 22)
     assert warning["values"] == {"column": "Line", "count": 3, "rows": "rows 22, 23, 24"}
+    incomplete = [*pasted, "L0;;;3.5;x", "L1;;;wrong"]
+    assert "R251" in checked(GROUPED, incomplete)[1], "records with wrong rows do not say how lines are numbered"
     assert "lines of one record have the same Line and are equal in every column" in checked(GROUPED, pasted)[1]
 
 

@@ -133,15 +133,15 @@ class _TableLines:
     repeated: Tally = field(default_factory=Tally)
     first: SourceRow | None = None
 
-    def add(self, rows: Sequence[SourceRow]) -> None:
-        """Add the rows of one record."""
+    def add(self, rows: Sequence[SourceRow], *, usable: bool) -> None:
+        """Add the rows of one record. Only a `usable` one shows which columns number lines: in others a cell may be wrong or missing."""
         lines: dict[tuple[str, ...], None] = {}
         for row in rows:
             if row.cells in lines:
                 self.repeated.add(row.number)
                 self.first = self.first or row
             lines[row.cells] = None
-        if len(lines) > 1 and self.ascending != []:
+        if usable and len(lines) > 1 and self.ascending != []:
             self.ascents += len(lines) - 1
             places = range(len(rows[0].cells)) if self.ascending is None else self.ascending
             self.ascending = [place for place in places if _ascend([line[place] for line in lines])]
@@ -169,7 +169,7 @@ class RepeatedLineCheck:
                     by_table.setdefault(row.table, []).append(row)
                 for table, rows in by_table.items():
                     if len(rows) > 1:
-                        self._tables.setdefault(table, _TableLines()).add(rows)
+                        self._tables.setdefault(table, _TableLines()).add(rows, usable=document.usable)
             yield document
 
     def problems(self, name: str, table: Table) -> Iterator[Problem]:
