@@ -1,6 +1,6 @@
 """`tests/promises.md` is true: what it quotes stands in the documents, and the tests it names exist.
 
-An entry is a promise in plain words, a quotation of the document (`>`) and the tests that fail without it (`-`). A test
+An entry is a promise in plain words, quotations of the document (`>`) and the tests that fail without it (`-`). A test
 that runs only behind a marker is named as `file::test (sweep)`.
 """
 
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
     document: str
     section: str
     promise: str
-    quotation: str
+    quotations: tuple[str, ...]
     tests: tuple[str, ...]
 
 
@@ -54,11 +54,11 @@ def entries():
         elif kind == "##":
             section = rest
         elif kind == ">":
-            found[-1] = found[-1]._replace(quotation=rest)
+            found[-1] = found[-1]._replace(quotations=(*found[-1].quotations, rest))
         elif kind == "-":
             found[-1] = found[-1]._replace(tests=(*found[-1].tests, rest))
         elif text and document:
-            found.append(Entry(number, document, section, text, "", ()))
+            found.append(Entry(number, document, section, text, (), ()))
     return found
 
 
@@ -102,8 +102,8 @@ def test_every_quotation_is_in_its_section():
     wrong = []
     for entry in entries():
         text, place = sections(entry.document).get(entry.section, ""), f"{INDEX.name}:{entry.line}"
-        if not entry.quotation or " ".join(entry.quotation.split()) not in text:
-            wrong.append(f"{place}: {entry.document}, {entry.section}, does not say: {entry.quotation}")
+        missing = [quoted for quoted in entry.quotations or ("",) if not quoted or " ".join(quoted.split()) not in text]
+        wrong += [f"{place}: {entry.document}, {entry.section}, does not say: {quoted}" for quoted in missing]
     assert not wrong, "quote the new words, or remove the promise:\n" + "\n".join(wrong)
 
 
