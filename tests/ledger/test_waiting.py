@@ -229,6 +229,14 @@ def test_an_update_that_came_before_the_create_does_not_undo_its_values(lane, he
     assert lane.send() == ["order.update"], "one that comes after it is sent"
 
 
+def test_an_update_follows_a_create_that_has_the_same_packages_in_another_order(lane):
+    pump, valve = ({**ledgers.order(0)["packages"][0], "item_name": name} for name in ("Pump", "Valve"))
+    lane.plan("order.update", {**KEY, **PARTIES, "packages": [valve, pump]}, "u.csv", seen=False)
+    lane.plan("order.create", ledgers.order(0, packages=[pump, valve]), "orders.csv")
+    lane.release()
+    assert lane.send() == ["order.create", "order.update"]
+
+
 @databases.ON_BOTH
 def test_an_update_follows_a_create_whose_corrected_rows_come_after_it(lane):
     wrong = lane.wrong()
