@@ -227,6 +227,18 @@ WANTED = {(operation.path, status) for operation in OPERATIONS for status in (20
 # Both ask only whether an answer is 2xx: they know neither states nor that our token is always there. What they are for, the
 # judge below does.
 LEFT_OUT = [positive_data_acceptance, negative_data_rejection]
+# Headers that say how the body is sent, which hypothesis invents from the words of our source: with one of them, the body that arrives is another.
+OF_HTTP = {
+    "connection",
+    "content-encoding",
+    "content-length",
+    "expect",
+    "host",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+}
 WITH_WRONG_TOKENS = 2  # batches of each operation whose cases are asked again twice: without a token, with a wrong one
 GENERATED = {
     "deadline": None,
@@ -258,6 +270,7 @@ class Asked:
         @given(case=operation.as_strategy(generation_mode=mode))
         @settings(max_examples=BATCH, **GENERATED)
         def ask(case):
+            case.headers = {name: value for name, value in case.headers.items() if name.lower() not in OF_HTTP}
             if self.strict:
                 case.body = self._known(case.body)
             answer = case.call_and_validate(session=self._session, headers=AUTHORISED, excluded_checks=left_out)
