@@ -343,3 +343,20 @@ def test_a_wrong_version_is_not_closed_by_an_update_of_other_fields(workspace, l
     workspace.drop("orders3.csv" if later == "a whole version" else "deletes.csv", content)
     assert workspace.run().returncode == 0
     assert sheet(workspace) == []
+
+
+def test_an_old_file_that_comes_again_closes_no_exception_of_a_newer_one(workspace):
+    mapping = (SMALL / "orders.yaml").read_text(encoding="utf-8")
+    workspace.use({"orders": mapping.replace("version: 1", "version: 1\nchanged: update")})
+    old = "Order,City,Weight\nA-1,Bonn,5\n"
+    workspace.drop("orders.csv", old)
+    assert workspace.run().returncode == 0
+    workspace.drop("orders2.csv", "Order,City,Weight\nA-1,Bonn,-7\n")
+    assert workspace.run().returncode == 65
+    workspace.drop("orders.csv", old)
+    workspace.run()
+    (exception,) = sheet(workspace)
+    assert (exception["Key"], exception["Status"]) == ("A-1", "open"), "what the newer file wanted was never sent"
+    workspace.drop("orders3.csv", old.replace("\n", "\r\n"))
+    assert workspace.run().returncode == 0
+    assert sheet(workspace) == [], "a file written anew says that the old values are right"

@@ -100,7 +100,7 @@ def test_another_document_of_the_same_drop_does_not_close_it(runs):
     listed = [order(1)]
     assert runs.next(invalid(1), update, listed=listed, file="b.csv") == [(2, SECOND, INVALID, "")]
     assert runs.next(invalid(1), file="b.csv") == [(2, SECOND, INVALID, "")]
-    assert runs.next(update, listed=listed, file="b.csv") == [(2, SECOND, INVALID, LATER)]
+    assert runs.next(update, listed=listed, file="c.csv") == [(2, SECOND, INVALID, LATER)]
 
 
 def test_a_difference_stays_open_until_a_call_carries_its_value_or_the_exchange_shows_it(runs):

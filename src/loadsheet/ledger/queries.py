@@ -37,6 +37,7 @@ from loadsheet.ledger.ledger_tables import (
 from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
+from loadsheet.ledger.recording import copies_of
 from loadsheet.ledger.run_queries import FIXES
 from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace, Waits
 from loadsheet.ledger.versions import VersionQueries
@@ -260,6 +261,13 @@ class LedgerQueries(VersionQueries):
             return drop
 
         return {row.id: (row.drop_id, original(row.drop_id)) for row in self._rows_of(_DROPS_OF, wanted)}
+
+    def from_copies(self, wanted: Sequence[int]) -> set[int]:
+        """The entries among these whose files had come before, in one drop, with the same bytes."""
+        drops = {row.id: row.drop_id for row in self._rows_of(_DROPS_OF, wanted)}
+        with self._engine.connect() as connection:
+            copies = {drop for drop in {*drops.values()} if copies_of(connection, drop)}
+        return {entry for entry, drop in drops.items() if drop in copies}
 
     def owners(self) -> list[str]:
         """All owners of exceptions that the analyst ever named, the latest first."""

@@ -8,6 +8,7 @@ rule decides about an exception:
    unchanged. One of the same drop comes from other rows, which correct nothing. A status event has no key: for it, an
    event from a fix of the same drop counts. So does a document made from the same rows, returned in a fix file, whatever
    its key is now, and the corrected row of a record without a key in a later version of its file (see `ledger.versions`).
+   A file that came before with the same bytes settles nothing by what is unchanged: it is older than what it would close.
    A create settles no held update or delete: it may be the very order that these waited for. Updates settle only a
    document whose fields they carry, or one of whose record they carry every field of the create: the rest was never sent;
 4. it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides
@@ -258,10 +259,15 @@ class _Part:
 
 
 def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[Trace]:
-    """The entries of these lanes that were accepted or equal an accepted one. Duplicates of waiting entries do not count."""
+    """The entries of these lanes that were accepted or equal an accepted one. Duplicates of waiting entries do not count, and neither do
+    those of a file that came again.
+    """
     traces = [trace for trace in queries.traces_on(lanes, *_TRACED) if trace.state in _SETTLED]
-    repeats = queries.repeats([trace.id for trace in traces if trace.state is State.UNCHANGED])
-    return [trace for trace in traces if repeats.get(trace.id, State.ACCEPTED) is State.ACCEPTED]
+    unchanged = [trace.id for trace in traces if trace.state is State.UNCHANGED]
+    repeats, copied = queries.repeats(unchanged), queries.from_copies(unchanged)
+    return [
+        trace for trace in traces if repeats.get(trace.id, State.ACCEPTED) is State.ACCEPTED and trace.id not in copied
+    ]
 
 
 def _record_of(trace: Trace, root: int) -> Hashable:
