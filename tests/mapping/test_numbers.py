@@ -310,6 +310,8 @@ PRICES = {  # by currency and locale, what is written: the amount, or the code a
         **dict.fromkeys(["1,234.50", "€ 1,234.50", "€1,234.50", "1,234.50 €", "1,234.50€"], "1234.5"),
         **dict.fromkeys(["EUR 1,234.50", "1,234.50 eur", "1234.5 Euro"], "1234.5"),
         **dict.fromkeys(["-€ 12.50", "€ -12.50", "€-12.50", "12.50- €", "12.50 €-"], "-12.5"),  # a minus on either side of the sign
+        **dict.fromkeys(["(12.50)", "(€ 12.50)", "(€12.50)", "(12.50 €)", "€ (12.50)", "( 12.50 )"], "-12.5"),  # as accountants write it
+        "(12.50": LIKE, "((12.50))": LIKE, "(-12.50)": LIKE, "()": LIKE,
         **dict.fromkeys(["$ 5.00", "US$5", "5.00 USD"], ("C307", "")),
         "12 pcs": LIKE, "1O €": LIKE, "EUR 5 €": LIKE, "€ 1.234,50": ("C316", "write 1.2345 or 1,234.5"), "€ -21": ("C305", ""),
     },

@@ -42,6 +42,7 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "pounds in the cells": ("Weight;12,5 lb;7 lb;9", "from_unit: lb"),
     "a unit that nobody says": ("Weight;12,5;7", "CHECK the unit kg: neither heading nor cells have one"),
     "a minus behind the number": (f"Total weight (kg){';1.250,5' * 10};3,2-", "12 of 12 values are numbers", "CHECK min: 1 value (-3.2) below 0"),
+    "negative amounts of accountants": (f"Goods value{';$1,250.50' * 10};($3.20)", "type: decimal", "currency: USD", "12 of 12 values are numbers"),
     "euros in the cells": ("Goods value;1.234,50 €;€ 99,00;5", "type: decimal", "currency: EUR", "!CHECK"),
     "dollars in the cells": ("Goods value;$1,234.50;$99.00", "currency: USD", "CHECK the currency: $ may also mean CAD"),
     "prices without cents": (f"Goods value;990,-{';12,50' * 11}", "CHECK the others: 990,-"),

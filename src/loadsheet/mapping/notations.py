@@ -31,7 +31,7 @@ _LONGEST = 40  # characters; more digits than Decimal keeps exactly
 _MINUS = {"-", "\N{MINUS SIGN}", "\N{EN DASH}"}
 _SIGNED = {*_MINUS, "+"}
 _APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
-_BESIDE = re.compile(r"[^\d\s.,'\u2019+\-\u2212\u2013]+\.?")  # beside a number
+_BESIDE = re.compile(r"[^\d\s.,'\u2019+\-\u2212\u2013()]+\.?")  # beside a number
 
 
 def is_locale(name: str) -> bool:
@@ -97,12 +97,21 @@ def number_reader(locale: str, example: Decimal = PARTED) -> Callable[[str], Dec
 
 
 def _unsigned(text: str) -> tuple[str, str]:
-    """A number without its sign, and the sign if it is a minus. SAP writes it behind the number; `12,-` is a price."""
+    """A number without its sign, and the sign if it is a minus. SAP writes it behind the number; `12,-` is a price. Accountants write
+    `(12.50)`.
+    """
+    if inner := _in_brackets(text):
+        return inner, "-"
     if text[:1] in _MINUS:
         return text[1:].lstrip(), "-"
     if text[-1:] in _MINUS and text[:-1].rstrip()[-1:].isdigit():
         return text[:-1].rstrip(), "-"
     return text.removeprefix("+"), ""
+
+
+def _in_brackets(text: str) -> str:
+    """What stands between brackets around the whole text; empty if there are none."""
+    return text[1:-1].strip() if text[:1] == "(" and text[-1:] == ")" else ""
 
 
 def _options(digits: str, locale: str, group: str, point: str) -> list[str]:
@@ -142,9 +151,12 @@ def canonical(number: Decimal) -> Decimal:
 
 
 def split_amount(text: str) -> tuple[str, str]:
-    """A number and the word or sign before or behind it: `-12,50` and `€` for `-€ 12,50`, `12,50` and `EUR` for `12,50 EUR`. The word
-    is empty if there is none, or more than one.
+    """A number and the word or sign before or behind it: `-12,50` and `€` for `-€ 12,50` and `(€ 12,50)`, `12,50` and `EUR` for
+    `12,50 EUR`. The word is empty if there is none, or more than one.
     """
+    if inner := _in_brackets(text):
+        amount, word = split_amount(inner)
+        return f"-{amount}", word
     words = _BESIDE.findall(text)
     if len(words) != 1:
         return text, ""
@@ -152,7 +164,9 @@ def split_amount(text: str) -> tuple[str, str]:
     before, after = before.strip(), after.strip()
     if before and after and before not in _SIGNED and after not in _MINUS:
         return text, ""
-    return before + after, words[0]
+    amount = before + after
+    inner = _in_brackets(amount)
+    return f"-{inner}" if inner else amount, words[0]
 
 
 def _is_sign(word: str) -> bool:
