@@ -62,7 +62,8 @@ CATALOGUE: dict[str, Kind] = {
     "A111": Kind("Companion overdue", "{found} has waited {hours} hours for its companion {companion}"),
     "A112": Kind("Fix file without its original", "{found} is a fix file, but {reason}"),
     "A113": Kind(
-        "Older than asked for", "{count} files last changed before {since} stay in the inbox (arrival.arrived_since)"
+        "Older than asked for",
+        "files that stay in the inbox, last changed before {since} (arrival.arrived_since): {count}",
     ),
     "A114": Kind("Name of another file", "two files display as {found}; this one is processed in the next run"),
     "A115": Kind("Mapping does not load", "the mapping {mapping} does not load: {reason}"),
@@ -75,7 +76,7 @@ CATALOGUE: dict[str, Kind] = {
         "{found} is a hard link in a folder that others may write to; it stays in the inbox and is not read",
     ),
     "A118": Kind("Hidden files", "skipped because their names begin with a dot (arrival.ignore): {names}"),
-    "A119": Kind("Left for the next run", "{count} files wait in the inbox: a run takes at most {limit}"),
+    "A119": Kind("Left for the next run", "a run takes at most {limit}; files that wait in the inbox: {count}"),
     # reading
     "R201": Kind("File cannot be read", "the file cannot be read: {reason}"),
     "R202": Kind("File is empty", "the file holds no rows"),

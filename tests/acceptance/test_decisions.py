@@ -274,7 +274,7 @@ def test_a_changed_order_goes_as_an_update_after_a_persons_word(house, tmp_path)
             ("order.create", "held"),
             ("order.update", "ready"),
         ]
-        assert "a newer version" in told[0]["told"]
+        assert "a newer version" in told[0]["message"]
         assert house.run(*where).returncode == 0
         with closing(OverSocket(served.url)) as listed:
             streets = {order["order_id"]: order["delivery_address1"] for order in listed.orders()}

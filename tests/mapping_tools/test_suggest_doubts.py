@@ -245,20 +245,22 @@ def test_offered_lookups_can_be_pasted(tmp_path):
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_two_sheets_of_one_layout_are_two_mappings(tmp_path, backwards):
+@pytest.mark.parametrize("numbers", ["other orders", "some of the same orders"])
+def test_two_sheets_of_one_layout_are_two_mappings(tmp_path, numbers, backwards):
     head = ["Number", "Collect", "Customer", "Street", "Postcode", "Town", "Boxes", "Kg", "Reason"]
     book = openpyxl.Workbook()
     book.remove(book.active)
     for title, width in [("Orders", 8), ("Returns", 9)][:: -1 if backwards else 1]:
         page = book.create_sheet(title)
         page.append(head[:width])
+        prefix = title[0] if numbers == "other orders" else "A"
         for at in range(3):
             place = ["Oy Ab", "Tie 1", "00100", "Helsinki"]
-            page.append([f"{title[0]}-{at}", datetime(2026, 3, 9 + at), *place, at + 1, 2.5, "Broken"][:width])
+            page.append([f"{prefix}-{at}", datetime(2026, 3, 9 + at), *place, at + 1, 2.5, "Broken"][:width])
     book.save(tmp_path / "store.xlsx")
     text = write_draft(draft(observe([tmp_path / "store.xlsx"], Settings()), None))
     said = [
-        "rows: {sheet: [Orders]}", "# not read: Returns: it has the headings of Orders but other records: write a second mapping for it",
+        "rows: {sheet: [Orders]}", "# not read: Returns: it has the headings of Orders and records of its own: write a second mapping for it",
         "with source: {shared: true} in both", "(extends: base/NAME.yaml)",
     ]  # fmt: skip
     assert unsaid(text, said) == []

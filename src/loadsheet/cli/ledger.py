@@ -55,7 +55,12 @@ def check(*, settings: "Settings", as_json: bool) -> int:
         found = check_all(settings, opened, clock()())
     if as_json:
         print_json(
-            {"ok": not (found.wrong or found.wants), "wrong": found.wrong, "wants": found.wants, "told": found.remarks}
+            {
+                "ok": not (found.wrong or found.wants),
+                "wrong": found.wrong,
+                "wants": found.wants,
+                "remarks": found.remarks,
+            }
         )
     else:
         print_lines(found.remarks)

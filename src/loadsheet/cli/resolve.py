@@ -430,7 +430,7 @@ def print_candidates(found: list[Candidate], *, as_json: bool, dry_run: bool) ->
             "operation": candidate.retry.operation or candidate.entry.operation,
             "key": candidate.entry.key,
             "state": candidate.entry.state if dry_run or candidate.retry.refusal else State.READY,
-            "told": candidate.retry.refusal or f"{'would be' if dry_run else 'is'} sent by the next run",
+            "message": candidate.retry.refusal or f"{'would be' if dry_run else 'is'} sent by the next run",
         }
         for candidate in found
     ]

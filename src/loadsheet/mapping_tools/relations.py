@@ -53,7 +53,13 @@ def related(sheets: Sequence[Sheet], key: Column | None, of: int) -> Tables:
             holders[number] = column
     distinct = {number: len(column.cells.values) / max(1, column.filled) for number, column in holders.items()}
     main = max(holders, key=lambda number: (distinct[number], number == of, -number))
-    others = [number for number in holders if number != main and belongs(holders[main], holders[number])]
+    others = [
+        number
+        for number, column in holders.items()
+        if number != main
+        and belongs(holders[main], column)
+        and not _is_another_list(sheets[number], sheets[main], column)
+    ]
     lines = max(others, key=lambda number: (holders[number].rows, -number), default=-1)
     found = Tables(main, lines, holders[main])
     return found._replace(offers=tuple(_offers(sheets, found)))
@@ -67,6 +73,13 @@ def _partner(key: Column, sheet: Sheet) -> Column | None:
     shares = [(share(column, key), -column.position, column) for column in sheet.columns if _can_identify(column)]
     best = max(shares, key=lambda one: one[:2], default=(0.0, 0, None))
     return best[2] if best[0] >= _ALL else None
+
+
+def _is_another_list(sheet: Sheet, main: Sheet, key: Column) -> bool:
+    """Whether a table is a second list of the records, such as that of the next month, and not one of their lines: it has the headings of
+    the first, and each of its rows is a record.
+    """
+    return len(key.cells.values) >= _DIFFERENT * key.filled and bool(_same_layout(sheet, main))
 
 
 def _can_identify(column: Column) -> bool:
@@ -117,13 +130,13 @@ def _offers(sheets: Sequence[Sheet], found: Tables) -> Iterator[tuple[int, str]]
 
 
 def _same_layout(sheet: Sheet, main: Sheet) -> str:
-    """The offer to map a table with the headings of the main one but other records; empty if it has others."""
+    """The offer to map a table with the headings of the main one and records of its own; empty if it has others."""
     labels, others = ({fold(column.label) for column in one.columns} for one in (sheet, main))
     if len(labels & others) < max(_HEADINGS_LEAST, _SAME * min(len(labels), len(others))):
         return ""
     both = "with source: {shared: true} in both, " if sheet.path == main.path else ""
     return (
-        f"it has the headings of {main.title or main.path.name} but other records: write a second mapping for it, {both}"
+        f"it has the headings of {main.title or main.path.name} and records of its own: write a second mapping for it, {both}"
         "and let both extend a base with all that they have in common (extends: base/NAME.yaml)"
     )
 
