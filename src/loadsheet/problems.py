@@ -62,8 +62,7 @@ CATALOGUE: dict[str, Kind] = {
     "A111": Kind("Companion overdue", "{found} has waited {hours} hours for its companion {companion}"),
     "A112": Kind("Fix file without its original", "{found} is a fix file, but {reason}"),
     "A113": Kind(
-        "Older than asked for",
-        "files that stay in the inbox, last changed before {since} (arrival.arrived_since): {count}",
+        "Older than asked for", "files last changed before {since}, not taken (arrival.arrived_since): {count}"
     ),
     "A114": Kind("Name of another file", "two files display as {found}; this one is processed in the next run"),
     "A115": Kind("Mapping does not load", "the mapping {mapping} does not load: {reason}"),

@@ -239,8 +239,11 @@ def test_a_limit_and_a_day_say_what_a_run_takes_and_the_next_run_goes_on(alone):
     yesterday = time.strftime("%Y-%m-%d", time.localtime(time.time() - DAY))
     done = alone.run("--since", yesterday, "--limit", "2")
     assert done.returncode == 0, done.stderr
-    assert f"2 files last changed before {yesterday} 00:00" in done.stderr
+    assert f"files last changed before {yesterday} 00:00+00:00, not taken (arrival.arrived_since): 2" in done.stderr
     assert "3 documents left for the next run: a run sends at most 2" in done.stderr
+    assert done.stdout.startswith("! 2 of 5 documents accepted · 3 documents wait to be sent"), (
+        "no cross beside exit code 0"
+    )
     assert entries(alone) == ["accepted"] * 2 + ["ready"] * 3
     assert alone.run("--since", "tomorrow").returncode == 2
     assert alone.run(LOADSHEET_DISPATCH__RUN_ENTRIES_MAX="2").returncode == 0

@@ -206,7 +206,7 @@ def test_a_clean_run_is_short_and_counts_are_worded_for_one_and_for_many(tmp_pat
 
 def test_documents_that_wait_are_sent_by_the_next_run(tmp_path):
     first, *_, command, _ = lines(tmp_path / "one", (order(1),), sent=False)
-    assert first.startswith("✗ 1 document waits to be sent · 0 accepted ")
+    assert first.startswith("! 0 of 1 document accepted · 1 document waits to be sent ")
     assert command == "→ Send them: loadsheet run"
     *_, command, _ = lines(tmp_path / "other", (order(1),), sent=False, state=tmp_path, mappings=Path("my maps"))
     assert command == f"→ Send them: loadsheet run --state {tmp_path} --mappings 'my maps'"

@@ -166,9 +166,6 @@ def _open_points(summary: RunSummary) -> Iterator[str]:
             yield f"{count_of(count, 'file')} {text}"
     if red := summary.red_totals:
         yield f"{count_of(red, 'control total')} {'differs' if red == 1 else 'differ'}"
-    waiting = summary.verdicts.get(Verdict.WAITING, 0)
-    if waiting and not summary.stopped:
-        yield f"{count_of(waiting, 'document')} {'waits' if waiting == 1 else 'wait'} to be sent"
 
 
 def _unread(summary: RunSummary) -> list[str]:
@@ -178,7 +175,12 @@ def _unread(summary: RunSummary) -> list[str]:
 
 
 def _remarks(summary: RunSummary) -> Iterator[str]:
-    """What is not proved, or open since earlier runs. It does not change the exit code, but the run is not `good` either."""
+    """What a limit of the run left, what is not proved, or open since earlier runs. It does not change the exit code, but the run is not
+    `good` either.
+    """
+    waiting = summary.verdicts.get(Verdict.WAITING, 0)
+    if waiting and not summary.stopped:
+        yield f"{count_of(waiting, 'document')} {'waits' if waiting == 1 else 'wait'} to be sent"
     if unseen := summary.verdicts.get(Verdict.NOT_VERIFIABLE, 0):
         yield f"{count_of(unseen, 'document')} cannot be verified"
     if summary.open_earlier:
@@ -197,16 +199,23 @@ def _clean(summary: RunSummary) -> str:
     if settled := sum(summary.settled.values()):
         return f"{count_of(settled, 'document')} that needed attention no longer {'does' if settled == 1 else 'do'}"
     if not total:
-        if rows := summary.balance.read:
-            return f"{count_of(rows, 'row')} read, no document to send"
-        waiting = sum(file.code in _UNFINISHED for file in summary.inbox.files)
-        wait = "waits" if waiting == 1 else "wait"
-        return f"No file was ready: {count_of(waiting, 'file')} {wait} in the inbox" if waiting else "No file came in"
+        return _no_document(summary)
+    if summary.verdicts.get(Verdict.WAITING, 0):
+        accepted = summary.entries.get(State.ACCEPTED, 0) + unchanged
+        return f"{accepted:,} of {count_of(total, 'document')} accepted"
     if unchanged == total:
         return f"Nothing new: {'the document was' if total == 1 else f'all {total:,} documents were'} accepted before"
     if unchanged:
         return f"All {total:,} documents were accepted, now or before"
     return "The document was accepted" if total == 1 else f"All {total:,} documents were accepted"
+
+
+def _no_document(summary: RunSummary) -> str:
+    if rows := summary.balance.read:
+        return f"{count_of(rows, 'row')} read, no document to send"
+    unfinished = sum(file.code in _UNFINISHED for file in summary.inbox.files)
+    wait = "waits" if unfinished == 1 else "wait"
+    return f"No file was ready: {count_of(unfinished, 'file')} {wait} in the inbox" if unfinished else "No file came in"
 
 
 def _counted(counts: Mapping[str, int], *states: State) -> list[str]:
