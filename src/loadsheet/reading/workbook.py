@@ -215,7 +215,10 @@ def _refuse_ambiguous_sheets(body: "_Body", alike: Sequence[Sheet]) -> None:
     book, layout = body.book, body.layout
     if alike and not layout.sheets:
         titles = [sheet.title for sheet in book.sheets if sheet.title == body.sheet.title or sheet in alike]
-        hint = "hide or delete the sheets that are not meant, or name the one that is in the mapping (sheet: ...)"
+        hint = (
+            "hide or delete the sheets that are not meant, or name the one that is in the mapping (sheet: ...); if all are, "
+            "save each as a file of its own, or write a mapping for each (source.shared)"
+        )
         raise FileRefused(Problem("R238", Where(book.name), "", {"sheets": ", ".join(titles)}, hint))
 
 
