@@ -11,9 +11,11 @@ demo: .venv/demo  ## the samples through the shipped mappings against the embedd
 	@rm -rf .loadsheet/demo && mkdir -p .loadsheet/demo && cp -R inbox_samples .loadsheet/demo/inbox
 	@$(BIN)/loadsheet run --inbox .loadsheet/demo/inbox --mappings mappings --outbox outbox --state .loadsheet/demo/state --settle 0 --exit-zero
 
-# half of the time of a test is waiting: three processes fill two cores
-test: .venv/test lint  ## the whole suite, lint and types included
-	@$(BIN)/python -m pytest -n 3 --dist worksteal
+# half of the time of a test is waiting: three processes, with lint and types beside them, fill two cores
+test: .venv/test  ## the whole suite, lint and types included
+	@$(MAKE) --no-print-directory lint & lint=$$!; \
+	$(BIN)/python -m pytest -n 3 --dist worksteal; tests=$$?; \
+	wait $$lint && exit $$tests
 
 sweep: .venv/test  ## the long sweeps that CI runs as well, random examples in full; those that measure go alone
 	@LOADSHEET_EXAMPLES=all $(BIN)/python -m pytest -m "(sweep or examples) and not alone" -n 2 --dist worksteal --timeout 2400
