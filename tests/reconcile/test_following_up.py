@@ -94,6 +94,16 @@ def test_a_document_that_was_accepted_before_does_not_but_a_later_one_that_is_un
     assert runs.next(create(1), listed=[order(1)], file="c.csv") == [(2, SECOND, INVALID, LATER)]
 
 
+@pytest.mark.parametrize("fixes", [None, 1], ids=["a file", "a fix file"])
+def test_only_a_fix_file_closes_it_by_coming_again_with_the_same_bytes(runs, fixes):
+    runs.next(invalid(1))
+    runs.next(create(1), file="b.csv", fixes=fixes)
+    *_, opened = runs.next(invalid(1, row=3), file="c.csv")
+    assert opened[-1] == ""
+    *_, closed = runs.next(create(1), file="b.csv", fixes=fixes)
+    assert closed[-1] == ("" if fixes is None else LATER)
+
+
 def test_another_document_of_the_same_drop_does_not_close_it(runs):
     runs.next(create(1), listed=[order(1)])
     update = replace(create(1), operation="order.update")

@@ -263,10 +263,11 @@ class LedgerQueries(VersionQueries):
         return {row.id: (row.drop_id, original(row.drop_id)) for row in self._rows_of(_DROPS_OF, wanted)}
 
     def from_copies(self, wanted: Sequence[int]) -> set[int]:
-        """The entries among these whose files had come before, in one drop, with the same bytes."""
+        """The entries among these whose files had come before, in one drop, with the same bytes. A fix file counts as new each time."""
         drops = {row.id: row.drop_id for row in self._rows_of(_DROPS_OF, wanted)}
         with self._engine.connect() as connection:
-            copies = {drop for drop in {*drops.values()} if copies_of(connection, drop)}
+            files = {*drops.values()} - {row.id for row in connection.execute(FIXES)}
+            copies = {drop for drop in files if copies_of(connection, drop)}
         return {entry for entry, drop in drops.items() if drop in copies}
 
     def owners(self) -> list[str]:

@@ -8,7 +8,8 @@ rule decides about an exception:
    unchanged. One of the same drop comes from other rows, which correct nothing. A status event has no key: for it, an
    event from a fix of the same drop counts. So does a document made from the same rows, returned in a fix file, whatever
    its key is now, and the corrected row of a record without a key in a later version of its file (see `ledger.versions`).
-   A file that came before with the same bytes settles nothing by what is unchanged: it is older than what it would close.
+   A file, unless it is a fix file, that came before with the same bytes settles nothing by what is unchanged: it is older than what
+   it would close.
    A create settles no held update or delete: it may be the very order that these waited for. Updates settle only a
    document whose fields they carry, or one of whose record they carry every field of the create: the rest was never sent;
 4. it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides
