@@ -128,12 +128,10 @@ def test_csv_is_a_file_for_each_table_with_the_key_of_the_order(served, tmp_path
 
 def test_json_is_the_listing_as_it_came(served, tmp_path):
     assert pull(tmp_path, "orders", served, "--to", "o.json").returncode == 0
-    assert pull(tmp_path, "orders", served, "--to", "o.jsonl").returncode == 0
     text = (tmp_path / "o.json").read_text(encoding="utf-8")
     assert text.startswith('{"listed":"3 of 3 orders listed: complete","complete":true,')
     found = json.loads(text, parse_float=Decimal)
-    lines = [json.loads(line, parse_float=Decimal) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
-    assert found["results"] == lines
+    lines = found["results"]
     assert [one["goods_value"] for one in lines] == [one["goods_value"] for one in orders()]
     answer = requests.get(
         served + BY_NAME["order.list"].path,
@@ -145,31 +143,15 @@ def test_json_is_the_listing_as_it_came(served, tmp_path):
 
 
 def test_in_a_pipe_stdout_is_csv_and_nothing_else(served, tmp_path):
-    done = pull(tmp_path, "orders", served, "--columns", "total_weight,currency", "--key", "0003")
+    done = pull(tmp_path, "orders", served)
     assert done.returncode == 0
-    assert list(csv.reader(io.StringIO(done.stdout))) == [
-        ["order_id", "total_weight", "currency"],
-        ["0003", "412.50", "CHF"],
-    ]
-    assert "1 of them chosen by key" in done.stderr
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert (rows[2]["order_id"], rows[2]["total_weight"], rows[2]["currency"]) == ("0003", "412.50", "CHF")
     whole = pull(tmp_path, "tenders", served, "--json")
     assert [one["tender_id"] for one in json.loads(whole.stdout)["results"]] == ["T-0001"]
 
 
-def test_columns_choose_fields_and_whole_lists(served, tmp_path):
-    assert pull(tmp_path, "orders", served, "--to", "o.xlsx", "--columns", "currency,packages.weight").returncode == 0
-    book = openpyxl.load_workbook(tmp_path / "o.xlsx")
-    heads = {sheet.title: [cell.value for cell in sheet[1]] for sheet in book.worksheets[1:]}
-    assert heads == {"Orders": ["order_id", "currency"], "Packages": ["order_id", "packages no.", "weight"]}
-    assert pull(tmp_path, "orders", served, "--to", "r.csv", "--columns", "order_references").returncode == 0
-    assert not (tmp_path / "r.csv").exists()
-    (heads, *_) = csv_rows(tmp_path / "r.order_references.csv")
-    assert list(heads) == ["order_id", "order_references no.", "name", "value", "other fields"]
-    names = loadsheet(tmp_path, "pull", "tenders", "--columns", "list").stdout.split("\n")
-    assert {"tender_id", "packages", "packages.weight", "involved_carriers.email"} <= set(names)
-
-
-@pytest.mark.parametrize("form", ["xlsx", "csv", "json", "jsonl"])
+@pytest.mark.parametrize("form", ["xlsx", "csv", "json"])
 def test_what_is_partial_says_so_first_and_exits_1(partial, tmp_path, form):
     done = pull(tmp_path, "orders", partial, "--to", f"o.{form}")
     assert done.returncode == 1
@@ -185,24 +167,12 @@ def test_what_is_partial_says_so_first_and_exits_1(partial, tmp_path, form):
     assert first.startswith(f"# {PARTIAL}" if form == "csv" else f'{{"listed":"{PARTIAL}","complete":false')
 
 
-def test_a_key_that_is_not_listed_is_absent_only_from_a_complete_listing(served, partial, tmp_path):
-    absent = pull(tmp_path, "orders", served, "--key", "nobody")
-    assert absent.returncode == 65
-    assert "nobody is not listed: it is not at the exchange" in absent.stderr
-    doubtful = pull(tmp_path, "orders", partial, "--key", "nobody")
-    assert doubtful.returncode == 1
-    assert "it may still be at the exchange" in doubtful.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["parcels"], "'parcels' is not one of 'orders', 'tenders'"),
         ([], "Missing argument"),
-        (["orders", "--to", "o.pdf"], "must end in .xlsx, .csv, .json, .jsonl"),
-        (["orders", "--columns", "total_wight"], "orders have no column total_wight; did you mean total_weight?"),
-        (["tenders", "--columns", "x"], "tenders have no column x"),
-        (["orders", "--columns", " , "], "no column is given"),
+        (["orders", "--to", "o.pdf"], "must end in .xlsx, .csv, .json"),
     ],
 )
 def test_wrong_usage_says_what_is_wrong(capsys, words, said):

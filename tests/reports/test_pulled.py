@@ -1,5 +1,6 @@
 """Nested records become flat rows, and nothing of them is lost on the way."""
 
+import csv
 import io
 import tracemalloc
 from decimal import Decimal
@@ -75,7 +76,7 @@ def test_every_value_of_a_record_is_in_a_row(subject, data):
 
 def pulled(records, total=None):
     found = Listing(records, 1000, len(records) if total is None else total, 1)
-    return Pulled(BY_NAME["order.list"], found, frozenset())
+    return Pulled(BY_NAME["order.list"], found)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +98,12 @@ def test_numbers_that_a_workbook_cannot_hold_stay_texts(tmp_path):
     odd = [Decimal("0.1"), 10**15, 10**16 + 1, Decimal("1234567890.1234567"), "7.50", "007", "1e3", Decimal("1E+9999")]
     odd += [123456789012345, 1234567890123456]
     found = pulled([order(number, goods_value=value) for number, value in enumerate(odd)])
-    write_pulled(found, tmp_path / "o.xlsx", layout("order", ["goods_value"]), source="x", at="now")
-    sheet = openpyxl.load_workbook(tmp_path / "o.xlsx")["Orders"]
-    values = [cell.value for cell in sheet["B"][1:]]
+    write_pulled(found, tmp_path / "o.xlsx", layout("order"), source="x", at="now")
+    (values,) = (
+        [cell.value for cell in column[1:]]
+        for column in openpyxl.load_workbook(tmp_path / "o.xlsx")["Orders"].columns
+        if column[0].value == "goods_value"
+    )
     assert values == [
         0.1,
         10**15,
@@ -113,14 +117,16 @@ def test_numbers_that_a_workbook_cannot_hold_stay_texts(tmp_path):
         "1234567890123456",
     ]
     exact = io.StringIO()
-    write_table(found, exact, layout("order", ["goods_value"]))
-    assert [line.split(",")[1] for line in exact.getvalue().split()[1:]] == [str(value) for value in odd]
+    write_table(found, exact, layout("order"))
+    assert [row["goods_value"] for row in csv.DictReader(io.StringIO(exact.getvalue()))] == [
+        str(value) for value in odd
+    ]
 
 
 def test_csv_for_people_has_no_control_characters_wherever_it_goes(tmp_path, monkeypatch):
     monkeypatch.setattr(sheets, "ROWS_MAX", 2)
     found = pulled([order(number, delivery_city="Ulm\x1b]0;x\x07\u202e\x9b2J") for number in range(3)])
-    laid_out, pipe = layout("order", ["delivery_city"]), io.StringIO()
+    laid_out, pipe = layout("order"), io.StringIO()
     write_table(found, pipe, laid_out)
     for name in ("o.csv", "o.xlsx"):
         write_pulled(found, tmp_path / name, laid_out, source="x", at="now")
@@ -128,7 +134,7 @@ def test_csv_for_people_has_no_control_characters_wherever_it_goes(tmp_path, mon
         pipe.getvalue(),
         *((tmp_path / name).read_text(encoding="utf-8-sig") for name in ("o.csv", "o.Orders.csv")),
     ]
-    assert all(text.rstrip().endswith(",Ulm\ufffd]0;x\ufffd\ufffd\ufffd2J") for text in texts), texts
+    assert all(",Ulm\ufffd]0;x\ufffd\ufffd\ufffd2J," in text for text in texts), texts
 
 
 def test_rows_that_do_not_fit_a_sheet_go_on_beside_it(tmp_path, monkeypatch):
@@ -151,8 +157,8 @@ def test_memory_does_not_grow_with_the_listing(tmp_path):
         with path.open("rb") as body:
             found = Pulled(BY_NAME["order.list"], scan_listing(body))
             tracemalloc.start()
-            for name in ("o.csv", "o.json", "o.jsonl", "o.xlsx"):
-                write_pulled(found, tmp_path / name, layout("order", ["goods_value"]), source="x", at="now")
+            for name in ("o.csv", "o.json", "o.xlsx"):
+                write_pulled(found, tmp_path / name, layout("order"), source="x", at="now")
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
     assert peaks[1] < 2 * peaks[0]

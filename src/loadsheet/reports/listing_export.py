@@ -6,10 +6,9 @@ content as JSON, so nothing is lost. Records stream through twice: to count and 
 is requested.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
@@ -48,25 +47,18 @@ class FlatColumn(NamedTuple):
 @dataclass(frozen=True)
 class FlatTable:
     """A table: the array fields on the path to its record (none for the listed records themselves), and the fields that
-    become columns. The key and the position in each array come first. `others` adds a last column for all other content.
+    become columns. The key and the position in each array come first, all other content last.
     """
 
     key: Field
     record: Record
     path: tuple[Field, ...]
     fields: tuple[Field, ...]
-    others: bool = True
 
     @property
     def name(self) -> str:
         """Its array as a payload path: `packages.inner_cargos`; empty for the records."""
         return ".".join(field.name for field in self.path)
-
-    @property
-    def names(self) -> dict[str, Field | None]:
-        """The names to choose its columns by, without its keys, and the field of each (None: other content)."""
-        prefix = f"{self.name}." if self.path else ""
-        return {**{f"{prefix}{field.name}": field for field in self.fields}, f"{prefix}{OTHERS}": None}
 
     @cached_property
     def columns(self) -> tuple[FlatColumn, ...]:
@@ -77,17 +69,7 @@ class FlatTable:
             place = f"Its position in {array.name}, from 1: {array.meaning}"
             columns.append(FlatColumn(f"{array.name} no.", Kind.NUMERIC, place))
         columns += [FlatColumn(field.name, field.kind, field.meaning) for field in self.fields]
-        others = FlatColumn(OTHERS, Kind.STRING, "Fields that the interface does not name, as JSON")
-        return (*columns, others) if self.others else tuple(columns)
-
-    def only(self, chosen: Collection[str]) -> "FlatTable | None":
-        """A copy with only the chosen columns; None if it has none of them."""
-        if self.path and self.name in chosen:
-            return self
-        fields = tuple(field for name, field in self.names.items() if field is not None and name in chosen)
-        others = any(field is None and name in chosen for name, field in self.names.items())
-        wanted = fields or others or (not self.path and self.key.name in chosen)
-        return replace(self, fields=fields, others=others) if wanted else None
+        return (*columns, FlatColumn(OTHERS, Kind.STRING, "Fields that the interface does not name, as JSON"))
 
     def rows(self, record: Mapping[str, Any]) -> Iterator[list[Any]]:
         """Its rows of a decoded record. Values are unchanged; arrays and objects are JSON texts."""
@@ -98,7 +80,7 @@ class FlatTable:
                 others = self._others_of(item)
             else:
                 values, others = [None] * len(self.fields), _json(item)
-            yield [key, *numbers, *values, *([others] if self.others else [])]
+            yield [key, *numbers, *values, others]
 
     def _others_of(self, item: Mapping[str, Any]) -> str | None:
         """The content that no column and no table shows, as JSON."""
@@ -112,15 +94,11 @@ class FlatTable:
 
 
 class Layout:
-    """The tables of a listed record. `chosen` are the wanted columns or whole arrays, named as in `names` (none: all).
-    The key is always included; a table without wanted columns is left out.
-    """
+    """The tables of a listed record."""
 
-    def __init__(self, record: Record, chosen: Collection[str] = ()) -> None:
+    def __init__(self, record: Record) -> None:
         key = next(field for field in record.fields if field.name == record.key[0])
-        tables = list(_tables(key, record, ()))
-        self.names = (key.name, *(name for table in tables for name in (*table.names, table.name) if name))
-        self.tables = [one for table in tables if (one := table.only(chosen) if chosen else table) is not None]
+        self.tables = list(_tables(key, record, ()))
 
     def rows(self, record: Mapping[str, Any]) -> Iterator[tuple[int, list[Any]]]:
         """Every row of a decoded record with the position of its table."""
@@ -155,7 +133,7 @@ def _json(value: object) -> str:
     return escaped(encode_record(value)).decode()
 
 
-FORMS = (".xlsx", ".csv", ".json", ".jsonl")
+FORMS = (".xlsx", ".csv", ".json")
 """The supported file extensions."""
 
 _DIGITS_MAX = 15  # digits that a number in a workbook keeps
@@ -166,64 +144,44 @@ _WIDTHS = (28, 30, 18, 60)
 
 @dataclass(frozen=True)
 class Pulled:
-    """A listing of one subject. `keys` are the wanted records (none: all)."""
+    """A listing of one subject."""
 
     operation: Operation
     listing: Listing
-    keys: frozenset[str] = frozenset()
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The wanted records of the subject, decoded, in the exchange's order."""
+        """The records of the subject, decoded, in the exchange's order."""
         for record in self.listing.results:
-            wanted = not self.keys or self.operation.key_of(record) in self.keys
-            if wanted and listed_subject(record) == self.operation.subject:
+            if listed_subject(record) == self.operation.subject:
                 yield record
 
     @cached_property
-    def counted(self) -> "Counted":
-        """Count the records by kind."""
-        own = 0
-        found = Counter(dict.fromkeys(self.keys, 0))
-        for record in self.listing.results:
-            if listed_subject(record) == self.operation.subject:
-                own += 1
-                if self.keys and (key := self.operation.key_of(record)) in self.keys:
-                    found[key] += 1
-        lacking = sorted(key for key, times in found.items() if not times)
-        return Counted(len(self.listing.results), own, found.total() if self.keys else own, tuple(lacking))
+    def count(self) -> int:
+        """The number of records of the subject."""
+        return sum(1 for _ in self.records())
 
     @property
     def complete(self) -> bool:
         """Whether absence from the listing is proof: it holds all records, and some of its own kind."""
-        return self.listing.complete and bool(self.counted.own or not self.listing.results)
+        return self.listing.complete and bool(self.count or not self.listing.results)
 
     @property
     def says(self) -> str:
         """The coverage of the listing, such as `500 of 4,812 orders listed: partial`."""
-        counted, subject = self.counted, self.operation.subject
-        foreign = counted.all - counted.own
+        count, subject = self.count, self.operation.subject
+        foreign = len(self.listing.results) - count
         if foreign:
             others = f"and {foreign:,} other record{'' if foreign == 1 else 's'} "
-            there = f"{counted.own:,} {subject}{'' if counted.own == 1 else 's'} {others}listed of {self.listing.total_count:,}"
+            there = f"{count:,} {subject}{'' if count == 1 else 's'} {others}listed of {self.listing.total_count:,}"
         else:
-            there = f"{counted.own:,} of {self.listing.total_count:,} {subject}s listed"
+            there = f"{count:,} of {self.listing.total_count:,} {subject}s listed"
         why = f" ({self.listing.reason})" if self.listing.reason else ""
-        text = f"{there}: {'complete' if self.complete else f'partial{why}'}"
-        return f"{text}; {counted.wanted:,} of them chosen by key" if self.keys else text
+        return f"{there}: {'complete' if self.complete else f'partial{why}'}"
 
 
-class Counted(NamedTuple):
-    """The numbers of records in a listing: in all, of its own subject, and with wanted keys; and the keys it lacks."""
-
-    all: int
-    own: int
-    wanted: int
-    lacking: tuple[str, ...]
-
-
-def layout(subject: str, chosen: Collection[str] = ()) -> Layout:
+def layout(subject: str) -> Layout:
     """The tables of the records of a subject, `order` or `tender`."""
-    return Layout(BY_NAME[f"{subject}.list"].record, chosen)
+    return Layout(BY_NAME[f"{subject}.list"].record)
 
 
 def write_pulled(pulled: Pulled, target: Path, laid_out: Layout, *, source: str, at: str) -> list[Path]:
@@ -237,7 +195,7 @@ def write_pulled(pulled: Pulled, target: Path, laid_out: Layout, *, source: str,
     if target.suffix.lower() == ".csv":
         return _write_csv(pulled, target, laid_out)
     with placed(target) as part, part.open("w", encoding="utf-8", newline="\n") as file:
-        (write_lines if target.suffix.lower() == ".jsonl" else write_json)(pulled, file)
+        write_json(pulled, file)
     return [target]
 
 
@@ -255,13 +213,6 @@ def write_json(pulled: Pulled, file: TextIO) -> None:
     file.write('"results":[')
     file.writelines(f"{',' if position else ''}\n{_json(record)}" for position, record in enumerate(pulled.records()))
     file.write("\n]}\n")
-
-
-def write_lines(pulled: Pulled, file: TextIO) -> None:
-    """Write one JSON record per line. If the listing is partial, an extra first line says so."""
-    if not pulled.complete:
-        file.write(f"{_json({'listed': pulled.says, 'complete': False})}\n")
-    file.writelines(f"{_json(record)}\n" for record in pulled.records())
 
 
 def write_table(pulled: Pulled, file: TextIO, laid_out: Layout) -> None:
@@ -321,8 +272,6 @@ def _front(page: Page, pulled: Pulled, laid_out: Layout, counts: dict[str, int],
         page.line("Records that are not on these sheets may still be at the exchange.", Tone.BAD)
     for line in notes:
         page.line(line, Tone.MUTED)
-    for key in pulled.counted.lacking:
-        page.line(f"not listed: {key}", Tone.NOTE)
     page.section("Sheets")
     rows = [[Cell(title), Cell(count)] for title, count in counts.items()]
     page.table("tblSheets", [Column("Sheet"), Column("Rows", CellKind.COUNT)], rows)
