@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from loadsheet import inbox, run_log, translation
 from loadsheet.fix_files import FIX_ROLE
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, route_files, within_budget
 from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, SourceFile, SourceTable
-from loadsheet.ledger.exporting import EarlierRows
 from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.compile import operations_of, version_of
@@ -23,6 +23,9 @@ from loadsheet.places import from_stored_path, to_stored_path
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table
 from loadsheet.settings import Settings
+
+if TYPE_CHECKING:
+    from loadsheet.ledger.exporting import EarlierRows
 
 
 @run_log.stage("intake")
@@ -80,7 +83,7 @@ class LedgerSink:
         run: Run,
         claims: inbox.Claims = inbox.SINGLE_PROCESS,
         *,
-        known: EarlierRows | None = None,
+        known: "EarlierRows | None" = None,
     ) -> None:
         self._settings, self._ledger, self._run, self._claims, self._known = settings, ledger, run, claims, known
         self.left: list[Problem] = []

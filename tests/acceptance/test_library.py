@@ -20,8 +20,7 @@ from hatchling.build import build_wheel
 
 import loadsheet
 from loadsheet.cli import invoke
-from loadsheet.reading.frames import cell_of
-from loadsheet.reading.tables import Native
+from loadsheet.reading.tables import Native, cell_of
 
 ROOT = Path(__file__).parents[2]
 SAMPLES, MAPPINGS = ROOT / "inbox_samples", ROOT / "mappings"

@@ -58,8 +58,7 @@ from loadsheet.mapping.texts import (
 )
 from loadsheet.mapping.units import Quantity, factor, unit_named, which_ton, with_unit_of
 from loadsheet.mapping.yamlfile import Loc, YamlFile
-from loadsheet.reading.frames import cell_of
-from loadsheet.reading.tables import Native
+from loadsheet.reading.tables import Native, cell_of
 from loadsheet.similar_text import closest_or_known
 
 _Parse = Callable[[str], Any]

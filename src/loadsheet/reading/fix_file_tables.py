@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from xml.parsers.expat import XMLParserType
 
 from loadsheet.inbox.files import READ
 from loadsheet.problems import FileRefused, Problem, column_letters
 from loadsheet.reading.header import fold
-from loadsheet.reading.package import Package, local_name, open_package, safe_parser
 from loadsheet.reading.tables import Row, Table, is_blank
 from loadsheet.workbook_marks import ORIGINAL_COLUMNS, PROPERTY, ROW_COLUMN, FixedEntry, Mark, RowMark
+
+if TYPE_CHECKING:
+    from loadsheet.reading.package import Package
 
 _ZIP = b"PK\x03\x04"
 _PARTS = ("docProps/custom.xml", "meta.xml")  # of Excel's formats and of OpenDocument
@@ -38,6 +40,8 @@ def mark_of(path: Path, inflated_bytes_max: int) -> Mark | None:
         with _open_file(path) as file:
             if file.read(len(_ZIP)) != _ZIP:
                 return None
+        from loadsheet.reading.package import open_package
+
         with open_package(lambda: path.open("rb"), path.name, inflated_bytes_max) as package:
             return next((mark for part in _PARTS if (mark := _mark_in(package, part)) is not None), None)
     except (FileRefused, OSError):
@@ -69,7 +73,7 @@ def mark_of_text(path: Path) -> TextMark | None:
     return TextMark(text[: found.start()], mark) if found is not None and mark is not None else None
 
 
-def _mark_in(package: Package, part: str) -> Mark | None:
+def _mark_in(package: "Package", part: str) -> Mark | None:
     if not package.has(part) or package.parts[part.lower()].file_size > _PART_BYTES_MAX:
         return None
     found: list[str] = []
@@ -78,6 +82,8 @@ def _mark_in(package: Package, part: str) -> Mark | None:
 
 def _reader(found: list[str]) -> XMLParserType:
     """A parser that appends the text of the property to `found`."""
+    from loadsheet.reading.package import local_name, safe_parser
+
     parser = safe_parser()
     depth = 0
 

@@ -6,13 +6,10 @@ are blank. Times without a zone are local times of the mapping; those with one a
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime, time
-from decimal import Decimal
-from numbers import Real
 from typing import TYPE_CHECKING
 
 from loadsheet.problems import FileRefused
-from loadsheet.reading.tables import Bounds, Layout, Native, Table
+from loadsheet.reading.tables import Bounds, Layout, Table, cell_of
 from loadsheet.reading.workbook import Book, Rows, Sheet, Traits, open_workbook
 
 if TYPE_CHECKING:
@@ -20,22 +17,6 @@ if TYPE_CHECKING:
 
 FILE = "DataFrame"
 """The name of frames in places, as the file's name."""
-
-
-def cell_of(value: object) -> str:
-    """A value as a cell (see above); an empty text for None. An object of any other type is one of kind `object`, with its type as text."""
-    if value is None or isinstance(value, str):
-        return str(value or "")
-    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):  # the second is numpy's
-        return Native(str(value).lower(), "flag")
-    if isinstance(value, Decimal | Real):
-        number = Decimal(str(value))
-        return Native(format(number.normalize(), "f"), "number") if number.is_finite() else str(value)
-    if isinstance(value, datetime):
-        return value.isoformat() if value.tzinfo else Native(value.isoformat(" "), "datetime")
-    if isinstance(value, date | time):
-        return Native(value.isoformat(), "date" if isinstance(value, date) else "time")
-    return Native(f"<{type(value).__name__}>", "object")
 
 
 def frame_tables(frames: "Mapping[str, DataFrame]", layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:

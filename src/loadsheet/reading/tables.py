@@ -9,6 +9,9 @@ The mapping builds the layouts; reading never sees a mapping file.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime, time
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from loadsheet.problems import Problem, Where, column_letters
@@ -163,6 +166,22 @@ class Native(str):
         cell.shown = text if shown is None else shown
         cell.priced = cell.shown if priced is None else priced
         return cell
+
+
+def cell_of(value: object) -> str:
+    """A value of Python as a cell; an empty text for None. An object of any other type is one of kind `object`, with its type as text."""
+    if value is None or isinstance(value, str):
+        return str(value or "")
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):  # the second is numpy's
+        return Native(str(value).lower(), "flag")
+    if isinstance(value, Decimal | Real):
+        number = Decimal(str(value))
+        return Native(format(number.normalize(), "f"), "number") if number.is_finite() else str(value)
+    if isinstance(value, datetime):
+        return value.isoformat() if value.tzinfo else Native(value.isoformat(" "), "datetime")
+    if isinstance(value, date | time):
+        return Native(value.isoformat(), "date" if isinstance(value, date) else "time")
+    return Native(f"<{type(value).__name__}>", "object")
 
 
 def formula_cell(text: str) -> Native:

@@ -4,7 +4,7 @@ import re
 import zoneinfo
 from datetime import time, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -20,10 +20,11 @@ from pydantic import (
     field_validator,
 )
 
-from loadsheet import schedules
 from loadsheet.languages import Language
-from loadsheet.schedules import Schedule
 from loadsheet.settings.sections import Section
+
+if TYPE_CHECKING:
+    from loadsheet.schedules import Schedule
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 """The days of the week as settings and reports name them, Monday first."""
@@ -280,11 +281,17 @@ class ScheduleSettings(Section):
     @field_validator("cron")
     @classmethod
     def _are_schedules(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            return ()
+        from loadsheet import schedules
+
         return tuple(dict.fromkeys(schedules.read(expression) for expression in value))
 
     @property
-    def timetable(self) -> tuple[Schedule, ...]:
+    def timetable(self) -> "tuple[Schedule, ...]":
         """The schedules of `cron` in `timezone`."""
+        from loadsheet.schedules import Schedule
+
         return tuple(Schedule(expression, self.timezone) for expression in self.cron)
 
     @property

@@ -16,7 +16,6 @@ from typing import Any, get_origin
 
 from pydantic import BaseModel
 
-from loadsheet.exchange_profile import assumptions_for
 from loadsheet.problems import SettingsError
 from loadsheet.settings.model import EMBEDDED, Found, Layer, Settings, Steps
 from loadsheet.settings.sections import OLD_NAMES, RETIRED
@@ -263,6 +262,8 @@ def merged(layers: Sequence[Layer]) -> Layer:
     capabilities, exchange = found.get(("capabilities",)), found.get(("exchange",))
     if capabilities is None or capabilities.value in (None, ""):
         return found
+    from loadsheet.exchange_profile import assumptions_for
+
     probed = assumptions_for(str(exchange.value if exchange else EMBEDDED), Path(capabilities.value))
     return {("assumptions", name): Found(value, str(capabilities.value)) for name, value in probed.items()} | found
 
