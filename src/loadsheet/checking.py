@@ -26,8 +26,8 @@ from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Row, Table
 from loadsheet.reading.fix_file_tables import mark_of
 from loadsheet.reading.tables import NOT_READ
+from loadsheet.row_counts import DropTranslation
 from loadsheet.settings import Settings
-from loadsheet.translation import OneProcess
 
 _SHOWN = 3  # rows for each rule
 
@@ -289,7 +289,7 @@ class CheckSink(FilesInPlace):
         self._sendable = 0
         if self._corrections is not None:
             corrected = {name: self._corrections.applied_to(table) for name, table in drop.tables.items()}
-            drop = replace(drop, translated=OneProcess(drop.mapping, corrected, drop.context.now))
+            drop = replace(drop, translated=DropTranslation(drop.mapping, corrected, drop.context.now))
         tables, left_out = dict(drop.tables), self.result.left_out
         fates: Counter[State] = Counter()
         looked_up: dict[tuple[str, int], Ignored] = {}  # what no row of another table uses at the end is left out

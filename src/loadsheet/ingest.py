@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
-from loadsheet import inbox, run_log, translation
+from loadsheet import inbox, run_log
 from loadsheet.contract import SENDING_ORDER, Action
 from loadsheet.display_text import count_of
 from loadsheet.fix_files import (
@@ -38,6 +38,7 @@ from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, Postco
 from loadsheet.mapping.routing import broken_mappings
 from loadsheet.problems import FileRefused, LoadsheetError, Problem
 from loadsheet.reading import Table, begins_like_totals, open_tables, places_of_totals
+from loadsheet.row_counts import DropTranslation, with_counting_tables
 from loadsheet.settings import Settings
 
 
@@ -105,7 +106,7 @@ class ReadDrop:
     files: Sequence[InboxFile]
     opened: OpenedDrop
     context: IngestContext
-    translated: translation.OneProcess | translation.PartProcesses
+    translated: DropTranslation
     _notation_check: NotationCheck = field(init=False, default_factory=NotationCheck)
     _repeated_lines: RepeatedLineCheck = field(init=False, default_factory=RepeatedLineCheck)
     _totals_named: Counter[str] = field(init=False, default_factory=Counter)
@@ -286,9 +287,9 @@ def ingest(routed: RoutedFiles, sink: Sink, context: IngestContext) -> None:
 
 
 def read_drop(routed: RoutedDrop, files: Sequence[InboxFile], context: IngestContext) -> ReadDrop:
-    """Open the files of a drop; this process translates them while the documents are iterated. Raises FileRefused."""
+    """Open the files of a drop. They are translated while the documents are iterated. Raises FileRefused."""
     opened = _open(routed, files, context)
-    translated = translation.OneProcess(routed.route.mapping, opened.tables, context.now)
+    translated = DropTranslation(routed.route.mapping, opened.tables, context.now)
     return ReadDrop(routed, files, opened, context, translated)
 
 
@@ -299,12 +300,12 @@ def _open(routed: RoutedDrop, files: Sequence[InboxFile], context: IngestContext
     settings, queries = context.settings, context.queries
     if fix is not None and queries is not None:
         tables = open_fix(fix, by_name[fix.name].path, settings)
-        return as_original_drop(translation.with_counting_tables(tables), queries, chosen.mapping.name, fix.drop)
+        return as_original_drop(with_counting_tables(tables), queries, chosen.mapping.name, fix.drop)
     tables = {}
     for role, layouts in chosen.mapping.layouts.items():
         file = by_name[chosen.files[role]]
         tables |= open_tables(file.path, file.name, layouts, settings)
-    tables = translation.with_counting_tables(tables)
+    tables = with_counting_tables(tables)
     return OpenedDrop(tables) if queries is None else as_original_drop(tables, queries, chosen.mapping.name)
 
 

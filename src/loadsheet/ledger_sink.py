@@ -6,11 +6,10 @@ before it moves: if a run dies in between, the next run moves the file from the 
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from loadsheet import inbox, run_log, translation
+from loadsheet import inbox, run_log
 from loadsheet.fix_files import FIX_ROLE
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, route_files, within_budget
@@ -132,21 +131,11 @@ class LedgerSink:
             self._put_away(planned, file, ())
 
     def plan(self, drop: ReadDrop) -> Drop:
-        """Plan the documents of a drop without moving files. Several processes translate the parts of large files, with the same
-        result.
+        """Plan the documents of a drop without moving files.
 
         Returns the recorded drop. Raises FileRefused if a file cannot be read or changed meanwhile, and DoesNotBalance. Nothing is
         recorded then.
         """
-        try:
-            if jobs := _part_jobs(drop):
-                with translation.PartProcesses(jobs, self._settings) as translated:
-                    return self._record(replace(drop, translated=translated))
-        except translation.PartsLost as lost:  # translate again in this process
-            run_log.warning("parts of a translation lost", file=drop.files[0].name, reason=str(lost))
-        return self._record(drop)
-
-    def _record(self, drop: ReadDrop) -> Drop:
         mapping, rules = drop.mapping, PlanningRules(drop.mapping.changed, drop.error_share_max, self._known)
         unplanned = _unplanned(self._run, drop)
         planned, fates = self._ledger.plan(self._run, unplanned, mapping.lineage, _items(drop), rules)
@@ -205,22 +194,6 @@ def _items(drop: ReadDrop) -> Iterator[Document | Ignored | ReadTotals]:
         if not inbox.is_unchanged(file):
             raise FileRefused(Problem("A106", Where(file.name), file.name))
     yield ReadTotals(drop.translated.rows(), drop.notes(), drop.doubts())
-
-
-def _part_jobs(drop: ReadDrop) -> list[translation.PartJob]:
-    """The jobs for translating a drop in parts. Empty if one process is as fast. Only this process can read a fix file, because it
-    needs the original.
-    """
-    settings = drop.context.settings
-    count = translation.extra_processes(settings)
-    size = sum(file.size for file in drop.files)
-    is_plain = drop.opened.fixes is None and drop.opened.entry_of is None
-    worth_it = translation.should_split(drop.mapping, drop.tables.values(), size, settings)
-    if not (count and is_plain and worth_it):
-        return []
-    paths = {file.name: str(file.path) for file in drop.files}
-    files = [translation.PartFile(role, name, paths[name]) for role, name in drop.routed.route.files.items()]
-    return translation.part_jobs(drop.mapping, files, drop.context.now.isoformat(), count)
 
 
 def _unplanned(run: Run, drop: ReadDrop) -> Drop:

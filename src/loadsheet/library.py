@@ -28,9 +28,9 @@ from loadsheet.problems import FileRefused, LoadsheetError, Problem, SettingsErr
 from loadsheet.reading.frames import FILE, frame_tables
 from loadsheet.reading.tables import bounds_of
 from loadsheet.reports import RunSummary
+from loadsheet.row_counts import DropTranslation, with_counting_tables
 from loadsheet.run_resources import RunResources, dispatcher_for, held_ledger
 from loadsheet.settings import Settings, every_field, shippers_in
-from loadsheet.translation import OneProcess, with_counting_tables
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -285,7 +285,7 @@ def _drop_of(
     routed = RoutedDrop(Route(mapping, {mapping.main_role: FILE}))
     files = (InboxFile(FILE, Path(FILE), 0, "", now),)
     context = IngestContext(settings, (mapping,), None, now)
-    return ReadDrop(routed, files, OpenedDrop(tables), context, OneProcess(mapping, tables, now))
+    return ReadDrop(routed, files, OpenedDrop(tables), context, DropTranslation(mapping, tables, now))
 
 
 # ---- frames out ----

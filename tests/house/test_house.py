@@ -57,10 +57,10 @@ reconcile: * ledger dispatch mapping
 reports: * ledger reconcile mapping object_storage
 exchange operations.tracing: *
 fix_files: * inbox reading mapping ledger
-ingest: * inbox reading mapping ledger fix_files object_storage translation
-translation: * reading mapping
-ledger_sink: * inbox reading mapping ledger fix_files translation ingest
-checking: * inbox reading mapping ledger ingest translation
+ingest: * inbox reading mapping ledger fix_files object_storage row_counts
+row_counts: * reading mapping
+ledger_sink: * inbox reading mapping ledger fix_files ingest
+checking: * inbox reading mapping ledger ingest row_counts
 forecasts: * inbox mapping ledger ingest ledger_sink reconcile reports
 inbox_watch: * inbox
 annotations: * reading ledger object_storage
@@ -73,10 +73,10 @@ run_archive: * inbox reading mapping ledger reconcile reports ingest ledger_sink
 cluster: * operations.expected_files ledger reports
 operations.run_hooks: * operations.expected_files ledger pipeline operations.metrics
     operations.health operations.tracing operations.notifications operations.retention reports run_archive run_resources
-library: * inbox reading mapping translation mapping_tools ledger reports ingest checking fix_files pipeline
+library: * inbox reading mapping row_counts mapping_tools ledger reports ingest checking fix_files pipeline
     operations.run_hooks run_resources
 pipeline: * ingest ledger_sink mapping ledger dispatch annotations reconcile reports
-cli: * inbox reading mapping translation mapping_tools ledger dispatch reconcile reports ingest forecasts
+cli: * inbox reading mapping mapping_tools ledger dispatch reconcile reports ingest forecasts
     checking pipeline exchange operations.run_hooks operations.expected_files run_archive cluster
     operations.retention operations.health operations.notifications credentials
     annotations fix_files object_storage inbox_watch run_resources

@@ -1,6 +1,5 @@
 """Small mappings and tables for the tests of the room: real mapping files on disk, tables as reading hands them over."""
 
-import heapq
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,11 +11,9 @@ import msgspec
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, Ignored, lint, load, locate, translate
-from loadsheet.mapping.translator import translate_by_group
 from loadsheet.reading import open_tables
 from loadsheet.reading.tables import Row, Table
 from loadsheet.settings import Settings
-from loadsheet.translation import GroupChunks, merge_chunks, pack, unpack
 
 ASSUMED = Assumptions()
 NOW = datetime(2026, 3, 6, tzinfo=UTC)
@@ -150,17 +147,6 @@ def accounted(found):
     rows = [row for item in found if isinstance(item, Document) for row in item.rows]
     rows += [item.row for item in found if isinstance(item, Ignored)]
     return sorted((row.table, row.number) for row in rows)
-
-
-def in_parts(mapping, tables, count, *, stripe=1, **options):
-    """What the parts come to together, each packed and unpacked, in the order of the chunks alone."""
-    wholes = [GroupChunks(number, count, stripe) for number in range(count)]
-    packed = [
-        [pack(chunk) for chunk in whole.chunks(translate_by_group(mapping, tables, now=NOW, **options))]
-        for whole in wholes
-    ]
-    chunks = heapq.merge(*[[unpack(one) for one in part] for part in packed], key=lambda chunk: chunk.first)
-    return list(merge_chunks(chunks, lambda: [whole.groups for whole in wholes]))
 
 
 def codes(document):

@@ -233,12 +233,9 @@ Gathered = Iterator[Group | Ignored]
 _Rank = Callable[[str], Any]
 
 
-def gather(
-    readers: Sequence[RowReader], *, memory_rows: int = MEMORY_ROWS, spill_folder: Path | None = None
-) -> Gathered:
+def gather(readers: Sequence[RowReader], *, memory_rows: int = MEMORY_ROWS) -> Gathered:
     """Stream the groups of all tables, the main table's first, in the order of their first rows or sorted if the mapping says so. Tables
-    are read up to three times. A sort on disk keeps its files in `spill_folder` (default: the system's temporary folder) and
-    removes them when the iterator ends or is closed.
+    are read up to three times. A sort on disk keeps its files in the system's temporary folder and removes them when the iterator ends or is closed.
     """
     sources = [KeyedTable(reader) for reader in readers]
     if len(sources) == 1 and not sources[0].is_keyed and not sources[0].is_sorted:
@@ -247,7 +244,7 @@ def gather(
     if held is not None:
         return _in_memory(held)
     rank = _key_ranks(sources, in_key_order=True) or _key_ranks(sources, in_key_order=False)
-    return _merge(sources, rank) if rank is not None else _sorted_on_disk(sources, spill_folder)
+    return _merge(sources, rank) if rank is not None else _sorted_on_disk(sources)
 
 
 def _each_row(source: KeyedTable) -> Gathered:
@@ -399,10 +396,10 @@ def _unmatched_runs(runs: _Runs, position: int, tables: int, passed: Callable[[A
 # ---- on disk ----
 
 
-def _sorted_on_disk(sources: Sequence[KeyedTable], folder: Path | None) -> Gathered:
+def _sorted_on_disk(sources: Sequence[KeyedTable]) -> Gathered:
     """Rows in a temporary SQLite database, sorted there."""
     with (
-        tempfile.TemporaryDirectory(prefix="loadsheet-", dir=folder) as name,
+        tempfile.TemporaryDirectory(prefix="loadsheet-") as name,
         closing(sqlite3.connect(Path(name) / "rows.db", isolation_level=None)) as database,
     ):
         database.executescript(_TABLE)

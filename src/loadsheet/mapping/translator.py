@@ -6,9 +6,8 @@ stay Decimal up to the encoder. Knows no network, no ledger and no clock: the ti
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from loadsheet.contract import encode_record, encode_sorted
@@ -38,39 +37,28 @@ def translate(
     *,
     now: datetime,
     memory_rows: int = MEMORY_ROWS,
-    spill_folder: Path | None = None,
 ) -> Iterator[Document | Ignored]:
     """The documents of one drop. `tables` are its tables by the mapping's names; `now` (aware) is what `$now` means in checks.
 
     Every row of every table is in exactly one document or is ignored; rows that others look up are also in the documents that use
-    them. A document that may not be sent carries its rows, its problems and, if known, its key. See `gather` for `memory_rows` and
-    `spill_folder`. Raises KeyError for a missing table, and any error of the tables' `rows()`.
-    """
-    by_group = translate_by_group(mapping, tables, now=now, memory_rows=memory_rows, spill_folder=spill_folder)
-    for results in by_group:
-        yield from results
-
-
-def translate_by_group(
-    mapping: compiled.Mapping,
-    tables: Mapping[str, Table],
-    *,
-    now: datetime,
-    memory_rows: int = MEMORY_ROWS,
-    spill_folder: Path | None = None,
-) -> Iterator[Iterable[Document | Ignored]]:
-    """Like `translate`, with one iterable of results for each group of rows. Iterate it before the next group. Documents are made on
-    iteration, so a skipped group costs only its reading. The groups and their order are the same every time.
+    them. A document that may not be sent carries its rows, its problems and, if known, its key. See `gather` for `memory_rows`.
+    Raises KeyError for a missing table, and any error of the tables' `rows()`.
     """
     frame = DocumentFrame(now)
     frame.clear()
     readers = [RowReader(plan, tables[plan.source], frame) for plan in mapping.plan.tables]
     builder = _DocumentBuilder(mapping, readers, frame)
     for left in read_references(readers):
-        yield (left,) if isinstance(left, Ignored) else builder.unusable(left)
+        if isinstance(left, Ignored):
+            yield left
+        else:
+            yield from builder.unusable(left)
     gathered = [reader for reader in readers if reader.plan.made_of is None and not reader.plan.lookups]
-    for item in gather(gathered, memory_rows=memory_rows, spill_folder=spill_folder):
-        yield (item,) if isinstance(item, Ignored) else builder.build(item)
+    for item in gather(gathered, memory_rows=memory_rows):
+        if isinstance(item, Ignored):
+            yield item
+        else:
+            yield from builder.build(item)
 
 
 class _DocumentBuilder:

@@ -208,7 +208,7 @@ def chain_text(links: Sequence[Link]) -> bytes:
 FORMAT = 1
 MANIFEST = "manifest.json"
 
-BEARING = ("reading", "translation", "dispatch", "verification", "reconcile", "reports")
+BEARING = ("reading", "dispatch", "verification", "reconcile", "reports")
 """The sections of the settings in a capsule."""
 
 OF_THIS_MACHINE = {"dispatch": {"allow_insecure", "proxy", "ca_bundle", "client_certificate", "client_key"}}

@@ -49,7 +49,7 @@ from loadsheet.run_archive.contents import (
 from loadsheet.run_archive.replay_diff import Calls, Different, Side, compare_entries, compare_rows, unexplained
 from loadsheet.run_archive.verify import check_archive
 from loadsheet.settings import Settings
-from loadsheet.settings.sections import OLD_NAMES, ReadingSettings, TranslationSettings
+from loadsheet.settings.sections import OLD_NAMES, ReadingSettings
 
 DIFFERENCES_MAX = 20
 _TRIGGER = "trigger"
@@ -292,7 +292,7 @@ def _settings(manifest: Manifest, place: Path, outbox: Path) -> Settings:
     except ValidationError as error:
         raise CannotOpen(f"this program cannot use the capsule's settings: {error.errors()[0]['msg']}") from error
     confined = settings.reading.model_copy(update={"process": ReadingSettings().process})
-    return settings.model_copy(update={"reading": confined, "translation": TranslationSettings()})
+    return settings.model_copy(update={"reading": confined})
 
 
 class _PriorState:

@@ -43,7 +43,6 @@ from loadsheet.settings.sections import (
     ReconcileSettings,
     Section,
     ServerSettings,
-    TranslationSettings,
     VerificationSettings,
     WatchSettings,
     in_sections,
@@ -137,7 +136,6 @@ class Settings(BaseModel):
     arrival: ArrivalSettings = ArrivalSettings()
     watch: WatchSettings = WatchSettings()
     reading: ReadingSettings = ReadingSettings()
-    translation: TranslationSettings = TranslationSettings()
     ledger: LedgerSettings = LedgerSettings()
     dispatch: DispatchSettings = DispatchSettings()
     verification: VerificationSettings = VerificationSettings()

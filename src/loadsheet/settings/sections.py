@@ -1,4 +1,4 @@
-"""Settings for the stages of a run: arrival, reading, translation, dispatch, verification, reconciliation; and for our exchange.
+"""Settings for the stages of a run: arrival, reading, dispatch, verification, reconciliation; and for our exchange.
 
 Each section is named after its package. `operations_sections` has those for what happens around a run. The old names of settings are at
 the end.
@@ -151,19 +151,6 @@ class ReadingSettings(Section):
     )
     dates_years_ahead: NonNegativeInt = Field(
         5, description="Dates more than this many years after the run are reported. 0: none"
-    )
-
-
-class TranslationSettings(Section):
-    """When large text files are translated by several processes."""
-
-    parts_bytes_min: PositiveInt = Field(
-        16_000_000,
-        description="Size from which the text files of a drop are translated by several processes, in bytes",
-    )
-    processes: NonNegativeInt = Field(
-        0,
-        description="Number of these processes, the planning one included. 0: one for each core, at most 4. 1: no extra process",
     )
 
 
@@ -365,7 +352,6 @@ _SAME = {
     "arrival": "settle_s done_marker unfinished_wait_s companion_wait_s file_bytes_max ignore arrived_since",
     "watch": "poll_s rescan_s retry_s retry_max_s",
     "reading": "cell_length_max record_lines_max columns_max blank_rows_max inflated_bytes_max dates_years_back dates_years_ahead",
-    "translation": "parts_bytes_min",
     "dispatch": "allow_insecure proxy ca_bundle client_certificate client_key connections connections_start connect_timeout_s call_timeout_s idle_connection_s answer_bytes_max listing_bytes_max listing_timeout_s retry_after_max_s unreachable_max unknown_max outstanding_unknown_max window canary error_share_max run_entries_max finish_by",
     "verification": "parents quiesce_s status_quiesce_s confirm_gap_s fresh_witness create_after_absent trust_quiesce update_resend delete_resend quote_on_unknown status_on_unknown sends_max create_sends_max",
     "reconcile": "weight_tolerance money_tolerance unverified_share_max",
@@ -386,7 +372,6 @@ OLD_NAMES: dict[str, tuple[str, str]] = {
     "reading_cpu_s": ("reading", "cpu_s"),
     "reading_wall_s": ("reading", "wall_s"),
     "reading_s_per_mb": ("reading", "s_per_mb"),
-    "translation_processes": ("translation", "processes"),
     "allow_network_ledger": ("ledger", "allow_network"),
     "accept_older_ledger": ("ledger", "accept_older"),
     "exchange_connections_max": ("server", "connections_max"),
@@ -410,6 +395,8 @@ OLD_NAMES: dict[str, tuple[str, str]] = {
 
 RETIRED = {
     "batch_entries": "one process does a whole run",
+    "parts_bytes_min": "one process translates a file",
+    "translation_processes": "one process translates a file",
     "worker_wait_s": "a run needs no worker",
 }
 """Settings of 0.5.0 that have no effect any more, and why. Accepted with a warning until 0.7.0."""

@@ -1,4 +1,4 @@
-"""The tables of a drop while they are read: rows are counted, and the headings and cells are checked for damage.
+"""The translation of a drop: its rows are counted while they are read, and its headings and cells are checked for damage.
 
 The row count is compared with what the ledger received. It does not depend on the mapping, so it cannot share the mapping's faults.
 
@@ -32,23 +32,35 @@ from loadsheet.reading.tables import ALIKE_NOT_READ, CONTROL, ColumnUse, WantedC
 from loadsheet.similar_text import near, some
 
 
-class CountedTables:
-    """The tables of a mapping. Rows are counted when a table is read to its end, and checked for damage unless `damage_checks` is false."""
+class DropTranslation:
+    """The translation of a drop. Rows are counted when a table is read to its end, and checked for damage. Rows and notes are known after
+    the last document.
+    """
 
-    def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], *, damage_checks: bool = True) -> None:
+    def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], now: datetime) -> None:
         self._rows: Counter[str] = Counter()
-        self._mapping, self._read = mapping, tables
+        self._mapping, self._read, self._now = mapping, tables, now
         self._counted_in = counting_tables(tables)
         self._numbers = {counting: RowMarks() for counting in self._counted_in.values()}
-        uses = column_uses(mapping) if damage_checks else {}
-        self._damage_checks = {
-            name: DamageChecks(table, uses.get(name, {})) for name, table in tables.items() if damage_checks
-        }
-        self.tables = {name: replace(table, rows=self._counting(table)) for name, table in tables.items()}
+        uses = column_uses(mapping)
+        self._damage_checks = {name: DamageChecks(table, uses.get(name, {})) for name, table in tables.items()}
+        self._tables = {name: replace(table, rows=self._counting(table)) for name, table in tables.items()}
 
     def rows(self) -> Mapping[str, int]:
         """The number of rows read, by table."""
         return self._rows
+
+    def documents(self) -> Iterator[Document | Ignored]:
+        """The documents and ignored rows, in order. Raises what reading raises."""
+        if not self._mapping.parts:
+            return translate(self._mapping, self._tables, now=self._now)
+        return self._documents_of_parts()
+
+    def _documents_of_parts(self) -> Iterator[Document | Ignored]:
+        rows = SharedRows(self._read)
+        for part in self._mapping.parts:
+            yield from rows.once(translate(part, self._tables, now=self._now))
+        yield from rows.ignored()
 
     def notes(self) -> Mapping[str, TableNotes]:
         """The notes on each table, known after its rows were read. What several mappings find in one sheet is noted once."""
@@ -56,7 +68,7 @@ class CountedTables:
             name: self._notes_on(self._read[name], damage_checks) for name, damage_checks in self._damage_checks.items()
         }
         for name, counting in self._counted_in.items():
-            if name in found and counting != name:
+            if counting != name:
                 known = found[counting].problems
                 found[name] = TableNotes(tuple(problem for problem in found[name].problems if problem not in known))
         return found
@@ -73,11 +85,11 @@ class CountedTables:
         return TableNotes((*problems, *damage_checks.problems()), unused, damage_checks.blank_rows)
 
     def _counting(self, table: Table) -> Callable[[], Iterator[Row]]:
-        damage_checks, counting = self._damage_checks.get(table.name), self._counted_in.get(table.name)
+        damage_checks, counting = self._damage_checks[table.name], self._counted_in.get(table.name)
 
         def counted() -> Iterator[Row]:
             count = 0
-            rows = table.rows() if damage_checks is None else damage_checks.watch(table.rows())
+            rows = damage_checks.watch(table.rows())
             if counting is None:
                 for count, row in enumerate(rows, start=1):  # noqa: B007 (the count is needed)
                     yield row
@@ -88,26 +100,6 @@ class CountedTables:
                 self._rows[counting] = len(self._numbers[counting])
 
         return counted
-
-
-class OneProcess(CountedTables):
-    """The translation of a drop in this process. Rows and notes are known after the last document."""
-
-    def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], now: datetime) -> None:
-        super().__init__(mapping, tables)
-        self._now = now
-
-    def documents(self) -> Iterator[Document | Ignored]:
-        """The documents and ignored rows, in order. Raises what reading raises."""
-        if not self._mapping.parts:
-            return translate(self._mapping, self.tables, now=self._now)
-        return self._documents_of_parts()
-
-    def _documents_of_parts(self) -> Iterator[Document | Ignored]:
-        rows = SharedRows(self._read)
-        for part in self._mapping.parts:
-            yield from rows.once(translate(part, self.tables, now=self._now))
-        yield from rows.ignored()
 
 
 # ---- rows of sheets that several mappings read ----

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from loadsheet.mapping.documents import COUNTED_IN, SHARED, Document, Ignored, SourceRow
 from loadsheet.reading import Row, Table
-from loadsheet.translation.row_counts import RowMarks, SharedRows, with_counting_tables
+from loadsheet.row_counts import RowMarks, SharedRows, with_counting_tables
 
 NUMBERS = st.integers(2, 30)
 
