@@ -204,7 +204,8 @@ class Process:
         world.at(since, self._begin)
 
     def _begin(self):
-        self._gate = self._fleet.join()
+        self._joined = self._fleet.join()
+        self._gate = self._joined.__enter__()
         self._renew()
         self._send()
 
@@ -217,7 +218,7 @@ class Process:
 
     def _renew(self):
         if self._world.now >= self._until:
-            self._gate.__exit__(None, None, None)
+            self._joined.__exit__(None, None, None)
         after = self._fleet._step()
         if after is not None:
             self._later(after + self._world.dice.random() * 0.01, self._renew)

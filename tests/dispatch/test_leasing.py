@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 
-import ledgers
 import pytest
 import ready_entries
 from scripted_exchange import CallsAtOnce, Scripted, accepts, until
@@ -107,13 +106,13 @@ def test_a_lease_counts_from_before_it_was_asked_for(takes_s, holds):
         assert limiter.try_acquire(clock() + 0.2) is holds
 
 
-def test_an_overload_pauses_all_senders_at_once_and_is_reported():
+def test_an_overload_pauses_at_once_and_is_reported():
     lessor = Lessor()
-    with one_of(lessor) as (fleet, other), fleet.join() as one:
-        one.report_overload(0.3, 7.0, "busy")
-        assert not other.try_acquire(boottime() + 0.5)
-        assert 1 < other.delay_s(boottime()) <= 7
-        assert (other.capacity(boottime()), other.capacity_delay_s(boottime()) > 1) == (0, True)
+    with one_of(lessor) as (_, limiter):
+        limiter.report_overload(0.3, 7.0, "busy")
+        assert not limiter.try_acquire(boottime() + 0.5)
+        assert 1 < limiter.delay_s(boottime()) <= 7
+        assert (limiter.capacity(boottime()), limiter.capacity_delay_s(boottime()) > 1) == (0, True)
         until(lambda: lessor.setbacks)
     ((age_s, pause_s, reason),) = lessor.setbacks
     assert 0.3 <= age_s < 6.3
@@ -193,41 +192,28 @@ def test_what_is_asked_for_is_what_was_used_unless_calls_waited():
 def test_the_rate_is_asked_for_by_the_time_that_passed_however_short():
     now, lessor = [100.0], Lessor(per_second=UNLIMITED, connections=16)
     fleet = SharedRate(lessor.renew, lessor.setback, clock=lambda: now[0])
-    member = fleet.join()
-    fleet._step()
-    now[0] += 0.0625
-    assert all(member.try_acquire(now[0]) for _ in range(10))
-    fleet._step()
+    with fleet.join() as limiter:
+        fleet._step()
+        now[0] += 0.0625
+        assert all(limiter.try_acquire(now[0]) for _ in range(10))
+        fleet._step()
     assert lessor.asks[-1].per_second == 242, "half as much again as 10 in 0.0625 s, and 2"
 
 
-def test_connections_are_divided_among_those_who_send():
-    lessor = Lessor(per_second=1000, connections=5)
-    with one_of(lessor) as (fleet, one):
-        assert one.connections == 5
-        with fleet.join() as other:
-            assert (one.connections, other.connections) == (3, 2)
-            assert breaker(other, connections=8, connections_start=8).limit == 2
-        assert (one.connections, other.connections) == (5, 0)
-        lessor.connections = 0
-        until(lambda: one.connections == 0)
-        assert one.capacity(boottime()) == 0
-        assert one.capacity_delay_s(boottime()) > 0
-
-
-def test_a_connection_in_use_by_one_sender_is_counted_and_not_given_to_another():
-    lessor = Lessor(per_second=1000, connections=4)
-    with one_of(lessor) as (fleet, one):
-        assert [leaves(one) for _ in range(3)] == [True] * 3
-        until(lambda: lessor.asks[-1].using == 4)
-        with fleet.join() as other:
-            assert (one.connections, other.connections) == (2, 2)
-            assert not other.try_acquire(boottime() + 0.5)
-            assert other.delay_s(boottime()) > 0
-            one.call_finished()
-            leaves(other)
-            other.call_finished()
+def test_connections_in_use_are_counted_and_no_call_leaves_beyond_those_leased():
+    lessor = Lessor(per_second=1000, connections=3)
+    with one_of(lessor) as (_, limiter):
+        assert (limiter.connections, breaker(limiter, connections=8, connections_start=8).limit) == (3, 3)
+        assert [leaves(limiter) for _ in range(2)] == [True] * 2
         until(lambda: lessor.asks[-1].using == 3)
+        assert not limiter.try_acquire(boottime() + 0.5)
+        assert limiter.delay_s(boottime()) > 0
+        limiter.call_finished()
+        leaves(limiter)
+        lessor.connections = 0
+        until(lambda: limiter.connections == 0)
+        assert limiter.capacity(boottime()) == 0
+        assert limiter.capacity_delay_s(boottime()) > 0
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -237,32 +223,6 @@ def test_a_fault_of_our_own_comes_out_where_somebody_sends():
         lessor.error = ZeroDivisionError("a fault")
         with pytest.raises(ZeroDivisionError):
             until(lambda: limiter.capacity(boottime()) < 0)
-
-
-def test_the_next_sender_starts_with_the_settled_limit():
-    with fleet_of(Lessor(connections=50)) as fleet:
-        with fleet.join() as limiter:
-            leaves(limiter)
-            pace = breaker(limiter, connections=50)
-            for _ in range(40):
-                pace.note(GOOD, time.monotonic(), 0.05, at_limit=True)
-            assert (before := pace.limit) > 10
-        with fleet.join() as limiter:
-            assert breaker(limiter, connections=50).limit == before
-
-
-def test_all_senders_of_one_process_share_one_limit():
-    with one_of(Lessor(connections=50)) as (fleet, one), fleet.join() as other:
-        paces = [breaker(limiter, connections=50, connections_start=31) for limiter in (one, other)]
-        assert [pace.limit for pace in paces] == [16, 15]
-        paces[0].note(LOST, time.monotonic())
-        assert [pace.limit for pace in paces] == [8, 7]
-        for _ in range(4):
-            paces[1].note(LOST, time.monotonic())
-        assert [pace.limit for pace in paces] == [1, 1], "nobody waits for another's end"
-        assert not other.try_acquire(boottime() + 0.5), "but one call is under way already"
-        one.call_finished()
-        leaves(other)
 
 
 # whole sendings
@@ -311,31 +271,3 @@ def test_a_pause_of_others_takes_back_what_waits_and_nothing_is_lost(ledger):
     _, again = ready_entries.send_to(accepts, ledger, run)
     assert ready_entries.states(ledger, drop) == ["accepted"] * 40
     assert not server.keys("order.create") & again.keys("order.create")
-
-
-def test_two_senders_in_one_process_share_its_lease(tmp_path):
-    """The second comes while the first has all connections in use."""
-    lessor, busy, states, seen = Lessor(per_second=200, connections=4), CallsAtOnce(0.01), {}, threading.Event()
-
-    def script(number, request):
-        if number == 8:
-            seen.set()
-        return busy(number, request)
-
-    def sender(name, sends):
-        (tmp_path / name).mkdir()
-        with ledgers.ledger_in(tmp_path / name) as ledger:
-            run, drop = ready_entries.new_orders(ledger, 40)
-            if name == "b":
-                seen.wait(30)
-            sends(ledger, run, stopping=[])
-            states[name] = ready_entries.states(ledger, drop)
-
-    with exchange_for(lessor, script, connections=8, connections_start=8) as (_, sends):
-        threads = [threading.Thread(target=sender, args=(name, sends)) for name in "ab"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert states == {"a": ["accepted"] * 40, "b": ["accepted"] * 40}
-    assert busy.most <= 4

@@ -25,8 +25,8 @@ def listen(path):
     """Hear what leaves through the limiter of a fleet's pace in this process, right before it does."""
     file, take = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), SharedRate.try_acquire
 
-    def heard(fleet, now, member):
-        leaves = take(fleet, now, member)
+    def heard(fleet, now):
+        leaves = take(fleet, now)
         if leaves:
             os.write(file, _MOMENT.pack(now))
         return leaves

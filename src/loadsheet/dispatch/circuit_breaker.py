@@ -58,9 +58,7 @@ class CircuitBreaker:
         self._jitter = jitter
         self._departures = departures
         self.limiter = limiter or RateLimiter(settings.assumptions.calls_per_second, departures())
-        most = settings.dispatch.connections
-        self._concurrency = self.limiter.concurrency(lambda: Concurrency(settings.dispatch.connections_start, most))
-        self._concurrency.allow(most)
+        self._concurrency = Concurrency(settings.dispatch.connections_start, settings.dispatch.connections)
         self._call_s = 0.0  # the recent duration of calls, with our own delays
         self._failed_in_a_row = 0  # calls in a row without a connection, or to a busy exchange
         self._unknown_in_a_row = 0  # calls in a row without a clear answer
@@ -69,7 +67,7 @@ class CircuitBreaker:
     @property
     def limit(self) -> int:
         """The maximum of concurrent calls now."""
-        return min(self.limiter.share(self._concurrency.limit), self.limiter.connections)
+        return min(self._concurrency.limit, self.limiter.connections)
 
     @property
     def settled(self) -> SettledLimit | None:
@@ -77,7 +75,7 @@ class CircuitBreaker:
         return self._concurrency.settled
 
     def resume(self, settled: SettledLimit | None) -> None:
-        """Start with the limit of an earlier run at this exchange, unless this process has a newer one."""
+        """Start with the limit of an earlier run at this exchange."""
         if settled is not None:
             self._concurrency.resume(settled)
 
@@ -85,7 +83,7 @@ class CircuitBreaker:
         """The number of further calls, out of `wanted`, that may be prepared now. `waiting` of those in flight have not
         left yet. Never more than can leave soon. After a failed call, one call at a time tests the exchange.
         """
-        self.limiter.request_connections(self.limiter.share(self._concurrency.limit))
+        self.limiter.request_connections(self._concurrency.limit)
         if self.clock() < self._paused_until:
             return 0
         if self._failed_in_a_row:

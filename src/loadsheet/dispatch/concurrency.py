@@ -7,7 +7,7 @@ round of calls while wire time stays the same. After that it grows slowly and sh
 Only wire time counts (`dispatch.connections`), the only part that the exchange causes. Delays in this process grow with every
 concurrent call and with every other program on the machine. A limit based on them would shrink on a busy machine and
 slow it down further. A call of unknown wire time is no evidence of growth, so the limit may grow after a round of such
-calls. Any thread may call `Concurrency`.
+calls.
 
 `LastLimit` stores the limit in the ledger, per exchange, as the start of the next run. An unreadable limit is ignored.
 """
@@ -15,7 +15,6 @@ calls. Any thread may call `Concurrency`.
 import contextlib
 import math
 import sys
-import threading
 from math import isqrt
 from typing import Annotated
 
@@ -55,47 +54,36 @@ class Concurrency:
         self._calls = 0  # in this round
         self._round: list[float] = []  # their known wire times
         self._round_began = 0.0
-        self._lock = threading.Lock()
-
-    def allow(self, most: int) -> None:
-        """Set the maximum of the limit."""
-        with self._lock:
-            self._most = most
-            self.limit = min(self.limit, most)
 
     def resume(self, settled: SettledLimit) -> None:
         """Start from an earlier run's settled limit, if no call has been judged yet. The limit may grow beyond it."""
-        with self._lock:
-            if self.settled is None:
-                self.limit = min(settled.limit, self._most)
-                self._best_s = math.inf if settled.wire_s is None else settled.wire_s
-                self._doubling_to = self.limit if settled.shrank else sys.maxsize
+        if self.settled is None:
+            self.limit = min(settled.limit, self._most)
+            self._best_s = math.inf if settled.wire_s is None else settled.wire_s
+            self._doubling_to = self.limit if settled.shrank else sys.maxsize
 
     def finished(self, wire_s: float | None, started: float, now: float, *, at_limit: bool) -> None:
         """Report an answered call. `wire_s` is its wire time (None: unknown). The limit grows only if it was reached (`at_limit`)."""
-        with self._lock:
-            if started < self._round_began:
-                return  # it started under an earlier limit
-            self._calls += 1
-            if wire_s is not None:
-                self._round.append(wire_s)
-            if self._calls >= self.limit:
-                self._judge(now, at_limit=at_limit)
+        if started < self._round_began:
+            return  # it started under an earlier limit
+        self._calls += 1
+        if wire_s is not None:
+            self._round.append(wire_s)
+        if self._calls >= self.limit:
+            self._judge(now, at_limit=at_limit)
 
     def setback(self, started: float, now: float) -> None:
         """Report a call to a busy exchange or without an answer. Concurrent calls count once."""
-        with self._lock:
-            if started >= self._round_began:
-                self._shrink(max(1, self.limit // 2))
-                self._begin_round(now)
+        if started >= self._round_began:
+            self._shrink(max(1, self.limit // 2))
+            self._begin_round(now)
 
     def no_connection(self, now: float) -> None:
         """Report a failed connection. The limit restarts at 1 and doubles up to half of its last value."""
-        with self._lock:
-            if self.limit > 1:
-                self._doubling_to = max(2, self.limit // 2)
-            self.limit = 1
-            self._begin_round(now)
+        if self.limit > 1:
+            self._doubling_to = max(2, self.limit // 2)
+        self.limit = 1
+        self._begin_round(now)
 
     def _judge(self, now: float, *, at_limit: bool) -> None:
         wire_s = sorted(self._round)[(len(self._round) - 1) // _QUICK] if self._round else 0.0

@@ -4,7 +4,7 @@ Calls leave evenly at the rate (GCRA: each has a due time, one interval after th
 leased. `boottime` is the clock of the limiter: it also counts while the machine sleeps.
 
 `SharedRate` is the rate of a fleet in one process: a lease of rate and connections, renewed twice a second by a thread.
-Nothing leaves without a valid lease. All senders of this process share it. The caller passes the functions that renew it.
+Nothing leaves without a valid lease. The caller passes the functions that renew it.
 `loadsheet.ledger.shared.leases` decides how leases add up. A lease never ends later here than there: its time counts
 from before the request, by a clock that also runs while the process or the machine is suspended.
 """
@@ -14,13 +14,13 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from loadsheet import run_log
-from loadsheet.dispatch.concurrency import Concurrency
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
 from loadsheet.problems import LedgerError
 
@@ -90,15 +90,7 @@ class RateLimiter:
         """Seconds until there may be capacity; 0: the rate allows a call."""
         return max(0.0, self._due - self._slack - AHEAD_S - now)
 
-    def concurrency(self, make: Callable[[], Concurrency]) -> Concurrency:
-        """The concurrency limit of this process for this exchange, made on the first call."""
-        return make()
-
     # of a fleet only
-
-    def share(self, limit: int) -> int:
-        """The share of one sender in the `limit` concurrent calls of this process."""
-        return limit
 
     @property
     def connections(self) -> int:
@@ -118,11 +110,11 @@ class _Overload(NamedTuple):
     reason: str
 
 
-class SharedRate:
-    """The leased rate of one exchange and token, one per process, used in a `with` block. `join` returns the rate limiter of a sender.
+class SharedRate(RateLimiter):
+    """The leased rate of one exchange and token, one per process, used in a `with` block. `join` returns it to one sender at a time.
 
     `renew` returns a lease, `setback` reports an overload of the exchange (age of the call, pause, reason). Both are called from one
-    thread and raise LedgerError while the ledger cannot be reached. Any other exception is raised again in the senders.
+    thread and raise LedgerError while the ledger cannot be reached. Any other exception is raised again in the sender.
     """
 
     def __init__(
@@ -133,16 +125,17 @@ class SharedRate:
         clock: Callable[[], float] = boottime,
         renew_s: float = RENEW_S,
     ) -> None:
+        super().__init__(0, clock())
         self._ask_for, self._setback, self._clock, self._renew_s = renew, setback, clock, renew_s
-        self._lock = threading.Lock()  # guards the limiter that all senders share
-        self.limiter = RateLimiter(0, clock())  # with the leased rate
+        self._lock = threading.Lock()  # the sender and the renewing thread share the rest
         self._lease = _NO_LEASE
         self._until = self._paused_until = -math.inf
-        self._members: tuple[RateMember, ...] = ()
+        self._is_joined = False
+        self._requested = 1  # concurrent calls
+        self._under_way = self._most = 0  # concurrent calls now, and the maximum since the last lease
         self._departed = 0
-        self.was_limited = True  # whether a sender had more calls than the rate allows
+        self._was_limited = True  # whether the sender had more calls than the rate allows
         self._asked_at = clock()
-        self._concurrency: Concurrency | None = None
         self._overloads: deque[_Overload] = deque()
         self._wake = threading.Event()
         self._closed = self._is_unreachable = False
@@ -160,77 +153,85 @@ class SharedRate:
         self._wake.set()
         self._thread.shutdown()
 
-    def join(self) -> "RateMember":
-        """A rate limiter for one sender, used in a `with` block: at its end none of its calls is running."""
-        member = RateMember(self)
+    @contextmanager
+    def join(self) -> Iterator[Self]:
+        """Lease the rate while a sender sends. At the end none of its calls is running."""
         with self._lock:
-            self._members += (member,)
-            self.was_limited = True
+            self._is_joined = self._was_limited = True
+            self._requested, self._under_way, self._most = 1, 0, 0
             leased = self._clock() < self._until
         if not leased:
             self._wake.set()
-        return member
+        try:
+            yield self
+        finally:
+            with self._lock:
+                self._is_joined = False
 
-    # for members
+    # for the sender
 
-    def drop(self, member: "RateMember") -> None:
-        """Remove a member."""
+    def try_acquire(self, now: float) -> bool:
+        """Whether a call may leave now. If so, it must leave."""
         with self._lock:
-            self._members = tuple(one for one in self._members if one is not member)
-
-    def try_acquire(self, now: float, member: "RateMember") -> bool:
-        """Whether a call of this member may leave now. If so, it must leave."""
-        with self._lock:
-            is_shut = now >= self._until or now < self._paused_until or self.is_full
-            if is_shut or not self.limiter.try_acquire(now):
-                self.was_limited = True
+            is_shut = now >= self._until or now < self._paused_until or self._is_full
+            if is_shut or not super().try_acquire(now):
+                self._was_limited = True
                 return False
             self._departed += 1
-            member.under_way += 1
+            self._under_way += 1
+            self._most = max(self._most, self._under_way)
             return True
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the leased connections, or the concurrency limit of the process, are used up. A member may still use
-        connections from another's share.
-        """
-        limit = self._lease.connections
-        if self._concurrency is not None:
-            limit = min(limit, self._concurrency.limit)
-        return sum(member.under_way for member in self._members) >= limit
-
-    def concurrency(self, make: Callable[[], Concurrency]) -> Concurrency:
-        """The concurrency limit that all senders of this process share."""
+    def call_finished(self) -> None:
+        """Note that a call has finished."""
         with self._lock:
-            if self._concurrency is None:
-                self._concurrency = make()
-            return self._concurrency
+            self._under_way -= 1
 
-    def closed_s(self, now: float) -> float:
-        """Seconds for which no call can leave at any rate, as far as known: a pause, or no lease."""
-        pause_s = max(0.0, self._paused_until - now)
-        return pause_s if pause_s or now < self._until else _SOON_S
+    def delay_s(self, now: float) -> float:
+        """Seconds until a call may leave, as far as known; 0: one may now."""
+        shut_s = self._closed_s(now) or (_SOON_S if self._is_full else 0.0)
+        return shut_s or super().delay_s(now)
 
-    def share_of(self, member: "RateMember", calls: int | None = None) -> int:
-        """The member's share of this number of concurrent calls; without a number, of the leased connections."""
-        members = self._members
-        if member not in members:
-            return 0
-        least, more = divmod(self._lease.connections if calls is None else calls, len(members))
-        return least + (members.index(member) < more)
+    def capacity(self, now: float) -> int:
+        """The maximum of calls that can leave soon. Raises the exception that ended the renewing thread, if any."""
+        if self._renewal is not None and self._renewal.done() and not self._closed:
+            self._renewal.result()
+        capacity = 0 if self.capacity_delay_s(now) else super().capacity(now)
+        if not capacity:
+            self._was_limited = True
+        return capacity
+
+    def capacity_delay_s(self, now: float) -> float:
+        """Seconds until there may be capacity; 0: the rate allows a call."""
+        if not self.connections:
+            return _SOON_S
+        return self._closed_s(now) or super().capacity_delay_s(now)
+
+    @property
+    def connections(self) -> int:
+        """The maximum of concurrent calls: the leased connections."""
+        return self._lease.connections
+
+    def request_connections(self, connections: int) -> None:
+        """Ask for this number of concurrent calls."""
+        self._requested = connections
 
     def report_overload(self, age_s: float, pause_s: float, reason: str) -> None:
-        """Report an overload of the exchange: pauses at once here, and soon everywhere."""
+        """Report an overload of the exchange by a call that left `age_s` ago: pauses at once here, and soon everywhere."""
         now = self._clock()
         with self._lock:
             self._paused_until = max(self._paused_until, now + pause_s)
         self._overloads.append(_Overload(now - age_s, now + pause_s, reason))
         self._wake.set()
 
-    def check(self) -> None:
-        """Raise the exception that ended the renewing thread, if any."""
-        if self._renewal is not None and self._renewal.done() and not self._closed:
-            self._renewal.result()
+    @property
+    def _is_full(self) -> bool:
+        return self._under_way >= self._lease.connections
+
+    def _closed_s(self, now: float) -> float:
+        """Seconds for which no call can leave at any rate, as far as known: a pause, or no lease."""
+        pause_s = max(0.0, self._paused_until - now)
+        return pause_s if pause_s or now < self._until else _SOON_S
 
     # the renewing thread
 
@@ -247,7 +248,7 @@ class SharedRate:
                 overload, now = self._overloads[0], self._clock()
                 self._setback(now - overload.left_at, max(0.0, overload.pause_until - now), overload.reason)
                 self._overloads.popleft()
-            if not self._members:
+            if not self._is_joined:
                 return None if self._give_back() else self._renew_s
             before = self._lease
             self._renew()
@@ -268,14 +269,14 @@ class SharedRate:
         asked_at = self._clock()
         with self._lock:
             departed, self._departed = self._departed, 0
-            held_up, self.was_limited = self.was_limited, False
-            members = self._members
+            held_up, self._was_limited = self._was_limited, False
+            most, self._most = self._most, self._under_way
+            using = self._under_way
         passed = max(asked_at - self._asked_at, 0.001)
         was_paused = self._paused_until > self._asked_at  # then recent use is not representative
         per_second = UNLIMITED if held_up or was_paused else math.ceil(departed / passed * 1.5) + 2
-        requested_connections = sum(member.requested_connections(was_paused=was_paused) for member in members)
-        using = sum(member.under_way for member in members)
-        lease = self._ask_for(Ask(per_second, max(requested_connections, 1), using, self._lease.number))
+        connections = _GROWTH * (self._requested if was_paused else min(self._requested, most + 2))  # some to grow
+        lease = self._ask_for(Ask(per_second, max(connections, 1), using, self._lease.number))
         self._asked_at = asked_at
         self._apply(lease, asked_at)
 
@@ -283,7 +284,7 @@ class SharedRate:
         now = self._clock()
         with self._lock:
             if lease.per_second:
-                self.limiter.set_rate(lease.per_second, now, from_scratch=now >= self._until)
+                self.set_rate(lease.per_second, now, from_scratch=now >= self._until)
             self._until = asked_at + lease.lasts_s if lease.per_second else -math.inf
             if lease.paused_s:
                 self._paused_until = max(self._paused_until, now + lease.paused_s)
@@ -292,7 +293,7 @@ class SharedRate:
     def _give_back(self) -> bool:
         """Return the lease. Returns whether the ledger was informed."""
         with self._lock:
-            if self._members and not self._closed:
+            if self._is_joined and not self._closed:
                 return False
             number, self._lease, self._until = self._lease.number, _NO_LEASE, -math.inf
         if not number:
@@ -302,80 +303,3 @@ class SharedRate:
         except LedgerError:
             return False  # it expires on its own
         return True
-
-
-class RateMember(RateLimiter):
-    """The rate limiter of one sender among those in this process that share a lease."""
-
-    def __init__(self, fleet: SharedRate) -> None:
-        super().__init__(0, 0.0)
-        self._fleet = fleet
-        self._requested = 1
-        self._most = 0  # the maximum of concurrent calls since the last lease
-        self.under_way = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._fleet.drop(self)
-
-    def try_acquire(self, now: float) -> bool:
-        """Whether a call may leave now. If so, it must leave."""
-        if not self._fleet.try_acquire(now, self):
-            return False
-        self._most = max(self._most, self.under_way)
-        return True
-
-    def call_finished(self) -> None:
-        """Note that a call has finished."""
-        self.under_way -= 1
-
-    def delay_s(self, now: float) -> float:
-        """Seconds until a call may leave, as far as known; 0: one may now."""
-        shut_s = self._fleet.closed_s(now) or (_SOON_S if self._fleet.is_full else 0.0)
-        return shut_s or self._fleet.limiter.delay_s(now)
-
-    def capacity(self, now: float) -> int:
-        """The maximum of calls that can leave soon."""
-        self._fleet.check()
-        capacity = 0 if self.capacity_delay_s(now) else self._fleet.limiter.capacity(now)
-        if not capacity:
-            self._fleet.was_limited = True
-        return capacity
-
-    def capacity_delay_s(self, now: float) -> float:
-        """Seconds until there may be capacity; 0: the rate allows a call."""
-        if not self.connections:
-            return _SOON_S
-        return self._fleet.closed_s(now) or self._fleet.limiter.capacity_delay_s(now)
-
-    @property
-    def connections(self) -> int:
-        """The maximum of concurrent calls."""
-        return self._fleet.share_of(self)
-
-    def concurrency(self, make: Callable[[], Concurrency]) -> Concurrency:
-        """The concurrency limit of this process for this exchange, made on the first call."""
-        return self._fleet.concurrency(make)
-
-    def share(self, limit: int) -> int:
-        """The share of this member in the `limit` concurrent calls of this process, at least one, so that no member waits
-        for another to end. Together they still keep the limit.
-        """
-        return max(1, self._fleet.share_of(self, limit))
-
-    def request_connections(self, connections: int) -> None:
-        """Ask for this number of concurrent calls."""
-        self._requested = connections
-
-    def requested_connections(self, *, was_paused: bool) -> int:
-        """The connections to ask for: some to grow, unless the leased ones went unused."""
-        most, self._most = self._most, self.under_way
-        return _GROWTH * (self._requested if was_paused else min(self._requested, most + 2))
-
-    def report_overload(self, age_s: float, pause_s: float, reason: str) -> None:
-        """Report an overload of the exchange by a call that left `age_s` ago."""
-        self._fleet.report_overload(age_s, pause_s, reason)
