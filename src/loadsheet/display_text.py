@@ -68,18 +68,21 @@ def _is_visible(char: str) -> bool:
 
 
 def templates_of(package: str, filters: Mapping[str, Callable[..., Any]]) -> "Environment":
-    """The templates of a package. A value that a template names and nobody gives is an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # slow to import, and most commands write no page
+    """The templates of a package; no page of them has control characters. A value that a template names and nobody gives is an error."""
+    # slow to import, and most commands write no page
+    from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+    class Page(Template):
+        def render(self, *values: Any, **more: Any) -> str:
+            return visible(super().render(*values, **more))
 
     environment = Environment(
         loader=PackageLoader(package),
         autoescape=True,
-        finalize=lambda value: (
-            value if type(value) is not str or value.isprintable() else visible(value)
-        ),  # markup is our own
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.template_class = Page
     environment.filters.update(filters)
     return environment
