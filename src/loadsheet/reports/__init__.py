@@ -372,6 +372,14 @@ class _Names(msgspec.Struct):
     reports: tuple[str, ...] = ()
 
 
+def named_reports(summary: bytes) -> tuple[str, ...]:
+    """The names of a run's reports in the content of its `run.json`; none if it cannot be read."""
+    try:
+        return msgspec.json.decode(summary, type=_Names).reports
+    except msgspec.MsgspecError:
+        return ()
+
+
 def bring_reports(settings: Settings, run: str) -> tuple[str, ...]:
     """The names of a run's reports, from its `run.json`. If the outbox is in an object store, missing files are
     downloaded. Raises FolderError.
@@ -379,8 +387,8 @@ def bring_reports(settings: Settings, run: str) -> tuple[str, ...]:
     if settings.outbox_address:
         _bring(settings, f"{run}/{SUMMARY}")
     try:
-        names = msgspec.json.decode((settings.outbox_here / run / SUMMARY).read_bytes(), type=_Names).reports
-    except (OSError, msgspec.MsgspecError):
+        names = named_reports((settings.outbox_here / run / SUMMARY).read_bytes())
+    except OSError:
         return ()
     if settings.outbox_address:
         object_storage.in_parallel(lambda name: _bring(settings, f"{run}/{name}"), names)

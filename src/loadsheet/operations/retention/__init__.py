@@ -13,8 +13,6 @@ from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
-import msgspec
-
 from loadsheet import inbox, object_storage, reports, run_log
 from loadsheet.annotations import unread_workbooks
 from loadsheet.ledger import Ledger
@@ -131,13 +129,6 @@ _OURS = re.compile(
 )
 
 
-class _Summary(msgspec.Struct):
-    reports: tuple[str, ...] = ()
-
-
-_decode = msgspec.json.Decoder(_Summary).decode
-
-
 def remove_reports(settings: Settings, ledger: Ledger, now: datetime) -> int:
     """Remove the reports of runs and days older than `retention.reports_days`. Returns their number. Renews the index."""
     if not settings.retention.reports_days:
@@ -195,10 +186,7 @@ def report_files(folder: Path) -> tuple[list[str], list[str]]:
         files = (path for path in folder.rglob("*") if not path.is_dir())
         names = [PurePosixPath(path.relative_to(folder)) for path in files]
         summary = (folder / SUMMARY).read_bytes() if (folder / SUMMARY).is_file() else b""
-    try:
-        listed = set(_decode(summary).reports)
-    except msgspec.MsgspecError:
-        listed = set()
+    listed = set(reports.named_reports(summary))
     ours: list[str] = []
     strange: list[str] = []
     for name in sorted(map(str, (name for name in names if name.parts[0] != ASIDE))):
