@@ -1,6 +1,6 @@
-"""Libraries that few installations need: which extra installs each, and the sentence if it is missing.
+"""Libraries that few installations need: which extra installs each, the sentence if it is missing, and the calendars of holidays.
 
-They are imported where they are used. `check` runs before a run does anything, so that a missing library never ends a run halfway.
+They are imported where they are used, that of holidays here. `check` runs before a run does anything, so that a missing library never ends a run halfway.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from loadsheet.problems import SettingsError
 
 if TYPE_CHECKING:
+    from holidays import HolidayBase
     from pydantic import SecretStr
 
     from loadsheet.settings import Settings
@@ -33,6 +34,18 @@ def need(extra: str, what: str) -> None:
     if find_spec(library) is None:
         todo = f"pip install 'loadsheet[{extra}]'"
         raise SettingsError(f"{what} needs the library {library}, which is not installed", todo=todo)
+
+
+def holidays_of(country: str, what: str) -> "HolidayBase | None":
+    """The calendar of public holidays of a country, such as `DE`, or `DE-SN` for a region; None if it is unknown. Raises like `need`."""
+    need("holidays", what)
+    import holidays
+
+    name, _, part = country.partition("-")
+    try:
+        return holidays.country_holidays(name, subdiv=part or None)
+    except NotImplementedError:
+        return None
 
 
 def check(settings: "Settings") -> None:

@@ -102,7 +102,7 @@ pint: mapping
 starlette uvicorn: exchange
 jinja2: display_text exchange.pages reports.html_pages
 pandas: library reading.frames reconcile
-holidays: reports.reconciliation.worklist operations.expected_files
+holidays: extras
 rich click: cli
 filelock: run_archive.verify ledger operations.notifications.state
 apprise: operations.notifications.notice_delivery

@@ -27,7 +27,7 @@ from itertools import groupby, islice, pairwise
 from zoneinfo import ZoneInfo
 
 from loadsheet.display_text import count_of
-from loadsheet.extras import need
+from loadsheet.extras import holidays_of
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_queries import Arrival
@@ -282,25 +282,13 @@ def free_days(country: str) -> IsFree:
     """A function that tells whether a day is a public holiday in a country (`DE`, or `DE-SN` for a region). No day is if the country is
     empty or unknown.
     """
-    return _calendar(country) or (lambda _day: False)
+    calendar = holidays_of(country, "a calendar of public holidays") if country else None
+    return calendar.__contains__ if calendar is not None else lambda _day: False
 
 
 def has_holidays(country: str) -> bool:
     """Whether the public holidays of this country are known. True for an empty name."""
-    return not country or _calendar(country) is not None
-
-
-def _calendar(country: str) -> IsFree | None:
-    if not country:
-        return None
-    need("holidays", "a calendar of public holidays")
-    import holidays
-
-    name, _, part = country.partition("-")
-    try:
-        return holidays.country_holidays(name, subdiv=part or None).__contains__
-    except NotImplementedError:
-        return None
+    return not country or holidays_of(country, "a calendar of public holidays") is not None
 
 
 @dataclass(frozen=True, slots=True)

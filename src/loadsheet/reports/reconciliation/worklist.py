@@ -22,7 +22,7 @@ from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # h
 from xlsxwriter.utility import xl_rowcol_to_cell as at
 
 from loadsheet.contract import BY_NAME, Scale, amounts, decode_record, measures_of, scalars_by_path
-from loadsheet.extras import need
+from loadsheet.extras import holidays_of
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Origin, Remark, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import locate
@@ -60,11 +60,13 @@ class Ages:
     def __init__(self, today: str, country: str = "") -> None:
         """`today` is ISO 8601. `country` is like `DE`, or `DE-SN` with a subdivision; empty: Monday to Friday, no holidays."""
         self._today = date.fromisoformat(today[:10])
-        calendar = _working_days_of(country) if country else None
-        self._is_working: Callable[[date], bool] = calendar or (lambda day: day.weekday() < _WEEKEND)
+        calendar = holidays_of(country, "reports.working_days") if country else None
+        self._is_working: Callable[[date], bool] = (
+            calendar.is_working_day if calendar is not None else lambda day: day.weekday() < _WEEKEND
+        )
         unknown = f"; the holidays of {country} are unknown" if country else ""
         known = f"those of {country}, without its public holidays"
-        self.says = f"working days are {known if calendar else f'Monday to Friday{unknown}'}"
+        self.says = f"working days are {known if calendar is not None else f'Monday to Friday{unknown}'}"
         self._counted = cache(self._count)
 
     def days(self, since: str) -> int:
@@ -80,18 +82,6 @@ class Ages:
 def bucket_of(days: int) -> str:
     """The bucket of an age in working days."""
     return next((name for name, most in zip(BUCKETS, LIMITS, strict=False) if days <= most), BUCKETS[-1])
-
-
-def _working_days_of(country: str) -> Callable[[date], bool] | None:
-    """The working days of a country; None for an unknown country, which must not fail a run."""
-    need("holidays", "reports.working_days")
-    import holidays
-
-    name, _, part = country.partition("-")
-    try:
-        return holidays.country_holidays(name, subdiv=part or None).is_working_day
-    except NotImplementedError:
-        return None
 
 
 NO_REASON = "none or other"
