@@ -2,12 +2,14 @@
 
 import io
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
 from command_in_process import loadsheet
+from workspace import Workspace
 
 from loadsheet.cli import invoke
 from loadsheet.cli import loadsheet as command_line
@@ -126,16 +128,23 @@ def offered(*words):
     return {item.value: item.help for item in complete.get_completions(list(words[:-1]), words[-1])}
 
 
-@pytest.fixture
-def waiting(workspace, monkeypatch):
+@pytest.fixture(scope="module")
+def waited(tmp_path_factory):
     """A folder whose only run held events, because their orders are not at the exchange."""
     recipe = COOKBOOK / "04-one-column-per-milestone"
-    workspace.use(recipe)
+    place = Workspace(tmp_path_factory.mktemp("waited"), recipe)
     (sample,) = recipe.glob("*.csv")
-    workspace.drop(sample.name, sample)
-    assert workspace.run().returncode == 1
-    monkeypatch.chdir(workspace.folder)
-    return workspace
+    place.drop(sample.name, sample)
+    assert place.run().returncode == 1
+    return place
+
+
+@pytest.fixture
+def waiting(waited, tmp_path, monkeypatch):
+    """A copy of it, in which we are."""
+    place = Workspace(shutil.copytree(waited, tmp_path / "waiting"), waited / "mappings")
+    monkeypatch.chdir(place)
+    return place
 
 
 def test_keys_are_those_that_the_command_can_do_something_with(waiting):

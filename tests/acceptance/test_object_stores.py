@@ -10,9 +10,8 @@ from command_in_process import loadsheet
 from watch_process import watching
 from workspace import SAMPLES, Workspace, copy_mappings
 
-MAPPINGS = ("acme-flat", "nordic-join", "order-updates")
+MAPPINGS = ("nordic-join", "order-updates")
 DROPPED = (
-    "acme_orders_2026-03.xlsx",
     "nordic/2026-03-04/orders.csv",
     "nordic/2026-03-04/packages.csv",
     "order_updates.csv",

@@ -199,20 +199,10 @@ def test_a_command_that_writes_a_file_makes_the_folders_on_the_way_to_it(workspa
     assert (refused.returncode, "the folder status.csv cannot be created" in refused.stderr) == (75, True)
 
 
-def test_files_that_belong_into_a_folder_and_lie_beside_it_are_told_so(workspace):
+def test_a_run_and_a_check_say_of_files_beside_their_folder_that_they_belong_into_it(workspace):
     workspace.use_shipped("nordic-join")
-    for name in ("orders.csv", "packages.csv"):
-        workspace.drop(name, "Order;Ort\n1;Ulm\n")
-    done = workspace.run()
-    assert done.returncode == 65
-    assert done.stdout.count("put files that belong together in a folder of the inbox") == 2
-
-
-def test_a_check_of_files_in_the_inbox_names_them_as_a_run_does(workspace):
-    workspace.use_shipped("nordic-join")
-    for name in ("orders.csv", "packages.csv"):
-        workspace.drop(name, "Order;Ort\n1;Ulm\n")
-    files = [workspace.inbox / name for name in ("orders.csv", "packages.csv")]
-    done = workspace.command("check", *files)
-    assert done.returncode == 65
-    assert done.stdout.count("put files that belong together in a folder of the inbox") == 2
+    files = [workspace.drop(name, "Order;Ort\n1;Ulm\n") for name in ("orders.csv", "packages.csv")]
+    for words in (["check", *files], ["run"]):
+        done = workspace.command(*words)
+        assert done.returncode == 65, words
+        assert done.stdout.count("put files that belong together in a folder of the inbox") == 2, words
