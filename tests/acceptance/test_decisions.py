@@ -298,18 +298,25 @@ def test_two_processes_at_once_send_every_document_once(house, tmp_path):
 # ---- between a kill and the next run ----
 
 
-@pytest.fixture
-def killed(workspace):
+@pytest.fixture(scope="module")
+def half_sent(tmp_path_factory):
     """A workspace whose last run looks as a kill leaves it: two orders are being sent, and it has no end."""
-    workspace.write_orders(3, first=1)
-    assert workspace.run().returncode == 0
-    workspace.change("update runs set finished_at = '', exit_code = null")
+    house = Workspace(tmp_path_factory.mktemp("half sent"))
+    house.write_orders(3, first=1)
+    assert house.run().returncode == 0
+    house.change("update runs set finished_at = '', exit_code = null")
     for key in (order_id(1), order_id(2)):
-        ((entry,),) = workspace.ask("select id from entries where key = ?", key)
-        workspace.change("delete from events where entry_id = ? and after = 'accepted'", entry)
-        workspace.change("update attempts set outcome = '' where entry_id = ?", entry)
-        workspace.change("update entries set state = 'sending' where id = ?", entry)
-    return workspace
+        ((entry,),) = house.ask("select id from entries where key = ?", key)
+        house.change("delete from events where entry_id = ? and after = 'accepted'", entry)
+        house.change("update attempts set outcome = '' where entry_id = ?", entry)
+        house.change("update entries set state = 'sending' where id = ?", entry)
+    return house
+
+
+@pytest.fixture
+def killed(half_sent, tmp_path):
+    """A copy of it."""
+    return Workspace(shutil.copytree(half_sent, tmp_path / "killed"))
 
 
 def test_what_a_killed_run_was_sending_is_in_doubt(killed):

@@ -234,11 +234,11 @@ def test_lines_before_a_run_has_a_name_stand_first_in_its_file(quiet, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("level", ["off", "warning"])
 @pytest.mark.parametrize(
-    ("fault", "reason"), [("a full disk", "No space left on device"), ("no folder", "File exists")]
+    ("level", "fault", "reason"),
+    [("off", "a full disk", "No space left on device"), ("warning", "no folder", "File exists")],
 )
-def test_a_log_that_cannot_be_written_is_said_once_and_does_not_end_the_run(tmp_path, capsys, fault, reason, level):
+def test_a_log_that_cannot_be_written_is_said_once_and_does_not_end_the_run(tmp_path, capsys, level, fault, reason):
     with house(tmp_path, log_level=level) as here:
         path = here.settings.state / "logs" / "2026-03-04-01.jsonl"
         if fault == "a full disk":
