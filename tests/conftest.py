@@ -104,6 +104,15 @@ def store():
 
 
 @pytest.fixture
+def own_server():
+    """A PostgreSQL that a test may stop if it starts it again."""
+    from databases import forget_engines, stoppable_server
+
+    yield stoppable_server()
+    forget_engines()
+
+
+@pytest.fixture
 def bucket(store):
     """A bucket of one test in it."""
     return store.bucket()

@@ -14,7 +14,6 @@ from command_processes import shared_nursery
 from databases import forget_engines
 from fleet_processes import TOKEN, exchange
 from orders import MAPPINGS, write_orders
-from postgres import running_server
 from sqlalchemy import text
 from worker_processes import asking, began, house, process, until, want, working
 
@@ -31,14 +30,6 @@ STATES = "select status::text from procrastinate_jobs order by id"
 def acme(tmp_path, database_url):
     """Here those who are lost are soon taken over."""
     return house(tmp_path, database_url, "acme", takeover_s=1.0)["acme"]
-
-
-@pytest.fixture(scope="module")
-def own_server():
-    """A server that tests may stop."""
-    with running_server() as server:
-        yield server
-        forget_engines()
 
 
 @pytest.mark.journey

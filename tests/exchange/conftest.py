@@ -2,19 +2,16 @@
 
 import contextlib
 
+import databases
 import psycopg
 import pytest
 from exchange_calls import FORGIVING, inside
-from postgres import running_server
-
-DATABASES = ("sqlite", "postgresql")
 
 
 @pytest.fixture(scope="session")
 def postgres():
-    """One PostgreSQL for all tests of a process, each with a database of its own."""
-    with running_server() as server:
-        yield server
+    """The PostgreSQL for all tests of a process, each with a database of its own."""
+    return databases.server()
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +41,7 @@ def new_database(request, tmp_path, emptied):
             emptied.append(url)
 
 
-@pytest.fixture(params=DATABASES)
+@pytest.fixture(params=databases.KINDS)
 def database(request, new_database):
     """The URL of an empty database, of each kind in turn."""
     return new_database(request.param)

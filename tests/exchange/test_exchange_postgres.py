@@ -13,18 +13,11 @@ import pytest
 from exchange_calls import AUTHORISED, Inside, OverSocket, inside
 from exchange_process import TOKEN, served
 from payload_examples import EVENT, ORDER
-from postgres import Stalling, running_server
+from postgres import Stalling
 
 from loadsheet.contract import BY_NAME, Assumptions, read_refusal
 from loadsheet.exchange import Store, TokenAdmin, create_app
 from loadsheet.problems import SettingsError
-
-
-@pytest.fixture(scope="module")
-def own_server():
-    """A server that tests may stop."""
-    with running_server() as server:
-        yield server
 
 
 @pytest.fixture

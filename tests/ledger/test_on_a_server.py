@@ -12,7 +12,6 @@ import psycopg
 import pytest
 import ready_entries
 from ledgers import refusal
-from postgres import running_server
 from ready_entries import Settlement, mark, new_orders, states
 from sqlalchemy import select, update
 
@@ -281,18 +280,10 @@ def test_a_writer_that_works_is_waited_for(ledger, ledger_url, monkeypatch):
 # a server that fails
 
 
-@pytest.fixture(scope="module")
-def fragile():
-    """A server of one's own, to be stopped."""
-    with running_server() as found:
-        yield found
-        databases.forget_engines()
-
-
 @pytest.fixture
-def url(fragile):
+def url(own_server):
     """A ledger on it that is not there yet."""
-    return fragile.new_database() + "&schema=s"
+    return own_server.new_database() + "&schema=s"
 
 
 def configure(server, statement):
@@ -300,23 +291,23 @@ def configure(server, statement):
     databases.ask("select pg_reload_conf()", url=server.url("postgres"))
 
 
-def test_a_restart_ends_what_is_under_way_with_75_and_the_next_goes_on(fragile, url):
+def test_a_restart_ends_what_is_under_way_with_75_and_the_next_goes_on(own_server, url):
     with ledgers.ledger_at(url) as ledger:
         run, drop = new_orders(ledger, 2)
-        fragile.stop("immediate")
+        own_server.stop("immediate")
         with pytest.raises(LedgerGone, match="try again when the server can be reached") as caught:
             ledger.ready(1)
         assert caught.value.exit_code == 75
         with pytest.raises(LedgerGone):
             ledger.begin_run()
-        fragile.start()
+        own_server.start()
         assert len(ledger.ready(9)) == 2
         ledgers.send(ledger, run)
         assert states(ledger, drop) == ["accepted", "accepted"]
         assert ledger.check() == []
 
 
-def test_a_server_that_may_not_write_says_so(fragile, url):
+def test_a_server_that_may_not_write_says_so(own_server, url):
     with ledgers.ledger_at(url) as ledger:
         run = ledger.begin_run()
         with ledger._engine.connect() as connection:
@@ -326,19 +317,19 @@ def test_a_server_that_may_not_write_says_so(fragile, url):
             ledger.end_run(run, exit_code=0, summary={})
 
 
-def test_a_server_that_loses_commits_is_refused_and_commits_wait_for_the_disk_whatever_it_says(fragile, url):
-    configure(fragile, f"alter database {url.partition('@/')[2].partition('?')[0]} set synchronous_commit = off")
+def test_a_server_that_loses_commits_is_refused_and_commits_wait_for_the_disk_whatever_it_says(own_server, url):
+    configure(own_server, f"alter database {url.partition('@/')[2].partition('?')[0]} set synchronous_commit = off")
     with ledgers.ledger_at(url) as ledger, ledger._engine.connect() as connection:
         assert connection.exec_driver_sql("show synchronous_commit").scalar() == "on"
-    configure(fragile, "alter system set fsync = off")
+    configure(own_server, "alter system set fsync = off")
     try:
         databases.forget_engines()
         refusal(ledgers.ledger_at(url), match=r"\(fsync off\); it needs fsync on")
     finally:
-        configure(fragile, "alter system reset fsync")
+        configure(own_server, "alter system reset fsync")
 
 
-def test_a_transaction_that_failed_is_not_taken_for_committed(fragile, url):
+def test_a_transaction_that_failed_is_not_taken_for_committed(own_server, url):
     with ledgers.ledger_at(url) as ledger:
         run = ledger.begin_run()
 

@@ -32,6 +32,16 @@ def forget_engines():
 @lru_cache(maxsize=1)
 def server():
     """The server; a skip where none can be had."""
+    return _started()
+
+
+@lru_cache(maxsize=1)
+def stoppable_server():
+    """Another one, which a test may stop, crash and set up if it leaves it running and as it was."""
+    return _started()
+
+
+def _started():
     stack = ExitStack()
     found = stack.enter_context(running_server())
     atexit.register(stack.close)
