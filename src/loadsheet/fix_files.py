@@ -15,30 +15,43 @@ from loadsheet.ledger import Drop
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, of_shipper, route
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.documents import COUNTED_IN, FIX_OF, LOOKED_UP, main_path, part_of_table
+from loadsheet.mapping.documents import (
+    COUNTED_IN,
+    FIX_OF,
+    LOOKED_UP,
+    SHARED,
+    SourceRow,
+    main_path,
+    part_of_table,
+    sets_of,
+)
 from loadsheet.mapping.routing import current, load_kept
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
 from loadsheet.reading import Layout, Table, open_tables
 from loadsheet.reading.fix_file_tables import (
+    ADD_ROW,
     Fixed,
     Original,
+    RowMarks,
     as_original,
     as_originals,
     first_mark,
     has_row_marks,
+    listed,
     mark_of,
     mark_of_text,
 )
 from loadsheet.reading.tables import RowFilters
 from loadsheet.settings import Settings
-from loadsheet.workbook_marks import Mark, sheet_titles
+from loadsheet.workbook_marks import FixedEntry, Mark, RowMark, sheet_titles
 
 FIX_ROLE = "fix"
 """The role of a fix workbook: it replaces all files of its original."""
 
 _TEXT_ENDINGS = (".csv", ".txt", ".tsv")
 _AGAIN = "drop the original file again, with your corrections in it"
+_MOVED = "enter {0} in this row again, or drop the fix file that comes back as it is if the row belongs to {1}"
 
 
 class FixFile(NamedTuple):
@@ -160,18 +173,83 @@ def open_fix(fix: FixFile, path: Path, settings: Settings) -> dict[str, Table]:
     return open_tables(path, fix.name, [_as_written(layout, None) for layout in layouts], settings)
 
 
+class _MarkedRow(NamedTuple):
+    row: SourceRow
+    mark: RowMark
+
+
+@dataclass(frozen=True, slots=True)
+class FixedEntries:
+    """The entries that the documents of a fix file fix, by the marks in the rows of its tables. `look_up` returns entries by number."""
+
+    tables: Mapping[str, Table]
+    marks: RowMarks
+    look_up: Callable[[Sequence[int]], Mapping[int, FixedEntry]]
+
+    def named(self, document: Document) -> Document:
+        """The document with the entries that it fixes, and the problems of rows whose identifier is now that of another record."""
+        if not (marked := self._marked(document, document.items.get(LOOKED_UP, ()))):
+            return document
+        entries = tuple(sorted({mark.entry for _, mark in marked}))
+        moved = self._moved_rows(document)
+        others = (
+            one for one in document.problems if not (moved and one.code == "G401")
+        )  # rows of two records disagree
+        return replace(document, items={**document.items, FIX_OF: entries}, problems=(*others, *moved))
+
+    def _marked(self, document: Document, without: Sequence[int]) -> list[_MarkedRow]:
+        """The marked rows of a document, except those that belong to other documents as well."""
+        rows = (row for index, row in enumerate(document.rows) if index not in without)
+        return [
+            _MarkedRow(row, mark) for row in rows if (mark := self.marks.mark_of(row.table, row.number)) is not None
+        ]
+
+    def _moved_rows(self, document: Document) -> list[Problem]:
+        """The problems of a document with rows of another record, or without all of its own, as when an identifier was filled down too far.
+        Rows that hold several records side by side are passed over, and rows that were copied.
+        """
+        marked = self._marked(document, document.items.get(SHARED, ()))
+        is_copied = any(problem.code == "R236" for problem in document.problems)
+        if not document.key or is_copied or any(sets_of(row.table) in document.items for row, _ in marked):
+            return []
+        lost = {entry: self._lost(entry, document, marked) for entry in {mark.entry for _, mark in marked}}
+        if len(lost) == 1 and not any(lost.values()):
+            return []
+        entries = self.look_up(sorted(lost))
+        problems = []
+        for row, mark in marked:
+            record = entries.get(mark.entry, FixedEntry(""))
+            is_strange = record.key != document.key
+            if record.may_move_rows or not record.key or not (is_strange or lost[mark.entry]):
+                continue
+            rows = str(mark.number) if is_strange else listed(lost[mark.entry])
+            hint = _MOVED.format(record.key, document.key) if is_strange else ADD_ROW
+            values = {"rows": rows, "of": mark.of, "key": record.key}
+            problems.append(Problem("R237", self.tables[row.table].where(row.number), "", values, hint))
+        return problems
+
+    def _lost(self, entry: int, document: Document, marked: Sequence[_MarkedRow]) -> list[int]:
+        """The rows of an entry in the tables of these rows that are in other documents, by number."""
+        tables = {row.table for row, _ in marked}
+        here = {(row.table, row.number) for row in document.rows}
+        there = (place for place in self.marks.rows_of(entry) if place[0] in tables and place not in here)
+        return sorted(mark.number for place in there if (mark := self.marks.mark_of(*place)) is not None)
+
+
 class OpenedDrop(NamedTuple):
     """Opened tables by the mapping's names. Those of a fix file have the form of its original: `fixes` is the drop that it fixes (None if
-    unknown), and `entry_of` returns the entry id of a row, given its table and number.
+    unknown), and `entries` are those that its documents fix.
     """
 
     tables: dict[str, Table]
     fixes: Drop | None = None
-    entry_of: Callable[[str, int], int | None] | None = None
+    entries: FixedEntries | None = None
 
     def with_fixed_entries(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
         """The documents; those of a fix file carry the ids of the entries they fix."""
-        return iter(documents) if self.entry_of is None else _with_fixed_entries(documents, self.entry_of)
+        if (entries := self.entries) is None:
+            return iter(documents)
+        return (found if isinstance(found, Ignored) else entries.named(found) for found in documents)
 
 
 def as_original_drop(
@@ -197,7 +275,8 @@ def as_original_drop(
     if fixed is not None and any(COUNTED_IN in table.found for table in tables.values()):
         given = _by_mapping(given, fixed, queries)
     found = as_originals(given, queries.fixed_entries)
-    return OpenedDrop(found.tables, fixed, found.entry_of)
+    entries = FixedEntries(found.tables, found.marks, queries.fixed_entries)
+    return OpenedDrop(found.tables, fixed, entries)
 
 
 def _by_mapping(given: Sequence[Fixed], fixed: Drop, queries: LedgerQueries) -> list[Fixed]:
@@ -208,20 +287,6 @@ def _by_mapping(given: Sequence[Fixed], fixed: Drop, queries: LedgerQueries) -> 
         return lambda entry: parts.get(entry, part) == part
 
     return [replace(table, takes=only(part_of_table(table.table.name))) for table in given]
-
-
-def _with_fixed_entries(
-    documents: Iterable[Document | Ignored], entry_of: Callable[[str, int], int | None]
-) -> Iterator[Document | Ignored]:
-    for document in documents:
-        if isinstance(document, Ignored):
-            yield document
-            continue
-        looked_up = document.items.get(LOOKED_UP, ())  # these belong to other documents as well
-        rows = (row for index, row in enumerate(document.rows) if index not in looked_up)
-        entries = {entry_of(row.table, row.number) for row in rows} - {None}
-        named = {FIX_OF: tuple(sorted(entry for entry in entries if entry is not None))} if entries else {}
-        yield replace(document, items={**document.items, **named}) if named else document
 
 
 def without_totals(mapping: CompiledMapping) -> CompiledMapping:

@@ -66,10 +66,11 @@ class RowMark(NamedTuple):
 
 
 class FixedEntry(NamedTuple):
-    """An entry whose rows come back in a fix file: its key, and whether the sender may delete rows."""
+    """An entry whose rows come back in a fix file: its key, and whether the sender may delete rows, or give them other identifiers."""
 
     key: str
     may_lose_rows: bool = False
+    may_move_rows: bool = False
 
 
 SURPLUS_ROW_CODES = frozenset({"G401", "G402", "G403", "R236"})

@@ -1,5 +1,6 @@
 """What was broken, repaired in its fix workbook and dropped back: exactly that is sent, and the exchange ends as if nothing had been."""
 
+import json
 import random
 import shutil
 from collections import Counter
@@ -350,6 +351,44 @@ def test_a_row_that_is_there_twice_or_missing_is_an_error_at_each_row_concerned(
     again = opened(house, night.drops[0], "again.xlsx")
     correct(again)
     assert drop_back(house, again, "again.xlsx").counts == {"accepted": 1}
+
+
+def filled_down(house, *rows):
+    """A corrected fix file in which the first order's number was dragged too far on the sheet of packages."""
+    book = mended(house)
+    for row in rows:
+        book.book["packages"].cell(row, 2).value = "00000005"
+    return book
+
+
+BACK = "enter 00000010 in this row again, or drop the fix file that comes back as it is if the row belongs to 00000005"
+
+
+@pytest.mark.parametrize("rows", [(5,), (5, 6, 7)], ids=["one", "all"])
+def test_rows_with_the_identifier_of_another_record_are_errors_until_it_is_put_right(house, rows):
+    """Nothing of either record is sent: the one has rows too many, the other too few."""
+    night = drop_back(house, filled_down(house, *rows))
+    assert night.counts == {"invalid": 2}
+    texts = told(house, night, "R237")
+    assert [texts["packages", row] for row in rows] == [f"00000010 lacks row {row - 3} of 4" for row in rows]
+    with house.queries() as queries:
+        hints = [problem.hint for entry in queries.entries_of(night.drops[0].id) for problem in entry.problems]
+    assert BACK in hints
+    again = opened(house, night.drops[0], "again.xlsx")
+    for row in rows:
+        again.book["packages"].cell(row, 2).value = "00000010"
+    assert drop_back(house, again, "again.xlsx").counts == {"accepted": 2}
+    with house.queries() as queries:
+        first = [entry.id for entry in queries.entries_of(house.broken.id) if entry.state is State.INVALID]
+        assert queries.mended(first) == set(first)
+
+
+def test_a_row_that_belongs_to_the_other_record_is_sent_with_it_when_the_file_comes_again_as_it_is(house):
+    night = drop_back(house, filled_down(house, 5))
+    assert drop_back(house, opened(house, night.drops[0], "again.xlsx"), "again.xlsx").counts == {"accepted": 2}
+    held = [json.loads(order) for order in house.held()["orders"]]
+    counts = {order["order_id"]: len(order["packages"]) for order in held}
+    assert [counts["00000005"], counts["00000010"]] == [4, 2]
 
 
 def test_a_row_that_the_sheet_says_to_delete_may_be_deleted(tmp_path):

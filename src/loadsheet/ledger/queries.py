@@ -104,8 +104,9 @@ class LedgerQueries(VersionQueries):
         """The data that a fix file needs about these entries, for those that exist."""
         fixed = {}
         for row in self._rows_of(_KEYS, wanted):
-            is_surplus = any(problem.code in SURPLUS_ROW_CODES for problem in codec.decode_problems(row.problems))
-            fixed[row.id] = FixedEntry(row.key or "", is_surplus)
+            codes = {problem.code for problem in codec.decode_problems(row.problems)}
+            is_surplus = not codes.isdisjoint(SURPLUS_ROW_CODES)
+            fixed[row.id] = FixedEntry(row.key or "", is_surplus, is_surplus or "R237" in codes)
         return fixed
 
     def entries_of(self, drop: int, *states: State) -> Iterator[Entry]:

@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -106,6 +107,9 @@ _ENTRY_MAX, _ROWS_MAX = 1 << 40, 1 << 20  # larger marks are not ours
 _SORTED_MAX = 50_000
 _LISTED = 5
 
+ADD_ROW = "add the row again; to leave it out, drop the fix file that comes back as it is"
+"""What to do about a missing row."""
+
 
 class Original(NamedTuple):
     """The original table of a fix file's table: its headings, and the name of the file that was dropped first."""
@@ -175,23 +179,23 @@ def as_original(table: Table, original: Original | None) -> Fixed:
 
 
 class Originals(NamedTuple):
-    """The tables of a fix file in the form of the originals, by name, and a lookup of the entry of each marked row."""
+    """The tables of a fix file in the form of the originals, by name, and the marks of their rows."""
 
     tables: dict[str, Table]
-    entry_of: Callable[[str, int], int | None]
+    marks: "RowMarks"
 
 
 def as_originals(fixed: Sequence[Fixed], look_up: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> Originals:
     """The tables of one fix file, with the problems that the marks show in their rows. This reads all rows once and keeps three
     numbers for each. `look_up` returns entries by number. Raises FileRefused like `Table.rows`.
     """
-    marks = _RowMarks(fixed)
+    marks = RowMarks(fixed)
     faults = marks.faults(look_up)
     tables = {
         part.table.name: replace(part.table, rows=_Checked(part, place, faults, is_sorted=place in marks.reordered))
         for place, part in enumerate(fixed)
     }
-    return Originals(tables, marks.entry_of)
+    return Originals(tables, marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +235,7 @@ class _MarkedRow(NamedTuple):
     row: int
 
 
-class _RowMarks:
+class RowMarks:
     """The marks of all rows of a fix file. `reordered` are the positions of tables whose rows were sorted. Very long tables are
     left out, because sorting them back takes memory.
     """
@@ -248,11 +252,25 @@ class _RowMarks:
                 self._read_marks(place, part)
             self._parts[part.table.name] = begin, len(self._rows)
 
-    def entry_of(self, table: str, row: int) -> int | None:
-        """The entry in the mark of a row."""
+    def mark_of(self, table: str, row: int) -> RowMark | None:
+        """The mark of a row."""
         begin, end = self._parts[table]
         index = bisect_left(self._rows, row, begin, end)
-        return self._entries[index] if index < end and self._rows[index] == row else None
+        if index == end or self._rows[index] != row:
+            return None
+        return RowMark(self._entries[index], *divmod(self._numbers[index] // len(self._fixed), _ROWS_MAX))
+
+    def rows_of(self, entry: int) -> Sequence[tuple[str, int]]:
+        """The rows of an entry, each with its table and number."""
+        return self._rows_by_entry.get(entry, ())
+
+    @cached_property
+    def _rows_by_entry(self) -> dict[int, list[tuple[str, int]]]:
+        found: dict[int, list[tuple[str, int]]] = {}
+        for table, (begin, end) in self._parts.items():
+            for index in range(begin, end):
+                found.setdefault(self._entries[index], []).append((table, self._rows[index]))
+        return found
 
     def _read_marks(self, place: int, part: Fixed) -> None:
         last, count, is_reordered = (0, 0), 0, False
@@ -297,15 +315,19 @@ class _RowMarks:
                 hint = "delete one of them; to keep both, drop the fix file that comes back as it is"
                 problems[marked.place, marked.row] = Problem("R236", where, "", {"key": key, "rows": rows}, hint)
             elif missing and not entry.may_lose_rows:
-                listed = ", ".join(map(str, missing[:_LISTED])) + (", ..." if missing[_LISTED:] else "")
-                values = {"rows": listed, "of": of, "key": key}
-                hint = "add the row again; to leave it out, drop the fix file that comes back as it is"
+                values = {"rows": listed(missing), "of": of, "key": key}
+                hint = ADD_ROW
                 problems[marked.place, marked.row] = Problem("R237", where, "", values, hint)
         return problems
 
     def _row_name(self, marked: _MarkedRow, beside: _MarkedRow) -> str:
         sheet = self._fixed[marked.place].table.sheet
         return f"{marked.row} ({sheet})" if marked.place != beside.place and sheet else str(marked.row)
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """The first of these numbers of rows, as a message lists them."""
+    return ", ".join(map(str, numbers[:_LISTED])) + (", ..." if numbers[_LISTED:] else "")
 
 
 def _is_complete(seen: Sequence[_MarkedRow]) -> bool:

@@ -387,6 +387,7 @@ SENTENCES = (
     "to keep both, drop the fix file that comes back as it is",
     "add the row again",
     "to leave it out, drop the fix file that comes back as it is",
+    "enter {0} in this row again, or drop the fix file that comes back as it is if the row belongs to {1}",
     "drop the original file again, with your corrections in it",
     "drop it where {0} was dropped",
     "shorten it",
