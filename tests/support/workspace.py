@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import orders
+import python_calamine
 from command_in_process import loadsheet
 from outcome_check import result_lines
 
@@ -122,6 +123,12 @@ class Workspace(os.PathLike):
     def run_json(self):
         """What the last run's run.json says."""
         return json.loads((self.reports()[-1] / "run.json").read_bytes())
+
+    def sheet(self, title):
+        """The lines of a sheet of the last run's workbook, by heading."""
+        book = python_calamine.load_workbook(self.reports()[-1] / "reconciliation.xlsx")
+        heads, *lines = book.get_sheet_by_name(title).to_python()
+        return [dict(zip(heads, line, strict=True)) for line in lines]
 
     def results(self, name):
         """The rows of the newest results of a file, by heading."""
