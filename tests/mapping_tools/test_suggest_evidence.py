@@ -1,8 +1,6 @@
 """What a draft concludes from the cells: each conclusion on a small sheet that shows it, and one that does not."""
 
 import json
-import re
-import time
 from datetime import datetime
 
 import openpyxl
@@ -106,51 +104,6 @@ def test_a_column_is_read_as_its_cells_show(tmp_path, case):
     text = suggested(tmp_path, orders(column, keys=max(12, column.count(";"))))
     assert unsaid(drafted_columns(text)[column.partition(";")[0]], said) == []
     assert mistakes(tmp_path, text) == []
-
-
-def test_scans_of_a_carrier_are_events_with_their_moment_and_place(tmp_path):
-    rows = ["PICKED UP;1795680300;28.36;75.58;Pilani", "IN TRANSIT;1795734900;28.61;77.20;Delhi"]
-    text = suggested(tmp_path, table("Order no;Scan type;Scan time;lat;lng;Scan location", *rows))
-    said = [
-        "target: order.status   #",
-        'dates: ["%s"]',
-        "status_code: {col: scan_type}",
-        "status_datetime: {col: scan_time}\n",
-        "status_location: {col: scan_location}",
-        "latitude: {col: lat}",
-        "longitude: {col: lng}",
-    ]
-    assert unsaid(text, said) == []
-
-
-def test_towns_with_their_states_are_no_companies(tmp_path):
-    rows = ["Menasha WI;Ada MI", "Boise ID;Memphis TN", "Denver CO;Salt Lake City UT"]
-    text = suggested(tmp_path, table("Order no;Origin;Destination", *rows), "order.update")
-    assert unsaid(text, ["pickup_city: {col: origin}", "delivery_city: {col: destination}", "!company"]) == []
-    one_in_five = table("Order no;Origin", "Beta AG", "Gamma", "Delta", "Omega", "Sigma")
-    assert "pickup_company: {col: origin}" in suggested(tmp_path, one_in_five, "order.update")
-    assert "pickup_company" not in suggested(tmp_path, f"{one_in_five}A-6;Theta\n", "order.update")
-
-
-def test_the_company_of_an_address_is_neither_its_recipient_nor_its_carrier(tmp_path):
-    rows = ["Jo Lee;Firm;Leeds;DHL", "Al Mo;Mill;York;UPS"]
-    text = suggested(tmp_path, table("Order no;Recipient;Company;City;Carrier name", *rows), "order.update")
-    assert "delivery_company: {col: company}   # CHECK: Recipient could fill it as well" in text
-    without = suggested(tmp_path, table("Order no;City;Carrier name", "Leeds;DHL", "York;UPS"), "order.update")
-    assert "delivery_company" not in without
-    alone = suggested(tmp_path, table("Order no;Recipient", "Jo Lee", "Al Mo"), "order.update")
-    assert "delivery_company: {col: recipient}" in alone
-
-
-def test_a_window_may_be_named_by_its_shortest_and_longest_day(tmp_path):
-    heading = "Order number;Sale date;Minimum estimated delivery date;Maximum estimated delivery date"
-    text = suggested(tmp_path, table(heading, "Nov-20-26;Nov-30-26;Dec-02-26"), "order.create")
-    said = [
-        "delivery_startdatetime: {expr: '$at(minimum_estimated_delivery_date, ",
-        "delivery_enddatetime: {expr: '$at(maximum_estimated_delivery_date, ",
-        "createdon: {col: sale_date}",
-    ]
-    assert unsaid(text, said) == []
 
 
 def test_the_format_of_amounts_gives_their_currency(tmp_path):
@@ -297,6 +250,8 @@ def noted(*rows):
     return "\n".join(["Order;Delivery town;Packages", *rows, ""])
 
 
+ONE_IN_FIVE = table("Order no;Origin", "Beta AG", "Gamma", "Delta", "Omega", "Sigma")
+STARRED = "".join(f"{'*' if number % 3 == 0 else ''};A-{number};Ulm;12,5\n" for number in range(12))
 DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has or (after a !) has not
     "times are no companies": (SHIPMENTS, "order.create", " pickup_company: {const: pickup_company}   # FILL IN under constants\n",
         " delivery_company: {col: empfanger}\n", " delivery_startdatetime: {col: liefertermin}\n",
@@ -446,6 +401,30 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "a heading that would be one of sets": (orders("Item {set};x;y"), None, "# not read: column I of sheet.csv has values but no heading\n"),
     "one key that stands twice is no group": (orders(keys=[*(f"A-{number}" for number in range(11)), "A-3"]), "order.create",
         "CHECK: 1 of 11 values of Order no occur twice or more", "!\ngroup:"),
+    "scans of a carrier": (
+        table("Order no;Scan type;Scan time;lat;lng;Scan location", "PICKED UP;1795680300;28.36;75.58;Pilani", "IN TRANSIT;1795734900;28.61;77.20;Delhi"), None,
+        "target: order.status   #", 'dates: ["%s"]', "status_code: {col: scan_type}", "status_datetime: {col: scan_time}\n",
+        "status_location: {col: scan_location}", "latitude: {col: lat}", "longitude: {col: lng}"),
+    "towns with their states": (
+        table("Order no;Origin;Destination", "Menasha WI;Ada MI", "Boise ID;Memphis TN", "Denver CO;Salt Lake City UT"), "order.update",
+        "pickup_city: {col: origin}", "delivery_city: {col: destination}", "!company"),
+    "one company in five names": (ONE_IN_FIVE, "order.update", "pickup_company: {col: origin}"),
+    "one company in six names": (f"{ONE_IN_FIVE}A-6;Theta\n", "order.update", "!pickup_company"),
+    "a company beside a recipient": (
+        table("Order no;Recipient;Company;City;Carrier name", "Jo Lee;Firm;Leeds;DHL", "Al Mo;Mill;York;UPS"), "order.update",
+        "delivery_company: {col: company}   # CHECK: Recipient could fill it as well"),
+    "a carrier is no company of an address": (table("Order no;City;Carrier name", "Leeds;DHL", "York;UPS"), "order.update", "!delivery_company"),
+    "a recipient without a company": (table("Order no;Recipient", "Jo Lee", "Al Mo"), "order.update", "delivery_company: {col: recipient}"),
+    "a window of the shortest and the longest day": (
+        table("Order number;Sale date;Minimum estimated delivery date;Maximum estimated delivery date", "Nov-20-26;Nov-30-26;Dec-02-26"), "order.create",
+        "delivery_startdatetime: {expr: '$at(minimum_estimated_delivery_date, ", "delivery_enddatetime: {expr: '$at(maximum_estimated_delivery_date, ",
+        "createdon: {col: sale_date}"),
+    "rows of another width": ("Order no;City;Qty\nA-1;Leeds;2\nA-2;York;1;x\nA-3;Hull\n", "order.update",
+        "\n# not read: 2 rows of sheet.csv with more or fewer cells than there are headings\n"),
+    "a line of dashes is no blank row": (
+        "Order no;Ship to city;Qty\nA-1;Leeds;2\nA-2;York;1\n-----;-----;-----\nTotal;;3\n\nOrders: 2\nEnd of list\n", "order.update",
+        "      stop_at_blank: true   # CHECK", "!not read"),
+    "stars that mark records are no totals": (f"Urgent;Order no;City;Gross weight (kg)\n{STARRED}", None, "!totals:"),
     "a table of two columns has no notes": ("Order;Delivery town\nA1;Hull\nA2;York\nOrder of Monday;\n", "order.update", "!footer"),
 }  # fmt: skip
 
@@ -552,20 +531,6 @@ def test_the_stars_of_an_sap_list_are_totals(tmp_path):
     assert [document.key for document in documents] == ["4500001", "4500002"]
 
 
-def test_rows_that_a_draft_cannot_read_are_said(tmp_path):
-    text = suggested(tmp_path, "Order no;City;Qty\nA-1;Leeds;2\nA-2;York;1;x\nA-3;Hull\n", "order.update")
-    assert "\n# not read: 2 rows of sheet.csv with more or fewer cells than there are headings\n" in text
-
-
-def test_a_line_of_dashes_is_no_blank_row(tmp_path):
-    sheet = (
-        "Order no;Ship to city;Qty\nA-1;Leeds;2\nA-2;York;1\n-----;-----;-----\nTotal;;3\n\nOrders: 2\nEnd of list\n"
-    )
-    text = suggested(tmp_path, sheet, "order.update")
-    assert "      stop_at_blank: true   # CHECK" in text
-    assert "not read" not in text
-
-
 def test_a_count_of_records_below_a_blank_row_is_no_record(tmp_path):
     sheet = "Order no,Ship to city,Qty\n\nA-1,Leeds,2\nA-2,York,1\n\n2,record(s) downloaded\nSeller ID : shop\n"
     text = suggested(tmp_path, sheet, "order.update")
@@ -632,11 +597,6 @@ def test_the_currency_of_a_heading_counts_before_that_of_other_mappings(tmp_path
     assert unsaid(text, [f"currency: {{value: {currency}}}"]) == []
 
 
-def test_stars_that_mark_records_are_no_totals(tmp_path):
-    rows = "".join(f"{'*' if number % 3 == 0 else ''};A-{number};Ulm;12,5\n" for number in range(12))
-    assert "totals:" not in suggested(tmp_path, f"Urgent;Order no;City;Gross weight (kg)\n{rows}")
-
-
 @pytest.mark.parametrize(
     ("encoding", "heading", "cell"),
     [
@@ -677,14 +637,6 @@ def test_progress_is_reported_by_columns(tmp_path):
         written(tmp_path, {"orders.csv": orders(), "lines.csv": LINES}), Settings(), lambda *told: reported.append(told)
     )
     assert reported == [(3, 11), (11, 11)]
-
-
-def test_a_column_costs_by_its_different_values(tmp_path):
-    """CPU seconds of this process for 90,000 cells, most of them repeated; a reader for each cell took ten times as long."""
-    sheet = orders("Weight (kg);1.234,5;12,25", keys=10_000)
-    started = time.process_time()
-    assert re.search("^target: order.create", suggested(tmp_path, sheet), re.MULTILINE)
-    assert time.process_time() - started < 1.2
 
 
 def test_remarks_of_thousands_of_words_are_looked_at_once(tmp_path):
