@@ -117,9 +117,9 @@ def events_at(ledger, run, stops, file="events.csv"):
     return ready_entries.plan(ledger, run, "order.status", payloads, file=file)
 
 
-@pytest.mark.parametrize("base", [0, 1])
-@pytest.mark.parametrize("on_400", ["atomic", "partial"])
-@pytest.mark.parametrize("orders", [50, 7])
+@pytest.mark.parametrize(
+    ("base", "on_400", "orders"), [(0, "atomic", 50), (1, "atomic", 7), (0, "partial", 7), (1, "partial", 50)]
+)
 def test_a_named_record_is_refused_and_the_others_are_applied_once(ledger, base, on_400, orders):
     run = ledger.begin_run()
     drop = ready_entries.events(ledger, run, 50, orders=orders)
