@@ -78,6 +78,11 @@ SURPLUS_ROW_CODES = frozenset({"G401", "G402", "G403", "R236"})
 fix of any other entry, a missing row counts as an accident.
 """
 
+MOVED_ROW_CODES = frozenset({"R237", "G404", "G406"})
+"""The codes of problems that another identifier in a row may solve: a row that got a wrong one before, one left over, and a check that
+fails, such as a number of packages.
+"""
+
 
 def sheet_titles(tables: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     """The sheet title in a fix workbook for each table, given as name, file and sheet: the sender's name for it (the sheet, else the file),

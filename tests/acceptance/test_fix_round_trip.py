@@ -391,6 +391,19 @@ def test_a_row_that_belongs_to_the_other_record_is_sent_with_it_when_the_file_co
     assert [counts["00000005"], counts["00000010"]] == [4, 2]
 
 
+def test_a_row_left_over_by_a_wrong_identifier_joins_its_record_when_it_is_corrected(tmp_path):
+    house = House(tmp_path, BENCH)
+    write_orders(house.inbox, 3, first=1)
+    path = house.inbox / "packages.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace("00000002", "000O0002"), encoding="utf-8")
+    first = house.night()
+    assert first.counts == {"accepted": 2, "invalid": 2}
+    book = opened(house, first.drops[0])
+    for cell in book.book["packages"]["B"]:
+        cell.value = "00000002" if cell.value == "000O0002" else cell.value
+    assert drop_back(house, book).counts == {"accepted": 1}
+
+
 def test_a_row_that_the_sheet_says_to_delete_may_be_deleted(tmp_path):
     house = House(tmp_path, BENCH)
     write_orders(house.inbox, 3, first=1)

@@ -41,7 +41,7 @@ from loadsheet.ledger.recording import copies_of
 from loadsheet.ledger.run_queries import FIXES
 from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace, Waits
 from loadsheet.ledger.versions import VersionQueries
-from loadsheet.workbook_marks import SURPLUS_ROW_CODES, WORDS, FixedEntry
+from loadsheet.workbook_marks import MOVED_ROW_CODES, SURPLUS_ROW_CODES, WORDS, FixedEntry
 
 INTERRUPTED = "the process ended while this was being sent"
 _STATES = {state.value: state for state in State}
@@ -104,9 +104,9 @@ class LedgerQueries(VersionQueries):
         """The data that a fix file needs about these entries, for those that exist."""
         fixed = {}
         for row in self._rows_of(_KEYS, wanted):
-            codes = {problem.code for problem in codec.decode_problems(row.problems)}
-            is_surplus = not codes.isdisjoint(SURPLUS_ROW_CODES)
-            fixed[row.id] = FixedEntry(row.key or "", is_surplus, is_surplus or "R237" in codes)
+            codes = {problem.code for problem in codec.decode_problems(row.problems) if problem.level == "error"}
+            may_lose = not codes.isdisjoint(SURPLUS_ROW_CODES)
+            fixed[row.id] = FixedEntry(row.key or "", may_lose, may_lose or not codes.isdisjoint(MOVED_ROW_CODES))
         return fixed
 
     def entries_of(self, drop: int, *states: State) -> Iterator[Entry]:
