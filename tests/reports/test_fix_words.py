@@ -7,7 +7,7 @@ from loadsheet.ledger import ColumnGuide
 from loadsheet.mapping.texts import describe_pattern
 from loadsheet.problems import Problem, Where
 from loadsheet.reports.fix_workbook.other_sheets import Errors
-from loadsheet.reports.fix_workbook.wording import ProblemText, takes_of, word_problem
+from loadsheet.reports.fix_workbook.wording import ProblemText, line_of, takes_of, word_problem
 
 ENGLISH, GERMAN = words_in("en"), words_in("de")
 AT = Where("in.xlsx", "Blatt", 3, "Gewicht", "D3", "total_weight")
@@ -36,6 +36,11 @@ WORDED = [  # a problem, what is wrong, what to do, and the value that is sugges
         Problem("C302", AT, "zwölf", {"locale": "de_DE"}, "write it like 1.234,5"),
         "„zwölf“ ist keine Zahl",
         *("Schreiben Sie die Zahl so: 1.234,5", ""),
+    ),
+    (
+        Problem("C304", AT, "4/26", {"expected": "31.03.2026 14:05 or 31.03.2026"}),
+        "„4/26“ ist weder ein gültiges Datum noch eine gültige Uhrzeit",
+        *("Schreiben Sie den Wert so wie die anderen der Spalte", ""),
     ),
     (
         Problem("C306", AT, "EUX", {"expected": "EUP, KRT"}, "did you mean EUP?"),
@@ -87,7 +92,21 @@ def test_payload_fields_and_our_commands_are_not_for_senders():
     fields = Problem("K501", AT, "", {"path": "total_weight", "text": "is required"})
     assert word_problem(fields, ENGLISH, {}).text == "The value is required"
     command = Problem("L601", AT, "", {"key": "A-1", "fields": "x"}, "to send it as an update: loadsheet retry A-1")
-    assert "loadsheet" not in word_problem(command, ENGLISH, {}).todo
+    assert word_problem(command, ENGLISH, {}).todo == (
+        "If the new values are right, ask the people who run loadsheet to send them as a change; if not, restore the earlier ones"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Is it a pallet?", "Is it a pallet? Check it"),
+        ("Too late.", "Too late. Check it"),
+        ("Wrong", "Wrong. Check it"),
+    ],
+)
+def test_what_is_wrong_and_what_to_do_are_two_sentences(text, line):
+    assert line_of(text, "Check it") == line
 
 
 def test_the_guide_to_a_column_says_what_it_takes_where_the_problem_does_not():

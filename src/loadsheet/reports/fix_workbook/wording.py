@@ -73,7 +73,7 @@ def template_of(code: str) -> str:
 
 def line_of(text: str, todo: str) -> str:
     """What is wrong and what to do, in one line."""
-    return f"{text.rstrip('.')}. {todo}" if todo else text
+    return f"{text if text.endswith(('?', '!')) else text.rstrip('.') + '.'} {todo}" if todo else text
 
 
 def takes_of(guide: ColumnGuide, words: Words) -> str:
@@ -177,6 +177,7 @@ PROBLEMS = {
     "R232": "reading the file was stopped: {reason}",
     "R243": 'the heading "{label}" does not appear as often or in the order that was agreed; it is in the columns {columns}',
     "R290": "the columns were not checked for damaged values; the error is ours",
+    "C304": '"{found}" is not a valid date or time',
     "G403": "{key} has no row in the sheet {table}",
     "G404": "{key} has a row here but none in the sheet {table}",
     "K501": "the value {text}",
@@ -242,7 +243,7 @@ TODO = {
     "C301": "fill it in",
     "C302": "enter a number",
     "C303": "enter a whole number",
-    "C304": "write it like {expected}",
+    "C304": "write it like the other values of the column",
     "C305": "enter a valid value: {expected}",
     "C306": "choose a value from the list",
     "C307": "use one of these units",
@@ -272,11 +273,11 @@ TODO = {
     "G409": "send the whole file again",
     "K501": "correct it, or fill it in",
     "K502": "check the value; it is sent as it is",
-    "L601": "if the new values are right, have them sent as a change; if not, restore the earlier ones",
+    "L601": "if the new values are right, ask the people who run loadsheet to send them as a change; if not, restore the earlier ones",
     "L602": "nothing to do: the next run asks the exchange",
     "L603": "nothing to do: it is sent with the next run",
     "L604": "correct it; the same values are not sent again",
-    "L605": "decide which of the two versions to send",
+    "L605": "if this version is right, ask the people who run loadsheet to send it as a change; if not, enter the values of the other one",
     "L606": "contact the people who run loadsheet",
     "L607": "nothing to do: it is sent once {parent} is there",
     "L608": "ask the exchange whether it has a duplicate",
@@ -310,8 +311,7 @@ FOR_SENDERS = {
     "name it as one of the patterns": "give your file the agreed name, or contact the people who run loadsheet",
     "give it a name that a mapping takes": "give your file the agreed name, or contact the people who run loadsheet",
     "make the patterns of these mappings{0}": "ask the people who run loadsheet to separate these mappings",
-    "save it as 'CSV UTF-8'": "save it as “CSV UTF-8” and send it again",
-    "save it as 'CSV UTF-8', or set source.encoding{0}": "save it as “CSV UTF-8” and send it again",
+    "save it as 'CSV UTF-8'{0}": "save it as “CSV UTF-8” and send it again",
     "save it as .xlsx or as 'CSV UTF-8'": "save it as a workbook (.xlsx) and send it again",
     "open it in the program it comes from and save it as .xlsx or as 'CSV UTF-8'": "open it in the program it comes from, save it as a workbook (.xlsx) and send it again",
     "open it in Excel or LibreOffice and save it as .xlsx or as 'CSV UTF-8'": "open it in Excel or LibreOffice, save it as a workbook (.xlsx) and send it again",
