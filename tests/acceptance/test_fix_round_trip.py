@@ -321,6 +321,14 @@ def test_columns_rows_and_names_of_sheets_of_the_senders_own_are_passed_over(hou
     assert list(told(house, night, "C302")) == [(table.sheet, "F6")]
 
 
+def test_a_remark_beside_a_row_changes_nothing(house):
+    """In: a word to the right of the hidden last column, where no heading is."""
+    book = mended(house)
+    sheet = book.book["packages"]
+    sheet.cell(2, sheet.max_column + 1).value = "done, Anna"
+    assert drop_back(house, book).counts == {"accepted": 2}
+
+
 def paste_first(book):
     book.paste("packages", book.rows("packages")[:1])
 

@@ -138,8 +138,11 @@ class Fixed:
             if not is_blank(cells):
                 mark = RowMark.read(given[at][:80]) if at is not None and given[at] else None
                 if mark is None or self.takes is None or self.takes(mark.entry):
-                    row = Row(number, cells, problem, ignored, beside)
-                    yield row, mark if mark is None or _is_valid(mark) else None
+                    marked = mark if mark is None or _is_valid(mark) else None
+                    yield (
+                        Row(number, cells, None if marked and _is_remark(problem) else problem, ignored, beside),
+                        marked,
+                    )
 
 
 def has_row_marks(table: Table) -> bool:
@@ -332,6 +335,11 @@ def listed(numbers: Sequence[int]) -> str:
 
 def _is_complete(seen: Sequence[_MarkedRow]) -> bool:
     return len(seen) == max(marked.of for marked in seen) == len({marked.number for marked in seen})
+
+
+def _is_remark(problem: Problem | None) -> bool:
+    """Whether all that is wrong with a row is a value to the right of the headings. If its mark is in its place, the row is not shifted."""
+    return problem is not None and problem.code == "R205" and problem.number("cells") > problem.number("columns")
 
 
 def _is_valid(mark: RowMark) -> bool:
