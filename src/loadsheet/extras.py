@@ -1,6 +1,7 @@
 """Libraries that few installations need: which extra installs each, the sentence if it is missing, and the calendars of holidays.
 
-They are imported where they are used, that of holidays here. `check` runs before a run does anything, so that a missing library never ends a run halfway.
+They are imported where they are used, that of holidays here. `check` runs before a run does anything, so that a missing library never ends
+a run halfway.
 """
 
 from collections.abc import Iterable, Iterator
