@@ -32,15 +32,15 @@ from loadsheet.reading import Layout, Table, open_tables
 from loadsheet.reading.fix_file_tables import (
     ADD_ROW,
     Fixed,
+    FixFileMarks,
     Original,
-    RowMarks,
     as_original,
     as_originals,
     first_mark,
     has_row_marks,
-    listed,
     mark_of,
     mark_of_text,
+    numbers_text,
 )
 from loadsheet.reading.tables import RowFilters
 from loadsheet.settings import Settings
@@ -173,7 +173,7 @@ def open_fix(fix: FixFile, path: Path, settings: Settings) -> dict[str, Table]:
     return open_tables(path, fix.name, [_as_written(layout, None) for layout in layouts], settings)
 
 
-class _MarkedRow(NamedTuple):
+class _RowWithMark(NamedTuple):
     row: SourceRow
     mark: RowMark
 
@@ -183,7 +183,7 @@ class FixedEntries:
     """The entries that the documents of a fix file fix, by the marks in the rows of its tables. `look_up` returns entries by number."""
 
     tables: Mapping[str, Table]
-    marks: RowMarks
+    marks: FixFileMarks
     look_up: Callable[[Sequence[int]], Mapping[int, FixedEntry]]
 
     def named(self, document: Document) -> Document:
@@ -197,11 +197,11 @@ class FixedEntries:
         )  # rows of two records disagree
         return replace(document, items={**document.items, FIX_OF: entries}, problems=(*others, *moved))
 
-    def _marked(self, document: Document, without: Sequence[int]) -> list[_MarkedRow]:
+    def _marked(self, document: Document, without: Sequence[int]) -> list[_RowWithMark]:
         """The marked rows of a document, except those that belong to other documents as well."""
         rows = (row for index, row in enumerate(document.rows) if index not in without)
         return [
-            _MarkedRow(row, mark) for row in rows if (mark := self.marks.mark_of(row.table, row.number)) is not None
+            _RowWithMark(row, mark) for row in rows if (mark := self.marks.mark_of(row.table, row.number)) is not None
         ]
 
     def _moved_rows(self, document: Document) -> list[Problem]:
@@ -222,13 +222,13 @@ class FixedEntries:
             is_strange = record.key != document.key
             if record.may_move_rows or not record.key or not (is_strange or lost[mark.entry]):
                 continue
-            rows = str(mark.number) if is_strange else listed(lost[mark.entry])
+            rows = str(mark.number) if is_strange else numbers_text(lost[mark.entry])
             hint = _MOVED.format(record.key, document.key) if is_strange else ADD_ROW
             values = {"rows": rows, "of": mark.of, "key": record.key}
             problems.append(Problem("R237", self.tables[row.table].where(row.number), "", values, hint))
         return problems
 
-    def _lost(self, entry: int, document: Document, marked: Sequence[_MarkedRow]) -> list[int]:
+    def _lost(self, entry: int, document: Document, marked: Sequence[_RowWithMark]) -> list[int]:
         """The rows of an entry in the tables of these rows that are in other documents, by number."""
         tables = {row.table for row, _ in marked}
         here = {(row.table, row.number) for row in document.rows}

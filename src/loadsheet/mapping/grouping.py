@@ -235,7 +235,8 @@ _Rank = Callable[[str], Any]
 
 def gather(readers: Sequence[RowReader], *, memory_rows: int = MEMORY_ROWS) -> Gathered:
     """Stream the groups of all tables, the main table's first, in the order of their first rows or sorted if the mapping says so. Tables
-    are read up to three times. A sort on disk keeps its files in the system's temporary folder and removes them when the iterator ends or is closed.
+    are read up to three times. A sort on disk keeps its files in the system's temporary folder and removes them when the iterator ends or is
+    closed.
     """
     sources = [KeyedTable(reader) for reader in readers]
     if len(sources) == 1 and not sources[0].is_keyed and not sources[0].is_sorted:

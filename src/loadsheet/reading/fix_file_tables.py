@@ -185,14 +185,14 @@ class Originals(NamedTuple):
     """The tables of a fix file in the form of the originals, by name, and the marks of their rows."""
 
     tables: dict[str, Table]
-    marks: "RowMarks"
+    marks: "FixFileMarks"
 
 
 def as_originals(fixed: Sequence[Fixed], look_up: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> Originals:
     """The tables of one fix file, with the problems that the marks show in their rows. This reads all rows once and keeps three
     numbers for each. `look_up` returns entries by number. Raises FileRefused like `Table.rows`.
     """
-    marks = RowMarks(fixed)
+    marks = FixFileMarks(fixed)
     faults = marks.faults(look_up)
     tables = {
         part.table.name: replace(part.table, rows=_Checked(part, place, faults, is_sorted=place in marks.reordered))
@@ -238,7 +238,7 @@ class _MarkedRow(NamedTuple):
     row: int
 
 
-class RowMarks:
+class FixFileMarks:
     """The marks of all rows of a fix file. `reordered` are the positions of tables whose rows were sorted. Very long tables are
     left out, because sorting them back takes memory.
     """
@@ -318,7 +318,7 @@ class RowMarks:
                 hint = "delete one of them; to keep both, drop the fix file that comes back as it is"
                 problems[marked.place, marked.row] = Problem("R236", where, "", {"key": key, "rows": rows}, hint)
             elif missing and not entry.may_lose_rows:
-                values = {"rows": listed(missing), "of": of, "key": key}
+                values = {"rows": numbers_text(missing), "of": of, "key": key}
                 hint = ADD_ROW
                 problems[marked.place, marked.row] = Problem("R237", where, "", values, hint)
         return problems
@@ -328,7 +328,7 @@ class RowMarks:
         return f"{marked.row} ({sheet})" if marked.place != beside.place and sheet else str(marked.row)
 
 
-def listed(numbers: Sequence[int]) -> str:
+def numbers_text(numbers: Sequence[int]) -> str:
     """The first of these numbers of rows, as a message lists them."""
     return ", ".join(map(str, numbers[:_LISTED])) + (", ..." if numbers[_LISTED:] else "")
 
