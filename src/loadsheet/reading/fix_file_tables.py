@@ -8,7 +8,7 @@ neither ledger nor mapping.
 import os
 import re
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -189,7 +189,7 @@ class Originals(NamedTuple):
 
 
 def as_originals(fixed: Sequence[Fixed], look_up: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> Originals:
-    """The tables of one fix file, with the problems that the marks show in their rows. This reads all rows once and keeps three
+    """The tables of one fix file, with the problems that the marks show in their rows. This reads all rows once and keeps four
     numbers for each. `look_up` returns entries by number. Raises FileRefused like `Table.rows`.
     """
     marks = FixFileMarks(fixed)
@@ -263,17 +263,16 @@ class FixFileMarks:
             return None
         return RowMark(self._entries[index], *divmod(self._numbers[index] // len(self._fixed), _ROWS_MAX))
 
-    def rows_of(self, entry: int) -> Sequence[tuple[str, int]]:
+    def rows_of(self, entry: int) -> Iterator[tuple[str, int]]:
         """The rows of an entry, each with its table and number."""
-        return self._rows_by_entry.get(entry, ())
+        entry_at, order = self._entries.__getitem__, self._order
+        for index in order[bisect_left(order, entry, key=entry_at) : bisect_right(order, entry, key=entry_at)]:
+            yield self._fixed[self._numbers[index] % len(self._fixed)].table.name, self._rows[index]
 
     @cached_property
-    def _rows_by_entry(self) -> dict[int, list[tuple[str, int]]]:
-        found: dict[int, list[tuple[str, int]]] = {}
-        for table, (begin, end) in self._parts.items():
-            for index in range(begin, end):
-                found.setdefault(self._entries[index], []).append((table, self._rows[index]))
-        return found
+    def _order(self) -> "array[int]":
+        """The positions of all marks, sorted by their entries."""
+        return array("q", sorted(range(len(self._entries)), key=self._entries.__getitem__))
 
     def _read_marks(self, place: int, part: Fixed) -> None:
         last, count, is_reordered = (0, 0), 0, False
@@ -297,8 +296,7 @@ class FixFileMarks:
         return found
 
     def _by_entry(self) -> Iterator[tuple[int, list[_MarkedRow]]]:
-        entries = self._entries
-        for entry, own in groupby(sorted(range(len(entries)), key=entries.__getitem__), key=entries.__getitem__):
+        for entry, own in groupby(self._order, key=self._entries.__getitem__):
             seen = []
             for index in own:
                 counts, place = divmod(self._numbers[index], len(self._fixed))
