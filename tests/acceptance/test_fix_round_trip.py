@@ -412,6 +412,22 @@ def test_a_row_left_over_by_a_wrong_identifier_joins_its_record_when_it_is_corre
     assert drop_back(house, book).counts == {"accepted": 1}
 
 
+def test_a_package_joins_its_order_where_a_check_of_their_number_failed(tmp_path):
+    house = House(tmp_path, BENCH)
+    (mapping,) = (tmp_path / "mappings").glob("bench-join.yaml")
+    check = '\nchecks:\n  - {id: three, rule: "$count(packages) == 3", say: an order has three packages}\n'
+    mapping.write_text(mapping.read_text(encoding="utf-8") + check, encoding="utf-8")
+    write_orders(house.inbox, 3, first=1)
+    path = house.inbox / "packages.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace("00000002", "00000001", 1), encoding="utf-8")
+    first = house.night()
+    assert first.counts == {"accepted": 1, "invalid": 2}
+    book = opened(house, first.drops[0])
+    last = max(row for row in range(2, 9) if book.book["packages"].cell(row, 2).value == "00000001")
+    book.book["packages"].cell(last, 2).value = "00000002"
+    assert drop_back(house, book).counts == {"accepted": 2}
+
+
 def test_a_row_that_the_sheet_says_to_delete_may_be_deleted(tmp_path):
     house = House(tmp_path, BENCH)
     write_orders(house.inbox, 3, first=1)
