@@ -51,6 +51,7 @@ FIX_ROLE = "fix"
 
 _TEXT_ENDINGS = (".csv", ".txt", ".tsv")
 _AGAIN = "drop the original file again, with your corrections in it"
+_OF_TWO_RECORDS = frozenset({"G401", "G402"})  # their advice is to delete rows, which would lose one of the records
 _MOVED = "enter {0} in this row again, or drop the fix file that comes back as it is if the row belongs to {1}"
 
 
@@ -192,9 +193,7 @@ class FixedEntries:
             return document
         entries = tuple(sorted({mark.entry for _, mark in marked}))
         moved = self._moved_rows(document)
-        others = (
-            one for one in document.problems if not (moved and one.code == "G401")
-        )  # rows of two records disagree
+        others = (one for one in document.problems if not moved or one.code not in _OF_TWO_RECORDS)
         return replace(document, items={**document.items, FIX_OF: entries}, problems=(*others, *moved))
 
     def _marked(self, document: Document, without: Sequence[int]) -> list[_RowWithMark]:

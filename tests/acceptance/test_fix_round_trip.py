@@ -391,6 +391,15 @@ def test_rows_with_the_identifier_of_another_record_are_errors_until_it_is_put_r
         assert queries.mended(first) == set(first)
 
 
+def test_no_advice_to_delete_a_row_whose_order_number_was_filled_down_over_it(house):
+    """It would lose that order."""
+    book = mended(house)
+    book.book["orders"].cell(3, 2).value = "00000005"
+    night = drop_back(house, book)
+    assert told(house, night, "G402") == told(house, night, "G401") == {}
+    assert told(house, night, "R237")["orders", 3] == "00000010 lacks row 1 of 4"
+
+
 def test_a_row_that_belongs_to_the_other_record_is_sent_with_it_when_the_file_comes_again_as_it_is(house):
     night = drop_back(house, filled_down(house, 5))
     assert drop_back(house, opened(house, night.drops[0], "again.xlsx"), "again.xlsx").counts == {"accepted": 2}
