@@ -251,7 +251,8 @@ def totals_texts(summary: RunSummary) -> Iterator[tuple[str, str]]:
     checked = sum(says[word] for word in _CHECKED)
     if checked:
         red = summary.red_totals
-        yield BAD if red else GOOD, f"{checked - red:,} of {count_of(checked, 'control total')} agree"
+        agree = "agrees" if checked == 1 else "agree"
+        yield BAD if red else GOOD, f"{checked - red:,} of {count_of(checked, 'control total')} {agree}"
     if unchecked := says.total() - checked:
         yield PLAIN, f"{count_of(unchecked, 'control total')} could not be checked"
 
