@@ -38,7 +38,7 @@ from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, Postco
 from loadsheet.mapping.routing import broken_mappings
 from loadsheet.problems import FileRefused, LoadsheetError, Problem
 from loadsheet.reading import Table, begins_like_totals, open_tables, places_of_totals
-from loadsheet.row_counts import DropTranslation, with_counting_tables
+from loadsheet.row_counts import DropTranslation, lost_columns, with_counting_tables
 from loadsheet.settings import Settings
 
 
@@ -150,9 +150,11 @@ class ReadDrop:
         """The notes on each table, known after the last document. No row of totals is suspected if a rule of the mapping names it. The lines
         of a fix workbook were checked in its original.
         """
-        found = {}
+        found, lost = {}, self._lost_columns()
         for name, notes in self.translated.notes().items():
             problems = [problem for problem in notes.problems if not self._is_named(name, problem)]
+            if name in lost:
+                problems = [problem for problem in problems if problem.code != "R250"]  # L621 says it
             if self.opened.fixes is None:
                 problems += self._repeated_lines.problems(name, self.tables[name])
             found[name] = notes._replace(problems=tuple(problems))
@@ -172,8 +174,26 @@ class ReadDrop:
         return problem.code == "R242" and problem.values["count"] <= self._totals_named[table]
 
     def doubts(self) -> Sequence[Problem]:
-        """The problems that concern all documents: columns read in the wrong notation. A fix workbook has none (see `error_share_max`)."""
-        return () if self.opened.fixes is not None else self._notation_check.problems(self.tables)
+        """The problems that concern all documents: columns read in the wrong notation, and missing columns that earlier files had. A fix
+        workbook has none (see `error_share_max`).
+        """
+        if self.opened.fixes is not None:
+            return ()
+        return [*self._notation_check.problems(self.tables), *self._lost_columns().values()]
+
+    def _lost_columns(self) -> dict[str, Problem]:
+        """By table, the problem of missing columns that earlier files had."""
+        queries = self.context.queries
+        if queries is None or self.opened.fixes is not None:
+            return {}
+        found = {}
+        for name, table in self.tables.items():
+            headings = self.translated.headings(name)
+            if headings.missing and headings.unused:
+                earlier = queries.earlier_headings(self.mapping.name, name)
+                if (problem := lost_columns(table, headings, earlier)) is not None:
+                    found[name] = problem
+        return found
 
 
 def _rows_of_totals(found: Document | Ignored) -> Sequence[SourceRow]:

@@ -46,9 +46,7 @@ CATALOGUE: dict[str, Kind] = {
     "A104": Kind(
         "Still being written", "{found} changed a moment ago; it stays in the inbox until it no longer changes"
     ),
-    "A105": Kind(
-        "No permission to read", "{found} cannot be read; grant read permission to the user loadsheet runs as"
-    ),
+    "A105": Kind("No permission to read", "{found} cannot be read; grant read access to the user loadsheet runs as"),
     "A106": Kind(
         "Changed while being read",
         "{found} changed while it was being read; nothing was sent from it, and it is read again once it no longer changes",
@@ -217,6 +215,7 @@ CATALOGUE: dict[str, Kind] = {
     "L618": Kind("Deleted since it was accepted", "{key} was accepted with the same values and deleted since"),
     "L619": Kind("Older file again", "{key} had these values when this file first came; another file changed it since"),
     "L620": Kind("Newer file has it", "{file} is newer and still holds {key}, so {key} is not deleted"),
+    "L621": Kind("Columns changed", "columns of earlier files are missing: {missing}; new ones are not read: {found}"),
     "L606": Kind("Rows not accounted for", "an internal error: {reason}"),
     # from the exchange
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),

@@ -7,7 +7,8 @@ find different headings and leave out different rows. The first document with a 
 if no mapping makes anything of it. Its rule is that of the first mapping.
 
 Unused columns are information. A heading that looks like a misspelling of a missing column gives a warning, as does a missing column
-beside unused ones, which may be it under a new heading, and a control character in a heading.
+beside unused ones, which may be it under a new heading, and a control character in a heading. If earlier files had the missing column
+and none had the unused one, nothing of the drop is sent.
 """
 
 import re
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from shlex import quote
 from typing import NamedTuple
 
 from loadsheet.mapping import translate
@@ -79,10 +81,17 @@ class DropTranslation:
         ):  # a fix file: its original was checked; beside the texts of a CSV file it has the sender's numbers and dates
             found = damage_checks.problems()
             return TableNotes(tuple(problem for problem in found if problem.code not in _MIXED_STYLES))
+        headings = self.headings(table.name)
+        return TableNotes(
+            (*headings.problems, *damage_checks.problems()), tuple(headings.unused.values()), damage_checks.blank_rows
+        )
+
+    def headings(self, name: str) -> "Headings":
+        """The headings of a table that are unused or missing, known after its rows were read."""
+        table = self._read[name]
         same_sheet = (table.file, table.sheet, table.header)
         others = [other for other in self._read.values() if (other.file, other.sheet, other.header) == same_sheet]
-        unused, problems = headings_of(self._mapping, table, others, damage_checks.filled)
-        return TableNotes((*problems, *damage_checks.problems()), unused, damage_checks.blank_rows)
+        return headings_of(self._mapping, table, others, self._damage_checks[name].filled)
 
     def _counting(self, table: Table) -> Callable[[], Iterator[Row]]:
         damage_checks, counting = self._damage_checks[table.name], self._counted_in.get(table.name)
@@ -215,9 +224,12 @@ _CORRECT = "if so, correct the heading; if not, there is nothing to do"
 
 
 class Headings(NamedTuple):
-    """The unused columns of a table, by heading or letter, and the warnings about headings."""
+    """The unused columns of a table: heading or letter by position. The missing ones for which nothing else gives a value, each as the
+    headings that it may have. The warnings about headings.
+    """
 
-    unused: tuple[str, ...]
+    unused: Mapping[int, str]
+    missing: Sequence[tuple[str, ...]]
     problems: tuple[Problem, ...]
 
 
@@ -253,10 +265,28 @@ def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table],
     }
     missing = [column for plan in plans for column in wanted_columns(plan) if column.name not in table.columns]
     labels = {fold(label): column.labels[0] for column in missing for label in column.labels}
+    lacking = _without_value(plans, missing)
     misspelt = list(_misspelt_headings(table, shown, labels))
-    renamed = _renamed_columns(table, shown, _without_value(plans, missing), misspelt)
+    renamed = _renamed_columns(table, shown, [label for label, *_ in lacking], misspelt)
     problems = [*_control_characters(table), *misspelt, *renamed, *_sheets_not_read(table)]
-    return Headings(tuple(shown.values()), tuple(problems))
+    return Headings(shown, lacking, tuple(problems))
+
+
+def lost_columns(table: Table, headings: Headings, earlier: Iterable[str]) -> Problem | None:
+    """The problem of a table that lacks a column that earlier files had, while a column that none of them had is not read: it may be the
+    same one, and its values would be left out. `earlier` are the headings of earlier files.
+    """
+    known = {fold(heading) for heading in earlier}
+    lost = [labels[0] for labels in headings.missing if any(fold(label) in known for label in labels)]
+    new = [shown for place, shown in headings.unused.items() if fold(table.header[place]) not in known]
+    if not (lost and new):
+        return None
+    hint = (
+        "correct the headings, or add the new ones to `aliases` in the mapping, and drop the file again; "
+        f"if nothing is to be sent for the missing columns: loadsheet retry --file {quote(table.file)}"
+    )
+    values = {"missing": some(lost, 5)}
+    return Problem("L621", table.where(table.header_row), some(new, 5), values, hint)
 
 
 def _column_use(column: ColumnPlan, *, is_key: bool) -> ColumnUse:
@@ -317,13 +347,13 @@ def _misspelt_headings(table: Table, unused: Mapping[int, str], labels: Mapping[
             yield Problem("R241", at, shown, values, _CORRECT, "warning")
 
 
-def _without_value(plans: Sequence[TablePlan], missing: Iterable[WantedColumn]) -> list[str]:
+def _without_value(plans: Sequence[TablePlan], missing: Iterable[WantedColumn]) -> list[tuple[str, ...]]:
     """The labels of missing columns for which nothing else gives a value. Sets may be fewer than the mapping can read."""
     given = {
         f"{plan.prefix}{column.name}" for plan in plans for column in plan.columns if column.spec.default is not None
     }
-    names = (column.labels[0] for column in missing if "#" not in column.name and column.name not in given)
-    return list(dict.fromkeys(names))
+    labels = (tuple(column.labels) for column in missing if "#" not in column.name and column.name not in given)
+    return list(dict.fromkeys(labels))
 
 
 def _renamed_columns(

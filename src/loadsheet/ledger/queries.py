@@ -45,6 +45,16 @@ from loadsheet.workbook_marks import MOVED_ROW_CODES, SURPLUS_ROW_CODES, WORDS, 
 
 INTERRUPTED = "the process ended while this was being sent"
 _STATES = {state.value: state for state in State}
+_EARLIER_HEADINGS = Statement(
+    """
+    select distinct tables.header from tables
+    join drops on drops.id = tables.drop_id
+    join mappings on mappings.hash = drops.mapping_hash
+    where mappings.name = :mapping and tables.name = :name and exists (
+        select 1 from entries where entries.drop_id = drops.id and entries.state not in ('invalid', 'held')
+    )
+    """
+)
 _TRACE = [entries.c[name] for name in Trace._fields]
 
 
@@ -270,6 +280,12 @@ class LedgerQueries(VersionQueries):
             files = {*drops.values()} - {row.id for row in connection.execute(FIXES)}
             copies = {drop for drop in files if copies_of(connection, drop)}
         return {entry for entry, drop in drops.items() if drop in copies}
+
+    def earlier_headings(self, mapping: str, table: str) -> set[str]:
+        """The headings of a table of this mapping in all files of which something went to the exchange, or is to go."""
+        with self._engine.connect() as connection:
+            rows = _EARLIER_HEADINGS.rows(connection, mapping=mapping, name=table)
+        return {heading for row in rows for heading in codec.decode_cells(row.header)}
 
     def owners(self) -> list[str]:
         """All owners of exceptions that the analyst ever named, the latest first."""

@@ -289,6 +289,7 @@ TODO = {
     "L618": "nothing to do, unless it is wanted again: then contact the people who run loadsheet",
     "L619": "nothing to do, unless the older values are wanted again: then contact the people who run loadsheet",
     "L620": "decide which file is right: correct the other one and send it again",
+    "L621": "restore the headings; if the columns are missing on purpose, contact the people who run loadsheet",
     "X701": "correct the value; if it is right, ask the exchange",
     "X702": "nothing to do: the next run asks the exchange",
     "X703": "nothing to do: it is sent with the next run",
@@ -480,7 +481,6 @@ RULES = {
 """Rules that leave rows out, and what senders read of them."""
 
 _ANALYSTS, _SENDERS, _RULES = Sentences(FOR_SENDERS), Sentences(SENTENCES), Sentences(RULES)
-
 
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::00(?:\.0+)?)?(:\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
