@@ -339,6 +339,27 @@ def test_a_wrong_version_is_not_closed_by_an_update_of_other_fields(workspace, l
     assert sheet(workspace) == []
 
 
+def test_an_update_that_could_not_be_built_is_not_closed_by_one_of_other_fields(workspace):
+    small = {name: (SMALL / f"{name}.yaml").read_text(encoding="utf-8") for name in ("orders", "order-updates")}
+    fields = "  delivery_city: {col: city}\n"
+    more = fields + "  total_weight: {col: weight}\n"
+    updates = small["order-updates"].replace(
+        "text, required: true}\nconstants", "text}\n  weight: {label: Weight, type: decimal}\nconstants"
+    )
+    workspace.use(small | {"order-updates": updates.replace(fields, more)})
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,5\n")
+    assert workspace.run().returncode == 0
+    workspace.drop("updates1.csv", "Order,City,Weight\nA-1,,heavy\n")
+    assert workspace.run().returncode == 65
+    workspace.drop("updates2.csv", "Order,City,Weight\nA-1,Essen,\n")
+    workspace.run()
+    (exception,) = sheet(workspace)
+    assert (exception["Key"], exception["Status"]) == ("A-1", "open"), "its weight was never sent"
+    workspace.drop("updates3.csv", "Order,City,Weight\nA-1,,7\n")
+    assert workspace.run().returncode == 0
+    assert sheet(workspace) == []
+
+
 def test_an_old_file_that_comes_again_closes_no_exception_of_a_newer_one(workspace):
     mapping = (SMALL / "orders.yaml").read_text(encoding="utf-8")
     workspace.use({"orders": mapping.replace("version: 1", "version: 1\nchanged: update")})

@@ -231,6 +231,25 @@ def locate(
     return tuple(Place(rows[found.row].table, found.row, found.source.column, found.label) for found in traces)
 
 
+def filled_fields(rows: Sequence[SourceRow], lineage: Lineage, headers: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """The fields of a record that its mapping fills from these rows: those of constants and of cells that are not blank. `headers` are the
+    headings of the tables, by name.
+    """
+    part = part_of_table(rows[0].table) if rows else ""
+    filled = {
+        (row.table, label)
+        for row in rows
+        for label, cell in zip(headers[row.table], row.cells, strict=False)
+        if cell.strip()
+    }
+    paths = (
+        path.removeprefix(part)
+        for path, sources in lineage.items()
+        if path.startswith(part) and (not sources or any((source.table, source.label) in filled for source in sources))
+    )
+    return frozenset(re.split(r"[.\[]", path, maxsplit=1)[0] for path in paths if not path.startswith("("))
+
+
 def trace(
     lineage: Lineage, rows: Sequence[SourceRow], items: Mapping[str, tuple[int, ...]], path: str
 ) -> tuple[Trace, ...]:

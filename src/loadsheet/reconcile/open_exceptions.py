@@ -33,6 +33,7 @@ from loadsheet.ledger import Entry, ExceptionStatus, Run, State, Trace
 from loadsheet.ledger.ledger_tables import chunks
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.versions import Versions
+from loadsheet.mapping.documents import Lineage, filled_fields
 from loadsheet.reconcile.verdicts import (
     AGREES,
     BY_STATE,
@@ -158,6 +159,7 @@ class _Part:
         for trace in settled:
             self._on_lanes[trace.lane] += [trace] if trace.operation in PROVABLE else []
         self._queries = queries
+        self._sources: dict[int, tuple[Lineage, dict[str, tuple[str, ...]]]] = {}
         self._origins = queries.origins_of([trace.id for trace in (*settled, *self._traces.values())])
         self._later = self._last_of_each(settled)
         self._later_changes = self._last_of_each(trace for trace in settled if not BY_NAME[trace.operation].creates)
@@ -231,11 +233,24 @@ class _Part:
         }
         wanted = {trace.id for trace in self._traces.values() if trace.lane in updated}
         wanted |= {one.id for lane in updated for one in self._on_lanes[lane]}
-        return {call.id: _sent_by(call).keys() for call in self._queries.entries_by_id(sorted(wanted))}
+        return {call.id: self._fields_of(call) for call in self._queries.entries_by_id(sorted(wanted))}
+
+    def _fields_of(self, entry: Entry) -> Collection[str]:
+        """The fields of a call. An update that could not be built has those that its filled cells were to set; so that it can be compared,
+        every update has them.
+        """
+        sent = _sent_by(entry).keys()
+        if entry.removed or BY_NAME[entry.operation].action is not Action.UPDATE:
+            return sent
+        if entry.drop not in self._sources:
+            origin = self._queries.origin(entry.drop)
+            headers = {name: table.header for name, table in origin.tables.items()}
+            self._sources[entry.drop] = origin.lineage, headers
+        return sent | filled_fields(entry.rows, *self._sources[entry.drop])
 
     def _is_carried(self, trace: Trace, drop: int) -> bool:
-        """Whether the documents of drops after this one carry the whole of a create or update. What is not known, because it was removed
-        or an update could not be built, counts as carried.
+        """Whether the documents of drops after this one carry the whole of a create or update. What is not known, because it was removed,
+        counts as carried.
         """
         lane = self._on_lanes[trace.lane] if trace.operation in PROVABLE and trace.operation not in DELETES else []
         later = [one for one in lane if self._origins[one.id][0] > drop]
