@@ -303,6 +303,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "# lines is joined on Shipment: 3 of 3 values also occur in orders",
         "# not read: products.csv: its column Code holds 2 of 2 values of Article: to look up its values",
         "add lookups: {products: {file: lookups/products.csv, key: Code, value: Class}}, and lookup: products at Article"),
+    "a list of some of the orders is not the table of the orders": (
+        {"orders.csv": orders("Product Name;Pump;Valve", keys=[f"A-{at % 6}" for at in range(12)]), "returns.csv": "Returned,Order no\nYes,A-1\nYes,A-4\n"}, None,
+        "    rows: {}", "group:\n  by: [order_no]", " delivery_city: {col: city}\n", " item_name: {col: product_name}\n",
+        "# not read: returns.csv: it shares Order no with orders, but none of its columns fills a field"),
     "keys that lost their zeros": (LOST_ZEROS, "order.update", "packages: {file: packages, join: {to: orders, on: {order_id: order_id}}}",
         "pad_left: {to: 5}, required: true}   # 4 values, 3 different; CHECK the leading zeros"),
     "one table of two files": ({"orders.csv": orders("Article;Pump"), "sites.csv": "Code;Class\nU;A\nB;B\n"}, "order.create",

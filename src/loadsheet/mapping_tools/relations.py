@@ -52,7 +52,8 @@ def related(sheets: Sequence[Sheet], key: Column | None, of: int) -> Tables:
         if number != of and (column := _partner(key, sheet)) is not None:
             holders[number] = column
     distinct = {number: len(column.cells.values) / max(1, column.filled) for number, column in holders.items()}
-    main = max(holders, key=lambda number: (distinct[number], number == of, -number))
+    complete = [number for number, column in holders.items() if number == of or share(key, column) >= BELONGS]
+    main = max(complete, key=lambda number: (distinct[number], number == of, -number))
     others = [
         number
         for number, column in holders.items()

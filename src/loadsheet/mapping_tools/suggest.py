@@ -70,9 +70,11 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     chosen_by = choosing.column if choosing is not None and named is None else None
     operation = BY_NAME[choosing.operation] if choosing is not None and chosen_by is not None else found.operation
     sheets, tables, of_items = _items_apart(sheets, tables, with_sets[tables.main], operation)
-    found = _with_key(match(sheets, operation, tables.main, tables.lines), tables, key)
-    if all(filled.sheet != tables.lines for filled in found.filled.values()):
+    found = match(sheets, operation, tables.main, tables.lines)
+    if tables.lines >= 0 and all(filled.sheet != tables.lines for filled in found.filled.values()):
         tables = tables._replace(lines=-1)  # its columns fill nothing
+        found = match(sheets, operation, tables.main)
+    found = _with_key(found, tables, key)
     found, own, sets = in_sets(found, sheets, tables.main)
     sheets = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
     numbers = [tables.main, *([tables.lines] if tables.lines >= 0 else [])]
@@ -194,7 +196,8 @@ def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]
         other = sheet.column(key.label) if key is not None else None
         why = f"it shares no key with {main}"
         if key is not None and other is not None and belongs(key, other):
-            why = f"it shares {key.label} with {main}, but a record has one list of packages; join it by hand if it belongs in them"
+            more = "but a record has one list of packages; join it by hand if it belongs in them"
+            why = f"it shares {key.label} with {main}, {more if tables.lines >= 0 else 'but none of its columns fills a field'}"
         elif other is not None:
             why = f"both have {other.label}, but too few of its values match"
         reasons.append((sheet, dict(tables.offers).get(number, why)))
