@@ -27,6 +27,8 @@ from loadsheet.settings import Settings
 
 COLUMNS = {  # a column of an order sheet, and what the line of the draft has or (after a !) has not
     "a weight class is no weight": ("Weight class;A;B", "# ", "fills no field", "!required"),
+    "a cancellation has a date of its own": ("Cancelled at;02.03.2026", "# ", "fills no field"),
+    "a payment has a date of its own": ("Fecha de pago;02.03.2026", "# ", "fills no field"),
     "a weight class in numbers": ("Weight class;1;2;5", "# ", "fills no field"),
     "a consent is no address": ("Email consent;yes;no", "# ", "fills no field"),
     "a language that nobody knows": ("Xyzzy;a;b", "# ", "fills no field", "!required"),
@@ -307,6 +309,24 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         {"orders.csv": orders("Product Name;Pump;Valve", keys=[f"A-{at % 6}" for at in range(12)]), "returns.csv": "Returned,Order no\nYes,A-1\nYes,A-4\n"}, None,
         "    rows: {}", "group:\n  by: [order_no]", " delivery_city: {col: city}\n", " item_name: {col: product_name}\n",
         "# not read: returns.csv: it shares Order no with orders, but none of its columns fills a field"),
+    "a state that is no province": (table("Numero de orden;Provincia o estado;Estado del envio", "Tucuman;Listo", "Salta;Listo"), "order.update",
+        " delivery_province: {col: provincia_o_estado}\n"),
+    "how a column is to be filled in brackets": (
+        table("numero_orden(opcional);localidad_destino(obligatorio solo si no hay sucursal)", "Rosario", "Salta"), "order.update",
+        " delivery_city: {col: localidad_destino_obligatorio_solo_si_no_hay_sucursal}\n"),
+    "the town that is filled more": (table("Order no;Localidad;Ciudad", ";Rosario", "Belgrano;Salta"), "order.update",
+        " delivery_city: {col: ciudad}", "CHECK: Localidad could fill it as well"),
+    "the first line of an address before the whole of it": (
+        table("Order no;Ship to Street;Ship to Address1", "Way 1, Floor 2;Way 1", "Way 2, Floor 3;Way 2"), "order.update",
+        " delivery_address1: {col: ship_to_address_1}"),
+    "a name beside a last name": (table("Order no;Nombre;Apellido;Ciudad", "Ana;Paz;Salta", "Eva;Sosa;Jujuy"), "order.update",
+        " delivery_company: {col: nombre}   # CHECK: it may be the first name only: Apellido has the last one"),
+    "weights that are about those of the line": (
+        table("Order no;Item;Quantity;Weight (kg);City", "Pump;2;11;Ulm", "Pump;8;39;Ulm", "Valve;3;3;Bonn", "Valve;30;28.5;Bonn", "Seal;10;1;Kiel"),
+        "order.create", " total_weight: {expr: '$sum([r.weight_kg for r in rows])', round: 3}\n"),
+    "weights that are about those of a piece": (
+        table("Order no;Item;Quantity;Weight (kg);City", "Pump;2;5.5;Ulm", "Pump;8;5.4;Ulm", "Valve;3;1;Bonn", "Valve;30;0.9;Bonn", "Seal;10;1;Kiel"),
+        "order.create", " total_weight: {expr: '$sum([r.weight_kg * r.quantity for r in rows])', round: 3}   # CHECK: value per piece"),
     "keys that lost their zeros": (LOST_ZEROS, "order.update", "packages: {file: packages, join: {to: orders, on: {order_id: order_id}}}",
         "pad_left: {to: 5}, required: true}   # 4 values, 3 different; CHECK the leading zeros"),
     "one table of two files": ({"orders.csv": orders("Article;Pump"), "sites.csv": "Code;Class\nU;A\nB;B\n"}, "order.create",

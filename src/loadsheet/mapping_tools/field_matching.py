@@ -40,6 +40,7 @@ _LINE_NUMBERS = frozenset("123")  # values that may as well number the lines of 
 _CODES_MOST = 25  # different codes
 _NO_PAIR = -9.0  # score of a column for a field that it cannot fill
 _LEAST = 0.4
+_TIE = 0.01  # decides between columns that fit one field alike: the one that is filled more, and `Address 1` before `Street`
 _CLOSE = 0.08  # scores of two columns that fit one field alike
 
 
@@ -151,6 +152,7 @@ def _score(column: Column, target: Target) -> float:
         "id" in label and "id" not in target.whole and not target.is_key and not target.what & label & {"reference"}
     )
     score -= 0.15 * ("milestone" in label and "milestone" not in target.whole)
+    score += _TIE * (column.filled / max(column.rows, 1) + (target.what == {"address"} and column.label.endswith("1")))
     score += 0.06 * (target.subject in label) + 0.1 * (target.is_key and "id" in label) - 0.05 * ("customer" in label)
     return max(score, 0.0)
 
@@ -206,7 +208,9 @@ def _extra_concepts(column: Column, target: Target) -> frozenset[str]:
     if target.what == {"item"}:
         allowed |= {"description"}
     if target.what == {"company"}:
-        allowed |= _PROBABLY.get(target.side, frozenset())
+        allowed |= _PROBABLY.get(target.side, frozenset()) | {
+            "quantity"
+        }  # `nombre` is a name in Spanish, a number in French
     if allowed & _PLACES:
         allowed |= _PLACES
     return column.concepts - allowed
@@ -400,6 +404,7 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
     if "package" in column.concepts and not set(column.cells.shown) <= _LINE_NUMBERS:  # `Boxes`
         missing -= {"quantity"}
     is_sided = bool(target.what) and any(one.concepts & SIDES and target.what <= one.concepts for _, one in columns)
+    last_name = next((one.label for _, one in columns if "family" in one.concepts), "")
     no_country = "country" in meaning(target.field) and column.guess.type != "country"
     reasons: tuple[tuple[object, str], ...] = (
         (words, f'what is "{" ".join(words)}" in the heading?'),
@@ -415,6 +420,10 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
             and not column.concepts & {"company", "customer", "supplier", "name"}
             and not column.cells.names_companies,
             "the values may be places",
+        ),
+        (
+            target.what == {"company"} and not column.cells.names_companies and last_name,
+            f"it may be the first name only: {last_name} has the last one",
         ),
         (column.concepts == _MOMENT, "the heading does not say which date"),
         (

@@ -25,6 +25,10 @@ from loadsheet.reading.header import labels_over
 from loadsheet.reading.row_filters import UNITS, is_separator
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-zA-Z]{3})(?=[0-9])")
+_HOW_TO_FILL = re.compile(
+    r"\([^()]*\b(?:obligatori[oa]|opcional|mandatory|optional|pflichtfeld|obligatoire|facultati\w+|obbligatorio)\b[^()]*\)",
+    re.IGNORECASE,
+)
 _ELIDED = re.compile(r"\b[dl]['\u2019]")  # d'enlèvement
 _APART = re.compile(r"[\s_/.,;:()\[\]\-+&?!*|\"']+")
 _ALIKE = 0.88  # for words of at least five letters
@@ -81,8 +85,8 @@ class Vocabulary:
     fillers: frozenset[str]
 
     def read(self, text: str) -> Reading:
-        """The concepts of a heading or a sentence."""
-        words = words_of(text)
+        """The concepts of a heading or a sentence. Whether a column must be filled, in brackets, is not read."""
+        words = words_of(_HOW_TO_FILL.sub(" ", text))
         concepts: set[str] = set()
         unknown: list[str] = []
         languages: Counter[str] = Counter()

@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from math import isclose
 from typing import NamedTuple
 
 from loadsheet.contract import Field, Kind, Record
@@ -207,14 +206,16 @@ def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None) -> tupl
 
 
 def grows_with(amounts: Column, counts: Column, items: Column, locale: str) -> bool:
-    """Whether amounts grow in proportion to the counts of their rows: those of the same item are compared, most pairs have to agree."""
+    """Whether amounts grow with the counts of their rows, as those of a whole line do: of pairs of rows of the same item, most have amounts
+    that are nearer to the ratio of the counts than to each other.
+    """
     rows: dict[int, set[tuple[float, float]]] = defaultdict(set)
     codes = zip(items.cells.codes, counts.cells.codes, amounts.cells.codes, strict=True)
     for item, count, amount in islice((found for found in codes if min(found) >= 0), _COMPARED):
         rows[item].add((_number(counts, count, locale), _number(amounts, amount, locale)))
     known = ([row for row in sorted(found) if min(row) > 0] for found in rows.values())
     pairs = [pair for found in known for pair in pairwise(found) if pair[0][0] < pair[1][0]]
-    return bool(pairs) and sum(isclose(a / n, b / m, rel_tol=0.02) for (n, a), (m, b) in pairs) * 2 > len(pairs)
+    return bool(pairs) and sum((b / a) ** 2 > m / n for (n, a), (m, b) in pairs) * 2 > len(pairs)
 
 
 def _number(column: Column, code: int, locale: str) -> float:

@@ -155,7 +155,7 @@ def _why(operation: Operation, candidates: Sequence[Candidate], *, is_asked: boo
         for place, one in enumerate(candidates)
         if place < _POINTS_SHOWN or one is own or (is_chosen and one is other)
     ]
-    others = ", ".join(f"{one.match.operation.name} {one.points:.0f}" for one in shown)
+    others = ", ".join(f"{one.match.operation.name} {round(one.points)}" for one in shown)
     reasons = "; ".join(own.reasons[:3])
     if is_asked:
         return f"as asked for; points: {others}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping.yamlfile import flow
-from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS, NUMBERS, UTC
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn
 from loadsheet.mapping_tools.headings import SIDES, event_code_field, gives_event, is_needed, meaning
 from loadsheet.mapping_tools.payload_parts import (
@@ -249,7 +249,8 @@ class _Filler:
     def _is_whole(self, drafted: DraftColumn | None) -> bool:
         """Whether a column has the amount of all pieces of a line: of one item, it grows with the quantity."""
         quantity = self._by_concept.get("quantity")
-        items = [found for found in self._draft.filled.values() if "item" in found.column.concepts]
+        named = [found for found in self._draft.filled.values() if "item" in found.column.concepts]
+        items = [found for found in named if found.column.guess.type not in NUMBERS]
         if drafted is None or quantity is None or not items or items[0].table is not drafted.table:
             return False
         return grows_with(drafted.column, quantity.column, items[0].column, drafted.table.sheet.habits.locale)
