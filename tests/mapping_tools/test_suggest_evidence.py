@@ -309,6 +309,17 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         {"orders.csv": orders("Product Name;Pump;Valve", keys=[f"A-{at % 6}" for at in range(12)]), "returns.csv": "Returned,Order no\nYes,A-1\nYes,A-4\n"}, None,
         "    rows: {}", "group:\n  by: [order_no]", " delivery_city: {col: city}\n", " item_name: {col: product_name}\n",
         "# not read: returns.csv: it shares Order no with orders, but none of its columns fills a field"),
+    "an order number in digits, but for some": (
+        "Número de pedido;Ciudad\n" + "".join(f"{at};Lima\n" for at in range(100, 140)) + "TR1000;Lima\n", "order.update",
+        "{label: Número de pedido, type: text, required: true, key: true}   # 41 values, 41 different\n"),
+    "a reference that is blank is no key": (
+        "Carta porte;Referencia;Destino\n1A;;Lima\n2A;;Cuzco\n3A;;Lima\n", "order.update", " order_id: {col: carta_porte}"),
+    "days of shipping in Spanish": (table("Pedido;Fecha de envío;Destino", "02.03.2026;Lima", "03.03.2026;Cuzco"), "order.update",
+        " pickup_startdatetime: {expr: '$at(fecha_de_envio, t\"PT8H\")'}"),
+    "when a load is available, not when it was modified": (
+        table("Load id;Origin;Earliest availability;Latest availability;Modified date", *["Ulm;02.03.2026 08:00;02.03.2026 12:00;01.03.2026 07:00"] * 2),
+        "order.update", " pickup_startdatetime: {col: earliest_availability}", " pickup_enddatetime: {col: latest_availability}"),
+    "two letters that are swapped": (table("Pedido;Cuidad", "Lima", "Cuzco"), "order.update", " delivery_city: {col: cuidad}"),
     "a state that is no province": (table("Numero de orden;Provincia o estado;Estado del envio", "Tucuman;Listo", "Salta;Listo"), "order.update",
         " delivery_province: {col: provincia_o_estado}\n"),
     "how a column is to be filled in brackets": (

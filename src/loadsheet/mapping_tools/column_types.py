@@ -71,12 +71,12 @@ def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: st
     if guess is not None:
         return guess
     if _is_identifier(cells, reading):
-        return _text(cells)
+        return as_text(cells)
     return (
         _words(cells, reading, locale)
         or _yes_no(cells, locale, ticks=False)
         or _number(cells, locale, "", "", is_amount=bool(reading.concepts & _AMOUNTS))
-        or _text(cells)
+        or as_text(cells)
     )
 
 
@@ -94,7 +94,8 @@ def _is_identifier(cells: Cells, reading: Reading) -> bool:
     )
 
 
-def _text(cells: Cells) -> Guess:
+def as_text(cells: Cells) -> Guess:
+    """The guess that a column holds texts, with the numbers of its values."""
     distinct = len(cells.shown)
     values = "value" if cells.filled == 1 else "values"
     return Guess("text", {}, f"{cells.filled} {values}, {distinct} different")

@@ -23,6 +23,7 @@ from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.reading import Native, Top, fold
 from loadsheet.reading.header import labels_over
 from loadsheet.reading.row_filters import UNITS, is_separator
+from loadsheet.similar_text import near
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-zA-Z]{3})(?=[0-9])")
 _HOW_TO_FILL = re.compile(
@@ -129,7 +130,8 @@ class Vocabulary:
                     return [word[:end], *([tail] if tail else [])]
         if len(word) < _FUZZY_MIN:
             return []
-        return get_close_matches(word, self.phrases, 1, _ALIKE)
+        swapped = near(word, self.phrases)
+        return get_close_matches(word, self.phrases, 1, _ALIKE) or [swapped] * (sorted(swapped) == sorted(word))
 
 
 @cache

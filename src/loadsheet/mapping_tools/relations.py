@@ -339,7 +339,8 @@ def key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
     subject = found.operation.subject
     if column := next((column for column in (*left, *free) if identifies(sheet, column)), None):
         return Filled(first, column, 2 * WEAK, f"no heading names the {subject}, but the values identify rows")
-    rated = [column for column in columns if column.guess.type in {"text", "integer"}] or sheet.columns
+    rated = [column for column in columns if column.filled and column.guess.type in {"text", "integer"}]
+    rated = rated or [column for column in sheet.columns if column.filled]
     best = min(rated, key=lambda one: (_no_reference(one), used.get(id(one), -1), -len(one.cells.values)), default=None)
     if best is None:
         return None

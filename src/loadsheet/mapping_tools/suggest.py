@@ -12,7 +12,7 @@ from typing import Any
 
 from loadsheet.contract import BY_NAME, Action, Kind, Operation
 from loadsheet.mapping.schema import SET
-from loadsheet.mapping_tools.column_types import country_code
+from loadsheet.mapping_tools.column_types import as_text, country_code
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
 from loadsheet.mapping_tools.compound_columns import Parts, Sets, in_sets, offers, with_items, with_parts
 from loadsheet.mapping_tools.drafts import (
@@ -310,24 +310,22 @@ def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row
 
 def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int]) -> None:
     """Set the keys and the comment of a column that fills the field at `path` (empty: none)."""
-    column = drafted.column
-    keys = drafted.keys = {**_heading_keys(column), "type": column.guess.type}
+    column, guess, is_key = drafted.column, drafted.column.guess, path in operation.record.key
+    if is_key and guess.type != "text":  # numbers of orders that are digits today may have letters tomorrow
+        guess = as_text(column.cells)
+    keys = drafted.keys = {**_heading_keys(column), "type": guess.type}
     sets = drafted.table.sets
     in_set = sets is not None and column in sets.columns
     blank = sum(code < 0 and row in rows for row, code in enumerate(column.cells.codes))
     if in_set and sets is not None:
         blank = 0 if column.position in sets.always else 1
-    drafted.remark = "; ".join([column.guess.evidence, *offers(drafted.table.sheet, column, drafted.name)])
-    is_key = path in operation.record.key
+    drafted.remark = "; ".join([guess.evidence, *offers(drafted.table.sheet, column, drafted.name)])
     if is_key or (path and not blank):
         keys["required"] = True
         drafted.nullable = False
     if is_key:
         keys["key"] = True
-    if is_key and column.guess.type not in {"text", "integer"}:  # for want of another
-        keys["type"] = "text"
-    else:
-        keys |= column.guess.keys
+    keys |= guess.keys
     if "default" in keys:
         keys.pop("required", None)
         drafted.nullable = False
