@@ -320,6 +320,11 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         table("Load id;Origin;Earliest availability;Latest availability;Modified date", *["Ulm;02.03.2026 08:00;02.03.2026 12:00;01.03.2026 07:00"] * 2),
         "order.update", " pickup_startdatetime: {col: earliest_availability}", " pickup_enddatetime: {col: latest_availability}"),
     "two letters that are swapped": (table("Pedido;Cuidad", "Lima", "Cuzco"), "order.update", " delivery_city: {col: cuidad}"),
+    "remarks that are mostly numbers": (
+        "Order no;Item;Remarks\n" + "".join(f"A{at};Pump;{at}\n" for at in range(30)) + "A99;Pump;JYP-1\n", "order.update", "{label: Remarks, type: text"),
+    "dashes for no value": (
+        "Order no;Waybill;City\n1;A7;Ulm\n2;----;Bonn\n----;A9;Kiel\n----;B1;Ulm\n", "order.update", '  blank: ["----"]   # CHECK: these cells count as blank',
+        "2 of 4 cells blank"),
     "a state that is no province": (table("Numero de orden;Provincia o estado;Estado del envio", "Tucuman;Listo", "Salta;Listo"), "order.update",
         " delivery_province: {col: provincia_o_estado}\n"),
     "how a column is to be filled in brackets": (

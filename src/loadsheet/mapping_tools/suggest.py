@@ -311,7 +311,9 @@ def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row
 def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int]) -> None:
     """Set the keys and the comment of a column that fills the field at `path` (empty: none)."""
     column, guess, is_key = drafted.column, drafted.column.guess, path in operation.record.key
-    if is_key and guess.type != "text":  # numbers of orders that are digits today may have letters tomorrow
+    filled = next((field for where, field in operation.record.walk() if where == path), None)
+    is_text = filled is not None and filled.kind is Kind.STRING and guess.type == "integer"
+    if is_text or (is_key and guess.type != "text"):  # an order number that is digits today may have letters tomorrow
         guess = as_text(column.cells)
     keys = drafted.keys = {**_heading_keys(column), "type": guess.type}
     sets = drafted.table.sets
@@ -329,7 +331,6 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
     if "default" in keys:
         keys.pop("required", None)
         drafted.nullable = False
-    filled = next((field for where, field in operation.record.walk() if where == path), None)
     if filled is not None and column.guess.type == "text" and (filled.known or "country" in meaning(filled)):
         codes, remark = _codes(column, filled.known, drafted.table.sheet.habits.locale)
         keys |= {"one_of": codes} if codes else {}
