@@ -35,9 +35,9 @@ from loadsheet.schedules import Backoff
 from loadsheet.settings import Settings
 
 DEBOUNCE_S = 0.2  # events come in bursts: the pause between two scans, at least twice as long as a scan takes
-GATHER = (
-    4  # files that arrive together are processed together; the first waits at most this many times `arrival.settle_s`
-)
+GATHER = 4
+"""Files that arrive together are processed together: the first waits at most this many times `arrival.settle_s`."""
+
 QUEUED_S = 1.0  # seconds between two checks whether a worker is done
 
 _EVENT_TYPES: list[type[FileSystemEvent]] = [
@@ -265,9 +265,8 @@ class _Watcher:
 
     def __init__(self, watched: Watch, clock: Callable[[], float]) -> None:
         self.settings, self._watched, self._clock = watched.settings, watched, clock
-        self._handled: frozenset[tuple[object, ...]] = (
-            frozenset()
-        )  # items that earlier runs have seen and left in the inbox
+        # items that earlier runs have seen and left in the inbox
+        self._handled: frozenset[tuple[object, ...]] = frozenset()
         self._news_since: float | None = None
         self._not_before = 0.0  # no run before this: the last one failed
         self._retry_backoff = Backoff(self.settings.watch.retry_s, self.settings.watch.retry_max_s)

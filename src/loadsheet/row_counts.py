@@ -76,9 +76,8 @@ class DropTranslation:
         return found
 
     def _notes_on(self, table: Table, damage_checks: DamageChecks) -> TableNotes:
-        if (
-            table.at
-        ):  # a fix file: its original was checked; beside the texts of a CSV file it has the sender's numbers and dates
+        # The original of a fix file was checked; beside the texts of a CSV file it has the sender's numbers and dates.
+        if table.at:
             found = damage_checks.problems()
             return TableNotes(tuple(problem for problem in found if problem.code not in _MIXED_STYLES))
         headings = self.headings(table.name)
@@ -370,8 +369,5 @@ def _renamed_columns(
 
 def _sheets_not_read(table: Table) -> Iterator[Problem]:
     if sheets := table.found.get(ALIKE_NOT_READ):
-        values, hint = (
-            {"sheets": sheets},
-            "hide or delete them, or have the mapping read them (source.tables, source.shared)",
-        )
-        yield Problem("R245", table.where(table.header_row), "", values, hint, "warning")
+        hint = "hide or delete them, or have the mapping read them (source.tables, source.shared)"
+        yield Problem("R245", table.where(table.header_row), "", {"sheets": sheets}, hint, "warning")

@@ -152,9 +152,8 @@ def _invoke(words: list[str], clock: Callable[[], datetime] | None) -> int:
         return wrong.exit_code
     except (click.Abort, KeyboardInterrupt) as interrupted:
         click.echo("interrupted; the state is safe, the next run continues from here", err=True)
-        terminated = isinstance(interrupted, Terminated) or isinstance(
-            interrupted.__cause__, Terminated
-        )  # click wraps it
+        # click wraps it
+        terminated = isinstance(interrupted, Terminated) or isinstance(interrupted.__cause__, Terminated)
         return exit_codes.TERMINATED if terminated else exit_codes.INTERRUPTED
 
 

@@ -191,9 +191,8 @@ def _run_shipper(settings: "Settings", output: OutputOptions, show: Show) -> Shi
     from loadsheet.operations.run_hooks import WholeRun
 
     if not settings.mappings.is_dir() and not settings.is_shared and not is_there(settings.database_url):
-        load_folder(
-            settings.mappings, settings.assumptions
-        )  # raises: a first run in a wrong folder leaves nothing behind
+        # Raises: a first run in a wrong folder leaves nothing behind.
+        load_folder(settings.mappings, settings.assumptions)
     make_inbox(settings)
     with WholeRun(settings, lambda: held_ledger(settings), clock=clock(), say=say) as whole:
         result = whole.run(partial(_resources, settings))

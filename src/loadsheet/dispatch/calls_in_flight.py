@@ -159,13 +159,8 @@ class CallsInFlight:
         clock: Callable[[], float] = boottime,
     ) -> None:
         self.intent_valid_s = INTENT_VALID_S  # the maximum age of an intent when its call leaves
-        self._client, self._classify, self._is_urgent, self._limiter, self._clock = (
-            client,
-            classify,
-            is_urgent,
-            limiter,
-            clock,
-        )
+        self._client, self._classify, self._is_urgent = client, classify, is_urgent
+        self._limiter, self._clock = limiter, clock
         self._queue: deque[_QueuedCall] = deque()
         self._waiting_for_rate: deque[_RunningCall] = deque()  # connected
         self._done: list[FinishedCall] = []

@@ -249,9 +249,8 @@ class WireTime:
 
     def seconds(self, poll: Poll) -> float | None:
         """The wire time of the call whose answer was read in this poll; None if unknown."""
-        if (
-            self._received_at is not None and self._received_at >= self._sent_at
-        ):  # otherwise the system clock was changed
+        # If it was received before it was sent, the system clock was changed.
+        if self._received_at is not None and self._received_at >= self._sent_at:
             return self._received_at - self._sent_at
         took = max(0.0, poll.ended - self._sent_at)
         return took if poll.uncertain_s <= took * _UNCERTAIN_MAX else None

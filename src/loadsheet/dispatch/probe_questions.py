@@ -340,10 +340,8 @@ def references(tenant: ProbeTenant) -> Answer:
 
 def identifiers(tenant: ProbeTenant) -> Answer:
     """Whether a numeric identifier keeps its leading zeros."""
-    question, sent = (
-        "Does an identifier keep its leading zeros, or is 00123 the same as 123?",
-        "an order with a numeric identifier with leading zeros",
-    )
+    question = "Does an identifier keep its leading zeros, or is 00123 the same as 123?"
+    sent = "an order with a numeric identifier with leading zeros"
     operation = BY_NAME["order.create"]
     digits = str(int(tenant.run, 16) + 10**11)
     if any(tenant.find("order", key) for key in (digits, f"00{digits}")):

@@ -120,9 +120,8 @@ class ProbeTenant:
         self.page_size_in, self.page_size_max = assumptions.page_size_in, 1_000
         self.listing_delay_s = 0.0
         self.last: ProbeReply | None = None  # the last reply to a read
-        self.accepted_operations: set[str] = (
-            set()
-        )  # operations with an accepted call: only for these is a refusal conclusive
+        # operations with an accepted call: only for these is a refusal conclusive
+        self.accepted_operations: set[str] = set()
         self.visible: set[str] = set()  # subjects whose listing has shown created records
         self._client, self._pause_s, self._report = client, pause_s, report
         self._limit = CALLS_MAX

@@ -350,9 +350,8 @@ class _Sending:
                 self._unsettled += self._settler.recalled(done.call)
                 continue
             answered += 1
-            if (
-                done.error is not None
-            ):  # a fault of this program, not of the network: its entries stay `sending` and become unknown
+            # A fault of this program, not of the network: the entries stay `sending` and become unknown.
+            if done.error is not None:
                 broken.append(done.error)
                 self._ids_in_flight.update(entry.id for entry in done.call.submissions)
         least = self._breaker.limit if answered else 0  # answers did not wait for anything
@@ -408,10 +407,8 @@ class _Sending:
         recorded. Outcomes are recorded exactly once, and entries marked as sending that never left become ready again.
         Raises `gone` after `cluster.takeover_s`, once no call is in flight.
         """
-        until, pause_s = (
-            self._clock() + (0 if self._is_commit_uncertain else self._settings.cluster.takeover_s),
-            GROUP_COMMIT_S,
-        )
+        until = self._clock() + (0 if self._is_commit_uncertain else self._settings.cluster.takeover_s)
+        pause_s = GROUP_COMMIT_S
         self._is_commit_uncertain = True
         self._recall()
         while True:

@@ -181,9 +181,8 @@ class Settler:
             reason = "the refusal named only other records of the batch"
             return _settlement(entry, State.ACCEPTED, outcome._replace(kind=OutcomeKind.ACCEPTED, reason=reason))
         if self._rules.others == "prove":
-            self.sizes[entry.id] = (
-                1  # alone it is not refused again; in another batch it might be, and end up there three times
-            )
+            # Alone it is not refused again; in another batch it might be, and end up there three times.
+            self.sizes[entry.id] = 1
         reason = "sent again without the records that were refused"
         return self._again(entry, outcome, reason, applied=self._rules.others == "prove")
 

@@ -366,9 +366,8 @@ class CallConnection:
         )
         if isinstance(error, ProxyLoginError):
             return Failure(PROXY_LOGIN, text, has_sent=False, log=log)
-        if self._is_new and is_certificate_refused(
-            error
-        ):  # with TLS 1.3 the exchange reports this after the request has left
+        # With TLS 1.3 the exchange reports this after the request has left.
+        if self._is_new and is_certificate_refused(error):
             return Failure(CERTIFICATE, text, has_sent=False, log=log)
         return Failure(f"{kind.__module__}.{kind.__qualname__}", text, self._handle.has_sent, log)
 
@@ -424,9 +423,8 @@ def failure_text(error: Exception) -> str:
         return "the exchange did not answer in time"
     if isinstance(cause, OSError) and cause.errno is not None:  # exceptions of requests have none
         return _BY_NUMBER.get(cause.errno, (cause.strerror or _BROKEN_OFF).lower())
-    source = (
-        error if isinstance(error, ProtocolError) and len(error.args) == 1 else cause
-    )  # the first is ours, in plain words
+    # A ProtocolError with one argument is ours, in plain words.
+    source = error if isinstance(error, ProtocolError) and len(error.args) == 1 else cause
     text = next((part for part in reversed(source.args) if isinstance(part, str) and part), "")
     return text or "the connection failed"
 

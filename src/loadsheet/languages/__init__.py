@@ -40,9 +40,8 @@ class Words:
 
     def raw(self, text: str) -> str:
         """The translation of an English text, with its placeholders."""
-        return (
-            self._catalogue.gettext(text) if text else ""
-        )  # gettext keeps the head of the catalogue under an empty text
+        # gettext keeps the head of the catalogue under an empty text
+        return self._catalogue.gettext(text) if text else ""
 
     def say(self, text: str, /, *numbered: object, **named: object) -> str:
         """The translation of an English text, with its placeholders filled."""

@@ -353,9 +353,8 @@ def _prepare_server(engine: Engine, address: Address, place: Surroundings | None
         check_server(connection, str(address))
         make_schema(connection, address.schema)
         make_if_new(connection)
-        for number in range(
-            _version(connection, str(address)), SCHEMA_VERSION
-        ):  # all steps or none; the server backs up
+        # all steps or none; the server backs up
+        for number in range(_version(connection, str(address)), SCHEMA_VERSION):
             _step(connection, number)
         check_version(connection, str(address))
         if place is None:

@@ -324,9 +324,8 @@ def _put_aside(path: Path, now: str) -> Path | None:
     """Rename the existing ledger, after merging its log into it if that is readable. Returns its new path."""
     if not path.exists():
         for end in _LOG_FILES:
-            path.with_name(path.name + end).unlink(
-                missing_ok=True
-            )  # the log of another database must not be applied to this one
+            # The log of another database must not be applied to this one.
+            path.with_name(path.name + end).unlink(missing_ok=True)
         return None
     with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as old:
         old.execute("pragma wal_checkpoint(truncate)").fetchall()

@@ -281,9 +281,8 @@ def _check_alive(place: str, connection: Connection) -> None:
 
 def _raise_translated(place: str, context: ExceptionContext) -> None:
     """Raise the server's error with advice, without the values of the statement."""
-    if not context.is_pre_ping and not isinstance(
-        context.original_exception, LedgerError
-    ):  # the pool replaces dead connections
+    # The pool replaces the dead connections that a pre-ping finds.
+    if not context.is_pre_ping and not isinstance(context.original_exception, LedgerError):
         _raise_for(place, context.original_exception, lost=context.is_disconnect)
 
 

@@ -99,12 +99,12 @@ def follow(transaction: Transaction, before: Mapping[int, PreviousState], settle
     creates = {settlement.lane: settlement.id for settlement in stopped if settlement.operation in CREATES}
     ready = [row for row in _READY_ON_LANES.rows_of(transaction.connection, list(deletes)) if row.operation in CREATES]
     _hold_behind(transaction, deletes, ready, "delete")
-    ready = [
+    upserts_as_updates = [
         row
         for row in _READY_ON_LANES.rows_of(transaction.connection, list(creates))
         if row.instead is not None and row.operation not in CREATES
-    ]  # an upsert as an update
-    _hold_behind(transaction, creates, ready, "create")
+    ]
+    _hold_behind(transaction, creates, upserts_as_updates, "create")
 
 
 def _release_ready_children(connection: Connection, accepted: Sequence[PreviousState]) -> None:

@@ -201,9 +201,8 @@ def _previous_states(connection: Connection, settlements: Sequence[Settlement]) 
 def _counts(settlement: Settlement, now: PreviousState) -> bool:
     if settlement.attempt != now.attempts or now.state not in WITHOUT_OUTCOME:
         return False
-    return (
-        now.state == State.SENDING or settlement.state is not State.UNKNOWN
-    )  # `now.state` is a text from the database
+    # `now.state` is a text from the database.
+    return now.state == State.SENDING or settlement.state is not State.UNKNOWN
 
 
 _BEGIN_SENDING = Statement(

@@ -302,9 +302,8 @@ def _loosened(schema: Json) -> Json:
         return {"anyOf": [bare["items"], bare]}
     if "anyOf" in bare:
         options = [_loosened(option) for option in bare["anyOf"]]
-        is_number = any(
-            option.get("type") == "number" for option in options
-        )  # pydantic takes a Decimal as text as well
+        # pydantic takes a Decimal as text as well
+        is_number = any(option.get("type") == "number" for option in options)
         kept = [option for option in options if not (is_number and option.get("type") == "string")]
         nothing = {"type": "null"}
         kept = [option for option in kept if option != nothing] or kept

@@ -76,9 +76,8 @@ def _cell_shapes(cell: Key) -> tuple[Shape, ...]:
 
 
 def _digits_shape(text: str, kind: str) -> Shape:
-    if (
-        kind == "number" and len(text.lstrip("0")) > DIGITS_KEPT
-    ):  # the program that made it a number kept only 15 digits
+    # The program that made it a number kept only 15 digits.
+    if kind == "number" and len(text.lstrip("0")) > DIGITS_KEPT:
         return _counted("rounded", 0)
     if text[0] == "0" and len(text) > 1:
         return _counted("zeros", len(text))

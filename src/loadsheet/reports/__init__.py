@@ -213,14 +213,13 @@ def _written(settings: Settings, summary: RunSummary, reported_at: str = "") -> 
     return Written(folder, summary, place, settings.state, settings.mappings, shipper, reported_at)
 
 
-_CAUSES, _FIXES, _ACKNOWLEDGEMENTS, _WORKBOOK, _PAGE, _INDEX = (
-    "causes",
-    "fix files",
-    "acknowledgements",
-    "workbook",
-    "page",
-    "index of runs",
-)
+# What a report is called where an internal error prevented it.
+_CAUSES = "causes"
+_FIXES = "fix files"
+_ACKNOWLEDGEMENTS = "acknowledgements"
+_WORKBOOK = "workbook"
+_PAGE = "page"
+_INDEX = "index of runs"
 
 
 class Isolated:

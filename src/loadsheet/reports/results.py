@@ -351,7 +351,7 @@ def _problems_by_row(entry: Entry, tables: dict[str, SourceTable]) -> list[list[
     return by_row
 
 
-_HEAD = ("row", "outcome", "problem", "what to do", "operation", "key", "service order")
+_HEAD = (*LEADING, *TRAILING[:-1])  # without the verdict
 
 
 @dataclass

@@ -60,9 +60,8 @@ DAMAGE = (
 )
 """The exceptions that reading a damaged archive raises."""
 _LINE_BYTES_MAX = 1 << 26
-_LINE_GROWTH_MAX = (
-    4  # times the capsule: longer lines hold packed bytes in base64, such as a listing, which grow only a little
-)
+# times the capsule: longer lines hold packed bytes in base64, such as a listing, which grow only a little
+_LINE_GROWTH_MAX = 4
 
 
 class Link(NamedTuple):

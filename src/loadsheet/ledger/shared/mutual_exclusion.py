@@ -168,9 +168,8 @@ do not remove each other's schedules.
 """
 
 _DONE = "schedule"  # prefix of names: the time up to which a schedule is done
-_LOOKED = (
-    "looked"  # prefix of names: when a machine last had a schedule or (without a schedule name) served the shipper
-)
+# prefix of names: when a machine last had a schedule or (without a schedule name) served the shipper
+_LOOKED = "looked"
 _LOOKED_EVERY = timedelta(minutes=5)
 
 
