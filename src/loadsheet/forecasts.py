@@ -1,6 +1,6 @@
 """What a run would do, without doing it: for the inbox (dry run), and for the files in the check folder.
 
-The sink of a dry run forecasts the verdict on each document from the ledger and the documents before it. Nothing is claimed, planned, sent or
+The sink of a dry run forecasts the state of each document from the ledger and the documents before it. Nothing is claimed, planned, sent or
 written. The exchange is not queried, so unknown outcomes stay unknown.
 
 A file in the check folder is translated, planned and reported by the same functions as in a run, but into a ledger of its own that is thrown
@@ -114,7 +114,7 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
 
 
 class ForecastSink(FilesInPlace):
-    """Forecasts the verdict on each document and counts them in `forecast`."""
+    """Forecasts the state of each document and counts them in `forecast`."""
 
     def __init__(self, forecaster: Forecaster) -> None:
         self._forecaster = forecaster
@@ -133,22 +133,22 @@ class ForecastSink(FilesInPlace):
         self.forecast.aside |= dict.fromkeys([file.name for file in files], problem)
 
     def take(self, drop: ReadDrop) -> None:
-        """Count the verdicts on the documents of a drop. Raises FileRefused."""
+        """Count the states of the documents of a drop. Raises FileRefused."""
         states: Counter[str] = Counter()
         right, wrong = set[Hashable](), set[Hashable]()
         mapping, causes = drop.mapping, self.forecast.causes
         documents = (document for document in drop.documents() if isinstance(document, Document))
         files = [source_file(file, "", drop.context.settings) for file in drop.files]
-        verdicts = self._forecaster.verdicts(documents, files, changed=mapping.changed)
-        for number, (document, verdict) in enumerate(verdicts, self.forecast.states.total() + 1):
-            state = WAITING if verdict.waits is Waits.PARENT else verdict.state.value
+        forecast = self._forecaster.forecast(documents, files, changed=mapping.changed)
+        for number, (document, planned) in enumerate(forecast, self.forecast.states.total() + 1):
+            state = WAITING if planned.waits is Waits.PARENT else planned.state.value
             states[state] += 1
             record = BY_NAME[document.operation].record_id(document.key) or number
             if state not in _RIGHT:
                 wrong.add(record)
             elif record in self.forecast.open:
                 right.add(record)
-            for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):
+            for problem in (*document.problems, *([planned.problem] if planned.problem else [])):
                 causes.add(problem, number)
         for notes in drop.notes().values():
             for problem in notes.problems:

@@ -28,7 +28,7 @@ def stop_signals() -> list[int]:
     return [number for number in known if signal.getsignal(number) != signal.SIG_IGN]
 
 
-class Fault(Exception):
+class InternalError(Exception):
     """An internal error in a step (`what`), with the original exception as its cause."""
 
     def __init__(self, what: str, cause: Exception) -> None:
@@ -36,14 +36,14 @@ class Fault(Exception):
         self.what, self.cause = what, cause
 
 
-def raising_fault(what: str, act: Callable[..., _Done], *words: Any, **more: Any) -> _Done:
-    """Call `act` and return its result. Raises Fault for an internal error in it."""
+def raising_internal_error(what: str, act: Callable[..., _Done], *words: Any, **more: Any) -> _Done:
+    """Call `act` and return its result. Raises InternalError for an internal error in it."""
     try:
         return act(*words, **more)
-    except (LoadsheetError, Fault):
+    except (LoadsheetError, InternalError):
         raise
     except Exception as cause:
-        raise Fault(what, cause) from cause
+        raise InternalError(what, cause) from cause
 
 
 @contextmanager
@@ -54,10 +54,10 @@ def isolated(what: str, faults: MutableMapping[str, str]) -> Iterator[None]:
     except LoadsheetError:
         raise
     except Exception as cause:  # noqa: BLE001 (the run continues without this step)
-        faults[what] = log_fault(what, cause)
+        faults[what] = log_internal_error(what, cause)
 
 
-def log_fault(what: str, cause: Exception) -> str:
+def log_internal_error(what: str, cause: Exception) -> str:
     """Log an internal error with its traceback; returns the short reason."""
     from loadsheet import run_log
 
@@ -66,7 +66,7 @@ def log_fault(what: str, cause: Exception) -> str:
     return f"{type(cause).__name__}: {message}" if message else type(cause).__name__
 
 
-def fault_summary(faults: Mapping[str, str]) -> str:
+def failed_steps_text(faults: Mapping[str, str]) -> str:
     """The failed steps with their reasons in one line."""
     return ", ".join(f"{what} ({why})" for what, why in faults.items())
 

@@ -37,7 +37,7 @@ def ingest_files(
     """Claim every finished file and plan its documents. Set aside files that cannot be used. A folder or disk error ends the
     ingest; already planned documents can still be delivered. Raises LedgerError.
     """
-    ledger.keep_mappings_folder(str(settings.mappings.absolute()))
+    ledger.store_mappings_folder(str(settings.mappings.absolute()))
     ledger.maintenance.rewrite_places_once(
         lambda stored: to_stored_path(from_stored_path(stored, settings.state), settings.state)
     )

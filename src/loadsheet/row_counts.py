@@ -85,7 +85,7 @@ class DropTranslation:
             (*headings.problems, *damage_checks.problems()), tuple(headings.unused.values()), damage_checks.blank_rows
         )
 
-    def headings(self, name: str) -> "Headings":
+    def headings(self, name: str) -> "HeadingNotes":
         """The headings of a table that are unused or missing, known after its rows were read."""
         table = self._read[name]
         same_sheet = (table.file, table.sheet, table.header)
@@ -222,7 +222,7 @@ _RENAMED = (
 _CORRECT = "if so, correct the heading; if not, there is nothing to do"
 
 
-class Headings(NamedTuple):
+class HeadingNotes(NamedTuple):
     """The unused columns of a table: heading or letter by position. The missing ones for which nothing else gives a value, each as the
     headings that it may have. The warnings about headings.
     """
@@ -248,7 +248,9 @@ def column_uses(mapping: CompiledMapping) -> dict[str, dict[str, ColumnUse]]:
     return uses
 
 
-def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table], filled: frozenset[int]) -> Headings:
+def headings_of(
+    mapping: CompiledMapping, table: Table, others: Sequence[Table], filled: frozenset[int]
+) -> HeadingNotes:
     """Check the headings of a table. `others` are the tables read from the same sheet; `filled` are the positions of columns that have
     values but no heading.
     """
@@ -268,10 +270,10 @@ def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table],
     misspelt = list(_misspelt_headings(table, shown, labels))
     renamed = _renamed_columns(table, shown, [label for label, *_ in lacking], misspelt)
     problems = [*_control_characters(table), *misspelt, *renamed, *_sheets_not_read(table)]
-    return Headings(shown, lacking, tuple(problems))
+    return HeadingNotes(shown, lacking, tuple(problems))
 
 
-def lost_columns(table: Table, headings: Headings, earlier: Iterable[str]) -> Problem | None:
+def lost_columns(table: Table, headings: HeadingNotes, earlier: Iterable[str]) -> Problem | None:
     """The problem of a table that lacks a column that earlier files had, while a column that none of them had is not read: it may be the
     same one, and its values would be left out. `earlier` are the headings of earlier files.
     """

@@ -169,7 +169,7 @@ def test_a_run_too_short_to_measure_keeps_the_last_limit_and_rate(ledger):
 )
 def test_a_broken_value_is_as_good_as_none(ledger, broken):
     last = LastLimit(ledger, EXCHANGE)
-    ledger.keep_value(f"concurrency limit of {EXCHANGE}", broken)
+    ledger.store_value(f"concurrency limit of {EXCHANGE}", broken)
     assert last.read() is None
     last.keep(SettledLimit(9, None, shrank=False))
     assert last.read() == SettledLimit(9, None, shrank=False)

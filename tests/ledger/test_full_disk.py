@@ -50,7 +50,7 @@ def test_outcomes_that_fit_nowhere_are_said_and_unknown_the_next_time(disk):
         run, drop = new_orders(ledger, 30)
         sent = mark(ledger, run, 20)
         disk.fill()
-        ledger._place.give_reserve()
+        ledger._files.release_space()
         disk.fill()
         words = "full; free some space and run again; the last change was not recorded"
         for _ in range(2):  # persistently

@@ -291,11 +291,16 @@ def test_runs_are_numbered_by_day_beyond_all_names_that_were_given_and_closed_wi
 
 def test_a_value_is_there_for_the_next_run_a_new_one_takes_its_place_and_no_name_touches_the_ledgers_own(tmp_path):
     with ledgers.ledger_in(tmp_path) as ledger:
-        assert ledger.queries.kept_value("a") == ""
+        assert ledger.queries.stored_value("a") == ""
         for name, value in (("a", "1"), ("b", "2"), ("a", "3"), ("schema_version", "999")):
-            ledger.keep_value(name, value)
+            ledger.store_value(name, value)
     with ledgers.ledger_in(tmp_path) as ledger:
-        assert [ledger.queries.kept_value(name) for name in ("a", "b", "c", "schema_version")] == ["3", "2", "", "999"]
+        assert [ledger.queries.stored_value(name) for name in ("a", "b", "c", "schema_version")] == [
+            "3",
+            "2",
+            "",
+            "999",
+        ]
         assert ledger.check() == []
 
 

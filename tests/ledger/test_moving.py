@@ -64,7 +64,7 @@ def fill(ledger):
     doubtful = next(ledger.queries.entries_in(State.UNKNOWN))
     chosen = Choice(doubtful, Settlement(doubtful.id, State.ACCEPTED, "it is there"), "seen by eye")
     ledger.decide(again, [chosen], who="anna", choice="accepted", comment="so she said")
-    ledger.keep_schedules_done({"nightly": "2026-03-04T02:15:00.000Z"})
+    ledger.store_schedules_done({"nightly": "2026-03-04T02:15:00.000Z"})
     ledger.end_run(again, exit_code=0, summary={"entries": {}})
 
 

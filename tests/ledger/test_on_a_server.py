@@ -235,7 +235,7 @@ def test_outcomes_are_recorded_once_although_the_connection_was_lost(ledger, rec
         with pytest.raises(LedgerGone):
             lost_in_the_middle()
     for _ in range(2):
-        ledger.settle_after_outage(run, outcomes, underway=[])
+        ledger.settle_after_outage(run, outcomes, in_flight=[])
         assert states(ledger, drop) == ["accepted", "accepted", "ready"]  # the third never left
     assert [len(ledger.queries.events_of(entry.id)) for entry in ready_entries.entries(ledger, drop)] == [3, 3, 3]
     assert ledger.check() == []

@@ -22,7 +22,7 @@ from ready_entries import mark, new_orders, states
 
 from loadsheet.ledger import Opening, State, open_ledger, read_ledger
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION
-from loadsheet.ledger.location import Place, network_kind
+from loadsheet.ledger.location import SqliteLedgerFiles, network_kind
 from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 
 BEGAN = datetime(2026, 3, 4, 2, tzinfo=UTC)
@@ -374,5 +374,5 @@ def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, pat
 
 def test_a_mark_that_cannot_be_read_is_not_ignored(url, path):
     finished_run(url)
-    Place(path).last_run_path.write_bytes(b'{"id": 1')
+    SqliteLedgerFiles(path).last_run_path.write_bytes(b'{"id": 1')
     refusal(open_ledger(url), match="the record of the ledger's last run, cannot be read")

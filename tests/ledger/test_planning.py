@@ -1,4 +1,4 @@
-"""The verdict on a document for everything that its lane can hold."""
+"""The planned state of a document for everything that its lane can hold."""
 
 import hashlib
 import re
@@ -39,8 +39,8 @@ def known(operation, state, content="one", identity=7):
 
 
 def verdict_on(document, lane):
-    verdict = judge(document, lane)
-    return verdict.state, verdict.problem.code if verdict.problem else ""
+    planned = judge(document, lane)
+    return planned.state, planned.problem.code if planned.problem else ""
 
 
 READY, SENDING, ACCEPTED, REFUSED = State.READY, State.SENDING, State.ACCEPTED, State.REFUSED
@@ -99,10 +99,10 @@ def standing(lane):
     ("lane", "operation", "content", "state", "code"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
 def test_the_verdict_follows_from_the_lane(lane, operation, content, state, code):
-    verdict = judge(document(operation, content), standing(lane))
-    assert (verdict.state, verdict.problem.code if verdict.problem else "") == (state, code)
-    assert verdict.reason or state is State.READY
-    assert verdict.receipt == ("88001" if state is UNCHANGED and not code else "")
+    planned = judge(document(operation, content), standing(lane))
+    assert (planned.state, planned.problem.code if planned.problem else "") == (state, code)
+    assert planned.reason or state is State.READY
+    assert planned.receipt == ("88001" if state is UNCHANGED and not code else "")
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_a_copy_of_an_old_file_undoes_no_later_change(lane, operation, content, 
     given = document(operation, content)
     earlier = [known(*entry)._replace(drop=drop) for *entry, drop in lane]
     decision = decide(given, earlier, changed="hold", seen=True)
-    assert decision.verdict.state is READY
-    after = held_as_older(decision, given, earlier, {1}).verdict
+    assert decision.planned.state is READY
+    after = held_as_older(decision, given, earlier, {1}).planned
     assert (after.state, after.problem.code if after.problem else "") == ((HELD, "L619") if held else (READY, ""))
     assert held_as_older(decision, given, earlier, set()) == decision
 
@@ -160,8 +160,8 @@ def test_a_copy_of_an_old_file_is_recognised_by_either_form_of_an_upsert():
     update = document(UPDATE, "one")
     given = replace(document(CREATE, "one"), instead=Instead(UPDATE, update.payload, update.content_hash))
     decision = decide(given, [made, changed], changed="hold", seen=True)
-    assert (decision.document.operation, decision.verdict.state) == (UPDATE, READY)
-    assert held_as_older(decision, given, [made, changed], {1}).verdict.state is HELD
+    assert (decision.document.operation, decision.planned.state) == (UPDATE, READY)
+    assert held_as_older(decision, given, [made, changed], {1}).planned.state is HELD
 
 
 FILES = [  # what each file of a run asks, with its last change, and which files hold the order against the last one's delete
@@ -196,7 +196,7 @@ def test_a_delete_is_held_if_a_newer_file_of_the_run_has_the_record_and_a_foreca
         asked = ledgers.document(operation, payload, [("orders", 2, ("x",))])
         drop = ledgers.drop_of(("orders", f"{number}.csv"), mapping=operation, operation=operation)
         drop = replace(drop, files=(replace(drop.files[0], arrived=arrived),))
-        ((_, foreseen),) = forecaster.verdicts([asked], drop.files, changed="hold")
+        ((_, foreseen),) = forecaster.forecast([asked], drop.files, changed="hold")
         planned = ledgers.plan(ledger, run, drop, [asked])
     (entry,) = ledger.queries.entries_of(planned.id)
     assert (entry.state, [problem.code for problem in entry.problems]) == ((HELD, ["L620"]) if newer else (READY, []))

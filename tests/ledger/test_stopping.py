@@ -66,7 +66,7 @@ def test_a_held_one_may_be_brought_back_until_its_content_comes_again(ledger, ru
     held, _ = entries(ledger, drop)
 
     def refusal():
-        lane = list(ledger.queries.traces_on([held.lane], *State))
+        lane = list(ledger.queries.heads_on([held.lane], *State))
         return judge_retry(held, ledger.queries.attempts_of(held.id), lane).refusal
 
     assert refusal() == ""

@@ -17,7 +17,7 @@ from workspace import Workspace
 from loadsheet import cli
 from loadsheet.cli.mapping import framed
 from loadsheet.mapping import Document
-from loadsheet.mapping_tools.comparison import Verdict, changes, compare
+from loadsheet.mapping_tools.comparison import PairVerdict, changes, compare
 from loadsheet.problems import MappingError, Problem, Where
 
 ROOT = Path(__file__).parents[2]
@@ -374,13 +374,13 @@ def test_documents_are_paired_by_key_and_each_pair_has_one_verdict():
     new = {"moved": b'{"a":[{"w":1.5}]}', "same": b'{"a":1.50}', "came": b"{}", "broke": b"", "bad": b"{}"}
     found = compare(*([document(*one, *([] if one[1] else [wrong])) for one in side.items()] for side in (old, new)))
     assert {pair.key: pair.verdict for pair in found.pairs} == {
-        "moved": Verdict.CHANGED,
-        "gone": Verdict.ONLY_OLD,
-        "came": Verdict.ONLY_NEW,
-        "broke": Verdict.NOW_FAILING,
-        "bad": Verdict.NOW_PASSING,
+        "moved": PairVerdict.CHANGED,
+        "gone": PairVerdict.ONLY_OLD,
+        "came": PairVerdict.ONLY_NEW,
+        "broke": PairVerdict.NOW_FAILING,
+        "bad": PairVerdict.NOW_PASSING,
     }
-    assert (found.counts[Verdict.IDENTICAL], found.same) == (1, False)
+    assert (found.counts[PairVerdict.IDENTICAL], found.same) == (1, False)
     assert [tuple(change) for change in changes(old["moved"], new["moved"])] == [("a[0].w", "1.50", "1.5")]
 
 

@@ -11,7 +11,7 @@ from loadsheet.languages import words_in
 from loadsheet.reading import Layout, WantedColumn, open_tables
 from loadsheet.reading.number_formats import parse_format, plain_number, read_number
 from loadsheet.reports.fix_workbook import fix_sheets
-from loadsheet.reports.fix_workbook.fix_sheets import FixBook, FixRow, FixSheet, Remark
+from loadsheet.reports.fix_workbook.fix_sheets import FixBook, FixRow, FixSheet, RowRemark
 from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
 
@@ -34,7 +34,7 @@ natives = st.one_of(
     st.sampled_from([("flag", "true"), ("flag", "false")]),
 )
 remarks = st.lists(
-    st.builds(Remark, st.sampled_from([None, 0, 1, 2]), st.just("c"), st.just("error"), *[texts] * 3), max_size=2
+    st.builds(RowRemark, st.sampled_from([None, 0, 1, 2]), st.just("c"), st.just("error"), *[texts] * 3), max_size=2
 )
 
 

@@ -184,7 +184,7 @@ def test_of_a_refusal_that_was_closed_only_the_fact_stays(house):
     steps = [("", "ready"), ("ready", "sending"), ("sending", "refused")]
     assert [(event.before, event.after) for event in events] == steps
     assert not any("pincode" in str(one) for one in (*events, *attempts, *entry.problems, entry.reason))
-    retry = judge_retry(entry, attempts, list(queries.traces_on([entry.lane], *State)))
+    retry = judge_retry(entry, attempts, list(queries.heads_on([entry.lane], *State)))
     assert retry.refusal == "its contents were removed on 2026-04-04; to send it again, drop its file again"
     chosen = [Choice(entry, Settlement(entry.id, State.READY, "sent again"))]
     with pytest.raises(LedgerError, match="contents of A-00004 were removed on 2026-04-04"):

@@ -29,7 +29,7 @@ from loadsheet.run_archive.contents import (
     rows_of,
 )
 from loadsheet.run_archive.replay import replay
-from loadsheet.run_archive.verify import RECORD_FILE, Record, read_record, verify
+from loadsheet.run_archive.verify import RECORD_FILE, CapsuleRecord, read_record, verify
 
 REFUSING = """
 import sys
@@ -299,10 +299,10 @@ def test_a_capsule_replaced_as_a_whole_is_seen_by_the_record_and_by_whoever_kept
     other = made_anew(path, tmp_path / "other.zip", lambda members: members.pop(member_of("remarks")))
     (wrong,) = verify(other, known).wrong
     assert "the whole capsule was replaced" in wrong
-    assert verify(other, Record(())).wrong == ()
-    assert verify(other, Record(())).vouched_by == ""
-    assert verify(path, Record(()), verdict.head[:20].upper()).vouched_by == "kept head"
-    assert "it is another capsule" in verify(other, Record(()), verdict.head).wrong[0]
+    assert verify(other, CapsuleRecord(())).wrong == ()
+    assert verify(other, CapsuleRecord(())).vouched_by == ""
+    assert verify(path, CapsuleRecord(()), verdict.head[:20].upper()).vouched_by == "kept head"
+    assert "it is another capsule" in verify(other, CapsuleRecord(()), verdict.head).wrong[0]
 
 
 def test_a_record_that_was_changed_is_seen(two_runs, tmp_path):

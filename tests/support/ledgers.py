@@ -25,7 +25,7 @@ from loadsheet.ledger import (
 )
 from loadsheet.ledger.content_blocks import zstd
 from loadsheet.ledger.ledger_tables import tenures
-from loadsheet.ledger.location import Surroundings
+from loadsheet.ledger.location import LedgerFiles
 from loadsheet.ledger.postgres import Fence
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
 from loadsheet.problems import LedgerError, Problem, Where
@@ -101,7 +101,7 @@ def taken_over(ledger):
         if not raised.rowcount:
             connection.execute(insert(tenures).values(id=1, epoch=1, holder="one of several", since="0", seen_at="0"))
         epoch = connection.scalar(select(tenures.c.epoch))
-    return Ledger(ledger._engine, ledger._clock, Surroundings(None), fence=Fence(epoch))
+    return Ledger(ledger._engine, ledger._clock, LedgerFiles(None), fence=Fence(epoch))
 
 
 def order(number, **changes):

@@ -95,7 +95,7 @@ def verify(file: Path, *, head: str, state: Path | None, config: Path | None, as
         raise click.BadParameter(
             f"{head} is too short; give {_HEAD_LETTERS} letters or more of it", param_hint="--head"
         )
-    known = archive.Record(()) if head else archive.read_record(load(config, state=state).state)
+    known = archive.CapsuleRecord(()) if head else archive.read_record(load(config, state=state).state)
     verdict = archive.verify(file, known, head)
     if as_json:
         print_json({**verdict._asdict(), "sound": not verdict.wrong})

@@ -22,8 +22,8 @@ from loadsheet.cli.doctor import Finding, ok, warning, wrong
 from loadsheet.cli.options import held_ledger, ledger_to_read
 from loadsheet.inbox.files import needs_polling
 from loadsheet.ledger import Ledger, State
-from loadsheet.ledger.ledger_opening import OLDER, surroundings_on
-from loadsheet.ledger.location import LastRun, Place, holder_of_file, refuse_beside_a_file
+from loadsheet.ledger.ledger_opening import OLDER, ledger_files_of
+from loadsheet.ledger.location import LastRun, SqliteLedgerFiles, holder_of_file, refuse_beside_a_file
 from loadsheet.ledger.postgres import look
 from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
 from loadsheet.operations import expected_files
@@ -237,7 +237,7 @@ def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Findin
         yield ok("ledger", f"{path} does not exist yet; the first run creates it")
         return
     size = path.stat().st_size if path.exists() else 0
-    place = _Place(str(path), size, holder_of_file(path), Place(path).read_last_run())
+    place = _Place(str(path), size, holder_of_file(path), SqliteLedgerFiles(path).read_last_run())
     yield from _opened(settings, place, now, quick=quick)
 
 
@@ -255,10 +255,10 @@ def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Fi
         )
     if not found.there:
         refuse_beside_a_file(settings.state, found.place)
-        surroundings_on(settings.state, settings.database_url).refuse_gone(found.place)
+        ledger_files_of(settings.state, settings.database_url).refuse_gone(found.place)
         yield ok("ledger", f"{found.place} does not exist yet; the first run creates it")
         return
-    last_run = surroundings_on(settings.state, settings.database_url).read_last_run()
+    last_run = ledger_files_of(settings.state, settings.database_url).read_last_run()
     yield from _opened(settings, _Place(found.place, found.size, found.holder, last_run), now, quick=quick)
 
 

@@ -36,7 +36,7 @@ from loadsheet.mapping_tools.comparison import (
     FOLDER,
     Case,
     Comparison,
-    Verdict,
+    PairVerdict,
     compare,
     find_cases,
     judge,
@@ -341,12 +341,12 @@ def _print(old: Sequence[Mapping], new: Mapping, comparison: Comparison) -> None
     for used in old:
         names = (f"{mapping.name} version {mapping.version} ({mapping.hash[:12]})" for mapping in (used, new))
         print_lines([" -> ".join(names)])
-    for verdict in Verdict:
+    for verdict in PairVerdict:
         if comparison.counts[verdict]:
             print_lines([f"{comparison.counts[verdict]:>8}  {verdict}"])
     for path, count in comparison.fields.most_common():
         print_lines([f"{count:>8}  differ in {path}"])
-    shown = [pair for pair in comparison.pairs if pair.verdict is not Verdict.STILL_FAILING]
+    shown = [pair for pair in comparison.pairs if pair.verdict is not PairVerdict.STILL_FAILING]
     for pair in shown[:_SHOWN]:
         print_lines([f"{pair.verdict}\t{pair.operation} {pair.key}"])
         for change in pair.changes:
@@ -367,7 +367,7 @@ def _as_json(old: Sequence[Mapping], new: Mapping, found: Comparison) -> dict[st
         "old": _heading(old[0]),
         "older": [_heading(mapping) for mapping in old[1:]],
         "new": _heading(new),
-        "counts": {verdict.value: found.counts[verdict] for verdict in Verdict},
+        "counts": {verdict.value: found.counts[verdict] for verdict in PairVerdict},
         "fields": dict(found.fields.most_common()),
         "documents": [
             {

@@ -404,8 +404,8 @@ def candidates(ledger: "Ledger", key: str | None, file: str | None, states: "lis
         entries = queries.entries_in(*states)
     for entry in entries:
         if entry.state in states and (not key or entry.key == key or entry.key.startswith(f"{key}/")):
-            traces = list(queries.traces_on([entry.lane], *State))
-            yield Candidate(entry, judge_retry(entry, queries.attempts_of(entry.id), traces))
+            heads = list(queries.heads_on([entry.lane], *State))
+            yield Candidate(entry, judge_retry(entry, queries.attempts_of(entry.id), heads))
 
 
 def release(ledger: "Ledger", going: list[Candidate], who: str, comment: str) -> None:

@@ -39,7 +39,7 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.display_text import count_of
-from loadsheet.internal_errors import Terminated, fault_summary, isolated, stop_signals
+from loadsheet.internal_errors import Terminated, failed_steps_text, isolated, stop_signals
 from loadsheet.places import write_privately
 from loadsheet.problems import FolderError, LoadsheetError, SettingsError, TokenRefused
 
@@ -223,7 +223,7 @@ def answer_check_folder(
         except LoadsheetError as error:
             say(f"files to be checked are not answered: {error}")
     if faults:
-        say(f"files to be checked are not answered: {fault_summary(faults)}")
+        say(f"files to be checked are not answered: {failed_steps_text(faults)}")
 
 
 def _outcome(settings: "Settings", output: OutputOptions, result: "Result", lines: tuple[str, ...]) -> ShipperOutcome:

@@ -34,7 +34,7 @@ from loadsheet.cli.options import (
 from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.run import answer_check_folder, say_strays
 from loadsheet.display_text import count_of
-from loadsheet.internal_errors import fault_summary
+from loadsheet.internal_errors import failed_steps_text
 from loadsheet.places import write_privately
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
 
@@ -229,7 +229,7 @@ class _ShipperWatch:
             result = whole.correct_if_changed(result)
             self._print(result)
         if result.undone:
-            status.ended(settings.shipper, result.exit_code, fault_summary(result.undone))
+            status.ended(settings.shipper, result.exit_code, failed_steps_text(result.undone))
         stopped = result.stopped
         if isinstance(stopped, ReportsIncomplete):  # what was sent is recorded: the watch continues
             say(f"loadsheet: {stopped}")

@@ -100,7 +100,7 @@ class Timetable:
         }
         self._done = {name: datetime.fromisoformat(when) for name, when in begun.items()}
         if begun != before:
-            ledger.keep_schedules_done(begun)
+            ledger.store_schedules_done(begun)
 
     def due(self) -> Mapping[Schedule, Due]:
         """The schedules with a run due now."""
@@ -129,7 +129,7 @@ class Timetable:
         }
         if newly_done:
             self._done |= newly_done
-            self._ledger.keep_schedules_done({name: stamp(when) for name, when in self._done.items()})
+            self._ledger.store_schedules_done({name: stamp(when) for name, when in self._done.items()})
 
     def _due(self, schedule: Schedule, now: datetime) -> Due | None:
         return schedule.due(

@@ -1,7 +1,7 @@
 """Stage 5: dispatch. Ready entries become calls, calls become outcomes, outcomes settle entries. The only stage that sends.
 
 `deliver` delivers the ready entries of a run: it sends, verifies what others wait for, then sends what is released. It decides why a run
-stops delivering. `Forecast` estimates whether the rest is sent in time, from the recent rate.
+stops delivering. `DeliveryForecast` estimates whether the rest is sent in time, from the recent rate.
 
 The path of a call: `sending` (the window of concurrent calls; intent first)
 -> `calls_in_flight` (which entries share a call, concurrent calls), `client`, `transport`, `connections` (one call) -> `outcomes`
@@ -62,7 +62,7 @@ _ADDED = BY_NAME["order.create"].path
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class DeliveryForecast:
     """The number of entries left, the recent rate, and when the rest will be sent at that rate (None: unknown, because
     nothing was sent recently). `finish_by` is the deadline from `dispatch.finish_by`; None: not set.
     """
@@ -97,7 +97,7 @@ class DeliveryResult(NamedTuple):
 
     stopped: LoadsheetError | None
     seen: Listings
-    forecast: Forecast | None = None
+    forecast: DeliveryForecast | None = None
     limited: bool = False
 
     @property
@@ -123,7 +123,7 @@ def deliver(context: RunContext, progress: Progress | None = None) -> DeliveryRe
         options = SendOptions(most, progress, dispatcher.stopping, dispatcher.shared_rate)
         return send(ledger, dispatcher.client, run, settings, options)
 
-    def rest_of(sent: SendingReport) -> Forecast:
+    def rest_of(sent: SendingReport) -> DeliveryForecast:
         left, now = ledger.queries.count_in(State.READY), datetime.fromisoformat(ledger.now())
         return forecast(left, sent.per_second, now, finish_by)
 
@@ -167,7 +167,7 @@ def _todo(stop: StopReason, settings: Settings) -> str:
     return f"{ready}: run again"
 
 
-def forecast(remaining: int, per_second: float, now: datetime, finish_by: datetime | None) -> Forecast:
+def forecast(remaining: int, per_second: float, now: datetime, finish_by: datetime | None) -> DeliveryForecast:
     """The forecast for the `remaining` entries at `now`."""
     ends_at = None
     if not remaining:
@@ -175,7 +175,7 @@ def forecast(remaining: int, per_second: float, now: datetime, finish_by: dateti
     elif per_second:
         seconds = min(remaining / per_second, timedelta(days=3650).total_seconds())
         ends_at = now + timedelta(seconds=seconds)
-    return Forecast(remaining, per_second, ends_at, finish_by)
+    return DeliveryForecast(remaining, per_second, ends_at, finish_by)
 
 
 def due(setting: str, now: datetime) -> datetime | None:

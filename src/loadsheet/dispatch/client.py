@@ -21,7 +21,7 @@ import msgspec
 
 from loadsheet import run_log
 from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, scan_listing
-from loadsheet.dispatch.connections import Deadlines, Route, route_to
+from loadsheet.dispatch.connections import Deadlines, NetworkRoute, route_to
 from loadsheet.dispatch.outcomes import PROXY_LOGIN, Reply, excerpt
 from loadsheet.dispatch.token_masking import TokenMask
 from loadsheet.dispatch.transport import CallConnection
@@ -230,7 +230,7 @@ class Client:
         self._opened.append(connection)
         return connection
 
-    def _hidden(self, route: Route) -> Route:
+    def _hidden(self, route: NetworkRoute) -> NetworkRoute:
         """Hide the proxy's password in logs and in the proxy's answers."""
         for secret in route.proxy.secrets if route.proxy else ():
             run_log.hide(secret)

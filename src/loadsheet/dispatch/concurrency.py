@@ -130,7 +130,7 @@ class LastLimit:
     def read(self) -> SettledLimit | None:
         """The stored limit; None if there is none or it cannot be used."""
         with contextlib.suppress(msgspec.MsgspecError):
-            return msgspec.json.decode(self._ledger.queries.kept_value(self._name), type=SettledLimit)
+            return msgspec.json.decode(self._ledger.queries.stored_value(self._name), type=SettledLimit)
         return None
 
     def keep(self, settled: SettledLimit | None, per_second: float = 0.0) -> None:
@@ -146,6 +146,6 @@ class LastLimit:
         if settled == before:
             return
         try:
-            self._ledger.keep_value(self._name, msgspec.json.encode(settled).decode())
+            self._ledger.store_value(self._name, msgspec.json.encode(settled).decode())
         except (LedgerGone, LedgerUnwritable, Superseded) as error:
             run_log.info("concurrency limit not kept", reason=str(error))

@@ -291,7 +291,7 @@ class Proxy:
 
 
 @dataclass(frozen=True)
-class Route:
+class NetworkRoute:
     """How connections reach one exchange. `trust` is the TLS context, None for http://. `proxy` is None for a direct connection."""
 
     base_url: str
@@ -316,10 +316,10 @@ class Route:
         return self.proxy is not None and self.trust is None
 
 
-def route_to(base_url: str, settings: Settings) -> Route:
+def route_to(base_url: str, settings: Settings) -> NetworkRoute:
     """The route to an exchange from the settings. Raises SettingsError for a proxy or file that cannot be used."""
     trust = tls_context(settings) if base_url.startswith("https:") else None
-    return Route(base_url, trust, _proxy_for(base_url, settings))
+    return NetworkRoute(base_url, trust, _proxy_for(base_url, settings))
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext:

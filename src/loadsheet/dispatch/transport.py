@@ -21,7 +21,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError, ProxyError
 
 from loadsheet.contract import Operation
-from loadsheet.dispatch.connections import CallHandle, Deadlines, Poll, ProxyLoginError, Route, WireTime
+from loadsheet.dispatch.connections import CallHandle, Deadlines, NetworkRoute, Poll, ProxyLoginError, WireTime
 from loadsheet.dispatch.outcomes import CERTIFICATE, DEADLINE, PACKED, PROXY_LOGIN, TOO_LARGE, Failure, Reply
 from loadsheet.dispatch.token_masking import MaskedBody, TokenMask
 from loadsheet.settings import Settings
@@ -135,7 +135,7 @@ class CallConnection:
 
     def __init__(
         self,
-        route: Route,
+        route: NetworkRoute,
         token: str,
         settings: Settings,
         deadlines: Deadlines,

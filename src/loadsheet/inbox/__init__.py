@@ -47,7 +47,7 @@ from loadsheet.inbox.claims import (
     restore_claim,
 )
 from loadsheet.inbox.files import (
-    Verdict,
+    FileCondition,
     check_file,
     done_marker_name,
     is_done_marker,
@@ -303,19 +303,24 @@ class _InboxScan:
             values = {"size": seen.signature.size, "limit": settings.arrival.file_bytes_max}
             return Problem("A108", where, seen.name, values, "split it, or raise the limit")
         if seen.object:  # a store lists only complete objects
-            return self._problem_of_content(seen, lain_s, Verdict.WHOLE if seen.signature.size else Verdict.EMPTY)
+            return self._problem_of_content(
+                seen, lain_s, FileCondition.WHOLE if seen.signature.size else FileCondition.EMPTY
+            )
         return self._problem_of_content(seen, lain_s, check_file(seen.path, seen.signature, leases=leases))
 
-    def _problem_of_content(self, seen: _InboxFile, lain_s: float, verdict: Verdict) -> Problem | None:
+    def _problem_of_content(self, seen: _InboxFile, lain_s: float, condition: FileCondition) -> Problem | None:
         where = Where(seen.name)
-        if verdict is Verdict.WRITTEN_TO:
+        if condition is FileCondition.WRITTEN_TO:
             return Problem("A104", where, seen.name, level="warning")
-        if verdict is Verdict.UNREADABLE:
+        if condition is FileCondition.UNREADABLE:
             return Problem("A105", where, seen.name)
-        if verdict is Verdict.LINKED:
+        if condition is FileCondition.LINKED:
             return Problem("A117", where, seen.name, hint="drop a copy instead, or remove the other link")
-        if verdict in (Verdict.EMPTY, Verdict.CUT_OFF) and lain_s < self._settings.arrival.unfinished_wait_s:
-            return Problem("A107", where, seen.name, {"lacks": str(verdict)}, level="warning")
+        if (
+            condition in (FileCondition.EMPTY, FileCondition.CUT_OFF)
+            and lain_s < self._settings.arrival.unfinished_wait_s
+        ):
+            return Problem("A107", where, seen.name, {"lacks": str(condition)}, level="warning")
         return None  # finished, or gone: the caller checks
 
     def _is_marked(self, seen: _InboxFile) -> bool:

@@ -108,7 +108,7 @@ _ZIP_START, _ZIP_END = b"PK\x03\x04", b"PK\x05\x06"
 _ZIP_END_BYTES_MAX = 22 + 65_535  # the end record and the longest comment after it
 
 
-class Verdict(StrEnum):
+class FileCondition(StrEnum):
     """The result of checking a file."""
 
     WHOLE = "whole"
@@ -120,16 +120,18 @@ class Verdict(StrEnum):
     GONE = "gone"
 
 
-def check_file(path: str, seen: Signature, *, leases: bool) -> Verdict:
+def check_file(path: str, seen: Signature, *, leases: bool) -> FileCondition:
     """Check a file that was seen with this signature. `leases`: whether its file system shows open writers."""
     try:
         descriptor = os.open(path, READ)
     except OSError as error:
-        return Verdict.GONE if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO) else Verdict.UNREADABLE
+        return (
+            FileCondition.GONE if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO) else FileCondition.UNREADABLE
+        )
     try:
         return _check_open_file(descriptor, path, seen, leases=leases)
     except OSError:
-        return Verdict.UNREADABLE
+        return FileCondition.UNREADABLE
     finally:
         os.close(descriptor)
 
@@ -150,16 +152,16 @@ def is_written_to(descriptor: int) -> bool:
     return False
 
 
-def _check_open_file(descriptor: int, path: str, seen: Signature, *, leases: bool) -> Verdict:
+def _check_open_file(descriptor: int, path: str, seen: Signature, *, leases: bool) -> FileCondition:
     status = os.fstat(descriptor)
     if signature_of(status) != seen or (leases and is_written_to(descriptor)):
-        return Verdict.WRITTEN_TO
+        return FileCondition.WRITTEN_TO
     if is_untrusted_link(status, Path(path)):
-        return Verdict.LINKED
+        return FileCondition.LINKED
     if seen.size == 0:
-        return Verdict.EMPTY
+        return FileCondition.EMPTY
     cut_off = path.lower().endswith(_ZIPPED) and not _has_zip_end(descriptor, seen.size)
-    return Verdict.CUT_OFF if cut_off else Verdict.WHOLE
+    return FileCondition.CUT_OFF if cut_off else FileCondition.WHOLE
 
 
 def _has_zip_end(descriptor: int, size: int) -> bool:

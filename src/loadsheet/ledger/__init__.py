@@ -17,6 +17,7 @@ from loadsheet.ledger.states import (
     Attempt,
     Drop,
     Entry,
+    EntryHead,
     Finding,
     IgnoredRow,
     Origin,
@@ -25,7 +26,6 @@ from loadsheet.ledger.states import (
     SourceFile,
     SourceTable,
     State,
-    Trace,
     Waits,
 )
 from loadsheet.ledger.store import Ledger
@@ -41,6 +41,7 @@ __all__ = [
     "ColumnGuide",
     "Drop",
     "Entry",
+    "EntryHead",
     "ExceptionStatus",
     "Finding",
     "IgnoredRow",
@@ -57,7 +58,6 @@ __all__ = [
     "SourceTable",
     "State",
     "Submission",
-    "Trace",
     "Waits",
     "WorkbookRead",
     "first_broken_decision",

@@ -36,11 +36,11 @@ from loadsheet.ledger.states import (
     Attempt,
     Decision,
     Entry,
+    EntryHead,
     Finding,
     Run,
     Settlement,
     State,
-    Trace,
     Waits,
 )
 from loadsheet.ledger.transitions import PreviousState, Transaction, change
@@ -152,7 +152,7 @@ def unproved(attempts: Sequence[Attempt]) -> bool:
     return any(attempt.outcome in ("", "unknown") for attempt in attempts)
 
 
-def judge_retry(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[Trace]) -> Retry:
+def judge_retry(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[EntryHead]) -> Retry:
     """Whether a refused or held entry may be retried. `lane` holds all entries of its lane."""
     if refusal := _barred(entry, attempts, lane):
         return Retry(refusal)
@@ -169,7 +169,7 @@ def judge_retry(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[Trace]
     return _retry_create(entry, lane)
 
 
-def _barred(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[Trace]) -> str:
+def _barred(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[EntryHead]) -> str:
     """The reason that rules out a retry whatever happened to the record since. Empty if there is none."""
     if entry.removed:
         return f"its contents were removed on {entry.removed[:10]}; to send it again, drop its file again"
@@ -180,14 +180,14 @@ def _barred(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[Trace]) ->
     return ""
 
 
-def _same_thing(other: Trace, entry: Entry) -> bool:
+def _same_thing(other: EntryHead, entry: Entry) -> bool:
     """Whether another entry is a version of the same record. For repeatable operations only the same content counts."""
     if BY_NAME[entry.operation].repeatable:
         return other.operation == entry.operation and other.content_hash == entry.content_hash
     return other.operation in {entry.operation, _updating(entry)} and other.key == entry.key
 
 
-def _retry_create(entry: Entry, lane: Sequence[Trace]) -> Retry:
+def _retry_create(entry: Entry, lane: Sequence[EntryHead]) -> Retry:
     exists = False
     for other in sorted(lane):
         action = BY_NAME[other.operation].action
@@ -335,7 +335,7 @@ def record_exceptions(connection: Connection, run: Run, statuses: Iterable[Excep
         add_remarks(connection, [Remark(entry, "status", OPEN, _OURSELVES, now) for entry in meant_otherwise])
 
 
-def keep_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> int:
+def record_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> int:
     """Record new remarks on exceptions, unless a later remark exists. Returns their number. A closed exception whose status is
     set back is open again.
     """

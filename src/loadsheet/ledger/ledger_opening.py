@@ -25,8 +25,8 @@ from sqlalchemy.exc import ArgumentError
 from loadsheet.ledger.codec import Clock, stamp, utc_now
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, meta, metadata, runs, store_value, stored_value
 from loadsheet.ledger.location import (
-    Place,
-    Surroundings,
+    LedgerFiles,
+    SqliteLedgerFiles,
     arrive,
     back_up,
     check_arrived,
@@ -106,21 +106,21 @@ def open_ledger(url: str, opening: Opening = _AS_USUAL, *, clock: Clock = utc_no
             yield ledger
         return
     path = file_of(url)
-    place = Place(path, opening.state)
+    files = SqliteLedgerFiles(path, opening.state)
     _make_folder(path.parent)
     _refuse_network(path, allowed=opening.allow_network)
     with locked(path, clock):
         refuse_moved(path)
-        place.check_there()
-        place.make_private()
-        engine = _file_engine(url, place, writes=True)
+        files.check_there()
+        files.make_private()
+        engine = _file_engine(url, files, writes=True)
         try:
-            older = _prepare_file(engine, place, stamp(clock()), accept_older=opening.accept_older)
+            older = _prepare_file(engine, files, stamp(clock()), accept_older=opening.accept_older)
             _check_file(engine, path)
-            yield Ledger(engine, clock, place, older=older)
+            yield Ledger(engine, clock, files, older=older)
         finally:
             engine.dispose()
-            place.give_reserve()
+            files.release_space()
 
 
 @contextmanager
@@ -129,29 +129,29 @@ def read_ledger(url: str, state: Path | None = None, *, clock: Clock = utc_now) 
     does not exist, and the errors of `open_ledger` except LedgerBusy.
     """
     if is_postgres(url):
-        address, place = address_of(url), surroundings_on(state, url)
+        address, files = address_of(url), ledger_files_of(state, url)
         engine = _server_engine(address, writes=False)
         with engine.connect() as connection, connection.begin():
             if not has_schema(connection, address.schema) or not has_tables(connection):
-                place.refuse_gone(str(address))
-                _refuse_beside_a_file(place, address)
+                files.refuse_gone(str(address))
+                _refuse_beside_a_file(files, address)
                 raise LedgerMissing(f"there is no ledger at {address} yet", todo="`loadsheet run` creates it")
             check_version(connection, str(address))
             check_arrived(connection, str(address))
             if _is_empty(connection):
-                _refuse_beside_a_file(place, address)
-        yield Ledger(engine, clock, place)
+                _refuse_beside_a_file(files, address)
+        yield Ledger(engine, clock, files)
         return
     path = file_of(url)
-    file_place = Place(path, state)
+    ledger_files = SqliteLedgerFiles(path, state)
     refuse_moved(path)
-    file_place.check_there()
+    ledger_files.check_there()
     if not path.exists():
         raise LedgerMissing(f"there is no ledger at {path} yet", todo="`loadsheet run` creates it")
-    engine = _file_engine(url, file_place, writes=False)
+    engine = _file_engine(url, ledger_files, writes=False)
     try:
         _check_file(engine, path)
-        yield Ledger(engine, clock, file_place)
+        yield Ledger(engine, clock, ledger_files)
     finally:
         engine.dispose()
 
@@ -236,14 +236,14 @@ def _name_holder(holder: Path, clock: Clock) -> None:
         raise LedgerUnwritable(f"the ledger's folder {holder.parent} cannot be written ({error.strerror})") from error
 
 
-def _file_engine(url: str, place: Place, *, writes: bool) -> Engine:
+def _file_engine(url: str, files: SqliteLedgerFiles, *, writes: bool) -> Engine:
     def prepare(connection: Any, _record: Any) -> None:
         _make_durable(connection)
         if not writes:
             connection.execute("pragma query_only=ON")
 
     engine = create_engine(url)
-    event.listen(engine, "handle_error", partial(_raise_advised, place))
+    event.listen(engine, "handle_error", partial(_raise_advised, files))
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", _begin)
     return engine
@@ -261,18 +261,18 @@ def _begin(connection: Connection) -> None:
         connection.exec_driver_sql("begin immediate" if options.get("writes", False) else "begin")
 
 
-def _prepare_file(engine: Engine, place: Place, now: str, *, accept_older: bool) -> bool:
+def _prepare_file(engine: Engine, files: SqliteLedgerFiles, now: str, *, accept_older: bool) -> bool:
     """Create or upgrade the tables and check the ledger. Returns whether it is an older one that was accepted."""
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         make_if_new(connection)
-    upgrade(engine, place.path, now)
+    upgrade(engine, files.path, now)
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
-        check_version(connection, place.path)
+        check_version(connection, files.path)
         try:
             quick_check_if_due(connection, now)
         except LedgerError as error:
-            raise LedgerError(f"the ledger {place.path}: {error}", todo=place.to_restore()) from error
-        return _is_older(connection, place, str(place.path), accepted=accept_older)
+            raise LedgerError(f"the ledger {files.path}: {error}", todo=files.to_restore()) from error
+        return _is_older(connection, files, str(files.path), accepted=accept_older)
 
 
 def _check_file(engine: Engine, path: Path) -> None:
@@ -286,7 +286,7 @@ def _check_file(engine: Engine, path: Path) -> None:
             raise LedgerError(f"the ledger {path} cannot be made durable (journal {journal} when reopened); {_LOCAL}")
 
 
-def _raise_advised(place: Place, context: ExceptionContext) -> None:
+def _raise_advised(files: SqliteLedgerFiles, context: ExceptionContext) -> None:
     """Raise the database's error with advice. The statement recorded nothing."""
     error = context.original_exception
     error_text = str(error) or "out of memory"  # Python raises this without a message
@@ -294,8 +294,8 @@ def _raise_advised(place: Place, context: ExceptionContext) -> None:
     kind = LedgerDiskFailed if _FAILED in error_text.lower() else LedgerError
     if any(words in error_text.lower() for words in _UNWRITABLE):
         kind = LedgerUnwritable
-    todo = place.to_restore() if any(words in error_text.lower() for words in _DAMAGED) else ""
-    raise kind(f"the ledger {place.path}: {error_text}{known}; the last change was not recorded", todo=todo) from error
+    todo = files.to_restore() if any(words in error_text.lower() for words in _DAMAGED) else ""
+    raise kind(f"the ledger {files.path}: {error_text}{known}; the last change was not recorded", todo=todo) from error
 
 
 def _check_durability(connection: Connection, path: Path) -> None:
@@ -324,16 +324,16 @@ def open_on_server(url: str, opening: Opening, clock: Clock, *, arrives: bool = 
     """The ledger at a PostgreSQL URL, held by this process alone. `arrives`: another ledger is being moved into it. Raises the
     errors of `open_ledger`.
     """
-    address, place = address_of(url), surroundings_on(opening.state, url)
+    address, files = address_of(url), ledger_files_of(opening.state, url)
     engine = _server_engine(address, writes=True)
-    older = _prepare_server(engine, address, None if arrives else place, accept_older=opening.accept_older)
+    older = _prepare_server(engine, address, None if arrives else files, accept_older=opening.accept_older)
     with held_tenure(engine, address, who(), opening.takeover_s) as fence:
-        yield Ledger(engine, clock, place, older=older, fence=fence)
+        yield Ledger(engine, clock, files, older=older, fence=fence)
 
 
-def surroundings_on(state: Path | None, url: str) -> Surroundings:
+def ledger_files_of(state: Path | None, url: str) -> LedgerFiles:
     """The files on this machine for the ledger at a PostgreSQL URL, in its state folder. Raises SettingsError."""
-    return Surroundings(state / f"last_run_of_{address_of(url).schema}.json" if state else None)
+    return LedgerFiles(state / f"last_run_of_{address_of(url).schema}.json" if state else None)
 
 
 def make(url: str) -> None:
@@ -342,8 +342,8 @@ def make(url: str) -> None:
     _prepare_server(_server_engine(address, writes=True), address, None, accept_older=False)
 
 
-def _prepare_server(engine: Engine, address: Address, place: Surroundings | None, *, accept_older: bool) -> bool:
-    """Create or upgrade the tables. With a `place` on this machine, also complete a move into this ledger. Returns whether the
+def _prepare_server(engine: Engine, address: Address, files: LedgerFiles | None, *, accept_older: bool) -> bool:
+    """Create or upgrade the tables. With `files` on this machine, also complete a move into this ledger. Returns whether the
     ledger is older than this machine's last run and was accepted.
     """
     from loadsheet.ledger.shared.jobs import make_tables
@@ -357,21 +357,21 @@ def _prepare_server(engine: Engine, address: Address, place: Surroundings | None
         for number in range(_version(connection, str(address)), SCHEMA_VERSION):
             _step(connection, number)
         check_version(connection, str(address))
-        if place is None:
+        if files is None:
             return False
-        arrive(connection, place, str(address))
+        arrive(connection, files, str(address))
         if _is_empty(connection):
-            _refuse_beside_a_file(place, address)
-        return _is_older(connection, place, str(address), accepted=accept_older)
+            _refuse_beside_a_file(files, address)
+        return _is_older(connection, files, str(address), accepted=accept_older)
 
 
 def _is_empty(connection: Connection) -> bool:
     return connection.scalar(select(runs.c.id).limit(1)) is None
 
 
-def _refuse_beside_a_file(place: Surroundings, address: Address) -> None:
-    if place.last_run_path is not None:
-        refuse_beside_a_file(place.last_run_path.parent, str(address))
+def _refuse_beside_a_file(files: LedgerFiles, address: Address) -> None:
+    if files.last_run_path is not None:
+        refuse_beside_a_file(files.last_run_path.parent, str(address))
 
 
 def _server_engine(address: Address, *, writes: bool) -> Engine:
@@ -388,9 +388,9 @@ def _server_engine(address: Address, *, writes: bool) -> Engine:
 # on both
 
 
-def _is_older(connection: Connection, place: Surroundings, where: str, *, accepted: bool) -> bool:
+def _is_older(connection: Connection, files: LedgerFiles, where: str, *, accepted: bool) -> bool:
     """Whether the ledger is older than this machine's last run. Raises LedgerError if it is and that is not `accepted`."""
-    last = place.read_last_run()
+    last = files.read_last_run()
     if last is None:
         return False
     same = (runs.c.id == last.id) & (runs.c.started_at == last.started_at)

@@ -52,7 +52,7 @@ class LastRun:
         )
 
 
-class Surroundings:
+class LedgerFiles:
     """The files on this machine that belong to a ledger anywhere. `last_run_path` is the record of the last run (None: no record)."""
 
     def __init__(self, last_run_path: Path | None) -> None:
@@ -71,10 +71,10 @@ class Surroundings:
             )
             raise LedgerError(message, todo=f"{self.to_restore()}; or, {start_over}")
 
-    def keep_reserve(self) -> None:
+    def reserve_space(self) -> None:
         """Reserve space on the ledger's disk. Does nothing for a server."""
 
-    def give_reserve(self) -> bool:
+    def release_space(self) -> bool:
         """Release the reserved space. Returns whether there was any."""
         return False
 
@@ -98,8 +98,8 @@ class Surroundings:
         return _read(self.last_run_path, LastRun, "the record of the ledger's last run", todo)
 
 
-class Place(Surroundings):
-    """The surroundings of one ledger file. Its backups are in the state folder, by default the folder of the file."""
+class SqliteLedgerFiles(LedgerFiles):
+    """The file of a ledger, and the files beside it. Its backups are in the state folder, by default the folder of the file."""
 
     def __init__(self, path: Path, state: Path | None = None) -> None:
         super().__init__(path.with_name(f"last_run_of_{path.name}.json"))
@@ -144,7 +144,7 @@ class Place(Surroundings):
         if not (self.path.exists() and self.path.stat().st_size):
             self.refuse_gone(str(self.path))
 
-    def keep_reserve(self) -> None:
+    def reserve_space(self) -> None:
         """Reserve space, unless it is reserved already. Raises LedgerUnwritable if the disk is full."""
         if self._reserved:
             return
@@ -166,7 +166,7 @@ class Place(Surroundings):
             ) from error
         self._reserved = True
 
-    def give_reserve(self) -> bool:
+    def release_space(self) -> bool:
         """Release the reserved space. Returns whether there was any."""
         held, self._reserved = self._reserved, False
         if held:
@@ -325,14 +325,14 @@ def check_arrived(connection: Connection, place: str) -> None:
         raise SettingsError(f"{message}: run `loadsheet ledger move` there again")
 
 
-def arrive(connection: Connection, surroundings: Surroundings, place: str) -> None:
+def arrive(connection: Connection, ledger_files: LedgerFiles, place: str) -> None:
     """Complete a move whose note exists beside the file: take over the record of the last run and make the copy the ledger. Raises
     the errors of `check_arrived`.
     """
     check_arrived(connection, place)
     if (source := arriving(connection)) is not None:
         if source.mark is not None:
-            surroundings.write_last_run(source.mark)
+            ledger_files.write_last_run(source.mark)
         connection.execute(delete(meta).where(meta.c.name == ARRIVING))
 
 

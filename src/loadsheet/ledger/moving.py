@@ -43,7 +43,7 @@ from loadsheet.ledger.location import (
     ARRIVING,
     Arriving,
     Note,
-    Place,
+    SqliteLedgerFiles,
     arriving,
     compact,
     read_note,
@@ -101,7 +101,7 @@ def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_ne
             note = Note(str(address), now, _name(old), str(path.with_name(f"{path.name}.moved-{compact(now)}")))
             if faults := old.check():
                 raise LedgerError(f"the ledger {path} is not sound, so it was not moved: {faults[0]}")
-            of = Arriving(str(path), socket.gethostname(), note.move, Place(path).read_last_run())
+            of = Arriving(str(path), socket.gethostname(), note.move, SqliteLedgerFiles(path).read_last_run())
             with old.queries.at_one_moment() as connection:
                 held = _held(connection)  # before the copy: the server ends a transaction that is idle for long
             counts = new.change_all(partial(_copy, old, of, address, held))
@@ -256,7 +256,7 @@ def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
         finally:
             with suppress(OSError):
                 _remove(part)
-        known = Place(path).read_last_run()
+        known = SqliteLedgerFiles(path).read_last_run()
         return Restored(path, replaced, last_run[0], known is not None and (known.name, known.started_at) != last_run)
 
 

@@ -5,7 +5,7 @@ of one whose fix file holds the create, is no older. Only reads.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -14,14 +14,19 @@ from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
 from loadsheet.ledger.states import State
 
-if TYPE_CHECKING:
-    from loadsheet.ledger.queue import Parent
-
 _MAY_BE_MADE = (State.ACCEPTED, State.SENDING, State.UNKNOWN)
 
 
+class Parent(NamedTuple):
+    """A create or delete of the order or tender of a lane. Ids are in the order of planning."""
+
+    id: int
+    operation: str
+    state: State
+
+
 def overtaken(
-    connection: Connection, rows: Sequence[Any], parents: Mapping[str, Sequence["Parent"]], *, soon: bool = False
+    connection: Connection, rows: Sequence[Any], parents: Mapping[str, Sequence[Parent]], *, soon: bool = False
 ) -> set[int]:
     """The entries among these that a later create of their lane has overtaken. `parents` are the creates and deletes by lane. `soon`:
     updates that a create will overtake once it is sent count too.

@@ -1,6 +1,6 @@
 """Judges a new document by the entries on its lane: pure decisions, no SQL.
 
-The ledger, not the file, decides what is sent: the same file, a renamed copy and a merged file get the same verdicts.
+The ledger, not the file, decides what is sent: the same file, a renamed copy and a merged file are planned the same way.
 Owns: what counts as the same content, as a change, and as a parent order or tender at the exchange.
 """
 
@@ -59,7 +59,7 @@ class EarlierEntry(NamedTuple):
         return self.state in WITHOUT_OUTCOME or self.given_up
 
 
-class Verdict(NamedTuple):
+class PlannedState(NamedTuple):
     """The state of a planned document, the reason, and an additional problem, if any. An unchanged one that `waits_again` repeats
     a held entry.
     """
@@ -73,25 +73,25 @@ class Verdict(NamedTuple):
 
     @property
     def stays_on_lane(self) -> bool:
-        """Whether this entry counts in the verdicts on later documents of the lane."""
+        """Whether this entry counts when later documents of the lane are planned."""
         return self.state in ON_LANE or (self.state is State.HELD and bool(self.waits))
 
 
-class Decision(NamedTuple):
-    """The document as it is sent, its verdict, and the unused form of an upsert while that may still change (see `other_form`)."""
+class PlanningDecision(NamedTuple):
+    """The document as it is sent, its planned state, and the unused form of an upsert while that may still change (see `other_form`)."""
 
     document: Document
-    verdict: Verdict
+    planned: PlannedState
     other: Instead | None = None
 
 
-_NEW = Verdict(State.READY)
-"""The verdict if the lane is empty, the usual case."""
+_NEW = PlannedState(State.READY)
+"""The planned state if the lane is empty, the usual case."""
 
 
 def decide(
     given: Document, lane: Sequence[EarlierEntry], *, changed: Changed, seen: bool, later: Sequence[EarlierEntry] = ()
-) -> Decision:
+) -> PlanningDecision:
     """The decision on a document that is planned, forecast or judged again. `lane` holds the entries on its lane, oldest first.
     `seen`: a listing showed the lane's order or tender. `changed`: the treatment of a create whose record was accepted with other
     content. `later` are creates planned after the document, which matter only for the form of an upsert.
@@ -99,10 +99,10 @@ def decide(
     document = chosen(given, [*lane, *later] if later else lane, seen=seen)
     if changed == "update":
         document = as_update(document, lane)
-    return Decision(document, judge(document, lane, seen=seen), other_form(given, document, lane))
+    return PlanningDecision(document, judge(document, lane, seen=seen), other_form(given, document, lane))
 
 
-class Surroundings(NamedTuple):
+class DocumentContext(NamedTuple):
     """What is known of a new document besides its lane. `seen`: a listing showed the lane's order or tender. `copies` are the earlier
     drops with the same bytes as its own. `newer` is the file of the same run that arrived later and holds its record; empty: none.
     """
@@ -112,7 +112,9 @@ class Surroundings(NamedTuple):
     newer: str
 
 
-def decide_new(given: Document, lane: Sequence[EarlierEntry], known: Surroundings, *, changed: Changed) -> Decision:
+def decide_new(
+    given: Document, lane: Sequence[EarlierEntry], known: DocumentContext, *, changed: Changed
+) -> PlanningDecision:
     """The decision on a document that was just read. It has the hash of an earlier entry with the same content (see `recognized`)."""
     own = recognized(given, lane)
     decision = decide(own, lane, changed=changed, seen=known.seen)
@@ -120,13 +122,13 @@ def decide_new(given: Document, lane: Sequence[EarlierEntry], known: Surrounding
 
 
 def held_as_older(
-    decision: Decision, given: Document, lane: Sequence[EarlierEntry], copies: Collection[int]
-) -> Decision:
+    decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry], copies: Collection[int]
+) -> PlanningDecision:
     """The decision, or held if an old file would undo a later change. `copies` are the earlier drops with the same bytes: if one of
     them sent this content before, and another file changed the record since, only a person can want the old values back.
     """
     document = decision.document
-    if not copies or decision.verdict.state is not State.READY:
+    if not copies or decision.planned.state is not State.READY:
         return decision
     forms = {form.content_hash for form in (document, given, given.instead) if form is not None}
     standing = [earlier for earlier in _family(document, lane) if earlier.state is not State.REFUSED]
@@ -139,19 +141,19 @@ def held_as_older(
         return decision
     hint = f"to go back to these values: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L619", values={"key": document.key}, hint=hint)
-    return decision._replace(verdict=Verdict(State.HELD, "an older file came again", problem))
+    return decision._replace(planned=PlannedState(State.HELD, "an older file came again", problem))
 
 
-def held_as_contradicted(decision: Decision, newer: str) -> Decision:
+def held_as_contradicted(decision: PlanningDecision, newer: str) -> PlanningDecision:
     """The decision, or held if it deletes a record that the file `newer` of the same run still holds (empty: none does). Deletes are
     taken last, so the older file would win.
     """
     document = decision.document
-    if not newer or decision.verdict.state is not State.READY or not is_delete(document):
+    if not newer or decision.planned.state is not State.READY or not is_delete(document):
         return decision
     hint = f"to delete it all the same: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L620", values={"key": document.key, "file": newer}, hint=hint)
-    return decision._replace(verdict=Verdict(State.HELD, "a newer file still holds it", problem))
+    return decision._replace(planned=PlannedState(State.HELD, "a newer file still holds it", problem))
 
 
 def is_delete(document: Document) -> bool:
@@ -159,18 +161,18 @@ def is_delete(document: Document) -> bool:
     return BY_NAME[document.operation].action is Action.DELETE
 
 
-def judge(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> Verdict:
-    """The verdict on one document. `lane` holds the entries on its lane, oldest first. `seen`: a listing showed the lane's order
+def judge(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> PlannedState:
+    """The planned state of one document. `lane` holds the entries on its lane, oldest first. `seen`: a listing showed the lane's order
     or tender.
     """
     if not document.usable:
-        return Verdict(State.INVALID, "it has problems that the sender must fix")
-    verdict = _judge(document, lane) if lane else _NEW
-    if verdict.state is not State.READY or BY_NAME[document.operation].creates:
-        return verdict
+        return PlannedState(State.INVALID, "it has problems that the sender must fix")
+    planned = _judge(document, lane) if lane else _NEW
+    if planned.state is not State.READY or BY_NAME[document.operation].creates:
+        return planned
     if parent_exists(((earlier.operation, earlier.state) for earlier in lane), seen=seen):
-        return verdict
-    return verdict._replace(reason=f"waits for {parent_of(document.lane)}", waits=Waits.PARENT)
+        return planned
+    return planned._replace(reason=f"waits for {parent_of(document.lane)}", waits=Waits.PARENT)
 
 
 def recognized(document: Document, lane: Sequence[EarlierEntry]) -> Document:
@@ -270,7 +272,7 @@ def parent_of(lane: str) -> str:
     return lane.replace(":", " ", 1)
 
 
-def _judge(document: Document, lane: Sequence[EarlierEntry]) -> Verdict:
+def _judge(document: Document, lane: Sequence[EarlierEntry]) -> PlannedState:
     operation = BY_NAME[document.operation]
     if operation.repeatable:
         return _judge_by_content(document, _same(document, lane))
@@ -331,14 +333,14 @@ def _since_delete(lane: Sequence[EarlierEntry]) -> Sequence[EarlierEntry]:
     return lane
 
 
-def _judge_by_content(document: Document, same: Sequence[EarlierEntry]) -> Verdict:
+def _judge_by_content(document: Document, same: Sequence[EarlierEntry]) -> PlannedState:
     for earlier in reversed(same):
         if earlier.content_hash == document.content_hash and earlier.state is not State.REFUSED:
             return _judge_equal(document, earlier)
-    return Verdict(State.READY)
+    return PlannedState(State.READY)
 
 
-def _judge_create(document: Document, lane: Sequence[EarlierEntry]) -> Verdict:
+def _judge_create(document: Document, lane: Sequence[EarlierEntry]) -> PlannedState:
     same = _versions(document, _since_delete(lane))
     standing = [earlier for earlier in same if earlier.state is not State.REFUSED]
     if standing:
@@ -350,15 +352,15 @@ def _judge_create(document: Document, lane: Sequence[EarlierEntry]) -> Verdict:
         return _judge_equal(document, last) if equal else _judge_different(document, last)
     if not same and _is_of_deleted(document, lane):
         values, hint = {"key": document.key}, f"to create it again: loadsheet retry {as_argument(document.key)}"
-        return Verdict(State.HELD, "deleted since it was accepted", Problem("L618", values=values, hint=hint))
+        return PlannedState(State.HELD, "deleted since it was accepted", Problem("L618", values=values, hint=hint))
     if same and _equal(document, same[-1]):
         answer = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
-        return Verdict(
+        return PlannedState(
             State.REFUSED,
             "refused before",
             Problem("L604", values={"key": document.key, "text": answer}, hint=_again(document)),
         )
-    return Verdict(State.READY)
+    return PlannedState(State.READY)
 
 
 def _is_of_deleted(document: Document, lane: Sequence[EarlierEntry]) -> bool:
@@ -370,43 +372,43 @@ def _is_of_deleted(document: Document, lane: Sequence[EarlierEntry]) -> bool:
     return bool(made) and made[-1].content_hash == document.content_hash and deletes[-1:] == [State.ACCEPTED]
 
 
-def _judge_latest(document: Document, family: Sequence[EarlierEntry]) -> Verdict:
+def _judge_latest(document: Document, family: Sequence[EarlierEntry]) -> PlannedState:
     last = family[-1] if family else None
     if last is not None and last.state is not State.REFUSED and _equal(document, last):
         return _judge_equal(document, last)
-    return Verdict(State.READY)
+    return PlannedState(State.READY)
 
 
 def _equal(document: Document, earlier: EarlierEntry) -> bool:
     return earlier.operation == document.operation and earlier.content_hash == document.content_hash
 
 
-def _judge_equal(document: Document, earlier: EarlierEntry) -> Verdict:
+def _judge_equal(document: Document, earlier: EarlierEntry) -> PlannedState:
     if earlier.is_open:
         return _in_doubt(document, [earlier])
     if earlier.state is State.ACCEPTED:
-        return Verdict(State.UNCHANGED, f"{ALREADY} (entry {earlier.id})", receipt=earlier.receipt)
+        return PlannedState(State.UNCHANGED, f"{ALREADY} (entry {earlier.id})", receipt=earlier.receipt)
     waiting = Problem("L603", values={"key": document.key}, level="warning")
     reason, held = f"already waiting as entry {earlier.id}", earlier.state is State.HELD
-    return Verdict(State.UNCHANGED, reason, waiting, waits_again=held)
+    return PlannedState(State.UNCHANGED, reason, waiting, waits_again=held)
 
 
-def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> Verdict:
+def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> PlannedState:
     look = f"to see what is known: loadsheet resolve {as_argument(document.key)}"
     choices = f"loadsheet resolve --send-again {as_argument(document.key)}, or --accepted if the exchange has it"
     given_up = f"it was abandoned, so it is not verified: {choices}"
     hint = given_up if all(earlier.given_up for earlier in doubts) else look
     problem = Problem("L602", values={"key": document.key}, hint=hint)
-    return Verdict(State.HELD, "earlier outcome unknown", problem, waits=Waits.EARLIER)
+    return PlannedState(State.HELD, "earlier outcome unknown", problem, waits=Waits.EARLIER)
 
 
-def _judge_different(document: Document, earlier: EarlierEntry) -> Verdict:
+def _judge_different(document: Document, earlier: EarlierEntry) -> PlannedState:
     values = {"key": document.key, "fields": ", ".join(differences(earlier.payload, document.payload))}
     if earlier.state is not State.ACCEPTED:
         hint = f"once that one is sent, to send this one too: loadsheet retry {as_argument(document.key)}"
-        return Verdict(State.HELD, "an older version came first", Problem("L605", values=values, hint=hint))
+        return PlannedState(State.HELD, "an older version came first", Problem("L605", values=values, hint=hint))
     hint = f"to send it as an update: loadsheet retry {as_argument(document.key)}, or always: changed: update in the mapping"
-    return Verdict(State.HELD, "changed since it was accepted", Problem("L601", values=values, hint=hint))
+    return PlannedState(State.HELD, "changed since it was accepted", Problem("L601", values=values, hint=hint))
 
 
 def _again(document: Document) -> str:

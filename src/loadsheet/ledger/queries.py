@@ -39,7 +39,7 @@ from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
 from loadsheet.ledger.recording import copies_of
 from loadsheet.ledger.run_queries import FIXES
-from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace, Waits
+from loadsheet.ledger.states import Attempt, Decision, Entry, EntryHead, Event, Finding, Run, State, Waits
 from loadsheet.ledger.versions import VersionQueries
 from loadsheet.workbook_marks import MOVED_ROW_CODES, SURPLUS_ROW_CODES, WORDS, FixedEntry
 
@@ -55,7 +55,7 @@ _EARLIER_HEADINGS = Statement(
     )
     """
 )
-_TRACE = [entries.c[name] for name in Trace._fields]
+_HEAD = [entries.c[name] for name in EntryHead._fields]
 
 
 class LedgerFigures(NamedTuple):
@@ -151,21 +151,21 @@ class LedgerQueries(VersionQueries):
                 or not _is_from_known_folder(connection, drop, known_folders)
             ]
 
-    def traces_of(self, drop: int) -> Iterator[Trace]:
-        """The traces of all entries of a drop, in planning order."""
-        yield from self._traces(select(*_TRACE).where(entries.c.drop_id == drop).order_by(entries.c.id))
+    def heads_of(self, drop: int) -> Iterator[EntryHead]:
+        """The heads of all entries of a drop, in planning order."""
+        yield from self._heads(select(*_HEAD).where(entries.c.drop_id == drop).order_by(entries.c.id))
 
-    def traces_on(self, lanes: Sequence[str], *states: State) -> Iterator[Trace]:
-        """The traces of all entries on these lanes in these states, per lane in the order in which they reached the state."""
+    def heads_on(self, lanes: Sequence[str], *states: State) -> Iterator[EntryHead]:
+        """The heads of all entries on these lanes in these states, per lane in the order in which they reached the state."""
         names = [state.value for state in states]
         with self._engine.connect() as connection:
             for some in chunks(lanes):
-                yield from map(_trace, _TRACES_ON.rows(connection, lanes=list(some), states=names))
+                yield from map(_head, _HEADS_ON.rows(connection, lanes=list(some), states=names))
 
-    def traces_by_id(self, wanted: Sequence[int]) -> Iterator[Trace]:
-        """The traces of these entries, in no order."""
+    def heads_by_id(self, wanted: Sequence[int]) -> Iterator[EntryHead]:
+        """The heads of these entries, in no order."""
         for some in chunks(wanted):
-            yield from self._traces(select(*_TRACE).where(entries.c.id.in_(some)))
+            yield from self._heads(select(*_HEAD).where(entries.c.id.in_(some)))
 
     def entry(self, identity: int) -> Entry:
         """One entry."""
@@ -350,13 +350,13 @@ class LedgerQueries(VersionQueries):
             for row, content in with_contents(connection, streamed_within(connection, query)):
                 yield codec.entry(row, *content)
 
-    def _traces(self, query: Select[Any]) -> Iterator[Trace]:
-        return map(_trace, streamed(self._engine, query))
+    def _heads(self, query: Select[Any]) -> Iterator[EntryHead]:
+        return map(_head, streamed(self._engine, query))
 
 
-def _trace(row: Any) -> Trace:
+def _head(row: Any) -> EntryHead:
     identity, operation, key, lane, state, content_hash = row
-    return Trace(identity, operation, key, lane, _STATES[state], content_hash)
+    return EntryHead(identity, operation, key, lane, _STATES[state], content_hash)
 
 
 def _is_from_known_folder(connection: Connection, drop: int, known_folders: dict[str, bool]) -> bool:
@@ -420,7 +420,7 @@ _WITNESSES = Statement(
     order by id desc limit :most
     """
 )
-_TRACES_ON = Statement(
+_HEADS_ON = Statement(
     """
     select id, operation, key, lane, state, content_hash from entries
     where lane in (:lanes) and state in (:states) order by lane, changed_at, id

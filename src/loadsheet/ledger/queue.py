@@ -18,8 +18,8 @@ from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
-from loadsheet.ledger.overtaken import overtaken
-from loadsheet.ledger.planning import Changed, Verdict, decide, held_as_older, parent_exists, parent_of
+from loadsheet.ledger.overtaken import Parent, overtaken
+from loadsheet.ledger.planning import Changed, PlannedState, decide, held_as_older, parent_exists, parent_of
 from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
@@ -74,15 +74,9 @@ def submissions(connection: Connection, limit: int, left_out: LeftOut, part: Par
 # waiting entries
 
 
-class Parent(NamedTuple):
-    """A create or delete of the order or tender of a lane. Ids are in the order of planning."""
-
-    id: int
-    operation: str
-    state: State
-
-
-def follow(transaction: Transaction, before: Mapping[int, PreviousState], settlements: Sequence[Settlement]) -> None:
+def apply_consequences(
+    transaction: Transaction, before: Mapping[int, PreviousState], settlements: Sequence[Settlement]
+) -> None:
     """Apply the consequences of these settlements on their lanes: children are released or wait again, and entries that relied
     on a create or delete that failed are held. `before` is the result of `change`.
     """
@@ -145,7 +139,7 @@ def release(transaction: Transaction, *, orphans: bool, updating: Collection[str
     return released + _judge_again(transaction, updating, orphans=orphans)
 
 
-def hold(transaction: Transaction) -> int:
+def hold_waiting(transaction: Transaction) -> int:
     """Hold ready entries that cannot be sent, at the end of a run's sending. Returns their number. Entries that were held for their
     order or tender before get a new reason if theirs no longer holds: a delete whose order was created since.
     """
@@ -185,7 +179,7 @@ def _with_reasons(connection: Connection, state: State) -> Iterator[tuple[Sequen
         )
 
 
-def remember(transaction: Transaction, lanes: Collection[str]) -> None:
+def record_seen(transaction: Transaction, lanes: Collection[str]) -> None:
     """Record that a listing showed the orders or tenders of these lanes."""
     connection, run, now = transaction
     known = seen_lanes(connection, lanes)
@@ -273,16 +267,16 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             given = _document(row, content.payload)
             decision = decide(given, lane[:place], changed=changed, seen=row.lane in shown, later=later)
             decision = held_as_older(decision, given, lane[:place], copies[row.drop_id])
-            document, verdict = decision.document, decision.verdict
-            if verdict.waits is Waits.EARLIER:
+            document, planned = decision.document, decision.planned
+            if planned.waits is Waits.EARLIER:
                 continue  # an earlier entry was abandoned: its outcome is unknown until a person decides
-            if orphans and verdict.waits is Waits.PARENT and row.instead is not None:
-                verdict = Verdict(State.READY, _SENT_WITHOUT.format(parent=parent_of(row.lane)))
+            if orphans and planned.waits is Waits.PARENT and row.instead is not None:
+                planned = PlannedState(State.READY, _SENT_WITHOUT.format(parent=parent_of(row.lane)))
             sent_as = {name: getattr(document, name) for name in ("operation", "payload", "content_hash")}
             lane[place : place + 1] = (
-                [lane[place]._replace(state=verdict.state, **sent_as)] if verdict.stays_on_lane else []
+                [lane[place]._replace(state=planned.state, **sent_as)] if planned.stays_on_lane else []
             )
-            settlements.append(_judged(row, verdict))
+            settlements.append(_judged(row, planned))
             if document.operation != row.operation:
                 previous = Instead(row.operation, content.payload, row.content_hash)  # in case it changes back
                 instead = None if row.instead is None else codec.encode_instead(previous)
@@ -296,9 +290,9 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
     return judged
 
 
-def _judged(row: Any, verdict: Verdict) -> Settlement:
-    problems = (verdict.problem,) if verdict.problem else ()
-    return Settlement(row.id, verdict.state, verdict.reason, verdict.receipt, problems, waits=verdict.waits)
+def _judged(row: Any, planned: PlannedState) -> Settlement:
+    problems = (planned.problem,) if planned.problem else ()
+    return Settlement(row.id, planned.state, planned.reason, planned.receipt, problems, waits=planned.waits)
 
 
 def _document(row: Any, payload: bytes) -> Document:

@@ -1,4 +1,4 @@
-"""Records a drop: its files and tables, its entries with their verdicts, and the rows that rules excluded. Forecasts the same verdicts.
+"""Records a drop: its files and tables, its entries in their planned states, and the rows that rules excluded. Forecasts the same states.
 
 Owns: the statements of planning. Opens no transaction: the methods of `Ledger` do. A forecast only reads.
 """
@@ -18,10 +18,10 @@ from loadsheet.ledger.content_blocks import Content, store, with_contents
 from loadsheet.ledger.ledger_tables import Statement, drops, files, mappings, runs, tables
 from loadsheet.ledger.planning import (
     Changed,
-    Decision,
+    DocumentContext,
     EarlierEntry,
-    Surroundings,
-    Verdict,
+    PlannedState,
+    PlanningDecision,
     decide_new,
     is_delete,
     parent_exists,
@@ -183,19 +183,19 @@ def record_entries(
     records, contents, events, states = [], {}, [], []
     for identity, given in enumerate(documents, start=(last.id or 0) + 1):  # safe: one writer at a time
         lane = lanes.setdefault(given.lane, [])
-        known = Surroundings(given.lane in seen, copies, newer.get(given.lane, ""))
+        known = DocumentContext(given.lane in seen, copies, newer.get(given.lane, ""))
         decision = decide_new(given, lane, known, changed=changed)
-        verdict = decision.verdict
-        if verdict.state is State.INVALID and given.lane in others:
+        planned = decision.planned
+        if planned.state is State.INVALID and given.lane in others:
             code, where = others[given.lane]
-            verdict = verdict._replace(problem=Problem(code, values={"key": given.key, **where}, level="warning"))
-            decision = decision._replace(verdict=verdict)
-        if verdict.stays_on_lane:
+            planned = planned._replace(problem=Problem(code, values={"key": given.key, **where}, level="warning"))
+            decision = decision._replace(planned=planned)
+        if planned.stays_on_lane:
             lane.append(_as_earlier(identity, drop, decision))
         records.append(_entry_record(identity, drop, decision, transaction.now))
         contents[identity] = Content(decision.document.payload, codec.encode_rows(given.rows))
-        events.append((identity, "", verdict.state.value, verdict.reason))
-        states.append(verdict.state)
+        events.append((identity, "", planned.state.value, planned.reason))
+        states.append(planned.state)
     if records:
         _INSERT_ENTRY.run(connection, records)
         store(connection, contents)
@@ -204,7 +204,7 @@ def record_entries(
 
 
 class Forecaster:
-    """Forecasts the verdicts on the documents of consecutive drops and records nothing. Forecasts for earlier documents count
+    """Forecasts the states of the documents of consecutive drops and records nothing. Forecasts for earlier documents count
     as entries for later ones. If `deletes_follow`, the newest file with each record is remembered for them.
     """
 
@@ -213,10 +213,10 @@ class Forecaster:
         self._forecast: defaultdict[str, list[EarlierEntry]] = defaultdict(list)
         self._versions: dict[str, SourceFile] = {}
 
-    def verdicts(
+    def forecast(
         self, documents: Iterable[Document], files: Sequence[SourceFile], *, changed: Changed
-    ) -> Iterator[tuple[Document, Verdict]]:
-        """Each document as it would be sent, with its verdict. `files` are their files. `changed`: the treatment of a create whose
+    ) -> Iterator[tuple[Document, PlannedState]]:
+        """Each document as it would be sent, with its planned state. `files` are their files. `changed`: the treatment of a create whose
         record was accepted with other content. A child does not wait if its order or tender would be sent.
         """
         newest = max(files, key=lambda file: file.arrived)
@@ -230,15 +230,15 @@ class Forecaster:
             for given in chunk:
                 seen = given.lane in seen_on
                 lane = [*lanes.get(given.lane, ()), *self._forecast[given.lane]] if given.usable else []
-                known = Surroundings(seen, copies, self._newer_than(newest, given))
+                known = DocumentContext(seen, copies, self._newer_than(newest, given))
                 decision = decide_new(given, lane, known, changed=changed)
-                verdict = decision.verdict
-                if verdict.waits is Waits.PARENT and any(map(_is_coming, lane)):
-                    verdict = verdict._replace(waits=Waits.DECISION)
-                if verdict.stays_on_lane:  # without its record, to save memory: field differences are not forecast
-                    earlier = _as_earlier(0, 0, decision._replace(verdict=verdict))
+                planned = decision.planned
+                if planned.waits is Waits.PARENT and any(map(_is_coming, lane)):
+                    planned = planned._replace(waits=Waits.DECISION)
+                if planned.stays_on_lane:  # without its record, to save memory: field differences are not forecast
+                    earlier = _as_earlier(0, 0, decision._replace(planned=planned))
                     self._forecast[given.lane].append(earlier._replace(payload=b"", problems=()))
-                yield decision.document, _as_reported(decision.document, verdict, lane, seen=seen)
+                yield decision.document, _as_reported(decision.document, planned, lane, seen=seen)
 
     def _newer_than(self, file: SourceFile, document: Document) -> str:
         """The file that holds the record and arrived after `file`, if there is one. Remembers `file` if the document is a version of it."""
@@ -248,15 +248,17 @@ class Forecaster:
         return newest.name if newest.arrived > file.arrived else ""
 
 
-def _as_reported(document: Document, verdict: Verdict, lane: Sequence[EarlierEntry], *, seen: bool) -> Verdict:
-    """The verdict as reports count it: a repetition of a held entry is held too, unless its order or tender would be sent."""
-    if not verdict.waits_again:
-        return verdict
+def _as_reported(
+    document: Document, planned: PlannedState, lane: Sequence[EarlierEntry], *, seen: bool
+) -> PlannedState:
+    """The planned state as reports count it: a repetition of a held entry is held too, unless its order or tender would be sent."""
+    if not planned.waits_again:
+        return planned
     if BY_NAME[document.operation].creates or parent_exists(
         ((earlier.operation, earlier.state) for earlier in lane), seen=seen
     ):
-        return verdict._replace(state=State.HELD)
-    return verdict if any(map(_is_coming, lane)) else verdict._replace(state=State.HELD, waits=Waits.PARENT)
+        return planned._replace(state=State.HELD)
+    return planned if any(map(_is_coming, lane)) else planned._replace(state=State.HELD, waits=Waits.PARENT)
 
 
 def _is_coming(earlier: EarlierEntry) -> bool:
@@ -344,40 +346,40 @@ def seen_lanes(connection: Connection, wanted: Collection[str]) -> set[str]:
     return {row.lane for row in _SEEN.rows_of(connection, list(wanted))}
 
 
-def _as_earlier(identity: int, drop: int, decision: Decision) -> EarlierEntry:
-    """The entry of a decision, as an earlier entry for the verdicts on later documents."""
-    document, verdict, _ = decision
+def _as_earlier(identity: int, drop: int, decision: PlanningDecision) -> EarlierEntry:
+    """The entry of a decision, as an earlier entry for the planning of later documents."""
+    document, planned, _ = decision
     return EarlierEntry(
         identity,
         document.operation,
         document.key,
-        verdict.state,
+        planned.state,
         document.content_hash,
         document.payload,
-        verdict.receipt,
+        planned.receipt,
         document.problems,
         drop=drop,
     )
 
 
-def _entry_record(identity: int, drop: int, decision: Decision, now: str) -> dict[str, Any]:
+def _entry_record(identity: int, drop: int, decision: PlanningDecision, now: str) -> dict[str, Any]:
     """The row of `entries` for a document."""
-    document, verdict, other = decision
-    problems = (*document.problems, verdict.problem) if verdict.problem else document.problems
+    document, planned, other = decision
+    problems = (*document.problems, planned.problem) if planned.problem else document.problems
     return {
         "id": identity,
         "drop": drop,
         "operation": document.operation,
         "key": document.key,
         "lane": document.lane,
-        "state": verdict.state.value,
-        "reason": verdict.reason,
+        "state": planned.state.value,
+        "reason": planned.reason,
         "content_hash": document.content_hash,
         "items": codec.encode(document.items) if document.items else codec.NOTHING,
         "problems": codec.encode_problems(problems),
-        "receipt": verdict.receipt,
+        "receipt": planned.receipt,
         "now": now,
-        "waits": verdict.waits.value,
+        "waits": planned.waits.value,
         "instead": codec.encode_instead(other),
         "elsewhere": b"",
     }

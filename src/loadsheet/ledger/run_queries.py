@@ -41,8 +41,8 @@ from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run
 SCHEDULES, MAPPINGS_FOLDER = "schedules", "mappings_folder"
 """The names of the stored values of `RunQueries.schedules_done` and `RunQueries.mappings_folder`."""
 
-KEPT = "remembered: "
-"""The beginning of the names of the values of `RunQueries.kept_value`: they never collide with the ledger's own."""
+STORED_PREFIX = "remembered: "
+"""The beginning of the names of the values of `RunQueries.stored_value`: they never collide with the ledger's own."""
 
 ALLOWANCE = timedelta(minutes=15)
 """A file up to this much older than the run that did not find it keeps its own time: it may have been too young or open."""
@@ -268,10 +268,10 @@ class RunQueries:
         query = select(mappings.c.source).where(mappings.c.hash.startswith(digest, autoescape=True))
         return codec.decode_texts_by_name(self._value(query) or codec.NOTHING)
 
-    def kept_value(self, name: str) -> str:
+    def stored_value(self, name: str) -> str:
         """The last value stored under this name. Empty if there is none. Callers must check it and work without it."""
         with self._engine.connect() as connection:
-            return stored_value(connection, f"{KEPT}{name}")
+            return stored_value(connection, f"{STORED_PREFIX}{name}")
 
     def mappings_folder(self) -> str:
         """The absolute path of the folder whose mappings the latest run used. Empty before the first run."""
@@ -279,7 +279,7 @@ class RunQueries:
             return stored_value(connection, MAPPINGS_FOLDER)
 
     def schedules_done(self) -> dict[str, str]:
-        """The time (ISO 8601 UTC) up to which each schedule is done, by name, as `Ledger.keep_schedules_done` stored it."""
+        """The time (ISO 8601 UTC) up to which each schedule is done, by name, as `Ledger.store_schedules_done` stored it."""
         with self._engine.connect() as connection:
             return codec.decode_texts_by_name(stored_value(connection, SCHEDULES) or codec.NOTHING)
 

@@ -250,7 +250,7 @@ class Entry(NamedTuple):
         return ordered_in(self.items)
 
 
-class Trace(NamedTuple):
+class EntryHead(NamedTuple):
     """The part of an entry that matching by key needs."""
 
     id: int

@@ -20,7 +20,7 @@ from loadsheet import run_log
 from loadsheet.ledger import codec, decisions, queue, run_queries
 from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.ledger_tables import at_one_moment, files, looks, runs, store_value
-from loadsheet.ledger.location import LastRun, Surroundings, back_up
+from loadsheet.ledger.location import LastRun, LedgerFiles, back_up
 from loadsheet.ledger.maintenance import Maintenance, faults_in
 from loadsheet.ledger.postgres import Fence
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
@@ -78,12 +78,12 @@ class Ledger:
         self,
         engine: Engine,
         clock: Callable[[], datetime],
-        place: Surroundings,
+        ledger_files: LedgerFiles,
         *,
         older: bool = False,
         fence: Fence | None = None,
     ) -> None:
-        self._engine, self._clock, self._place = engine, clock, place
+        self._engine, self._clock, self._files = engine, clock, ledger_files
         self._older = older  # the ledger is a restored backup, older than the last recorded run, and was accepted
         self._group: _Group | None = None
         self._fence = fence
@@ -109,10 +109,10 @@ class Ledger:
 
         Reserves disk space for outcomes and writes the record of the last run. Raises LedgerUnwritable if there is no space.
         """
-        self._place.keep_reserve()
+        self._files.reserve_space()
         with self._writing() as connection:
             now = self.now()
-            last = self._place.read_last_run()
+            last = self._files.read_last_run()
             name = name or free_run_name(connection, now[:10], [*taken, *([last.name] if last else [])])
             key = connection.execute(insert(runs).values(name=name, started_at=now)).inserted_primary_key
             run = Run(key[0] if key else 0, name, now)
@@ -120,7 +120,7 @@ class Ledger:
             change(transaction, interrupted(connection, INTERRUPTED))
             if self._older:
                 make_unsent_unknown(transaction)
-        self._place.write_last_run(LastRun(run.id, run.name, run.started_at))
+        self._files.write_last_run(LastRun(run.id, run.name, run.started_at))
         self._older = False
         run_log.began(name)
         return run
@@ -167,7 +167,7 @@ class Ledger:
     # planning
 
     def forecaster(self, *, deletes_follow: bool) -> Forecaster:
-        """A forecaster of the verdicts that planning would give. `deletes_follow`: files of the run delete records."""
+        """A forecaster of the states that planning would give. `deletes_follow`: files of the run delete records."""
         return Forecaster(self._engine, deletes_follow=deletes_follow)
 
     def plan(
@@ -178,7 +178,7 @@ class Ledger:
         items: Iterable[Document | Ignored | ReadTotals],
         rules: PlanningRules = DEFAULT_RULES,
     ) -> tuple[Drop, Counter[State]]:
-        """Record a drop and all its documents with their verdicts in one transaction. Sets `drop.id`. The last of the `items`
+        """Record a drop and all its documents in their planned states in one transaction. Sets `drop.id`. The last of the `items`
         holds the totals. If too many documents are invalid (see `rules`), or a problem concerns all of them, the valid ones are
         held. Raises DoesNotBalance and records nothing if a row is in no document or in two.
         """
@@ -226,7 +226,7 @@ class Ledger:
 
         Raises LedgerError and marks none if a submission is no longer ready. Raises LedgerUnwritable if the disk is full.
         """
-        self._place.keep_reserve()  # released when the disk is full: nothing is sent until there is space again
+        self._files.reserve_space()  # released when the disk is full: nothing is sent until there is space again
         intents = []
         for carried, body in calls:
             digest = hashlib.sha256(body).hexdigest()
@@ -254,14 +254,14 @@ class Ledger:
         self._log(valid)
         return valid
 
-    def settle_after_outage(self, run: Run, settlements: Sequence[Settlement], underway: Collection[int]) -> None:
+    def settle_after_outage(self, run: Run, settlements: Sequence[Settlement], in_flight: Collection[int]) -> None:
         """Commit outcomes whose earlier commit may have failed because the ledger could not be reached; each counts once.
-        Entries recorded as `sending` without an outcome that are not in `underway` were never sent and become ready again.
+        Entries recorded as `sending` without an outcome that are not `in_flight` were never sent and become ready again.
         """
         with self._changing(run) as transaction:
-            in_flight = {settlement.entry for settlement in settlements} | set(underway)
             valid = still_applicable(transaction.connection, settlements)
-            _apply(transaction, [*valid, *never_sent(transaction.connection, in_flight)])
+            sent = {settlement.entry for settlement in settlements}.union(in_flight)
+            _apply(transaction, [*valid, *never_sent(transaction.connection, sent)])
 
     def settle_late(self, run: Run, settlements: Sequence[Settlement]) -> int:
         """Commit outcomes of calls that left before another process took over the ledger, if they are still valid. Returns
@@ -284,7 +284,7 @@ class Ledger:
         try:
             return settle()
         except LedgerUnwritable:
-            if not self._place.give_reserve():
+            if not self._files.release_space():
                 raise
             return settle()
 
@@ -314,12 +314,12 @@ class Ledger:
     def hold_waiting(self, run: Run) -> int:
         """Hold ready entries that cannot be sent, with what they wait for. Returns their number."""
         with self._changing(run) as transaction:
-            return queue.hold(transaction)
+            return queue.hold_waiting(transaction)
 
     def record_seen(self, run: Run, lanes: Collection[str]) -> None:
         """Record that a listing showed the orders or tenders of these lanes. `release` then releases their children."""
         with self._changing(run) as transaction:
-            queue.remember(transaction, lanes)
+            queue.record_seen(transaction, lanes)
 
     # deciding
 
@@ -338,7 +338,7 @@ class Ledger:
             before = decisions.apply_choices(transaction, chosen)
             made = [Decision(item.entry.id, now, who, choice, comment, item.evidence, "") for item in chosen]
             decisions.chain(connection, made)
-            queue.follow(transaction, before, [item.settlement for item in chosen])
+            queue.apply_consequences(transaction, before, [item.settlement for item in chosen])
 
     # following up
 
@@ -351,19 +351,19 @@ class Ledger:
         """Record the analyst's remarks, and all workbooks read so far by name. Returns the number of new remarks."""
         with self._writing() as connection:
             store_value(connection, decisions.WORKBOOKS_READ, codec.encode(read))
-            return decisions.keep_remarks(connection, remarks)
+            return decisions.record_remarks(connection, remarks)
 
-    def keep_schedules_done(self, done: Mapping[str, str]) -> None:
+    def store_schedules_done(self, done: Mapping[str, str]) -> None:
         """Store the time (ISO 8601 UTC) up to which each schedule is done, by name. Other schedules are removed."""
         with self._writing() as connection:
             store_value(connection, run_queries.SCHEDULES, codec.encode(dict(sorted(done.items()))))
 
-    def keep_value(self, name: str, value: str) -> None:
-        """Store a value that this run leaves for the next, replacing the previous one (see `LedgerQueries.kept_value`)."""
+    def store_value(self, name: str, value: str) -> None:
+        """Store a value that this run leaves for the next, replacing the previous one (see `LedgerQueries.stored_value`)."""
         with self._writing() as connection:
-            store_value(connection, f"{run_queries.KEPT}{name}", value)
+            store_value(connection, f"{run_queries.STORED_PREFIX}{name}", value)
 
-    def keep_mappings_folder(self, folder: str) -> None:
+    def store_mappings_folder(self, folder: str) -> None:
         """Store the absolute path of the folder whose mappings this run uses."""
         if folder != self.queries.mappings_folder():
             with self._writing() as connection:
@@ -418,7 +418,7 @@ class Ledger:
                 connection.execution_options(bare=True).exec_driver_sql("pragma wal_checkpoint(passive)").all()
         except LedgerError as error:
             run_log.warning("the ledger's log was not emptied", reason=str(error))
-            self._place.give_reserve()
+            self._files.release_space()
 
     def _log(self, settlements: Sequence[Settlement]) -> None:
         """Log the committed settlements that a person may have to look at."""
@@ -487,4 +487,4 @@ class Ledger:
 
 def _apply(transaction: Transaction, settlements: Sequence[Settlement]) -> None:
     """Commit settlements and their consequences for other entries on their lanes."""
-    queue.follow(transaction, change(transaction, settlements), settlements)
+    queue.apply_consequences(transaction, change(transaction, settlements), settlements)

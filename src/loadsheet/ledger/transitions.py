@@ -57,7 +57,13 @@ def begin_sending(transaction: Transaction, intents: Sequence[Intent]) -> None:
         return
     connection, run, now = transaction
     begun = [
-        {"entry": intent.entry, "attempts": intent.attempts, "number": intent.attempts + 1, "now": now}
+        {
+            "entry": intent.entry,
+            "attempts": intent.attempts,
+            "number": intent.attempts + 1,
+            "reason": _BEING_SENT,
+            "now": now,
+        }
         for intent in intents
     ]
     if (marked := _BEGIN_SENDING.run(connection, begun)) != len(begun):
@@ -207,7 +213,7 @@ def _counts(settlement: Settlement, now: PreviousState) -> bool:
 
 _BEGIN_SENDING = Statement(
     """
-    update entries set state = 'sending', reason = 'being sent', attempts = :number, changed_at = :now
+    update entries set state = 'sending', reason = :reason, attempts = :number, changed_at = :now
     where id = :entry and attempts = :attempts and state = 'ready' and waits = ''
     """
 )

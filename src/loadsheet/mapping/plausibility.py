@@ -32,7 +32,7 @@ from loadsheet.mapping.documents import Document, Ignored, Lineage, SourceRow, l
 from loadsheet.mapping.notations import decimal_mark
 from loadsheet.mapping.plans import TablePlan
 from loadsheet.problems import NOWHERE, Problem, Where
-from loadsheet.reading import Native, Table, Tally
+from loadsheet.reading import CellTally, Native, Table
 
 _WRONG_NOTATION = "L612"
 
@@ -130,7 +130,7 @@ class _TableLines:
 
     ascending: list[int] | None = None
     ascents: int = 0
-    repeated: Tally = field(default_factory=Tally)
+    repeated: CellTally = field(default_factory=CellTally)
     first: SourceRow | None = None
 
     def add(self, rows: Sequence[SourceRow], *, usable: bool) -> None:

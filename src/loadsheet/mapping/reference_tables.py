@@ -137,14 +137,14 @@ def _bounds(spec: LookupSpec, table: TablePlan, file: YamlFile, loc: Loc) -> tup
 # ---- the rows in memory ----
 
 
-class Unusable(NamedTuple):
+class UnusableRow(NamedTuple):
     """A row of the table at `position` that cannot be found, because reading it or its key was refused."""
 
     position: int
     row: Row
 
 
-def read_references(readers: Sequence[RowReader]) -> Iterator[Ignored | Unusable]:
+def read_references(readers: Sequence[RowReader]) -> Iterator[Ignored | UnusableRow]:
     """Read the tables that are looked up, and give the readers of the other tables their rows. Each file row comes out once: ignored, because
     it makes no record, or unusable. Iterate it before the other tables are read.
     """
@@ -158,7 +158,7 @@ def read_references(readers: Sequence[RowReader]) -> Iterator[Ignored | Unusable
         reader.references = {name: each.find for name, each in references.items()}
 
 
-def _rows(reader: RowReader, references: Sequence["ReferenceRows"]) -> Iterator[Ignored | Unusable]:
+def _rows(reader: RowReader, references: Sequence["ReferenceRows"]) -> Iterator[Ignored | UnusableRow]:
     needed = {index for each in references for index in (*each.lookup.columns, *(each.lookup.bounds or ()))}
     rule = f"{LOOKUP_RULE}other tables look up the rows of {reader.plan.name}"
     last = 0
@@ -168,7 +168,7 @@ def _rows(reader: RowReader, references: Sequence["ReferenceRows"]) -> Iterator[
             continue
         found = reader.read(item.row) if item.key is not None and item.row.problem is None else None
         if found is None or not needed.isdisjoint(found.refused):
-            yield Unusable(reader.plan.position, item.row)
+            yield UnusableRow(reader.plan.position, item.row)
             last = item.row.number
             continue
         for each in references:

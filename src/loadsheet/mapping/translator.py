@@ -19,7 +19,7 @@ from loadsheet.mapping.names import DocumentFrame
 from loadsheet.mapping.near_keys import NearKeys, correct_there
 from loadsheet.mapping.payload import Variant
 from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, TableLookup
-from loadsheet.mapping.reference_tables import Unusable, read_references
+from loadsheet.mapping.reference_tables import UnusableRow, read_references
 from loadsheet.mapping.rows import ReadRow, RowReader, is_first, is_invalid, set_number, with_set_number
 from loadsheet.problems import Where
 from loadsheet.reading.tables import OF_ONE_CELL, Row, Table
@@ -118,7 +118,7 @@ class _DocumentBuilder:
         self._frame.nested = nested
         yield self._document(group, source, items, read)
 
-    def unusable(self, left: Unusable) -> Iterator[Document]:
+    def unusable(self, left: UnusableRow) -> Iterator[Document]:
         """The document of a row that others would look up, with the problem for which they cannot."""
         group = Group(None, tuple((left.row,) if place == left.position else () for place in range(len(self._readers))))
         source, items = self._source_rows(group.rows)

@@ -137,7 +137,7 @@ def named_by(patterns: Iterable[str], path: Path) -> bool:
 # ---- two mappings ----
 
 
-class Verdict(StrEnum):
+class PairVerdict(StrEnum):
     """The change of a document from the old to the new translation."""
 
     IDENTICAL = "identical"
@@ -149,7 +149,7 @@ class Verdict(StrEnum):
     ONLY_NEW = "only in the new"
 
 
-HARMLESS = frozenset({Verdict.IDENTICAL, Verdict.STILL_FAILING})
+HARMLESS = frozenset({PairVerdict.IDENTICAL, PairVerdict.STILL_FAILING})
 
 
 class Change(NamedTuple):
@@ -166,7 +166,7 @@ class Pair:
 
     operation: str
     key: str
-    verdict: Verdict
+    verdict: PairVerdict
     changes: tuple[Change, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -176,7 +176,7 @@ class Comparison:
     """Every pair that is not identical, the count of each verdict, and how many documents differ in each field."""
 
     pairs: list[Pair] = field(default_factory=list)
-    counts: Counter[Verdict] = field(default_factory=Counter)
+    counts: Counter[PairVerdict] = field(default_factory=Counter)
     fields: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -194,7 +194,7 @@ class Comparison:
         """Count a pair; identical ones are not kept."""
         self.counts[pair.verdict] += 1
         self.fields.update({pattern(change.path) for change in pair.changes})
-        if pair.verdict is not Verdict.IDENTICAL:
+        if pair.verdict is not PairVerdict.IDENTICAL:
             self.pairs.append(pair)
 
 
@@ -235,15 +235,15 @@ def _pair(old: Document | None, new: Document | None) -> Pair:
     if document is None:
         raise ValueError("a pair needs a document")
     if old is None or new is None:
-        return Pair(document.operation, document.key, Verdict.ONLY_NEW if old is None else Verdict.ONLY_OLD)
+        return Pair(document.operation, document.key, PairVerdict.ONLY_NEW if old is None else PairVerdict.ONLY_OLD)
     if old.usable and new.usable:
         found = changes(sent(old), sent(new))
-        return Pair(new.operation, new.key, Verdict.CHANGED if found else Verdict.IDENTICAL, found)
+        return Pair(new.operation, new.key, PairVerdict.CHANGED if found else PairVerdict.IDENTICAL, found)
     if old.usable or new.usable:
         failing = new if old.usable else old
-        verdict = Verdict.NOW_FAILING if old.usable else Verdict.NOW_PASSING
+        verdict = PairVerdict.NOW_FAILING if old.usable else PairVerdict.NOW_PASSING
         return Pair(new.operation, new.key, verdict, problems=_errors(failing))
-    return Pair(new.operation, new.key, Verdict.STILL_FAILING, problems=_errors(new))
+    return Pair(new.operation, new.key, PairVerdict.STILL_FAILING, problems=_errors(new))
 
 
 def _errors(document: Document) -> tuple[str, ...]:

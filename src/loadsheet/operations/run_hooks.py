@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from loadsheet import extras, pipeline, reports, run_log
-from loadsheet.internal_errors import exit_code_of, fault_summary, isolated
+from loadsheet.internal_errors import exit_code_of, failed_steps_text, isolated
 from loadsheet.ledger import Clock, Ledger, read_ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
@@ -91,7 +91,9 @@ class WholeRun:
             return result
         new = {step: why for step, why in result.undone.items() if step not in before.undone}
         run = result.reports.summary.run
-        self._say(f"loadsheet: run {run} is recorded; these steps failed with an internal error: {fault_summary(new)}")
+        self._say(
+            f"loadsheet: run {run} is recorded; these steps failed with an internal error: {failed_steps_text(new)}"
+        )
         return self._record(before, result)
 
     def _record(self, before: Result, result: Result) -> Result:

@@ -8,7 +8,7 @@ are not part of it. `damage_checks` warns of values that a spreadsheet program c
 file. `read_tops` shows the first rows of a sample to the author of a mapping. No network, no clock.
 """
 
-from loadsheet.reading.damage_checks import DamageChecks, Tally
+from loadsheet.reading.damage_checks import CellTally, DamageChecks
 from loadsheet.reading.header import fold
 from loadsheet.reading.row_filters import SUM_WORDS, begins_like_totals, begins_with, places_of_totals
 from loadsheet.reading.sandbox import open_tables, read_tops, start_fork_server
@@ -16,13 +16,13 @@ from loadsheet.reading.tables import Layout, Native, NativeKind, Row, Table, Top
 
 __all__ = [
     "SUM_WORDS",
+    "CellTally",
     "DamageChecks",
     "Layout",
     "Native",
     "NativeKind",
     "Row",
     "Table",
-    "Tally",
     "Top",
     "WantedColumn",
     "begins_like_totals",

@@ -138,7 +138,7 @@ _CODES = re.compile(r"zip|post(al|leitzahl|code)?|plz|cap|cp|ean|gtin|upc|sscc|b
 
 
 @dataclass(slots=True)
-class Tally:
+class CellTally:
     """How often something occurs in a table, its first rows, and the first example."""
 
     count: int = 0
@@ -151,10 +151,10 @@ class Tally:
         if len(self.rows) < _ROWS_SHOWN:
             self.rows.append(row)
 
-    def __add__(self, other: "Tally") -> "Tally":
+    def __add__(self, other: "CellTally") -> "CellTally":
         rows = sorted({*self.rows, *other.rows})[:_ROWS_SHOWN]
         first = min((tally for tally in (self, other) if tally.rows), key=lambda tally: tally.rows[0], default=self)
-        return Tally(self.count + other.count, rows, first.example)
+        return CellTally(self.count + other.count, rows, first.example)
 
     @property
     def rows_text(self) -> str:
@@ -164,7 +164,7 @@ class Tally:
         return f"row{'s' if self.count > 1 else ''} {listed}"
 
 
-_Tallies = dict[Shape, Tally]
+_Tallies = dict[Shape, CellTally]
 
 
 class _Column(NamedTuple):
@@ -179,7 +179,7 @@ class _LostZeros(NamedTuple):
     """Numbers that seem to have lost zeros: the usual width, the shorter ones, and the width to pad them to (0: do not pad)."""
 
     width: int
-    tally: Tally
+    tally: CellTally
     pads_to: int
 
 
@@ -201,7 +201,7 @@ class DamageChecks:
         """The number of blank rows between the others."""
         self._places = tuple(sorted(set(table.columns.values())))
         self._tallies: dict[int, _Tallies] = {}
-        self._sums, self._beside = Tally(), Tally()
+        self._sums, self._beside = CellTally(), CellTally()
         self._beside_at = 0
         self._saw_all = False
         self._is_empty = False
@@ -215,7 +215,7 @@ class DamageChecks:
             yield from rows
             return
         self._tallies = {place: {} for place in self._places}
-        self._sums, self._beside = Tally(), Tally()
+        self._sums, self._beside = CellTally(), CellTally()
         batch: list[Row] = []
         self._is_empty, self.blank_rows = True, 0
         last = self._table.header_row + sum(label.count("\n") for label in self._table.header)
@@ -309,7 +309,7 @@ class DamageChecks:
             cells: Sequence[Key] = columns[place]
             if self._table.sheet:  # only workbook cells have types
                 cells = [(cell.kind, cell.shown) if isinstance(cell, Native) else cell for cell in columns[place]]
-            fresh: dict[Key, list[Tally]] = {}  # cells of shapes that need more example rows
+            fresh: dict[Key, list[CellTally]] = {}  # cells of shapes that need more example rows
             for cell, times in Counter(cells).items():
                 looks, shapes = self._looks.get(place), _cell_shapes(cell)
                 if looks and looks.add(as_typed((cell if isinstance(cell, str) else cell[1]).strip())):
@@ -317,7 +317,7 @@ class DamageChecks:
                 for shape in shapes:
                     tally = tallies.get(shape)
                     if tally is None:
-                        tally = tallies[shape] = Tally(example=cell if isinstance(cell, str) else cell[1])
+                        tally = tallies[shape] = CellTally(example=cell if isinstance(cell, str) else cell[1])
                     tally.count += times
                     if len(tally.rows) < _ROWS_SHOWN:
                         fresh.setdefault(cell, []).append(tally)
@@ -328,13 +328,13 @@ class DamageChecks:
         countries = max(map(len, self._countries.values()), default=1)
         return _Column(self._table.header[place], self._uses.get(place, _UNKNOWN), countries)
 
-    def _warning(self, place: int, code: str, tally: Tally, hint: str, **values: Any) -> Problem:
+    def _warning(self, place: int, code: str, tally: CellTally, hint: str, **values: Any) -> Problem:
         where = self._table.where(tally.rows[0], place)
         problem_values = {"count": tally.count, "rows": tally.rows_text, **values}
         return Problem(code, where, tally.example[:100], problem_values, hint, "warning")
 
 
-def _note_rows(batch: Sequence[Row], cells: Sequence[Key], fresh: dict[Key, list[Tally]]) -> None:
+def _note_rows(batch: Sequence[Row], cells: Sequence[Key], fresh: dict[Key, list[CellTally]]) -> None:
     wanted = len({id(tally) for tallies in fresh.values() for tally in tallies})
     for row, cell in zip(batch, cells, strict=True):
         for tally in fresh.get(cell, ()):
@@ -367,7 +367,7 @@ def _column_warnings(tallies: _Tallies, warning: "partial[Problem]", column: _Co
         if column.use.kind == "text":
             yield warning("R224", turned, _DATES)
     elif styles := _mixed_styles(tallies, column.use):
-        first = _tally_of(tallies, "date") or Tally()
+        first = _tally_of(tallies, "date") or CellTally()
         yield warning("R225", first, _STYLES, styles=styles)
     numeric_texts = _tally_of(tallies, "digits", "decimal")
     is_only_text = column.use.kind == "text" and column.use is not _UNKNOWN  # numbers and texts are read alike
@@ -375,10 +375,10 @@ def _column_warnings(tallies: _Tallies, warning: "partial[Problem]", column: _Co
         yield warning("R227", numeric_texts, _AS_TEXT, numbers=numbers.count)
 
 
-def _tally_of(tallies: _Tallies, *kinds: str) -> Tally | None:
+def _tally_of(tallies: _Tallies, *kinds: str) -> CellTally | None:
     """The sum of all shapes of these kinds; None without any."""
     found = [tally for shape, tally in tallies.items() if shape.kind in kinds]
-    return sum(found, start=Tally()) if found else None
+    return sum(found, start=CellTally()) if found else None
 
 
 def _are_rounded(tallies: _Tallies) -> bool:
@@ -402,7 +402,7 @@ def _zeros_lost(tallies: _Tallies, column: _Column) -> _LostZeros | None:
     width = _usual_width(zeros, widths) if zeros or is_code else 0
     least = 1 if zeros else width - 1
     whole = [(shape, tally) for shape, tally in tallies.items() if shape.kind in ("digits", "number")]
-    short = sum((tally for shape, tally in whole if least <= int(shape.detail) < width), start=Tally())
+    short = sum((tally for shape, tally in whole if least <= int(shape.detail) < width), start=CellTally())
     few = short.count <= _FEW_OF * widths.total()
     if not short.count or column.use.pads_to >= width or (column.countries > 1 and not few):
         return None  # possibly postcodes of another country
@@ -438,7 +438,7 @@ def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> str:
     """The date styles of a column as text, if there are several; empty otherwise, or if most values are not dates. A date that a
     declared format of the column reads has that format's style.
     """
-    found: dict[str, Tally] = {}
+    found: dict[str, CellTally] = {}
     for shape, tally in tallies.items():
         if shape.kind == "date":
             declared = next((name for name, reads in use.formats if reads(tally.example.strip()) is not None), "")

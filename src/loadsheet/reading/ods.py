@@ -24,7 +24,7 @@ from loadsheet.reading.number_formats import (
 )
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package, safe_parser
 from loadsheet.reading.tables import Native, formula_cell
-from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
+from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, RowRanges, Rows, Sheet, Traits
 
 _TABLE_NAMES = "urn:oasis:names:tc:opendocument:xmlns:table:1.0 "
 _OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0 "
@@ -103,7 +103,7 @@ class _Seen:
     style: str
     merged: int = 0
     rows: int = 0
-    hidden_rows: Spans = field(default_factory=Spans)
+    hidden_rows: RowRanges = field(default_factory=RowRanges)
     filtered: bool = False
     columns: int = 0
     hidden_columns: list[int] = field(default_factory=list)

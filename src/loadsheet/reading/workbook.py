@@ -66,7 +66,7 @@ class Sheet(NamedTuple):
     hidden: bool
 
 
-class Spans:
+class RowRanges:
     """A set of row numbers, stored as ranges, because they are mostly consecutive."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Spans:
         return sum(last - first + 1 for first, last in zip(self._firsts, self._lasts, strict=True))
 
 
-NO_ROWS = Spans()
+NO_ROWS = RowRanges()
 
 _ONE_OF_THEM = "open the file in the program it comes from, check the values, save it and send it again"
 _SILENT = "if they should show something, open the file in Excel, save it and send it again"
@@ -102,7 +102,7 @@ class Traits:
     """
 
     merged: int = 0
-    hidden_rows: Spans = NO_ROWS
+    hidden_rows: RowRanges = NO_ROWS
     hidden_columns: tuple[int, ...] = ()
     filtered: str = ""
     silent: int = 0
@@ -138,7 +138,7 @@ class Book:
 
     def rows_of(self, sheet: Sheet) -> Rows:
         """The rows of a sheet in file order. Raises FileRefused, also at the first row or cell that occurs twice."""
-        seen, disordered, last = Spans(), set[int](), 0
+        seen, disordered, last = RowRanges(), set[int](), 0
         with closing(self.rows(sheet.key)) as rows:
             for number, cells in rows:
                 if number > last:
@@ -347,7 +347,7 @@ class _Body:
     checks: RowChecks
     blank_rows_max: int
     above: int
-    hidden: Spans = NO_ROWS
+    hidden: RowRanges = NO_ROWS
 
     def rows(self) -> Iterator[Row]:
         """The rows, read from the start on each call. Raises FileRefused if a cell has an invalid position or the file is unreadable."""

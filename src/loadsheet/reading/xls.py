@@ -19,7 +19,7 @@ from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Kind, Source, refuse
 from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.package import DAMAGED, SEND_AGAIN
 from loadsheet.reading.tables import Native
-from loadsheet.reading.workbook import Book, Cells, Rows, Sheet, Spans, Traits
+from loadsheet.reading.workbook import Book, Cells, RowRanges, Rows, Sheet, Traits
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _SIZE_MAX = 1 << 28
@@ -130,7 +130,7 @@ class _Reader:
             sheet = self._book.sheet_by_index(int(key))
             bound = self.bounds()[int(key)]
             merged = sum((bottom - top) * (right - left) > 1 for top, bottom, left, right in sheet.merged_cells)
-            hidden_rows = Spans()
+            hidden_rows = RowRanges()
             for number in sorted(number for number, row in sheet.rowinfo_map.items() if row.hidden):
                 if number < sheet.nrows:
                     hidden_rows.add(number + 1, number + 1)

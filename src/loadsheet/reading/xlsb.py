@@ -12,7 +12,7 @@ from loadsheet.reading.encoding import Source, refused
 from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number
 from loadsheet.reading.package import SEND_AGAIN, Package, Relations
 from loadsheet.reading.tables import Native
-from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
+from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, RowRanges, Rows, Sheet, Traits
 from loadsheet.reading.xlsx import Dictionary, PartReaders, open_parts
 
 MAIN_PART = "xl/workbook.bin"
@@ -147,7 +147,7 @@ def _cell_maker(dictionary: Dictionary) -> Callable[[int, int, bytes, int], str]
 
 def _read_traits(package: Package, part: str) -> Traits:
     """The traits of a sheet. Reads it completely; raises FileRefused if it is cut off or its checksum is wrong."""
-    merged, filtered, ended, hidden_rows = 0, "", False, Spans()
+    merged, filtered, ended, hidden_rows = 0, "", False, RowRanges()
     hidden_columns: set[int] = set()
     with package.opened(part) as stream:
         for kind, data in _records(stream):

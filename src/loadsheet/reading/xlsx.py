@@ -23,7 +23,7 @@ from loadsheet.reading.package import (
     safe_parser,
 )
 from loadsheet.reading.tables import Native, formula_cell
-from loadsheet.reading.workbook import COLUMNS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
+from loadsheet.reading.workbook import COLUMNS_MAX, Book, Cells, RowRanges, Rows, Sheet, Traits
 
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _REFERENCE = re.compile(r"([A-Z]{1,3})[0-9]+")
@@ -140,7 +140,7 @@ def read_traits(package: Package, part: str) -> Traits:
     The handler is on only for pieces that contain a word of a trait: without it, parsing takes a tenth of the time.
     """
     parser = safe_parser()
-    merged, filtered, before, hidden_rows = 0, "", b"", Spans()
+    merged, filtered, before, hidden_rows = 0, "", b"", RowRanges()
     hidden_columns: set[int] = set()
 
     def start(tag: str, given: dict[str, str]) -> None:

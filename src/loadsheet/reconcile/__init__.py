@@ -55,7 +55,7 @@ from loadsheet.reconcile.verdicts import (
     MEANINGS,
     NEEDS_SOMEONE,
     REMEDIES,
-    TRACED,
+    STATES_COMPARED,
     UNKNOWN_RECORD,
     Leg,
     Match,
@@ -246,8 +246,8 @@ class _Judge:
     def settle(self, entries: Sequence[Entry]) -> None:
         """Process the next entries."""
         entries = self._with_effective_states(entries)
-        traces = list(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
-        lanes, units = record_states(traces), units_left_out(self._queries, entries, traces)
+        heads = list(self._queries.heads_on(sorted({entry.lane for entry in entries}), *STATES_COMPARED))
+        lanes, units = record_states(heads), units_left_out(self._queries, entries, heads)
         places = self._listed.find(entries)
         self._left = {entry: values for entry, values in self._values_left(entries, lanes).items() if values}
         for entry, found in zip(entries, places, strict=True):
@@ -274,7 +274,7 @@ class _Judge:
     def verdicts_of_earlier(self, entries: Sequence[Entry]) -> Iterator[Match]:
         """The verdicts on earlier runs' entries that were accepted or are unchanged. They count for nothing else here."""
         entries = self._with_effective_states(entries)
-        lanes = record_states(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
+        lanes = record_states(self._queries.heads_on(sorted({entry.lane for entry in entries}), *STATES_COMPARED))
         left = self._values_left(entries, lanes)
         for entry, place in zip(entries, self._listed.find(entries), strict=True):
             leg = self._listed.leg_of(entry)
@@ -337,7 +337,7 @@ class _Judge:
         """The listed records that no entry accounts for, by subject and key."""
         found: set[OnlyListed] = set()
         for names in _batches(listed.unclaimed()):
-            lanes = record_states(self._queries.traces_on(sorted(set(names)), *TRACED))
+            lanes = record_states(self._queries.heads_on(sorted(set(names)), *STATES_COMPARED))
             for name in names:
                 lane = lanes.get(name, UNKNOWN_RECORD)
                 if not lane.expected:

@@ -29,7 +29,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from loadsheet.contract import BY_NAME, DELETES, EVENTS, PROVABLE, Action, Difference, decode_record, different_fields
-from loadsheet.ledger import Entry, ExceptionStatus, Run, State, Trace
+from loadsheet.ledger import Entry, EntryHead, ExceptionStatus, Run, State
 from loadsheet.ledger.ledger_tables import chunks
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.versions import Versions
@@ -38,7 +38,7 @@ from loadsheet.reconcile.verdicts import (
     AGREES,
     BY_STATE,
     NEEDS_SOMEONE,
-    TRACED,
+    STATES_COMPARED,
     Match,
     Matches,
     Verdict,
@@ -55,7 +55,7 @@ MERGED = "it is the same record as {exception}"
 """The reason for closing an exception whose record has an older one."""
 
 _STATES_SAY = frozenset(BY_STATE.values())
-_TRACED = (*TRACED, State.UNCHANGED)
+_STATES_FOLLOWED = (*STATES_COMPARED, State.UNCHANGED)
 _SETTLED = (State.ACCEPTED, State.UNCHANGED)
 
 Judge = Callable[[Sequence[Entry]], Iterable[Match]]
@@ -152,86 +152,86 @@ class _Part:
         some = sorted(versions)
         self._latest = {entry: versions[entry].entries[-1] for entry in some}
         latest = sorted({*self._latest.values()})
-        self._traces = {trace.id: trace for trace in queries.traces_by_id(sorted({*some, *latest}))}
-        lanes = sorted({trace.lane for trace in self._traces.values()})
+        self._heads = {head.id: head for head in queries.heads_by_id(sorted({*some, *latest}))}
+        lanes = sorted({head.lane for head in self._heads.values()})
         settled = _settled(queries, lanes)
-        self._on_lanes: dict[str, list[Trace]] = defaultdict(list)
-        for trace in settled:
-            self._on_lanes[trace.lane] += [trace] if trace.operation in PROVABLE else []
+        self._on_lanes: dict[str, list[EntryHead]] = defaultdict(list)
+        for head in settled:
+            self._on_lanes[head.lane] += [head] if head.operation in PROVABLE else []
         self._queries = queries
         self._sources: dict[int, tuple[Lineage, dict[str, tuple[str, ...]]]] = {}
-        self._origins = queries.origins_of([trace.id for trace in (*settled, *self._traces.values())])
+        self._origins = queries.origins_of([head.id for head in (*settled, *self._heads.values())])
         self._later = self._last_of_each(settled)
-        self._later_changes = self._last_of_each(trace for trace in settled if not BY_NAME[trace.operation].creates)
+        self._later_changes = self._last_of_each(head for head in settled if not BY_NAME[head.operation].creates)
         remarked = queries.remarks_on([entry for entry in some if entry in known])
         self._words = {entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks}
         self._said = queries.explained_before([self._latest[entry] for entry in some if entry not in known])
         matched = ((entry, matches.get(entry)) for entry in latest)
         self._now = {entry: _CurrentVerdict(one.verdict, one.differences) for entry, one in matched if one is not None}
-        rest = [entry for entry in latest if entry not in self._now and self._traces[entry].state not in BY_STATE]
+        rest = [entry for entry in latest if entry not in self._now and self._heads[entry].state not in BY_STATE]
         for match in judge(list(queries.entries_by_id(rest))) if rest else ():
             self._now[match.entry] = _CurrentVerdict(match.verdict, match.differences)
 
     def standings(self, run: Run) -> Iterator[ExceptionStatus]:
         """The current status of each exception."""
         for entry, latest in sorted(self._latest.items()):
-            trace = self._traces[entry]
-            now = self._now.get(latest) or _CurrentVerdict(BY_STATE[self._traces[latest].state])
+            head = self._heads[entry]
+            now = self._now.get(latest) or _CurrentVerdict(BY_STATE[self._heads[latest].state])
             versions, settled = self._versions[entry]
             if (kept := self._known.get(entry)) is None:
                 opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.found)
                 said = self._said.get(latest, {}).get(opened.finding, "")
-                now_status = opened._replace(closed=self._closed(trace, now) or said)
+                now_status = opened._replace(closed=self._closed(head, now) or said)
             else:
-                now_status = self._updated(trace, kept, now)
+                now_status = self._updated(head, kept, now)
             yield now_status._replace(versions=versions, settled=settled)
 
-    def _updated(self, trace: Trace, kept: ExceptionStatus, now: _CurrentVerdict) -> ExceptionStatus:
+    def _updated(self, head: EntryHead, kept: ExceptionStatus, now: _CurrentVerdict) -> ExceptionStatus:
         before = kept._replace(closed="", closed_run="")
         if now.verdict is Verdict.NOT_VERIFIABLE and kept.verdict not in _STATES_SAY:
             now = _CurrentVerdict(
                 Verdict(kept.verdict), kept.found
             )  # an unread listing does not undo what an earlier one showed
         finding = (now.verdict.value, now.found)
-        word = self._words.get(trace.id, "")
+        word = self._words.get(head.id, "")
         if word in WORDS and finding == kept.finding:
             return before._replace(closed=word, closed_run=kept.closed_run)
-        closed = self._closed(trace, now)
+        closed = self._closed(head, now)
         if now.verdict in AGREES or now.verdict is Verdict.NOT_VERIFIABLE:
             return before._replace(closed=closed, closed_run=kept.closed_run)
         return before._replace(
             verdict=finding[0], found=finding[1], closed=closed, closed_run=kept.closed_run if closed else ""
         )
 
-    def _closed(self, trace: Trace, now: _CurrentVerdict) -> str:
+    def _closed(self, head: EntryHead, now: _CurrentVerdict) -> str:
         """Why an exception is closed now; empty if it is open."""
         if now.verdict in AGREES:
             return now.verdict.value
         if now.verdict is Verdict.NOT_VERIFIABLE:
             return SINCE
-        return LATER if self._is_superseded(trace, now) else ""
+        return LATER if self._is_superseded(head, now) else ""
 
-    def _is_superseded(self, trace: Trace, now: _CurrentVerdict) -> bool:
+    def _is_superseded(self, head: EntryHead, now: _CurrentVerdict) -> bool:
         if now.verdict not in _STATES_SAY:
             return False
-        return self._versions[trace.id].settled or self._has_later(self._traces[self._latest[trace.id]])
+        return self._versions[head.id].settled or self._has_later(self._heads[self._latest[head.id]])
 
-    def _has_later(self, trace: Trace) -> bool:
+    def _has_later(self, head: EntryHead) -> bool:
         """Whether a document of a later drop for the same record was accepted or is unchanged."""
-        drop, root = self._origins[trace.id]
-        waits = trace.state is State.HELD and BY_NAME[trace.operation].action in (Action.UPDATE, Action.DELETE)
+        drop, root = self._origins[head.id]
+        waits = head.state is State.HELD and BY_NAME[head.operation].action in (Action.UPDATE, Action.DELETE)
         later = self._later_changes if waits else self._later
-        return later.get(_record_of(trace, root), 0) > drop and self._is_carried(trace, drop)
+        return later.get(_record_of(head, root), 0) > drop and self._is_carried(head, drop)
 
     @cached_property
     def _fields(self) -> dict[int, Collection[str]]:
         """The fields of the calls on lanes that were updated, by entry; of all lanes of the batch at once."""
         updated = {
             lane
-            for lane, traces in self._on_lanes.items()
-            if any(BY_NAME[one.operation].action is Action.UPDATE for one in traces)
+            for lane, heads in self._on_lanes.items()
+            if any(BY_NAME[one.operation].action is Action.UPDATE for one in heads)
         }
-        wanted = {trace.id for trace in self._traces.values() if trace.lane in updated}
+        wanted = {head.id for head in self._heads.values() if head.lane in updated}
         wanted |= {one.id for lane in updated for one in self._on_lanes[lane]}
         return {call.id: self._fields_of(call) for call in self._queries.entries_by_id(sorted(wanted))}
 
@@ -248,11 +248,11 @@ class _Part:
             self._sources[entry.drop] = origin.lineage, headers
         return sent | filled_fields(entry.rows, *self._sources[entry.drop])
 
-    def _is_carried(self, trace: Trace, drop: int) -> bool:
+    def _is_carried(self, head: EntryHead, drop: int) -> bool:
         """Whether the documents of drops after this one carry the whole of a create or update. What is not known, because it was removed,
         counts as carried.
         """
-        lane = self._on_lanes[trace.lane] if trace.operation in PROVABLE and trace.operation not in DELETES else []
+        lane = self._on_lanes[head.lane] if head.operation in PROVABLE and head.operation not in DELETES else []
         later = [one for one in lane if self._origins[one.id][0] > drop]
         if not later or any(BY_NAME[one.operation].action is not Action.UPDATE for one in later):
             return True
@@ -261,36 +261,34 @@ class _Part:
         carried = {name for one in later for name in fields[one.id]}
         if not all(fields[one.id] for one in later) or any(carried.issuperset(one) for one in created):
             return True
-        whole = created if BY_NAME[trace.operation].creates and not fields[trace.id] else [fields[trace.id]]
+        whole = created if BY_NAME[head.operation].creates and not fields[head.id] else [fields[head.id]]
         return all(carried.issuperset(one) for one in whole)
 
-    def _last_of_each(self, settled: Iterable[Trace]) -> dict[Hashable, int]:
+    def _last_of_each(self, settled: Iterable[EntryHead]) -> dict[Hashable, int]:
         """The last drop with an entry of each record that was accepted, or is unchanged from an accepted one."""
         last: dict[Hashable, int] = {}
-        for trace in settled:
-            drop, root = self._origins[trace.id]
-            record = _record_of(trace, root)
+        for head in settled:
+            drop, root = self._origins[head.id]
+            record = _record_of(head, root)
             last[record] = max(last.get(record, 0), drop)
         return last
 
 
-def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[Trace]:
+def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[EntryHead]:
     """The entries of these lanes that were accepted or equal an accepted one. Duplicates of waiting entries do not count, and neither do
     those of a file that came again.
     """
-    traces = [trace for trace in queries.traces_on(lanes, *_TRACED) if trace.state in _SETTLED]
-    unchanged = [trace.id for trace in traces if trace.state is State.UNCHANGED]
+    heads = [head for head in queries.heads_on(lanes, *_STATES_FOLLOWED) if head.state in _SETTLED]
+    unchanged = [head.id for head in heads if head.state is State.UNCHANGED]
     repeats, copied = queries.repeats(unchanged), queries.from_copies(unchanged)
-    return [
-        trace for trace in traces if repeats.get(trace.id, State.ACCEPTED) is State.ACCEPTED and trace.id not in copied
-    ]
+    return [head for head in heads if repeats.get(head.id, State.ACCEPTED) is State.ACCEPTED and head.id not in copied]
 
 
-def _record_of(trace: Trace, root: int) -> Hashable:
+def _record_of(head: EntryHead, root: int) -> Hashable:
     """What identifies a document's record. For an event this is its key and its original drop `root`."""
-    if trace.operation in EVENTS:
-        return trace.key, root
-    return BY_NAME[trace.operation].record_id(trace.key)
+    if head.operation in EVENTS:
+        return head.key, root
+    return BY_NAME[head.operation].record_id(head.key)
 
 
 class Replacement(NamedTuple):
@@ -329,8 +327,8 @@ def values_left(queries: LedgerQueries, entries: Sequence[Entry]) -> dict[int, d
 def _with_followers(queries: LedgerQueries, entries: Sequence[Entry]) -> Iterator[tuple[Entry, list[Entry]]]:
     """Each entry that later calls replaced, with these calls."""
     accepted: dict[str, list[int]] = defaultdict(list)
-    for trace in queries.traces_on(sorted({entry.lane for entry in entries}), State.ACCEPTED):
-        accepted[trace.lane] += [trace.id] if trace.operation in PROVABLE else []
+    for head in queries.heads_on(sorted({entry.lane for entry in entries}), State.ACCEPTED):
+        accepted[head.lane] += [head.id] if head.operation in PROVABLE else []
     later = {entry.id: _after(entry, accepted[entry.lane]) for entry in entries}
     calls = {call.id: call for call in queries.entries_by_id(sorted({one for ids in later.values() for one in ids}))}
     for entry in entries:

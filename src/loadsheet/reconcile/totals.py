@@ -30,16 +30,16 @@ from loadsheet.contract import (
     units_in,
     units_lacking,
 )
-from loadsheet.ledger import Drop, Entry, IgnoredRow, SourceTable, State, Trace
+from loadsheet.ledger import Drop, Entry, EntryHead, IgnoredRow, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import SHARED, STEP, own_rows
 from loadsheet.reconcile.verdicts import Leg, Verdict
 
 
 def units_left_out(
-    queries: LedgerQueries, entries: Sequence[Entry], traces: Sequence[Trace]
+    queries: LedgerQueries, entries: Sequence[Entry], heads: Sequence[EntryHead]
 ) -> dict[int, Mapping[str, str]]:
-    """The units of records at the time of updates that omit the unit of a figure, by field. `traces` are the entries of
+    """The units of records at the time of updates that omit the unit of a figure, by field. `heads` are the entries of
     their lanes in ledger order.
     """
     lacking = {}
@@ -56,7 +56,7 @@ def units_left_out(
     lanes = {*lacking.values()}
     made = [
         one
-        for one in traces
+        for one in heads
         if one.lane in lanes and one.state is State.ACCEPTED and measures_of(BY_NAME[one.operation])
     ]
     contents: dict[int, dict[str, str]] = {}

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from loadsheet.contract import BY_NAME, DELETES, PROVABLE, Difference
-from loadsheet.ledger import Entry, State, Trace
+from loadsheet.ledger import Entry, EntryHead, State
 from loadsheet.ledger.states import VERDICTS
 
 
@@ -164,7 +164,7 @@ class Leg:
         return f'{self.listed:,} of {self.total:,} {self.subject}s listed (partial: {why}missing ones are "{Verdict.NOT_VERIFIABLE}")'
 
 
-TRACED = (State.ACCEPTED, State.SENDING, State.UNKNOWN, State.REFUSED)
+STATES_COMPARED = (State.ACCEPTED, State.SENDING, State.UNKNOWN, State.REFUSED)
 """States of entries that may have a record at the exchange."""
 
 BY_STATE = {state: Verdict(verdict) for state, verdict in VERDICTS.items()}
@@ -201,18 +201,18 @@ class RecordState:
 UNKNOWN_RECORD = RecordState()
 
 
-def record_states(traces: Iterable[Trace]) -> dict[str, RecordState]:
+def record_states(heads: Iterable[EntryHead]) -> dict[str, RecordState]:
     """The state of each lane from its entries, which come in ledger order."""
     states: dict[str, RecordState] = {}
-    for trace in traces:
-        if trace.operation not in PROVABLE:
+    for head in heads:
+        if head.operation not in PROVABLE:
             continue
-        state = states.get(trace.lane)
+        state = states.get(head.lane)
         if state is None:
-            state = states[trace.lane] = RecordState()
-        if trace.state is State.ACCEPTED:
-            state.last, state.last_hash, state.deleted = trace.id, trace.content_hash, trace.operation in DELETES
-        elif trace.state is State.REFUSED:
+            state = states[head.lane] = RecordState()
+        if head.state is State.ACCEPTED:
+            state.last, state.last_hash, state.deleted = head.id, head.content_hash, head.operation in DELETES
+        elif head.state is State.REFUSED:
             state.refused = True
         else:
             state.may_exist = True

@@ -21,7 +21,13 @@ import msgspec
 
 from loadsheet import object_storage
 from loadsheet.contract import exactly
-from loadsheet.internal_errors import Fault, fault_summary, isolated, log_fault, raising_fault
+from loadsheet.internal_errors import (
+    InternalError,
+    failed_steps_text,
+    isolated,
+    log_internal_error,
+    raising_internal_error,
+)
 from loadsheet.ledger import Drop, Entry, Run
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_queries import reported_at
@@ -133,7 +139,7 @@ class Written:
         summary = self.summary
         if not summary.missing:
             return None
-        missing_reports = fault_summary({one.report: one.why for one in summary.missing})
+        missing_reports = failed_steps_text({one.report: one.why for one in summary.missing})
         log = self.state / "logs" / f"{summary.run}.jsonl"
         return ReportsIncomplete(
             f"run {summary.run}: {summary.counts_text}; an internal error prevented these reports: {missing_reports}",
@@ -167,9 +173,9 @@ def write(
             _close_and_publish(settings, run.name, summary.reports)
             if _INDEX not in missing:
                 _bring_summaries(settings)
-                raising_fault(_INDEX, renew_index, settings, queries, run, reconciliation.exceptions)
-        except Fault as fault:
-            missing[fault.what] = log_fault(fault.what, fault.cause)
+                raising_internal_error(_INDEX, renew_index, settings, queries, run, reconciliation.exceptions)
+        except InternalError as fault:
+            missing[fault.what] = log_internal_error(fault.what, fault.cause)
             run = replace(run, exit_code=ReportsIncomplete.exit_code)
         else:
             return _written(settings, summary, reported_at(run))
@@ -223,23 +229,23 @@ _INDEX = "index of runs"
 
 
 class Isolated:
-    """An optional report, made by `make`. If it fails, the others are still written. Its methods raise Fault.
+    """An optional report, made by `make`. If it fails, the others are still written. Its methods raise InternalError.
     If the report is among the `missing`, they do nothing.
     """
 
     def __init__(self, report: str, make: Callable[[], Any], missing: Container[str]) -> None:
         self._report = report
-        self._made = None if report in missing else raising_fault(report, make)
+        self._made = None if report in missing else raising_internal_error(report, make)
 
     def add_all(self, found: Iterable[tuple[Entry, Match]]) -> None:
         """Add these entries with their matches."""
         if self._made is not None:
-            raising_fault(self._report, _add_all, self._made, found)
+            raising_internal_error(self._report, _add_all, self._made, found)
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         if self._made is None:
             return lambda *_words: ()
-        return partial(raising_fault, self._report, getattr(self._made, verb))
+        return partial(raising_internal_error, self._report, getattr(self._made, verb))
 
 
 def _with_matches(
@@ -262,7 +268,7 @@ def _add_all(report: Any, found: Iterable[tuple[Entry, Match]]) -> None:
 def _write(
     queries: LedgerQueries, reconciliation: Reconciliation, run: Run, settings: Settings, missing: Mapping[str, str]
 ) -> RunSummary:
-    """Write all reports but the `missing`, in one pass over the ledger. Raises Fault if an optional report fails."""
+    """Write all reports but the `missing`, in one pass over the ledger. Raises InternalError if an optional report fails."""
     folder, drops = settings.outbox_here / run.name, reconciliation.drops
     names = ReportNames(results_names(drops, run, settings.reports.results), {}, [PAGE] * (_PAGE not in missing))
     settled, folding = reconciliation.exceptions.settled, cast("Causes", Isolated(_CAUSES, Causes, missing))
@@ -312,7 +318,7 @@ def _write(
         keys = tuple(queries.keys_of(open_since_earlier(reconciliation)[:_OPEN_KEYS_MAX]).values())
         summary = with_headline(replace(summary, remarks=remarks, missing=lacking, open_keys=keys))
         summary = replace(summary, reports=(*summary.reports, *workbook.finish(summary, run, settings)))
-        raising_fault(_WORKBOOK, books.close)  # renames the finished workbook to its final name
+        raising_internal_error(_WORKBOOK, books.close)  # renames the finished workbook to its final name
     page.finish(folder, summary)
     for stale in {name for mine in results_names(drops, run).values() for name in mine.values()} - {*summary.reports}:
         (folder / stale).unlink(missing_ok=True)  # a fallback report: CSV, where this is a workbook

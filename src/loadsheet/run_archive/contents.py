@@ -64,7 +64,7 @@ _LINE_BYTES_MAX = 1 << 26
 _LINE_GROWTH_MAX = 4
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """A member in the chain: name, size in bytes, SHA-256 (hex), and the hash over that and everything before (hex)."""
 
     name: str
@@ -83,7 +83,7 @@ class CapsuleWriter:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
-        self.links: list[Link] = []
+        self.links: list[ChainLink] = []
 
     def __enter__(self) -> Self:
         return self
@@ -182,7 +182,7 @@ class CapsuleReader:
             raise CannotOpen(f"{self._path}: {name} cannot be read ({error})") from error
 
 
-def head_of(links: Sequence[Link]) -> str:
+def head_of(links: Sequence[ChainLink]) -> str:
     """The last hash of a chain."""
     return links[-1].chain if links else _START
 
@@ -193,13 +193,13 @@ def _described(name: str) -> zipfile.ZipInfo:
     return info
 
 
-def next_link(before: Sequence[Link], name: str, size: int, sha256: str) -> Link:
+def next_link(before: Sequence[ChainLink], name: str, size: int, sha256: str) -> ChainLink:
     """The link of the next member."""
     text = "\n".join((head_of(before), name, str(size), sha256))
-    return Link(name, size, sha256, hashlib.sha256(text.encode()).hexdigest())
+    return ChainLink(name, size, sha256, hashlib.sha256(text.encode()).hexdigest())
 
 
-def chain_text(links: Sequence[Link]) -> bytes:
+def chain_text(links: Sequence[ChainLink]) -> bytes:
     """The content of the last member: one line per link."""
     return b"".join(_line(link._asdict()) + b"\n" for link in links)
 

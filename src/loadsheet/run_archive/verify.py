@@ -26,7 +26,7 @@ from loadsheet.run_archive.contents import (
     CannotOpen,
     CapsuleReader,
     CapsuleWriter,
-    Link,
+    ChainLink,
     chain_text,
     head_of,
     next_link,
@@ -51,7 +51,7 @@ class RecordLine(NamedTuple):
     hash: str
 
 
-class Record(NamedTuple):
+class CapsuleRecord(NamedTuple):
     """The lines, and the number of the first (from 1) that does not follow from the previous one; 0 if all do."""
 
     lines: tuple[RecordLine, ...]
@@ -62,12 +62,12 @@ class Record(NamedTuple):
         return tuple(line.head for line in self.lines if line.run == run)
 
 
-def read_record(state: Path) -> Record:
+def read_record(state: Path) -> CapsuleRecord:
     """The record of a state folder; empty if it does not exist."""
     try:
         texts = (state / RECORD_FILE).read_bytes().splitlines()
     except OSError:
-        return Record(())
+        return CapsuleRecord(())
     lines: list[RecordLine] = []
     broken = 0
     for number, text in enumerate(texts, start=1):
@@ -79,7 +79,7 @@ def read_record(state: Path) -> Record:
         if line.hash != _hash(lines[-1].hash if lines else "", line):
             broken = broken or number
         lines.append(line)
-    return Record(tuple(lines), broken)
+    return CapsuleRecord(tuple(lines), broken)
 
 
 def add_to_record(state: Path, *, run: str, made_at: str, file: str, head: str) -> None:
@@ -106,7 +106,7 @@ def _hash(before: str, line: RecordLine) -> str:
     return hashlib.sha256(f"{before}\n{line.run}\n{line.made_at}\n{line.file}\n{line.head}".encode()).hexdigest()
 
 
-class Verdict(NamedTuple):
+class VerifyResult(NamedTuple):
     """The result of `verify`: run and head, everything that is wrong in words, and what vouches for the capsule as a
     whole (`KEPT` or `RECORD`; empty: nothing, it is only intact).
     """
@@ -118,17 +118,17 @@ class Verdict(NamedTuple):
     vouched_by: str = ""
 
 
-def verify(path: Path, record: Record, head: str = "") -> Verdict:
+def verify(path: Path, record: CapsuleRecord, head: str = "") -> VerifyResult:
     """Check a capsule against its own chain, and against a head kept elsewhere or else the record. `head` may be
     shortened to 16 digits or more. Raises CannotOpen if the file does not exist.
     """
     checked = check_archive(path)
     if checked.wrong:
-        return Verdict("", checked.head, len(checked.links), checked.wrong)
+        return VerifyResult("", checked.head, len(checked.links), checked.wrong)
     try:
         run = read_manifest(CapsuleReader(path)).run
     except CannotOpen as error:
-        return Verdict("", checked.head, len(checked.links), (str(error),))
+        return VerifyResult("", checked.head, len(checked.links), (str(error),))
     known = record.heads_of(run)
     wrong, vouched_by = _judge(run, checked.head, head, known)
     if record.broken and not head:
@@ -136,7 +136,7 @@ def verify(path: Path, record: Record, head: str = "") -> Verdict:
             *wrong,
             f"line {record.broken} of the record does not follow from the previous line: the record was changed",
         )
-    return Verdict(run, checked.head, len(checked.links), wrong, "" if wrong else vouched_by)
+    return VerifyResult(run, checked.head, len(checked.links), wrong, "" if wrong else vouched_by)
 
 
 def _judge(run: str, actual: str, wanted: str, known: Sequence[str]) -> tuple[tuple[str, ...], str]:
@@ -154,7 +154,7 @@ def _judge(run: str, actual: str, wanted: str, known: Sequence[str]) -> tuple[tu
 class ArchiveCheck(NamedTuple):
     """The check of a capsule: its members, its head, and everything that is wrong, in words."""
 
-    links: tuple[Link, ...]
+    links: tuple[ChainLink, ...]
     head: str
     wrong: tuple[str, ...]
 
@@ -177,13 +177,13 @@ def check_archive(path: Path) -> ArchiveCheck:
     return ArchiveCheck(tuple(links), head_of(links), tuple(wrong))
 
 
-def _chain_in(archive: zipfile.ZipFile) -> tuple[list[Link], list[str]]:
+def _chain_in(archive: zipfile.ZipFile) -> tuple[list[ChainLink], list[str]]:
     """The chain in the capsule, and what is wrong with the chain itself."""
     try:
         if archive.getinfo(CHAIN).compress_type != zipfile.ZIP_STORED:
             return [], [f"{CHAIN} was changed: its compression differs"]
         text = archive.read(CHAIN)
-        links = [Link(**msgspec.json.decode(line)) for line in text.splitlines()]
+        links = [ChainLink(**msgspec.json.decode(line)) for line in text.splitlines()]
         kept = links and all(isinstance(link.name, str) and isinstance(link.size, int) for link in links)
     except KeyError:
         return [], [f"{CHAIN} is missing: the chain was removed"]
@@ -191,7 +191,7 @@ def _chain_in(archive: zipfile.ZipFile) -> tuple[list[Link], list[str]]:
         return [], [f"{CHAIN} was changed: it is no longer a hash chain"]
     if not kept or text != chain_text(links):
         return [], [f"{CHAIN} was changed: it is no longer a hash chain"]
-    so_far: list[Link] = []
+    so_far: list[ChainLink] = []
     for place, link in enumerate(links, start=1):
         so_far.append(next_link(so_far, link.name, link.size, str(link.sha256)))
         if so_far[-1] != link:
@@ -199,7 +199,7 @@ def _chain_in(archive: zipfile.ZipFile) -> tuple[list[Link], list[str]]:
     return links, []
 
 
-def _compared(archive: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo], links: Sequence[Link]) -> list[str]:
+def _compared(archive: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo], links: Sequence[ChainLink]) -> list[str]:
     """What is wrong with the members according to the chain."""
     names = [info.filename for info in infos]
     known, times = {link.name: link for link in links}, Counter(names)
@@ -212,7 +212,7 @@ def _compared(archive: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo], links:
     return wrong + [text for info in infos if info.filename in known and (text := _changed(archive, info, known))]
 
 
-def _changed(archive: zipfile.ZipFile, info: zipfile.ZipInfo, known: dict[str, Link]) -> str:
+def _changed(archive: zipfile.ZipFile, info: zipfile.ZipInfo, known: dict[str, ChainLink]) -> str:
     link, digest, size = known[info.filename], hashlib.sha256(), 0
     try:
         if info.compress_type != zipfile.ZIP_STORED:
@@ -229,7 +229,7 @@ def _changed(archive: zipfile.ZipFile, info: zipfile.ZipInfo, known: dict[str, L
     return f"{link.name} was changed{sizes}"
 
 
-def _is_as_written(path: Path, links: Sequence[Link]) -> bool:
+def _is_as_written(path: Path, links: Sequence[ChainLink]) -> bool:
     """Whether the file has exactly the bytes that follow from its members."""
     with tempfile.TemporaryFile() as again:
         with zipfile.ZipFile(path) as archive, CapsuleWriter(again) as writer:

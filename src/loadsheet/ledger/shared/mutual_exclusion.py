@@ -28,7 +28,7 @@ _PAUSE_S = 0.1
 _NOW = cast(DATABASE_TIME, Double)
 
 
-class Claims:
+class SharedClaims:
     """The claims of one process for one shipper. Build one with `held_claims`."""
 
     def __init__(self, engine: Engine, shipper: str, holder: str, takeover_s: float) -> None:
@@ -76,12 +76,12 @@ class Claims:
 
 
 @contextmanager
-def held_claims(url: str, takeover_s: float) -> Iterator[Claims]:
+def held_claims(url: str, takeover_s: float) -> Iterator[SharedClaims]:
     """Claims in the shared tables of the ledger at a PostgreSQL URL, renewed for the `with` block. Raises LedgerError."""
     address = address_of(url)
     engine, shipper = shared_engine(address), address.shipper
     holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
-    mine = Claims(engine, shipper, holder, takeover_s)
+    mine = SharedClaims(engine, shipper, holder, takeover_s)
     try:
         with heartbeat("claims", mine.renew, takeover_s):
             yield mine

@@ -29,7 +29,7 @@ from loadsheet.reports.fix_workbook.fix_sheets import (
     FixRows,
     FixSheet,
     Place,
-    Remark,
+    RowRemark,
     also_of,
     lines_of,
     link_to,
@@ -105,7 +105,7 @@ class Fixes:
         self._drop = _DropFix(drop, self._queries, self._settings, stack, is_check=self._is_check)
         self._corrected = set()  # entries of another run's drop whose rows have since come back fixed
         if drop.run != self._run.name:
-            wrong = [one.id for one in self._queries.traces_of(drop.id) if one.state in _WRONG]
+            wrong = [one.id for one in self._queries.heads_of(drop.id) if one.state in _WRONG]
             self._corrected = self._queries.mended(wrong) if wrong else set()
 
     def add(self, entry: Entry) -> None:
@@ -160,7 +160,7 @@ class _DropFix:
             for one in (place, *also_of(problem, entry, self._tables)):
                 column = worded.column if one is place else one.table.header[one.position or 0]
                 remarks.append(
-                    (one, Remark(one.position, column, problem.level, worded.text, worded.todo, problem.code))
+                    (one, RowRemark(one.position, column, problem.level, worded.text, worded.todo, problem.code))
                 )
         self._errors.documents += 1
         rows = self._over if self._is_over(entry) else self._rows

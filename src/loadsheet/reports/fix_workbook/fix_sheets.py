@@ -33,7 +33,7 @@ from loadsheet.workbook_marks import ROW_COLUMN, RowMark
 _encode = msgspec.json.Encoder().encode
 
 
-class Remark(NamedTuple):
+class RowRemark(NamedTuple):
     """A remark on a row or one of its cells (position from 0, and heading): what is wrong and what to do."""
 
     position: int | None
@@ -55,7 +55,7 @@ class FixRow:
     natives: tuple[tuple[int, str, str], ...]
     mark: str
     key: str
-    remarks: tuple[Remark, ...]
+    remarks: tuple[RowRemark, ...]
 
     @property
     def is_wrong(self) -> bool:
@@ -79,7 +79,7 @@ class _Record(NamedTuple):
 
 
 _records = msgspec.json.Decoder(_Record)
-_remarks = msgspec.json.Decoder(Remark)
+_remarks = msgspec.json.Decoder(RowRemark)
 
 
 class FixRows:
@@ -95,7 +95,7 @@ class FixRows:
         """Whether an earlier entry already added one of this entry's rows."""
         return any(self._has(row) for row in entry.rows)
 
-    def add(self, entry: Entry, remarks: Sequence[tuple[Place, Remark]]) -> None:
+    def add(self, entry: Entry, remarks: Sequence[tuple[Place, RowRemark]]) -> None:
         """Add the new rows of an entry, and the remarks on any of its rows."""
         fresh = [row for row in dict.fromkeys(entry.rows) if not self._has(row)]
         for number, row in enumerate(fresh, start=1):
@@ -206,7 +206,7 @@ be locked, and programs neither sort nor delete rows that have one. Rules guard 
 
 def lines_of(row: FixRow, words: Words) -> list[str]:
     """The texts about a row without repeats. Each names its columns unless the text does, or says that the row is fine."""
-    columns: dict[Remark, list[str]] = {}
+    columns: dict[RowRemark, list[str]] = {}
     for remark in row.remarks:
         unplaced = remark._replace(position=None, column="", code="")
         columns.setdefault(unplaced, [])
@@ -285,7 +285,7 @@ class FixSheet:
         lines = sum(1 + len(line) // _SAID_LENGTH for line in text.split("\n"))
         if lines > 1:
             self._sheet.set_row(self._row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
-        by_cell: dict[int | None, list[Remark]] = {}
+        by_cell: dict[int | None, list[RowRemark]] = {}
         for remark in row.remarks:
             by_cell.setdefault(remark.position, []).append(remark)
         whole = by_cell.get(None, ())
@@ -363,7 +363,7 @@ class FixSheet:
             self._styles[key] = self._book.style(tone=tone, **typed_as, **look)
         return self._styles[key]
 
-    def _note(self, column: int, remarks: Sequence[Remark]) -> None:
+    def _note(self, column: int, remarks: Sequence[RowRemark]) -> None:
         if self._shared.notes >= NOTES_MOST:
             return
         self._shared.notes += 1
@@ -480,7 +480,7 @@ def _quoted(text: str) -> str:
     return r"\"".join(f'"{part}"' if part else "" for part in text.split('"'))
 
 
-def _look(remarks: Sequence[Remark], *, belongs: bool) -> Mapping[str, Any]:
+def _look(remarks: Sequence[RowRemark], *, belongs: bool) -> Mapping[str, Any]:
     if any(remark.level == "error" for remark in remarks):
         return _BAD
     if remarks:
