@@ -18,9 +18,9 @@ from loadsheet.inbox.files import shown_name
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles, ingest, route_files
 from loadsheet.ledger import State
 from loadsheet.ledger.recording import stop_reasons
-from loadsheet.mapping import Document, Ignored, Mapping, route
-from loadsheet.mapping.compile import part_reading
-from loadsheet.mapping.documents import LOOKED_UP, LOOKUP_RULE, TableNotes
+from loadsheet.mapping.compile import Mapping, part_reading
+from loadsheet.mapping.documents import LOOKED_UP, LOOKUP_RULE, Document, Ignored, TableNotes
+from loadsheet.mapping.routing import route
 from loadsheet.problem_groups import Causes, meant_value
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Row, Table

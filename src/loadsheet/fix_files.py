@@ -13,19 +13,20 @@ from typing import NamedTuple
 from loadsheet.inbox import Candidate
 from loadsheet.ledger import Drop
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, of_shipper, route
-from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.documents import (
     COUNTED_IN,
     FIX_OF,
     LOOKED_UP,
     SHARED,
+    Document,
+    Ignored,
     SourceRow,
     main_path,
     part_of_table,
     sets_of,
 )
-from loadsheet.mapping.routing import current, load_kept
+from loadsheet.mapping.routing import FixOf, Route, Routes, current, is_for, load_kept, of_shipper, route
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
 from loadsheet.reading import Layout, Table, open_tables

@@ -14,10 +14,9 @@ from loadsheet.fix_files import FIX_ROLE
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, route_files, within_budget
 from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, SourceFile, SourceTable
-from loadsheet.mapping import Document, Ignored
-from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import operations_of, version_of
-from loadsheet.mapping.documents import MEANT_FOR
+from loadsheet.mapping.documents import MEANT_FOR, Document, Ignored
 from loadsheet.places import from_stored_path, to_stored_path
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table

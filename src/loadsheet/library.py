@@ -18,8 +18,9 @@ from loadsheet.fix_files import OpenedDrop
 from loadsheet.inbox import InboxFile, make_inbox
 from loadsheet.ingest import IngestContext, ReadDrop, RoutedDrop
 from loadsheet.ledger import utc_now
-from loadsheet.mapping import Document, Ignored, Route, load_folder
-from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.documents import Document, Ignored
+from loadsheet.mapping.routing import Route, load_folder
 from loadsheet.mapping_tools.comparison import CompareSink, translate_files
 from loadsheet.operations.run_hooks import WholeRun
 from loadsheet.places import address_of

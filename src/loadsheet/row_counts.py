@@ -20,13 +20,13 @@ from datetime import datetime
 from shlex import quote
 from typing import NamedTuple
 
-from loadsheet.mapping import translate
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.documents import COUNTED_IN, SHARED, Document, Ignored, TableNotes, part_of_table
 from loadsheet.mapping.layouts import wanted_columns
 from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
 from loadsheet.mapping.rows import View, source_row
+from loadsheet.mapping.translator import translate
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold

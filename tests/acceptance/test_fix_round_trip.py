@@ -18,7 +18,7 @@ from orders import write_orders
 from workspace import SAMPLES, copy_mappings
 
 from loadsheet.ledger import State
-from loadsheet.mapping import load_folder
+from loadsheet.mapping.routing import load_folder
 from loadsheet.reading import fold
 
 _TYPED = {"integer", "decimal", "quantity", "date", "datetime", "time"}

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from loadsheet.cli import COMMANDS, GROUPS, invoke, loadsheet
 from loadsheet.contract import Assumptions
 from loadsheet.ledger import State
-from loadsheet.mapping import lint
+from loadsheet.mapping.compile import lint
 from loadsheet.problems import LoadsheetError
 from loadsheet.settings import every_field
 from loadsheet.settings.operations_sections import Expectation

@@ -10,7 +10,9 @@ from pathlib import Path
 import msgspec
 
 from loadsheet.contract import Assumptions
-from loadsheet.mapping import Document, Ignored, lint, load, locate, translate
+from loadsheet.mapping.compile import lint, load
+from loadsheet.mapping.documents import Document, Ignored, locate
+from loadsheet.mapping.translator import translate
 from loadsheet.reading import open_tables
 from loadsheet.reading.tables import Row, Table
 from loadsheet.settings import Settings

@@ -12,8 +12,7 @@ from sheets import EXAMPLES, codes, decode, example_text, findings, load_text, m
 
 from loadsheet.checking import LeftOut, Unusable, check_files
 from loadsheet.languages import words_in
-from loadsheet.mapping import Document, Ignored
-from loadsheet.mapping.documents import SourceRow
+from loadsheet.mapping.documents import Document, Ignored, SourceRow
 from loadsheet.reports.fix_workbook.wording import word_problem
 from loadsheet.settings import Settings
 

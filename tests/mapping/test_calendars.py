@@ -3,7 +3,7 @@
 import pytest
 from sheets import ASSUMED, EXAMPLES, example_text, findings, load_text, made
 
-from loadsheet.mapping import lint
+from loadsheet.mapping.compile import lint
 
 MAPPING = example_text("calendar").partition("\n")[2].replace("lookups/", "")
 CALENDAR = '{holidays: [2026-04-03, "2026-04-06"], file: holidays.csv}'

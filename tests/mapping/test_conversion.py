@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sheets import ASSUMED, NOW
 
 import loadsheet
-from loadsheet.mapping import conversion, lint, load
+from loadsheet.mapping import conversion
+from loadsheet.mapping.compile import lint, load
 from loadsheet.mapping.conversion import Conventions, plan_column
 from loadsheet.mapping.layouts import expected as described
 from loadsheet.mapping.lookups import read_lookup

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sheets import codes, example_text, load_text, made, run
 
-from loadsheet.mapping import Ignored
 from loadsheet.mapping.calculation import Calendar
+from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.expressions import compile_expression
 from loadsheet.mapping.plans import (  # fmt: skip
     CALCULATION_ERRORS,

@@ -22,7 +22,9 @@ from sheets import (
     texts,
 )
 
-from loadsheet.mapping import Document, Ignored, load, translate
+from loadsheet.mapping.compile import load
+from loadsheet.mapping.documents import Document, Ignored
+from loadsheet.mapping.translator import translate
 from loadsheet.problems import Problem
 from loadsheet.reading.tables import Native, Row, Table
 

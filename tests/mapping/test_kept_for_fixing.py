@@ -7,8 +7,8 @@ import pytest
 from sheets import ASSUMED, documents, load_text, run, table
 
 from loadsheet.ledger import codec
-from loadsheet.mapping import Document, SourceRow, load
-from loadsheet.mapping.documents import ColumnGuide
+from loadsheet.mapping.compile import load
+from loadsheet.mapping.documents import ColumnGuide, Document, SourceRow
 from loadsheet.mapping.yamlfile import source_texts, write_source
 from loadsheet.reading.tables import Native
 

@@ -3,7 +3,7 @@
 import pytest
 from sheets import ASSUMED, EXAMPLES, copied_examples
 
-from loadsheet.mapping import lint, load
+from loadsheet.mapping.compile import lint, load
 
 TABLES = {"zones": "lookups/zones.csv", "typed-rates": "lookups/typed_rates.csv"}
 CASES = {  # by the name of the example: what is changed in it or its code table, into what, and the finding without the name of the file

@@ -23,7 +23,8 @@ from sheets import (
 )
 
 from loadsheet.contract import BY_NAME, checker
-from loadsheet.mapping import Document, Ignored, translate
+from loadsheet.mapping.documents import Document, Ignored
+from loadsheet.mapping.translator import translate
 
 
 def found_in(name, **options):

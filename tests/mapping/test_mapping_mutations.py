@@ -11,7 +11,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from sheets import ASSUMED
 
-from loadsheet.mapping import lint, schema
+from loadsheet.mapping import schema
+from loadsheet.mapping.compile import lint
 
 MAPPINGS = Path(__file__).parents[2] / "mappings"
 SHIPPED = sorted(path.name for path in MAPPINGS.glob("*.yaml"))

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from sheets import ASSUMED, EXAMPLES, example_text, load_text
 
 from loadsheet.contract import Assumptions
-from loadsheet.mapping import lint
+from loadsheet.mapping.compile import lint
 from loadsheet.mapping.yamlfile import YamlFile, read_part
 from loadsheet.problems import MappingError
 

@@ -14,7 +14,7 @@ import pytest
 from example_converters import swapped
 from sheets import ASSUMED, NOW, table
 
-from loadsheet.mapping import lint, load
+from loadsheet.mapping.compile import lint, load
 from loadsheet.mapping.grouping import gather
 from loadsheet.mapping.names import DocumentFrame
 from loadsheet.mapping.rows import RowReader

@@ -23,7 +23,9 @@ from sheets import (
 from sheets import table as table_of
 
 from loadsheet.contract import BY_NAME, Assumptions, checker
-from loadsheet.mapping import Document, load, translate
+from loadsheet.mapping.compile import load
+from loadsheet.mapping.documents import Document
+from loadsheet.mapping.translator import translate
 from loadsheet.problems import FileRefused, MappingError
 from loadsheet.reading import Native
 from loadsheet.reading.tables import Row

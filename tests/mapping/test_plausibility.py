@@ -10,8 +10,7 @@ import pytest
 from sheets import load_text, of_text
 
 from loadsheet.cli import invoke
-from loadsheet.mapping import Document
-from loadsheet.mapping.documents import Source, SourceRow
+from loadsheet.mapping.documents import Document, Source, SourceRow
 from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck, notation_order
 from loadsheet.problems import Problem, Where
 from loadsheet.reading import Native, Row, Table

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sheets import ASSUMED
 
-from loadsheet.mapping import FixOf, load_folder, route
+from loadsheet.mapping.routing import FixOf, load_folder, route
 from loadsheet.mapping.schema import match, part_of
 from loadsheet.problems import MappingError
 

@@ -6,7 +6,8 @@ import pytest
 from sheets import ASSUMED, cells, codes, decode, documents, load_text, made, table, texts
 
 from loadsheet.contract import Assumptions, FlagForm
-from loadsheet.mapping import Place, Source, load, locate
+from loadsheet.mapping.compile import load
+from loadsheet.mapping.documents import Place, Source, locate
 from loadsheet.problems import MappingError
 
 ORDER = """\

@@ -20,11 +20,14 @@ from command_in_process import loadsheet
 from openpyxl import Workbook
 
 from loadsheet.contract import Assumptions
-from loadsheet.mapping import Ignored, load, route, translate
+from loadsheet.mapping.compile import load
+from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.expressions import compile_expression
 from loadsheet.mapping.notations import canonical
 from loadsheet.mapping.plans import CALCULATION_ERRORS, ExpressionError, Frame, Scope, reason
+from loadsheet.mapping.routing import route
 from loadsheet.mapping.rows import RowReader
+from loadsheet.mapping.translator import translate
 from loadsheet.mapping.yamlfile import yaml_values
 from loadsheet.mapping_tools.reference import Block, Entry, entries, page_source, parts_of
 from loadsheet.problems import MappingError

@@ -16,7 +16,7 @@ from workspace import Workspace
 
 from loadsheet import cli
 from loadsheet.cli.mapping import framed
-from loadsheet.mapping import Document
+from loadsheet.mapping.documents import Document
 from loadsheet.mapping_tools.comparison import PairVerdict, changes, compare
 from loadsheet.problems import MappingError, Problem, Where
 

@@ -19,7 +19,8 @@ from command_in_process import loadsheet
 from reference_examples import carried_out
 
 from loadsheet.contract import Assumptions
-from loadsheet.mapping import lint, mapping_files
+from loadsheet.mapping.compile import lint
+from loadsheet.mapping.routing import mapping_files
 from loadsheet.mapping_tools.reference import Block, parts_of
 
 COOKBOOK = Path(__file__).parents[2] / "docs" / "cookbook"

@@ -11,7 +11,7 @@ import pytest
 from command_in_process import loadsheet
 
 from loadsheet.contract import WRITES, Assumptions
-from loadsheet.mapping import lint
+from loadsheet.mapping.compile import lint
 from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.mapping_tools.reference import DIALECT, SCHEMA_FILE, mapping_schema, meanings, schema_text
 

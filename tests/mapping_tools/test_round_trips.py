@@ -19,7 +19,7 @@ from shipped_samples import NOW
 
 from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
 from loadsheet.contract.kinds import flag_meaning
-from loadsheet.mapping import load
+from loadsheet.mapping.compile import load
 from loadsheet.mapping.notations import canonical
 from loadsheet.mapping_tools.comparison import translate_files
 from loadsheet.mapping_tools.template import write_template

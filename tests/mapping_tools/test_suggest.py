@@ -17,7 +17,9 @@ from layouts.sheet_layouts import Layout, Sheet
 from shipped_samples import INBOX, NOW, sample
 
 from loadsheet.contract import WRITES, Assumptions
-from loadsheet.mapping import Ignored, lint, translate
+from loadsheet.mapping.compile import lint
+from loadsheet.mapping.documents import Ignored
+from loadsheet.mapping.translator import translate
 from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.mapping_tools.drafts import FILL_IN
 from loadsheet.mapping_tools.field_matching import best_pairs

@@ -27,7 +27,8 @@ from check_result import translation
 from grids import Cell, saved
 
 from loadsheet.contract import Assumptions
-from loadsheet.mapping import load, route
+from loadsheet.mapping.compile import load
+from loadsheet.mapping.routing import route
 
 ROOT = Path(__file__).parents[2]
 INBOX = ROOT / "inbox_samples"

@@ -16,7 +16,7 @@ from exchange_calls import embedded
 from shipped_samples import NAMES, routed, sample
 
 from loadsheet.contract import BY_NAME, SENDING_ORDER, Assumptions, body_checker, checker
-from loadsheet.mapping import Document
+from loadsheet.mapping.documents import Document
 
 GOLDEN = Path(__file__).parent / "golden"
 REWRITE = os.environ.get("LOADSHEET_REWRITE") == "1"

@@ -9,7 +9,7 @@ import msgspec
 
 from loadsheet.checking import Checked, check_files
 from loadsheet.contract import Assumptions
-from loadsheet.mapping import load
+from loadsheet.mapping.compile import load
 from loadsheet.problems import Problem
 from loadsheet.settings import Settings
 

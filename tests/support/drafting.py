@@ -6,7 +6,7 @@ import openpyxl
 from shipped_samples import NOW
 
 from loadsheet.contract import BY_NAME, Assumptions, example_record
-from loadsheet.mapping import lint, load
+from loadsheet.mapping.compile import lint, load
 from loadsheet.mapping_tools.comparison import translate_files
 from loadsheet.mapping_tools.drafts import FILL_IN
 from loadsheet.mapping_tools.sheet_profiles import observe

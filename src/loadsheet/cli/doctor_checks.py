@@ -25,7 +25,8 @@ from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.ledger_opening import OLDER, ledger_files_of
 from loadsheet.ledger.location import LastRun, SqliteLedgerFiles, holder_of_file, refuse_beside_a_file
 from loadsheet.ledger.postgres import look
-from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
+from loadsheet.mapping.compile import Mapping, lint
+from loadsheet.mapping.routing import load_folder, mapping_files
 from loadsheet.operations import expected_files
 from loadsheet.places import address_of, file_system_of, shown
 from loadsheet.problems import FolderError, LedgerBusy, LedgerError, SettingsError

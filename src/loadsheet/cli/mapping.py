@@ -47,9 +47,9 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     On a terminal, the line is shown below each mistake, with a caret. In a pipe, each mistake is one line.
     """
     from loadsheet.cli.mapping_results import home_of
-    from loadsheet.mapping import lint as lint_file
-    from loadsheet.mapping import load as load_mapping
-    from loadsheet.mapping import mapping_files
+    from loadsheet.mapping.compile import lint as lint_file
+    from loadsheet.mapping.compile import load as load_mapping
+    from loadsheet.mapping.routing import mapping_files
 
     settings = load(config, mappings=mappings)
     paths = files or (tuple(mapping_files(settings.mappings)) if settings.mappings.is_dir() else ())

@@ -27,10 +27,9 @@ from loadsheet.cli.options import ledger_to_read
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.display_text import count_of, printable
 from loadsheet.ledger import Drop, SourceFile
-from loadsheet.mapping import Mapping, load_folder, route
-from loadsheet.mapping import load as load_mapping
-from loadsheet.mapping.compile import version_of
-from loadsheet.mapping.routing import LoadedMappings, load_kept
+from loadsheet.mapping.compile import Mapping, version_of
+from loadsheet.mapping.compile import load as load_mapping
+from loadsheet.mapping.routing import LoadedMappings, load_folder, load_kept, route
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.mapping_tools.comparison import (
     FOLDER,

@@ -28,8 +28,9 @@ from loadsheet.contract import decode_value, encode_record
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.inbox.files import shown_name
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedDrop, RoutedFiles, ingest
-from loadsheet.mapping import Document, Ignored, Route
-from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.documents import Document, Ignored
+from loadsheet.mapping.routing import Route
 from loadsheet.mapping_tools.value_origins import flat, pattern
 from loadsheet.problems import FileRefused, LoadsheetError, MappingError, Problem
 from loadsheet.reading import Table

@@ -18,7 +18,7 @@ from xlsxwriter.format import Format  # type: ignore[import-untyped]  # as above
 from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as above
 
 from loadsheet.languages import LANGUAGES, Language, Words, known_language, words_in
-from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.layouts import expected
 from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import ColumnPlan

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadsheet.contract import encode_record, values_by_path
-from loadsheet.mapping import Document, Place, SourceRow, locate
-from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.documents import Lineage
+from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.documents import Document, Lineage, Place, SourceRow, locate
 from loadsheet.mapping.lookups import folded, read_lookup
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping.schema import LookupSpec

@@ -23,9 +23,8 @@ from loadsheet.display_text import count_of
 from loadsheet.ledger import Drop, Run, SourceFile
 from loadsheet.ledger.exporting import TABLES, Row, Slice, slice_of
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping import load_folder
-from loadsheet.mapping.routing import current
+from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.routing import current, load_folder
 from loadsheet.problems import FolderError, LoadsheetError, MappingError
 from loadsheet.reports import archive_from, bring_reports
 from loadsheet.reports.report_files import safe_name
