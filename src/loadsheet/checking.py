@@ -173,7 +173,7 @@ class Corrections:
     cell: the new text) in all columns. `cells` counts the cells in which a value was replaced, by old and new text.
     """
 
-    def __init__(self, given: dict[str, str] | None = None) -> None:
+    def __init__(self, given: dict[str, str] | None) -> None:
         self._given = given or {}
         self._proposed: dict[tuple[str, str, str], dict[str, str]] = {}  # by file, sheet and heading
         self.cells: Counter[tuple[str, str]] = Counter()

@@ -111,7 +111,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 _umask_before: list[int] = []
 
 
-def write_privately(say: Callable[[str], None], *, allow_root: bool = False) -> None:
+def write_privately(say: Callable[[str], None], *, allow_root: bool) -> None:
     """From now on, only the owner may read the files that this process writes. Warns once if it runs as root."""
     if _umask_before:
         return
@@ -160,7 +160,7 @@ def group_number(group: str) -> int:
         raise ValueError(f"there is no group {group} on this machine") from None
 
 
-def close_to_others(place: Path, group: str = "") -> None:
+def close_to_others(place: Path, group: str) -> None:
     """Restrict a file, or a folder with its content, to its owner, or to the owner and this group. Files of other users are left
     alone.
     """
@@ -169,7 +169,7 @@ def close_to_others(place: Path, group: str = "") -> None:
         close_one(path, group)
 
 
-def close_one(path: Path, group: str = "") -> None:
+def close_one(path: Path, group: str) -> None:
     """The same for a file, or for a folder without its content."""
     with suppress(FileNotFoundError, PermissionError):  # gone, or saved by an analyst, who owns it now
         _set_mode(path, group_number(group) if group else -1)

@@ -81,13 +81,13 @@ def what_was_seen_says_the_same_again(found, ledger, run):
 
 def each_entry_that_needs_someone_is_an_exception(found, ledger, listings, run):
     needing = {entry for entry, match in found.matches.items() if match.verdict in NEEDS_SOMEONE}
-    assert {one.entry for one in found.exceptions.standings} <= needing
-    shown = [entry for one in found.exceptions.standings for entry in one.versions]
+    assert {one.entry for one in found.exceptions.statuses} <= needing
+    shown = [entry for one in found.exceptions.statuses for entry in one.versions]
     assert len(shown) == len(set(shown)), "no document belongs to two exceptions"
     assert needing <= set(shown)
-    ledger.record_exceptions(run, found.exceptions.standings)
+    ledger.record_exceptions(run, found.exceptions.statuses)
     later = settle(ledger.queries, listings, run, SETTINGS)
-    assert [one._replace(closed_run="") for one in later.exceptions.standings] == list(found.exceptions.standings)
+    assert [one._replace(closed_run="") for one in later.exceptions.statuses] == list(found.exceptions.statuses)
     assert (later.fields, later.shares) == (found.fields, found.shares)
 
 

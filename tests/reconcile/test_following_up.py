@@ -53,8 +53,8 @@ class Runs:
         """Settle the last run; `listed` are the records that the exchange lists (None: it is not asked)."""
         shown = {} if listed is None else {"order": listing(listed)}
         found = settle(self.ledger.queries, shown, self.run, Settings()).exceptions
-        self.ledger.record_exceptions(self.run, found.standings)
-        return [(one.entry, one.run, one.verdict, one.closed) for one in found.standings]
+        self.ledger.record_exceptions(self.run, found.statuses)
+        return [(one.entry, one.run, one.verdict, one.closed) for one in found.statuses]
 
     def remark(self, entry, value, name="status", at=None):
         return self.ledger.record_remarks([Remark(entry, name, value, "Ada", at or self.ledger.now())], {})

@@ -98,7 +98,7 @@ def test_a_repetition_of_a_waiting_event_follows_it_to_its_end(ledger, answer, v
     first = dropped(ledger, EVENT, seen=False)
     ledger.hold_waiting(first)
     second = dropped(ledger, EVENT, seen=False)
-    ledger.record_exceptions(second, settled(ledger, second).exceptions.standings)
+    ledger.record_exceptions(second, settled(ledger, second).exceptions.statuses)
     third = ledger.begin_run()
     ledger.record_seen(third, {"order:A-00001"})
     ledger.release(third)
@@ -111,7 +111,7 @@ def test_a_repetition_of_a_waiting_order_closes_no_exception_of_it(ledger):
     lost = dropped(ledger, ORDER)
     send(ledger, lost, unknown)
     waiting = dropped(ledger, ORDER)  # for the outcome
-    ledger.record_exceptions(waiting, settled(ledger, waiting).exceptions.standings)
+    ledger.record_exceptions(waiting, settled(ledger, waiting).exceptions.statuses)
     again = dropped(ledger, ORDER)  # repeats the one that waits
     found = settled(ledger, again)
     assert found.verdicts == {Verdict.HELD: 1}

@@ -35,7 +35,7 @@ def outcomes_in(book, titles):
 def shown_outcomes(found):
     """The outcomes of all documents, but of those that are versions of one exception only that of the latest."""
     counts = Counter(found.verdicts)
-    for one in found.exceptions.standings:
+    for one in found.exceptions.statuses:
         counts.subtract(found.matches.get(entry).verdict for entry in {one.entry, *one.versions} - {one.latest})
     return +counts
 
@@ -67,7 +67,7 @@ def test_each_record_stands_in_one_sheet_and_on_the_page_and_run_json_keeps_to_i
     with tempfile.TemporaryDirectory() as folder, delivered(files, view) as (ledger, run, listings):
         settings = Settings(outbox=Path(folder), page_documents_max=5)
         found = settle(ledger.queries, listings, run, settings)
-        ledger.record_exceptions(run, found.exceptions.standings)
+        ledger.record_exceptions(run, found.exceptions.statuses)
         report = write(ledger.queries, found, run, settings)
         summary = json.loads((report.folder / "run.json").read_bytes())
         jsonschema.Draft202012Validator(json.loads(schema())).validate(summary)

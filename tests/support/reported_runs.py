@@ -92,7 +92,7 @@ class ReportedRuns:
     def report_again(self, listed=(), **more):
         """The reports of the last run, settled against what is listed now."""
         found = settle(self.ledger.queries, {"order": listing(listed)}, self.run, self.settings)
-        self.ledger.record_exceptions(self.run, found.exceptions.standings)
+        self.ledger.record_exceptions(self.run, found.exceptions.statuses)
         report = write(self.ledger.queries, found, self.run, self.settings, **more)
         counted = {"entries": dict(report.summary.entries), "verdicts": dict(report.summary.verdicts)}
         self.ledger.end_run(self.run, exit_code=0, summary=counted)

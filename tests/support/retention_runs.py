@@ -39,7 +39,7 @@ class House:
         ledger, queries = self.ledger, self.ledger.queries
         found = reconcile.settle(queries, {"order": listing(listed)}, run, self.settings)
         assert found.balances
-        ledger.record_exceptions(run, found.exceptions.standings)
+        ledger.record_exceptions(run, found.exceptions.statuses)
         exit_code = int(found.needs_someone > 0 or found.red_totals > 0)
         ended = replace(run, exit_code=exit_code, finished_at=ledger.now())
         if self.reports:

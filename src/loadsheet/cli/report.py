@@ -107,7 +107,7 @@ def report(*, options: ReportOptions, schema: str | None, as_json: bool, config:
         raise written.incomplete
     if not day and reports.missing_reports(selection.run):
         with held_ledger(settings) as ours:
-            opened = [standing for standing in found.exceptions.standings if standing.run == selection.run.name]
+            opened = [status for status in found.exceptions.statuses if status.run == selection.run.name]
             ours.record_late_reports(selection.run, written.in_ledger, opened)
     if as_json:
         print_raw_json(written.summary.to_json())

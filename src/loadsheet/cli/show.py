@@ -80,8 +80,8 @@ def show(*, settings: "Settings", key: str, payload: bool, field: str | None, as
 
             described = trace_field(ledger, entries, field, settings)
         else:
-            standings = ledger.queries.exceptions_of([entry.id for entry in entries])
-            described = [_entry_json(ledger, entry, standings.get(entry.id)) for entry in entries]
+            statuses = ledger.queries.exceptions_of([entry.id for entry in entries])
+            described = [_entry_json(ledger, entry, statuses.get(entry.id)) for entry in entries]
     if as_json:
         print_json(described)
     elif described and field is not None:
@@ -159,7 +159,7 @@ def _run_json(run: "Run") -> dict[str, Any]:
     }
 
 
-def _entry_json(ledger: "Ledger", entry: "Entry", standing: "ExceptionStatus | None") -> dict[str, Any]:
+def _entry_json(ledger: "Ledger", entry: "Entry", status: "ExceptionStatus | None") -> dict[str, Any]:
     drop = ledger.queries.drop(entry.drop)
     rows = [
         {"file": drop.table(row.table).file, "sheet": drop.table(row.table).sheet, "row": row.number}
@@ -181,7 +181,7 @@ def _entry_json(ledger: "Ledger", entry: "Entry", standing: "ExceptionStatus | N
         "payload": msgspec.Raw(entry.payload or b"null"),
         "events": ledger.queries.events_of(entry.id),
         "attempts": ledger.queries.attempts_of(entry.id),
-        "exception": standing._asdict() if standing else None,
+        "exception": status._asdict() if status else None,
     }
 
 
@@ -224,22 +224,19 @@ def _entry_text(described: dict[str, Any], *, payload: bool) -> str:
     return "\n".join(lines)
 
 
-def _listing_lines(standing: "ExceptionStatus") -> list[str]:
+def _listing_lines(status: "ExceptionStatus") -> list[str]:
     """The difference found in the listing of the exchange, and what to do; empty if the state of the entry explains it."""
     from loadsheet.reconcile import REMEDIES, Verdict
 
-    verdict = Verdict(standing.verdict)
+    verdict = Verdict(status.verdict)
     if verdict not in REMEDIES:
         return []
-    if standing.closed:
-        return [
-            f"  listed   {verdict} since run {standing.run}; closed in run {standing.closed_run}: {standing.closed}"
-        ]
+    if status.closed:
+        return [f"  listed   {verdict} since run {status.run}; closed in run {status.closed_run}: {status.closed}"]
     fields = [
-        f"  differs  {difference.path}: sent {difference.sent}, there {difference.held}"
-        for difference in standing.found
+        f"  differs  {difference.path}: sent {difference.sent}, there {difference.held}" for difference in status.found
     ]
-    return [f"  listed   {verdict} since run {standing.run}: {REMEDIES[verdict]}", *fields]
+    return [f"  listed   {verdict} since run {status.run}: {REMEDIES[verdict]}", *fields]
 
 
 class Wanted(NamedTuple):

@@ -69,7 +69,7 @@ class Receipt:
     message: str
 
 
-def success(operation: Operation, payload: Json, assumptions: Assumptions, *, service_order: int = 0) -> Json:
+def success(operation: Operation, payload: Json, assumptions: Assumptions, *, service_order: int) -> Json:
     """The 200 body of a write operation. `payload` is the request record; `service_order` the exchange's own order number."""
     message = operation.done
     if operation.action is Action.CONFIRM:

@@ -1,4 +1,4 @@
-"""Maintenance of the ledger: removal of old contents, disk space, the check of the whole ledger, and values that runs leave.
+"""Maintenance of the ledger: removal of old contents, disk space, and the check of the whole ledger.
 
 Owns: which entries lose their contents by rule (payloads, cells, answers), and the transactions of the removal. Each is small, and
 the next one continues after a kill. Hashes, keys, states, events and the figures for totals stay, so old runs still balance and the
@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 GONE = "…"
 """The text in place of a removed value."""
 
-KEPT = "kept"
+_REMOVED_COUNTS = "kept"
+"""The name of the stored value of `removed_by_rule`."""
+
 _PLACES = "places of files"
 FAULTS_SHOWN = 5
 REFUSED_BEFORE = "refused; the exchange's answer has been removed"
@@ -198,14 +200,14 @@ class Maintenance:
     def record_removed(self, counts: Mapping[str, int]) -> None:
         """Add to the counts of what retention has removed so far, by kind."""
         with self._transaction() as connection:
-            removed = json.loads(stored_value(connection, KEPT) or "{}")
+            removed = json.loads(stored_value(connection, _REMOVED_COUNTS) or "{}")
             sums = {name: removed.get(name, 0) + count for name, count in counts.items()}
-            store_value(connection, KEPT, json.dumps({**removed, **sums, "at": self._now()}))
+            store_value(connection, _REMOVED_COUNTS, json.dumps({**removed, **sums, "at": self._now()}))
 
     def removed_by_rule(self) -> dict[str, int | str]:
         """The counts of what retention has removed so far, by kind, and the time of the last removal (`at`). Empty if none."""
         with self._engine.connect() as connection:
-            removed: dict[str, int | str] = json.loads(stored_value(connection, KEPT) or "{}")
+            removed: dict[str, int | str] = json.loads(stored_value(connection, _REMOVED_COUNTS) or "{}")
             return removed
 
     @property

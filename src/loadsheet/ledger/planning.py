@@ -249,7 +249,7 @@ def other_form(given: Document, document: Document, lane: Sequence[EarlierEntry]
     return Instead(given.operation, given.payload, given.content_hash)
 
 
-def parent_exists(lane: Iterable[tuple[str, State]], *, seen: bool = False) -> bool:
+def parent_exists(lane: Iterable[tuple[str, State]], *, seen: bool) -> bool:
     """Whether the order or tender of a lane is at the exchange. `lane` holds operations with their states, oldest first. `seen`:
     a listing showed it.
     """

@@ -168,9 +168,7 @@ def _record_ignored(connection: Connection, drop: int, ignored: Sequence[Ignored
         _INSERT_IGNORED.run(connection, rows)
 
 
-def record_entries(
-    transaction: Transaction, drop: int, documents: Sequence[Document], changed: Changed = "hold"
-) -> list[State]:
+def record_entries(transaction: Transaction, drop: int, documents: Sequence[Document], changed: Changed) -> list[State]:
     """Judge documents by the entries on their lanes, and record each as an entry with an event. Returns their states. `changed`:
     the treatment of a create whose record was accepted with other content.
     """
@@ -395,7 +393,7 @@ def free_run_name(connection: Connection, day: str, taken: Collection[str]) -> s
 
 
 def stop_reasons(
-    name: str, fates: Mapping[State, int], share_max: float, doubts: Sequence[Problem] = ()
+    name: str, fates: Mapping[State, int], share_max: float, doubts: Sequence[Problem]
 ) -> tuple[Problem, ...]:
     """The reasons why nothing of this drop may be sent (empty: it may). Either the share (0 to 1) of invalid documents is too
     high, or there are `doubts`, problems that concern all of them.

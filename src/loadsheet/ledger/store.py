@@ -216,7 +216,7 @@ class Ledger:
         with self._reading() as connection:
             return submissions(connection, limit, LeftOut(parts_out, operations_out))
 
-    def ready_of(self, part: Part, limit: int, *, parts_out: Collection[Part] = ()) -> list[Submission]:
+    def ready_of(self, part: Part, limit: int, *, parts_out: Collection[Part]) -> list[Submission]:
         """The same for one drop and operation."""
         with self._reading() as connection:
             return submissions(connection, limit, LeftOut([other for other in parts_out if other != part]), part)

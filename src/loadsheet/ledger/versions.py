@@ -92,7 +92,7 @@ class _Line(NamedTuple):
 class VersionQueries(RunQueries):
     """The queries about later versions."""
 
-    def mended(self, wanted: Sequence[int]) -> set[int]:
+    def corrected_among(self, wanted: Sequence[int]) -> set[int]:
         """The entries among these whose rows came back in a fix file and were accepted, or are in order in a later version of their file."""
         return {entry for entry, versions in self.versions_of(dict.fromkeys(wanted, "")).items() if versions.settled}
 

@@ -33,7 +33,7 @@ class DocumentProblems:
     """The problems of the current document, in `found`. `begin` starts the next document; `source` are its rows."""
 
     def __init__(
-        self, readers: Sequence[RowReader], lineage: Lineage, frame: DocumentFrame, one_value: Iterable[int] = ()
+        self, readers: Sequence[RowReader], lineage: Lineage, frame: DocumentFrame, one_value: Iterable[int]
     ) -> None:
         """`one_value` are the values of the main table that must be equal in all rows of a record."""
         self._readers = readers

@@ -287,7 +287,7 @@ class _Memory(dict[str, Any]):
 class _Absent(dict[str, Any]):
     """The values of a column that the file lacks: every cell is blank, or the same text."""
 
-    def __init__(self, convert: Callable[[str], Any], text: str = "") -> None:
+    def __init__(self, convert: Callable[[str], Any], text: str) -> None:
         super().__init__()
         self._always = convert(text)
 

@@ -104,7 +104,7 @@ class YamlFile:
             loc, marks = loc[:-1], self.marks
         self._add(loc, marks.get(loc, (1, 1)), text, hint)
 
-    def refuse_within(self, loc: Loc, offset: int, text: str, hint: str = "") -> None:
+    def refuse_within(self, loc: Loc, offset: int, text: str, hint: str) -> None:
         """Add a finding at a character of the text at `loc`, counted from 0."""
         if loc not in self.marks:
             self.refuse(loc, text, hint)

@@ -45,7 +45,7 @@ class CompareSink(FilesInPlace):
     the tables and of the whole drop, if it was read to its end. An unusable file raises FileRefused.
     """
 
-    def __init__(self, documents_max: int | None = None) -> None:
+    def __init__(self, documents_max: int | None) -> None:
         self._documents_max = documents_max
         self.tables = dict[str, Table]()
         self.items: list[Document | Ignored] = []

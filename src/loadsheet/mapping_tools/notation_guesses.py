@@ -62,7 +62,7 @@ class _Style(NamedTuple):
     cells: int
 
 
-def formats_of(counts: Mapping[str, int], locale: str | None, order: str = "") -> Formats | None:
+def formats_of(counts: Mapping[str, int], locale: str | None, order: str) -> Formats | None:
     """The date formats of these trimmed texts (with their numbers of cells); None if most are no dates. `order` (day or month) is what other
     columns of the file prove.
     """

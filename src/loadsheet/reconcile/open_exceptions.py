@@ -67,29 +67,29 @@ class Exceptions:
     after the reported one closed.
     """
 
-    standings: tuple[ExceptionStatus, ...] = ()
+    statuses: tuple[ExceptionStatus, ...] = ()
     closed_later: frozenset[int] = frozenset()
 
     @cached_property
     def by_entry(self) -> dict[int, bool]:
         """The entries that are exceptions or their latest versions, and whether each is open."""
-        return {entry: not one.closed for one in self.standings for entry in (one.entry, *one.versions)}
+        return {entry: not one.closed for one in self.statuses for entry in (one.entry, *one.versions)}
 
     @cached_property
     def settled(self) -> frozenset[int]:
         """The entries that were exceptions and no longer needed anyone at the end: theirs was closed, or a later version of them shows it."""
-        shown = {one.latest for one in self.standings if not one.closed or one.entry in self.closed_later}
+        shown = {one.latest for one in self.statuses if not one.closed or one.entry in self.closed_later}
         return frozenset(entry for entry in self.by_entry if entry not in shown)
 
     @property
     def open(self) -> Iterator[ExceptionStatus]:
         """The open exceptions."""
-        return (one for one in self.standings if not one.closed)
+        return (one for one in self.statuses if not one.closed)
 
     @property
     def closed(self) -> Iterator[ExceptionStatus]:
         """The closed exceptions."""
-        return (one for one in self.standings if one.closed)
+        return (one for one in self.statuses if one.closed)
 
 
 def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) -> Exceptions:
@@ -105,15 +105,15 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     )
     versions |= {one.entry: Versions(one.versions, one.settled) for one in kept.values()}
     merged, wanted = _merged(versions, kept)
-    standings: list[ExceptionStatus] = []
+    statuses: list[ExceptionStatus] = []
     for some in chunks(wanted):
         part = _Part(queries, {entry: versions[entry] for entry in some}, {**earlier, **kept}, matches, judge)
-        standings += part.standings(run)
+        statuses += part.statuses(run)
     closed = (
         one._replace(closed=MERGED.format(exception=exception_id(merged[one.entry])), versions=())
         if one.entry in merged and not one.closed
         else one
-        for one in standings
+        for one in statuses
     )
     later = (one.entry for one in kept.values() if one.closed_run not in ("", run.name) and not run.parts)
     return Exceptions(tuple(sorted(closed, key=lambda one: (one.opened_at, one.entry))), frozenset(later))
@@ -172,7 +172,7 @@ class _Part:
         for match in judge(list(queries.entries_by_id(rest))) if rest else ():
             self._now[match.entry] = _CurrentVerdict(match.verdict, match.differences)
 
-    def standings(self, run: Run) -> Iterator[ExceptionStatus]:
+    def statuses(self, run: Run) -> Iterator[ExceptionStatus]:
         """The current status of each exception."""
         for entry, latest in sorted(self._latest.items()):
             head = self._heads[entry]

@@ -289,7 +289,7 @@ def write_index(
     names, days = [one[0] for one in runs], {one[0] for one in folders if not one[2]}
     lines = [_line(outbox, name, linked=place < _RUNS_LINKED) for place, name in enumerate(names[:runs_max])]
     newest = queries.runs(1)
-    known = exceptions.standings if newest and newest[0].id == run.id else queries.exceptions_at(newest[0])
+    known = exceptions.statuses if newest and newest[0].id == run.id else queries.exceptions_at(newest[0])
     still_open = [one for one in known if not one.closed]
     values = {
         "runs": lines,
@@ -370,16 +370,16 @@ def _chart(lines: Sequence[RunLine]) -> Markup:
 
 
 def _open_lines(
-    settings: Settings, queries: LedgerQueries, standings: Sequence[ExceptionStatus]
+    settings: Settings, queries: LedgerQueries, statuses: Sequence[ExceptionStatus]
 ) -> Iterator[dict[str, str]]:
     """Open exceptions, each with its place on the page of the run in which it came last, if there is a page."""
-    for standing, entry in zip(standings, queries.entries_by_id([one.latest for one in standings]), strict=True):
+    for status, entry in zip(statuses, queries.entries_by_id([one.latest for one in statuses]), strict=True):
         run = queries.drop(entry.drop).run
         yield {
             "key": entry.key,
             "operation": entry.operation,
-            "verdict": standing.verdict,
-            "tone": tone_of(Verdict(standing.verdict)),
-            "since": standing.opened_at,
+            "verdict": status.verdict,
+            "tone": tone_of(Verdict(status.verdict)),
+            "since": status.opened_at,
             "place": f"{run}/{PAGE}#{anchor(entry.key)}" if _has_page(settings, run) else "",
         }

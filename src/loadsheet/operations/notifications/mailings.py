@@ -48,18 +48,18 @@ _OUTRO = (
 class _OpenItems:
     """The content of one recipient's digest: open exceptions, oldest first, and files set aside since the last digest."""
 
-    standings: Sequence[ExceptionStatus]
+    statuses: Sequence[ExceptionStatus]
     aside: Sequence[str]
 
     @property
     def fingerprint(self) -> str:
         """A hash, equal for equal exceptions."""
-        listed = "\n".join(f"{status.entry} {status.verdict}" for status in self.standings)
+        listed = "\n".join(f"{status.entry} {status.verdict}" for status in self.statuses)
         return hashlib.sha256(listed.encode()).hexdigest()[:16]
 
     def since(self, before: LastDigest | None) -> Sequence[ExceptionStatus]:
         """The exceptions that opened after a digest; all of them without one."""
-        return [status for status in self.standings if before is None or status.opened_at > before.at]
+        return [status for status in self.statuses if before is None or status.opened_at > before.at]
 
 
 def is_digest_due(settings: Settings, state: NotificationState, now: datetime) -> bool:
@@ -93,11 +93,11 @@ def add_digests(
             continue
         if waiting is not None and before is not None:  # not delivered yet: the new digest replaces it
             outbox.remove(waiting)
-            mine = _OpenItems(mine.standings, (*before.aside, *mine.aside))
+            mine = _OpenItems(mine.statuses, (*before.aside, *mine.aside))
         notice = _notice(to, mine, before, outcome, queries)
         runs = {outcome.run, *(status.run for status in mine.since(before))}
         outbox.append(_with_fix_files(settings, notice, runs) if to == NOTIFY else notice)
-        digests[to] = LastDigest(now, mine.fingerprint, len(mine.standings), tuple(mine.aside))
+        digests[to] = LastDigest(now, mine.fingerprint, len(mine.statuses), tuple(mine.aside))
     return replace(state, digests=digests, outbox=tuple(outbox), digest_at=now)
 
 
@@ -106,7 +106,7 @@ def _has_changed(settings: Settings, mine: _OpenItems, before: LastDigest | None
     if mine.aside:
         return True
     if before is None:
-        return bool(mine.standings)
+        return bool(mine.statuses)
     repeated = timedelta(days=settings.notifications.again_days)
     is_repeat_due = bool(repeated and before.open) and now - datetime.fromisoformat(before.at) >= repeated
     return mine.fingerprint != before.mark or is_repeat_due
@@ -134,7 +134,7 @@ def _notice(
     to: str, mine: _OpenItems, before: LastDigest | None, outcome: RunOutcome, queries: LedgerQueries
 ) -> Notice:
     """The digest of a recipient. Only the one for everybody has the run's verdict and what to do."""
-    count, now = len(mine.standings), stamp(outcome.ended)
+    count, now = len(mine.statuses), stamp(outcome.ended)
     if not count and not mine.aside:
         return Notice(to, now, "info", f"{outcome.title}: no open exceptions", "Every exception is closed.")
     new_count = len(mine.since(before))
@@ -147,14 +147,14 @@ def _notice(
             title = verdict.text
             blocks[0] = " · ".join((f"Run {outcome.run}", *verdict.details)) + f"\n{verdict.balance}"
     if count:
-        by_verdict = Counter(status.verdict for status in mine.standings).most_common()
+        by_verdict = Counter(status.verdict for status in mine.statuses).most_common()
         verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in by_verdict)
         whose = "" if to == NOTIFY else " for you"
-        blocks.append("\n".join((f"{are}{whose}{new} ({verdicts}):", *_oldest(mine.standings, queries))))
+        blocks.append("\n".join((f"{are}{whose}{new} ({verdicts}):", *_oldest(mine.statuses, queries))))
     aside = [f"- {file}" for file in mine.aside[:_SHOWN]]
     aside += [f"- and {len(mine.aside) - _SHOWN} more"] * (len(mine.aside) > _SHOWN)
     blocks.append("\n".join(("These files could not be read and were set aside:", *aside)) if aside else "")
-    first = next(iter(queries.keys_of([status.entry for status in mine.standings[:_SHOWN]]).values()), "")
+    first = next(iter(queries.keys_of([status.entry for status in mine.statuses[:_SHOWN]]).values()), "")
     see = f"\nSee: {outcome.report(WORKBOOK)}" if outcome.folder else ""
     blocks.append(f"Next: {outcome.command('show' if first else 'runs', first)}{see}")
     return Notice(to, now, "info", f"{outcome.title}: {title}", "\n\n".join(block for block in blocks if block))
@@ -178,12 +178,12 @@ def _with_fix_files(settings: Settings, notice: Notice, runs: Collection[str]) -
     return replace(notice, body=f"{notice.body}\n\n{' '.join(texts)}", files=tuple(attached))
 
 
-def _oldest(standings: Sequence[ExceptionStatus], queries: LedgerQueries) -> Iterator[str]:
-    keys = queries.keys_of([status.entry for status in standings[:_SHOWN]])
-    for status in standings[:_SHOWN]:
+def _oldest(statuses: Sequence[ExceptionStatus], queries: LedgerQueries) -> Iterator[str]:
+    keys = queries.keys_of([status.entry for status in statuses[:_SHOWN]])
+    for status in statuses[:_SHOWN]:
         yield f"- {keys.get(status.entry, f'entry {status.entry}')}: {status.verdict}, since {status.opened_at[:10]}"
-    if len(standings) > _SHOWN:
-        yield f"- and {len(standings) - _SHOWN:,} more"
+    if len(statuses) > _SHOWN:
+        yield f"- and {len(statuses) - _SHOWN:,} more"
 
 
 class _Fix(NamedTuple):

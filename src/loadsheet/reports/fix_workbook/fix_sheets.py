@@ -85,7 +85,7 @@ _remarks = msgspec.json.Decoder(RowRemark)
 class FixRows:
     """The rows of one drop by table: `add` entries, then read each table with `of`."""
 
-    def __init__(self, drop: Drop, stack: ExitStack, *, marked: bool = True) -> None:
+    def __init__(self, drop: Drop, stack: ExitStack, *, marked: bool) -> None:
         self._marked = marked
         self._spools = {table.name: Spool(stack) for table in drop.tables}
         self._taken = {table.name: bytearray() for table in drop.tables}
