@@ -192,6 +192,44 @@ def test_a_blank_cell_takes_from_above_within_one_record_however_its_key_is_said
     assert codes(found[-1]) == ["C301"]
 
 
+LEFT_OUT = """
+mapping: left-out
+version: 1
+target: order.update
+source: {files: ["*.csv"], locale: en_GB, tables: {rows: {ignore_rows: 'RULE'}}}
+columns:
+  order: {label: Order, required: true, fill_down: true}
+  state: {label: State, fill_down: true}
+  item:  {label: Item, required: true}
+group: {by: order}
+payload:
+  order_id:    {col: order}
+  sender_id:   {value: A}
+  receiver_id: {value: B}
+  packages:    {each: rows, item: {package_type: {value: Box}, item_name: {col: item}}}
+"""
+
+
+def test_the_rows_of_an_order_that_is_left_out_are_left_out_with_its_first_row(tmp_path):
+    mapping = load_text(tmp_path, LEFT_OUT.replace("RULE", 'state == "cancelled"'))
+    found = of_text(
+        mapping, tmp_path, "Order;State;Item\nA1;open;Bolts\nA2;cancelled;Nuts\n;;Glue\nA2;;Rope\nA3;;Tape\n"
+    )
+    assert [one.row.number for one in found if isinstance(one, Ignored)] == [3, 4, 5]
+    assert {one.key: [row.number for row in one.rows] for one in found if isinstance(one, Document)} == {
+        "A1": [2],
+        "A3": [6],
+    }
+
+
+def test_a_row_below_one_whose_key_leaves_it_out_joins_no_other_order(tmp_path):
+    mapping = load_text(tmp_path, LEFT_OUT.replace("RULE", 'order.starts_with("TEST")'))
+    found = of_text(mapping, tmp_path, "Order;State;Item\nA1;open;Bolts\nTEST;open;Nuts\n;;Glue\nA3;open;Tape\n")
+    rows = {one.key: [row.number for row in one.rows] for one in found if isinstance(one, Document) and one.usable}
+    assert rows == {"A1": [2], "A3": [5]}
+    assert [codes(one) for one in found if isinstance(one, Document) and not one.usable] == [["G405"]]
+
+
 # ---- sets of columns ----
 
 SETS = example_text("sets")

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from loadsheet.mapping.documents import Ignored
+from loadsheet.mapping.fill_down import FillDown
 from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import CellProblem, SetsPlan, TotalsPlan
-from loadsheet.mapping.rows import FillDown, RowReader, SetRow, UnknownKindRow, is_invalid, with_set_number
+from loadsheet.mapping.rows import RowReader, SetRow, UnknownKindRow, is_invalid, with_set_number
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.messages import pack_row, unpack_row
 from loadsheet.reading.tables import Row
@@ -103,8 +104,8 @@ class KeyedTable:
                 continue
             items = list(self._parts(row, plan.sets)) if plan.sets is not None else [self._whole_row(row)]
             yield from items
-            if fill is not None and not isinstance(items[0], Ignored):
-                fill.remember(row)
+            if fill is not None:
+                fill.remember(row, left_out=isinstance(items[0], Ignored))
         if sums is not None:
             sums.finish()
 

@@ -35,7 +35,6 @@ from loadsheet.mapping.plans import (
     reason,
 )
 from loadsheet.mapping.schema import SET, part_of
-from loadsheet.mapping.texts import bare
 from loadsheet.problems import Problem
 from loadsheet.reading.header import fold
 from loadsheet.reading.tables import Native, Row, Table
@@ -209,43 +208,6 @@ def set_number(row: Row) -> int:
 def is_first(row: Row) -> bool:
     """Whether this is the first row made from its file row."""
     return row.cells[-1].endswith("/0")
-
-
-class FillDown:
-    """Fills blank cells from above: the key always, other columns while the key stays the same. Without a key, all of them always. Create
-    one for each reading of a file.
-    """
-
-    def __init__(self, plan: TablePlan, view: View) -> None:
-        by = plan.columns_behind(plan.key or plan.fills_by)
-        self._always: list[int] = []
-        self._within: list[int] = []
-        for column in plan.columns:
-            place = view.positions[column.slot.index] if column.spec.fill_down else None
-            if place is not None:
-                (self._always if column.slot.index in by or not by else self._within).append(place)
-        self._keys = [place for index in sorted(by) if (place := view.positions[index]) is not None]
-        self._last: dict[int, str] = {}
-        self._key: list[str] = []
-
-    def filled(self, row: Row) -> Row:
-        """The row with its blank cells filled."""
-        cells = list(row.cells)
-        self._fill(cells, self._always)
-        if self._within and self._key == [cells[place].strip() for place in self._keys]:
-            self._fill(cells, self._within)
-        return Row(row.number, tuple(cells), row.problem)
-
-    def _fill(self, cells: list[str], places: Iterable[int]) -> None:
-        for place in places:
-            if not bare(cells[place]):
-                cells[place] = self._last.get(place, "")
-
-    def remember(self, row: Row) -> None:
-        """Remember the cells of this row for the rows below."""
-        for place in (*self._always, *self._within):
-            self._last[place] = row.cells[place]
-        self._key = [row.cells[place].strip() for place in self._keys]
 
 
 _REMEMBERED = 4_096  # distinct texts a column
