@@ -637,6 +637,22 @@ def test_the_currency_of_a_heading_counts_before_that_of_other_mappings(tmp_path
     assert unsaid(text, [f"currency: {{value: {currency}}}"]) == []
 
 
+def test_a_wide_export_with_mostly_blank_columns_has_headings(tmp_path):
+    sides = [
+        f"{side} {word}"
+        for side in ("Billing", "Shipping")
+        for word in ("Name", "Street", "City", "Zip", "Country", "Phone")
+    ]
+    blank = ["Currency", "Subtotal", "Taxes", "Shipping Method", "Discount Code", "Payment Reference", "Notes", *sides]
+    path = tmp_path / "orders.csv"
+    row = "#1001,a@example.com,3,Mug" + "," * len(blank) + "\n"
+    path.write_text(
+        ",".join(["Order Name", "Email", "Quantity", "Item name", *blank]) + "\n" + row * 3, encoding="utf-8"
+    )
+    text = write_draft(draft(observe([path], Settings()), "order.create"))
+    assert unsaid(text, ["{label: Quantity,", "{label: Item name,"]) == []
+
+
 @pytest.mark.parametrize(
     ("encoding", "heading", "cell"),
     [

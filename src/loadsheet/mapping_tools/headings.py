@@ -367,9 +367,11 @@ def _score(lines: _Lines, below: Rows, above: Rows) -> float:
     """How much these lines look like headings above the rows below them, and not like a row of the table itself; 0 if they do not."""
     labels = _lowest_labels(lines)
     filled = len([cell for cell in below[0][1] if cell.strip()])
-    if not labels or filled > 2 * len(labels) or len(labels) > 2 * filled + 2 or _is_repeated(lines[-1][1], below):
-        return 0.0
     known = sum(map(_is_heading, labels))
+    if not labels or filled > 2 * len(labels) or _is_repeated(lines[-1][1], below):
+        return 0.0
+    if len(labels) > 2 * filled + 2 and known * 2 < len(labels):  # wide exports leave most of their columns blank
+        return 0.0
     columns = zip_longest(*(cells for _, cells in below), fillvalue="")
     values = sum(any(_is_value(cell) for cell in column if cell.strip()) for column in columns)
     if known * 3 < len(labels) and (known < 2 or values < 2) and (len(labels) < _WIDE or values * 3 < len(labels)):
