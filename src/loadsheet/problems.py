@@ -177,7 +177,7 @@ CATALOGUE: dict[str, Kind] = {
     "L602": Kind(
         "Earlier outcome unknown", "the outcome of an earlier call for {key} is unknown and is verified first"
     ),
-    "L603": Kind("Already waiting", "{key} is already waiting to be sent with the same values"),
+    "L603": Kind("Same values twice", "{key} came before with the same values, which are sent once"),
     "L605": Kind("Older version first", "another version of {key} came first and had not been sent yet: {fields}"),
     "L604": Kind("Refused before", "{key} was refused before with the same values: {text}"),
     "L607": Kind("Waits for its order or tender", "waits for {parent}: {why}"),

@@ -222,6 +222,17 @@ def test_a_row_of_several_records_is_there_once_with_the_worst_of_their_outcomes
     assert second[:4] == ["3", "invalid", "held with row 2", "See row 2"]
 
 
+def test_a_record_that_came_twice_is_not_said_to_wait_once_it_is_accepted(tmp_path):
+    events = [
+        document("order.status", {"order_id": "A-00001", "status_code": "PU"}, [("orders", row, cells(1))])
+        for row in (3, 4)
+    ]
+    _, order_line, event, repeated = results_of(tmp_path, create(1, 2), *events, decide=accepted)
+    assert [line[1] for line in (order_line, event, repeated)] == ["accepted", "accepted", "unchanged"]
+    assert repeated[2] == "Warning: A-00001 came before with the same values, which are sent once [L603]"
+    assert repeated[3] == "Nothing to do: these values are sent once"
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_row_with_a_problem_says_what_to_do_in_every_language(tmp_path, language):
     items = [

@@ -275,7 +275,7 @@ TODO = {
     "K502": "check the value; it is sent as it is",
     "L601": "if the new values are right, ask the people who run loadsheet to send them as a change; if not, restore the earlier ones",
     "L602": "nothing to do: the next run asks the exchange",
-    "L603": "nothing to do: it is sent with the next run",
+    "L603": "nothing to do: these values are sent once",
     "L604": "correct it; the same values are not sent again",
     "L605": "if this version is right, ask the people who run loadsheet to send it as a change; if not, enter the values of the other one",
     "L606": "contact the people who run loadsheet",
