@@ -264,14 +264,8 @@ class LedgerQueries(VersionQueries):
 
     def origins_of(self, wanted: Sequence[int]) -> dict[int, tuple[int, int]]:
         """For each entry, its drop and the original drop that it fixes, directly or through other fixes (itself if it is no fix)."""
-        fixed = {row.id: row.fixes for row in self._all(FIXES)}
-
-        def original(drop: int) -> int:
-            while drop in fixed:
-                drop = fixed[drop]
-            return drop
-
-        return {row.id: (row.drop_id, original(row.drop_id)) for row in self._rows_of(_DROPS_OF, wanted)}
+        roots = self.roots()
+        return {row.id: (row.drop_id, roots.get(row.drop_id, row.drop_id)) for row in self._rows_of(_DROPS_OF, wanted)}
 
     def from_copies(self, wanted: Sequence[int]) -> set[int]:
         """The entries among these whose files had come before, in one drop, with the same bytes. A fix file counts as new each time."""

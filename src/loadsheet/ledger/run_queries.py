@@ -180,6 +180,13 @@ class RunQueries:
             drop = self.drop(drop.fixes)
         return drop
 
+    def roots(self) -> dict[int, int]:
+        """The original drop of each drop of a fix file, also where that fixes another fix file."""
+        found: dict[int, int] = {}
+        for row in self._all(FIXES.order_by(drops.c.id)):
+            found[row.id] = found.get(row.fixes, row.fixes)
+        return found
+
     def drop_of_run(self, run: str, identity: int) -> Drop | None:
         """The drop with this number if the run of this name planned it. None if this ledger has no such drop."""
         query = select(drops.c.id).join(runs, runs.c.id == drops.c.run_id)

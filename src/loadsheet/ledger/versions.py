@@ -7,15 +7,15 @@ An entry is a later version of another one if
 - it has no key of its own (a row without identifier, a row of totals, a status event), and a later file of the same name and mapping has
   its row in the same table: with the same cells, or other ones only where the problems of the entry are.
 
-In the last two cases, the n-th of a drop continues as the n-th of a later drop. What was accepted is no version: it settles the entry, and
-nothing of its drop or a later one is a version. That is found here for rows and fix files (`Versions.settled`), not for equal keys. A row of
+In the last two cases, the n-th of a drop continues as the n-th of a later drop. A document whose rows came back in a fix file as they were
+is the wrong one once more, and what settled that one settles it. What was accepted is no version: it settles the entry, and nothing of its drop or a later one is a version. That is found here for rows and fix files (`Versions.settled`), not for equal keys. A row of
 totals that agrees now is no entry any more; it settles an entry if it came in a fix file, or in a file that shares at least half of its keys
 with the first one.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from sqlalchemy import Select, select
@@ -41,6 +41,10 @@ from loadsheet.mapping.documents import FIX_OF, SourceRow
 
 TOTALS_RULE = "totals:"
 """The beginning of the rule by which rows of totals are ignored."""
+
+
+_WRONG = (State.INVALID, State.REFUSED)
+_UNSENT = (*_WRONG, State.HELD)
 
 
 class Versions(NamedTuple):
@@ -96,11 +100,41 @@ class VersionQueries(RunQueries):
         """The entries among these whose rows came back in a fix file and were accepted, or are in order in a later version of their file."""
         return {entry for entry, versions in self.versions_of(dict.fromkeys(wanted, "")).items() if versions.settled}
 
+    def as_they_came(self, wanted: Iterable[int]) -> dict[int, int]:
+        """The unsent entries among these whose rows came back in a fix file as they were, each with the wrong entry that had them first."""
+        first = {entry: entry for entry in wanted}
+        fresh = {*first}
+        while fresh:
+            lines = self._lines(fresh).values()
+            returned = {line.id: line.returned for line in lines if line.state in _UNSENT and line.returned}
+            asked = self._lines(chain.from_iterable(returned.values()))
+            cells = self._cells({*returned, *asked})
+            same = {
+                entry: one
+                for entry, some in returned.items()
+                for one in some
+                if one in asked and asked[one].state in _WRONG and cells.get(one, 0) == cells.get(entry)
+            }
+            first = {entry: same.get(one, one) for entry, one in first.items()}
+            fresh = {*same.values()}
+        return {entry: one for entry, one in first.items() if one != entry}
+
+    def _cells(self, wanted: Iterable[int]) -> dict[int, "Counter[_Cells]"]:
+        """The rows of these entries, each as its table and cells; without entries whose contents were removed."""
+        found = ((row.id, codec.decode_rows(content.rows)) for row, content in self.rows_in([*wanted]))
+        return {entry: Counter((row.table, row.cells) for row in rows) for entry, rows in found if rows}
+
     def versions_of(self, wanted: Mapping[int, str], run: Run | None = None) -> dict[int, Versions]:
         """The later versions of these entries, each with its last verdict (empty: unknown), up to a run.
 
         A verdict on what was sent, such as a difference, concerns that document: only repetitions of it continue it.
         """
+        first = self.as_they_came(wanted)
+        found = self._versions_of({**dict.fromkeys(first.values(), ""), **wanted}, run)
+        done = {entry for entry, one in first.items() if found[one].settled}
+        return {entry: Versions((entry,), settled=True) if entry in done else found[entry] for entry in wanted}
+
+    def _versions_of(self, wanted: Mapping[int, str], run: Run | None) -> dict[int, Versions]:
         known = self._lines(wanted)
         sent = {
             entry
@@ -162,13 +196,22 @@ class VersionQueries(RunQueries):
             )
 
     def _with_key(self, asked: Mapping[int, _Line], run: Run | None) -> dict[int, list[_Line]]:
-        """The documents of later drops with the same key that were not accepted. Those of a fix file name their entries themselves."""
+        """The documents of later drops with the same key that were not accepted. Those of a fix file name the entries of its original
+        themselves, and those whose rows are as they were say nothing new about others.
+        """
         found: dict[int, list[_Line]] = {}
         records = self._records(asked.values(), run)
+        returned = {line.id for lines in records.values() for line in lines if line.returned}
+        roots, old = (self.roots(), self.as_they_came(returned)) if returned else ({}, {})
+
+        def is_other(line: _Line, own: _Line) -> bool:
+            is_of_own = roots.get(line.drop, line.drop) == roots.get(own.drop, own.drop)
+            return line.is_done or line.id in old or (line.id in returned and is_of_own)
+
         for entry, own in asked.items():
             by_drop: dict[int, list[_Line]] = defaultdict(list)
             for line in records.get(own.record, ()):
-                if line.id == entry or not (line.is_done or line.returned):
+                if line.id == entry or not is_other(line, own):
                     by_drop[line.drop].append(line)
             place = by_drop[own.drop].index(own) if own.record else 0
             later = [lines for drop, lines in by_drop.items() if drop > own.drop and place < len(lines)]

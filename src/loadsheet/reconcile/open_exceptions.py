@@ -8,6 +8,7 @@ rule decides about an exception:
    unchanged. One of the same drop comes from other rows, which correct nothing. A status event has no key: for it, an
    event from a fix of the same drop counts. So does a document made from the same rows, returned in a fix file, whatever
    its key is now, and the corrected row of a record without a key in a later version of its file (see `ledger.versions`).
+   A document whose rows came back in a fix file as they were is as old as the one that had them first.
    A file, unless it is a fix file, that came before with the same bytes settles nothing by what is unchanged: it is older than what
    it would close.
    A create settles no held update or delete: it may be the very order that these waited for. Updates settle only a
@@ -161,6 +162,9 @@ class _Part:
         self._queries = queries
         self._sources: dict[int, tuple[Lineage, dict[str, tuple[str, ...]]]] = {}
         self._origins = queries.origins_of([head.id for head in (*settled, *self._heads.values())])
+        first = queries.as_they_came(latest)
+        origins = queries.origins_of(sorted({*first.values()}))
+        self._origins |= {entry: origins[one] for entry, one in first.items()}
         self._later = self._last_of_each(settled)
         self._later_changes = self._last_of_each(head for head in settled if not BY_NAME[head.operation].creates)
         remarked = queries.remarks_on([entry for entry in some if entry in known])
