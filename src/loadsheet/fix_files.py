@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from loadsheet.inbox import Candidate
 from loadsheet.ledger import Drop
@@ -29,7 +29,8 @@ from loadsheet.mapping.documents import (
 from loadsheet.mapping.routing import FixOf, Route, Routes, current, is_for, load_kept, of_shipper, route
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
-from loadsheet.reading import Layout, Table, open_tables
+from loadsheet.reading import Layout, Table, open_tables, read_tops
+from loadsheet.reading.encoding import SAVE_AS_XLSX, refused
 from loadsheet.reading.fix_file_tables import (
     ADD_ROW,
     Fixed,
@@ -39,19 +40,23 @@ from loadsheet.reading.fix_file_tables import (
     as_originals,
     first_mark,
     has_row_marks,
+    holds_workbook,
     mark_of,
     mark_of_text,
+    mark_of_top,
     numbers_text,
 )
 from loadsheet.reading.tables import RowFilters
 from loadsheet.settings import Settings
-from loadsheet.workbook_marks import FixedEntry, Mark, RowMark, sheet_titles
+from loadsheet.workbook_marks import FixedEntry, RowMark, sheet_titles
 
 FIX_ROLE = "fix"
 """The role of a fix workbook: it replaces all files of its original."""
 
 _TEXT_ENDINGS = (".csv", ".txt", ".tsv")
 _AGAIN = "drop the original file again, with your corrections in it"
+_AS_TEXT = "it is a fix workbook saved as text, in which numbers and dates can change"
+_WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
 _OF_TWO_RECORDS = frozenset({"G401", "G402"})  # their advice is to delete rows, which would lose one of the records
 _MOVED = "enter {0} in this row again, or drop the fix file that comes back as it is if the row belongs to {1}"
 
@@ -75,25 +80,53 @@ class FixFiles:
         """Whether this file is one of them."""
         return name in self.files or name in self.refused
 
+    def and_also(self, others: Self) -> Self:
+        """These and others."""
+        return replace(self, files={**self.files, **others.files}, refused={**self.refused, **others.refused})
+
 
 def recognise(
     candidates: Iterable[Candidate], queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
 ) -> FixFiles:
     """The fix workbooks among these files. Reads only the document properties of possible workbooks."""
-    files: dict[str, FixFile] = {}
-    refused: dict[str, Problem] = {}
+    found: dict[str, FixFile | Problem] = {}
     for candidate in candidates:
         if is_text(candidate.name):
             continue
         mark = mark_of(candidate.path, settings.reading.inflated_bytes_max)
         if mark is None:
             continue
-        found = _find(candidate.name, mark, queries, mappings, settings)
-        if isinstance(found, Problem):
-            refused[candidate.name] = found
+        drop = queries.drop_of_run(mark.run, mark.drop)
+        if drop is None or not drop.mapping_hash.startswith(mark.mapping_hash):
+            reason = f"this ledger does not know the files of run {mark.run}"
+            found[candidate.name] = _original_unknown(candidate.name, reason)
         else:
-            files[candidate.name] = found
-    return FixFiles(files, refused)
+            found[candidate.name] = _fix_of(candidate.name, drop, queries, mappings, settings)
+    return _sorted_out(found)
+
+
+def recognise_by_rows(
+    candidates: Iterable[Candidate], queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
+) -> FixFiles:
+    """The fix workbooks among these files by the marks in their first rows: spreadsheets on the web keep no document properties."""
+    found: dict[str, FixFile | Problem] = {}
+    for candidate in candidates:
+        if not holds_workbook(candidate.path):
+            continue
+        try:
+            tops = read_tops(candidate.path, candidate.name, settings)
+        except FileRefused:
+            continue
+        mark = next((mark for top in tops if (mark := mark_of_top(top)) is not None), None)
+        drop = queries.drop_of_entry(mark.entry) if mark is not None else None
+        if drop is not None:
+            found[candidate.name] = _fix_of(candidate.name, drop, queries, mappings, settings)
+    return _sorted_out(found)
+
+
+def _sorted_out(found: Mapping[str, FixFile | Problem]) -> FixFiles:
+    files = {name: one for name, one in found.items() if isinstance(one, FixFile)}
+    return FixFiles(files, {name: one for name, one in found.items() if isinstance(one, Problem)})
 
 
 def is_text(name: str) -> bool:
@@ -114,19 +147,27 @@ def with_original_mappings(
     mappings: Sequence[CompiledMapping],
     settings: Settings,
 ) -> Routes:
-    """The routes, with the original's mapping for each text fix file. Where that mapping changed and no copy was kept, the files are
-    unmapped.
+    """The routes, with the original's mapping for each text fix file in a folder of that mapping. Where it changed and no copy was kept,
+    the files are unmapped, and so are texts of which the original is a workbook.
     """
     routes = _with_absent_mappings(routes, texts, queries, mappings, settings)
     complete: list[Route] = []
     unmapped = dict(routes.unmapped)
     for chosen in routes.complete:
-        fix_of = texts.get(chosen.files[chosen.mapping.main_role])
-        mapping = _mapping_of(queries.drop(fix_of.drop), queries, mappings, settings) if fix_of else chosen.mapping
+        name = chosen.files[chosen.mapping.main_role]
+        if name not in texts:
+            complete.append(chosen)
+            continue
+        drop = queries.drop(texts[name].drop)
+        mapping = _mapping_of(drop, queries, mappings, settings)
         if mapping is None:
-            unmapped |= {name: _mapping_changed(name, chosen.mapping.name) for name in chosen.files.values()}
+            unmapped |= {file: _mapping_changed(file, chosen.mapping.name) for file in chosen.files.values()}
+        elif not is_for(mapping, name, mappings):
+            complete.append(chosen)
+        elif any(table.sheet for table in queries.original(drop).tables):
+            unmapped |= {file: refused(file, _AS_TEXT, SAVE_AS_XLSX).problem for file in chosen.files.values()}
         else:
-            complete.append(_as_route(chosen, without_totals(mapping)) if fix_of else chosen)
+            complete.append(_as_route(chosen, _of_texts(without_totals(mapping))))
     return replace(routes, complete=tuple(complete), unmapped=unmapped)
 
 
@@ -135,6 +176,21 @@ def _as_route(chosen: Route, mapping: CompiledMapping) -> Route:
     if mapping.companions:
         return replace(chosen, mapping=mapping)
     return replace(chosen, mapping=mapping, files={mapping.main_role: chosen.files[chosen.mapping.main_role]})
+
+
+def _of_texts(mapping: CompiledMapping) -> CompiledMapping:
+    """The mapping for fix files that are texts, as we write them, or as a spreadsheet program saves them: with another delimiter, or as
+    UTF-8.
+    """
+    return replace(mapping, layouts={role: tuple(map(_as_text, own)) for role, own in mapping.layouts.items()})
+
+
+def _as_text(layout: Layout) -> Layout:
+    plain, own = _as_written(layout, None), layout.encodings
+    is_wide = any(encoding.lower().startswith(_WIDE) for encoding in own)
+    delimiters = dict.fromkeys((*layout.delimiters, *Layout("", ()).delimiters))
+    encodings = own if is_wide else tuple(dict.fromkeys(("utf-8-sig", *own)))
+    return replace(plain, encodings=encodings, delimiters=tuple(delimiters), quote='"', escape="")
 
 
 def _with_absent_mappings(
@@ -299,15 +355,12 @@ def without_totals(mapping: CompiledMapping) -> CompiledMapping:
     return replace(mapping, plan=replace(mapping.plan, tables=tables), parts=parts)
 
 
-def _find(
-    name: str, mark: Mark, queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
+def _fix_of(
+    name: str, drop: Drop, queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
 ) -> FixFile | Problem:
-    drop = queries.drop_of_run(mark.run, mark.drop)
-    if drop is None or not drop.mapping_hash.startswith(mark.mapping_hash):
-        return _original_unknown(name, f"this ledger does not know the files of run {mark.run}")
     mapping = _mapping_of(drop, queries, mappings, settings)
     if mapping is None:
-        return _mapping_changed(name, mark.mapping)
+        return _mapping_changed(name, drop.mapping)
     if not is_for(mapping, name, mappings):
         folder = f"the folder {mapping.shipper}" if mapping.shipper else "no shipper's folder"
         return _original_unknown(

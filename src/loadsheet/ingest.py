@@ -27,6 +27,7 @@ from loadsheet.fix_files import (
     fix_texts,
     open_fix,
     recognise,
+    recognise_by_rows,
     with_original_mappings,
 )
 from loadsheet.inbox import Candidate, InboxFile
@@ -247,12 +248,18 @@ class IngestResult(NamedTuple):
 
 
 def route_files(scan: inbox.Scan, context: IngestContext) -> RoutedFiles:
-    """Decide where each file of a scan goes. Reads only the beginnings of files that may be fix files."""
+    """Decide where each file of a scan goes. Reads only document properties and the beginnings of files, to find fix files."""
     candidates = {candidate.name: candidate for candidate in scan.candidates}
     fix_files = FixFiles({}, {})
-    if context.queries is not None:
-        fix_files = recognise(scan.candidates, context.queries, context.mappings, context.settings)
+    settings, mappings, queries, _ = context
+    if queries is not None:
+        fix_files = recognise(scan.candidates, queries, mappings, settings)
     routes = _routes_of([candidate for candidate in scan.candidates if not fix_files.holds(candidate.name)], context)
+    if queries is not None and routes.unmapped:
+        unmapped = [candidates[name] for name in routes.unmapped]
+        fix_files = fix_files.and_also(recognise_by_rows(unmapped, queries, mappings, settings))
+        others = {name: problem for name, problem in routes.unmapped.items() if not fix_files.holds(name)}
+        routes = replace(routes, unmapped=others)
     drops = [RoutedDrop(complete) for complete in routes.complete]
     drops += [RoutedDrop(fix.route, fix) for fix in fix_files.files.values()]
     position = {name: number for number, name in enumerate(candidates)}  # a scan lists the oldest first
@@ -331,14 +338,11 @@ def _open(routed: RoutedDrop, files: Sequence[InboxFile], context: IngestContext
 def _routes_of(candidates: Sequence[Candidate], context: IngestContext) -> Routes:
     """The routes of files by their names. Fix files that are text take the route and the mapping of their originals."""
     settings, mappings, queries, _ = context
-    by_name = {candidate.name: candidate for candidate in candidates}
+    names = [candidate.name for candidate in candidates]
     if queries is None:
-        return route(list(by_name), mappings)
-    texts = fix_texts([by_name[name] for name in by_name if ".fix." in name.casefold()], queries)
-    routes = route(list(by_name), mappings, texts)
-    if renamed := fix_texts([by_name[name] for name in routes.unmapped], queries):
-        texts |= renamed
-        routes = route(list(by_name), mappings, texts)
+        return route(names, mappings)
+    texts = fix_texts(candidates, queries)
+    routes = route(names, mappings, texts)
     return with_original_mappings(routes, texts, queries, mappings, settings) if texts else routes
 
 

@@ -286,6 +286,18 @@ def test_a_bad_file_that_comes_again_stays_one_exception_for_a_record_whatever_f
     assert '"y" is not a number' in lines[0]["What is wrong"]
 
 
+def test_a_fix_file_that_two_people_mend_in_different_ways_is_one_exception(returned):
+    """The first is accepted; the others differ from it, and from each other."""
+    for name, weight in (("second", "3"), ("third", "4")):
+        book = FixBook(returned.drop(f"{name}.xlsx", returned.uncorrected))
+        book.repair({"x": weight})
+        book.save()
+        assert returned.run().returncode == 1
+        (line,) = [line for line in sheet(returned) if line["Key"] == "A-3"]
+        assert f"total_weight 2 -> {weight}" in line["What is wrong"]
+    assert line["Times"] == 2
+
+
 def test_what_a_later_file_of_the_same_run_corrects_needs_nobody_and_every_row_has_its_fate(workspace):
     workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
     workspace.drop("orders_1.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,Ulm,x\n")

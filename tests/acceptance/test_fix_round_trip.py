@@ -1,5 +1,6 @@
 """What was broken, repaired in its fix workbook and dropped back: exactly that is sent, and the exchange ends as if nothing had been."""
 
+import csv
 import json
 import random
 import shutil
@@ -12,7 +13,7 @@ from fix_workbooks import FixBook, House, write_fix, write_fixes
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from libreoffice import convert
-from openpyxl import load_workbook
+from openpyxl import Workbook, load_workbook
 from orders import MAPPINGS as BENCH
 from orders import write_orders
 from workspace import SAMPLES, copy_mappings
@@ -581,12 +582,65 @@ def test_half_a_fix_as_text_waits_for_the_other_half_and_is_read_with_the_mappin
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("form", ["xlsx", "ods"])
+@pytest.mark.parametrize("form", ["xlsx", "ods", "xls"])
 def test_a_fix_workbook_that_libreoffice_has_saved_is_still_one(house, form):
     house.drop(convert(mended(house).save(), form, house.folder), f"whatever.{form}")
     night = house.night()
     assert night.counts == {"accepted": 2}
     assert night.drops[0].fixes == house.broken.id
+
+
+def test_a_fix_workbook_without_properties_is_known_by_its_rows_under_any_name(house):
+    """As a spreadsheet on the web saves it."""
+    book, copy = mended(house), Workbook()
+    copy.remove(copy.active)
+    for sheet in book.sheets():
+        made = copy.create_sheet(f"Copy of {sheet.title}")
+        for row in sheet.iter_rows(values_only=True):
+            made.append(row)
+    copy.save(house.inbox / "done by Anna.xlsx")
+    night = house.night()
+    assert (night.aside, night.counts) == ([], {"accepted": 2})
+    assert night.drops[0].fixes == house.broken.id
+
+
+SEMICOLONS = 'source: {files: ["*.csv"], delimiter: [","], quote: none, encoding: [cp1252]'
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "encoding"), [(";", "cp1252"), ("\t", "utf-16"), (",", "utf-8"), (";", "utf-8-sig")]
+)
+def test_a_fix_file_of_a_text_may_be_saved_as_another_kind_of_text(workspace, delimiter, encoding):
+    """With another delimiter, with quotes, as UTF-8 or Unicode text; under a name that the mapping takes, or another one."""
+    workspace.use({"loads": LOADS.replace('source: {files: ["*.csv"]', SEMICOLONS)})
+    workspace.drop("loads.csv", "Order,Ready,Kg\nMünchen;1,02.03.2026,12.5\n".encode("cp1252"))
+    assert workspace.run().returncode == 65
+    (path,) = workspace.reports()[-1].glob("*.fix.xlsx")
+    lines = [list(line) for line in load_workbook(path)["loads"].iter_rows(values_only=True)]
+    assert lines[1][1] == "München;1"
+    lines[1][3] = "12,5"
+    name = "mended.csv" if encoding == "utf-8" else "mended.txt"
+    with (workspace.inbox / name).open("w", encoding=encoding, newline="") as file:
+        csv.writer(file, delimiter=delimiter).writerows(lines)
+    workspace.run()
+    assert workspace.ask("select key, state, waits from entries order by id desc limit 1") == [
+        ("München;1", "held", "parent")
+    ]
+
+
+def test_a_fix_file_of_a_workbook_that_is_saved_as_text_is_refused_with_what_to_do(tmp_path):
+    """In a text, 1.234 of a cell can be 1234."""
+    house = house_with("acme_orders_2026-03.xlsx", tmp_path)
+    (first,) = house.night().drops
+    (sheet,) = FixBook(fix_of(house, first, tmp_path / "a.fix.xlsx")).sheets()
+    for name, encoding in (("mended.csv", "cp1252"), ("acme_orders_b.txt", "utf-16")):
+        with (house.inbox / name).open("w", encoding=encoding, errors="replace", newline="") as file:
+            csv.writer(file, delimiter=";").writerows(sheet.iter_rows(values_only=True))
+        (problem,) = house.night().aside
+        assert problem.code == "R201"
+        assert str(problem).endswith(
+            "it is a fix workbook saved as text, in which numbers and dates can change (save it as .xlsx and send it again)"
+        )
 
 
 def test_an_order_that_was_refused_and_comes_back_unchanged_is_not_sent_again(tmp_path):

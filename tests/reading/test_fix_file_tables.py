@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reading_corpus import inline, workbook_parts, write_parts
+from xlwt.CompoundDoc import XlsDoc
 
 from loadsheet.problems import Problem
 from loadsheet.reading.fix_file_tables import (
@@ -44,6 +45,28 @@ def book(path, part, name="docProps/custom.xml"):
 def test_a_mark_is_read_as_it_was_written_whatever_the_letter_case_of_its_part(tmp_path):
     assert mark_of(book(tmp_path / "any name.zip", properties(str(MARK))), MOST) == MARK
     assert mark_of(book(tmp_path / "a.xlsx", properties(str(MARK)), "DocProps/Custom.xml"), MOST) == MARK
+
+
+def xls(path, *texts, encoding="utf-16-le"):
+    """An .xls of one stream, which holds these texts as document properties, between other bytes."""
+    stream = b"\xfe\xff\0\0" + b"".join(text.encode(encoding) + b"\0\0\x1f\0\0\0" for text in texts)
+    XlsDoc().save(path, stream)
+    name = "\x05DocumentSummaryInformation".encode("utf-16-le")
+    content, entry = path.read_bytes(), "Workbook\0".encode("utf-16-le")
+    place = content.index(entry)
+    entry = name.ljust(64, b"\0") + (len(name) + 2).to_bytes(2, "little")
+    path.write_bytes(content[:place] + entry + content[place + len(entry) :])
+    return path
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "latin-1"])
+def test_a_mark_is_read_from_an_xls(tmp_path, encoding):
+    path = xls(tmp_path / "a.xls", "Owner", PROPERTY, "nobody", str(MARK), "more", encoding=encoding)
+    assert mark_of(path, MOST)[:3] == MARK[:3]
+    assert mark_of(xls(path, "Owner", str(MARK)), MOST) is None, "another property"
+    assert mark_of(xls(path, PROPERTY, "nobody"), MOST) is None
+    path.write_bytes(xls(path, PROPERTY, str(MARK)).read_bytes()[:700])
+    assert mark_of(path, MOST) is None, "cut off"
 
 
 NO_MARKS = (

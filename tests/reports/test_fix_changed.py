@@ -9,7 +9,7 @@ from loadsheet.ledger import Entry, Origin, SourceTable, State
 from loadsheet.mapping.documents import Source, SourceRow
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook
 from loadsheet.reports.fix_workbook.other_sheets import DOCUMENTS_MOST, changed_page, changes_of, judged
-from loadsheet.reports.fix_workbook.wording import written
+from loadsheet.reports.fix_workbook.written_values import written
 from loadsheet.reports.sheets import open_book
 
 HEADER = ("Order", "Weight", "Country", "Ready", "Until")

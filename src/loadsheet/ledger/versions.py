@@ -197,16 +197,17 @@ class VersionQueries(RunQueries):
 
     def _with_key(self, asked: Mapping[int, _Line], run: Run | None) -> dict[int, list[_Line]]:
         """The documents of later drops with the same key that were not accepted. Those of a fix file name the entries of its original
-        themselves, and those whose rows are as they were say nothing new about others.
+        themselves, so they follow only others that name the same. Those whose rows are as they were say nothing new about others.
         """
         found: dict[int, list[_Line]] = {}
         records = self._records(asked.values(), run)
-        returned = {line.id for lines in records.values() for line in lines if line.returned}
+        returned = {line.id: line.returned for lines in records.values() for line in lines if line.returned}
         roots, old = (self.roots(), self.as_they_came(returned)) if returned else ({}, {})
 
         def is_other(line: _Line, own: _Line) -> bool:
-            is_of_own = roots.get(line.drop, line.drop) == roots.get(own.drop, own.drop)
-            return line.is_done or line.id in old or (line.id in returned and is_of_own)
+            is_same_original = roots.get(line.drop, line.drop) == roots.get(own.drop, own.drop)
+            names_others = line.id in returned and returned[line.id] != returned.get(own.id)
+            return line.is_done or line.id in old or (is_same_original and names_others)
 
         for entry, own in asked.items():
             by_drop: dict[int, list[_Line]] = defaultdict(list)

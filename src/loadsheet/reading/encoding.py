@@ -188,6 +188,7 @@ Kind = tuple[str, str]
 
 SAVE_AS = "open it in the program it comes from and save it as .xlsx or as 'CSV UTF-8'"
 OPEN_IN_EXCEL = "open it in Excel or LibreOffice and save it as .xlsx or as 'CSV UTF-8'"
+SAVE_AS_XLSX = "save it as .xlsx and send it again"
 SEND_TABLE = "send the table itself as .xlsx or CSV"
 
 

@@ -20,14 +20,16 @@ from xml.parsers.expat import XMLParserType
 from loadsheet.inbox.files import READ
 from loadsheet.problems import FileRefused, Problem, column_letters
 from loadsheet.reading.header import fold
-from loadsheet.reading.tables import Row, Table, is_blank
+from loadsheet.reading.tables import Row, Table, Top, is_blank
 from loadsheet.workbook_marks import ORIGINAL_COLUMNS, PROPERTY, ROW_COLUMN, FixedEntry, Mark, RowMark
 
 if TYPE_CHECKING:
     from loadsheet.reading.package import Package
 
 _ZIP = b"PK\x03\x04"
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _PARTS = ("docProps/custom.xml", "meta.xml")  # of Excel's formats and of OpenDocument
+_MARK_BETWEEN = re.compile(r"1 [0-9-]{1,40}/[0-9]{1,10} [0-9a-f]{16} [^\x00-\x1f]+")
 _PART_BYTES_MAX = 1 << 18
 _START_BYTES = 1 << 18
 _DELIMITER = r"[\s,;|\"']"
@@ -38,15 +40,34 @@ _ROW_MARK = re.compile(rf"{_DELIMITER}([0-9]{{1,12}}:[0-9]{{1,7}}/[0-9]{{1,7}})(
 def mark_of(path: Path, inflated_bytes_max: int) -> Mark | None:
     """The mark of the fix workbook at `path`; None for every other file, including damaged and unreadable ones."""
     try:
-        with _open_file(path) as file:
-            if file.read(len(_ZIP)) != _ZIP:
-                return None
+        head = _head(path)
+        if head == _OLE:
+            from loadsheet.reading.xls import properties_text
+
+            text = properties_text(path)
+            found = _MARK_BETWEEN.search(text) if PROPERTY in text else None
+            return Mark.read(found[0]) if found is not None else None
+        if not head.startswith(_ZIP):
+            return None
         from loadsheet.reading.package import open_package
 
         with open_package(lambda: path.open("rb"), path.name, inflated_bytes_max) as package:
             return next((mark for part in _PARTS if (mark := _mark_in(package, part)) is not None), None)
     except (FileRefused, OSError):
         return None
+
+
+def holds_workbook(path: Path) -> bool:
+    """Whether a file may be a workbook, by its first bytes. False for unreadable ones."""
+    try:
+        return _head(path).startswith((_ZIP, _OLE))
+    except OSError:
+        return False
+
+
+def _head(path: Path) -> bytes:
+    with _open_file(path) as file:
+        return file.read(len(_OLE))
 
 
 def _open_file(path: Path) -> BinaryIO:
@@ -68,7 +89,8 @@ def mark_of_text(path: Path) -> TextMark | None:
             start = file.read(_START_BYTES)
     except OSError:
         return None
-    text = start.replace(b"\0", b"").decode("utf-8", "replace")
+    start = start.replace(b"\0", b"")
+    text = start.decode("utf-8", "replace") if ROW_COLUMN.encode() in start else ""
     found = _ROW_MARK.search(text) if _HEADING.search(text) else None
     mark = RowMark.read(found[1]) if found is not None else None
     return TextMark(text[: found.start()], mark) if found is not None and mark is not None else None
@@ -155,6 +177,16 @@ def first_mark(table: Table) -> RowMark | None:
     at = _marks_at(table)
     marks = (RowMark.read(row.cells[at]) for row in table.rows() if at is not None and row.cells[at])
     return next((mark for mark in marks if mark is not None), None)
+
+
+def mark_of_top(top: Top) -> RowMark | None:
+    """The first mark in the first rows of a table that has marks below their heading."""
+    place = -1
+    for _, cells in top.rows:
+        if 0 <= place < len(cells) and (mark := RowMark.read(cells[place])) is not None:
+            return mark
+        place = next((at for at, cell in enumerate(cells) if fold(cell) == ROW_COLUMN), place)
+    return None
 
 
 def as_original(table: Table, original: Original | None) -> Fixed:

@@ -9,13 +9,14 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO, StringIO
+from pathlib import Path
 from typing import NamedTuple
 
 import olefile
 import xlrd
 from xlrd.biffh import XLRDError, error_text_from_code
 
-from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Kind, Source, refused, refused_kind
+from loadsheet.reading.encoding import SAVE_AS, SAVE_AS_XLSX, SEND_TABLE, Kind, Source, refused, refused_kind
 from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.package import DAMAGED, SEND_AGAIN
 from loadsheet.reading.tables import Native
@@ -23,6 +24,7 @@ from loadsheet.reading.workbook import Book, Cells, RowRanges, Rows, Sheet, Trai
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _SIZE_MAX = 1 << 28
+_PROPERTIES, _PROPERTIES_MAX = "\x05DocumentSummaryInformation", 1 << 18
 _BIFF5 = 50
 _FAULTS = (
     XLRDError,
@@ -56,7 +58,7 @@ def open_xls(source: Source, name: str) -> Book:
         content = stream.read(_SIZE_MAX + 1)
     if len(content) > _SIZE_MAX:
         reason = f"it is an .xls of more than {_SIZE_MAX:,} bytes, which are not read"
-        raise refused(name, reason, "save it as .xlsx and send it again")
+        raise refused(name, reason, SAVE_AS_XLSX)
     if content.startswith(OLE):
         content = workbook_stream(content, name)
     with _faults_refused(name):
@@ -76,6 +78,20 @@ def open_xls(source: Source, name: str) -> Book:
         )
     notes = {"date system": "1904"} if book.datemode else {}
     return Book(name, "workbook (.xls)", sheets, notes, reader.rows, reader.verify)
+
+
+def properties_text(path: Path) -> str:
+    """The characters of the document properties that programs and users added to an .xls, between other bytes; empty if there are none,
+    or the file is damaged.
+    """
+    if path.stat().st_size > _SIZE_MAX:
+        return ""
+    try:
+        with olefile.OleFileIO(str(path), raise_defects=olefile.DEFECT_FATAL) as ole:
+            content = ole.openstream(_PROPERTIES).read(_PROPERTIES_MAX) if ole.exists(_PROPERTIES) else b""
+    except _OLE_ERRORS:
+        return ""
+    return content.replace(b"\0", b"").decode("latin-1")
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from loadsheet.problem_groups import Causes
 from loadsheet.problems import Problem, Where
 from loadsheet.reports.fix_workbook import wording
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook, Place, protect
-from loadsheet.reports.fix_workbook.wording import ProblemText, line_of
+from loadsheet.reports.fix_workbook.written_values import written
 from loadsheet.reports.report_files import sheet_text
 from loadsheet.reports.sheets import Book, Kind, Tone, write
 
@@ -249,7 +249,7 @@ class Line:
     """The same problem with the same value in one or more rows: its text and first places."""
 
     problem: Problem
-    worded: ProblemText
+    worded: wording.ProblemText
     count: int = 0
     places: list[Place] = field(default_factory=list)
 
@@ -265,7 +265,7 @@ class Errors:
         self.documents = 0
         self.is_cut = False
 
-    def add(self, problem: Problem, place: Place, worded: ProblemText, document: int) -> None:
+    def add(self, problem: Problem, place: Place, worded: wording.ProblemText, document: int) -> None:
         """Add a problem whose place is complete. All problems of a document must come in sequence. All formulas without a value are one line."""
         self._causes.add(problem, document)
         self._levels[problem.level] += 1
@@ -445,20 +445,20 @@ def changed_page(fix: FixBook, title: str, changes: Changes) -> None:
             if first:
                 page.count(2, change.count)
             page.text(3, found or words.say("(blank)"))
-            page.text(4, became := wording.written(example.became, change.kind, words))
+            page.text(4, became := written(example.became, change.kind, words))
             page.text(5, origin_of(example.where), Tone.MUTED)
             page.fit((column, kind, "", found, became))
     page.close(filters=False)
 
 
-def aside_page(fix: FixBook, title: str, problems: Sequence[tuple[Problem, ProblemText]]) -> None:
+def aside_page(fix: FixBook, title: str, problems: Sequence[tuple[Problem, wording.ProblemText]]) -> None:
     """Write the problems of an unreadable file, one line each."""
     words = fix.words
     page = _ListSheet(fix.book, title)
     page.heads([words.say(head) for head in ("What to fix", "Original cell", "Code")], _ASIDE_WIDTHS)
     for problem, worded in problems:
         page.row += 1
-        texts = (line_of(worded.text, worded.todo), origin_of(problem.where), problem.code)
+        texts = (wording.line_of(worded.text, worded.todo), origin_of(problem.where), problem.code)
         for position, text in enumerate(texts):
             page.text(position, text, Tone.PLAIN if position else Tone.BAD, bold=False)
         page.fit(texts)

@@ -7,7 +7,6 @@ write values and hints of problems as English sentences. They are recognized her
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import NamedTuple
 
 from loadsheet.display_text import visible
@@ -401,6 +400,7 @@ SENTENCES = (
     "save it again in the program that made it, then send it again",
     "send the table itself as .xlsx or CSV",
     "save it as .xlsx and send it again",
+    "it is a fix workbook saved as text, in which numbers and dates can change",
     "save it without a password and send it again",
     "send it without a password",
     "it is a password-protected workbook",
@@ -481,20 +481,3 @@ RULES = {
 """Rules that leave rows out, and what senders read of them."""
 
 _ANALYSTS, _SENDERS, _RULES = Sentences(FOR_SENDERS), Sentences(SENTENCES), Sentences(RULES)
-
-_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
-_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::00(?:\.0+)?)?(:\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
-
-
-def written(value: str, kind: str, words: Words) -> str:
-    """A payload value as people write it: in German, `40.143` is `40,143` and `2026-03-04 09:00:00` is `04.03.2026 09:00`. What changed
-    as a text or word (`kind`) stays as it is.
-    """
-    if kind in ("text", "word"):
-        return value
-    if _PLAIN_NUMBER.fullmatch(value):
-        return words.decimal(Decimal(value))
-    if moment := _MOMENT.fullmatch(value):
-        day, minute, seconds, zone = moment.groups("")
-        return f"{words.day(day)} {minute}{seconds}{' UTC' if zone == 'Z' else zone}".rstrip()
-    return value
