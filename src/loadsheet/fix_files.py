@@ -57,6 +57,8 @@ _TEXT_ENDINGS = (".csv", ".txt", ".tsv")
 _AGAIN = "drop the original file again, with your corrections in it"
 _AS_TEXT = "it is a fix workbook saved as text, in which numbers and dates can change"
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
+_COPY_BACK = "copy that sheet back from the fix workbook that you received, also if nothing is wrong in it"
+_NO_HEADINGS = frozenset({"R202", "R204", "R215"})
 _OF_TWO_RECORDS = frozenset({"G401", "G402"})  # their advice is to delete rows, which would lose one of the records
 _MOVED = "enter {0} in this row again, or drop the fix file that comes back as it is if the row belongs to {1}"
 
@@ -228,7 +230,24 @@ def open_fix(fix: FixFile, path: Path, settings: Settings) -> dict[str, Table]:
     except FileRefused as refused:
         if refused.problem.code != "R210":
             raise
-    return open_tables(path, fix.name, [_as_written(layout, None) for layout in layouts], settings)
+        unnamed = refused.problem
+    by_headings = [_as_written(layout, None) for layout in layouts]
+    try:
+        return open_tables(path, fix.name, by_headings, settings)
+    except FileRefused as refused:
+        if refused.problem.code not in _NO_HEADINGS:
+            raise
+    missing = [titles.get(one.name, one.name) for one in by_headings if not _is_there(one, path, fix.name, settings)]
+    raise FileRefused(replace(unnamed, values={**unnamed.values, "expected": ", ".join(missing)}, hint=_COPY_BACK))
+
+
+def _is_there(layout: Layout, path: Path, name: str, settings: Settings) -> bool:
+    """Whether a sheet has the headings of this table."""
+    try:
+        open_tables(path, name, [layout], settings)
+    except FileRefused as refused:
+        return refused.problem.code not in _NO_HEADINGS
+    return True
 
 
 class _RowWithMark(NamedTuple):

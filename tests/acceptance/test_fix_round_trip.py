@@ -322,6 +322,19 @@ def test_columns_rows_and_names_of_sheets_of_the_senders_own_are_passed_over(hou
     assert list(told(house, night, "C302")) == [(table.sheet, "F6")]
 
 
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_fix_file_without_one_of_its_sheets_is_refused_with_its_name(house, renamed):
+    """In: a workbook without the sheet of the orders, in which nothing was wrong."""
+    book = mended(house)
+    del book.book["orders"]
+    if renamed:
+        book.book["packages"].title = "Pakete"
+    (problem,) = drop_back(house, book).aside
+    assert problem.code == "R210"
+    assert problem.text.startswith("no sheet is named orders; the workbook has ")
+    assert problem.hint.startswith("copy that sheet back from the fix workbook that you received")
+
+
 def test_a_remark_beside_a_row_changes_nothing(house):
     """In: a word to the right of the hidden last column, where no heading is."""
     book = mended(house)
