@@ -201,6 +201,9 @@ def test_fix_files_that_are_known_go_where_their_originals_went_whatever_they_ar
     assert files_of(route(list(of), mappings, of)) == [["x.fix.csv", "z.fix.csv"], ["w.fix.csv", "y.fix.csv"]]
     found = route(["x.csv"], mappings, {"x.csv": FixOf("nordic/a/orders.csv", "another", 1)})
     assert list(found.unmapped) == ["x.csv"], "only to the mapping that read the original"
+    mappings = folder({name: simple(name, f"{name}_*.csv") for name in "ab"})
+    found = route(["b_1.csv"], mappings, {"b_1.csv": FixOf("a_1.csv", "a", 1)})
+    assert mapping_of(found) == {"b_1.csv": "a"}, "also under a name that another mapping takes"
 
 
 # ---- folders of mappings, and those of shippers ----

@@ -244,7 +244,9 @@ def route(
     blocked: dict[str, Problem] = {}
     together: dict[tuple[str, ...], CompiledMapping] = {}
     for name in names:
-        found = [claim for mapping in concerned[name] if (claim := _claim_of(name, mapping, fixes.get(name)))]
+        fix = fixes.get(name)
+        found = [claim for mapping in concerned[name] if (claim := _claim_of(name, mapping, fix))]
+        found = [claim for claim in found if fix is not None and fix.is_of(claim.mapping.name)] or found
         if (problem := _blocked(name, broken, by_shipper, is_taken=bool(found))) is not None:
             blocked[name] = problem
         else:
