@@ -244,9 +244,8 @@ def route(
     blocked: dict[str, Problem] = {}
     together: dict[tuple[str, ...], CompiledMapping] = {}
     for name in names:
-        fix = fixes.get(name)
-        found = [claim for mapping in concerned[name] if (claim := _claim_of(name, mapping, fix))]
-        found = [claim for claim in found if fix is not None and fix.is_of(claim.mapping.name)] or found
+        found = [claim for mapping in concerned[name] if (claim := _claim_of(name, mapping, fixes.get(name)))]
+        found = [claim for claim in found if claim.is_fixed] or found
         if (problem := _blocked(name, broken, by_shipper, is_taken=bool(found))) is not None:
             blocked[name] = problem
         else:
@@ -255,8 +254,7 @@ def route(
     ambiguous = {name: _ambiguous(name, claims[name]) for name in several}
     clear = {name: found[0] for name, found in claims.items() if found and name not in ambiguous}
     unmapped = {name: _unmapped(name, concerned[name]) for name, found in claims.items() if not found}
-    complete: list[Route] = []
-    waiting: dict[str, Problem] = {}
+    complete, waiting = list[Route](), dict[str, Problem]()
     readers = (*mappings, *together.values())
     own_of: dict[str, dict[str, _Claim]] = {mapping.name: {} for mapping in readers}
     for name, claim in clear.items():
