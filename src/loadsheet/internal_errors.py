@@ -1,6 +1,7 @@
 """Internal errors in optional steps: they are logged, and the run continues without the failed step.
 
-Owns: where they are caught, the exit code of an exception that ends the process, and the signals that ask it to end. The run log gets the traceback, people get one line. A LoadsheetError is not an internal error and passes through.
+Owns: where they are caught, the exit code of an exception that ends the process, and the signals that ask it to end. The run log gets
+the traceback, people get one line. A LoadsheetError is not an internal error and passes through.
 """
 
 import signal

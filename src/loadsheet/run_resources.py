@@ -71,8 +71,8 @@ def exchange_client(settings: Settings) -> Iterator["Client"]:
 def dispatcher_for(
     settings: Settings, say: Callable[[str], None], stopping: Sequence[int] | None = None
 ) -> Iterator["Dispatcher"]:
-    """The dispatcher of a run; with a shared ledger it uses the shared rate, and `say` takes its warnings. A caller with its own signal handlers passes `stopping`, the
-    signals received so far. Raises SettingsError.
+    """The dispatcher of a run; with a shared ledger it uses the shared rate, and `say` takes its warnings. A caller with its own signal
+    handlers passes `stopping`, the signals received so far. Raises SettingsError.
     """
     from loadsheet.dispatch import Dispatcher
 

@@ -1,7 +1,8 @@
 """The durable store: one writer that commits calls in groups, readers for queries and the pages of listings, and the truth log.
 
 Owns: threads, transactions, and the statements of the writer (SQLAlchemy Core, the same for every database): it loads the unit of work
-for a group of calls, and writes its changes, in one transaction. A returned effect is guaranteed to be on disk. Knows no HTTP; `effects` holds the effects of operations.
+for a group of calls, and writes its changes, in one transaction. A returned effect is guaranteed to be on disk. Knows no HTTP; `effects`
+holds the effects of operations.
 """
 
 import asyncio

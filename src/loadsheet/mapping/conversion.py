@@ -80,8 +80,9 @@ _CLOCK = re.compile("%-?[HIMSscXT]")  # the time of day in a format
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """How the cells of a file are written: the mapping's `source:`, resolved, its code tables (files, and tables of the drop) and calendars. Without a `zone`, moments stay
-    local times. `zone_column` names the column with the zone of each row. `blank` are texts that count as blank.
+    """How the cells of a file are written: the mapping's `source:`, resolved, its code tables (files, and tables of the drop) and calendars.
+    Without a `zone`, moments stay local times. `zone_column` names the column with the zone of each row. `blank` are texts that count as
+    blank.
     """
 
     locale: str | None
@@ -258,8 +259,8 @@ _NO_VALUE = {
 def _cell_reader(
     spec: Column, parse: _Parse, default: object, through: Converter | None, *, takes_any: bool
 ) -> Convert:
-    """The steps of all types: workbook errors, trimming, blanks, defaults, required values, the converter `through`. With `takes_any`, parsing never changes ASCII
-    text, so it is skipped.
+    """The steps of all types: workbook errors, trimming, blanks, defaults, required values, the converter `through`. With `takes_any`,
+    parsing never changes ASCII text, so it is skipped.
     """
     blank = CellProblem("C301") if spec.required and default is None else default
     tokens = frozenset(spec.blank)

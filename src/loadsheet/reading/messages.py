@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, TypeVar, get_args
 import msgspec
 
 from loadsheet.problems import CATALOGUE, FileRefused, Problem
-from loadsheet.reading.tables import Native, NativeKind, Row
+from loadsheet.reading.tables import Bounds, Layout, Native, NativeKind, Row
 
 OPEN, ROWS, CLOSE, FORK, KILL = b"o", b"r", b"c", b"h", b"k"  # requests
 TABLES, BATCH, END, REFUSED, FAILED, DONE = b"T", b"B", b"E", b"R", b"X", b"D"  # replies
@@ -35,6 +35,26 @@ _KINDS = frozenset(get_args(NativeKind))
 _Value = TypeVar("_Value")
 Message = tuple[bytes, memoryview]
 """The kind and the content of a message."""
+
+
+class Limits(NamedTuple):
+    """The limits of reading one file: memory beyond that of the new process, CPU time, and the reply timeout."""
+
+    memory_mb: int
+    cpu_s: int
+    wall_s: float
+
+
+class OpenRequest(NamedTuple):
+    """The file to open, the bounds for its content, and the limits of the process. `path` is only for systems that cannot reopen a
+    descriptor; its bytes need not be text.
+    """
+
+    path: bytes
+    name: str
+    layouts: tuple[Layout, ...]
+    bounds: Bounds
+    limits: Limits
 
 
 class ExitStatus(NamedTuple):

@@ -80,8 +80,8 @@ class Package:
         look: Callable[[bytes], None] | None = None,
     ) -> Generator[T, None, None]:
         """Feed a part to a parser. Its handlers append results to `found`, which this yields piece by piece, and the text of the current
-        cell to `pieces`. `look` sees each piece before it is parsed. Raises FileRefused for malformed XML, a cell that is too long, and content that the handlers reject
-        (ValueError, LookupError).
+        cell to `pieces`. `look` sees each piece before it is parsed. Raises FileRefused for malformed XML, a cell that is too long, and
+        content that the handlers reject (ValueError, LookupError).
         """
         try:
             with self.opened(part) as stream:

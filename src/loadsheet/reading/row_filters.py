@@ -1,7 +1,7 @@
 """The rows under a header that are not part of the table. Pure, and the same for every format.
 
-Units, comments, totals, notes, separator lines, page numbers, a repeated header and the titles of further pages are returned as `Row.ignored` with the rule in words, so that every row of a file is
-accounted for. Starts are compared folded and by whole words.
+Units, comments, totals, notes, separator lines, page numbers, a repeated header and the titles of further pages come out with the rule in
+words as `Row.ignored`, so that every row of a file is accounted for. Starts are compared folded and by whole words.
 """
 
 import re
@@ -154,7 +154,7 @@ class _StrayRowRules:
     """The rules of a layout, for the rows under one header."""
 
     def __init__(self, layout: Layout, header: Header) -> None:
-        self._row_filters_of = layout.row_filters
+        self._row_filters = layout.row_filters
         required = [column.name for column in layout.columns if column.required]
         columns = header.columns
         self._required = [columns[name] for name in required if name in columns]
@@ -190,10 +190,10 @@ class _StrayRowRules:
         """The rule that makes the first row under the header a units row; empty if it is not one. An undeclared units row must
         lack a required value, or hold only texts in brackets.
         """
-        if self._row_filters_of.units_row is True:
+        if self._row_filters.units_row is True:
             return "units_row: the first row under the header"
         texts = [cell.strip() for cell in row.cells if cell.strip()]
-        if self._row_filters_of.units_row is False or not texts or any(isinstance(cell, Native) for cell in row.cells):
+        if self._row_filters.units_row is False or not texts or any(isinstance(cell, Native) for cell in row.cells):
             return ""
         bracketed = all(_BRACKETED.fullmatch(text) for text in texts)
         partial = any(not row.cells[place].strip() for place in self._required)
@@ -205,7 +205,7 @@ class _StrayRowRules:
     def rule_of_first_text(self, row: Row) -> tuple[str, bool]:
         """The rule that ignores a row because of its first text, and whether the table ends with it."""
         text = next((cell for cell in row.cells if cell and not cell.isspace()), "")
-        comment = self._row_filters_of.comment
+        comment = self._row_filters.comment
         if comment and text.lstrip().startswith(comment):
             return f"comment: {comment}", False
         if found := self._totals(text):

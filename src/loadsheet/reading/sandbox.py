@@ -30,7 +30,7 @@ from itertools import count, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from loadsheet.problems import FileRefused, FolderError, Problem, ReadersUnavailable, Where
 from loadsheet.reading.messages import (
@@ -46,7 +46,9 @@ from loadsheet.reading.messages import (
     ROWS,
     TABLES,
     ExitStatus,
+    Limits,
     Message,
+    OpenRequest,
     TableDescription,
     check_problem,
     decode,
@@ -131,7 +133,8 @@ def _open_once(
         reader = _Reader(name, limits, fork_server, opened)
     finally:
         os.close(opened)
-    return reader.open((os.fsencode(path.absolute()), name, tuple(layouts), bounds_of(settings), limits))
+    request = OpenRequest(os.fsencode(path.absolute()), name, tuple(layouts), bounds_of(settings), limits)
+    return reader.open(request)
 
 
 def _unreadable(name: str, reason: str) -> FileRefused:
@@ -233,14 +236,6 @@ def _connected_pair(wait_s: float) -> tuple[Connection, Connection]:
     return Connection(own_end.detach()), Connection(child_end.detach())
 
 
-class Limits(NamedTuple):
-    """The limits of reading one file: memory beyond that of the new process, CPU time, and the reply timeout."""
-
-    memory_mb: int
-    cpu_s: int
-    wall_s: float
-
-
 def _limits(settings: "Settings", size: int) -> Limits:
     extra_s = settings.reading.s_per_mb * size / 1_000_000
     return Limits(
@@ -265,10 +260,10 @@ class _Reader:
         with child_end:
             self._pid = fork_server.fork_reader(file, child_end.fileno())
 
-    def open(self, order: object) -> dict[str, Table]:
+    def open(self, request: OpenRequest) -> dict[str, Table]:
         """The tables of the file."""
         with self._failures():
-            send(self._connection, OPEN, order)
+            send(self._connection, OPEN, request)
             kind, body = receive(self._connection)
             if kind != TABLES:
                 self._raise_reported(kind, body)

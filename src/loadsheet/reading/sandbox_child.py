@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from loadsheet.reading.messages import (
     DONE,
@@ -37,14 +37,15 @@ from loadsheet.reading.messages import (
     TABLES,
     ErrorReport,
     ExitStatus,
+    Limits,
     Message,
+    OpenRequest,
     TableDescription,
     decode,
     pack_rows,
     receive,
     send,
 )
-from loadsheet.reading.sandbox import Limits
 from loadsheet.reading.tables import Bounds, Layout, Table
 
 _OPEN_FILES_MAX = 64
@@ -191,18 +192,6 @@ Target = Callable[[Path, str, Sequence[Layout], Bounds], dict[str, Table]]
 """The function that reads a file: `opening.open_tables`, or a test's own."""
 
 _EXITS_MAX = 1_000
-
-
-class OpenRequest(NamedTuple):
-    """The file to open, the bounds for its content, and the limits of the process. `path` is only for systems that cannot reopen a
-    descriptor; its bytes need not be text.
-    """
-
-    path: bytes
-    name: str
-    layouts: tuple[Layout, ...]
-    bounds: Bounds
-    limits: Limits
 
 
 def serve(control: int, target: str) -> None:
