@@ -262,10 +262,15 @@ def route_files(scan: inbox.Scan, context: IngestContext) -> RoutedFiles:
         routes = replace(routes, unmapped=others)
     drops = [RoutedDrop(complete) for complete in routes.complete]
     drops += [RoutedDrop(fix.route, fix) for fix in fix_files.files.values()]
-    position = {name: number for number, name in enumerate(candidates)}  # a scan lists the oldest first
+    position = _by_age(candidates)
     drops.sort(key=lambda drop: (_rank(drop), max(position[name] for name in drop.names)))
     aside = {**fix_files.refused, **routes.unmapped, **routes.ambiguous}
     return RoutedFiles(candidates, tuple(drops), aside, routes)
+
+
+def _by_age(candidates: Mapping[str, Candidate]) -> dict[str, int]:
+    """The place of each file among all, the oldest first, as a scan lists them."""
+    return {name: place for place, name in enumerate(candidates)}
 
 
 def _rank(drop: RoutedDrop) -> int:
@@ -279,7 +284,7 @@ def within_budget(routed: RoutedFiles, settings: Settings) -> RoutedFiles:
     files_max, bytes_max = settings.arrival.run_files_max, settings.arrival.run_bytes_max
     if not settings.arrival.limits_runs:
         return routed
-    position = {name: number for number, name in enumerate(routed.candidates)}  # a scan lists the oldest first
+    position = _by_age(routed.candidates)
     oldest_first = sorted(routed.drops, key=lambda drop: min(position[name] for name in drop.names))
     count, files, size = 0, 0, 0
     for drop in oldest_first:

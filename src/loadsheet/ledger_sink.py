@@ -47,9 +47,9 @@ def ingest_files(
         try:
             sink.archive_leftovers()
             scan = inbox.fetch_objects(inbox.scan(settings), settings)
-            routing = within_budget(route_files(scan, context), settings)
-            left = (*routing.left(context), *scan.left)
-            ingest(routing, sink, context)
+            routed = within_budget(route_files(scan, context), settings)
+            left = (*routed.left(context), *scan.left)
+            ingest(routed, sink, context)
         except FolderError as refused:
             return IngestResult((*left, *sink.left), refused)
     return IngestResult((*left, *sink.left), sink.fault)

@@ -4,25 +4,18 @@ Owns: when that is so. A delete would remove the newer record. An update would s
 of one whose fix file holds the create, is no older. Only reads.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection
 
 from loadsheet.contract import BY_NAME, Action, decode_record, different_fields
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
+from loadsheet.ledger.planning import Parent
 from loadsheet.ledger.states import State
 
 _MAY_BE_MADE = (State.ACCEPTED, State.SENDING, State.UNKNOWN)
-
-
-class Parent(NamedTuple):
-    """A create or delete of the order or tender of a lane. Ids are in the order of planning."""
-
-    id: int
-    operation: str
-    state: State
 
 
 def overtaken(
@@ -52,8 +45,8 @@ def overtaken(
 
 def _undoing(connection: Connection, updates: Mapping[int, int]) -> set[int]:
     """The updates whose create (by update) came in a newer file and has other values in the same fields."""
-    wanted = sorted({*updates, *updates.values()})
-    known = {row.id: (row, content.payload) for row, content in _contents(connection, wanted)}
+    rows = _ENTRIES.rows_of(connection, sorted({*updates, *updates.values()}))
+    known = {row.id: (row, content.payload) for row, content in with_contents(connection, rows)}
     fixed = {row.id: row.fixes for row in _FIXES.rows(connection)}
     undoing = set()
     for update, create in updates.items():
@@ -64,10 +57,6 @@ def _undoing(connection: Connection, updates: Mapping[int, int]) -> set[int]:
         if drop > own.drop_id and _differ(own.operation, before, after):
             undoing.add(update)
     return undoing
-
-
-def _contents(connection: Connection, wanted: Collection[int]) -> Any:
-    return with_contents(connection, _ENTRIES.rows_of(connection, sorted(wanted)))
 
 
 def _differ(operation: str, before: bytes, after: bytes) -> bool:

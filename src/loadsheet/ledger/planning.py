@@ -249,6 +249,14 @@ def other_form(given: Document, document: Document, lane: Sequence[EarlierEntry]
     return Instead(given.operation, given.payload, given.content_hash)
 
 
+class Parent(NamedTuple):
+    """A create or delete of the order or tender of a lane. Ids are in the order of planning."""
+
+    id: int
+    operation: str
+    state: State
+
+
 def parent_exists(lane: Iterable[tuple[str, State]], *, seen: bool) -> bool:
     """Whether the order or tender of a lane is at the exchange. `lane` holds operations with their states, oldest first. `seen`:
     a listing showed it.

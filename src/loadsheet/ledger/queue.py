@@ -18,8 +18,8 @@ from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
-from loadsheet.ledger.overtaken import Parent, overtaken
-from loadsheet.ledger.planning import Changed, PlannedState, decide, held_as_older, parent_exists, parent_of
+from loadsheet.ledger.overtaken import overtaken
+from loadsheet.ledger.planning import Changed, Parent, PlannedState, decide, held_as_older, parent_exists, parent_of
 from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
