@@ -10,6 +10,7 @@ in a module beside the parser. If their signature does not match the grammar, it
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC
+from functools import cache
 from importlib import resources
 from types import ModuleType
 from typing import Any
@@ -190,12 +191,18 @@ def _context(scope: Scope) -> Context:
     for name, (_, shape) in scope.lists.items():
         names[name] = DataType.ARRAY(_object_type(shape, scope))
     context = Context(type_resolver=names, default_timezone="utc", mapping_attribute_lookup=False)
-    context.builtins = Builtins(
+    context.builtins = _builtins()
+    return context
+
+
+@cache
+def _builtins() -> Builtins:
+    """What every expression may call."""
+    return Builtins(
         {"now": None, **{name: function.call for name, function in FUNCTIONS.items()}},
         timezone=UTC,
         value_types={"now": DataType.DATETIME, **{name: _function(name, known) for name, known in FUNCTIONS.items()}},
     )
-    return context
 
 
 def _function(name: str, known: Function) -> Any:
