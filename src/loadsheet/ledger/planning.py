@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, Action, may_differ_in_form, same_content, update_of
+from loadsheet.contract import BY_NAME, Action, may_differ_in_form, parties_of, same_content, update_of
 from loadsheet.display_text import as_argument
 from loadsheet.ledger.states import WITHOUT_OUTCOME, State, Waits
 from loadsheet.mapping.documents import Document, Instead
@@ -34,6 +34,7 @@ ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKN
 _SETTLED = (State.ACCEPTED, State.REFUSED)
 _MADE = (State.ACCEPTED, State.READY)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
+_SETTING = (Action.CREATE, Action.UPDATE)
 _DIFFERENCES_SHOWN = 5
 
 
@@ -118,7 +119,8 @@ def decide_new(
     """The decision on a document that was just read. It has the hash of an earlier entry with the same content (see `recognized`)."""
     own = recognized(given, lane)
     decision = decide(own, lane, changed=changed, seen=known.seen)
-    return held_as_contradicted(held_as_older(decision, own, lane, known.copies), known.newer)
+    decision = held_as_of_another(held_as_older(decision, own, lane, known.copies), lane)
+    return held_as_contradicted(decision, known.newer)
 
 
 def held_as_older(
@@ -142,6 +144,33 @@ def held_as_older(
     hint = f"to go back to these values: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L619", values={"key": document.key}, hint=hint)
     return decision._replace(planned=PlannedState(State.HELD, "an older file came again", problem))
+
+
+def held_as_of_another(decision: PlanningDecision, lane: Sequence[EarlierEntry]) -> PlanningDecision:
+    """The decision, or held if the number is that of another sender's record: nobody may overwrite it unseen."""
+    document = decision.document
+    if decision.planned.state is not State.READY or BY_NAME[document.operation].action not in _SETTING:
+        return decision
+    standing = [
+        earlier
+        for earlier in _since_delete(lane)
+        if earlier.state is not State.REFUSED and BY_NAME[earlier.operation].action in _SETTING
+    ]
+    if not standing:
+        return decision
+    before, after = _sender_in(standing[-1].payload), _sender_in(document.payload)
+    if not before or not after or before == after:
+        return decision
+    code = "L601" if standing[-1].state is State.ACCEPTED else "L605"
+    values = {"key": document.key, "fields": f"sender {before} -> {after}"}
+    hint = f"if both mean one record, to send it all the same: loadsheet retry {as_argument(document.key)}"
+    problem = Problem(code, values=values, hint=hint)
+    return decision._replace(planned=PlannedState(State.HELD, "another sender has this number", problem))
+
+
+def _sender_in(payload: bytes) -> str:
+    """The sender of a JSON record; empty if it has none, or its contents were removed."""
+    return parties_of(msgspec.json.decode(payload))[0] if payload else ""
 
 
 def held_as_contradicted(decision: PlanningDecision, newer: str) -> PlanningDecision:

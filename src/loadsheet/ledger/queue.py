@@ -19,7 +19,16 @@ from loadsheet.ledger.content_blocks import replace as replace_contents
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
 from loadsheet.ledger.overtaken import overtaken
-from loadsheet.ledger.planning import Changed, Parent, PlannedState, decide, held_as_older, parent_exists, parent_of
+from loadsheet.ledger.planning import (
+    Changed,
+    Parent,
+    PlannedState,
+    decide,
+    held_as_of_another,
+    held_as_older,
+    parent_exists,
+    parent_of,
+)
 from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
@@ -267,6 +276,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             given = _document(row, content.payload)
             decision = decide(given, lane[:place], changed=changed, seen=row.lane in shown, later=later)
             decision = held_as_older(decision, given, lane[:place], copies[row.drop_id])
+            decision = held_as_of_another(decision, lane[:place])
             document, planned = decision.document, decision.planned
             if planned.waits is Waits.EARLIER:
                 continue  # an earlier entry was abandoned: its outcome is unknown until a person decides
