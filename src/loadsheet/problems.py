@@ -59,9 +59,7 @@ CATALOGUE: dict[str, Kind] = {
     "A110": Kind("Already processed", "{found} has the same bytes as {earlier}, which was processed before"),
     "A111": Kind("Companion overdue", "{found} has waited {hours} hours for its companion {companion}"),
     "A112": Kind("Fix file without its original", "{found} is a fix file, but {reason}"),
-    "A113": Kind(
-        "Older than asked for", "files last changed before {since}, not taken (arrival.arrived_since): {count}"
-    ),
+    "A113": Kind("Older than asked", "files last changed before {since}, not taken (arrival.arrived_since): {count}"),
     "A114": Kind("Name of another file", "two files display as {found}; this one is processed in the next run"),
     "A115": Kind("Mapping does not load", "the mapping {mapping} does not load: {reason}"),
     "A116": Kind(
@@ -174,9 +172,7 @@ CATALOGUE: dict[str, Kind] = {
     "K502": Kind("Value outside the named ones", '{path} is "{found}"; the interface names {expected}'),
     # from the ledger
     "L601": Kind("Changed since it was accepted", "{key} was accepted before with other values: {fields}"),
-    "L602": Kind(
-        "Earlier outcome unknown", "the outcome of an earlier call for {key} is unknown and is verified first"
-    ),
+    "L602": Kind("Earlier outcome unknown", "the outcome of an earlier call for {key} is unknown and verified first"),
     "L603": Kind("Same values twice", "{key} came before with the same values, which are sent once"),
     "L605": Kind("Older version first", "another version of {key} came first and had not been sent yet: {fields}"),
     "L604": Kind("Refused before", "{key} was refused before with the same values: {text}"),
@@ -216,6 +212,7 @@ CATALOGUE: dict[str, Kind] = {
     "L619": Kind("Older file again", "{key} had these values when this file first came; another file changed it since"),
     "L620": Kind("Newer file has it", "{file} is newer and still holds {key}, so {key} is not deleted"),
     "L621": Kind("Columns changed", "columns of earlier files are missing: {missing}; new ones are not read: {found}"),
+    "L622": Kind("Number of another sender", "the sender {other} has a record with the number {key}"),
     "L606": Kind("Rows not accounted for", "an internal error: {reason}"),
     # from the exchange
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),
@@ -226,7 +223,10 @@ CATALOGUE: dict[str, Kind] = {
 
 NOT_EXAMINED = "R290"
 
-_FOR_ITS_SENDER = {"A101": "no mapping matches the file name {found}"}
+_FOR_ITS_SENDER = {
+    "A101": "no mapping matches the file name {found}",
+    "L622": "another sender has a record with the number {key}",
+}
 """Templates for the sender of a file, where those of the catalogue mention the files of other senders."""
 
 
@@ -313,7 +313,7 @@ class Problem:
     def text_for_its_sender(self) -> str:
         """The message for the sender of the file: mentions nothing of other senders."""
         template = _FOR_ITS_SENDER.get(self.code)
-        return self.text if template is None else template.format(found=self.found)
+        return self.text if template is None else template.format(found=self.found, **self.shown())
 
     def __str__(self) -> str:
         """One grep-able line: `place: CODE level: text (hint)`."""

@@ -257,6 +257,13 @@ def test_a_sheet_without_a_table_is_refused(tmp_path, text):
     assert "no row looks like headings above a table" in done.stderr
 
 
+def test_a_template_without_rows_is_refused_as_such(tmp_path):
+    written(tmp_path, "Delivery list\n\nOrder no;Consignee;Street;City;Weight (kg)\n")
+    done = loadsheet(tmp_path, "mapping", "suggest", "sheet.csv")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert "there are no rows below the headings (fill in a few rows as they will come)" in done.stderr
+
+
 # ---- the assignment of columns to fields has the highest sum of scores ----
 
 SCORES = st.dictionaries(

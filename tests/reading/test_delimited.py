@@ -184,6 +184,12 @@ def test_doubled_quotes_are_one_and_quotes_inside_bare_values_stay(tmp_path):
     assert cells_of(path, ASKED) == [['A "1"', 'say "hi"'], ['Monitor 19"', "x"]]
 
 
+@pytest.mark.parametrize(("line", "whole"), [('"A1,""Ulm, Nord"",5"', True), ("A1", False), ('"A1, of 2"', False)])
+def test_a_row_that_is_one_value_in_quotes_is_told_as_such(tmp_path, line, whole):
+    (row,) = rows_of(text_file(tmp_path, f"Order,City,Weight\n{line}\n"), ASKED)
+    assert (row.problem.code, "the whole row is one value in quotes" in row.problem.hint) == ("R205", whole)
+
+
 def test_short_and_long_rows_are_reported_and_the_others_go_on(tmp_path):
     path = text_file(tmp_path, "Order,City,Weight\nA1,Ulm\nA2,Bonn,1,,\nA3,Köln,1,5\nA4,Trier,2\n")
     short, dropped, long, good = rows_of(path, ASKED)

@@ -148,8 +148,11 @@ def held_as_older(
 
 def held_as_of_another(decision: PlanningDecision, lane: Sequence[EarlierEntry]) -> PlanningDecision:
     """The decision, or held if the number is that of another sender's record: nobody may overwrite it unseen."""
-    document = decision.document
-    if decision.planned.state is not State.READY or BY_NAME[document.operation].action not in _SETTING:
+    document, held_for = decision.document, decision.planned.problem
+    is_other_version = held_for is not None and held_for.code in ("L601", "L605")
+    if BY_NAME[document.operation].action not in _SETTING:
+        return decision
+    if decision.planned.state is not State.READY and not is_other_version:
         return decision
     standing = [
         earlier
@@ -161,10 +164,8 @@ def held_as_of_another(decision: PlanningDecision, lane: Sequence[EarlierEntry])
     before, after = _sender_in(standing[-1].payload), _sender_in(document.payload)
     if not before or not after or before == after:
         return decision
-    code = "L601" if standing[-1].state is State.ACCEPTED else "L605"
-    values = {"key": document.key, "fields": f"sender {before} -> {after}"}
     hint = f"if both mean one record, to send it all the same: loadsheet retry {as_argument(document.key)}"
-    problem = Problem(code, values=values, hint=hint)
+    problem = Problem("L622", values={"key": document.key, "other": before}, hint=hint)
     return decision._replace(planned=PlannedState(State.HELD, "another sender has this number", problem))
 
 

@@ -309,6 +309,12 @@ def find_headings(top: Top) -> Headings | None:
     return Headings(lines[0][0], len(lines), _labels(lines)) if best > 0 else None
 
 
+def ends_with_headings(top: Top) -> bool:
+    """Whether the last row looks like headings, so that the rows of the table are missing, as in a blank template."""
+    labels = [cell for cell in top.rows[-1][1] if cell.strip()] if top.rows else []
+    return len(labels) > 1 and sum(map(_is_heading, labels)) * 2 > len(labels)
+
+
 _Lines = Sequence[tuple[int, tuple[str, ...]]]
 
 

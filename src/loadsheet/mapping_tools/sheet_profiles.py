@@ -27,6 +27,7 @@ from loadsheet.mapping_tools.headings import (
     Headings,
     Reading,
     Rows,
+    ends_with_headings,
     find_headings,
     is_form,
     reading_of,
@@ -263,9 +264,11 @@ def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
     tops = read_tops(path, name, settings)
     found = [raw for top in tops if (raw := _table(path, _in_its_encoding(top), settings)) is not None]
     if not found:
-        values = {"reason": "no row looks like headings above a table"}
+        reason = "no row looks like headings above a table"
         hint = "write one heading over each column; a form cannot be read"
-        raise FileRefused(Problem("R201", Where(name), "", values, hint))
+        if any(map(ends_with_headings, tops)):
+            reason, hint = "there are no rows below the headings", "fill in a few rows as they will come"
+        raise FileRefused(Problem("R201", Where(name), "", {"reason": reason}, hint))
     return found
 
 

@@ -292,6 +292,8 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 NOT_READ, ALIKE_NOT_READ = "sheets not read", "sheets with the same columns, not read"
 """Keys of `Table.found`: visible sheets of the workbook that no table of the mapping reads."""
 
+_DELIMITERS = ",;\t|"
+
 OF_ONE_CELL = frozenset({"R209", "R212"})
 """Problems of a single cell; the other cells of the row are readable."""
 
@@ -319,7 +321,9 @@ class RowChecks:
         width = len(self.header)
         beyond = [place for place in range(width, len(cells)) if cells[place].strip()]
         surplus = ", ".join(cells[place] for place in beyond)[:100]
-        if len(cells) < width:
+        if len(cells) == 1 and width > 2 and any(cells[0].count(mark) >= width - 1 for mark in _DELIMITERS):
+            hint = "the whole row is one value in quotes: export the file again from its source"
+        elif len(cells) < width:
             hint = "a cell is missing, so it is not clear which column each value belongs to"
         elif self.sheet:
             hint = "a value stands beyond the last column of the header; delete it, or give its column a label"

@@ -184,6 +184,7 @@ PROBLEMS = {
     "L601": "the exchange already has {key}, with other values: {fields}",
     "L608": "{key} was sent {sends} times because an answer was lost; the exchange may have it twice",
     "L609": "not sent, because the first {count} records of this kind of file were all refused: {text}",
+    "L622": "another sender has a record with the number {key}",
     "L612": 'the column is written in another way than it is read, as "{proof}" shows: {count} more values, such as "{found}", would be misread',
 }
 """Texts of problems for senders, by code, where those of `problems.CATALOGUE` say more than a sender needs."""
@@ -288,6 +289,7 @@ TODO = {
     "L618": "nothing to do, unless it is wanted again: then contact the people who run loadsheet",
     "L619": "nothing to do, unless the older values are wanted again: then contact the people who run loadsheet",
     "L620": "decide which file is right: correct the other one and send it again",
+    "L622": "use a number of your own, or contact the people who run loadsheet",
     "L621": "restore the headings; if the columns are missing on purpose, contact the people who run loadsheet",
     "X701": "correct the value; if it is right, ask the exchange",
     "X702": "nothing to do: the next run asks the exchange",
@@ -419,6 +421,7 @@ SENTENCES = (
     "remove the columns that are not needed",
     "remove the column that was inserted, or restore the missing one",
     "looked at the sheets {0}",
+    "the whole row is one value in quotes: export the file again from its source",
     "the row holds: {0}",
     "row {row} holds: {0}",
     "rows {0} and {count} more",
