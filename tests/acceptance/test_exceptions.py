@@ -419,6 +419,27 @@ def test_an_update_that_could_not_be_built_is_not_closed_by_one_of_other_fields(
     assert sheet(workspace) == []
 
 
+def test_orders_of_senders_with_the_same_number_stay_open_whatever_the_others_send(workspace):
+    mapping = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("version: 1", "version: 1\nchanged: update")
+
+    def of(sender):
+        own = mapping.replace("mapping: orders", f"mapping: {sender}").replace("orders*", f"{sender}*")
+        return own.replace("sender_id: ACME", f"sender_id: {sender.upper()}")
+
+    workspace.use({sender: of(sender) for sender in ("first", "second", "third")})
+    for number, sender in enumerate(("first", "second", "third")):
+        at = time.time() - 100 + number
+        os.utime(workspace.drop(f"{sender}.csv", f"Order,City,Weight\nA-1,Bonn,{number + 1}\n"), (at, at))
+    assert workspace.run().returncode == 1
+    assert sorted(line["File"] for line in sheet(workspace)) == ["second.csv", "third.csv"]
+    workspace.drop("first2.csv", "Order,City,Weight\nA-1,Ulm,9\n")
+    workspace.run()
+    assert sorted(line["File"] for line in sheet(workspace)) == ["second.csv", "third.csv"]
+    workspace.drop("second.csv", "Order,City,Weight\nA-1,Bonn,2\n")
+    workspace.run()
+    assert len(sheet(workspace)) == 2, "the same order again is the same exception"
+
+
 def test_an_old_file_that_comes_again_closes_no_exception_of_a_newer_one(workspace):
     mapping = (SMALL / "orders.yaml").read_text(encoding="utf-8")
     workspace.use({"orders": mapping.replace("version: 1", "version: 1\nchanged: update")})

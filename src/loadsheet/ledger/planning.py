@@ -21,6 +21,7 @@ Changed = Literal["hold", "update"]
 """The mapping's treatment of a create whose record was accepted before with other content."""
 
 ALREADY = "already with the exchange"
+OF_ANOTHER = "another sender has this number"
 """The prefix of the reason of an unchanged entry whose record was accepted before."""
 
 _WAITING_AS = re.compile(r"already waiting as entry (\d+)")
@@ -166,7 +167,7 @@ def held_as_of_another(decision: PlanningDecision, lane: Sequence[EarlierEntry])
         return decision
     hint = f"if both mean one record, to send it all the same: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L622", values={"key": document.key, "other": before}, hint=hint)
-    return decision._replace(planned=PlannedState(State.HELD, "another sender has this number", problem))
+    return decision._replace(planned=PlannedState(State.HELD, OF_ANOTHER, problem))
 
 
 def _sender_in(payload: bytes) -> str:

@@ -35,7 +35,7 @@ from loadsheet.ledger.ledger_tables import (
     streamed_within,
 )
 from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
-from loadsheet.ledger.planning import waits_as
+from loadsheet.ledger.planning import OF_ANOTHER, waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
 from loadsheet.ledger.recording import copies_of
 from loadsheet.ledger.run_queries import FIXES
@@ -45,6 +45,7 @@ from loadsheet.workbook_marks import MOVED_ROW_CODES, SURPLUS_ROW_CODES, WORDS, 
 
 INTERRUPTED = "the process ended while this was being sent"
 _STATES = {state.value: state for state in State}
+_HELD_BECAUSE = Statement("select id, reason from entries where id in (:wanted) and state = 'held'")
 _EARLIER_HEADINGS = Statement(
     """
     select distinct tables.header from tables
@@ -241,6 +242,12 @@ class LedgerQueries(VersionQueries):
         """The status of the exceptions of these entries, for those that ever were one."""
         with self._engine.connect() as connection:
             return statuses_of(connection, wanted)
+
+    def held_for_sender(self, wanted: Sequence[int]) -> set[int]:
+        """The entries among these that are held because another sender has a record with their number."""
+        with self._engine.connect() as connection:
+            rows = _HELD_BECAUSE.rows_of(connection, wanted)
+        return {row.id for row in rows if row.reason == OF_ANOTHER}
 
     def explained_before(self, wanted: Sequence[int]) -> dict[int, dict[Shown, str]]:
         """What the analyst said about the same contents: for those of these entries whose record had them before, each finding that a status

@@ -15,6 +15,7 @@ with the first one.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ from loadsheet.ledger.ledger_tables import (
     streamed,
     streamed_within,
 )
-from loadsheet.ledger.planning import ALREADY
+from loadsheet.ledger.planning import ALREADY, OF_ANOTHER
 from loadsheet.ledger.run_queries import RunQueries, shares_keys
 from loadsheet.ledger.states import NOT_SENT, Drop, Run, State, Waits
 from loadsheet.mapping.documents import FIX_OF, SourceRow
@@ -197,14 +198,19 @@ class VersionQueries(RunQueries):
 
     def _with_key(self, asked: Mapping[int, _Line], run: Run | None) -> dict[int, list[_Line]]:
         """The documents of later drops with the same key that were not accepted. Those of a fix file name the entries of its original
-        themselves, so they follow only others that name the same. Those whose rows are as they were say nothing new about others.
+        themselves, so they follow only others that name the same. Those whose rows are as they were say nothing new about others. What is
+        held because another sender has its number is followed by documents of its own mapping that are held for the same reason.
         """
         found: dict[int, list[_Line]] = {}
         records = self._records(asked.values(), run)
         returned = {line.id: line.returned for lines in records.values() for line in lines if line.returned}
         roots, old = (self.roots(), self.as_they_came(returned)) if returned else ({}, {})
 
+        mapping_of = cache(lambda drop: self.drop(drop).mapping)
+
         def is_other(line: _Line, own: _Line) -> bool:
+            if OF_ANOTHER in (line.reason, own.reason):
+                return line.reason != own.reason or mapping_of(line.drop) != mapping_of(own.drop)
             is_same_original = roots.get(line.drop, line.drop) == roots.get(own.drop, own.drop)
             names_others = line.id in returned and returned[line.id] != returned.get(own.id)
             return line.is_done or line.id in old or (is_same_original and names_others)
