@@ -438,6 +438,9 @@ def test_orders_of_senders_with_the_same_number_stay_open_whatever_the_others_se
     workspace.drop("second.csv", "Order,City,Weight\nA-1,Bonn,2\n")
     workspace.run()
     assert len(sheet(workspace)) == 2, "the same order again is the same exception"
+    assert workspace.command("retry", "--file", "second.csv").returncode == 0
+    workspace.run()
+    assert [line["File"] for line in sheet(workspace)] == ["third.csv"], "it was sent after all"
 
 
 def test_an_old_file_that_comes_again_closes_no_exception_of_a_newer_one(workspace):

@@ -11,7 +11,7 @@ rule decides about an exception:
    A document whose rows came back in a fix file as they were is as old as the one that had them first.
    A file, unless it is a fix file, that came before with the same bytes settles nothing by what is unchanged: it is older than what
    it would close.
-   What is held because another sender has its number is settled by no other document with that number.
+   What is held because another sender has its number is settled only by one that its own mapping read.
    A create settles no held update or delete: it may be the very order that these waited for. Updates settle only a
    document whose fields they carry, or one of whose record they carry every field of the create: the rest was never sent;
 4. it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides
@@ -27,7 +27,7 @@ Does not know how the ledger stores exceptions or how a workbook looks.
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from loadsheet.contract import BY_NAME, DELETES, EVENTS, PROVABLE, Action, Difference, decode_record, different_fields
@@ -162,6 +162,7 @@ class _Part:
             self._on_lanes[head.lane] += [head] if head.operation in PROVABLE else []
         self._queries = queries
         self._of_another = queries.held_for_sender(latest)
+        self._mapping_of = cache(lambda drop: queries.drop(drop).mapping)
         self._sources: dict[int, tuple[Lineage, dict[str, tuple[str, ...]]]] = {}
         self._origins = queries.origins_of([head.id for head in (*settled, *self._heads.values())])
         first = queries.as_they_came(latest)
@@ -223,10 +224,12 @@ class _Part:
         return self._versions[head.id].settled or self._has_later(self._heads[self._latest[head.id]])
 
     def _has_later(self, head: EntryHead) -> bool:
-        """Whether a document of a later drop for the same record was accepted or is unchanged. Another sender's is for a record of its own."""
-        if head.id in self._of_another:
-            return False
+        """Whether a document of a later drop for the same record was accepted or is unchanged."""
         drop, root = self._origins[head.id]
+        if head.id in self._of_another:
+            own = self._mapping_of(drop)
+            drops = (self._origins[one.id][0] for one in self._on_lanes[head.lane])
+            return any(one > drop and self._mapping_of(one) == own for one in drops)
         waits = head.state is State.HELD and BY_NAME[head.operation].action in (Action.UPDATE, Action.DELETE)
         later = self._later_changes if waits else self._later
         return later.get(_record_of(head, root), 0) > drop and self._is_carried(head, drop)
