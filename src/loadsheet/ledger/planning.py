@@ -120,7 +120,7 @@ def decide_new(
     """The decision on a document that was just read. It has the hash of an earlier entry with the same content (see `recognized`)."""
     own = recognized(given, lane)
     decision = decide(own, lane, changed=changed, seen=known.seen)
-    decision = held_as_of_another(held_as_older(decision, own, lane, known.copies), lane)
+    decision = held_as_of_another(held_as_older(decision, own, lane, known.copies), own, lane)
     return held_as_contradicted(decision, known.newer)
 
 
@@ -147,11 +147,13 @@ def held_as_older(
     return decision._replace(planned=PlannedState(State.HELD, "an older file came again", problem))
 
 
-def held_as_of_another(decision: PlanningDecision, lane: Sequence[EarlierEntry]) -> PlanningDecision:
-    """The decision, or held if the number is that of another sender's record: nobody may overwrite it unseen."""
+def held_as_of_another(decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry]) -> PlanningDecision:
+    """The decision, or held if `given`, a create or an upsert, has the number of another sender's record, which it would overwrite. An update
+    names the record that it means, and its sender may be another party of the order.
+    """
     document, held_for = decision.document, decision.planned.problem
     is_other_version = held_for is not None and held_for.code in ("L601", "L605")
-    if BY_NAME[document.operation].action not in _SETTING:
+    if not (BY_NAME[given.operation].creates or given.instead is not None):
         return decision
     if decision.planned.state is not State.READY and not is_other_version:
         return decision
@@ -160,13 +162,12 @@ def held_as_of_another(decision: PlanningDecision, lane: Sequence[EarlierEntry])
         for earlier in _since_delete(lane)
         if earlier.state is not State.REFUSED and BY_NAME[earlier.operation].action in _SETTING
     ]
-    if not standing:
-        return decision
-    before, after = _sender_in(standing[-1].payload), _sender_in(document.payload)
-    if not before or not after or before == after:
+    senders = list(filter(None, (_sender_in(earlier.payload) for earlier in standing)))
+    own = _sender_in(document.payload)
+    if not own or not senders or own in senders:
         return decision
     hint = f"if both mean one record, to send it all the same: loadsheet retry {as_argument(document.key)}"
-    problem = Problem("L622", values={"key": document.key, "other": before}, hint=hint)
+    problem = Problem("L622", values={"key": document.key, "other": senders[0]}, hint=hint)
     return decision._replace(planned=PlannedState(State.HELD, OF_ANOTHER, problem))
 
 

@@ -276,7 +276,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             given = _document(row, content.payload)
             decision = decide(given, lane[:place], changed=changed, seen=row.lane in shown, later=later)
             decision = held_as_older(decision, given, lane[:place], copies[row.drop_id])
-            decision = held_as_of_another(decision, lane[:place])
+            decision = held_as_of_another(decision, given, lane[:place])
             document, planned = decision.document, decision.planned
             if planned.waits is Waits.EARLIER:
                 continue  # an earlier entry was abandoned: its outcome is unknown until a person decides
