@@ -8,8 +8,9 @@ An entry is a later version of another one if
   its row in the same table: with the same cells, or other ones only where the problems of the entry are.
 
 In the last two cases, the n-th of a drop continues as the n-th of a later drop. A document whose rows came back in a fix file as they were
-is the wrong one once more, and what settled that one settles it. What was accepted is no version: it settles the entry, and nothing of its drop or a later one is a version. That is found here for rows and fix files (`Versions.settled`), not for equal keys. A row of
-totals that agrees now is no entry any more; it settles an entry if it came in a fix file, or in a file that shares at least half of its keys
+is the wrong one once more, and what settled that one settles it. What was accepted is no version: it settles the entry, and nothing of its
+drop or a later one is a version. That is found here for rows and fix files (`Versions.settled`), not for equal keys. A row of totals that
+agrees now is no entry any more; it settles an entry if it came in a fix file, or in a file that shares at least half of its keys
 with the first one.
 """
 

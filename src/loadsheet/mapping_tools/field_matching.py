@@ -208,9 +208,8 @@ def _extra_concepts(column: Column, target: Target) -> frozenset[str]:
     if target.what == {"item"}:
         allowed |= {"description"}
     if target.what == {"company"}:
-        allowed |= _PROBABLY.get(target.side, frozenset()) | {
-            "quantity"
-        }  # `nombre` is a name in Spanish, a number in French
+        # `nombre` is a name in Spanish, a number in French
+        allowed |= _PROBABLY.get(target.side, frozenset()) | {"quantity"}
     if allowed & _PLACES:
         allowed |= _PLACES
     return column.concepts - allowed

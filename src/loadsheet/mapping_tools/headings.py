@@ -130,8 +130,11 @@ class Vocabulary:
                     return [word[:end], *([tail] if tail else [])]
         if len(word) < _FUZZY_MIN:
             return []
-        swapped = near(word, self.phrases)
-        return get_close_matches(word, self.phrases, 1, _ALIKE) or [swapped] * (sorted(swapped) == sorted(word))
+        if close := get_close_matches(word, self.phrases, 1, _ALIKE):
+            return close
+        alike = [known for known in self.phrases if len(known) == len(word) and sorted(known) == sorted(word)]
+        swapped = near(word, alike)
+        return [swapped] if swapped else []
 
 
 @cache

@@ -63,9 +63,8 @@ _SUM_WORDS_MOST = 8  # words that can name a sum, signs between them included: a
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _OF_LINES = frozenset({"item", "package"})
 _TITLE_OF_GROUP = re.compile(r"\w+:(?= )")
-_NO_VALUE = re.compile(
-    r"null|\(null\)|<null>|\\n|nan|#?n/a|n\.a\.|--+", re.IGNORECASE
-)  # what databases and programs write
+# what databases and programs write
+_NO_VALUE = re.compile(r"null|\(null\)|<null>|\\n|nan|#?n/a|n\.a\.|--+", re.IGNORECASE)
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
 _WESTERN, _CENTRAL, _TURKISH = "cp1252", "cp1250", "cp1254"
 _IN_TURKISH = re.compile(r"[ğĞıİşŞçÇöÖüÜâÂîÎûÛ²³\W\d_a-z]*", re.IGNORECASE)
