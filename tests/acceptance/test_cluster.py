@@ -25,7 +25,7 @@ SAMPLES = {  # all operations, and what waits for other files; with their mappin
 pytestmark = pytest.mark.timeout(170)
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_a_worker_does_what_one_process_does(tmp_path):
     found, born = {}, shared_nursery()
     copy_mappings(tmp_path / "mappings", *SAMPLES.values())

@@ -198,6 +198,7 @@ def test_the_work_of_a_run_without_reports_is_reported_by_the_next_one_and_not_a
     assert told(home)[0]["entries"] == {"accepted": 10, "invalid": 2}
 
 
+@pytest.mark.sweep
 def test_the_capsule_of_a_run_that_reports_a_dead_one_replays_the_same(tmp_path):
     home = House(tmp_path, "alder-parcels", "nordic-join")
     home.drop("alder_2026-03-10.csv")

@@ -52,6 +52,12 @@ def test_existing_files_are_kept(tmp_path):
     assert (again.returncode, "created" in again.stdout) == (0, False)
 
 
+@pytest.mark.journey
+def test_the_demo_sends_the_samples(tmp_path):
+    done = loadsheet(tmp_path, "demo")
+    assert (done.returncode, "580 of 580 rows accounted for" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
 def test_an_exchange_is_written_into_the_settings_unless_it_is_no_address(tmp_path):
     for wrong in ("not a url", "https://ada:secret@exchange.example"):
         refused = loadsheet(tmp_path, "init", "new", "--exchange", wrong)

@@ -17,7 +17,7 @@ from small_disk import small_disk
 
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION
 
-pytestmark = pytest.mark.journey
+pytestmark = pytest.mark.sweep
 ROWS_EACH = 1 + PACKAGES_EACH  # rows of an order
 DAYS = range(15, 32)
 LATE, DEAD, FULL, BROKEN, ROTATED, WRONG, UPGRADED = 18, 20, 22, 24, 26, 28, 31

@@ -6,6 +6,7 @@ import shutil
 import time
 
 import openpyxl
+import pytest
 from command_in_process import loadsheet
 from watch_process import watching
 from workspace import SAMPLES, Workspace, copy_mappings
@@ -76,6 +77,7 @@ def owned_by(name, bucket, place):
     bucket.put(f"{place}/reconciliation.xlsx", saved.getvalue())
 
 
+@pytest.mark.sweep
 def test_what_people_send_back_is_heard_by_another_machine_that_shares_nothing_but_the_ledger(store, bucket, tmp_path):
     here, fix = settings_file(tmp_path / "here", bucket), "order_updates.fix.xlsx"
 
@@ -113,6 +115,7 @@ def test_what_people_send_back_is_heard_by_another_machine_that_shares_nothing_b
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.sweep
 def test_a_watch_looks_into_the_store_again_and_again_and_doctor_says_whether_it_answers(store, bucket, tmp_path):
     here = settings_file(tmp_path / "here", bucket)
     with watching(here, **store.environment) as watched:

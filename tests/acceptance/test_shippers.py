@@ -151,7 +151,7 @@ def test_the_only_shipper_need_not_be_named(house):
     assert house.command("runs").stdout.startswith("Run\t")
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_a_watch_serves_all_shippers_and_what_ends_one_ends_no_other(house):
     with exchange(house / "exchange.db") as served:
         declare(

@@ -96,7 +96,7 @@ def end(process):
     return [int(word) for word in said.split()]
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_a_process_that_stood_still_sends_nothing_on_its_old_lease(tmp_path, database):
     """And all the while no more leaves in any second than one may send alone, within 5 %."""
     script = Arrivals()

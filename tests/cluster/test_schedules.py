@@ -100,6 +100,7 @@ def kinds_of_changes():
     return found.values()
 
 
+@pytest.mark.sweep
 def test_in_no_zone_a_time_is_lost_or_doubled_where_clocks_are_changed():
     """At the latest changes of clocks in every zone: all hours and half hours by name, and every half hour."""
     kinds = kinds_of_changes()

@@ -48,6 +48,7 @@ def listen(ear, heard):
         heard.append(ear.recv(1000).decode().splitlines()[0])
 
 
+@pytest.mark.sweep
 def test_a_worker_reads_its_settings_again_by_sighup_ends_by_a_signal_and_tells_its_supervisor(
     worker, tmp_path, database_url, ask
 ):
@@ -105,7 +106,7 @@ def house_with_orders(folder, url, exchange_url, **more):
     shutil.copytree(MAPPINGS, folder / "mappings")
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_a_watch_has_a_worker_run_what_comes_and_runs_itself_when_none_lives(tmp_path, database_url, ask, worker):
     accepted = "select count(*) from t.entries where state = 'accepted'"
     with exchange(tmp_path / "exchange.db") as served:
@@ -141,6 +142,7 @@ def test_the_run_of_a_worker_answers_the_check_folder_and_knows_what_was_sent(tm
     assert ask("select count(*), max(state) from t.entries") == [(ORDERS, "accepted")]
 
 
+@pytest.mark.sweep
 def test_a_second_signal_is_obeyed_at_once(tmp_path, database_url, acme, ask, worker):
     """The exchange takes connections and never answers: the first signal waits for calls that are under way."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

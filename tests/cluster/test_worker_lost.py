@@ -99,6 +99,7 @@ def test_a_worker_waits_for_its_database_and_goes_on(tmp_path, own_server):
     assert len(told) % 2 == 0
 
 
+@pytest.mark.sweep
 def test_a_restart_of_the_database_makes_nobody_dead_and_a_worker_can_end_while_it_is_away(tmp_path, own_server):
     """Nobody could be heard of in between: whoever comes first afterwards must not take the others for dead."""
     url = own_server.new_database()
@@ -133,6 +134,7 @@ def test_a_worker_that_was_forgotten_enters_again(tmp_path, acme, ask):
         assert ask("select count(*) from workers") == [(1,)]
 
 
+@pytest.mark.sweep
 def test_a_worker_that_is_asked_to_stop_is_not_taken_for_dead_before_its_run_is_over(tmp_path, acme, ask):
     """Procrastinate's issue 1543: a worker that shuts down stops its heartbeat before its last job is done."""
     over = threading.Event()
@@ -310,7 +312,7 @@ def kill_all(ask, workers):
                 os.kill(int(holder.split()[1]), signal.SIGKILL)
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_another_worker_takes_over_in_time_whatever_runs_and_waits(tmp_path, fleet):
     workers = []
     try:

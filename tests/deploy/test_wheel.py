@@ -176,7 +176,7 @@ def test_an_installer_of_tools_installs_the_wheel(wheel, tmp_path, installer):
     assert subprocess.run([command, "demo"], cwd=tmp_path, env=CLEAN, check=True, capture_output=True, timeout=120)
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_installed_from_the_wheel_demo_does_what_make_demo_does(installed, tmp_path):
     done = installed.loadsheet(tmp_path, "demo")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -186,6 +186,7 @@ def test_installed_from_the_wheel_demo_does_what_make_demo_does(installed, tmp_p
     assert json.loads((reports / "run.json").read_text(encoding="utf-8"))["balance"]["balances"] is True
 
 
+@pytest.mark.sweep
 def test_installed_from_the_wheel_it_knows_its_version_and_its_own_place(installed, tmp_path):
     assert installed.loadsheet(tmp_path, "--version").stdout.startswith("loadsheet ")
     assert installed.loadsheet(tmp_path, "deploy", "systemd", "--to", "units").returncode == 0

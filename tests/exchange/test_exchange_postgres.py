@@ -25,6 +25,7 @@ def shared(new_database):
     return new_database("postgresql")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", ["immediate", pytest.param("fast", marks=pytest.mark.sweep)])
 def test_while_the_database_is_away_calls_are_503_and_afterwards_all_is_there(own_server, mode, caplog):
     with ExitStack() as opened:
@@ -140,6 +141,7 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres):
         Store(postgres.url("latin"))
 
 
+@pytest.mark.sweep
 def test_a_server_that_does_not_answer_is_given_up(postgres):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql://someone:secret@127.0.0.1:{silent.getsockname()[1]}/db"
@@ -158,6 +160,7 @@ def wire(postgres):
         yield stalling
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("callers", [1, pytest.param(20, marks=pytest.mark.sweep)])
 def test_calls_are_503_in_the_interfaces_shape_and_service_resumes_by_itself(wire, caplog, callers):
     """Forty that ask a silent server at once are told together: one after the other they would wait for minutes."""

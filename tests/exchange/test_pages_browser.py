@@ -58,7 +58,7 @@ def body(driver):
     return driver.find_element(By.TAG_NAME, "body").text
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_a_person_logs_in_looks_around_and_leaves_with_the_keyboard_alone_if_need_be(url, browser):
     browser.delete_all_cookies()
     login(browser, url, "wrong-token")

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 SERVE = """
 from postgres import running_server
 with running_server() as server:
@@ -15,6 +17,7 @@ with running_server() as server:
 """
 
 
+@pytest.mark.sweep
 def test_a_postgresql_server_ends_when_the_tests_are_killed():
     words = [sys.executable, "-c", SERVE]
     support = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -67,6 +70,7 @@ def test_journey():
 """
 
 
+@pytest.mark.sweep
 def test_a_test_with_too_much_cpu_time_or_far_too_long_fails_and_random_examples_are_a_quarter(pytester, monkeypatch):
     """But a journey may take long, all examples are tried where that is asked for, and what is compiled is kept."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))

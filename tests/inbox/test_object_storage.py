@@ -512,6 +512,7 @@ def test_shippers_have_folders_of_their_own_below_those_of_all(tmp_path, monkeyp
         Settings.load(shipper="acme")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("environment", "error", "told"),
     [

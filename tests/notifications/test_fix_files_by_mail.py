@@ -64,6 +64,7 @@ def test_a_file_that_could_not_be_read_is_mailed_as_such(mailed, post):
     assert "- broken.xlsx: could not be used at all" in text_of(post.mails[0])
 
 
+@pytest.mark.sweep
 def test_a_mail_that_nobody_takes_holds_up_no_other(mailed, post):
     post.refuses = True
     for number in range(2, 5):

@@ -30,7 +30,7 @@ def values(sheet):
     return [[cell.value for cell in line] for line in sheet.iter_rows()]
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_libreoffice_calculates_our_formulas_keeps_foreign_text_and_saves_words_that_come_back(tmp_path):
     everything = report_of_everything(tmp_path / "all", "=1+1", orders=12).folder / "reconciliation.xlsx"
     cells = [(f"A-{number}", text, "01067", "412,5", "-5") for number, text in enumerate(ATTACKS, start=2)]

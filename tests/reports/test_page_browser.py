@@ -197,6 +197,7 @@ def test_markup_and_formulas_stay_text(page):
     assert found == [0, 0, 0]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("dark", "lightness"), [(False, range(601, 766)), (True, range(150))], ids=["light", "dark"])
 def test_axe_finds_nothing_in_light_and_dark(browser, pages, dark, lightness):
     for address in pages:

@@ -132,6 +132,7 @@ capsule verify one.capsule.zip => 0 2026-03-04-01
 """
 
 
+@pytest.mark.sweep
 def test_every_command_works_on_it(command):
     for line in SAID.strip().splitlines():
         words, _, expected = line.partition(" => ")
@@ -151,6 +152,7 @@ def test_a_key_is_forgotten_there(house, command):
     assert command("ledger", "check").exit_code in (0, 1)
 
 
+@pytest.mark.sweep
 def test_a_password_is_never_shown(house, command):
     for url in ("postgresql://anna:s3cret@127.0.0.1:1/db", "postgresql://anna@127.0.0.1:1/db?password=s3cret"):
         with edited(house, house.url, url):

@@ -55,6 +55,7 @@ def test_originals_in_a_store_go_after_their_days_but_not_those_that_are_needed_
         assert f"is missing at s3://{bucket.name}/{kept}" in text
 
 
+@pytest.mark.sweep
 def test_old_reports_in_a_store_are_removed_unless_other_files_are_with_them(house, bucket):
     names = [house.night(f"{at}.csv", orders(at), listed=records(*range(1, at + 1)))[0].name for at in (1, 2, 3)]
     house.days(31)
@@ -70,6 +71,7 @@ def test_old_reports_in_a_store_are_removed_unless_other_files_are_with_them(hou
     assert names[0] not in index
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mine", [[], ["notes.txt"]])
 def test_what_is_forgotten_goes_from_the_store(house, bucket, mine):
     run, drop = house.night("a.csv", orders(1), listed=records(1))
@@ -89,6 +91,7 @@ def test_what_is_forgotten_goes_from_the_store(house, bucket, mine):
     assert not (house.settings.outbox_here / run.name).exists()
 
 
+@pytest.mark.sweep
 def test_reports_that_another_process_writes_now_are_not_published(house, bucket):
     """Also where the other process takes over after they were written, before they are published."""
     run, _ = house.night("a.csv", orders(1), listed=records(1))

@@ -125,6 +125,7 @@ def test_a_replay_needs_nothing_but_the_capsule_and_no_network(two_runs, tmp_pat
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.sweep
 def test_the_capsule_of_a_run_has_what_was_sent_before_and_the_fix_file(two_runs):
     path = two_runs.capsule(two_runs.second)
     assert outcomes(path, own=False) == two_runs.told[1].entries
@@ -459,6 +460,7 @@ def test_a_run_of_the_command_seals_itself_where_the_settings_say_so(tmp_path, c
     assert list((tmp_path / ".loadsheet" / "capsules").iterdir()) == [path]
 
 
+@pytest.mark.sweep
 def test_the_mapping_in_a_shippers_folder_is_replayed_for_the_files_of_that_folder(tmp_path):
     house = House(tmp_path, "nordic-join")
     mapping = house.settings.mappings / "nordic-join.yaml"
