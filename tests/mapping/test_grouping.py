@@ -143,6 +143,17 @@ def test_an_unreadable_cell_is_no_reason_to_leave_its_row_out(tmp_path):
     assert [item.row.number for item in found if isinstance(item, Ignored)] == [3]
 
 
+def test_a_row_is_left_out_if_no_column_that_the_mapping_reads_is_filled_in(flat):
+    """Formulas that are filled in down to the end of a template leave such rows. With one value more they may be a record."""
+    plan = flat.plan.tables[0]
+    header = [*(column.label for column in plan.columns), "Sum"]
+    rows = [["1", "Bonn", "a", "1", "5"], ["", "", " ", "", "0"], ["", "", "", "2", "0"], ["", "", "", "", "#N/A"]]
+    found = run(flat, table(plan, rows, header=header))
+    left_out = {item.row.number: item.rule for item in found if isinstance(item, Ignored)}
+    assert left_out == dict.fromkeys([3, 5], "no column that the mapping reads is filled in")
+    assert sorted("G405" in codes(item) for item in found if isinstance(item, Document)) == [False, True]
+
+
 def test_a_row_that_reading_refused_makes_its_order_invalid(flat):
     """An order must not be sent without one of its rows."""
     problem = Problem("R205", values={"cells": 3, "columns": 4})

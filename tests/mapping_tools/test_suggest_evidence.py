@@ -580,6 +580,32 @@ def test_a_count_of_records_below_a_blank_row_is_no_record(tmp_path):
     assert [document.key for document in documents] == ["A-1", "A-2"]
 
 
+@pytest.mark.parametrize(
+    ("heading", "end", "is_read"),
+    [
+        ("Sum", "0.00", False), ("Sum", "=A9*2", False), ("Sum", "#N/A", False), ("Row", "{}", False),
+        ("Gross weight kg", "0", True), ("Gross weight kg", "- kg", True),
+    ],
+    ids=["zeros", "formulas without a result", "errors", "numbers of the rows", "zeros that are read", "a unit alone"],
+)  # fmt: skip
+def test_rows_that_a_template_filled_in_beforehand_are_no_records(tmp_path, heading, end, is_read):
+    head, *lines = orders(keys=["A-1", "A-2", "A-3"]).splitlines()
+    rows = [f"{line};{number}" for number, line in enumerate(lines, 1)]
+    rows += [f"{';' * head.count(';')};{end.format(number)}" for number in range(4, 9)]
+    text = suggested(tmp_path, "\n".join([f"{head};{heading}", *rows]), "order.update")
+    assert ("filled in beforehand, not records" in text, "fill_down" in text) == (is_read, False), text
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert [document.key for document in documents] == ["A-1", "A-2", "A-3"]
+
+
+def test_lines_that_repeat_each_other_are_not_taken_for_what_a_template_filled_in(tmp_path):
+    head, *lines = orders(keys=["A-1", "A-2"]).splitlines()
+    below = [f"{';' * head.count(';')};Pallet;{count};0" for count in (2, 2, 2)]
+    rows = [row for line in lines for row in (f"{line};Box;1;0", *below)]
+    text = suggested(tmp_path, "\n".join([f"{head};Article;Qty;Surcharge", *rows]), "order.update")
+    assert unsaid(text, ["fill_down: true", "!filled in beforehand"]) == [], text
+
+
 @pytest.mark.parametrize("merged", [False, True], ids=["on every row", "on the first row"])
 def test_rows_with_one_key_are_one_record(tmp_path, merged):
     head, *lines = orders(keys=[f"A-{number // 3:03}" for number in range(12)]).splitlines()

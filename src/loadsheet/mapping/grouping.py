@@ -30,6 +30,7 @@ from loadsheet.similar_text import some
 
 MEMORY_ROWS = 5_000
 KEYS_MAX = 300_000
+NOTHING_READ = "no column that the mapping reads is filled in"
 BETWEEN = "\N{SYMBOL FOR UNIT SEPARATOR}"  # joins the parts of a key; no trimmed cell holds it alone
 
 
@@ -63,7 +64,10 @@ class KeyedTable:
         values, refused = self._read(row)
         if self._plan.ignore is not None and (rule := self._reader.ignoring_rule(row, values, refused)):
             return self._ignored(row, rule)
-        return self._with_key(row, values)
+        keyed = self._with_key(row, values)
+        if keyed.key is None and row.problem is None and self._reader.view.has_nothing(row):
+            return self._ignored(row, NOTHING_READ)
+        return keyed
 
     def _with_key(self, row: Row, values: list[Any]) -> KeyedRow:
         plan, key = self._plan, None

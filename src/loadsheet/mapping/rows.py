@@ -179,6 +179,11 @@ class View:
         column = position - self._start
         return self._places[number][column] if number >= 0 and 0 <= column < len(self._places[number]) else None
 
+    def has_nothing(self, row: Row) -> bool:
+        """Whether all cells of the row that the mapping reads are blank. Formulas that are filled in beforehand make such rows."""
+        places = {*self._table.columns.values(), *(place for place in self.positions.values() if place is not None)}
+        return not any(row.cells[place].strip() for place in places if place < len(row.cells))
+
     def shown(self, row: Row) -> tuple[str, ...]:
         """The cells of the file's row as texts, as the shipper sees them."""
         if self._table.sheet:

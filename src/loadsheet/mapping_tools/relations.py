@@ -16,7 +16,7 @@ from loadsheet.mapping_tools.drafts import Draft, DraftColumn
 from loadsheet.mapping_tools.field_matching import Filled, Match
 from loadsheet.mapping_tools.headings import meaning, reading_of, words_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.reading import fold
+from loadsheet.reading import SUM_WORDS, fold
 
 BELONGS = 0.5  # share of common keys for two tables to be joined
 _ALL = 0.9  # share of values that a code table must hold
@@ -275,6 +275,22 @@ def record_rows(sheet: Sheet, key: Column, *more: Column) -> RecordRows:
             groups.setdefault(last, []).append(row)
     several = [rows for rows in groups.values() if len(rows) > 1]
     return RecordRows(key, several, len(groups), blank, is_once)
+
+
+def total_rows(sheet: Sheet, keyed: RecordRows) -> tuple[Column | None, str, set[int]]:
+    """The rows below the records that have no key but a word for totals: the column with that word (None: there is none), the word, and the
+    rows.
+    """
+    for column in sheet.columns:
+        if column is keyed.key or column.guess.type != "text":
+            continue
+        for word in column.cells.values:
+            text = word.strip()
+            if fold(text) in SUM_WORDS and text.replace(" ", "").isalpha():
+                code = column.cells.values.index(word)
+                if rows := {row for row in keyed.without_key if column.cells.codes[row] == code}:
+                    return column, text, rows
+    return None, "", set()
 
 
 def _is_written_once(sheet: Sheet, key: Column, blank: Sequence[int]) -> bool:

@@ -1,20 +1,17 @@
 """The profile of a sheet: where its table begins and ends, and its columns with the evidence of their cells.
 
-Owns: detection of the heading rows, joining of labels over two or three rows (`Abholung / Datum`), and detection of rows outside the
-table: total rows, and notes below the last row. A row of values is never taken as a heading: a file without headings, and a form, is
-refused.
+Owns: detection of the heading rows, and joining of labels over two or three rows (`Abholung / Datum`). A row of values is never taken as a
+heading: a file without headings, and a form, is refused.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
 from itertools import accumulate, islice, pairwise
-from math import inf
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 from loadsheet.inbox.files import shown_name
@@ -26,7 +23,6 @@ from loadsheet.mapping_tools.headings import (
     SIDES,
     Headings,
     Reading,
-    Rows,
     ends_with_headings,
     find_headings,
     is_form,
@@ -35,14 +31,13 @@ from loadsheet.mapping_tools.headings import (
     words_of,
 )
 from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shapes_of_numbers
+from loadsheet.mapping_tools.rows_outside import Endings, filled_columns, split_endings
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading import (
     Layout,
     Row,
     Top,
     WantedColumn,
-    begins_like_totals,
-    begins_with,
     fold,
     open_tables,
     read_tops,
@@ -58,11 +53,7 @@ _YES_OR_NO = re.compile(
 )
 _LETTERS = {"l": "length", "w": "width", "b": "width", "h": "height"}
 _TITLE = 40  # characters; a longer text is a title
-_NOTES = 5  # rows at the end that may be notes
-_SUM_WORDS_MOST = 8  # words that can name a sum, signs between them included: a remark may have thousands
-_WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _OF_LINES = frozenset({"item", "package"})
-_TITLE_OF_GROUP = re.compile(r"\w+:(?= )")
 # what databases and programs write
 _NO_VALUE = re.compile(r"null|\(null\)|<null>|\\n|nan|#?n/a|n\.a\.|--+", re.IGNORECASE)
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
@@ -82,6 +73,7 @@ class Sheet:
     rows, which were not looked at. `blank` are texts such as NULL, whose cells count as blank here. `above` is a label with its value from
     the rows above the headings, which a mapping cannot read; empty if there is none. `groups` are the first words of the titles of groups. `at_blank`: the
     table ends at its first blank row. `uneven` is the number of rows that cannot be read, since they have more or fewer cells than there are headings.
+    `prefilled` are the numbers of the rows at the end in which a template filled in cells beforehand, `prefilled_columns` their positions.
     """
 
     path: Path
@@ -102,6 +94,8 @@ class Sheet:
     groups: tuple[str, ...] = ()
     at_blank: bool = False
     uneven: int = 0
+    prefilled: tuple[int, ...] = ()
+    prefilled_columns: frozenset[int] = frozenset()
 
     def column(self, label: str) -> Column | None:
         """The column with this heading, in any case."""
@@ -124,95 +118,6 @@ class Habits:
         """The language of most headings; English by default."""
         top = self.languages.most_common(1)
         return top[0][0] if top and top[0][1] > self.languages["en"] else "en"
-
-
-# ---- rows outside the table ----
-
-
-class _Endings(NamedTuple):
-    """The first words of rows outside the table (totals, notes at the end, titles of groups), the rows without them, and whether the table ends
-    at its first blank row.
-    """
-
-    totals: tuple[str, ...]
-    footer: tuple[str, ...]
-    groups: tuple[str, ...]
-    rows: list[tuple[int, tuple[str, ...]]]
-    at_blank: bool = False
-
-
-def _split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int]) -> _Endings:
-    """The rows of a table, and the first words that identify other rows. Words that also begin a proper row are not used. Rows with a
-    `damaged` number count only as notes, which often have fewer cells. `left_out` are the numbers of rows that are always left out.
-    """
-    end = _first_blank(rows, left_out)
-    if end and len(rows) - end <= _NOTES:  # below it few rows, with too few cells or with one
-        short = [row for row in rows[end:] if row[0] in damaged]
-        if short and all(row in short or _filled(row) == 1 for row in rows[end:]):
-            return _split_endings(rows[:end], damaged, left_out)._replace(at_blank=True)
-    notes = _notes(rows)
-    rest = [row for row in rows[: len(rows) - len(notes)] if row[0] not in damaged]
-    alone = [_first(row) for row in rest if len(row[1]) >= _WIDE and _filled(row) == 1]
-    titles = Counter(match[0] for match in map(_TITLE_OF_GROUP.match, alone) if match)
-    groups = tuple(word for word, count in titles.items() if count > 1)
-    rest = [row for row in rest if not _first(row).startswith(groups)] if groups else rest
-    usual = median([_filled(row) for row in rest if row[1][0].strip() and not _sum_word(row)] or [0])
-    named = {row[0]: word for row in rest if (word := _sum_word(row, usual))}
-    full = median([_filled(row) for row in rest if row[0] not in named] or [0])
-    for row in rest:
-        if named.get(row[0], "").startswith("*") and _filled(row) >= full:  # such as an urgent one
-            del named[row[0]]
-    proper = [row for row in rest if row[0] not in named]
-    words = tuple(dict.fromkeys(named.values()))
-    if not proper or any(map(begins_with(words), map(_first, proper))):
-        words, proper = (), rest
-    begun = _first(notes[0]).split()[:2] if notes else []
-    begun = begun[:1] if begun and begun[0].endswith(":") else begun
-    begins = " ".join(word for word in begun if not re.search("[0-9]", word))  # without what changes from file to file
-    if not begins or any(map(begins_with([begins]), map(_first, rest))):
-        begins, proper = "", [*proper, *(row for row in notes if row[0] not in damaged)]
-    return _Endings(words, (begins,) if begins else (), groups, proper)
-
-
-def _first_blank(rows: Rows, left_out: Collection[int]) -> int:
-    """The number of rows above the only blank one; 0 if there is none, or several. `left_out` are the numbers of rows that are not among these."""
-    spans = [
-        sum(number not in left_out for number in range(row[0], after[0])) - sum(cell.count("\n") for cell in row[1])
-        for row, after in pairwise(rows)
-    ]
-    blank = [place for place, span in enumerate(spans, 1) if span > 1]
-    return blank[0] if len(blank) == 1 else 0
-
-
-def _sum_word(row: tuple[int, tuple[str, ...]], usual: float = inf) -> str:
-    """The words for a sum that a row begins with: alone, or before others (`Total of order 17`) where the row has at most half of the
-    `usual` cells. Empty if there are none.
-    """
-    words = _first(row).split()
-    most = min(len(words), _SUM_WORDS_MOST) if _filled(row) * 2 <= usual else 0
-    starts = [_first(row), *(" ".join(words[:count]) for count in range(most, 0, -1))]
-    return next((start for start in starts if begins_like_totals(start)), "")
-
-
-def _filled(row: tuple[int, tuple[str, ...]]) -> int:
-    return sum(bool(cell.strip()) for cell in row[1])
-
-
-def _first(row: tuple[int, tuple[str, ...]]) -> str:
-    return next((cell.strip() for cell in row[1] if cell.strip()), "")
-
-
-def _notes(rows: Rows) -> list[tuple[int, tuple[str, ...]]]:
-    """The rows at the end with only one cell, a sentence or a line such as `Signature: ____`."""
-    found: list[tuple[int, tuple[str, ...]]] = []
-    for row in reversed(rows[-_NOTES:]):
-        filled = [cell for cell in row[1] if cell.strip()]
-        if len(filled) != 1 or len(row[1]) < _WIDE or len(found) + 1 == len(rows):
-            break
-        if len(filled[0].split()) < _WIDE and not filled[0].split()[0].endswith(":"):
-            break
-        found.insert(0, row)
-    return found
 
 
 # ---- the table of a file ----
@@ -250,7 +155,7 @@ class _Raw(NamedTuple):
     path: Path
     top: Top
     headings: Headings
-    outside: _Endings
+    outside: Endings
     rows: tuple[int, ...]
     columns: dict[int, Cells]
     is_cut: bool
@@ -316,7 +221,7 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     left_out = set[int]()
     rows = list(islice(_counted(table.rows(), left_out), ROWS_READ + 1))
     damaged = {row.number for row in rows if row.problem is not None}
-    found = _split_endings([(row.number, row.cells) for row in rows[:ROWS_READ]], damaged, left_out)
+    found = split_endings([(row.number, row.cells) for row in rows[:ROWS_READ]], damaged, left_out)
     if not found.rows:
         return None
     columns = {
@@ -379,6 +284,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
         raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
         tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.outside.totals, raw.outside.footer, tuple(unnamed), raw.is_cut,
         raw.blank, next(_labelled(raw), ""), raw.outside.groups, raw.outside.at_blank, raw.uneven,
+        tuple(number for number, _ in raw.outside.prefilled), filled_columns(raw.outside.prefilled),
     )  # fmt: skip
 
 

@@ -42,13 +42,15 @@ from loadsheet.mapping_tools.relations import (
     record_rows,
     related,
     take_units,
+    total_rows,
 )
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.reading import SUM_WORDS, fold
+from loadsheet.reading import fold
 
 _COUNTRIES_MOST = 12  # different names of countries to list
 _RARE = 20  # a code that occurs once in this many cells is probably a typing error
 _OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
+_BLANK_IN_PREFILLED = 4  # columns; a row that lacks all of these is no record
 _POINTS_SHOWN = 3  # operations in the comment of the target
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
 
@@ -218,7 +220,7 @@ def _table_name(sheets: Sequence[Sheet], number: int, tables: Tables, taken: set
 def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keyed: RecordRows | None) -> None:
     fields = {(filled.sheet, id(filled.column)): path for path, filled in found.filled.items()}
     kinds = dict(found.operation.record.walk())
-    summed, word, totals = _total_rows(made.main.sheet, keyed) if keyed is not None else (None, "", set[int]())
+    summed, word, totals = total_rows(made.main.sheet, keyed) if keyed is not None else (None, "", set[int]())
     for number, table in places.items():
         taken = {other.name for other in made.tables}  # a column with a table's name would hide it in expressions
         rows = set(range(len(table.sheet.rows))) - (totals if table is made.main else set())
@@ -241,6 +243,7 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
                 made.unused.append(drafted)
     if summed is not None and keyed is not None:
         _ignore_totals(made, (summed, word), keyed, min(totals))
+    _ignore_prefilled(made)
     for table in made.tables:  # rows such as `Customer: Acme` above the rows of each group
         leftmost = min(table.columns, key=lambda drafted: drafted.column.position, default=None)
         if leftmost is not None and leftmost.keys.get("type") == "text":
@@ -282,22 +285,6 @@ def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
                 drafted.keys = {"part_of": whole.name, **drafted.keys}
 
 
-def _total_rows(sheet: Sheet, keyed: RecordRows) -> tuple[Column | None, str, set[int]]:
-    """The rows below the records that have no key but a word for totals: the column with that word (None: there is none), the word, and the
-    rows.
-    """
-    for column in sheet.columns:
-        if column is keyed.key or column.guess.type != "text":
-            continue
-        for word in column.cells.values:
-            text = word.strip()
-            if fold(text) in SUM_WORDS and text.replace(" ", "").isalpha():
-                code = column.cells.values.index(word)
-                if rows := {row for row in keyed.without_key if column.cells.codes[row] == code}:
-                    return column, text, rows
-    return None, "", set()
-
-
 def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row: int) -> None:
     """Ignore the rows with a word for totals."""
     table, (column, text) = made.main, word
@@ -306,6 +293,20 @@ def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row
         rule = f"{table.named(keyed.key).name} == null and {rule}"
     table.ignore = rule
     made.evidence.append(f"row {table.sheet.rows[row]} has no {keyed.key.label} and contains {text}: a total row")
+
+
+def _ignore_prefilled(made: Draft) -> None:
+    """Ignore the rows that a template filled in beforehand, if the draft reads a column of these, by columns that are blank in them alone."""
+    for table in made.tables:
+        prefilled = table.sheet.prefilled_columns
+        used = [drafted for drafted in table.columns if drafted in made.filled.values()]
+        always = [drafted for drafted in used if drafted.column.filled == drafted.column.rows]
+        names = [drafted.name for drafted in always if drafted.column.position not in prefilled]
+        if names and any(drafted.column.position in prefilled for drafted in used):
+            rule = " and ".join(f"{name} == null" for name in names[:_BLANK_IN_PREFILLED])
+            table.ignore = " or ".join(filter(None, [table.ignore, rule]))
+            first, *_, last = table.sheet.prefilled
+            made.evidence.append(f"rows {first} to {last} hold only what was filled in beforehand")
 
 
 def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int]) -> None:

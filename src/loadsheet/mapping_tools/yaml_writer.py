@@ -176,7 +176,8 @@ def _rules(table: DraftTable) -> Iterator[str]:
             yield "      repeated: true"
         yield f"      filled_by: [{', '.join(table.named(column).name for column in table.sets.filled_by)}]"
     if table.ignore:
-        what = "titles of groups" if table.sheet.groups else "a total row"
+        kinds = {"titles of groups": table.sheet.groups, "rows filled in beforehand": table.sheet.prefilled}
+        what = next((name for name, found in kinds.items() if found), "a total row")
         yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: {what}, not records")
     if table.sheet.at_blank:
         yield _commented("      stop_at_blank: true", f"{CHECK}: what stands below the blank row is no record")
