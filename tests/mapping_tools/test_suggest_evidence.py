@@ -583,10 +583,10 @@ def test_a_count_of_records_below_a_blank_row_is_no_record(tmp_path):
 @pytest.mark.parametrize(
     ("heading", "end", "is_read"),
     [
-        ("Sum", "0.00", False), ("Sum", "=A9*2", False), ("Sum", "#N/A", False), ("Row", "{}", False),
+        ("Sum", "0.00", False), ("Sum", "=A9*2", False), ("Sum", "#N/A", False), ("Row", "{}", False), ("Label", "L-00{}", False),
         ("Gross weight kg", "0", True), ("Gross weight kg", "- kg", True),
     ],
-    ids=["zeros", "formulas without a result", "errors", "numbers of the rows", "zeros that are read", "a unit alone"],
+    ids=["zeros", "formulas without a result", "errors", "numbers of the rows", "labels that count", "zeros that are read", "a unit alone"],
 )  # fmt: skip
 def test_rows_that_a_template_filled_in_beforehand_are_no_records(tmp_path, heading, end, is_read):
     head, *lines = orders(keys=["A-1", "A-2", "A-3"]).splitlines()

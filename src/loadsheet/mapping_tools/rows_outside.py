@@ -20,6 +20,7 @@ _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _PREFILLED_LEAST = 3  # rows; one or two may be records that somebody began
 # a formula without a result, an error, a dash, a zero with or without its unit
 _NOTHING_CALCULATED = re.compile(r"=|#[A-Z0-9/]+[!?]?$|[^\w=#]*(0[0.,]*|-)( ?[^\W\d_]+)?$")
+_COUNTED = re.compile(r"(.*?)([0-9]{1,9})")
 _TITLE_OF_GROUP = re.compile(r"\w+:(?= )")
 
 
@@ -89,11 +90,14 @@ def _continues(row: tuple[int, tuple[str, ...]], above: tuple[int, tuple[str, ..
     """Whether a row has the cells of the row above: the same, or a formula without a result, or the next number."""
     pairs = [(own.strip(), other.strip()) for own, other in zip(row[1], above[1], strict=False)]
     return len(row[1]) == len(above[1]) and all(
-        own == other
-        or (own.startswith("=") and other.startswith("="))
-        or (own.isdecimal() and other.isdecimal() and int(own) == int(other) + 1)
-        for own, other in pairs
+        own == other or (own.startswith("=") and other.startswith("=")) or _is_next(own, other) for own, other in pairs
     )
+
+
+def _is_next(text: str, before: str) -> bool:
+    """Whether a text counts on: `8` after `7`, `PO-0008` after `PO-0007`."""
+    own, other = _COUNTED.fullmatch(text), _COUNTED.fullmatch(before)
+    return own is not None and other is not None and own[1] == other[1] and int(own[2]) == int(other[2]) + 1
 
 
 def filled_columns(rows: Rows) -> frozenset[int]:
