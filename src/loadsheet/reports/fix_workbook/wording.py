@@ -480,6 +480,7 @@ RULES = {
     "hidden_rows: ignore": "a hidden row",
     "cells beside the table": "beside the table",
     "sets: {0}": "none of its sets of columns is filled in",
+    "no column that the mapping reads is filled in": "none of the columns that are read is filled in",
     "lookup: {0}": "other rows look up its values",
 }
 """Rules that leave rows out, and what senders read of them."""
