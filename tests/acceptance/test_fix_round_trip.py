@@ -16,7 +16,7 @@ from libreoffice import convert
 from openpyxl import Workbook, load_workbook
 from orders import MAPPINGS as BENCH
 from orders import write_orders
-from workspace import SAMPLES, copy_mappings
+from workspace import ROOT, SAMPLES, copy_mappings
 
 from loadsheet.ledger import State
 from loadsheet.mapping.routing import load_folder
@@ -683,6 +683,24 @@ def test_what_differs_from_what_was_accepted_can_be_taken_back_in_the_fix_file(h
     book = opened(house, second.drops[0])
     assert book.repair({"Item I": "Item 1"}) == 1
     assert drop_back(house, book).counts == {"unchanged": 1}
+
+
+def test_what_differs_from_what_was_accepted_is_red_and_named_by_the_senders_headings(tmp_path):
+    recipe = ROOT / "docs/cookbook/15-german-numbers-and-dates"
+    house = House(tmp_path, recipe / "mapping.yaml")
+    house.drop(recipe / "uhlig_versand_kw11.csv")
+    assert house.night().counts == {"accepted": 4}
+    text = (recipe / "uhlig_versand_kw11.csv").read_text(encoding="utf-8")
+    text = text.replace("85 kg", "90,5 kg").replace("Kiel", "Kiel-Nord").replace("14:30", "15:30")
+    (house.inbox / "uhlig_versand_kw12.csv").write_text(text, encoding="utf-8")
+    second = house.night()
+    assert second.counts == {"held": 2, "unchanged": 2}
+    _, one, other = opened(house, second.drops[0]).book.worksheets[0].iter_rows()
+    begins = "Die Plattform hat U-471{} bereits mit anderen Werten: {}. Sind"
+    assert one[0].value.startswith(begins.format(2, "Ort Kiel -> Kiel-Nord; Gewicht 85 -> 90,5"))
+    assert other[0].value.startswith(begins.format(4, "Bereit 10.03.2026 14:30 -> 10.03.2026 15:30"))
+    red = [[cell.value for cell in row[1:] if cell.fill.fgColor.rgb == "FFFBD5D5"] for row in (one, other)]
+    assert red == [["Kiel-Nord", "90,5 kg"], ["10.03.2026 15:30"]]
 
 
 LOADS = """\

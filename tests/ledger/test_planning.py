@@ -12,6 +12,7 @@ import pytest
 from loadsheet.cli.resolve import resolve, retry
 from loadsheet.contract import BY_NAME
 from loadsheet.ledger import State
+from loadsheet.ledger.changed_values import changes_to_keep, further_changes, kept_changes
 from loadsheet.ledger.planning import EarlierEntry, chosen, decide, differences, held_as_older, judge, recognized
 from loadsheet.mapping.documents import Document, Instead, SourceRow
 from loadsheet.problems import Problem
@@ -293,3 +294,18 @@ def test_a_record_accepted_with_other_line_ends_in_its_texts_is_unchanged(operat
     assert (judge(made, lane, seen=True).state, made.payload) == (UNCHANGED, same.payload)
     other = recognized(document(operation, "ring twice\n\nwait"), lane)
     assert judge(other, lane, seen=True).state is not UNCHANGED
+
+
+def test_a_problem_keeps_each_changed_value_apart_and_counts_those_beyond_five():
+    before = {"order_id": "A", "total_weight": 5, "packages": [{"weight": 1}, {"weight": 2}], "note": "old"}
+    after = {"order_id": "A", "total_weight": 7.5, "packages": [{"weight": 1}, {"weight": 3}], "currency": "x" * 61}
+
+    def changes(*records):
+        problem = Problem("L601", values=changes_to_keep(CREATE, *map(msgspec.json.encode, records), ()))
+        return kept_changes(Problem.from_json(problem.to_json())), further_changes(problem)
+
+    found = [("total_weight", "5", "7.5"), ("packages[1].weight", "2", "3"), ("currency", None, None)]
+    assert changes(before, after) == ([*found, ("note", "old", "")], 0)
+    assert changes({}, dict.fromkeys("abcdefg", 1)) == ([(name, "", "1") for name in "abcde"], 2)
+    assert changes_to_keep(CREATE, b"", msgspec.json.encode(after), ()) == {}
+    assert kept_changes(Problem("L601", values={"fields": "note"})) == []

@@ -91,7 +91,9 @@ def test_a_problem_is_worded_for_the_sender(problem, text, todo, suggestion):
 def test_payload_fields_and_our_commands_are_not_for_senders():
     fields = Problem("K501", AT, "", {"path": "total_weight", "text": "is required"})
     assert word_problem(fields, ENGLISH, {}).text == "The value is required"
-    command = Problem("L601", AT, "", {"key": "A-1", "fields": "x"}, "to send it as an update: loadsheet retry A-1")
+    of_old_ledger = {"key": "A-1", "fields": "x"}
+    command = Problem("L601", AT, "", of_old_ledger, "to send it as an update: loadsheet retry A-1")
+    assert word_problem(command, ENGLISH, {}).text == "The exchange already has A-1, with other values: x"
     assert word_problem(command, ENGLISH, {}).todo == (
         "If the new values are right, ask the people who run loadsheet to send them as a change; if not, restore the earlier ones"
     )

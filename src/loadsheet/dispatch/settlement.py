@@ -28,7 +28,7 @@ from loadsheet.dispatch.unknown_rules import SAME_TWICE
 from loadsheet.ledger import Entry, Origin, Settlement, State, Submission
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.queue import CANARY_FAILED, Part
-from loadsheet.mapping.documents import SourceRow, Trace, locate, trace
+from loadsheet.mapping.documents import locate, trace
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.settings import EMBEDDED, Settings
 
@@ -294,25 +294,10 @@ def _refusal(entry: Entry, origin: Origin, fault: Fault) -> Problem:
     first = traces[0]
     row = entry.rows[first.row]
     where = origin.tables[row.table].where(row.number, first.label, fault.path)
-    found = _cell(origin, row, first.label) if where.column else ""
+    found = origin.cell(row, first.label) if where.column else ""
     here = replace(where, path="")
-    stated = (where for traced in traces for where in _stating(entry, origin, traced))
-    also = dict.fromkeys(other for other in stated if other.column and other != here)
-    return Problem("X701", where, found, {"text": text}, also=tuple(also))
-
-
-def _stating(entry: Entry, origin: Origin, traced: Trace) -> Iterator[Where]:
-    """The cells that state a value; for a value of the whole record, the equal cells of all its rows."""
-    row = entry.rows[traced.row]
-    text = _cell(origin, row, traced.label)
-    for other in entry.rows if traced.source.rows == "first" and text else [row]:
-        if other is row or (other.table == row.table and _cell(origin, other, traced.label) == text):
-            yield origin.tables[other.table].where(other.number, traced.label)
-
-
-def _cell(origin: Origin, row: SourceRow, label: str) -> str:
-    header = origin.tables[row.table].header
-    return row.cells[header.index(label)] if row.cells and label in header else ""
+    also = tuple(other for other in origin.stating(entry, fault.path) if other.column and other != here)
+    return Problem("X701", where, found, {"text": text}, also=also)
 
 
 class _Trial:

@@ -13,6 +13,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Action, may_differ_in_form, parties_of, same_content, update_of
 from loadsheet.display_text import as_argument
+from loadsheet.ledger.changed_values import FIELDS, OTHER_VERSION, changes_to_keep
 from loadsheet.ledger.states import WITHOUT_OUTCOME, State, Waits
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
@@ -152,7 +153,7 @@ def held_as_of_another(decision: PlanningDecision, given: Document, lane: Sequen
     names the record that it means, and its sender may be another party of the order.
     """
     document, held_for = decision.document, decision.planned.problem
-    is_other_version = held_for is not None and held_for.code in ("L601", "L605")
+    is_other_version = held_for is not None and held_for.code in OTHER_VERSION
     if not (BY_NAME[given.operation].creates or given.instead is not None):
         return decision
     if decision.planned.state is not State.READY and not is_other_version:
@@ -443,7 +444,9 @@ def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> PlannedStat
 
 
 def _judge_different(document: Document, earlier: EarlierEntry) -> PlannedState:
-    values = {"key": document.key, "fields": ", ".join(differences(earlier.payload, document.payload))}
+    before, after = earlier.payload, document.payload
+    values = {"key": document.key, FIELDS: ", ".join(differences(before, after))}
+    values |= changes_to_keep(document.operation, before, after, document.ordered)
     if earlier.state is not State.ACCEPTED:
         hint = f"once that one is sent, to send this one too: loadsheet retry {as_argument(document.key)}"
         return PlannedState(State.HELD, "an older version came first", Problem("L605", values=values, hint=hint))

@@ -4,12 +4,22 @@
 `unknown`. Only evidence (a listing that proves the outcome) or a person ends `unknown`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from loadsheet.mapping.documents import COUNTED_IN, JOINT, MEANT_FOR, ColumnGuide, Lineage, SourceRow, ordered_in
+from loadsheet.mapping.documents import (
+    COUNTED_IN,
+    JOINT,
+    MEANT_FOR,
+    ColumnGuide,
+    Lineage,
+    SourceRow,
+    Trace,
+    ordered_in,
+    trace,
+)
 from loadsheet.problems import Problem, Where, column_letters
 from loadsheet.workbook_marks import ORIGINAL_COLUMNS
 
@@ -344,3 +354,20 @@ class Origin(NamedTuple):
 
     tables: dict[str, SourceTable]
     lineage: Lineage
+
+    def stating(self, entry: Entry, path: str) -> tuple[Where, ...]:
+        """The cells that state a payload value, the most relevant first; for a value of the whole record, the equal cells of all its rows."""
+        traces = trace(self.lineage, entry.rows, entry.items, path)
+        return tuple(dict.fromkeys(where for traced in traces for where in self._stating(entry, traced)))
+
+    def cell(self, row: SourceRow, label: str) -> str:
+        """The text of a cell; empty if the row has none with this label."""
+        header = self.tables[row.table].header
+        return row.cells[header.index(label)] if row.cells and label in header else ""
+
+    def _stating(self, entry: Entry, traced: Trace) -> Iterator[Where]:
+        row = entry.rows[traced.row]
+        text = self.cell(row, traced.label)
+        for other in entry.rows if traced.source.rows == "first" and text else [row]:
+            if other is row or (other.table == row.table and self.cell(other, traced.label) == text):
+                yield self.tables[other.table].where(other.number, traced.label)

@@ -37,6 +37,7 @@ from loadsheet.problems import ReportsIncomplete
 from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fix_workbook import Fixes, words_for
+from loadsheet.reports.fix_workbook.changed_cells import placing
 from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
 from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
@@ -260,6 +261,12 @@ def _with_matches(
         yield some, found
 
 
+def _add_each(fixes: Any, entries: Iterable[Entry]) -> None:
+    add = fixes.add
+    for entry in entries:
+        add(entry)
+
+
 def _add_all(report: Any, found: Iterable[tuple[Entry, Match]]) -> None:
     for entry, match in found:
         report.add(entry, match)
@@ -295,16 +302,15 @@ def _write(
             workbook.open(drop)
             page.open(drop)
             with ExitStack() as spools:
-                results = DropResults(drop, folder, names.results[drop.id], words_for(drop, settings), spools)
+                words = words_for(drop, settings)
+                results = DropResults(drop, folder, names.results[drop.id], words, spools)
+                place = placing(queries, words)
                 fixes.open(drop, spools)
                 acknowledgements.open(drop, spools)
-                fix = fixes.add
                 for some, found in _with_matches(queries.entries_of(drop.id), reconciliation):
-                    for entry in some:
-                        if entry.id not in settled:
-                            fix(entry)
+                    _add_each(fixes, (entry for entry in some if entry.id not in settled))
                     _add_all(tally, found)
-                    _add_all(results, found)
+                    _add_all(results, ((place(entry), match) for entry, match in found))
                     for report in (workbook, page, acknowledgements):
                         report.add_all(found)
                 for row in queries.ignored_of(drop.id):

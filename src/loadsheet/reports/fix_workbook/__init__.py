@@ -22,6 +22,7 @@ from loadsheet.ledger import ColumnGuide, Drop, Entry, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import LOOKUP_RULE, part_of_table
 from loadsheet.problems import Problem, column_letters
+from loadsheet.reports.fix_workbook.changed_cells import placing
 from loadsheet.reports.fix_workbook.fix_sheets import (
     LISTS,
     FixBook,
@@ -134,6 +135,7 @@ class _DropFix:
     ) -> None:
         self._is_check = is_check
         self.drop, self._queries, self._words = drop, queries, words_for(drop, settings)
+        self._placed = placing(queries, self._words)
         self._original = queries.original(drop)  # names the files, however often and under whatever name they come back
         self._tables = {table.name: table for table in drop.tables}
         self._titles = sheet_titles((table.name, table.file, table.sheet) for table in drop.tables)
@@ -148,6 +150,7 @@ class _DropFix:
         if not is_to_fix(entry) or not entry.rows or entry.removed:
             self._held += entry.state is State.HELD
             return
+        entry = self._placed(entry)
         problems = list(entry.problems)
         if not any(problem.level == "error" for problem in problems):
             problems.append(Problem("X701", values={"text": entry.reason}))

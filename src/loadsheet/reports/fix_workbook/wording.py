@@ -416,6 +416,7 @@ SENTENCES = (
     "nothing of it was used",
     "lines {first} to {last} were read as one row",
     "the file may be damaged",
+    "the fields are unknown, because the accepted content has been removed",
     "remove the character and send it again",
     "leave one of them, or give one another label",
     "remove the columns that are not needed",
