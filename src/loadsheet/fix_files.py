@@ -328,7 +328,7 @@ class OpenedDrop(NamedTuple):
 
 
 def as_original_drop(
-    tables: Mapping[str, Table], queries: LedgerQueries, mapping: str, fixed: Drop | None = None
+    tables: Mapping[str, Table], queries: LedgerQueries, mapping: CompiledMapping, fixed: Drop | None = None
 ) -> OpenedDrop:
     """The tables of a fix file in the form of its original; it fixes the drop `fixed`, or else the one that its first mark names. Other
     tables are returned unchanged, also those whose marks name a drop of another `mapping`, which may be another shipper's. Raises
@@ -340,18 +340,32 @@ def as_original_drop(
         marks = (first_mark(table) for table in tables.values() if has_row_marks(table))
         mark = next((mark for mark in marks if mark is not None), None)
         fixed = queries.drop_of_entry(mark.entry) if mark is not None else None
-        if fixed is not None and fixed.mapping != mapping:
+        if fixed is not None and fixed.mapping != mapping.name:
             return OpenedDrop(dict(tables))
     originals = {}
     if fixed is not None:
         first = {table.name: table.file for table in queries.original(fixed).tables}
         originals = {table.name: Original(table.header, first.get(table.name, "")) for table in fixed.tables}
-    given = [as_original(table, originals.get(name)) for name, table in tables.items()]
+    given = [_with_needed(as_original(table, originals.get(name)), mapping) for name, table in tables.items()]
     if fixed is not None and any(COUNTED_IN in table.found for table in tables.values()):
         given = _by_mapping(given, fixed, queries)
     found = as_originals(given, queries.fixed_entries)
     entries = FixedEntries(found.tables, found.marks, queries.fixed_entries)
     return OpenedDrop(found.tables, fixed, entries)
+
+
+def _with_needed(fixed: Fixed, mapping: CompiledMapping) -> Fixed:
+    """The table with the columns that each of its rows must fill in. None are known of rows of several kinds, or of several mappings."""
+    table = fixed.table
+    plans = [plan for plan in mapping.plan.tables if plan.source == table.name]
+    names = [
+        f"{plan.prefix}{column.cells}"
+        for plan in plans[: len(plans) == 1]
+        for column in plan.columns
+        if column.spec.required and column.spec.default is None and not column.spec.fill_down
+    ]
+    needed = {table.columns[name] for name in names if name in table.columns}
+    return replace(fixed, needed=frozenset(needed))
 
 
 def _by_mapping(given: Sequence[Fixed], fixed: Drop, queries: LedgerQueries) -> list[Fixed]:

@@ -331,13 +331,13 @@ def _open(routed: RoutedDrop, files: Sequence[InboxFile], context: IngestContext
     settings, queries = context.settings, context.queries
     if fix is not None and queries is not None:
         tables = open_fix(fix, by_name[fix.name].path, settings)
-        return as_original_drop(with_counting_tables(tables), queries, chosen.mapping.name, fix.drop)
+        return as_original_drop(with_counting_tables(tables), queries, chosen.mapping, fix.drop)
     tables = {}
     for role, layouts in chosen.mapping.layouts.items():
         file = by_name[chosen.files[role]]
         tables |= open_tables(file.path, file.name, layouts, settings)
     tables = with_counting_tables(tables)
-    return OpenedDrop(tables) if queries is None else as_original_drop(tables, queries, chosen.mapping.name)
+    return OpenedDrop(tables) if queries is None else as_original_drop(tables, queries, chosen.mapping)
 
 
 def _routes_of(candidates: Sequence[Candidate], context: IngestContext) -> Routes:

@@ -343,6 +343,25 @@ def test_a_remark_beside_a_row_changes_nothing(house):
     assert drop_back(house, book).counts == {"accepted": 2}
 
 
+@pytest.mark.parametrize(
+    ("text", "state"), [("Regards, Ann", State.ACCEPTED), ("please check", State.ACCEPTED), ("SO-99", State.INVALID)]
+)
+def test_a_remark_below_the_rows_is_no_record_but_a_number_alone_is_one(house, text, state):
+    """In: a blank row, and below it one text in the column of the order's number, on both sheets."""
+    book = mended(house)
+    for title in ("orders", "packages"):
+        sheet = book.book[title]
+        sheet.cell(sheet.max_row + 2, 2).value = text
+    night = drop_back(house, book)
+    assert night.of(State.ACCEPTED) == ["00000005", "00000010"]
+    with house.queries() as queries:
+        drop = night.drops[0].id
+        ignored = [(row.cells[0], row.rule) for row in queries.ignored_of(drop)]
+        invalid = {entry.key for entry in queries.entries_of(drop) if entry.state is State.INVALID}
+    assert ignored == ([(text, "remark below the rows")] * 2 if state is State.ACCEPTED else [])
+    assert invalid == (set() if state is State.ACCEPTED else {text})
+
+
 def paste_first(book):
     book.paste("packages", book.rows("packages")[:1])
 

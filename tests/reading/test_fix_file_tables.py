@@ -1,6 +1,7 @@
 """Fix files are known by their marks, whatever they are called; their tables are read as those that they were made from."""
 
 import os
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -218,6 +219,21 @@ def test_an_unreadable_row_keeps_its_own_problem():
     )
     _, wrong = taken(table)
     assert wrong == {"rows": {2: "the file cannot be read: bad"}}
+
+
+def ignored(*rows, needed=(0, 2)):
+    table = replace(fixed([*rows]), needed=frozenset(needed))
+    return [row.number for row, _ in table.marked_rows() if row.ignored]
+
+
+def test_remarks_are_below_all_rows_and_could_not_be_rows():
+    first, remark = row("A-1", "1:1/1"), ("", "Regards", "", "", "")
+    assert ignored(first, remark, ("", "", "Ann", "", "")) == [3, 4]
+    assert ignored(first, remark, row("A-2", "")) == [], "rows of the sender's own follow"
+    assert ignored(first, remark, needed=[0]) == [], "its one value is all that a row needs"
+    assert ignored(first, ("", "SO 12", "", "", "")) == ignored(first, ("", "A", "BOX", "", "")) == []
+    assert ignored(first, ("", Native("true", "flag"), "", "", "")) == []
+    assert ignored(first, ("", "Regards", "", "", "1:2/2")) == []
 
 
 def test_tables_with_marks_are_known():

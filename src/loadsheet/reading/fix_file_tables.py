@@ -20,7 +20,7 @@ from xml.parsers.expat import XMLParserType
 from loadsheet.inbox.files import READ
 from loadsheet.problems import FileRefused, Problem, column_letters
 from loadsheet.reading.header import fold
-from loadsheet.reading.tables import Row, Table, Top, is_blank
+from loadsheet.reading.tables import Native, Row, Table, Top, is_blank
 from loadsheet.workbook_marks import ORIGINAL_COLUMNS, PROPERTY, ROW_COLUMN, FixedEntry, Mark, RowMark
 
 if TYPE_CHECKING:
@@ -129,6 +129,9 @@ _ENTRY_MAX, _ROWS_MAX = 1 << 40, 1 << 20  # larger marks are not ours
 _SORTED_MAX = 50_000
 _LISTED = 5
 
+REMARK = "remark below the rows"
+"""The rule that ignores what a person wrote below the rows of a fix file."""
+
 ADD_ROW = "add the row again; to leave it out, drop the fix file that comes back as it is"
 """What to do about a missing row."""
 
@@ -143,16 +146,39 @@ class Original(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Fixed:
     """A table of a fix file in the form of the original, the table as read, and the position of the row marks (None: no marks). Rows
-    with the mark of an entry that it does not take belong to another table (None: it takes all).
+    with the mark of an entry that it does not take belong to another table (None: it takes all). `needed` are the positions of the
+    original table that no row may leave blank.
     """
 
     table: Table
     source: Table
     marks_at: int | None
     takes: Callable[[int], bool] | None = None
+    needed: frozenset[int] = frozenset()
 
     def marked_rows(self) -> Iterator[tuple[Row, RowMark | None]]:
-        """The rows in the form of the original table, with their marks; rows that are blank without added columns are left out."""
+        """The rows in the form of the original table, with their marks; rows that are blank without added columns are left out. Remarks
+        below all other rows are ignored.
+        """
+        waiting: list[Row] = []
+        for row, mark in self._in_original_form():
+            if mark is None and self._may_be_remark(row):
+                waiting.append(row)
+                continue
+            yield from ((above, None) for above in waiting)
+            waiting.clear()
+            yield row, mark
+        yield from ((row._replace(ignored=REMARK), None) for row in waiting)
+
+    def _may_be_remark(self, row: Row) -> bool:
+        """Whether a row is one text without digits in a row that could not be sent anyway, because it lacks a value."""
+        filled = [place for place, cell in enumerate(row.cells) if cell.strip()]
+        if row.problem or len(filled) != 1 or not self.needed.difference(filled):
+            return False
+        text = row.cells[filled[0]]
+        return not isinstance(text, Native) and not any(map(str.isdigit, text))
+
+    def _in_original_form(self) -> Iterator[tuple[Row, RowMark | None]]:
         places, at = self.table.at, self.marks_at
         for number, given, problem, ignored, beside in self.source.rows():
             padded = (*given, "")  # a missing column, at -1, is blank

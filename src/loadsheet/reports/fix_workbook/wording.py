@@ -479,6 +479,7 @@ RULES = {
     "page number": "the number of a page",
     "repeated title": "the title of another page",
     "hidden_rows: ignore": "a hidden row",
+    "remark below the rows": "a remark below the rows",
     "cells beside the table": "beside the table",
     "sets: {0}": "none of its sets of columns is filled in",
     "no column that the mapping reads is filled in": "none of the columns that are read is filled in",
