@@ -74,6 +74,12 @@ WORDED = [  # a problem, what is wrong, what to do, and the value that is sugges
         "",
     ),
     (
+        Problem("C315", AT, "02:30", {"timezone": "Europe/Berlin"}, "the mapping can say which is meant: source.fold"),
+        "„02:30“ gibt es in Europe/Berlin zweimal: Die Uhren wurden zurückgestellt",
+        "Ist die Uhrzeit richtig, sagen Sie den Betreuern von loadsheet, ob die erste oder die zweite gemeint ist; andernfalls korrigieren Sie sie",
+        "",
+    ),
+    (
         Problem("C306", AT, "x"),
         "„x“ steht nicht in der Liste: ",
         "Wählen Sie einen Wert aus der Liste",
