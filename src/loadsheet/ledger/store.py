@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import Connection, Engine, insert, update
 
 from loadsheet import run_log
-from loadsheet.ledger import codec, decisions, queue, run_queries
+from loadsheet.ledger import codec, decisions, run_queries, waiting
 from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.ledger_tables import at_one_moment, files, looks, runs, store_value
 from loadsheet.ledger.location import LastRun, LedgerFiles, back_up
@@ -309,17 +309,17 @@ class Ledger:
         other content.
         """
         with self._changing(run) as transaction:
-            return queue.release(transaction, orphans=orphans, updating=updating)
+            return waiting.release(transaction, orphans=orphans, updating=updating)
 
     def hold_waiting(self, run: Run) -> int:
         """Hold ready entries that cannot be sent, with what they wait for. Returns their number."""
         with self._changing(run) as transaction:
-            return queue.hold_waiting(transaction)
+            return waiting.hold_waiting(transaction)
 
     def record_seen(self, run: Run, lanes: Collection[str]) -> None:
         """Record that a listing showed the orders or tenders of these lanes. `release` then releases their children."""
         with self._changing(run) as transaction:
-            queue.record_seen(transaction, lanes)
+            waiting.record_seen(transaction, lanes)
 
     # deciding
 
@@ -338,7 +338,7 @@ class Ledger:
             before = decisions.apply_choices(transaction, chosen)
             made = [Decision(item.entry.id, now, who, choice, comment, item.evidence, "") for item in chosen]
             decisions.chain(connection, made)
-            queue.apply_consequences(transaction, before, [item.settlement for item in chosen])
+            waiting.apply_consequences(transaction, before, [item.settlement for item in chosen])
 
     # following up
 
@@ -487,4 +487,4 @@ class Ledger:
 
 def _apply(transaction: Transaction, settlements: Sequence[Settlement]) -> None:
     """Commit settlements and their consequences for other entries on their lanes."""
-    queue.apply_consequences(transaction, change(transaction, settlements), settlements)
+    waiting.apply_consequences(transaction, change(transaction, settlements), settlements)
