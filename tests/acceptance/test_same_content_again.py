@@ -228,3 +228,40 @@ def test_a_delete_waits_for_a_person_if_a_newer_file_of_the_run_still_holds_the_
 
 def compact(path):
     return path.read_text(encoding="utf-8").replace('": "', '":"')
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """A house in which the exchange refused an order and a row was wrong; changes are sent as updates. With the fix file as it came."""
+    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
+    workspace = Workspace(tmp_path / "mapped")
+    workspace.use({"orders": text})
+    with house(tmp_path, mappings=workspace / "mappings") as home:
+        home.exchange.refused.add("A-1")
+        home.bad = b"Order,City,Weight\nA-1,Bonn,1\nA-2,Ulm,x\n"
+        home.drop = lambda name, content: (home.settings.inbox / name).write_bytes(content)
+        assert run(home, lambda one: one.drop("orders.csv", one.bad))["entries"] == {"refused": 1, "invalid": 1}
+        home.exchange.refused.clear()
+        (path,) = home.settings.outbox.glob("*/orders.fix.xlsx")
+        home.uncorrected = path.read_bytes()
+        book = FixBook(path)
+        assert book.repair({"Bonn": "Köln", "x": "2"}) == 2
+        book.save(home.settings.inbox / "mended.xlsx")
+        assert run(home, lambda _: None)["exit_code"] == 0
+        assert home.exchange.records["A-1"]["delivery_city"] == "Köln"
+        yield home
+
+
+def test_an_uncorrected_fix_file_overwrites_no_correction_of_what_the_exchange_refused(refused):
+    for _ in range(2):
+        said = run(refused, lambda home: home.drop("late.xlsx", home.uncorrected))
+        assert refused.exchange.records["A-1"]["delivery_city"] == "Köln"
+        assert (said["exit_code"], said["entries"]) == (0, {"held": 1, "invalid": 1})
+    assert len(sent(refused, "/updateOrder")) == 0
+
+
+def test_a_refused_file_that_comes_again_overwrites_no_correction(refused):
+    said = run(refused, lambda home: home.drop("orders.csv", home.bad))
+    assert said["entries"] == {"held": 1, "invalid": 1}
+    assert refused.exchange.records["A-1"]["delivery_city"] == "Köln"
+    assert len(sent(refused, "/updateOrder")) == 0

@@ -134,7 +134,8 @@ OLDER = [  # the lane with the drop of each entry, what comes in a copy of drop 
     ("to be changed", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, READY, "y", 2)], UPDATE, "x", True),
     ("both still to be sent", [(UPDATE, READY, "x", 1), (UPDATE, READY, "y", 2)], UPDATE, "x", True),
     ("the change was refused", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, REFUSED, "y", 2)], UPDATE, "x", False),
-    ("it was refused itself", [(UPDATE, REFUSED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "x", False),
+    ("it was refused itself", [(UPDATE, REFUSED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "x", True),
+    ("it was refused last", [(UPDATE, ACCEPTED, "y", 2), (UPDATE, REFUSED, "x", 1)], UPDATE, "x", False),
     ("of another file", [(UPDATE, ACCEPTED, "x", 2), (UPDATE, ACCEPTED, "y", 3)], UPDATE, "x", False),
     ("other values by now", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "z", False),
     ("both of this file", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 1)], UPDATE, "x", False),
@@ -148,7 +149,7 @@ OLDER = [  # the lane with the drop of each entry, what comes in a copy of drop 
 )
 def test_a_copy_of_an_old_file_undoes_no_later_change(lane, operation, content, held):
     given = document(operation, content)
-    earlier = [known(*entry)._replace(drop=drop) for *entry, drop in lane]
+    earlier = [known(*entry, identity=place)._replace(drop=drop) for place, (*entry, drop) in enumerate(lane, start=1)]
     decision = decide(given, earlier, changed="hold", seen=True)
     assert decision.planned.state is READY
     after = held_as_older(decision, given, earlier, {1}).planned
@@ -157,7 +158,8 @@ def test_a_copy_of_an_old_file_undoes_no_later_change(lane, operation, content, 
 
 
 def test_a_copy_of_an_old_file_is_recognised_by_either_form_of_an_upsert():
-    made, changed = known(CREATE, ACCEPTED, "one")._replace(drop=1), known(UPDATE, ACCEPTED, "two")._replace(drop=2)
+    made = known(CREATE, ACCEPTED, "one")._replace(drop=1)
+    changed = known(UPDATE, ACCEPTED, "two", identity=8)._replace(drop=2)
     update = document(UPDATE, "one")
     given = replace(document(CREATE, "one"), instead=Instead(UPDATE, update.payload, update.content_hash))
     decision = decide(given, [made, changed], changed="hold", seen=True)

@@ -35,6 +35,7 @@ ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKN
 
 _SETTLED = (State.ACCEPTED, State.REFUSED)
 _MADE = (State.ACCEPTED, State.READY)
+_SENT_OR_READY = (*_MADE, State.REFUSED)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
 _SETTING = (Action.CREATE, Action.UPDATE)
 _DIFFERENCES_SHOWN = 5
@@ -108,11 +109,13 @@ def decide(
 class DocumentContext(NamedTuple):
     """What is known of a new document besides its lane. `seen`: a listing showed the lane's order or tender. `copies` are the earlier
     drops with the same bytes as its own. `newer` is the file of the same run that arrived later and holds its record; empty: none.
+    `uncorrected` is the entry whose rows came back in it as they were (0: none).
     """
 
     seen: bool
     copies: Collection[int]
     newer: str
+    uncorrected: int
 
 
 def decide_new(
@@ -121,27 +124,35 @@ def decide_new(
     """The decision on a document that was just read. It has the hash of an earlier entry with the same content (see `recognized`)."""
     own = recognized(given, lane)
     decision = decide(own, lane, changed=changed, seen=known.seen)
-    decision = held_as_of_another(held_as_older(decision, own, lane, known.copies), own, lane)
+    decision = held_as_older(decision, own, lane, known.copies, known.uncorrected)
+    decision = held_as_of_another(decision, own, lane)
     return held_as_contradicted(decision, known.newer)
 
 
 def held_as_older(
-    decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry], copies: Collection[int]
+    decision: PlanningDecision,
+    given: Document,
+    lane: Sequence[EarlierEntry],
+    copies: Collection[int],
+    uncorrected: int = 0,
 ) -> PlanningDecision:
-    """The decision, or held if an old file would undo a later change. `copies` are the earlier drops with the same bytes: if one of
-    them sent this content before, and another file changed the record since, only a person can want the old values back.
+    """The decision, or held if old values would undo a later change. `copies` are the earlier drops with the same bytes: if one of
+    them sent this content before, and another file changed the record since, only a person can want the old values back. So it is if
+    another file changed it after `uncorrected`, the entry whose rows came back as they were (0: none).
     """
     document = decision.document
-    if not copies or decision.planned.state is not State.READY:
+    if not (copies or uncorrected) or decision.planned.state is not State.READY:
         return decision
     forms = {form.content_hash for form in (document, given, given.instead) if form is not None}
-    standing = [earlier for earlier in _family(document, lane) if earlier.state is not State.REFUSED]
+    family = _family(document, lane)
     older = [
-        place
-        for place, earlier in enumerate(standing)
-        if earlier.drop in copies and earlier.state in _MADE and earlier.content_hash in forms
+        earlier.id
+        for earlier in family
+        if earlier.drop in copies and earlier.state in _SENT_OR_READY and earlier.content_hash in forms
     ]
-    if not older or all(earlier.drop in copies for earlier in standing[older[-1] + 1 :]):
+    last = max([*older, uncorrected])
+    since = (earlier for earlier in family if earlier.id > last and earlier.state is not State.REFUSED)
+    if not last or all(earlier.drop in copies for earlier in since):
         return decision
     hint = f"to go back to these values: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L619", values={"key": document.key}, hint=hint)

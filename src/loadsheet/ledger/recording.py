@@ -26,6 +26,7 @@ from loadsheet.ledger.planning import (
     is_delete,
     parent_exists,
 )
+from loadsheet.ledger.returned_rows import uncorrected
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, SourceFile, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_events
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 STOPPED = "a problem concerns all files of its drop"
 _ANALYZE_AFTER, _ANALYZE_FACTOR = 1000, 4
+_COMING = 1 << 62
+"""The id of every entry that is only forecast: it is newer than those in the ledger."""
 
 
 class ReadTotals(NamedTuple):
@@ -177,11 +180,13 @@ def record_entries(transaction: Transaction, drop: int, documents: Sequence[Docu
     lanes, seen = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
     others, copies = _other_versions(connection, documents, drop), copies_of(connection, drop)
     newer = _newer_files(connection, documents, drop)
+    returned = uncorrected(connection, [(document.items, document.rows) for document in documents])
     (last,) = _LAST_ENTRY.rows(connection)
     records, contents, events, states = [], {}, [], []
-    for identity, given in enumerate(documents, start=(last.id or 0) + 1):  # safe: one writer at a time
+    pairs = zip(documents, returned, strict=True)
+    for identity, (given, same) in enumerate(pairs, start=(last.id or 0) + 1):  # safe: one writer at a time
         lane = lanes.setdefault(given.lane, [])
-        known = DocumentContext(given.lane in seen, copies, newer.get(given.lane, ""))
+        known = DocumentContext(given.lane in seen, copies, newer.get(given.lane, ""), same)
         decision = decide_new(given, lane, known, changed=changed)
         planned = decision.planned
         if planned.state is State.INVALID and given.lane in others:
@@ -225,16 +230,17 @@ class Forecaster:
             wanted = {document.lane for document in chunk if document.usable}
             with self._engine.connect() as connection:
                 lanes, seen_on = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
-            for given in chunk:
+                returned = uncorrected(connection, [(document.items, document.rows) for document in chunk])
+            for given, same in zip(chunk, returned, strict=True):
                 seen = given.lane in seen_on
                 lane = [*lanes.get(given.lane, ()), *self._forecast[given.lane]] if given.usable else []
-                known = DocumentContext(seen, copies, self._newer_than(newest, given))
+                known = DocumentContext(seen, copies, self._newer_than(newest, given), same)
                 decision = decide_new(given, lane, known, changed=changed)
                 planned = decision.planned
                 if planned.waits is Waits.PARENT and any(map(_is_coming, lane)):
                     planned = planned._replace(waits=Waits.DECISION)
                 if planned.stays_on_lane:  # without its record, to save memory: field differences are not forecast
-                    earlier = _as_earlier(0, 0, decision._replace(planned=planned))
+                    earlier = _as_earlier(_COMING, 0, decision._replace(planned=planned))
                     self._forecast[given.lane].append(earlier._replace(payload=b"", problems=()))
                 yield decision.document, _as_reported(decision.document, planned, lane, seen=seen)
 

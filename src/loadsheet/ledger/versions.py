@@ -37,6 +37,7 @@ from loadsheet.ledger.ledger_tables import (
     streamed_within,
 )
 from loadsheet.ledger.planning import ALREADY, OF_ANOTHER
+from loadsheet.ledger.returned_rows import Cells, cells_of
 from loadsheet.ledger.run_queries import RunQueries, shares_keys
 from loadsheet.ledger.states import NOT_SENT, Drop, Run, State, Waits
 from loadsheet.mapping.documents import FIX_OF, SourceRow
@@ -121,10 +122,10 @@ class VersionQueries(RunQueries):
             fresh = {*same.values()}
         return {entry: one for entry, one in first.items() if one != entry}
 
-    def _cells(self, wanted: Iterable[int]) -> dict[int, "Counter[_Cells]"]:
+    def _cells(self, wanted: Iterable[int]) -> dict[int, "Counter[Cells]"]:
         """The rows of these entries, each as its table and cells; without entries whose contents were removed."""
         found = ((row.id, codec.decode_rows(content.rows)) for row, content in self.rows_in([*wanted]))
-        return {entry: Counter((row.table, row.cells) for row in rows) for entry, rows in found if rows}
+        return {entry: cells_of(rows) for entry, rows in found if rows}
 
     def versions_of(self, wanted: Mapping[int, str], run: Run | None = None) -> dict[int, Versions]:
         """The later versions of these entries, each with its last verdict (empty: unknown), up to a run.
@@ -282,7 +283,7 @@ class VersionQueries(RunQueries):
         for row, content in self._contents(chosen):
             yield from ((row.id, source) for source in codec.decode_rows(content.rows))
 
-    def totals_of_drop(self, drop: int) -> "Counter[_Cells]":
+    def totals_of_drop(self, drop: int) -> "Counter[Cells]":
         """The rows of totals of a drop that agreed, each as its table and cells."""
         query = select(ignored.c.table_name, ignored.c.cells).where(
             ignored.c.drop_id == drop, ignored.c.rule.startswith(TOTALS_RULE)
@@ -295,15 +296,12 @@ class VersionQueries(RunQueries):
             return shares_keys(connection, first, later)
 
 
-_Cells = tuple[str, tuple[str, ...]]
-
-
 class _Rows:
     """The rows of some entries of a drop that have no key of their own, and where they are in later drops."""
 
     def __init__(self, queries: VersionQueries, drop: Drop, some: Sequence[int]) -> None:
         self._queries, self._drop = queries, drop
-        self._own: dict[int, tuple[_Cells, frozenset[int]]] = {}
+        self._own: dict[int, tuple[Cells, frozenset[int]]] = {}
         tables = {table.name: table for table in drop.tables}
         for row, content in queries.rows_in(some):
             for source in codec.decode_rows(content.rows)[:1]:
@@ -333,13 +331,13 @@ class _Rows:
             )
 
     def _matching(
-        self, rows: Sequence[tuple[int, SourceRow]], own: Mapping[int, tuple[_Cells, frozenset[int]]] | None = None
+        self, rows: Sequence[tuple[int, SourceRow]], own: Mapping[int, tuple[Cells, frozenset[int]]] | None = None
     ) -> Iterator[tuple[int, int]]:
         """Each entry with the entry of its row among these: first by equal cells, then by the cells that were not wrong."""
         left, rest = list(rows), dict(self._own if own is None else own)
         for masked in (False, True):
             masks = {wrong if masked else frozenset[int]() for _, wrong in rest.values()}
-            by_cells: dict[tuple[_Cells, frozenset[int]], list[int]] = defaultdict(list)
+            by_cells: dict[tuple[Cells, frozenset[int]], list[int]] = defaultdict(list)
             for place, (_, row) in enumerate(left):
                 for mask in masks:
                     by_cells[_without((row.table, row.cells), mask), mask].append(place)
@@ -354,7 +352,7 @@ class _Rows:
             left = [row for number, row in enumerate(left) if number not in taken]
 
 
-def _rows_of(totals: "Counter[_Cells]") -> list[tuple[int, SourceRow]]:
+def _rows_of(totals: "Counter[Cells]") -> list[tuple[int, SourceRow]]:
     return [(0, SourceRow(table, 0, cells)) for table, cells in totals.elements()]
 
 
@@ -364,7 +362,7 @@ def _ordered(lines: Iterable[_Line], settled_by: int | None) -> list[int]:
     return [line.id for line in sorted(before, key=lambda line: (not line.follows, line.id))]
 
 
-def _without(cells: _Cells, wrong: frozenset[int]) -> _Cells:
+def _without(cells: Cells, wrong: frozenset[int]) -> Cells:
     """A row without the cells in these places."""
     return cells[0], tuple("" if place in wrong else cell for place, cell in enumerate(cells[1])) if wrong else cells[1]
 

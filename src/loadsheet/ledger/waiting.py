@@ -30,6 +30,7 @@ from loadsheet.ledger.planning import (
     parent_of,
 )
 from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
+from loadsheet.ledger.returned_rows import uncorrected
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
 from loadsheet.mapping.documents import JOINT, Document, Instead
@@ -222,7 +223,11 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
         shown = seen_lanes(connection, list(lanes))
         copies = {drop: copies_of(connection, drop) for drop in {row.drop_id for row in rows}}
         settlements, updates, contents = [], [], {}
-        for row, content in with_contents(connection, rows):
+        found = list(with_contents(connection, rows))
+        returned = uncorrected(
+            connection, [(codec.decode_items(row.items), codec.decode_rows(content.rows)) for row, content in found]
+        )
+        for (row, content), same in zip(found, returned, strict=True):
             lane = lanes[row.lane]
             if any(earlier.state in WITHOUT_OUTCOME for earlier in lane):
                 continue
@@ -232,7 +237,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             changed: Changed = "update" if row.drop_id in policies else "hold"
             given = _document(row, content.payload)
             decision = decide(given, lane[:place], changed=changed, seen=row.lane in shown, later=later)
-            decision = held_as_older(decision, given, lane[:place], copies[row.drop_id])
+            decision = held_as_older(decision, given, lane[:place], copies[row.drop_id], same)
             decision = held_as_of_another(decision, given, lane[:place])
             document, planned = decision.document, decision.planned
             if planned.waits is Waits.EARLIER:
@@ -404,7 +409,7 @@ _WHY = {
 
 _WAITING = Statement(
     """
-    select id, drop_id, operation, key, lane, state, payload, rows, content_hash, problems, receipt, waits, instead
+    select id, drop_id, operation, key, lane, state, payload, rows, content_hash, items, problems, receipt, waits, instead
     from entries where waits = :waits and state = :state and id > :after order by id limit :most
     """
 )
