@@ -11,24 +11,24 @@ from sqlalchemy import Connection, Select, and_, case, desc, func, or_, select
 from loadsheet import exit_codes
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import with_contents
-from loadsheet.ledger.decisions import (
+from loadsheet.ledger.decisions import all_decisions
+from loadsheet.ledger.exception_status import (
     ExceptionStatus,
     Remark,
     Shown,
     WorkbookRead,
-    all_decisions,
     latest_remarks,
     statuses_at,
     statuses_of,
     workbooks_read,
 )
+from loadsheet.ledger.findings import findings_of
 from loadsheet.ledger.ledger_tables import (
     Statement,
     attempts,
     chunks,
     entries,
     events,
-    findings,
     remarks,
     runs,
     streamed,
@@ -204,10 +204,8 @@ class LedgerQueries(VersionQueries):
 
     def findings_of(self, entry: int) -> list[Finding]:
         """The findings of listings about an entry, oldest first."""
-        columns = [findings.c[name] for name in ("at", "shown", "counts", "text")]
-        query = select(runs.c.name, *columns).join(runs, runs.c.id == findings.c.run_id)
-        query = query.where(findings.c.entry_id == entry).order_by(findings.c.id)
-        return [Finding(entry, run, at, shown, bool(counts), text) for run, at, shown, counts, text in self._all(query)]
+        with self._engine.connect() as connection:
+            return findings_of(connection, entry)
 
     def decisions(self) -> Iterator[Decision]:
         """All decisions of people, oldest first."""

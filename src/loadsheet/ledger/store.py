@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import Connection, Engine, insert, update
 
 from loadsheet import run_log
-from loadsheet.ledger import codec, decisions, run_queries, waiting
+from loadsheet.ledger import codec, decisions, exception_status, run_queries, waiting
 from loadsheet.ledger.decisions import Choice
+from loadsheet.ledger.exception_status import WORKBOOKS_READ, ExceptionStatus, Remark, WorkbookRead
+from loadsheet.ledger.findings import record_findings
 from loadsheet.ledger.ledger_tables import at_one_moment, files, looks, runs, store_value
 from loadsheet.ledger.location import LastRun, LedgerFiles, back_up
 from loadsheet.ledger.maintenance import Maintenance, faults_in
@@ -141,14 +143,12 @@ class Ledger:
         self._empty_log()
         run_log.ended(exit_code, summary.get("entries", {}))
 
-    def record_late_reports(
-        self, run: Run, summary: Mapping[str, Any], opened: Sequence[decisions.ExceptionStatus]
-    ) -> None:
+    def record_late_reports(self, run: Run, summary: Mapping[str, Any], opened: Sequence[ExceptionStatus]) -> None:
         """Record the summary and the opened exceptions of a run whose reports were written after it ended."""
         known = self.queries.exceptions_of([status.entry for status in opened])
         with self._writing() as connection:
             connection.execute(update(runs).where(runs.c.id == run.id).values(summary=codec.encode(summary)))
-            decisions.record_exceptions(
+            exception_status.record_exceptions(
                 connection, run, [status for status in opened if status.entry not in known], self.now()
             )
 
@@ -326,7 +326,7 @@ class Ledger:
     def record_findings(self, run: Run, findings: Sequence[Finding]) -> None:
         """Record what a listing showed about unknown entries. Each text becomes the hint of its entry."""
         with self._writing() as connection:
-            decisions.record_findings(connection, run, findings)
+            record_findings(connection, run, findings)
 
     def decide(self, run: Run, chosen: Sequence[Choice], *, who: str, choice: str, comment: str) -> None:
         """Commit a person's decisions in one transaction and add each to the chain of decisions.
@@ -342,16 +342,16 @@ class Ledger:
 
     # following up
 
-    def record_exceptions(self, run: Run, statuses: Iterable[decisions.ExceptionStatus]) -> None:
+    def record_exceptions(self, run: Run, statuses: Iterable[ExceptionStatus]) -> None:
         """Record the status of exceptions after a run: it opens new ones and closes those with a closing reason."""
         with self._writing() as connection:
-            decisions.record_exceptions(connection, run, statuses, self.now())
+            exception_status.record_exceptions(connection, run, statuses, self.now())
 
-    def record_remarks(self, remarks: Sequence[decisions.Remark], read: Mapping[str, decisions.WorkbookRead]) -> int:
+    def record_remarks(self, remarks: Sequence[Remark], read: Mapping[str, WorkbookRead]) -> int:
         """Record the analyst's remarks, and all workbooks read so far by name. Returns the number of new remarks."""
         with self._writing() as connection:
-            store_value(connection, decisions.WORKBOOKS_READ, codec.encode(read))
-            return decisions.record_remarks(connection, remarks)
+            store_value(connection, WORKBOOKS_READ, codec.encode(read))
+            return exception_status.record_remarks(connection, remarks)
 
     def store_schedules_done(self, done: Mapping[str, str]) -> None:
         """Store the time (ISO 8601 UTC) up to which each schedule is done, by name. Other schedules are removed."""
