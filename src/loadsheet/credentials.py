@@ -1,12 +1,13 @@
 """The bearer token: where it comes from, and how it is renewed when the exchange refuses it.
 
-Owns: the sources (environment, file, the service manager's credentials, command, keyring) and their order. The token is never shown:
-no error contains the content of a file or the output of a command or keyring.
+Owns: the sources (environment, file, the service manager's credentials, command, keyring) and their order, and the addresses to which it
+may go unencrypted. The token is never shown: no error contains the content of a file or the output of a command or keyring.
 
 A shipper's own sources (its variables, its table, its credential) win over the shared ones. A shipper with its own exchange uses no shared
 source.
 """
 
+import ipaddress
 import os
 import shlex
 import subprocess
@@ -156,3 +157,11 @@ def _from_command(command: str) -> str:
         fault = f"ended with exit code {done.returncode}" if done.returncode else "printed nothing"
         raise SettingsError(f"token_command: {words[0]} {fault}; it must print the token as its first line")
     return lines[0].strip()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address. Names other than localhost count as reachable by others."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -52,10 +52,11 @@ reading: * inbox
 mapping: * reading
 mapping_tools: * inbox reading mapping ingest
 ledger: * mapping
-dispatch: * ledger mapping
+dispatch: * credentials ledger mapping
 reconcile: * ledger dispatch mapping
 reports: * ledger reconcile mapping object_storage
-exchange operations.tracing: *
+exchange: * credentials
+operations.tracing: *
 fix_files: * inbox reading mapping ledger
 ingest: * inbox reading mapping ledger fix_files object_storage row_counts
 row_counts: * reading mapping

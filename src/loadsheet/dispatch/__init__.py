@@ -20,12 +20,10 @@ from loadsheet.dispatch.circuit_breaker import StopReason
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, classify
 from loadsheet.dispatch.rate_limiter import SharedRate
-from loadsheet.dispatch.sending import Progress, SendingReport, SendOptions, send
+from loadsheet.dispatch.sending import Dispatcher, Progress, RunContext, SendingReport, SendOptions, send
 from loadsheet.dispatch.unknown_rules import UnknownTimer
 from loadsheet.dispatch.verification import (
-    Dispatcher,
     Listings,
-    RunContext,
     fetch_listings,
     verify_after_sending,
     verify_unknown,

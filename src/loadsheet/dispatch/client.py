@@ -6,7 +6,6 @@ request asks for all records. `outcomes` interprets replies to writes; `transpor
 """
 
 import io
-import ipaddress
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ import msgspec
 
 from loadsheet import run_log
 from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, scan_listing
+from loadsheet.credentials import is_loopback
 from loadsheet.dispatch.connections import Deadlines, NetworkRoute, route_to
 from loadsheet.dispatch.outcomes import PROXY_LOGIN, Reply, excerpt
 from loadsheet.dispatch.token_masking import TokenMask
@@ -260,18 +260,11 @@ def checked_url(base_url: str, *, allow_insecure: bool) -> str:
         )
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         raise SettingsError(f"exchange: {base_url!r} is not a base URL; write https://host or https://host/path")
-    if parts.scheme == "http" and not allow_insecure and not _is_loopback(host):
+    if parts.scheme == "http" and not allow_insecure and not is_loopback(host):
         raise SettingsError(
             f"exchange: {base_url} would send the token unencrypted; use https://, or set dispatch.allow_insecure"
         )
     return base_url.rstrip("/")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 FILE = "page_sizes.json"

@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from loadsheet.contract import BY_NAME, CREATES
 from loadsheet.dispatch.calls_in_flight import Call, CallsInFlight, FinishedCall, build_calls
@@ -24,6 +25,7 @@ from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, SharedRate, boottime
 from loadsheet.dispatch.settlement import Canary, Settler
+from loadsheet.dispatch.unknown_rules import UnknownTimer
 from loadsheet.internal_errors import stop_signals
 from loadsheet.ledger import Ledger, Run, Settlement, State, Submission
 from loadsheet.problems import LedgerGone, Superseded
@@ -65,6 +67,34 @@ class SendingReport:
     def ended_early(self) -> bool:
         """Whether the rest waits for the next run: a limit or a signal ended it, also if the process survived the signal."""
         return self.limited or self.interrupted
+
+
+class Dispatcher(NamedTuple):
+    """The means to send: a client of the exchange, the rate shared with other processes (None: no sharing), and the signals received
+    so far (None: the sender installs handlers itself).
+    """
+
+    client: Client
+    shared_rate: SharedRate | None = None
+    stopping: Sequence[int] | None = None
+
+
+class RunContext(NamedTuple):
+    """The values that the stages of one run share. `timer` measures how long outcomes have been unknown; `updating` names the mappings whose
+    changed records go out as updates.
+    """
+
+    settings: Settings
+    ledger: Ledger
+    run: Run
+    dispatcher: Dispatcher
+    timer: UnknownTimer
+    updating: tuple[str, ...] = ()
+
+    @property
+    def client(self) -> Client:
+        """The client of the exchange."""
+        return self.dispatcher.client
 
 
 @dataclass(frozen=True, slots=True)

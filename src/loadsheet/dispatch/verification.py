@@ -6,14 +6,13 @@ entries to be sent again become ready.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from loadsheet.contract import BY_NAME, LISTED_KEYS, WRITES, Action, Listing, Operation, listed_subject
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.rate_limiter import SharedRate
+from loadsheet.dispatch.sending import RunContext
 from loadsheet.dispatch.unknown_rules import (
     NO_LISTING,
     Case,
@@ -27,7 +26,7 @@ from loadsheet.dispatch.unknown_rules import (
     said_no,
     sends_that_may_have_worked,
 )
-from loadsheet.ledger import Entry, Finding, Ledger, Run, Settlement, State
+from loadsheet.ledger import Entry, Finding, Ledger, Settlement, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import ExchangeUnreachable, ListingNotServed, TokenRefused
 from loadsheet.settings import Settings
@@ -47,34 +46,6 @@ class VerificationReport:
     def left(self) -> int:
         """The number of entries that are still unknown."""
         return self.unknown - self.accepted - self.again
-
-
-class Dispatcher(NamedTuple):
-    """The means to send: a client of the exchange, the rate shared with other processes (None: no sharing), and the signals received
-    so far (None: the sender installs handlers itself).
-    """
-
-    client: Client
-    shared_rate: SharedRate | None = None
-    stopping: Sequence[int] | None = None
-
-
-class RunContext(NamedTuple):
-    """The values that the stages of one run share. `timer` measures how long outcomes have been unknown; `updating` names the mappings whose
-    changed records go out as updates.
-    """
-
-    settings: Settings
-    ledger: Ledger
-    run: Run
-    dispatcher: Dispatcher
-    timer: UnknownTimer
-    updating: tuple[str, ...] = ()
-
-    @property
-    def client(self) -> Client:
-        """The client of the exchange."""
-        return self.dispatcher.client
 
 
 def verify_unknown(context: RunContext) -> VerificationReport:

@@ -11,7 +11,6 @@ For people: `pages` (login, records, manual) with `browsing` (queries and the la
 """
 
 import asyncio
-import ipaddress
 import signal
 import socket
 import ssl
@@ -27,6 +26,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from loadsheet.contract import Assumptions
+from loadsheet.credentials import is_loopback
 from loadsheet.exchange.app import SafeHeaders, create_app
 from loadsheet.exchange.auth import Authenticator, Sessions, Token, TokenAdmin, WrongTokenLimit, all_tokens, utc_now
 from loadsheet.exchange.limits import LimitedProtocol, RateLimit
@@ -129,20 +129,12 @@ def serve(setup: ExchangeSetup, address: Address, announce: Callable[[str], None
                 server.run(sockets=[listener])
 
 
-def _is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address. Names other than localhost count as reachable by others."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def check_address(address: Address) -> None:
     """Raises SettingsError for an address to which tokens would be sent unencrypted, and for an invalid certificate."""
     host, tls = address.host, address.tls
     if tls:
         _check_files(tls)
-    elif not address.tls_in_front and not _is_loopback(host):
+    elif not address.tls_in_front and not is_loopback(host):
         raise SettingsError(
             f"{host} can be reached by other machines, and tokens would be sent unencrypted. Give --tls-cert and --tls-key, or "
             f"serve on {LOOPBACK}, or give --tls-in-front if a proxy in front uses TLS"
