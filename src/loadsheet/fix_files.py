@@ -35,7 +35,7 @@ from loadsheet.reading.fix_file_tables import (
     ADD_ROW,
     Fixed,
     FixFileMarks,
-    Original,
+    OriginalTable,
     as_original,
     as_originals,
     first_mark,
@@ -345,7 +345,7 @@ def as_original_drop(
     originals = {}
     if fixed is not None:
         first = {table.name: table.file for table in queries.original(fixed).tables}
-        originals = {table.name: Original(table.header, first.get(table.name, "")) for table in fixed.tables}
+        originals = {table.name: OriginalTable(table.header, first.get(table.name, "")) for table in fixed.tables}
     given = [_with_needed(as_original(table, originals.get(name)), mapping) for name, table in tables.items()]
     if fixed is not None and any(COUNTED_IN in table.found for table in tables.values()):
         given = _by_mapping(given, fixed, queries)

@@ -23,7 +23,7 @@ from loadsheet.dispatch.unknown_rules import (
     said_no,
     sends_that_may_have_worked,
 )
-from loadsheet.ledger import Attempt, Entry, Finding, State
+from loadsheet.ledger import Attempt, Entry, ListingFinding, State
 
 BEFORE, SINCE, AFTER = "2026-03-04T01:00:00.000Z", "2026-03-04T02:00:00.000Z", "2026-03-04T03:00:00.000Z"
 
@@ -159,7 +159,7 @@ def at(seconds):
 
 
 def look(seconds, shown=ABSENT, *, counts=True):
-    return Finding(1, "run", at(seconds), shown, counts, "")
+    return ListingFinding(1, "run", at(seconds), shown, counts, "")
 
 
 SEEN_TWICE = {"looks": (look(1000),)}

@@ -14,7 +14,7 @@ import pytest
 
 from loadsheet.contract import Action
 from loadsheet.dispatch.unknown_rules import NO_LISTING, Case, Observation, Presence, conclude
-from loadsheet.ledger import Entry, Finding, State
+from loadsheet.ledger import Entry, ListingFinding, State
 from loadsheet.settings import Settings
 
 TICK_S = 60
@@ -301,8 +301,8 @@ class Judge:
         return self._known[asked]
 
 
-def _finding(at: datetime) -> Finding:
-    return Finding(1, "2026-03-04-01", _stamp(at), Presence.ABSENT, counts=True, text="")
+def _finding(at: datetime) -> ListingFinding:
+    return ListingFinding(1, "2026-03-04-01", _stamp(at), Presence.ABSENT, counts=True, text="")
 
 
 def _entry(operation: str, attempts: int) -> Entry:

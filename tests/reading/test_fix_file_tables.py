@@ -11,7 +11,7 @@ from xlwt.CompoundDoc import XlsDoc
 
 from loadsheet.problems import Problem
 from loadsheet.reading.fix_file_tables import (
-    Original,
+    OriginalTable,
     as_original,
     as_originals,
     first_mark,
@@ -144,7 +144,7 @@ def fixed(rows, header=("What to fix", *HEADER, "_row"), *, name="rows", sheet="
     kept = [Row(number, tuple(cells)) for number, cells in enumerate(rows, 2)]
     columns = wanted or {label.lower(): place for place, label in enumerate(header) if label in HEADER}
     table = Table(name, "a.fix.xlsx", sheet, tuple(header), 1, columns, lambda: iter(kept), {"format": "xlsx"})
-    return as_original(table, Original(tuple(original), "first/a.xlsx") if original else None)
+    return as_original(table, OriginalTable(tuple(original), "first/a.xlsx") if original else None)
 
 
 def row(order, mark, weight="1"):
@@ -215,7 +215,8 @@ def test_an_unreadable_row_keeps_its_own_problem():
     table = fixed([row("A-1", "1:1/2")])
     spoiled = [Row(2, ("see", "A-1", "B", "1", "1:1/2"), Problem("R201", values={"reason": "bad"}))]
     table = as_original(
-        Table("rows", "a", "S", table.source.header, 1, {"order": 1}, lambda: iter(spoiled), {}), Original(HEADER, "a")
+        Table("rows", "a", "S", table.source.header, 1, {"order": 1}, lambda: iter(spoiled), {}),
+        OriginalTable(HEADER, "a"),
     )
     _, wrong = taken(table)
     assert wrong == {"rows": {2: "the file cannot be read: bad"}}

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet import exit_codes, extras, object_storage, reports
-from loadsheet.cli.doctor import Finding, ok, warning, wrong
+from loadsheet.cli.doctor import DoctorResult, ok, warning, wrong
 from loadsheet.cli.options import held_ledger, ledger_to_read
 from loadsheet.inbox.files import needs_polling
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.ledger_opening import OLDER, ledger_files_of
-from loadsheet.ledger.location import LastRun, SqliteLedgerFiles, holder_of_file, refuse_beside_a_file
+from loadsheet.ledger.location import LastRunRecord, SqliteLedgerFiles, holder_of_file, refuse_beside_a_file
 from loadsheet.ledger.postgres import look
 from loadsheet.mapping.compile import Mapping, lint
 from loadsheet.mapping.routing import load_folder, mapping_files
@@ -45,7 +45,7 @@ _SQLITE = "sqlite:///"
 _LIBRARIES = ("click", "openpyxl", "pandas", "pydantic", "requests", "sqlalchemy", "tzdata")
 
 
-def folders(settings: Settings) -> Iterator[Finding]:
+def folders(settings: Settings) -> Iterator[DoctorResult]:
     """Whether each folder exists and can be used, and whether its permissions are too open."""
     for name in ("inbox", "outbox", "state", *(("archive",) if settings.archive else ())):
         folder = getattr(settings, name)
@@ -57,7 +57,7 @@ def folders(settings: Settings) -> Iterator[Finding]:
     yield from _volumes(settings)
 
 
-def _store(name: str, place: Path) -> Finding:
+def _store(name: str, place: Path) -> DoctorResult:
     """Whether a place in an object store can be listed."""
     try:
         object_storage.names_in(shown(place))
@@ -75,7 +75,7 @@ def _describe(name: str, folder: Path) -> str:
     return str(folder)
 
 
-def _fault(name: str, folder: Path) -> Finding | None:
+def _fault(name: str, folder: Path) -> DoctorResult | None:
     who = _user()
     if not folder.exists():
         parent = next(parent for parent in folder.absolute().parents if parent.exists())
@@ -89,7 +89,7 @@ def _fault(name: str, folder: Path) -> Finding | None:
     return None
 
 
-def _too_open(name: str, folder: Path) -> Finding | None:
+def _too_open(name: str, folder: Path) -> DoctorResult | None:
     if os.name != "posix" or not folder.exists():
         return None
     mode = folder.stat().st_mode
@@ -102,7 +102,7 @@ def _too_open(name: str, folder: Path) -> Finding | None:
     return None
 
 
-def _volumes(settings: Settings) -> Iterator[Finding]:
+def _volumes(settings: Settings) -> Iterator[DoctorResult]:
     if not (settings.inbox.is_dir() and settings.state.is_dir()):
         return
     if _mount(settings.inbox) == _mount(settings.state):
@@ -128,7 +128,7 @@ def _mount(folder: Path) -> tuple[int, str]:
     return device, next((line for line in lines if line.startswith("mnt_id")), "")
 
 
-def free_space(settings: Settings) -> Iterator[Finding]:
+def free_space(settings: Settings) -> Iterator[DoctorResult]:
     """Free space and free inodes, once for each volume."""
     if not hasattr(os, "statvfs"):
         return
@@ -145,7 +145,7 @@ def free_space(settings: Settings) -> Iterator[Finding]:
         yield _space_finding(", ".join(found), next(iter(found.values())), needed)
 
 
-def _space_finding(names: str, folder: Path, needed: int) -> Finding:
+def _space_finding(names: str, folder: Path, needed: int) -> DoctorResult:
     volume = os.statvfs(folder)
     space = volume.f_bavail * volume.f_frsize
     files = volume.f_favail if volume.f_files else None  # some file systems create inodes on demand
@@ -159,7 +159,7 @@ def _space_finding(names: str, folder: Path, needed: int) -> Finding:
     return ok("space", text)
 
 
-def settings_file(settings: Settings) -> Iterator[Finding]:
+def settings_file(settings: Settings) -> Iterator[DoctorResult]:
     """Which file the settings come from, and whether others can read the secrets in it."""
     file = settings.file
     if file is None or not file.is_file():
@@ -184,7 +184,7 @@ def _secrets(file: Path) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def user(*, root_allowed: bool) -> Iterator[Finding]:
+def user(*, root_allowed: bool) -> Iterator[DoctorResult]:
     """The user of this process."""
     if not root_allowed and hasattr(os, "geteuid") and os.geteuid() == 0:
         yield warning("user", "running as root", "create a user for loadsheet (loadsheet deploy systemd names one)")
@@ -204,7 +204,7 @@ def _user() -> str:
         return f"user {os.geteuid()}"
 
 
-def mappings(settings: Settings) -> Iterator[Finding]:
+def mappings(settings: Settings) -> Iterator[DoctorResult]:
     """Each mapping file by itself, then all together."""
     folder = settings.mappings
     found = (
@@ -227,7 +227,7 @@ def mappings(settings: Settings) -> Iterator[Finding]:
 # ---- ledger ----
 
 
-def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Finding]:
+def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[DoctorResult]:
     """Whether the ledger is the right one and intact, who holds it, when the last successful run was, and what is late."""
     if settings.is_shared:
         yield from _on_server(settings, now, quick=quick)
@@ -242,7 +242,7 @@ def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Findin
     yield from _opened(settings, place, now, quick=quick)
 
 
-def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Finding]:
+def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[DoctorResult]:
     """The same for a ledger on PostgreSQL, and whether its server is suitable."""
     found = look(settings.database_url, settings.cluster.takeover_s)
     if found.faults:
@@ -269,10 +269,10 @@ class _Place(NamedTuple):
     name: str
     size: int
     holder: str
-    last_run: LastRun | None
+    last_run: LastRunRecord | None
 
 
-def _opened(settings: Settings, place: _Place, now: datetime, *, quick: bool) -> Iterator[Finding]:
+def _opened(settings: Settings, place: _Place, now: datetime, *, quick: bool) -> Iterator[DoctorResult]:
     try:
         with ledger_to_read(settings) as opened:
             held_by = place.holder if quick else _held_by(settings)
@@ -294,7 +294,7 @@ def _opened(settings: Settings, place: _Place, now: datetime, *, quick: bool) ->
         yield warning("ledger", error.found, error.todo)
 
 
-def _state(opened: Ledger, place: str, holder: str, *, quick: bool) -> Finding:
+def _state(opened: Ledger, place: str, holder: str, *, quick: bool) -> DoctorResult:
     if faults := [] if quick else opened.check():
         text = f"{place}: {'; '.join(faults)}"
         return wrong("ledger", text, "restore a backup (`loadsheet ledger restore FILE`), or find out what changed it")
@@ -311,7 +311,7 @@ def _held_by(settings: Settings) -> str:
         return str(busy).partition(" is held by ")[2].partition(";")[0]
 
 
-def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:
+def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[DoctorResult]:
     runs = opened.queries.runs(_RUNS)
     done = next((run for run in runs if run.exit_code in exit_codes.WORK_DONE), None)
     if done is None:
@@ -338,7 +338,7 @@ def _hours(age: timedelta) -> str:
 # ---- time zones ----
 
 
-def _zones(settings: Settings, loaded: tuple[Mapping, ...]) -> Iterator[Finding]:
+def _zones(settings: Settings, loaded: tuple[Mapping, ...]) -> Iterator[DoctorResult]:
     """Every time zone in settings and mappings, and the age of the time zone data."""
     named = {table.default_zone.key for mapping in loaded for table in mapping.plan.tables if table.default_zone}
     named |= {expected.timezone for expected in settings.expected_files.expect if expected.timezone}
@@ -370,13 +370,13 @@ def system_version() -> str:
     return ""
 
 
-def installed_extras(settings: Settings) -> Iterator[Finding]:
+def installed_extras(settings: Settings) -> Iterator[DoctorResult]:
     """Whether the libraries are installed that a run with these settings needs."""
     extras.check(settings)
     yield ok("extras", "every library that these settings need is installed")
 
 
-def versions() -> Iterator[Finding]:
+def versions() -> Iterator[DoctorResult]:
     """The versions of loadsheet, Python, SQLite and the libraries."""
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     system = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {sys.platform}"

@@ -383,14 +383,14 @@ def _record(ledger: "Ledger", chosen: "list[Choice]", *, who: str, choice: str, 
     ledger.end_run(run, exit_code=0, summary={"entries": {}, "decided": len(chosen)})
 
 
-class Candidate(NamedTuple):
+class RetryCandidate(NamedTuple):
     """A requested entry, and whether it may be sent again."""
 
     entry: "Entry"
     retry: "Retry"
 
 
-def candidates(ledger: "Ledger", key: str | None, file: str | None, states: "list[State]") -> Iterator[Candidate]:
+def candidates(ledger: "Ledger", key: str | None, file: str | None, states: "list[State]") -> Iterator[RetryCandidate]:
     """The requested entries in these states, each with the verdict on it."""
     from loadsheet.ledger import State
     from loadsheet.ledger.decisions import judge_retry
@@ -405,10 +405,10 @@ def candidates(ledger: "Ledger", key: str | None, file: str | None, states: "lis
     for entry in entries:
         if entry.state in states and (not key or entry.key == key or entry.key.startswith(f"{key}/")):
             heads = list(queries.heads_on([entry.lane], *State))
-            yield Candidate(entry, judge_retry(entry, queries.attempts_of(entry.id), heads))
+            yield RetryCandidate(entry, judge_retry(entry, queries.attempts_of(entry.id), heads))
 
 
-def release(ledger: "Ledger", going: list[Candidate], who: str, comment: str) -> None:
+def release(ledger: "Ledger", going: list[RetryCandidate], who: str, comment: str) -> None:
     """Make these entries ready, and record who decided it."""
     from loadsheet.ledger import Choice, Settlement, State
 
@@ -420,7 +420,7 @@ def release(ledger: "Ledger", going: list[Candidate], who: str, comment: str) ->
     _record(ledger, chosen, who=who, choice="retry", comment=comment)
 
 
-def print_candidates(found: list[Candidate], *, as_json: bool, dry_run: bool) -> None:
+def print_candidates(found: list[RetryCandidate], *, as_json: bool, dry_run: bool) -> None:
     """Print the requested entries, each with what becomes of it."""
     from loadsheet.ledger import State
 

@@ -28,7 +28,7 @@ from loadsheet.contract import (
 )
 from loadsheet.dispatch.outcomes import SAID_NO, OutcomeKind
 from loadsheet.display_text import as_argument, count_of
-from loadsheet.ledger import Attempt, Entry, Finding, State
+from loadsheet.ledger import Attempt, Entry, ListingFinding, State
 from loadsheet.problems import Problem
 from loadsheet.settings import Settings
 from loadsheet.settings.sections import VerificationSettings
@@ -194,7 +194,7 @@ class Case(NamedTuple):
     at: str
     waited_s: float
     sends: int = 1
-    looks: Sequence[Finding] = ()
+    looks: Sequence[ListingFinding] = ()
     said_no: str = ""
 
 
@@ -347,7 +347,7 @@ def _not_proved_absent(case: Case, rules: VerificationSettings) -> str:
     return ""
 
 
-def _is_first_look(look: Finding, case: Case, rules: VerificationSettings) -> bool:
+def _is_first_look(look: ListingFinding, case: Case, rules: VerificationSettings) -> bool:
     # A finding from before the last attempt proves nothing about it.
     is_relevant = look.at >= case.entry.changed_at and look.counts and look.shown == Presence.ABSENT
     return is_relevant and seconds(look.at, case.at) >= rules.confirm_gap_s

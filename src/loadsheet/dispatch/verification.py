@@ -26,7 +26,7 @@ from loadsheet.dispatch.unknown_rules import (
     said_no,
     sends_that_may_have_worked,
 )
-from loadsheet.ledger import Entry, Finding, Ledger, Settlement, State
+from loadsheet.ledger import Entry, Ledger, ListingFinding, Settlement, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import ExchangeUnreachable, ListingNotServed, TokenRefused
 from loadsheet.settings import Settings
@@ -66,7 +66,7 @@ def verify_with(listings: Mapping[str, Listing | None], context: RunContext) -> 
     ledger.record_findings(
         run,
         [
-            Finding(case.entry.id, run.name, case.at, case.observation.shown, conclusion.counts, conclusion.text)
+            ListingFinding(case.entry.id, run.name, case.at, case.observation.shown, conclusion.counts, conclusion.text)
             for case, conclusion in concluded
         ],
     )

@@ -274,7 +274,7 @@ class KeyEntry(NamedTuple):
     removed: str
 
 
-class Original(NamedTuple):
+class OriginalFile(NamedTuple):
     """A file that contained the key: its drop, name and place, and whether its drop also has rows of other keys or ignored rows."""
 
     drop: int
@@ -290,7 +290,7 @@ class KeyTraces(NamedTuple):
     """
 
     entries: Sequence[KeyEntry]
-    originals: Sequence[Original]
+    originals: Sequence[OriginalFile]
     runs: Sequence[str]
     names: Sequence[FileName]
 
@@ -311,10 +311,10 @@ def _entries_of_key(connection: Connection, key: str) -> list[KeyEntry]:
     return [KeyEntry._make(row)._replace(state=State(row.state)) for row in rows]
 
 
-def _originals_of(connection: Connection, mine: Sequence[KeyEntry]) -> list[Original]:
+def _originals_of(connection: Connection, mine: Sequence[KeyEntry]) -> list[OriginalFile]:
     """The kept files of the drops of these entries."""
     own = {entry.id for entry in mine}
-    originals: list[Original] = []
+    originals: list[OriginalFile] = []
     for drop in sorted({entry.drop for entry in mine}):
         all_of = set(connection.scalars(select(entries.c.id).where(entries.c.drop_id == drop)))
         left_out = connection.scalar(select(ignored.c.id).where(ignored.c.drop_id == drop).limit(1)) is not None
@@ -323,7 +323,7 @@ def _originals_of(connection: Connection, mine: Sequence[KeyEntry]) -> list[Orig
         )
         shared = left_out or bool(all_of - own)
         kept = connection.execute(query.order_by(files.c.id)).all()
-        originals += [Original(drop, row.name, row.kept_as, row.sha256, shared) for row in kept]
+        originals += [OriginalFile(drop, row.name, row.kept_as, row.sha256, shared) for row in kept]
     return originals
 
 

@@ -10,12 +10,12 @@ from sqlalchemy import Connection
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import Statement
-from loadsheet.ledger.states import Finding, Run
+from loadsheet.ledger.states import ListingFinding, Run
 
 _OUTCOME_UNKNOWN = "X702"
 
 
-def record_findings(connection: Connection, run: Run, findings: Sequence[Finding]) -> None:
+def record_findings(connection: Connection, run: Run, findings: Sequence[ListingFinding]) -> None:
     """Record findings. The text of each becomes the hint of its entry, if that is still unknown."""
     for finding in findings:
         row = {"entry": finding.entry, "run": run.id, "at": finding.at}
@@ -29,10 +29,10 @@ def record_findings(connection: Connection, run: Run, findings: Sequence[Finding
             _SET_PROBLEMS.run(connection, [{"entry": finding.entry, "problems": codec.encode_problems(problems)}])
 
 
-def findings_of(connection: Connection, entry: int) -> list[Finding]:
+def findings_of(connection: Connection, entry: int) -> list[ListingFinding]:
     """The findings of listings about an entry, oldest first."""
     rows = _OF_ENTRY.rows(connection, entry=entry)
-    return [Finding(entry, row.run, row.at, row.shown, bool(row.counts), row.text) for row in rows]
+    return [ListingFinding(entry, row.run, row.at, row.shown, bool(row.counts), row.text) for row in rows]
 
 
 _INSERT = Statement(

@@ -36,7 +36,7 @@ Stored = TypeVar("Stored")
 
 
 @dataclass(frozen=True, slots=True)
-class LastRun:
+class LastRunRecord:
     """The last recorded run of the ledger: its id, its name, and its start (ISO 8601 UTC)."""
 
     id: int
@@ -78,7 +78,7 @@ class LedgerFiles:
         """Release the reserved space. Returns whether there was any."""
         return False
 
-    def write_last_run(self, last: LastRun) -> None:
+    def write_last_run(self, last: LastRunRecord) -> None:
         """Write the record of the last run, durably. Raises LedgerUnwritable."""
         if self.last_run_path is None:
             return
@@ -90,12 +90,12 @@ class LedgerFiles:
                 f"{self.last_run_path} cannot be written ({error.strerror}); nothing was sent"
             ) from error
 
-    def read_last_run(self) -> LastRun | None:
+    def read_last_run(self) -> LastRunRecord | None:
         """The last run, or None if none was recorded. Raises LedgerError if the record cannot be read."""
         if self.last_run_path is None:
             return None
         todo = "remove it if you are sure that this is the newest ledger"
-        return _read(self.last_run_path, LastRun, "the record of the ledger's last run", todo)
+        return _read(self.last_run_path, LastRunRecord, "the record of the ledger's last run", todo)
 
 
 class SqliteLedgerFiles(LedgerFiles):
@@ -280,7 +280,7 @@ class Arriving(msgspec.Struct, frozen=True):
     file: str
     host: str
     move: str
-    mark: LastRun | None
+    mark: LastRunRecord | None
 
 
 def note_path(path: Path) -> Path:

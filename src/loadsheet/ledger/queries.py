@@ -39,7 +39,7 @@ from loadsheet.ledger.planning import OF_ANOTHER, waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
 from loadsheet.ledger.recording import copies_of
 from loadsheet.ledger.run_queries import FIXES
-from loadsheet.ledger.states import Attempt, Decision, Entry, EntryHead, Event, Finding, Run, State, Waits
+from loadsheet.ledger.states import Attempt, Decision, Entry, EntryHead, Event, ListingFinding, Run, State, Waits
 from loadsheet.ledger.versions import VersionQueries
 from loadsheet.workbook_marks import MOVED_ROW_CODES, SURPLUS_ROW_CODES, WORDS, FixedEntry
 
@@ -202,7 +202,7 @@ class LedgerQueries(VersionQueries):
             oldest = _HELD_CHILDREN.rows(connection, run=run.id)
         return next((tuple(row) for row in oldest), (0, "", ""))
 
-    def findings_of(self, entry: int) -> list[Finding]:
+    def findings_of(self, entry: int) -> list[ListingFinding]:
         """The findings of listings about an entry, oldest first."""
         with self._engine.connect() as connection:
             return findings_of(connection, entry)

@@ -298,7 +298,7 @@ class Settlement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ListingFinding:
     """What a listing showed about an entry of unknown outcome. `shown` is what the listing contained. `counts` says whether the
     listing can prove absence (complete, right kind, with a witness). `text` is the finding in words. `at` is ISO 8601 UTC.
     """

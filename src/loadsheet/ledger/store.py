@@ -22,7 +22,7 @@ from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.exception_status import WORKBOOKS_READ, ExceptionStatus, Remark, WorkbookRead
 from loadsheet.ledger.findings import record_findings
 from loadsheet.ledger.ledger_tables import at_one_moment, files, looks, runs, store_value
-from loadsheet.ledger.location import LastRun, LedgerFiles, back_up
+from loadsheet.ledger.location import LastRunRecord, LedgerFiles, back_up
 from loadsheet.ledger.maintenance import Maintenance, faults_in
 from loadsheet.ledger.postgres import Fence
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
@@ -37,7 +37,7 @@ from loadsheet.ledger.recording import (
     record_mapping,
     record_plan,
 )
-from loadsheet.ledger.states import Decision, Drop, Finding, Run, Settlement, SourceFile, State
+from loadsheet.ledger.states import Decision, Drop, ListingFinding, Run, Settlement, SourceFile, State
 from loadsheet.ledger.transitions import (
     CHUNK,
     Intent,
@@ -122,7 +122,7 @@ class Ledger:
             change(transaction, interrupted(connection, INTERRUPTED))
             if self._older:
                 make_unsent_unknown(transaction)
-        self._files.write_last_run(LastRun(run.id, run.name, run.started_at))
+        self._files.write_last_run(LastRunRecord(run.id, run.name, run.started_at))
         self._older = False
         run_log.began(name)
         return run
@@ -323,7 +323,7 @@ class Ledger:
 
     # deciding
 
-    def record_findings(self, run: Run, findings: Sequence[Finding]) -> None:
+    def record_findings(self, run: Run, findings: Sequence[ListingFinding]) -> None:
         """Record what a listing showed about unknown entries. Each text becomes the hint of its entry."""
         with self._writing() as connection:
             record_findings(connection, run, findings)

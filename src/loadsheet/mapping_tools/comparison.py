@@ -153,7 +153,7 @@ class PairVerdict(StrEnum):
 HARMLESS = frozenset({PairVerdict.IDENTICAL, PairVerdict.STILL_FAILING})
 
 
-class Change(NamedTuple):
+class FieldChange(NamedTuple):
     """A payload path with its old and its new value as JSON; an empty text where the path is missing."""
 
     path: str
@@ -168,7 +168,7 @@ class Pair:
     operation: str
     key: str
     verdict: PairVerdict
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -222,12 +222,14 @@ def sent(document: Document) -> bytes:
     return encode_record({"payload": msgspec.Raw(document.payload), "instead": instead})
 
 
-def changes(old: bytes, new: bytes) -> tuple[Change, ...]:
+def changes(old: bytes, new: bytes) -> tuple[FieldChange, ...]:
     """The paths in which two payloads differ, in the order of the old one, then those that only the new one has."""
     before, after = flat(old), flat(new)
     paths = [*before, *(path for path in after if path not in before)]
     return tuple(
-        Change(path, before.get(path, ""), after.get(path, "")) for path in paths if before.get(path) != after.get(path)
+        FieldChange(path, before.get(path, ""), after.get(path, ""))
+        for path in paths
+        if before.get(path) != after.get(path)
     )
 
 

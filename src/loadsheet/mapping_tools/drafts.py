@@ -47,7 +47,7 @@ _OF_ROWS = (Action.CREATE, Action.UPDATE, Action.DELETE)  # what a column of act
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class OperationCandidate:
     """An operation that the sheets may be for: the columns of its fields, its points, and the reasons in words."""
 
     match: Match
@@ -55,7 +55,7 @@ class Candidate:
     reasons: tuple[str, ...]
 
 
-def ranked(sheets: Sequence[Sheet]) -> list[Candidate]:
+def ranked(sheets: Sequence[Sheet]) -> list[OperationCandidate]:
     """The possible operations of the sheets, the most likely first."""
     found = []
     for operation in WRITES:
@@ -63,7 +63,7 @@ def ranked(sheets: Sequence[Sheet]) -> list[Candidate]:
         evidence = list(_evidence(filled, sheets))
         points = filled.total + sum(weight for weight, _ in evidence)
         reasons = [text for weight, text in sorted(evidence, key=lambda one: -abs(one[0])) if weight > 0 and text]
-        found.append(Candidate(filled, points, tuple(reasons)))
+        found.append(OperationCandidate(filled, points, tuple(reasons)))
     return sorted(found, key=lambda candidate: -candidate.points)
 
 

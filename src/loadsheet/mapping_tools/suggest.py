@@ -17,12 +17,12 @@ from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
 from loadsheet.mapping_tools.compound_columns import Parts, Sets, in_sets, offers, with_items, with_parts
 from loadsheet.mapping_tools.drafts import (
     FILL_IN,
-    Candidate,
     Chooser,
     Draft,
     DraftColumn,
     DraftTable,
     FolderValues,
+    OperationCandidate,
     chooser,
     is_named,
     ranked,
@@ -146,7 +146,7 @@ def _shape_tables(made: Draft, found: Match, places: dict[int, DraftTable], chos
         _group(made, [made.main.named(column) for column in (key.column, *more)], keyed)
 
 
-def _why(operation: Operation, candidates: Sequence[Candidate], *, is_asked: bool, is_chosen: bool) -> str:
+def _why(operation: Operation, candidates: Sequence[OperationCandidate], *, is_asked: bool, is_chosen: bool) -> str:
     """Why the draft is for this operation, with the points of the first three, of its own and, if a column chooses among those of a subject,
     of the best one for the other subject.
     """
@@ -168,7 +168,7 @@ def _why(operation: Operation, candidates: Sequence[Candidate], *, is_asked: boo
 # ---- tables and the key ----
 
 
-def _main_sheet(sheets: Sequence[Sheet]) -> tuple[int, list[Candidate]]:
+def _main_sheet(sheets: Sequence[Sheet]) -> tuple[int, list[OperationCandidate]]:
     """The number of the sheet that says most of the records, and its operations."""
     by_sheet = [ranked([sheet]) for sheet in sheets]
     points = [found[0].points for found in by_sheet]  # of equals, not the first: the order of sheets says nothing

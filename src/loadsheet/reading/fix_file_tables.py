@@ -136,7 +136,7 @@ ADD_ROW = "add the row again; to leave it out, drop the fix file that comes back
 """What to do about a missing row."""
 
 
-class Original(NamedTuple):
+class OriginalTable(NamedTuple):
     """The original table of a fix file's table: its headings, and the name of the file that was dropped first."""
 
     header: tuple[str, ...]
@@ -215,7 +215,7 @@ def mark_of_top(top: Top) -> RowMark | None:
     return None
 
 
-def as_original(table: Table, original: Original | None) -> Fixed:
+def as_original(table: Table, original: OriginalTable | None) -> Fixed:
     """The table of a fix file with the columns of the original in their order, followed by other columns that the mapping wants.
     Without the original, all columns except the row marks are kept.
     """

@@ -56,6 +56,7 @@ _PUBLISHED = {  # schema names of version 1 that programs may refer to
     "AcknowledgedGroup": "GroupNoted",
     "AcknowledgedProblem": "ProblemNoted",
     "AcknowledgedRecord": "RecordNoted",
+    "SupersededAcknowledgement": "Superseded",
 }
 
 _COLUMNS = (
@@ -118,7 +119,7 @@ class AcknowledgedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Superseded:
+class SupersededAcknowledgement:
     """The acknowledgement that this one replaces."""
 
     sequence: Annotated[int, _described("Its sequence number")]
@@ -134,7 +135,9 @@ class Acknowledgement:
         str, _described("The control number of the file: run/drop/file; the same in all its acknowledgements")
     ]
     sequence: Annotated[int, _described("The sequence number of this acknowledgement of the file, from 1")]
-    supersedes: Annotated[Superseded | None, _described("The previous acknowledgement; null for the first")]
+    supersedes: Annotated[
+        SupersededAcknowledgement | None, _described("The previous acknowledgement; null for the first")
+    ]
     duplicate_of: Annotated[
         str, _described("The control number of the earlier file with the same bytes; empty if none")
     ]
@@ -223,7 +226,7 @@ class Acknowledgements:
             schema=SCHEMA,
             control=_control(drop, number),
             sequence=len(before) + 1,
-            supersedes=Superseded(len(before), before[-1]) if before else None,
+            supersedes=SupersededAcknowledgement(len(before), before[-1]) if before else None,
             duplicate_of=_control(first, digests.index(source.sha256) + 1) if first else "",
             run=self._run.name,
             file=source.name,

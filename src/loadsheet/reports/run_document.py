@@ -33,7 +33,7 @@ _PUBLISHED = {  # schema names of version 1 that programs may refer to
     "DropSummary": "DropTold",
     "FailedStep": "UndoneTold",
     "FileSummary": "FileTold",
-    "InboxFile": "LeftTold",
+    "RemainingFile": "LeftTold",
     "InboxSummary": "InboxTold",
     "LegSummary": "LegTold",
     "MissingRecordsSummary": "MissingRecordsTold",
@@ -208,7 +208,7 @@ class NeedsSomeone:
 
 
 @dataclass(frozen=True, slots=True)
-class InboxFile:
+class RemainingFile:
     """A file that stays in the inbox."""
 
     file: Annotated[str, _described("Its name in the inbox; empty if several are listed together")]
@@ -223,7 +223,7 @@ class InboxSummary:
 
     stuck: Annotated[int, _described("Number of files that stay until a person acts")] = 0
     count: Annotated[int, _described("Number of files that stay, including those that stay only for now")] = 0
-    files: Annotated[tuple[InboxFile, ...], _described("The first of them, stuck files first")] = ()
+    files: Annotated[tuple[RemainingFile, ...], _described("The first of them, stuck files first")] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,12 +40,12 @@ from loadsheet.reports.run_document import (
     DropSummary,
     FailedStep,
     FileSummary,
-    InboxFile,
     InboxSummary,
     LegSummary,
     MissingRecordsSummary,
     NeedsSomeone,
     ProblemSummary,
+    RemainingFile,
     RunSummary,
     TableSummary,
     TotalSummary,
@@ -171,7 +171,7 @@ def left_in_inbox(left: Sequence[Problem]) -> dict[str, Any]:
     counts = [(one.level, one.number("count", 1)) for one in waiting]
     stuck = sum(count for level, count in counts if level == "error")
     first = tuple(
-        InboxFile(one.where.file, one.code, one.level, one.text + (f" ({one.hint})" if one.hint else ""))
+        RemainingFile(one.where.file, one.code, one.level, one.text + (f" ({one.hint})" if one.hint else ""))
         for one in waiting[:_INBOX_FILES_MAX]
     )
     summary: dict[str, Any] = msgspec.to_builtins(InboxSummary(stuck, sum(count for _, count in counts), first))

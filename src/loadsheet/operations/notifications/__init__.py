@@ -56,7 +56,7 @@ PAGE = "run.html"
 _COMPANION_OVERDUE = "A111"
 
 
-class Change(NamedTuple):
+class ConditionChange(NamedTuple):
     """A change to report: the condition by name, its values at the time, and its text for people."""
 
     kind: ChangeKind
@@ -90,7 +90,7 @@ class Rules:
 
 def update_conditions(
     state: NotificationState, facts: Facts, rules: Rules
-) -> tuple[NotificationState, Sequence[Change]]:
+) -> tuple[NotificationState, Sequence[ConditionChange]]:
     """The state after a run, and the changes to report: failures first, closed conditions last."""
     open_now = dict(state.conditions)
     changes = [_run(open_now, facts, rules)]
@@ -107,12 +107,12 @@ def update_conditions(
             ]
     new = [name for name in facts.one_off if name not in state.once]
     if RUN not in state.conditions:  # while runs fail, a missing run is part of that condition
-        changes += [Change("once", name, Condition(stamp(facts.at)), facts.one_off[name]) for name in new]
+        changes += [ConditionChange("once", name, Condition(stamp(facts.at)), facts.one_off[name]) for name in new]
     due = sorted((change for change in changes if change is not None), key=lambda change: change.kind == "closed")
     return replace(state, conditions=open_now, once=(*state.once, *new)[-_ONE_OFFS_MAX:]), due
 
 
-def _run(open_now: dict[str, Condition], facts: Facts, rules: Rules) -> Change | None:
+def _run(open_now: dict[str, Condition], facts: Facts, rules: Rules) -> ConditionChange | None:
     if facts.exit_code in exit_codes.WORK_DONE:
         return _close(open_now, RUN)
     cause, now = str(facts.exit_code), stamp(facts.at)
@@ -131,7 +131,7 @@ def _run(open_now: dict[str, Condition], facts: Facts, rules: Rules) -> Change |
 
 def _update_condition(
     open_now: dict[str, Condition], name: str, text: str, facts: Facts, rules: Rules
-) -> Change | None:
+) -> ConditionChange | None:
     """Open, continue or close a condition that has one cause: it holds while `text` is not empty."""
     if not text:
         return _close(open_now, name)
@@ -145,7 +145,7 @@ def _update_condition(
 
 def _report(
     open_now: dict[str, Condition], name: str, condition: Condition, facts: Facts, rules: Rules
-) -> Change | None:
+) -> ConditionChange | None:
     kind: ChangeKind | None = None
     if not condition.told_at:
         kind = "opened"
@@ -156,14 +156,14 @@ def _report(
     if kind is not None:
         condition = replace(condition, told_at=stamp(facts.at), told_cause=condition.cause)
     open_now[name] = condition
-    return None if kind is None else Change(kind, name, condition, condition.text)
+    return None if kind is None else ConditionChange(kind, name, condition, condition.text)
 
 
-def _close(open_now: dict[str, Condition], name: str) -> Change | None:
+def _close(open_now: dict[str, Condition], name: str) -> ConditionChange | None:
     condition = open_now.pop(name, None)
     if condition is None or not condition.told_at:
         return None
-    return Change("closed", name, condition, condition.text)
+    return ConditionChange("closed", name, condition, condition.text)
 
 
 def ping_start(settings: Settings, say: Say) -> None:
@@ -248,7 +248,7 @@ def _add_change_notice(
     return replace(state, outbox=(*state.outbox, Notice(NOTIFY, stamp(outcome.ended), kind, title, body)))
 
 
-def _with_outcome(settings: Settings, queries: LedgerQueries | None, change: Change) -> Change:
+def _with_outcome(settings: Settings, queries: LedgerQueries | None, change: ConditionChange) -> ConditionChange:
     """The change; if it closes a late file, its text says how it ended."""
     if change.kind != "closed" or not change.name.startswith(LATE) or queries is None:
         return change
@@ -274,7 +274,7 @@ def failure_text(outcome: RunOutcome) -> str:
     return shorten(str(outcome.stopped))
 
 
-def change_notice(changes: Sequence[Change], outcome: RunOutcome) -> tuple[Kind, str, str]:
+def change_notice(changes: Sequence[ConditionChange], outcome: RunOutcome) -> tuple[Kind, str, str]:
     """The kind, title and body of a notice about changes after a run; there is at least one change."""
     first = changes[0]
     more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
@@ -296,7 +296,7 @@ def run_summary(outcome: RunOutcome) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _title(change: Change, outcome: RunOutcome) -> str:
+def _title(change: ConditionChange, outcome: RunOutcome) -> str:
     if change.name == RUN:
         return _title_of_runs(change, outcome)
     if change.name == UNKNOWN:
@@ -310,7 +310,7 @@ def _title(change: Change, outcome: RunOutcome) -> str:
     return "a run did not happen"
 
 
-def _title_of_runs(change: Change, outcome: RunOutcome) -> str:
+def _title_of_runs(change: ConditionChange, outcome: RunOutcome) -> str:
     condition = change.condition
     if change.kind == "closed":
         return f"works again after {count_of(condition.runs, 'failed run')}"
@@ -326,7 +326,7 @@ def _title_of_runs(change: Change, outcome: RunOutcome) -> str:
     return f"{word}: {text if len(text) <= _SUBJECT_MAX else f'{text[: _SUBJECT_MAX - 1]}…'}"
 
 
-def _line(change: Change) -> str:
+def _line(change: ConditionChange) -> str:
     since = f"since {datetime.fromisoformat(change.condition.since).astimezone():%Y-%m-%d %H:%M}"
     if change.name == RUN:
         if change.kind == "closed":
@@ -345,7 +345,7 @@ def _line(change: Change) -> str:
     return f"{'Late: ' if change.name.startswith(LATE) else ''}{change.text}{still}."
 
 
-def _next(change: Change) -> str:
+def _next(change: ConditionChange) -> str:
     if change.name == RUN:
         return _NEXT.get(int(change.condition.cause), "runs")
     if change.name == UNKNOWN:

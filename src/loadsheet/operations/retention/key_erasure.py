@@ -21,7 +21,7 @@ from loadsheet.ledger.erasure import (
     FileName,
     KeptFile,
     KeyEntry,
-    Original,
+    OriginalFile,
     refuse_unsettled,
     without_name,
 )
@@ -67,7 +67,7 @@ class Traces:
 
     key: str
     entries: tuple[KeyEntry, ...]
-    originals: tuple[Original, ...]
+    originals: tuple[OriginalFile, ...]
     reports: tuple[Path, ...]
     unread: frozenset[str]
     capsules: tuple[Path, ...]
