@@ -278,7 +278,7 @@ def test_a_fix_file_can_itself_be_fixed(house):
     assert third.drops[0].fixes == second.drops[0].id
     with house.queries() as queries:
         first = [entry.id for entry in queries.entries_of(house.broken.id) if entry.state is State.INVALID]
-        assert queries.corrected_among(first) == set(first)
+        assert queries.versions.corrected_among(first) == set(first)
 
 
 def test_a_fix_file_of_a_fix_file_has_the_name_of_the_original(house):
@@ -421,7 +421,7 @@ def test_rows_with_the_identifier_of_another_record_are_errors_until_it_is_put_r
     assert drop_back(house, again, "again.xlsx").counts == {"accepted": 2}
     with house.queries() as queries:
         first = [entry.id for entry in queries.entries_of(house.broken.id) if entry.state is State.INVALID]
-        assert queries.corrected_among(first) == set(first)
+        assert queries.versions.corrected_among(first) == set(first)
 
 
 def test_no_advice_to_delete_a_row_whose_order_number_was_filled_down_over_it(house):

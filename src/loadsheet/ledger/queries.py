@@ -6,7 +6,7 @@ Owns: every query about entries that is not part of a change. Streams rows, so m
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, and_, case, desc, func, or_, select
+from sqlalchemy import Connection, Engine, Select, and_, case, desc, func, or_, select
 
 from loadsheet import exit_codes
 from loadsheet.ledger import codec
@@ -38,9 +38,9 @@ from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
 from loadsheet.ledger.planning import OF_ANOTHER, waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
 from loadsheet.ledger.recording import copies_of
-from loadsheet.ledger.run_queries import FIXES
+from loadsheet.ledger.run_queries import FIXES, RunQueries
 from loadsheet.ledger.states import Attempt, Decision, Entry, EntryHead, Event, ListingFinding, Run, State, Waits
-from loadsheet.ledger.versions import VersionQueries
+from loadsheet.ledger.versions import EntryVersions
 from loadsheet.workbook_marks import MOVED_ROW_CODES, SURPLUS_ROW_CODES, WORDS, FixedEntry
 
 INTERRUPTED = "the process ended while this was being sent"
@@ -83,8 +83,14 @@ class CallTimes(NamedTuple):
     within: tuple[int, ...]
 
 
-class LedgerQueries(VersionQueries):
-    """The reading side of the ledger: entries and their outcomes; runs and drops come from `RunQueries`, later versions from `VersionQueries`."""
+class LedgerQueries(RunQueries):
+    """The reading side of the ledger: runs and what they read (see `RunQueries`), entries and their outcomes. `versions` knows the later
+    versions of entries.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.versions = EntryVersions(self._engine, self)
 
     def repeats(self, unchanged: Sequence[int]) -> dict[int, State]:
         """The entries among these unchanged ones that repeat an entry that was not accepted at planning, each with the current
@@ -229,7 +235,7 @@ class LedgerQueries(VersionQueries):
         """The exceptions that were open at the start of a run or opened by it, oldest first. Those that it closed are listed as closed."""
         with self._engine.connect() as connection:
             statuses = statuses_at(connection, run)
-        versions = self.versions_of({status.entry: status.verdict for status in statuses}, run)
+        versions = self.versions.of({status.entry: status.verdict for status in statuses}, run)
         return [
             status._replace(versions=found.entries, settled=found.settled)
             for status in statuses

@@ -20,7 +20,7 @@ from functools import cache
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, select
+from sqlalchemy import Engine, Select, select
 
 from loadsheet.contract import BY_NAME, EVENTS, VERSIONS
 from loadsheet.ledger import codec
@@ -96,12 +96,15 @@ class _Line(NamedTuple):
         return codec.decode_items(self.items).get(FIX_OF, ()) if FIX_OF in self.items else ()
 
 
-class VersionQueries(RunQueries):
-    """The queries about later versions."""
+class EntryVersions:
+    """Answers which later versions entries have. `engine` gives connections that see one moment; `runs` knows drops and files."""
+
+    def __init__(self, engine: Engine, runs: RunQueries) -> None:
+        self._engine, self._runs = engine, runs
 
     def corrected_among(self, wanted: Sequence[int]) -> set[int]:
         """The entries among these whose rows came back in a fix file and were accepted, or are in order in a later version of their file."""
-        return {entry for entry, versions in self.versions_of(dict.fromkeys(wanted, "")).items() if versions.settled}
+        return {entry for entry, versions in self.of(dict.fromkeys(wanted, "")).items() if versions.settled}
 
     def as_they_came(self, wanted: Iterable[int]) -> dict[int, int]:
         """The unsent entries among these whose rows came back in a fix file as they were, each with the wrong entry that had them first."""
@@ -127,7 +130,7 @@ class VersionQueries(RunQueries):
         found = ((row.id, codec.decode_rows(content.rows)) for row, content in self.rows_in([*wanted]))
         return {entry: cells_of(rows) for entry, rows in found if rows}
 
-    def versions_of(self, wanted: Mapping[int, str], run: Run | None = None) -> dict[int, Versions]:
+    def of(self, wanted: Mapping[int, str], run: Run | None = None) -> dict[int, Versions]:
         """The later versions of these entries, each with its last verdict (empty: unknown), up to a run.
 
         A verdict on what was sent, such as a difference, concerns that document: only repetitions of it continue it.
@@ -206,9 +209,9 @@ class VersionQueries(RunQueries):
         found: dict[int, list[_Line]] = {}
         records = self._records(asked.values(), run)
         returned = {line.id: line.returned for lines in records.values() for line in lines if line.returned}
-        roots, old = (self.roots(), self.as_they_came(returned)) if returned else ({}, {})
+        roots, old = (self._runs.roots(), self.as_they_came(returned)) if returned else ({}, {})
 
-        mapping_of = cache(lambda drop: self.drop(drop).mapping)
+        mapping_of = cache(lambda drop: self._runs.drop(drop).mapping)
 
         def is_other(line: _Line, own: _Line) -> bool:
             if OF_ANOTHER in (line.reason, own.reason):
@@ -254,12 +257,16 @@ class VersionQueries(RunQueries):
         for line in asked:
             by_drop[line.drop].append(line.id)
         for drop, some in by_drop.items():
-            yield from _Rows(self, self.drop(drop), some).versions(run)
+            yield from _Rows(self, self._runs.drop(drop), some).versions(run)
 
     def rows_in(self, wanted: Sequence[int]) -> Iterator[tuple[Any, Content]]:
         """These entries, each with its id, problems and contents, in order."""
         for part in chunks(sorted(wanted)):
             yield from self._contents(_ROWS.where(entries.c.id.in_(part)))
+
+    def _rows_of(self, statement: Statement, wanted: Sequence[Any]) -> list[Any]:
+        with self._engine.connect() as connection:
+            return statement.rows_of(connection, wanted)
 
     def _contents(self, query: Select[Any]) -> Iterator[tuple[Any, Content]]:
         with self._engine.connect() as connection:
@@ -267,13 +274,15 @@ class VersionQueries(RunQueries):
 
     def later_files(self, drop: Drop, run: Run | None) -> list[int]:
         """The later drops with the first file and the mapping of this one that are no fix files, oldest first."""
-        first = self.original(drop)
+        first = self._runs.original(drop)
         same = _SAME_FILE.where(files.c.name == first.name, mappings.c.name == first.mapping, drops.c.id > drop.id)
-        return [row.id for row in self._all(_until(same, run).order_by(drops.c.id))]
+        return [row.id for row in streamed(self._engine, _until(same, run).order_by(drops.c.id))]
 
     def fix_drops(self, drop: Drop, run: Run | None) -> list[int]:
         """The fix files of this drop."""
-        return [row.id for row in self._all(_until(select(drops.c.id).where(drops.c.fixes == drop.id), run))]
+        return [
+            row.id for row in streamed(self._engine, _until(select(drops.c.id).where(drops.c.fixes == drop.id), run))
+        ]
 
     def rows_of_drop(self, drop: int, *, accepted: bool) -> Iterator[tuple[int, SourceRow]]:
         """The rows of the accepted entries of a drop, or of those that the exchange does not have, each with its entry, in planning order."""
@@ -299,11 +308,11 @@ class VersionQueries(RunQueries):
 class _Rows:
     """The rows of some entries of a drop that have no key of their own, and where they are in later drops."""
 
-    def __init__(self, queries: VersionQueries, drop: Drop, some: Sequence[int]) -> None:
-        self._queries, self._drop = queries, drop
+    def __init__(self, later: EntryVersions, drop: Drop, some: Sequence[int]) -> None:
+        self._later, self._drop = later, drop
         self._own: dict[int, tuple[Cells, frozenset[int]]] = {}
         tables = {table.name: table for table in drop.tables}
-        for row, content in queries.rows_in(some):
+        for row, content in later.rows_in(some):
             for source in codec.decode_rows(content.rows)[:1]:
                 places = {
                     tables[source.table].position(problem.where) for problem in codec.decode_problems(row.problems)
@@ -313,21 +322,21 @@ class _Rows:
 
     def versions(self, run: Run | None) -> Iterator[tuple[int, int, int]]:
         """Each entry with a later drop and the entry that has its row there; with 0 if the row is in order in the newest file or a fix file."""
-        later, open_ones = self._queries.later_files(self._drop, run), dict(self._own)
+        later, open_ones = self._later.later_files(self._drop, run), dict(self._own)
         for drop in later:
-            waiting = list(self._queries.rows_of_drop(drop, accepted=False))
+            waiting = list(self._later.rows_of_drop(drop, accepted=False))
             matches = dict(self._matching(waiting))
             yield from ((entry, drop, version) for entry, version in matches.items())
             if drop == later[-1]:
                 open_ones = {entry: own for entry, own in open_ones.items() if entry not in matches}
-                accepted = list(self._queries.rows_of_drop(drop, accepted=True))
+                accepted = list(self._later.rows_of_drop(drop, accepted=True))
                 yield from ((entry, drop, 0) for entry, _ in self._matching(accepted, open_ones))
-                if open_ones and self._queries.is_same_file(self._drop.id, drop):
-                    agreeing = self._queries.totals_of_drop(drop) - self._queries.totals_of_drop(self._drop.id)
+                if open_ones and self._later.is_same_file(self._drop.id, drop):
+                    agreeing = self._later.totals_of_drop(drop) - self._later.totals_of_drop(self._drop.id)
                     yield from ((entry, drop, 0) for entry, _ in self._matching(_rows_of(agreeing), open_ones))
-        for drop in self._queries.fix_drops(self._drop, run):
+        for drop in self._later.fix_drops(self._drop, run):
             yield from (
-                (entry, drop, 0) for entry, _ in self._matching(_rows_of(self._queries.totals_of_drop(drop)), open_ones)
+                (entry, drop, 0) for entry, _ in self._matching(_rows_of(self._later.totals_of_drop(drop)), open_ones)
             )
 
     def _matching(

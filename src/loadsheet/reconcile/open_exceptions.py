@@ -102,7 +102,7 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     shown = {entry for one in kept.values() for entry in (one.entry, *one.versions)}
     needing = [entry for entry in matches.having(NEEDS_SOMEONE) if entry not in shown]
     earlier = queries.exceptions_of(needing)
-    versions = queries.versions_of(
+    versions = queries.versions.of(
         {entry: earlier[entry].verdict if entry in earlier else "" for entry in needing}, run
     )
     versions |= {one.entry: Versions(one.versions, one.settled) for one in kept.values()}
@@ -165,7 +165,7 @@ class _Part:
         self._mapping_of = cache(lambda drop: queries.drop(drop).mapping)
         self._sources: dict[int, tuple[Lineage, dict[str, tuple[str, ...]]]] = {}
         self._origins = queries.origins_of([head.id for head in (*settled, *self._heads.values())])
-        first = queries.as_they_came(latest)
+        first = queries.versions.as_they_came(latest)
         origins = queries.origins_of(sorted({*first.values()}))
         self._origins |= {entry: origins[one] for entry, one in first.items()}
         self._later = self._last_of_each(settled)

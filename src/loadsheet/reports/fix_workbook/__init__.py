@@ -107,7 +107,7 @@ class Fixes:
         self._corrected = set()  # entries of another run's drop whose rows have since come back fixed
         if drop.run != self._run.name:
             wrong = [one.id for one in self._queries.heads_of(drop.id) if one.state in _WRONG]
-            self._corrected = self._queries.corrected_among(wrong) if wrong else set()
+            self._corrected = self._queries.versions.corrected_among(wrong) if wrong else set()
 
     def add(self, entry: Entry) -> None:
         """Add an entry of the drop."""
