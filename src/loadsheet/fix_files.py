@@ -26,7 +26,8 @@ from loadsheet.mapping.documents import (
     part_of_table,
     sets_of,
 )
-from loadsheet.mapping.routing import FixOf, Route, Routes, current, is_for, load_kept, of_shipper, route
+from loadsheet.mapping.mapping_folder import of_shipper
+from loadsheet.mapping.routing import FixOf, Route, Routes, current, is_for, load_kept, route
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
 from loadsheet.reading import Layout, Table, open_tables, read_tops

@@ -35,7 +35,7 @@ from loadsheet.ledger_sink import LedgerSink, source_file
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import operations_of
 from loadsheet.mapping.documents import Document
-from loadsheet.mapping.routing import load_folder
+from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, FolderError, LedgerBusy, Problem
 from loadsheet.reconcile import ONLY_CHECKED, Exceptions, RunNotes, settle

@@ -34,8 +34,9 @@ from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.documents import MEANT_FOR, Document, Ignored, SourceRow, TableNotes
+from loadsheet.mapping.mapping_folder import broken_mappings
 from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck, RepeatedLineCheck
-from loadsheet.mapping.routing import Route, Routes, broken_mappings, route
+from loadsheet.mapping.routing import Route, Routes, route
 from loadsheet.problems import FileRefused, LoadsheetError, Problem
 from loadsheet.reading import Table, begins_like_totals, open_tables, places_of_totals
 from loadsheet.row_counts import DropTranslation, lost_columns, with_counting_tables

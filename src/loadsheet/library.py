@@ -20,7 +20,8 @@ from loadsheet.ingest import IngestContext, ReadDrop, RoutedDrop
 from loadsheet.ledger import utc_now
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.documents import Document, Ignored
-from loadsheet.mapping.routing import Route, load_folder
+from loadsheet.mapping.mapping_folder import load_folder
+from loadsheet.mapping.routing import Route
 from loadsheet.mapping_tools.comparison import CompareSink, translate_files
 from loadsheet.operations.run_hooks import WholeRun
 from loadsheet.places import address_of

@@ -30,7 +30,7 @@ from loadsheet.ingest import IngestResult
 from loadsheet.internal_errors import isolated
 from loadsheet.ledger import Drop, Ledger, MissingRecords, Run, State
 from loadsheet.ledger_sink import ingest_files
-from loadsheet.mapping.routing import load_folder
+from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.problems import (
     NOT_EXAMINED,
     WAITS_FOR_MAPPING,

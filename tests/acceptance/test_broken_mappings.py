@@ -7,7 +7,8 @@ from faulty_exchange import misbehaving
 from workspace import ROOT, SAMPLES
 
 from loadsheet.contract import Assumptions
-from loadsheet.mapping.routing import load_folder, route
+from loadsheet.mapping.mapping_folder import load_folder
+from loadsheet.mapping.routing import route
 
 TORN = "mapping: torn\nversion: 1\nsource:\n  files:\n    - torn_*.csv   # and more\n    - 'worn_*.csv'\n  locale: [\n"
 UNFINISHED = (

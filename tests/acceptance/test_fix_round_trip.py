@@ -19,7 +19,7 @@ from orders import write_orders
 from workspace import ROOT, SAMPLES, copy_mappings
 
 from loadsheet.ledger import State
-from loadsheet.mapping.routing import load_folder
+from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.reading import fold
 
 _TYPED = {"integer", "decimal", "quantity", "date", "datetime", "time"}

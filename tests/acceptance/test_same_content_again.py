@@ -15,7 +15,7 @@ from workspace import SAMPLES, SMALL, Workspace
 
 from loadsheet.cli.options import ledger_to_read
 from loadsheet.forecasts import forecast_run
-from loadsheet.mapping.routing import load_folder
+from loadsheet.mapping.mapping_folder import load_folder
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from workspace import SMALL, Workspace
 
 from loadsheet.cli.options import held_ledger
 from loadsheet.ledger_sink import ingest_files
-from loadsheet.mapping.routing import load_folder
+from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.settings import Settings
 
 HEAD = "Order,City,Weight,Code,At\n"

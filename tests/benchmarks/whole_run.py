@@ -25,7 +25,7 @@ from tests.benchmarks.sink import sink
 from loadsheet.dispatch import Client, Dispatcher, RunContext, UnknownTimer, deliver
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger_sink import ingest_files
-from loadsheet.mapping.routing import load_folder
+from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.pipeline import reconcile_and_report
 from loadsheet.settings import Settings
 

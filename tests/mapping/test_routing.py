@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from sheets import ASSUMED
 
-from loadsheet.mapping.routing import FixOf, load_folder, route
+from loadsheet.mapping.mapping_folder import load_folder
+from loadsheet.mapping.routing import FixOf, route
 from loadsheet.mapping.schema import match, part_of
 from loadsheet.problems import MappingError
 

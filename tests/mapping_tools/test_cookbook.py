@@ -20,7 +20,7 @@ from reference_examples import carried_out
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping.compile import lint
-from loadsheet.mapping.routing import mapping_files
+from loadsheet.mapping.mapping_folder import mapping_files
 from loadsheet.mapping_tools.reference import Block, parts_of
 
 COOKBOOK = Path(__file__).parents[2] / "docs" / "cookbook"

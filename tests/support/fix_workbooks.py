@@ -13,7 +13,7 @@ from loadsheet import pipeline
 from loadsheet.cli.options import held_ledger
 from loadsheet.dispatch import Dispatcher, RunContext, UnknownTimer, deliver
 from loadsheet.ledger_sink import ingest_files
-from loadsheet.mapping.routing import load_folder
+from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.reports.fix_workbook import Fixes, is_to_fix
 from loadsheet.run_resources import exchange_client
 from loadsheet.settings import Settings

@@ -12,7 +12,7 @@ from loadsheet.contract import Assumptions
 from loadsheet.inbox import claim, quick_scan, scan
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger_sink import ingest_files
-from loadsheet.mapping.routing import load_folder
+from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.settings import Settings
 
 RUN = "2026-03-04-01"

@@ -9,7 +9,7 @@ from loadsheet.contract import Assumptions
 from loadsheet.inbox import Candidate, Scan
 from loadsheet.ingest import FilesInPlace, IngestContext, ingest, route_files
 from loadsheet.mapping.documents import Document
-from loadsheet.mapping.routing import load_folder
+from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.settings import Settings
 
 ROOT = Path(__file__).parents[2]

@@ -55,7 +55,7 @@ def check(
     The findings go to stdout; with --payloads, only the records do.
     """
     from loadsheet.checking import Checked, Corrections, check_files, problems_of
-    from loadsheet.mapping.routing import load_folder
+    from loadsheet.mapping.mapping_folder import load_folder
     from loadsheet.reading import start_fork_server
 
     payloads, every, trying, given = options

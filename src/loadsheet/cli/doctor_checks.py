@@ -26,7 +26,7 @@ from loadsheet.ledger.ledger_opening import OLDER, ledger_files_of
 from loadsheet.ledger.location import LastRunRecord, SqliteLedgerFiles, holder_of_file, refuse_beside_a_file
 from loadsheet.ledger.postgres import look
 from loadsheet.mapping.compile import Mapping, lint
-from loadsheet.mapping.routing import load_folder, mapping_files
+from loadsheet.mapping.mapping_folder import load_folder, mapping_files
 from loadsheet.operations import expected_files
 from loadsheet.places import address_of, file_system_of, shown
 from loadsheet.problems import FolderError, LedgerBusy, LedgerError, SettingsError

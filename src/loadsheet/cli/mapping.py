@@ -49,7 +49,7 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     from loadsheet.cli.mapping_results import home_of
     from loadsheet.mapping.compile import lint as lint_file
     from loadsheet.mapping.compile import load as load_mapping
-    from loadsheet.mapping.routing import mapping_files
+    from loadsheet.mapping.mapping_folder import mapping_files
 
     settings = load(config, mappings=mappings)
     paths = files or (tuple(mapping_files(settings.mappings)) if settings.mappings.is_dir() else ())

@@ -29,7 +29,8 @@ from loadsheet.display_text import count_of, printable
 from loadsheet.ledger import Drop, SourceFile
 from loadsheet.mapping.compile import Mapping, version_of
 from loadsheet.mapping.compile import load as load_mapping
-from loadsheet.mapping.routing import LoadedMappings, load_folder, load_kept, route
+from loadsheet.mapping.mapping_folder import LoadedMappings, load_folder
+from loadsheet.mapping.routing import load_kept, route
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.mapping_tools.comparison import (
     FOLDER,

@@ -308,7 +308,7 @@ def keys_and_runs(ctx: click.Context, option: click.Parameter, begun: str) -> li
 @_quietly
 def mapping_names(ctx: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
     """Offers the names of the mappings in the folder, with their files. The files are searched, not loaded."""
-    from loadsheet.mapping.routing import mapping_files
+    from loadsheet.mapping.mapping_folder import mapping_files
 
     settings = _settings(ctx)
     texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in mapping_files(settings.mappings)}

@@ -187,7 +187,7 @@ def _run_shipper(settings: "Settings", output: OutputOptions, show: Show) -> Shi
     from loadsheet import inbox
     from loadsheet.inbox import make_inbox
     from loadsheet.ledger.ledger_opening import is_there
-    from loadsheet.mapping.routing import load_folder
+    from loadsheet.mapping.mapping_folder import load_folder
     from loadsheet.operations.run_hooks import WholeRun
 
     if not settings.mappings.is_dir() and not settings.is_shared and not is_there(settings.database_url):
@@ -266,7 +266,7 @@ def _resources(settings: "Settings") -> "Iterator[RunResources]":
 def _dry_run(settings: "Settings", output: OutputOptions, show: Show) -> ShipperOutcome:
     from loadsheet.dispatch.concurrency import LastLimit
     from loadsheet.forecasts import forecast_run
-    from loadsheet.mapping.routing import load_folder
+    from loadsheet.mapping.mapping_folder import load_folder
 
     mappings = load_folder(settings.mappings, settings.assumptions)
     with _ledger_or_empty(settings) as ledger:

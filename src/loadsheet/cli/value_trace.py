@@ -13,7 +13,8 @@ from loadsheet.display_text import count_of
 from loadsheet.ledger import Drop, Entry, Ledger
 from loadsheet.ledger import Origin as LedgerOrigin
 from loadsheet.mapping.compile import Mapping, part_reading, version_of
-from loadsheet.mapping.routing import current, load_folder, load_kept
+from loadsheet.mapping.mapping_folder import load_folder
+from loadsheet.mapping.routing import current, load_kept
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.mapping_tools.value_origins import Origin, explain, fields_named
 from loadsheet.problems import LoadsheetError, Where

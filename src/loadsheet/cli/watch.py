@@ -149,7 +149,7 @@ def _hold(settings: "Settings", stack: ExitStack, warn: Callable[[str], None]) -
     from loadsheet.cluster.timetable import SharedTimetable, Timetable
     from loadsheet.inbox import make_inbox
     from loadsheet.ledger.ledger_opening import make, who
-    from loadsheet.mapping.routing import load_folder
+    from loadsheet.mapping.mapping_folder import load_folder
     from loadsheet.run_resources import check_exchange, dispatcher_for
 
     for broken in load_folder(settings.mappings, settings.assumptions).broken:  # reported at once, not by the first run

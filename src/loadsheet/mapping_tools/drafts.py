@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Action, Operation
-from loadsheet.mapping.routing import mapping_files
+from loadsheet.mapping.mapping_folder import mapping_files
 from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.mapping_tools.columns import NUMBERS, Column, some
 from loadsheet.mapping_tools.compound_columns import Sets, milestones
