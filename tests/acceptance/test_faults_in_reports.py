@@ -50,7 +50,7 @@ AFTER_IT = {
     "operations.run_hooks._Hooks.update_metrics": "metrics",
     "operations.expected_files.overdue": "the check for overdue files",
     "reports.headline._balance_line": "the summary",
-    "operations.run_hooks.seal_after_run": "the capsule",
+    "run_archive.seal_after_run": "the capsule",
     "operations.run_hooks.apply_retention": "retention",
 }
 
@@ -103,7 +103,7 @@ def summary_of(folder):
 def ended_by(house, *places, words=()):
     """A run that met faults at these places and ended with 70, and its folder."""
     with broken(*places):
-        done = house.run(*words, LOADSHEET_NOTIFICATIONS__PING_URL=NOBODY)
+        done = house.run(*words, LOADSHEET_NOTIFICATIONS__PING_URL=NOBODY, LOADSHEET_RUN_ARCHIVE__CAPSULE_DAYS="9")
     assert done.returncode == 70
     assert "Traceback" not in done.stderr
     return done, house.reports()[-1]

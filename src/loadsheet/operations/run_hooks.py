@@ -23,7 +23,6 @@ from loadsheet.pipeline import Result
 from loadsheet.places import shown
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
 from loadsheet.reports.run_document import RunOutcome
-from loadsheet.run_archive import seal_after_run
 from loadsheet.run_resources import RunResources
 from loadsheet.settings import Settings
 
@@ -78,8 +77,11 @@ class WholeRun:
         """After the end of the run, while its ledger is held: write its capsule and apply the retention. Returns the result with the failures."""
         self._recorded = result
         faults: dict[str, str] = {}
-        with isolated("the capsule", faults):
-            seal_after_run(self._settings, ledger.queries, result.reports.summary.run, self._clock(), self._say)
+        if self._settings.run_archive.capsules == "each" or self._settings.run_archive.capsule_days:
+            with isolated("the capsule", faults):
+                from loadsheet.run_archive import seal_after_run
+
+                seal_after_run(self._settings, ledger.queries, result.reports.summary.run, self._clock(), self._say)
         with isolated("retention", faults):
             apply_retention(self._settings, ledger, self._clock(), self._say)
         return result.without(faults)
