@@ -29,16 +29,17 @@ from loadsheet.ledger import Drop, Ledger, State, open_ledger, utc_now
 from loadsheet.ledger.exporting import EarlierRows
 from loadsheet.ledger.ledger_opening import locked
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.ledger.recording import Forecaster, stop_reasons
+from loadsheet.ledger.recording import Forecaster, Foreseen, stop_reasons
 from loadsheet.ledger.states import Waits
 from loadsheet.ledger_sink import LedgerSink, source_file
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import operations_of
-from loadsheet.mapping.documents import Document
+from loadsheet.mapping.documents import FIX_OF, Document
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, FolderError, LedgerBusy, Problem
 from loadsheet.reconcile import ONLY_CHECKED, Exceptions, RunNotes, settle
+from loadsheet.reconcile.open_exceptions import LATER
 from loadsheet.settings import Settings
 
 WAITING = "waiting"  # for an order or tender that neither the exchange nor this run has
@@ -77,11 +78,12 @@ class Forecast:
         """The exit code of the run if the exchange accepts everything."""
         states = {name for name, count in self.states.items() if count}
         stuck = any(problem.level == "error" for problem in self.left)
+        needs_someone = bool(self.open or self.aside or stuck or self.already["unknown"])
         return exit_codes.exit_code(
             stopped=exit_codes.INTERNAL_ERROR if self.not_examined else None,
             lacks_mapping=any(problem.code in WAITS_FOR_MAPPING for problem in self.left),
-            nothing_usable=bool(self.aside or states) and states <= {"invalid"},
-            needs_someone=bool(self.open or self.aside or stuck or self.already["unknown"]),
+            nothing_usable=needs_someone and bool(self.aside or states) and states <= {"invalid"},
+            needs_someone=needs_someone,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -107,18 +109,44 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
         scan = inbox.fetch_objects(scan, settings.model_copy(update={"state": Path(folder)}))
         found = within_budget(route_files(scan, context), settings)
         deletes_follow = any(drop.route.mapping.operation.action is Action.DELETE for drop in found.drops)
-        sink = ForecastSink(ledger.forecaster(deletes_follow=deletes_follow))
+        sink = ForecastSink(ledger.forecaster(deletes_follow=deletes_follow), ledger.queries)
         sink.forecast.left += [*found.left(context), *scan.left]
         ingest(found, sink, context)
     sink.forecast.already = {state.value: ledger.queries.count_in(state) for state in (State.READY, State.UNKNOWN)}
     return sink.forecast
 
 
-class ForecastSink(FilesInPlace):
-    """Forecasts the state of each document and counts them in `forecast`."""
+class _Uncorrected(NamedTuple):
+    """A document of a fix file whose rows came as they were in a wrong entry: its record, number and problems."""
 
-    def __init__(self, forecaster: Forecaster) -> None:
-        self._forecaster = forecaster
+    entry: int
+    record: Hashable
+    number: int
+    problems: Sequence[Problem]
+
+
+@dataclass(slots=True)
+class _DropForecast:
+    """The forecast of a drop: its documents by state, the records that would be in order or not, and the entries that its rows correct."""
+
+    states: Counter[str] = field(default_factory=Counter)
+    right: set[Hashable] = field(default_factory=set)
+    wrong: set[Hashable] = field(default_factory=set)
+    mended: set[int] = field(default_factory=set)
+    uncorrected: list[_Uncorrected] = field(default_factory=list)
+
+    def stop(self, name: str) -> None:
+        """Hold what would be sent. `name` is the file."""
+        self.states["held"] += self.states.pop("ready", 0) + self.states.pop(WAITING, 0)
+        self.right, self.wrong, self.mended = set(), {*self.wrong, ("held", name)}, set()
+
+
+class ForecastSink(FilesInPlace):
+    """Forecasts the state of each document and counts them in `forecast`. `queries` tell what was corrected since."""
+
+    def __init__(self, forecaster: Forecaster, queries: LedgerQueries) -> None:
+        self._forecaster, self._queries = forecaster, queries
+        self._mended = set[int]()
         self.forecast = Forecast()
 
     def claim(self, candidate: Candidate) -> InboxFile | None:
@@ -135,40 +163,68 @@ class ForecastSink(FilesInPlace):
 
     def take(self, drop: ReadDrop) -> None:
         """Count the states of the documents of a drop. Raises FileRefused."""
-        states: Counter[str] = Counter()
-        right, wrong = set[Hashable](), set[Hashable]()
-        mapping, causes = drop.mapping, self.forecast.causes
+        found, mapping, causes = _DropForecast(), drop.mapping, self.forecast.causes
         documents = (document for document in drop.documents() if isinstance(document, Document))
         files = [source_file(file, "", drop.context.settings) for file in drop.files]
         forecast = self._forecaster.forecast(documents, files, changed=mapping.changed)
-        for number, (document, planned) in enumerate(forecast, self.forecast.states.total() + 1):
-            state = WAITING if planned.waits is Waits.PARENT else planned.state.value
-            states[state] += 1
-            record = BY_NAME[document.operation].record_id(document.key) or number
-            if state not in _RIGHT:
-                wrong.add(record)
-            elif record in self.forecast.open:
-                right.add(record)
-            for problem in (*document.problems, *([planned.problem] if planned.problem else [])):
-                causes.add(problem, number)
+        for number, foreseen in enumerate(forecast, self.forecast.states.total() + 1):
+            self._count(foreseen, number, found)
+        self._count_uncorrected(found)
         for notes in drop.notes().values():
             for problem in notes.problems:
                 causes.add(problem)
                 self.forecast.not_examined |= problem.code == NOT_EXAMINED
         fates: Counter[State] = Counter()
-        for name, number in states.items():
+        for name, number in found.states.items():
             fates[State.READY if name == WAITING else State(name)] += number
         if why := stop_reasons(drop.files[0].name, fates, drop.error_share_max, drop.doubts()):
             for problem in why:
                 causes.add(problem)
-            states["held"] += states.pop("ready", 0) + states.pop(WAITING, 0)
-            right, wrong = set(), {*wrong, ("held", drop.files[0].name)}
-        self.forecast.open = (self.forecast.open - right) | wrong  # another row of the same file corrects nothing
-        self.forecast.states += states
+            found.stop(drop.files[0].name)
+        self._mended |= found.mended
+        # another row of the same file corrects nothing
+        self.forecast.open = (self.forecast.open - found.right) | found.wrong
+        self.forecast.states += found.states
         names, operation = drop.routed.data_files, operations_of(mapping)
         self.forecast.drops.append(
-            {"files": names, "mapping": mapping.name, "operation": operation, "records": dict(states)}
+            {"files": names, "mapping": mapping.name, "operation": operation, "records": dict(found.states)}
         )
+
+    def _count(self, foreseen: Foreseen, number: int, found: _DropForecast) -> None:
+        """Count a document of a drop."""
+        document, planned, uncorrected = foreseen
+        state = WAITING if planned.waits is Waits.PARENT else planned.state.value
+        found.states[state] += 1
+        fixed = document.items.get(FIX_OF, ())
+        record = BY_NAME[document.operation].record_id(document.key) or fixed or number
+        problems = (*document.problems, *([planned.problem] if planned.problem else []))
+        if state not in _RIGHT and uncorrected:
+            found.uncorrected.append(_Uncorrected(uncorrected, record, number, problems))
+            return
+        if state in _RIGHT:
+            found.mended.update(fixed)
+            found.right |= {record, fixed} & self.forecast.open
+        else:
+            found.wrong.add(record)
+        for problem in problems:
+            self.forecast.causes.add(problem, number)
+
+    def _count_uncorrected(self, found: _DropForecast) -> None:
+        """Count the documents of a drop that came as they were and still need someone."""
+        settled = self._settled(sorted({one.entry for one in found.uncorrected}))
+        for one in found.uncorrected:
+            if one.entry not in settled:
+                found.wrong.add(one.record)
+                for problem in one.problems:
+                    self.forecast.causes.add(problem, one.number)
+
+    def _settled(self, wrong: Sequence[int]) -> set[int]:
+        """The wrong entries among these that need nobody any more: corrected in a fix file, before or in this forecast, or replaced by a
+        later document.
+        """
+        statuses = self._queries.exceptions_of(wrong)
+        replaced = {entry for entry, status in statuses.items() if status.closed == LATER}
+        return self._mended.intersection(wrong) | self._queries.corrected_among(wrong) | replaced
 
 
 class Answer(NamedTuple):

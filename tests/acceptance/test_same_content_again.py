@@ -119,6 +119,22 @@ def test_where_the_mapping_says_that_order_counts_it_does(workspace, tmp_path):
         assert again["not sent: held"] == 1
 
 
+def test_a_dry_run_foresees_that_two_senders_of_its_files_have_the_same_number(tmp_path):
+    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
+    workspace = Workspace(tmp_path / "mapped")
+    other = text.replace("orders", "others").replace("ACME", "OTHER")
+    workspace.use({"orders": text, "others": other})
+    with house(tmp_path, mappings=workspace / "mappings") as home:
+        run(home, lambda _: None)
+        for age, name in enumerate(("others.csv", "orders.csv")):
+            path = home.settings.inbox / name
+            path.write_text(f"Order,City,Weight\nA-1,Bonn,{age}\n", encoding="utf-8")
+            os.utime(path, (time.time() - age,) * 2)
+        assert foreseen(home) == (1, {"ready": 1, "held": 1})
+        said = run(home, lambda _: None)
+        assert (said["exit_code"], said["entries"]) == (1, {"accepted": 1, "held": 1})
+
+
 # ---- rows that create or update, whichever it is ----
 
 HEAD = "Åtgärd;Order;Mottagare;Gata;Postnr;Ort;Land;Hämtning;Leverans;Kolli;Vikt;Volym;Värde;Orsak"
@@ -258,6 +274,34 @@ def test_an_uncorrected_fix_file_overwrites_no_correction_of_what_the_exchange_r
         assert refused.exchange.records["A-1"]["delivery_city"] == "Köln"
         assert (said["exit_code"], said["entries"]) == (0, {"held": 1, "invalid": 1})
     assert len(sent(refused, "/updateOrder")) == 0
+
+
+def test_a_dry_run_foresees_that_an_uncorrected_fix_file_needs_nobody(refused):
+    refused.drop("late.xlsx", refused.uncorrected)
+    assert foreseen(refused) == (0, {"held": 1, "invalid": 1})
+    refused.drop("orders.csv", refused.bad)
+    assert foreseen(refused) == (1, {"held": 2, "invalid": 2})
+
+
+@pytest.mark.parametrize("corrected_first", [True, False])
+def test_a_dry_run_foresees_that_a_fix_file_and_its_corrected_copy_need_nobody(refused, corrected_first):
+    """Also a row without an identifier."""
+    refused.drop("orders.csv", b"Order,City,Weight\nA-3,Bonn,x\n,Ulm,1\n")
+    assert foreseen(refused) == (65, {"invalid": 2})
+    run(refused, lambda _: None)
+    path = max(refused.settings.outbox.glob("*/orders.fix.xlsx"))
+    names = ["a.xlsx", "b.xlsx"] if corrected_first else ["b.xlsx", "a.xlsx"]
+    refused.drop(names[1], path.read_bytes())
+    assert foreseen(refused) == (65, {"invalid": 2})
+    book = FixBook(path)
+    assert book.repair({"x": "2"}) == 1
+    (keyless,) = [row for row in book.sheets()[0].iter_rows(min_row=2) if "Ulm" in [cell.value for cell in row]]
+    keyless[1].value = "A-4"
+    book.save(refused.settings.inbox / names[0])
+    for age, name in enumerate(("b.xlsx", "a.xlsx"), start=1):
+        os.utime(refused.settings.inbox / name, (time.time() - age,) * 2)
+    assert foreseen(refused) == (0, {"invalid": 2, "ready": 2})
+    assert run(refused, lambda _: None)["exit_code"] == 0
 
 
 def test_a_refused_file_that_comes_again_overwrites_no_correction(refused):

@@ -43,7 +43,7 @@ _DIFFERENCES_SHOWN = 5
 
 class EarlierEntry(NamedTuple):
     """An earlier entry on the same lane that is, was or will be at the exchange. A held one waits for an outcome or a parent, or
-    was given up: a person abandoned it although its outcome is unknown.
+    was given up: a person abandoned it although its outcome is unknown. A forecast one has its `sender` instead of its payload.
     """
 
     id: int
@@ -56,6 +56,7 @@ class EarlierEntry(NamedTuple):
     problems: tuple[Problem, ...]
     given_up: bool = False
     drop: int = 0
+    sender: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -174,8 +175,8 @@ def held_as_of_another(decision: PlanningDecision, given: Document, lane: Sequen
         for earlier in _since_delete(lane)
         if earlier.state is not State.REFUSED and BY_NAME[earlier.operation].action in _SETTING
     ]
-    senders = list(filter(None, (_sender_in(earlier.payload) for earlier in standing)))
-    own = _sender_in(document.payload)
+    senders = list(filter(None, (earlier.sender or sender_in(earlier.payload) for earlier in standing)))
+    own = sender_in(document.payload)
     if not own or not senders or own in senders:
         return decision
     hint = f"if both mean one record, to send it all the same: loadsheet retry {as_argument(document.key)}"
@@ -183,7 +184,7 @@ def held_as_of_another(decision: PlanningDecision, given: Document, lane: Sequen
     return decision._replace(planned=PlannedState(State.HELD, OF_ANOTHER, problem))
 
 
-def _sender_in(payload: bytes) -> str:
+def sender_in(payload: bytes) -> str:
     """The sender of a JSON record; empty if it has none, or its contents were removed."""
     return parties_of(msgspec.json.decode(payload))[0] if payload else ""
 

@@ -25,6 +25,7 @@ from loadsheet.ledger.planning import (
     decide_new,
     is_delete,
     parent_exists,
+    sender_in,
 )
 from loadsheet.ledger.returned_rows import uncorrected
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, SourceFile, State, Waits
@@ -206,6 +207,14 @@ def record_entries(transaction: Transaction, drop: int, documents: Sequence[Docu
     return states
 
 
+class Foreseen(NamedTuple):
+    """A document as it would be sent, its planned state, and the entry whose rows came back in it as they were (0: none)."""
+
+    document: Document
+    planned: PlannedState
+    uncorrected: int
+
+
 class Forecaster:
     """Forecasts the states of the documents of consecutive drops and records nothing. Forecasts for earlier documents count
     as entries for later ones. If `deletes_follow`, the newest file with each record is remembered for them.
@@ -218,9 +227,9 @@ class Forecaster:
 
     def forecast(
         self, documents: Iterable[Document], files: Sequence[SourceFile], *, changed: Changed
-    ) -> Iterator[tuple[Document, PlannedState]]:
-        """Each document as it would be sent, with its planned state. `files` are their files. `changed`: the treatment of a create whose
-        record was accepted with other content. A child does not wait if its order or tender would be sent.
+    ) -> Iterator[Foreseen]:
+        """The forecasts. `files` are the files of the documents. `changed`: the treatment of a create whose record was accepted with other
+        content. A child does not wait if its order or tender would be sent.
         """
         newest = max(files, key=lambda file: file.arrived)
         with self._engine.connect() as connection:
@@ -241,8 +250,9 @@ class Forecaster:
                     planned = planned._replace(waits=Waits.DECISION)
                 if planned.stays_on_lane:  # without its record, to save memory: field differences are not forecast
                     earlier = _as_earlier(_COMING, 0, decision._replace(planned=planned))
-                    self._forecast[given.lane].append(earlier._replace(payload=b"", problems=()))
-                yield decision.document, _as_reported(decision.document, planned, lane, seen=seen)
+                    sender = sender_in(earlier.payload)
+                    self._forecast[given.lane].append(earlier._replace(payload=b"", problems=(), sender=sender))
+                yield Foreseen(decision.document, _as_reported(decision.document, planned, lane, seen=seen), same)
 
     def _newer_than(self, file: SourceFile, document: Document) -> str:
         """The file that holds the record and arrived after `file`, if there is one. Remembers `file` if the document is a version of it."""
