@@ -208,6 +208,27 @@ def test_what_was_given_up_may_be_found_after_all_and_doctor_notices_a_changed_d
     assert (altered.returncode, "was altered" in altered.stdout) == (1, True)
 
 
+def test_a_headline_counts_what_a_run_sent_not_what_earlier_runs_sent_of_the_same_file(house):
+    """Of the events that wait, each goes when its order comes. The rows of the whole file still balance."""
+    says = []
+    drop_events(house, 1, 2, 3)
+    house.run()
+    for number in (1, 2, 3):
+        house.write_orders(1, first=number)
+        house.run()
+        headline = house.run_json()["headline"]
+        says.append([headline["text"], *headline["details"]])
+        assert house.run_json()["balance"]["rows"] == {"accepted": 3 + 1 + number} | (
+            {"held": 3 - number} if number < 3 else {}
+        )
+    assert says == [
+        ["2 of 4 documents need attention", "2 accepted"],
+        ["1 of 4 documents needs attention", "2 accepted", "1 accepted before"],
+        ["All 4 documents were accepted, now or before", "2 accepted", "2 accepted before"],
+    ]
+    assert house.command("report", "--day", local_day()).stdout.startswith("✓ All 6 documents were accepted ")
+
+
 def test_retry_brings_back_what_was_refused_or_held(house, tmp_path):
     with misbehaving(tmp_path) as served:
         where = ("--exchange", served.url)

@@ -342,6 +342,11 @@ def judged(**more):
             {"entries": {"accepted": 1, "unchanged": 2}},
             *("good", "All 3 documents were accepted, now or before · 1 accepted · 2 unchanged"),
         ),
+        (
+            {"accepted_before": 1},
+            *("good", "All 3 documents were accepted, now or before · 2 accepted · 1 accepted before"),
+        ),
+        ({"accepted_before": 3}, "good", "Nothing new: all 3 documents were accepted before"),
         ({"entries": {}, "verdicts": {}}, "plain", "3 rows read, no document to send"),
         ({"open_earlier": 1}, "note", "All 3 documents were accepted · 1 exception of earlier runs is still open"),
         (

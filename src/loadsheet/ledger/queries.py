@@ -38,14 +38,20 @@ from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
 from loadsheet.ledger.planning import OF_ANOTHER, waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
 from loadsheet.ledger.recording import copies_of
-from loadsheet.ledger.run_queries import FIXES, RunQueries
-from loadsheet.ledger.states import Attempt, Decision, Entry, EntryHead, Event, ListingFinding, Run, State, Waits
+from loadsheet.ledger.run_queries import FIXES, RunQueries, with_adopted_runs
+from loadsheet.ledger.states import Attempt, Decision, Drop, Entry, EntryHead, Event, ListingFinding, Run, State, Waits
 from loadsheet.ledger.versions import EntryVersions
 from loadsheet.workbook_marks import MOVED_ROW_CODES, SURPLUS_ROW_CODES, WORDS, FixedEntry
 
 INTERRUPTED = "the process ended while this was being sent"
 _STATES = {state.value: state for state in State}
 _HELD_BECAUSE = Statement("select id, reason from entries where id in (:wanted) and state = 'held'")
+_ACCEPTED_BEFORE = Statement(
+    """
+    select count(*) as count from entries where drop_id in (:drops) and state = 'accepted'
+    and (select max(run_id) from events where entry_id = entries.id and after = 'accepted') < :first
+    """
+)
 _EARLIER_HEADINGS = Statement(
     """
     select distinct tables.header from tables
@@ -138,6 +144,15 @@ class LedgerQueries(RunQueries):
     def count_in(self, *states: State) -> int:
         """The number of entries in these states."""
         return int(self._value(select(func.count()).select_from(entries).where(entries.c.state.in_(states))))
+
+    def accepted_before(self, run: Run, earlier: Sequence[Drop]) -> int:
+        """The number of entries of these drops that were accepted before a run, or before the first run of a day."""
+        with self._engine.connect() as connection:
+            named = connection.scalars(select(runs.c.id).where(runs.c.name.in_(run.parts)))
+            first = min([*named] if run.parts else with_adopted_runs(connection, [run]))
+            parts = chunks([drop.id for drop in earlier])
+            found = (_ACCEPTED_BEFORE.rows(connection, drops=list(part), first=first) for part in parts)
+            return sum(int(row.count) for rows in found for row in rows)
 
     def count_unanswered(self) -> int:
         """The number of entries that are unknown because a call had no clear answer, not because one of our processes ended."""

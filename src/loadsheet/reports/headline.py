@@ -7,7 +7,7 @@ its text. It computes no numbers: it reads them from the run's document.
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -60,7 +60,7 @@ def _headline(summary: RunSummary) -> Headline:
         would = f"{sendable:,} of {count_of(sum(summary.entries.values()), 'document')} would be sent"
         return Headline(NOTE if points else GOOD, sentence(ONLY_CHECKED), (would, *points))
     failed, points, remarks = list(_faults(summary)), list(_open_points(summary)), list(_remarks(summary))
-    accepted = _counted(summary.entries, State.ACCEPTED, State.UNCHANGED)
+    accepted = list(_accepted(summary))
     settled = sum(summary.settled.values())
     if failed or points:
         text, *rest = [*failed, *points]
@@ -195,17 +195,17 @@ def _remarks(summary: RunSummary) -> Iterator[str]:
 
 def _clean(summary: RunSummary) -> str:
     """The text of a run without open points."""
-    total, unchanged = sum(summary.entries.values()), summary.entries.get(State.UNCHANGED, 0)
+    total, before = sum(summary.entries.values()), summary.entries.get(State.UNCHANGED, 0) + summary.accepted_before
     if settled := sum(summary.settled.values()):
         return f"{count_of(settled, 'document')} that needed attention no longer {'does' if settled == 1 else 'do'}"
     if not total:
         return _no_document(summary)
     if summary.verdicts.get(Verdict.WAITING, 0):
-        accepted = summary.entries.get(State.ACCEPTED, 0) + unchanged
+        accepted = summary.entries.get(State.ACCEPTED, 0) + summary.entries.get(State.UNCHANGED, 0)
         return f"{accepted:,} of {count_of(total, 'document')} accepted"
-    if unchanged == total:
+    if before == total:
         return f"Nothing new: {'the document was' if total == 1 else f'all {total:,} documents were'} accepted before"
-    if unchanged:
+    if before:
         return f"All {total:,} documents were accepted, now or before"
     return "The document was accepted" if total == 1 else f"All {total:,} documents were accepted"
 
@@ -218,8 +218,16 @@ def _no_document(summary: RunSummary) -> str:
     return f"No file was ready: {count_of(unfinished, 'file')} {wait} in the inbox" if unfinished else "No file came in"
 
 
-def _counted(counts: Mapping[str, int], *states: State) -> list[str]:
-    return [f"{counts[state]:,} {state}" for state in states if counts.get(state)]
+def _accepted(summary: RunSummary) -> Iterator[str]:
+    """How many documents this run sent, how many of its earlier drops were sent before, and how many are unchanged."""
+    before, counts = summary.accepted_before, summary.entries
+    for count, text in (
+        (counts.get(State.ACCEPTED, 0) - before, "accepted"),
+        (before, "accepted before"),
+        (counts.get(State.UNCHANGED, 0), "unchanged"),
+    ):
+        if count:
+            yield f"{count:,} {text}"
 
 
 def _seconds(summary: RunSummary, reported_at: str) -> Iterator[str]:

@@ -320,6 +320,9 @@ class RunSummary:
             "Documents by operation and verdict, without those that no longer need attention; on a day each record once, with its last one"
         ),
     ] = field(default_factory=dict)
+    accepted_before: Annotated[
+        int, _described("Accepted documents of earlier drops that this run touched, which an earlier run had sent")
+    ] = 0
 
     @property
     def counts_text(self) -> str:

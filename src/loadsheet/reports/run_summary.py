@@ -63,7 +63,7 @@ class RunTally:
     """Counts while entries stream by: problems by code, verdicts by operation, and the first key per verdict that needs attention.
 
     `settled` are the entries that needed attention and no longer do: their problems, rows and keys are left out. On a day, each record
-    counts once, with its last document.
+    counts once, with its last document. `accepted_before` counts the entries that earlier runs sent.
     """
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -74,6 +74,7 @@ class RunTally:
     folding: Causes = field(default_factory=Causes)
     settled: frozenset[int] = frozenset()
     is_day: bool = False
+    accepted_before: int = 0
     _settled: Counter[tuple[str, str]] = field(default_factory=Counter)
     _rows: dict[bool, set[tuple[int, str, int]]] = field(default_factory=lambda: {True: set(), False: set()})
     _counted_in: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -242,6 +243,7 @@ def summarise(
         open_earlier=len(open_since_earlier(reconciliation)),
         settled=settled,
         records=tally.records(),
+        accepted_before=tally.accepted_before,
     )
 
 
