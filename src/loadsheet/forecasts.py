@@ -129,6 +129,7 @@ class _Uncorrected(NamedTuple):
 class _DropForecast:
     """The forecast of a drop: its documents by state, the records that would be in order or not, and the entries that its rows correct."""
 
+    mapping: str
     states: Counter[str] = field(default_factory=Counter)
     right: set[Hashable] = field(default_factory=set)
     wrong: set[Hashable] = field(default_factory=set)
@@ -147,6 +148,7 @@ class ForecastSink(FilesInPlace):
     def __init__(self, forecaster: Forecaster, queries: LedgerQueries) -> None:
         self._forecaster, self._queries = forecaster, queries
         self._mended = set[int]()
+        self._mapping_of: dict[Hashable, str] = {}
         self.forecast = Forecast()
 
     def claim(self, candidate: Candidate) -> InboxFile | None:
@@ -163,7 +165,8 @@ class ForecastSink(FilesInPlace):
 
     def take(self, drop: ReadDrop) -> None:
         """Count the states of the documents of a drop. Raises FileRefused."""
-        found, mapping, causes = _DropForecast(), drop.mapping, self.forecast.causes
+        mapping, causes = drop.mapping, self.forecast.causes
+        found = _DropForecast(mapping.name)
         documents = (document for document in drop.documents() if isinstance(document, Document))
         files = [source_file(file, "", drop.context.settings) for file in drop.files]
         forecast = self._forecaster.forecast(documents, files, changed=mapping.changed)
@@ -192,7 +195,7 @@ class ForecastSink(FilesInPlace):
 
     def _count(self, foreseen: Foreseen, number: int, found: _DropForecast) -> None:
         """Count a document of a drop."""
-        document, planned, uncorrected = foreseen
+        document, planned, uncorrected, whole = foreseen
         state = WAITING if planned.waits is Waits.PARENT else planned.state.value
         found.states[state] += 1
         fixed = document.items.get(FIX_OF, ())
@@ -203,9 +206,12 @@ class ForecastSink(FilesInPlace):
             return
         if state in _RIGHT:
             found.mended.update(fixed)
-            found.right |= {record, fixed} & self.forecast.open
+            # an update of some fields corrects no document of another mapping
+            corrects = {record, fixed} if whole or self._mapping_of.get(record) == found.mapping else {fixed}
+            found.right |= corrects & self.forecast.open
         else:
             found.wrong.add(record)
+            self._mapping_of[record] = found.mapping
         for problem in problems:
             self.forecast.causes.add(problem, number)
 
@@ -215,6 +221,7 @@ class ForecastSink(FilesInPlace):
         for one in found.uncorrected:
             if one.entry not in settled:
                 found.wrong.add(one.record)
+                self._mapping_of[one.record] = found.mapping
                 for problem in one.problems:
                     self.forecast.causes.add(problem, one.number)
 

@@ -135,6 +135,22 @@ def test_a_dry_run_foresees_that_two_senders_of_its_files_have_the_same_number(t
         assert (said["exit_code"], said["entries"]) == (1, {"accepted": 1, "held": 1})
 
 
+def test_a_dry_run_foresees_that_an_update_of_other_fields_corrects_no_wrong_order(workspace):
+    """But that a right update corrects a wrong one."""
+    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
+    workspace.use({"orders": text})
+    workspace.add("order-updates")
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,Bonn,1\n")
+    assert workspace.run().returncode == 0
+    workspace.drop("updates_1.csv", "Order,City\nA-2,\n")
+    os.utime(workspace.inbox / "updates_1.csv", (time.time() - 20,) * 2)
+    workspace.drop("updates_2.csv", "Order,City\nA-1,Ulm\nA-2,Ulm\n")
+    assert workspace.run("--dry-run").returncode == 0
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,x\n")
+    os.utime(workspace.inbox / "orders.csv", (time.time() - 20,) * 2)
+    assert [workspace.run(*words).returncode for words in (["--dry-run"], [])] == [1, 1]
+
+
 # ---- rows that create or update, whichever it is ----
 
 HEAD = "Åtgärd;Order;Mottagare;Gata;Postnr;Ort;Land;Hämtning;Leverans;Kolli;Vikt;Volym;Värde;Orsak"

@@ -199,7 +199,7 @@ def test_a_delete_is_held_if_a_newer_file_of_the_run_has_the_record_and_a_foreca
         asked = ledgers.document(operation, payload, [("orders", 2, ("x",))])
         drop = ledgers.drop_of(("orders", f"{number}.csv"), mapping=operation, operation=operation)
         drop = replace(drop, files=(replace(drop.files[0], arrived=arrived),))
-        ((_, foreseen, _),) = forecaster.forecast([asked], drop.files, changed="hold")
+        ((_, foreseen, *_),) = forecaster.forecast([asked], drop.files, changed="hold")
         planned = ledgers.plan(ledger, run, drop, [asked])
     (entry,) = ledger.queries.entries_of(planned.id)
     assert (entry.state, [problem.code for problem in entry.problems]) == ((HELD, ["L620"]) if newer else (READY, []))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, insert, select, update
 
-from loadsheet.contract import BY_NAME, DELETES, VERSIONS
+from loadsheet.contract import BY_NAME, DELETES, VERSIONS, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, store, with_contents
 from loadsheet.ledger.ledger_tables import Statement, drops, files, mappings, runs, tables
@@ -208,11 +208,14 @@ def record_entries(transaction: Transaction, drop: int, documents: Sequence[Docu
 
 
 class Foreseen(NamedTuple):
-    """A document as it would be sent, its planned state, and the entry whose rows came back in it as they were (0: none)."""
+    """A document as it would be sent, its planned state, and the entry whose rows came back in it as they were (0: none). `whole`: its
+    mapping sets all of the record, not some fields of it.
+    """
 
     document: Document
     planned: PlannedState
     uncorrected: int
+    whole: bool
 
 
 class Forecaster:
@@ -252,7 +255,9 @@ class Forecaster:
                     earlier = _as_earlier(_COMING, 0, decision._replace(planned=planned))
                     sender = sender_in(earlier.payload)
                     self._forecast[given.lane].append(earlier._replace(payload=b"", problems=(), sender=sender))
-                yield Foreseen(decision.document, _as_reported(decision.document, planned, lane, seen=seen), same)
+                planned = _as_reported(decision.document, planned, lane, seen=seen)
+                whole = given.instead is not None or BY_NAME[given.operation].action is not Action.UPDATE
+                yield Foreseen(decision.document, planned, same, whole)
 
     def _newer_than(self, file: SourceFile, document: Document) -> str:
         """The file that holds the record and arrived after `file`, if there is one. Remembers `file` if the document is a version of it."""
