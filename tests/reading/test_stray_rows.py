@@ -94,6 +94,24 @@ def test_the_title_of_a_further_page_is_ignored_above_its_header(tmp_path, betwe
     assert found == ["row", fate, *([AGAIN] if "|Order|" in between else []), "row"]
 
 
+@pytest.mark.parametrize(
+    ("line", "fate"),
+    [
+        ("Deliveries, 27.11.2026   Page 2 of 3", "page number"),
+        ("Liste S-Seite 2/3 -;;", "page number"),
+        ("Seite 2 von 3, gedruckt von Ann;;", "page number"),
+        ("Deliveries, 27.11.2026   Page 2", "R205"),
+        (";Catalogue, page 2 of 3;", "row"),
+        ("Page 2 of 3;Ulm;", "row"),
+        ("Homepage 2 of 3;;", "row"),
+        ("Page 2 of 3rd;;", "row"),
+    ],
+)
+def test_a_line_with_the_number_of_a_page_of_all_is_ignored_without_a_title_above_the_headings(tmp_path, line, fate):
+    path = text_file(tmp_path, f"Order;City;Kg\nA1;Ulm;1\n{line}\nA2;Bonn;2\n")
+    assert list(fates(path, layout("Order", "City", "Kg", delimiters=(";",))).values()) == ["row", fate, "row"]
+
+
 TITLED = "Pick list of Monday;;\nPrinted;27.11.2026;Wave 3\n\nOrder;City;Kg\n"
 TITLES = {  # the rows between two orders, and their fates
     "the titles again": (f"{TITLED}", ["repeated title", "repeated title", AGAIN]),

@@ -20,10 +20,11 @@ UNITS = frozenset(_UNITS.split())
 
 _HEADER_AGAIN = "repeated header"
 _NUMBERS_AND_SPACES = re.compile(r"[\W\d_]+")
-_PAGE_NUMBER = re.compile(
-    r"\W*(page|seite|blatt|p[aá]gina|p[aá]g|sida|side|strona|strana|sayfa)\W*[0-9]{1,4}(\s*(of|von|de|di|van|av|af|z|/)\s*[0-9]{1,4})?\W*",
-    re.IGNORECASE,
-)
+_PAGE = r"(page|seite|blatt|p[aá]gina|p[aá]g|sida|side|strona|strana|sayfa)\W*[0-9]{1,4}"
+_OF_TOTAL = r"\s*(of|von|de|di|van|av|af|z|/)\s*[0-9]{1,4}"
+_PAGE_NUMBER = re.compile(rf"\W*{_PAGE}({_OF_TOTAL})?\W*", re.IGNORECASE)
+_PAGE_OF_TOTAL = re.compile(rf"(?<![^\W_]){_PAGE}{_OF_TOTAL}\W*$|^\W*{_PAGE}{_OF_TOTAL}(?![^\W_])", re.IGNORECASE)
+"""At the end or at the beginning of a text."""
 _LETTERS_MIN = 3  # of a title
 _LINE_SIGNS = frozenset("-=_~+:")
 _SEPARATOR = re.compile(r"\s*[-=_~+:]{3,}\s*")
@@ -146,8 +147,11 @@ def _rule_of_print(cells: Sequence[str], place: int) -> str:
     """The rule that ignores a row that only structures a printed list; empty if it does not. `place` is the first column that is read."""
     if not _LINE_SIGNS.isdisjoint((cells[0][:1], cells[place][:1])) and is_separator(cells):
         return "separator line"
-    is_alone = cells.count("") + 1 == len(cells) > 1  # cheap check first
-    return "page number" if is_alone and _PAGE_NUMBER.fullmatch("".join(cells)) else ""
+    if cells.count("") + 1 != len(cells) or len(cells) < 2:  # cheap check first
+        return ""
+    begins_row = cells[0] or cells[place]  # other single texts may continue the row above
+    is_page = _PAGE_NUMBER.fullmatch("".join(cells)) or (begins_row and _PAGE_OF_TOTAL.search(begins_row))
+    return "page number" if is_page else ""
 
 
 class _StrayRowRules:
