@@ -30,7 +30,7 @@ from loadsheet.mapping.translator import translate
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold
-from loadsheet.reading.tables import ALIKE_NOT_READ, CONTROL, ColumnUse, WantedColumn
+from loadsheet.reading.tables import ALIKE_NOT_READ, CONTROL, STRUCK_OUT, ColumnUse, WantedColumn
 from loadsheet.similar_text import near, some
 
 
@@ -79,7 +79,8 @@ class DropTranslation:
         # The original of a fix file was checked; beside the texts of a CSV file it has the sender's numbers and dates.
         if table.at:
             found = damage_checks.problems()
-            return TableNotes(tuple(problem for problem in found if problem.code not in _MIXED_STYLES))
+            kept = [problem for problem in found if problem.code not in _MIXED_STYLES]
+            return TableNotes((*_struck_rows(table), *kept))
         headings = self.headings(table.name)
         return TableNotes(
             (*headings.problems, *damage_checks.problems()), tuple(headings.unused.values()), damage_checks.blank_rows
@@ -269,7 +270,7 @@ def headings_of(
     lacking = _without_value(plans, missing)
     misspelt = list(_misspelt_headings(table, shown, labels))
     renamed = _renamed_columns(table, shown, [label for label, *_ in lacking], misspelt)
-    problems = [*_control_characters(table), *misspelt, *renamed, *_sheets_not_read(table)]
+    problems = [*_control_characters(table), *misspelt, *renamed, *_sheets_not_read(table), *_struck_rows(table)]
     return HeadingNotes(shown, lacking, tuple(problems))
 
 
@@ -373,3 +374,9 @@ def _sheets_not_read(table: Table) -> Iterator[Problem]:
     if sheets := table.found.get(ALIKE_NOT_READ):
         hint = "hide or delete them, or have the mapping read them (source.tables, source.shared)"
         yield Problem("R245", table.where(table.header_row), "", {"sheets": sheets}, hint, "warning")
+
+
+def _struck_rows(table: Table) -> Iterator[Problem]:
+    if rows := table.found.get(STRUCK_OUT):
+        hint = "if they are not meant to be sent, delete them and drop the file again"
+        yield Problem("R252", table.where(table.header_row), "", {"rows": rows}, hint, "warning")

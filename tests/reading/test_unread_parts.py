@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from openpyxl import Workbook
+from openpyxl.styles import Font
 from reading_writers import WRITERS, Sheet
 
 from loadsheet.cli import invoke
@@ -60,6 +62,22 @@ def test_a_sheet_with_the_same_columns_that_is_not_read_is_a_warning(check_json,
     assert [(one["code"], one["level"], one["values"]["sheets"]) for one in problems] == [
         ("R245", "warning", "1 (Returns)")
     ]
+
+
+def test_rows_that_are_struck_out_are_a_warning_that_names_them(tmp_path, capfd):
+    """Rows 3 and 5 are struck out; of row 4 only one cell is. LibreOffice names what is not struck out, too."""
+    book = Workbook()
+    for row in [*ROWS, ["A3", "Box", "3"], ["A4", None, "4"]]:
+        book.active.append(row)
+    for cell in (*book.active[3], book.active["B4"], *book.active[5], book.active["A1"], book.active["B5"]):
+        cell.font = Font(strike=True)
+    book.active["A2"].font = Font(strike=False, bold=True)
+    book.active.title = "Data"
+    book.save(tmp_path / "a.xlsx")
+    (tmp_path / "acme.yaml").write_text(MAPPING)
+    assert invoke(["check", str(tmp_path / "a.xlsx"), "--mappings", str(tmp_path), "--json"]) == 0
+    (problem,) = json.loads(capfd.readouterr().out)["problems"]
+    assert (problem["code"], problem["level"], problem["values"]) == ("R252", "warning", {"rows": "3, 5"})
 
 
 @pytest.mark.parametrize(

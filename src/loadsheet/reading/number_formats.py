@@ -192,6 +192,25 @@ def read_formats(elements: Iterable[tuple[str, dict[str, str]]]) -> list[Format]
     return [known[number] for number in styles]
 
 
+_LISTS_OF_STYLES = frozenset({"fonts", "fills", "cellXfs", "cellStyleXfs", "cellStyles", "dxfs"})
+
+
+def struck_styles(elements: Iterable[tuple[str, dict[str, str]]]) -> frozenset[int]:
+    """The positions of the cell styles whose texts are struck out, from the elements of a workbook's styles part."""
+    among, font, struck = "", -1, set[str]()
+    fonts: list[str] = []
+    for tag, attributes in elements:
+        if tag in _LISTS_OF_STYLES:
+            among = tag
+        elif among == "fonts" and tag == "font":
+            font += 1
+        elif among == "fonts" and tag == "strike" and attributes.get("val", "1") not in ("0", "false", "off"):
+            struck.add(str(font))
+        elif among == "cellXfs" and tag == "xf":
+            fonts.append(attributes.get("fontId", "0"))
+    return frozenset(style for style, its_font in enumerate(fonts) if its_font in struck)
+
+
 def format_of(number: str, codes: Mapping[str, str]) -> Format:
     """The format with this number, from the workbook's own codes or else the built-in ones."""
     if number in codes:

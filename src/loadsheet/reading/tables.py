@@ -292,6 +292,9 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 NOT_READ, ALIKE_NOT_READ = "sheets not read", "sheets with the same columns, not read"
 """Keys of `Table.found`: visible sheets of the workbook that no table of the mapping reads."""
 
+STRUCK_OUT = "rows struck out"
+"""The key of `Table.found` for the first rows below the header that are struck out."""
+
 _DELIMITERS = ",;\t|"
 
 OF_ONE_CELL = frozenset({"R209", "R212"})

@@ -29,6 +29,7 @@ from loadsheet.reading.tables import (
     ALIKE_NOT_READ,
     CONTROL,
     NOT_READ,
+    STRUCK_OUT,
     Bounds,
     Layout,
     Native,
@@ -45,6 +46,7 @@ HIDDEN = "hidden_rows: ignore"
 ONLY_BESIDE = "cells beside the table"
 """The rule that ignores rows without a cell below a heading."""
 
+_ROWS_LISTED = 20
 _DONE = {"read": "read", "ignore": "ignored"}
 
 
@@ -99,6 +101,7 @@ _SILENT = "if they should show something, open the file in Excel, save it and se
 class Traits:
     """The traits of a sheet besides its cells. `hidden_rows` are numbers from 1, `hidden_columns` positions from 0, `filtered` is the
     range of a filter. `silent` counts formulas with an empty text as value, where the format cannot distinguish that from no value.
+    `struck_rows` are numbers of rows that are struck out.
     """
 
     merged: int = 0
@@ -106,6 +109,7 @@ class Traits:
     hidden_columns: tuple[int, ...] = ()
     filtered: str = ""
     silent: int = 0
+    struck_rows: tuple[int, ...] = ()
 
     def describe(self, rows: str, columns_are: str) -> dict[str, str]:
         """The traits in words, for `Table.found`, with the treatment of hidden rows and columns; only traits that the sheet has."""
@@ -267,12 +271,18 @@ def _table(body: "_Body", traits: Traits, unread: Mapping[str, Sequence[Sheet]])
         "rows above the header": str(body.above),
         **book.notes,
         **{name: f"{len(of)} ({', '.join(sheet.title for sheet in of)})" for name, of in aside.items() if of},
+        **_struck_below(header, traits),
         **traits.describe(_DONE[row_filters.hidden_rows], _DONE[row_filters.hidden_columns]),
     }
     if row_filters.hidden_rows == "ignore":
         body = replace(body, hidden=traits.hidden_rows)
     title = body.sheet.title
     return Table(layout.name, book.name, title, header.labels, header.row, header.columns, body.rows, notes)
+
+
+def _struck_below(header: Header, traits: Traits) -> dict[str, str]:
+    rows = [str(number) for number in traits.struck_rows if number > header.row]
+    return {STRUCK_OUT: ", ".join(rows[:_ROWS_LISTED]) + (", ..." if rows[_ROWS_LISTED:] else "")} if rows else {}
 
 
 def _candidates(book: Book, layout: Layout) -> list[Sheet]:

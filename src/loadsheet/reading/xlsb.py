@@ -145,7 +145,7 @@ def _cell_maker(dictionary: Dictionary) -> Callable[[int, int, bytes, int], str]
     return make
 
 
-def _read_traits(package: Package, part: str) -> Traits:
+def _read_traits(package: Package, part: str, _dictionary: Dictionary) -> Traits:
     """The traits of a sheet. Reads it completely; raises FileRefused if it is cut off or its checksum is wrong."""
     merged, filtered, ended, hidden_rows = 0, "", False, RowRanges()
     hidden_columns: set[int] = set()

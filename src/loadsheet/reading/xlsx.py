@@ -6,13 +6,13 @@ cells with those of a second reader, python-calamine.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
 from loadsheet.reading.encoding import Source, refused
-from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number
+from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number, struck_styles
 from loadsheet.reading.package import (
     SEND_AGAIN,
     Package,
@@ -27,19 +27,21 @@ from loadsheet.reading.workbook import COLUMNS_MAX, Book, Cells, RowRanges, Rows
 
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _REFERENCE = re.compile(r"([A-Z]{1,3})[0-9]+")
-_DIGITS = "0123456789"
+_DIGITS, _LETTERS = "0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _CACHE_MAX = 20_000
 _TRAITS = (b"hidden", b"mergeCell", b"autoFilter")
+_STYLES_SEARCHED = 20
 _TAG_LENGTH = 2048  # bytes; longer than any tag with a trait
 
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """The data that cells refer to: shared texts, the format of each style, and the date system."""
+    """The data that cells refer to: shared texts, the format of each style, the date system, and the styles of struck-out texts."""
 
     texts: tuple[str, ...]
     formats: tuple[Format, ...]
     from_1904: bool
+    struck: frozenset[int] = frozenset()
 
 
 def read_texts(package: Package, part: str) -> Iterator[str]:
@@ -134,7 +136,39 @@ def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases woul
     return package.feed(part, parser, found, pieces)
 
 
-def read_traits(package: Package, part: str) -> Traits:
+class _StruckRows:
+    """Finds the rows with more struck-out cells than others. `styles` are those of struck-out cells."""
+
+    def __init__(self, styles: Iterable[int]) -> None:
+        self._styles = frozenset(map(str, styles))
+        is_few = len(self._styles) <= _STYLES_SEARCHED
+        self.words = tuple(f's="{style}"'.encode() for style in self._styles) if is_few else (b's="',)
+        self._row, self._is_struck, self._balance = "", False, 0
+        self._found: list[int] = []
+
+    def see(self, name: str, given: Mapping[str, str]) -> None:
+        """Take a tag of a sheet. A cell has a row of its own, and counts if it has a value."""
+        if name == "c":
+            row = given.get("r", "").lstrip(_LETTERS)
+            if row != self._row:
+                self._end_row()
+                self._row = row
+            self._is_struck = given.get("s") in self._styles
+        elif name in ("v", "is"):
+            self._balance += 1 if self._is_struck else -1
+
+    def rows(self) -> tuple[int, ...]:
+        """The numbers of these rows."""
+        self._end_row()
+        return tuple(self._found)
+
+    def _end_row(self) -> None:
+        if self._balance > 0 and self._row:
+            self._found.append(int(self._row))
+        self._balance = 0
+
+
+def read_traits(package: Package, part: str, dictionary: Dictionary) -> Traits:
     """The traits of a sheet. Reads it completely; raises FileRefused if its checksum is wrong or its XML malformed.
 
     The handler is on only for pieces that contain a word of a trait: without it, parsing takes a tenth of the time.
@@ -142,6 +176,8 @@ def read_traits(package: Package, part: str) -> Traits:
     parser = safe_parser()
     merged, filtered, before, hidden_rows = 0, "", b"", RowRanges()
     hidden_columns: set[int] = set()
+    struck = _StruckRows(dictionary.struck)
+    words = (*_TRAITS, *struck.words)
 
     def start(tag: str, given: dict[str, str]) -> None:
         nonlocal merged, filtered
@@ -157,17 +193,19 @@ def read_traits(package: Package, part: str) -> Traits:
             elif name == "col":
                 first, last = int(given["min"]), int(given["max"])
                 hidden_columns.update(range(first - 1, min(last, COLUMNS_MAX)) if last < COLUMNS_MAX else ())
+        elif struck.words:
+            struck.see(local_name(tag), given)
 
     def look(piece: bytes) -> None:
         nonlocal before
         seen = before + piece  # a tag may begin in the piece before
         unsearchable = not before or b"\0" in seen[:_TAG_LENGTH]  # the first piece, and UTF-16
-        parser.StartElementHandler = start if unsearchable or any(word in seen for word in _TRAITS) else None
+        parser.StartElementHandler = start if unsearchable or any(word in seen for word in words) else None
         before = seen[-_TAG_LENGTH:]
 
     for _ in package.feed(part, parser, [], look=look):
         pass
-    return Traits(merged, hidden_rows, tuple(sorted(hidden_columns)), filtered)
+    return Traits(merged, hidden_rows, tuple(sorted(hidden_columns)), filtered, struck_rows=struck.rows())
 
 
 def unescape(text: str) -> str:
@@ -242,7 +280,7 @@ _YES = ("1", "true", "on")
 
 class PartReaders(NamedTuple):
     """How the parts of workbooks of one format are read: the format in words; the name of the main part; its worksheets, and notes on the workbook; the data that
-    cells refer to; the rows of a sheet; the traits of a sheet.
+    cells refer to; the rows of a sheet; the traits of a sheet; the styles of struck-out texts.
     """
 
     kind: str
@@ -250,12 +288,15 @@ class PartReaders(NamedTuple):
     sheets: Callable[[Package, str, Relations], tuple[list[Sheet], dict[str, str]]]
     texts_and_formats: Callable[[Package, dict[str, str]], tuple[Iterable[str], Iterable[Format]]]
     rows: Callable[[Package, str, Dictionary], Rows]
-    traits: Callable[[Package, str], Traits]
+    traits: Callable[[Package, str, Dictionary], Traits]
+    struck: Callable[[Package, dict[str, str]], frozenset[int]] = lambda _package, _parts: frozenset()
 
 
 def open_xlsx(source: Source, name: str, inflated_bytes_max: int) -> Book:
     """The workbook of a file. Raises FileRefused."""
-    readers = PartReaders("workbook", _main_part, _read_sheets, _read_texts_and_formats, stream_rows, read_traits)
+    readers = PartReaders(
+        "workbook", _main_part, _read_sheets, _read_texts_and_formats, stream_rows, read_traits, _read_struck
+    )
     return open_parts(source, name, inflated_bytes_max, readers)
 
 
@@ -270,8 +311,9 @@ def open_parts(source: Source, name: str, inflated_bytes_max: int, readers: Part
             raise refused(name, "it is a workbook without a worksheet", SEND_AGAIN)
         if any(kind == "vbaProject" for kind, _ in relations.values()):
             notes["macros"] = "not run"
-        texts, formats = readers.texts_and_formats(package, dict(relations.values()))
-        dictionary = Dictionary(tuple(texts), tuple(formats), "date system" in notes)
+        parts = dict(relations.values())
+        texts, formats = readers.texts_and_formats(package, parts)
+        dictionary = Dictionary(tuple(texts), tuple(formats), "date system" in notes, readers.struck(package, parts))
 
     def rows(part: str) -> Rows:
         with open_package(source, name, inflated_bytes_max) as reopened:
@@ -279,7 +321,7 @@ def open_parts(source: Source, name: str, inflated_bytes_max: int, readers: Part
 
     def verify(part: str) -> Traits:
         with open_package(source, name, inflated_bytes_max) as reopened:
-            return readers.traits(reopened, part)
+            return readers.traits(reopened, part, dictionary)
 
     return Book(name, readers.kind, tuple(sheets), notes, rows, verify)
 
@@ -311,3 +353,7 @@ def _read_sheets(package: Package, main: str, relations: Relations) -> tuple[lis
 def _read_texts_and_formats(package: Package, parts: dict[str, str]) -> tuple[Iterable[str], Iterable[Format]]:
     texts = read_texts(package, parts["sharedStrings"]) if "sharedStrings" in parts else ()
     return texts, read_formats(package.elements(parts["styles"])) if "styles" in parts else ()
+
+
+def _read_struck(package: Package, parts: dict[str, str]) -> frozenset[int]:
+    return struck_styles(package.elements(parts["styles"])) if "styles" in parts else frozenset()
