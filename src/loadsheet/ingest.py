@@ -33,7 +33,7 @@ from loadsheet.fix_files import (
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.documents import MEANT_FOR, Document, Ignored, SourceRow, TableNotes
+from loadsheet.mapping.documents import MEANT_FOR, MEANT_IN, Document, Ignored, SourceRow, TableNotes
 from loadsheet.mapping.mapping_folder import broken_mappings
 from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck, RepeatedLineCheck
 from loadsheet.mapping.routing import Route, Routes, route
@@ -314,8 +314,9 @@ def ingest(routed: RoutedFiles, sink: Sink, context: IngestContext) -> None:
             try:
                 sink.take(read_drop(drop, files, context))
             except FileRefused as refused:
-                problem = refused.problem
-                sink.refuse(files, replace(problem, values={MEANT_FOR: drop.route.mapping.name, **problem.values}))
+                problem, mapping = refused.problem, drop.route.mapping
+                meant = {MEANT_FOR: mapping.name, MEANT_IN: mapping.language}
+                sink.refuse(files, replace(problem, values={**meant, **problem.values}))
 
 
 def read_drop(routed: RoutedDrop, files: Sequence[InboxFile], context: IngestContext) -> ReadDrop:

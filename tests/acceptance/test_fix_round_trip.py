@@ -722,6 +722,20 @@ def test_what_differs_from_what_was_accepted_is_red_and_named_by_the_senders_hea
     assert red == [["Kiel-Nord", "90,5 kg"], ["10.03.2026 15:30"]]
 
 
+def test_a_file_that_its_mapping_cannot_read_is_answered_in_the_language_of_the_sheet(workspace):
+    """In: a German sheet without its column Gewicht."""
+    recipe = ROOT / "docs/cookbook/15-german-numbers-and-dates"
+    workspace.use({"uhlig": (recipe / "mapping.yaml").read_text(encoding="utf-8")})
+    text = (recipe / "uhlig_versand_kw11.csv").read_text(encoding="utf-8")
+    workspace.drop("uhlig_versand_kw12.csv", text.replace("Gewicht", "Brutto"))
+    assert workspace.run().returncode == 65
+    folder = workspace.reports()[0]
+    heads, line, *_ = (folder / "uhlig_versand_kw12.csv.results.csv").read_text(encoding="utf-8-sig").splitlines()
+    assert heads.startswith(("Zeile;Ergebnis", "Zeile,Ergebnis"))
+    assert "Die Überschriften wurden nicht gefunden" in line
+    assert load_workbook(folder / "uhlig_versand_kw12.fix.xlsx").sheetnames[-1] == "Bitte lesen"
+
+
 LOADS = """\
 mapping: loads
 version: 1

@@ -13,6 +13,7 @@ from loadsheet.mapping.documents import (
     COUNTED_IN,
     JOINT,
     MEANT_FOR,
+    MEANT_IN,
     ColumnGuide,
     Lineage,
     SourceRow,
@@ -212,6 +213,12 @@ class Drop:
         """The mapping that read the files, or could not read them; empty if no mapping takes them."""
         tried = (str(problem.values.get(MEANT_FOR, "")) for file in self.files for problem in file.problems)
         return self.mapping or next(filter(None, tried), "")
+
+    @property
+    def senders_language(self) -> str:
+        """The language of the sheet, also if its mapping could not read it; empty if unknown."""
+        meant = (str(problem.values.get(MEANT_IN, "")) for file in self.files for problem in file.problems)
+        return self.language or next(filter(None, meant), "")
 
     @property
     def operations(self) -> tuple[str, ...]:

@@ -96,6 +96,9 @@ FIX_OF = "(fix of)"
 MEANT_FOR = "mapping"
 """The value of a problem that refuses a file: the mapping that takes it."""
 
+MEANT_IN = "language"
+"""The value of such a problem with the language of that mapping's sheets."""
+
 COUNTED_IN = "rows counted in"
 """The entry of a table's `found` with the table that counts its rows, because a mapping before reads the same sheet."""
 

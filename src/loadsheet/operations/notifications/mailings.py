@@ -263,7 +263,7 @@ def _languages(outcome: RunOutcome, queries: LedgerQueries | None) -> dict[tuple
     if queries is None:
         return {}
     drops = queries.drops_of(*queries.runs_named(outcome.run))
-    return {tuple(file.sha256 for file in drop.files): drop.language for drop in drops}
+    return {tuple(file.sha256 for file in drop.files): drop.senders_language for drop in drops}
 
 
 def _copy(path: Path, folder: Path, say: Callable[[str], None]) -> bool:

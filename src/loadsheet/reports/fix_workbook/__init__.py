@@ -83,7 +83,7 @@ def is_to_fix(entry: Entry) -> bool:
 
 def words_for(drop: Drop, settings: Settings) -> Words:
     """The texts for the sender of a drop: in the language of the sheet if available, else of the settings."""
-    return words_in(known_language(drop.language) or settings.reports.language)
+    return words_in(known_language(drop.senders_language) or settings.reports.language)
 
 
 class Fixes:
