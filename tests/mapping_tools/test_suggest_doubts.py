@@ -76,6 +76,14 @@ IN_TWO = {
 }
 SHOP = {"shop.csv": three("SKU;P1;P2;P1"), "products.csv": "id,kg,m3,name\nP1,4.2,0.02,Pump\nP2,1.1,0.01,Valve\n"}
 
+INVOICES = (  # lines of invoices: no heading is about a status
+    "Data;Nota;Tipo movimento;Descrição;Quant;Cidade;Empresa;Registro\n"
+    + "".join(f"0{at}/06/2025;30{at};Venda;Tinta {at};{at};Ulm;Alt Lda;{at}77\n" for at in range(1, 6))
+)
+TRANSIT = "Shipment no;Origin;Destination;Shipment date;Expected arrival;Actual arrival\n" + "".join(
+    f"S-{at};Ulm;Leeds;2026-03-0{at};2026-03-1{at};2026-03-2{at}\n" for at in range(1, 6)
+)
+
 DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has or (after a !) has not
     "a number of lines instead of packages": (three(), None, "total_packages: ", "# CHECK: each line counts as one package\n"),
     "the sides of boxes are no weights (Maße is no Masse)": (three("Gewicht (kg);12,5;7,25;9,5", "Maße (cm);120x80x100;60 x 40 x 30;80*60*9"), None,
@@ -84,6 +92,9 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "counts as one package, unless Zyx has the number\n"),
     "packages of lines of one order": (three("Cajas;4;4;7", "Goods;Oil;Nuts;Rice", "Weight kg;10;21;15").replace("A-2;", "A-1;"), None,
         "!all packages of the row"),
+    "dates of invoices are no events": (INVOICES, None, "target: order.status   # CHECK: points: order.status ", "!an event and its time"),
+    "the date of the shipment and the expected arrival": (TRANSIT, "order.create", "$at(shipment_date, ", "$at(expected_arrival, ", "!one day is assumed",
+        "# actual_arrival: "),
     "a weight that does not grow with the quantity": (SETS.replace(";6;15;", ";6;10;"), "order.create",
         " total_weight: {expr: '$sum([r.kg * r.crates for r in items])'"),
     "numbers of a German workbook that do not grow with the quantity": (PALLETS, "order.create",

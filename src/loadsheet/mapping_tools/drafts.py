@@ -127,7 +127,7 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
         of_status = sum("status" in column.concepts for sheet in sheets for column in sheet.columns)
         if of_status >= _OF_STATUS:
             yield 2.0, f"{of_status} headings are about the status or an event"
-        if code is not None and gives_event(operation, filled) and moment:
+        if code is not None and of_status and gives_event(operation, filled) and moment:
             yield 3.0, "each row has an event and its time"
         elif not moment and not events:
             yield -4.0, ""
