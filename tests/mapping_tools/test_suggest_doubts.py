@@ -83,6 +83,10 @@ INVOICES = (  # lines of invoices: no heading is about a status
 TRANSIT = "Shipment no;Origin;Destination;Shipment date;Expected arrival;Actual arrival\n" + "".join(
     f"S-{at};Ulm;Leeds;2026-03-0{at};2026-03-1{at};2026-03-2{at}\n" for at in range(1, 6)
 )
+EVENTS = "Shipment id;Event time;Event type;Event delay minutes\n" + "".join(
+    f"{at % 9};2026-03-02 10:{at % 60:02}:00{'.25' * (at > 0)};{('At hub', 'Loaded')[at % 2]};{at % 7}\n"
+    for at in range(400)
+)
 
 DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has or (after a !) has not
     "a number of lines instead of packages": (three(), None, "total_packages: ", "# CHECK: each line counts as one package\n"),
@@ -95,6 +99,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "dates of invoices are no events": (INVOICES, None, "target: order.status   # CHECK: points: order.status ", "!an event and its time"),
     "the date of the shipment and the expected arrival": (TRANSIT, "order.create", "$at(shipment_date, ", "$at(expected_arrival, ", "!one day is assumed",
         "# actual_arrival: "),
+    "a delay is no delivery, and one moment in many has no fraction of a second": (EVENTS, "order.status", "!destination:",
+        '  dates: ["%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S"]', "400 of 400 values read as ", "!not dates"),
     "a weight that does not grow with the quantity": (SETS.replace(";6;15;", ";6;10;"), "order.create",
         " total_weight: {expr: '$sum([r.kg * r.crates for r in items])'"),
     "numbers of a German workbook that do not grow with the quantity": (PALLETS, "order.create",

@@ -75,7 +75,9 @@ def formats_of(counts: Mapping[str, int], locale: str | None, order: str) -> For
     for format_, style in zip(chosen, (style for _, _, style in found), strict=True):
         kept[format_] += style.cells
     total = sum(kept.values())
-    frequent = [one for one in sorted(kept, key=lambda one: -kept[one]) if kept[one] > _RARE * total or len(kept) == 1]
+    # programs that write fractions of a second leave them out on the full second, which is rare
+    often = {one for one in kept if kept[one] > _RARE * total or len(kept) == 1 or f"{one}.%f" in kept}
+    frequent = sorted(often, key=lambda one: -kept[one])
     formats = tuple(compatible(frequent[:_FORMATS_MAX], locale))
     read, others = 0, list[str]()
     for style in styles:
