@@ -74,6 +74,7 @@ FOREIGN = {
     "excel 3": (b"\x09\x02\x06\x00\x00\x00\x10\x00", "a workbook of Excel 3"),
     "excel 4 in OLE": (b"\x09\x08\x08\x00\x00\x04\x05\x00" + bytes(4) + b"\x0a\x00\x00\x00", "incomplete or damaged"),
     "pdf": (b"%PDF-1.7\n", "a PDF document"),
+    "encrypted for a company": (b"\x9b DRMONE  This Document is encrypted and protected by Fasoo DRM \r\n" + bytes(range(256)), "encrypted by Fasoo DRM"),
     "png": (b"\x89PNG\r\n\x1a\n", "a picture"),
     "html": (b"\xef\xbb\xbf \n<HTML><table><tr><td>Order</td></tr></table>", "a web page (HTML)"),
     "html with XML head": (b'<?xml version="1.0"?>\n<!DOCTYPE html><html>', "a web page (HTML)"),

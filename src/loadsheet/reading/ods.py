@@ -53,7 +53,7 @@ def open_ods(source: Source, name: str, inflated_bytes_max: int) -> Book:
         check_markup(package)
         manifest = "META-INF/manifest.xml"
         if package.has(manifest) and any(tag == "encryption-data" for tag, _ in package.elements(manifest)):
-            hint = "save it without a password and send it again"
+            hint = "save it without a password or encryption and send it again"
             raise refused(name, "it is a password-protected spreadsheet (.ods)", hint)
         styles = _Styles()
         if package.has("styles.xml"):

@@ -54,6 +54,7 @@ _SIGNATURES: dict[bytes, Kind] = {
     b"\x09\x00\x06\x00": ("a workbook of Excel 2", OPEN_IN_EXCEL),
     b"\x09\x02\x06\x00": ("a workbook of Excel 3", OPEN_IN_EXCEL),
     b"\x09\x04\x06\x00": ("a workbook of Excel 4", OPEN_IN_EXCEL),
+    b"\x9b DRMONE": ("a document encrypted by Fasoo DRM", "save it without a password or encryption and send it again"),
     b"%PDF-": ("a PDF document", "send the table it was made from as .xlsx or CSV"),
     b"\x89PNG": ("a picture (PNG)", SEND_TABLE),
     b"\xff\xd8\xff": ("a picture (JPEG)", SEND_TABLE),

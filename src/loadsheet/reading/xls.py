@@ -102,7 +102,7 @@ def _faults_refused(name: str) -> Iterator[None]:
     except _FAULTS as error:
         reason = str(error) or "its records are inconsistent"
         if "encrypted" in reason:
-            hint = "save it without a password and send it again"
+            hint = "save it without a password or encryption and send it again"
             raise refused(name, "it is a password-protected workbook", hint) from error
         raise refused(name, f"{DAMAGED} ({reason[:200]})", SEND_AGAIN) from error
 
@@ -217,7 +217,7 @@ def workbook_stream(content: bytes, name: str) -> bytes:
 
 _OTHER_OLE: Kind = ("an old Office file, but no workbook", "save the table as .xlsx or as 'CSV UTF-8'")
 _OLE_NAMES: dict[str, Kind] = {  # the name of a stream
-    "EncryptedPackage": ("a password-protected workbook", "save it without a password and send it again"),
+    "EncryptedPackage": ("a password-protected workbook", "save it without a password or encryption and send it again"),
     "WordDocument": ("an old Word document (.doc)", SAVE_AS),
     "PowerPoint Document": ("an old presentation (.ppt)", SEND_TABLE),
     "__properties_version1.0": ("a saved e-mail (.msg)", "send the table that is attached to it"),
