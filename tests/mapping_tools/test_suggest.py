@@ -257,6 +257,15 @@ def test_a_sheet_without_a_table_is_refused(tmp_path, text):
     assert "no row looks like headings above a table" in done.stderr
 
 
+def test_unknown_headings_above_texts_with_digits_are_found(tmp_path):
+    """Most columns hold texts, and no word of the headings is known."""
+    lines = "".join(f"ORD-24-{at};甲社;店{at};김수;010-12{at};가로 {at};상품;{at};빠른\n" for at in range(3))
+    written(tmp_path, f"주문번호;화주사;판매채널;수취인;연락처;주소;상품명;수량;배송메모\n{lines}")
+    done = loadsheet(tmp_path, "mapping", "suggest", "sheet.csv")
+    assert done.returncode == 0, done.stderr
+    assert "{label: 주문번호, type: text, required: true, key: true}" in done.stdout
+
+
 def test_a_template_without_rows_is_refused_as_such(tmp_path):
     written(tmp_path, "Delivery list\n\nOrder no;Consignee;Street;City;Weight (kg)\n")
     done = loadsheet(tmp_path, "mapping", "suggest", "sheet.csv")

@@ -276,6 +276,7 @@ _ABOVE = 4.0  # deduction for each row above that is as full as the headings: it
 _DOUBLE = 3.0  # deduction from a row's score for a duplicate heading
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _FORM_ROWS = 4  # rows of a form, at least
+_A_DIGIT = re.compile(r"[0-9]")
 _A_VALUE = re.compile(
     r"[+-]?[0-9][0-9.,' /:\-]*([ T][0-9:]+.*)?|[^@\s]+@[^@\s]+\.\w+|[0-9]{1,2}[ -][^\W\d]{3,9}\.?[ -][0-9]{2,4}.*"
 )
@@ -381,15 +382,23 @@ def _score(lines: _Lines, below: Rows, above: Rows) -> float:
         return 0.0
     if len(labels) > 2 * filled + 2 and known * 2 < len(labels):  # wide exports leave most of their columns blank
         return 0.0
-    columns = zip_longest(*(cells for _, cells in below), fillvalue="")
+    columns = [*zip_longest(*(cells for _, cells in below), fillvalue="")]
     values = sum(any(_is_value(cell) for cell in column if cell.strip()) for column in columns)
-    if known * 3 < len(labels) and (known < 2 or values < 2) and (len(labels) < _WIDE or values * 3 < len(labels)):
+    distinct = max(values, _numbered(labels, columns))
+    if known * 3 < len(labels) and (known < 2 or values < 2) and (len(labels) < _WIDE or distinct * 3 < len(labels)):
         return 0.0
     full = (
         sum(sum(map(bool, map(str.strip, cells))) * 3 > len(labels) * 2 for _, cells in above) if len(labels) > 1 else 0
     )
     place = len(above) + len(lines) - 1
     return known * 2 + len(labels) + values - place * 0.5 - _DOUBLE * _twice(_labels(lines)) - _ABOVE * full
+
+
+def _numbered(labels: Sequence[str], columns: Sequence[Sequence[str]]) -> int:
+    """The number of columns with digits in most cells, such as order numbers and streets, below labels without any."""
+    if any(map(_A_DIGIT.search, labels)):
+        return 0
+    return sum(sum(_A_DIGIT.search(cell) is not None for cell in column) * 2 > len(column) for column in columns)
 
 
 def _is_heading(text: str) -> bool:

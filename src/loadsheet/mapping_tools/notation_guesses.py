@@ -76,7 +76,7 @@ def formats_of(counts: Mapping[str, int], locale: str | None, order: str) -> For
         kept[format_] += style.cells
     total = sum(kept.values())
     # programs that write fractions of a second leave them out on the full second, which is rare
-    often = {one for one in kept if kept[one] > _RARE * total or len(kept) == 1 or f"{one}.%f" in kept}
+    often = [one for one in kept if kept[one] > _RARE * total or len(kept) == 1 or f"{one}.%f" in kept]
     frequent = sorted(often, key=lambda one: -kept[one])
     formats = tuple(compatible(frequent[:_FORMATS_MAX], locale))
     read, others = 0, list[str]()
