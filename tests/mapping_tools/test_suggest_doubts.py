@@ -214,7 +214,9 @@ def test_states_are_marked_and_leaving_out_rows_is_offered(tmp_path):
     text = suggested(tmp_path, three("Order status;complete;on hold;cancelled"))
     said = "# CHECK: sent as written: complete, on hold, cancelled; does the exchange know these values?"
     assert f"  order_status: {{col: order_status}}   {said}\n" in text
-    rule = re.search("to be left out: (ignore_rows: '.*')", drafted_columns(text)["Order status"])[1]
+    rule = re.search(
+        "to be left out, by the table under source.tables: (ignore_rows: '.*')", drafted_columns(text)["Order status"]
+    )[1]
     ruled = text.replace("    rows: {}", f"    rows: {{{rule}}}")
     found = translated(mapping_of(tmp_path, ruled), [tmp_path / "sheet.csv"])
     assert [document.key for document in found] == ["A-1", "A-2"]

@@ -144,7 +144,7 @@ def _of_states(states: list[str], name: str) -> Iterator[str]:
     if out and len(out) < len(states):
         texts = ", ".join(f'"{text}"' for text in out)
         rule = f"{name} == {texts}" if len(out) == 1 else f"{name} in [{texts}]"
-        yield f"{CHECK} whether rows with {some(out)} are to be left out: ignore_rows: '{rule}'"
+        yield f"{CHECK} whether rows with {some(out)} are to be left out, by the table under source.tables: ignore_rows: '{rule}'"
 
 
 _PLANNED = frozenset({"estimated", "early", "late"})  # headings of planned moments, not of events
