@@ -231,7 +231,7 @@ class ForecastSink(FilesInPlace):
         """
         statuses = self._queries.exceptions_of(wrong)
         replaced = {entry for entry, status in statuses.items() if status.closed == LATER}
-        return self._mended.intersection(wrong) | self._queries.corrected_among(wrong) | replaced
+        return self._mended.intersection(wrong) | self._queries.versions.corrected_among(wrong) | replaced
 
 
 class Answer(NamedTuple):
