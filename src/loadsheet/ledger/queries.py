@@ -145,8 +145,10 @@ class LedgerQueries(RunQueries):
         """The number of entries in these states."""
         return int(self._value(select(func.count()).select_from(entries).where(entries.c.state.in_(states))))
 
-    def accepted_before(self, run: Run, earlier: Sequence[Drop]) -> int:
+    def accepted_before(self, run: Run, touched: Sequence[Drop]) -> int:
         """The number of entries of these drops that were accepted before a run, or before the first run of a day."""
+        if not (earlier := [drop for drop in touched if not run.holds(drop.run)]):
+            return 0
         with self._engine.connect() as connection:
             named = connection.scalars(select(runs.c.id).where(runs.c.name.in_(run.parts)))
             first = min([*named] if run.parts else with_adopted_runs(connection, [run]))

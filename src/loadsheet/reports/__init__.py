@@ -279,8 +279,7 @@ def _write(
     folder, drops = settings.outbox_here / run.name, reconciliation.drops
     names = ReportNames(results_names(drops, run, settings.reports.results), {}, [PAGE] * (_PAGE not in missing))
     settled, folding = reconciliation.exceptions.settled, cast("Causes", Isolated(_CAUSES, Causes, missing))
-    earlier = [drop for drop in drops if not run.holds(drop.run)]
-    before = queries.accepted_before(run, earlier) if earlier else 0
+    before = queries.accepted_before(run, drops)
     tally = RunTally(folding=folding, settled=settled, is_day=is_day(run.name), accepted_before=before)
     page_max = settings.reports.page_documents_max
     page = Isolated(_PAGE, lambda: RunPage(queries, documents_max=page_max, settled=settled), missing)

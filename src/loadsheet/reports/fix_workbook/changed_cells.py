@@ -35,7 +35,7 @@ def _placed(problem: Problem, entry: Entry, origin: Origin, words: Words) -> Pro
         return problem
     cells = [[where for where in origin.stating(entry, change.path) if where.column] for change in changes]
     told = _not_derived(list(zip(changes, cells, strict=True)))
-    texts = [_worded(change, found, origin, words) for change, found in told]
+    texts = [_text_of(change, found, origin, words) for change, found in told]
     text, more = "; ".join(dict.fromkeys(texts)), further_changes(problem)
     if more:
         text = words.say("{names} and {count} more", names=text, count=words.number(more))
@@ -62,7 +62,7 @@ def _not_derived(
         told.update(cells)
 
 
-def _worded(change: ChangedValue, cells: Sequence[Where], origin: Origin, words: Words) -> str:
+def _text_of(change: ChangedValue, cells: Sequence[Where], origin: Origin, words: Words) -> str:
     """A change such as `Weight 12 -> 15`. What comes from no cell has the name of its field."""
     name = " / ".join(dict.fromkeys(where.column for where in cells)) or change.path
     if change.old is None or change.new is None:
