@@ -16,7 +16,7 @@ from command_processes import shared_nursery
 from exchange_calls import OverSocket
 from faulty_exchange import misbehaving
 from orders import order_id
-from workspace import Workspace
+from workspace import SMALL, Workspace
 
 from loadsheet.ledger import open_ledger
 
@@ -208,6 +208,7 @@ def test_what_was_given_up_may_be_found_after_all_and_doctor_notices_a_changed_d
     assert (altered.returncode, "was altered" in altered.stdout) == (1, True)
 
 
+@pytest.mark.journey
 def test_a_headline_counts_what_a_run_sent_not_what_earlier_runs_sent_of_the_same_file(house):
     """Of the events that wait, each goes when its order comes. The rows of the whole file still balance."""
     says = []
@@ -227,6 +228,21 @@ def test_a_headline_counts_what_a_run_sent_not_what_earlier_runs_sent_of_the_sam
         ["All 4 documents were accepted, now or before", "2 accepted", "2 accepted before"],
     ]
     assert house.command("report", "--day", local_day()).stdout.startswith("✓ All 6 documents were accepted ")
+
+
+@pytest.mark.journey
+def test_retry_sends_the_order_of_another_sender_also_after_a_newer_version_of_the_first_one(workspace):
+    """But not an older version of the same sender."""
+    orders = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
+    workspace.use({"orders": orders, "others": orders.replace("orders", "others").replace("ACME", "OTHER")})
+    for name, weight in (("orders", 1), ("others", 2), ("others", 3), ("orders", 4)):
+        workspace.drop(f"{name}.csv", f"Order,City,Weight\nA-1,Bonn,{weight}\n")
+        workspace.run()
+    assert [state for _, _, state in entries(workspace)] == ["accepted", "held", "held", "accepted"]
+    told = json.loads(workspace.command("retry", "A-1", "--json").stdout)
+    assert [one["message"] for one in told] == ["a newer version replaced it (entry 3)", "is sent by the next run"]
+    assert workspace.run().returncode == 0
+    assert [state for _, _, state in entries(workspace)] == ["accepted", "held", "accepted", "accepted"]
 
 
 def test_retry_brings_back_what_was_refused_or_held(house, tmp_path):
