@@ -16,8 +16,9 @@ from loadsheet.problems import SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 
 if TYPE_CHECKING:
-    from loadsheet.dispatch import Client, Dispatcher, SharedRate
+    from loadsheet.dispatch import Client, Dispatcher
     from loadsheet.dispatch.sending import Progress
+    from loadsheet.dispatch.shared_rate import SharedRate
     from loadsheet.ledger.shared.leases import Figures
 
 
@@ -91,7 +92,7 @@ def shared_rate(settings: Settings, say: Callable[[str], None]) -> Iterator["Sha
     process apply. `say` reports a change: shippers with one token should have the same limits. Raises SettingsError without a token.
     """
     from loadsheet.credentials import required_token
-    from loadsheet.dispatch import SharedRate
+    from loadsheet.dispatch.shared_rate import SharedRate
     from loadsheet.ledger.ledger_opening import unique
     from loadsheet.ledger.shared import open_shared
     from loadsheet.ledger.shared.leases import Figures, SharedPace

@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from scripted_exchange import Scripted, accepts_after
 from shared_ledger import joined, shared_settings
 
-from loadsheet.dispatch.rate_limiter import SharedRate
+from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared import open_shared
@@ -39,7 +39,7 @@ sys.path[:0] = {path!r}
 import ready_entries
 from call_times import listen
 from loadsheet.dispatch import Client, SendOptions, send
-from loadsheet.dispatch.rate_limiter import SharedRate
+from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared.leases import SharedPace

@@ -11,7 +11,8 @@ from scripted_exchange import CallsAtOnce, Scripted, accepts, until
 
 from loadsheet.dispatch import Outcome, OutcomeKind, SendOptions
 from loadsheet.dispatch.circuit_breaker import CircuitBreaker
-from loadsheet.dispatch.rate_limiter import SharedRate, boottime
+from loadsheet.dispatch.rate_limiter import boottime
+from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
 from loadsheet.problems import LedgerError
 

@@ -14,7 +14,7 @@ from ready_entries import client_of, entries, new_orders, orders, settings, stat
 from scripted_exchange import Move, Scripted, accepts, answer, closes_without_answer, good_body, in_turn, says
 
 from loadsheet.dispatch import SendOptions, send
-from loadsheet.dispatch.rate_limiter import SharedRate
+from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.shared.leases import Lease

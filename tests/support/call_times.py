@@ -4,7 +4,7 @@ import os
 import struct
 from bisect import bisect_left
 
-from loadsheet.dispatch.rate_limiter import SharedRate
+from loadsheet.dispatch.shared_rate import SharedRate
 
 HEARD = "THE_TESTS_DEPARTURES"
 _MOMENT = struct.Struct("d")

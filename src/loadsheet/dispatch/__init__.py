@@ -6,7 +6,7 @@ stops delivering. `DeliveryForecast` estimates whether the rest is sent in time,
 The path of a call: `sending` (the window of concurrent calls; intent first)
 -> `calls_in_flight` (which entries share a call, concurrent calls), `client`, `transport`, `connections` (one call) -> `outcomes`
 (the result of a call) -> `settlement` (the result for each entry). `concurrency` limits concurrent calls,
-`rate_limiter` limits calls per second, alone or in a fleet, and `circuit_breaker` pauses or stops.
+`rate_limiter` limits calls per second, `shared_rate` those of a fleet, and `circuit_breaker` pauses or stops.
 `verification` finds out what calls without an answer did, by the rules of `unknown_rules`.
 """
 
@@ -19,7 +19,6 @@ from loadsheet.contract import BY_NAME
 from loadsheet.dispatch.circuit_breaker import StopReason
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, classify
-from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.dispatch.sending import Dispatcher, Progress, RunContext, SendingReport, SendOptions, send
 from loadsheet.dispatch.unknown_rules import UnknownTimer
 from loadsheet.dispatch.verification import (
@@ -44,7 +43,6 @@ __all__ = [
     "RunContext",
     "SendOptions",
     "SendingReport",
-    "SharedRate",
     "StopReason",
     "UnknownTimer",
     "classify",

@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from loadsheet.contract import BY_NAME, CREATES
 from loadsheet.dispatch.calls_in_flight import Call, CallsInFlight, FinishedCall, build_calls
@@ -23,13 +23,16 @@ from loadsheet.dispatch.circuit_breaker import CallLog, CircuitBreaker, StopReas
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
-from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, SharedRate, boottime
+from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, boottime
 from loadsheet.dispatch.settlement import Canary, Settler
 from loadsheet.dispatch.unknown_rules import UnknownTimer
 from loadsheet.internal_errors import stop_signals
 from loadsheet.ledger import Ledger, Run, Settlement, State, Submission
 from loadsheet.problems import LedgerGone, Superseded
 from loadsheet.settings import Settings
+
+if TYPE_CHECKING:
+    from loadsheet.dispatch.shared_rate import SharedRate
 
 Progress = Callable[[int, int], None]
 
@@ -75,7 +78,7 @@ class Dispatcher(NamedTuple):
     """
 
     client: Client
-    shared_rate: SharedRate | None = None
+    shared_rate: "SharedRate | None" = None
     stopping: Sequence[int] | None = None
 
 
@@ -107,7 +110,7 @@ class SendOptions:
     most: int | None = None
     progress: Progress | None = None
     stopping: Sequence[int] | None = None
-    shared_rate: SharedRate | None = None
+    shared_rate: "SharedRate | None" = None
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
