@@ -11,11 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from loadsheet.library import Check, RunReport, Translation, check, run, translate
-    from loadsheet.mapping.compile import Mapping
-    from loadsheet.mapping.documents import Document, Ignored
-    from loadsheet.mapping_tools.comparison import MissingFile
-    from loadsheet.problems import (
+    from loadsheet.errors import (
         ExchangeUnreachable,
         FileRefused,
         FolderError,
@@ -23,11 +19,14 @@ if TYPE_CHECKING:
         LedgerError,
         LoadsheetError,
         MappingError,
-        Problem,
         SettingsError,
         TokenRefused,
-        Where,
     )
+    from loadsheet.library import Check, RunReport, Translation, check, run, translate
+    from loadsheet.mapping.compile import Mapping
+    from loadsheet.mapping.documents import Document, Ignored
+    from loadsheet.mapping_tools.comparison import MissingFile
+    from loadsheet.problems import Problem, Where
     from loadsheet.settings import Settings
 
 __all__ = [

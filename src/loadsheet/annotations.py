@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet import object_storage
+from loadsheet.errors import FileRefused, ReadersUnavailable
 from loadsheet.ledger import Ledger, Remark, WorkbookRead
 from loadsheet.ledger.codec import stamp
-from loadsheet.problems import FileRefused, ReadersUnavailable
 from loadsheet.reading import Layout, WantedColumn, open_tables
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import HEADS, ID, SHEET, WRITTEN, as_written, changed, entry_of

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from loadsheet.problems import SettingsError
+from loadsheet.errors import SettingsError
 from loadsheet.settings import Settings
 from loadsheet.settings.sources import TOKEN_SOURCES, is_open, variables_of
 

@@ -21,8 +21,8 @@ from pydantic import ValidationError
 
 from loadsheet.contract import Assumptions, register
 from loadsheet.display_text import one_line
+from loadsheet.errors import SettingsError
 from loadsheet.places import replace_file
-from loadsheet.problems import SettingsError
 
 Value = str | int
 Confidence = Literal["seen", "said", "unknown"]

@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from loadsheet.problems import SettingsError
+from loadsheet.errors import SettingsError
 
 if TYPE_CHECKING:
     from holidays import HolidayBase

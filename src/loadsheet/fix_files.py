@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from loadsheet.errors import FileRefused, FolderError, MappingError
 from loadsheet.inbox import Candidate
 from loadsheet.ledger import Drop
 from loadsheet.ledger.queries import LedgerQueries
@@ -29,7 +30,7 @@ from loadsheet.mapping.documents import (
 from loadsheet.mapping.mapping_folder import of_shipper
 from loadsheet.mapping.routing import FixOf, Route, Routes, current, is_for, load_kept, route
 from loadsheet.mapping.yamlfile import write_source
-from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
+from loadsheet.problems import Problem, Where
 from loadsheet.reading import Layout, Table, open_tables, read_tops
 from loadsheet.reading.encoding import SAVE_AS_XLSX, refused
 from loadsheet.reading.fix_file_tables import (

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from loadsheet import exit_codes, inbox, reports
 from loadsheet.contract import BY_NAME, Action
+from loadsheet.errors import FolderError, LedgerBusy
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles, ingest, route_files, within_budget
 from loadsheet.ledger import Drop, Ledger, State, open_ledger, utc_now
@@ -37,7 +38,7 @@ from loadsheet.mapping.compile import operations_of
 from loadsheet.mapping.documents import FIX_OF, Document
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.problem_groups import Causes
-from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, FolderError, LedgerBusy, Problem
+from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reconcile import ONLY_CHECKED, Exceptions, RunNotes, settle
 from loadsheet.reconcile.open_exceptions import LATER
 from loadsheet.settings import Settings

@@ -27,10 +27,11 @@ from watchdog.events import (
 from watchdog.observers import Observer, api
 
 from loadsheet import exit_codes, inbox
+from loadsheet.errors import FolderError, LedgerGone, LoadsheetError
 from loadsheet.inbox.files import needs_polling
 from loadsheet.internal_errors import stop_signals
 from loadsheet.places import MOUNTS, file_system_of, shown
-from loadsheet.problems import FolderError, LedgerGone, LoadsheetError, Problem
+from loadsheet.problems import Problem
 from loadsheet.schedules import Backoff
 from loadsheet.settings import Settings
 

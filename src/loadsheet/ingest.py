@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 from loadsheet import inbox, run_log
 from loadsheet.contract import SENDING_ORDER, Action
 from loadsheet.display_text import count_of
+from loadsheet.errors import FileRefused, LoadsheetError
 from loadsheet.fix_files import (
     FixFile,
     FixFiles,
@@ -37,7 +38,7 @@ from loadsheet.mapping.documents import MEANT_FOR, MEANT_IN, Document, Ignored, 
 from loadsheet.mapping.mapping_folder import broken_mappings
 from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck, RepeatedLineCheck
 from loadsheet.mapping.routing import Route, Routes, route
-from loadsheet.problems import FileRefused, LoadsheetError, Problem
+from loadsheet.problems import Problem
 from loadsheet.reading import Table, begins_like_totals, open_tables, places_of_totals
 from loadsheet.row_counts import DropTranslation, lost_columns, with_counting_tables
 from loadsheet.settings import Settings

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from loadsheet import exit_codes
-from loadsheet.problems import LoadsheetError
+from loadsheet.errors import LoadsheetError
 
 _TEXT_MAX = 120
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from loadsheet import inbox, run_log
+from loadsheet.errors import DoesNotBalance, FileRefused, FolderError, LoadsheetError
 from loadsheet.fix_files import FIX_ROLE
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, route_files, within_budget
@@ -18,7 +19,7 @@ from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import operations_of, version_of
 from loadsheet.mapping.documents import MEANT_FOR, Document, Ignored
 from loadsheet.places import from_stored_path, to_stored_path
-from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
+from loadsheet.problems import Problem, Where
 from loadsheet.reading import Table
 from loadsheet.settings import Settings
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from loadsheet.checking import CheckSink, Finding, check_files, problems_of
 from loadsheet.display_text import count_of
+from loadsheet.errors import FileRefused, LoadsheetError, SettingsError
 from loadsheet.fix_files import OpenedDrop
 from loadsheet.inbox import InboxFile, make_inbox
 from loadsheet.ingest import IngestContext, ReadDrop, RoutedDrop
@@ -26,7 +27,7 @@ from loadsheet.mapping_tools.comparison import CompareSink, translate_files
 from loadsheet.operations.run_hooks import WholeRun
 from loadsheet.places import address_of
 from loadsheet.problem_groups import Cause
-from loadsheet.problems import FileRefused, LoadsheetError, Problem, SettingsError, Where
+from loadsheet.problems import Problem, Where
 from loadsheet.reading.frames import FILE, frame_tables
 from loadsheet.reading.tables import bounds_of
 from loadsheet.reports import RunSummary

@@ -18,8 +18,8 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any, NamedTuple
 
+from loadsheet.errors import FolderError, SettingsError
 from loadsheet.places import from_stored_path
-from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import Settings
 
 AT_ONCE = 8  # listings, fetches and puts of many small objects

@@ -26,24 +26,22 @@ from loadsheet.dispatch import (
     verify_with,
 )
 from loadsheet.dispatch.sending import Progress
-from loadsheet.ingest import IngestResult
-from loadsheet.internal_errors import isolated
-from loadsheet.ledger import Drop, Ledger, MissingRecords, Run, State
-from loadsheet.ledger_sink import ingest_files
-from loadsheet.mapping.mapping_folder import load_folder
-from loadsheet.problems import (
-    NOT_EXAMINED,
-    WAITS_FOR_MAPPING,
+from loadsheet.errors import (
     DoesNotBalance,
     ExchangeUnreachable,
     FolderError,
     LedgerUnwritable,
     LoadsheetError,
     NotAllSent,
-    Problem,
     ReportsIncomplete,
     TokenRefused,
 )
+from loadsheet.ingest import IngestResult
+from loadsheet.internal_errors import isolated
+from loadsheet.ledger import Drop, Ledger, MissingRecords, Run, State
+from loadsheet.ledger_sink import ingest_files
+from loadsheet.mapping.mapping_folder import load_folder
+from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.settings import Settings
 
 

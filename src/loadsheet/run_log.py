@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, SecretStr
 
-from loadsheet.problems import LoadsheetError
+from loadsheet.errors import LoadsheetError
 from loadsheet.settings import Settings
 
 Level = Literal["debug", "info", "warning", "error"]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from loadsheet import run_log
 from loadsheet.display_text import count_of
+from loadsheet.errors import SettingsError
 from loadsheet.ledger import Clock, Ledger, Opening, open_ledger, utc_now
-from loadsheet.problems import SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 
 if TYPE_CHECKING:

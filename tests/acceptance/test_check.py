@@ -11,11 +11,11 @@ from workspace import SAMPLES, SMALL
 
 from loadsheet import inbox
 from loadsheet.cli.run import answer_check_folder
+from loadsheet.errors import SettingsError
 from loadsheet.inbox import Candidate
 from loadsheet.ingest import FilesInPlace
 from loadsheet.ledger import utc_now
 from loadsheet.ledger.ledger_opening import locked
-from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import PROPERTY
 

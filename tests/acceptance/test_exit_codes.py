@@ -19,8 +19,8 @@ from small_disk import small_disk
 from watch_process import watching
 
 from loadsheet.cli import invoke
+from loadsheet.errors import FolderError
 from loadsheet.ledger import open_ledger
-from loadsheet.problems import FolderError
 from loadsheet.run_archive.replay import replay
 
 SETTINGS = """\

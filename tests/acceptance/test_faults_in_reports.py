@@ -10,8 +10,8 @@ from faulty_exchange import misbehaving
 from orders import order_id
 from workspace import Workspace
 
+from loadsheet.errors import LedgerUnwritable
 from loadsheet.ledger import Ledger
-from loadsheet.problems import LedgerUnwritable
 from loadsheet.reports.results import DropResults
 
 FATES = {"accepted": 2, "refused": 1, "invalid": 2, "held": 1, "unknown": 1, "unchanged": 1}

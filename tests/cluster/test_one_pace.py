@@ -23,12 +23,12 @@ from scripted_exchange import Scripted, accepts_after
 from shared_ledger import joined, shared_settings
 
 from loadsheet.dispatch.shared_rate import SharedRate
+from loadsheet.errors import LedgerError
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.leases import TERM_S, Lease, Terms, grant, read_paces
-from loadsheet.problems import LedgerError
 from loadsheet.run_resources import shared_rate
 
 PER_SECOND = 100

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.problems import SettingsError
+from loadsheet.errors import SettingsError
 from loadsheet.schedules import EXAMPLE, Due, Schedule, read
 from loadsheet.settings import Settings
 

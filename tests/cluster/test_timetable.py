@@ -20,6 +20,7 @@ from sqlalchemy import update
 from watch_process import watching
 
 from loadsheet.cluster.timetable import SharedTimetable, Timetable, tick
+from loadsheet.errors import ExchangeUnreachable
 from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
 from loadsheet.ledger import ledger_tables, open_ledger
 from loadsheet.ledger.codec import moment, stamp
@@ -38,7 +39,6 @@ from loadsheet.ledger.shared.mutual_exclusion import (
     last_fires,
     record_schedules,
 )
-from loadsheet.problems import ExchangeUnreachable
 from loadsheet.settings import Settings
 
 NIGHTLY = "30 21 * * *"

@@ -9,12 +9,12 @@ import pytest
 from worker_processes import began, house, until, want, working
 
 from loadsheet.cluster.worker_process import Housekeeping
+from loadsheet.errors import LedgerBusy, LedgerError, SettingsError
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared import cluster_status, jobs
 from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey, begin_schedule
-from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 
 STATES = "select status::text from procrastinate_jobs order by id"
 

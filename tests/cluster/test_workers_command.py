@@ -9,11 +9,11 @@ from shared_ledger import Fleet, joined, shared_settings
 
 from loadsheet.cli import loadsheet
 from loadsheet.cluster.timetable import tick
+from loadsheet.errors import LedgerGone
 from loadsheet.ledger.codec import moment
 from loadsheet.ledger.ledger_tables import database_time
 from loadsheet.ledger.shared.cluster_status import cluster_status, read_status
 from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey, begin_schedule
-from loadsheet.problems import LedgerGone
 from loadsheet.settings import Settings
 
 

@@ -15,7 +15,7 @@ from scripted_exchange import Move, Scripted, accepts, answer, in_turn, lists, s
 from loadsheet.contract import BY_NAME, UNAUTHORISED
 from loadsheet.dispatch import Client
 from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE
-from loadsheet.problems import ExchangeUnreachable, SettingsError, TokenRefused
+from loadsheet.errors import ExchangeUnreachable, SettingsError, TokenRefused
 from loadsheet.settings import Settings
 
 CREATE, ORDERS, TENDERS = (BY_NAME[name] for name in ("order.create", "order.list", "tender.list"))

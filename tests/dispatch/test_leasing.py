@@ -13,8 +13,8 @@ from loadsheet.dispatch import Outcome, OutcomeKind, SendOptions
 from loadsheet.dispatch.circuit_breaker import CircuitBreaker
 from loadsheet.dispatch.rate_limiter import boottime
 from loadsheet.dispatch.shared_rate import SharedRate
+from loadsheet.errors import LedgerError
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
-from loadsheet.problems import LedgerError
 
 BUSY = Outcome(OutcomeKind.NOT_SENT, "busy", 429, wait_s=7.0)
 LOST = Outcome(OutcomeKind.UNKNOWN, "no answer")

@@ -18,7 +18,7 @@ from scripted_exchange import Scripted, accepts, in_turn, lists, says
 from loadsheet import run_log
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import OutcomeKind, StopReason, classify
-from loadsheet.problems import ExchangeUnreachable, SettingsError
+from loadsheet.errors import ExchangeUnreachable, SettingsError
 
 CREATE, ORDERS = BY_NAME["order.create"], BY_NAME["order.list"]
 BODY = encode(GOOD["order.create"])

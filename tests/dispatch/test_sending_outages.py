@@ -15,10 +15,10 @@ from scripted_exchange import Move, Scripted, accepts, answer, closes_without_an
 
 from loadsheet.dispatch import SendOptions, send
 from loadsheet.dispatch.shared_rate import SharedRate
+from loadsheet.errors import LedgerGone, Superseded
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.shared.leases import Lease
-from loadsheet.problems import LedgerGone, Superseded
 
 REFUSED = b'{"status": false, "message": "Validation failed", "errors": {"pickup_city": ["unknown"]}}'
 ONE_BY_ONE = {"connections": 1, "connections_start": 1}

@@ -23,9 +23,9 @@ from loadsheet.dispatch import (
     send,
 )
 from loadsheet.dispatch.sending import RECENT_S, Rate
+from loadsheet.errors import ExchangeUnreachable, NotAllSent
 from loadsheet.ingest import IngestResult
 from loadsheet.pipeline import reconcile_and_report, resolve_earlier
-from loadsheet.problems import ExchangeUnreachable, NotAllSent
 
 UNANSWERED = {"fault": "closed_before_effect", "operation": "order.status", "at": (1,)}
 

@@ -14,8 +14,8 @@ from scripted_exchange import Scripted, accepts, lists, says
 
 from loadsheet.contract import UNAUTHORISED, UNKNOWN_METHOD, Assumptions
 from loadsheet.dispatch import SendOptions, send
+from loadsheet.errors import ExchangeUnreachable, TokenRefused
 from loadsheet.exchange import serve_embedded
-from loadsheet.problems import ExchangeUnreachable, TokenRefused
 
 SETTINGS = ready_entries.settings()
 

@@ -16,8 +16,8 @@ from payload_examples import EVENT, ORDER
 from postgres import Stalling
 
 from loadsheet.contract import BY_NAME, Assumptions, read_refusal
+from loadsheet.errors import SettingsError
 from loadsheet.exchange import Store, TokenAdmin, create_app
-from loadsheet.problems import SettingsError
 
 
 @pytest.fixture

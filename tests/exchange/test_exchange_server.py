@@ -20,8 +20,8 @@ from payload_examples import ORDER
 
 from loadsheet.cli.exchange import serve as serve_command
 from loadsheet.contract import Assumptions
+from loadsheet.errors import SettingsError
 from loadsheet.exchange import Address, ExchangeSetup, TokenAdmin, check_address, serve, serve_embedded
-from loadsheet.problems import SettingsError
 
 
 def test_an_embedded_exchange_answers_at_its_url_and_stops_with_its_block_whatever_happens(tmp_path):

@@ -16,10 +16,10 @@ from payload_examples import EVENT, GOOD, ORDER, TENDER
 from sqlalchemy import create_engine, text
 
 from loadsheet.contract import BY_NAME, Assumptions
+from loadsheet.errors import SettingsError
 from loadsheet.exchange import Store, StoreFailed, create_app
 from loadsheet.exchange.effects import Call
 from loadsheet.exchange.wire import stored
-from loadsheet.problems import SettingsError
 
 STRICT = Assumptions()
 

@@ -14,9 +14,9 @@ from payload_examples import CONFIRMATION, EVENT, GOOD, NEEDS, ORDER, QUOTE, TEN
 
 from loadsheet.cli import invoke
 from loadsheet.contract import BY_NAME, OPERATIONS, UNAUTHORISED, WRITES, Assumptions, read_refusal
+from loadsheet.errors import SettingsError
 from loadsheet.exchange import Store, TokenAdmin, serve_embedded
 from loadsheet.exchange.auth import KEYS_MAX, REMEMBERED_S, WAIT_MAX_S, Authenticator, WrongTokenLimit, digest_of
-from loadsheet.problems import SettingsError
 from loadsheet.settings.sections import ServerSettings
 
 SENDER, RECEIVER, STRANGER = ORDER["sender_id"], ORDER["receiver_id"], "STRANGER"

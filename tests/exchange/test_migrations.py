@@ -14,10 +14,10 @@ from killed_steps import dies_at
 from payload_examples import CONFIRMATION, EVENT, ORDER, QUOTE, TENDER
 from sqlalchemy import Pool, create_engine, inspect, text
 
+from loadsheet.errors import SettingsError
 from loadsheet.exchange import Store
 from loadsheet.exchange.database import METADATA, VERSION, VERSION_TABLE
 from loadsheet.exchange.database_migrations import upgrade
-from loadsheet.problems import SettingsError
 
 FIRST_SCHEMA = """
 CREATE TABLE tenders (number {number} NOT NULL, tender TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (number), UNIQUE (tender));

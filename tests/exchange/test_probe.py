@@ -16,8 +16,8 @@ from loadsheet.contract import UNAUTHORISED, Assumptions, listing
 from loadsheet.dispatch import Client
 from loadsheet.dispatch.probe import probe
 from loadsheet.dispatch.probe_tenant import CALLS_MAX, PREFIX
+from loadsheet.errors import ExchangeUnreachable, TokenRefused
 from loadsheet.exchange_profile import assumptions_for, read_personality, write_capabilities
-from loadsheet.problems import ExchangeUnreachable, TokenRefused
 from loadsheet.settings import Settings
 
 NOT_VISIBLE = {  # assumptions that no call of a probe could tell, and those of limits, which would cost too many

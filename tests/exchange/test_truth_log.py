@@ -14,9 +14,9 @@ from invariants import read_truth
 from payload_examples import CONFIRMATION, EVENT, GOOD, ORDER, QUOTE, TENDER
 
 from loadsheet.contract import Assumptions
+from loadsheet.errors import SettingsError
 from loadsheet.exchange import Store
 from loadsheet.exchange_profile import deviations, read_personality
-from loadsheet.problems import SettingsError
 
 
 @contextmanager

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loadsheet.errors import SettingsError
 from loadsheet.ledger.run_queries import Arrival
 from loadsheet.operations.expected_files import DueTimes, free_days, local_text, matches, status_of, to_utc, zone_of
-from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 from loadsheet.settings.operations_sections import Expectation
 

@@ -9,7 +9,8 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
-from loadsheet.problems import FileRefused, Where
+from loadsheet.errors import FileRefused
+from loadsheet.problems import Where
 from loadsheet.reading.header import check_header, find_header, fold
 from loadsheet.reading.opening import open_tables
 from loadsheet.reading.tables import Layout, WantedColumn

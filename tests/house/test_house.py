@@ -31,22 +31,22 @@ def table(text):
 
 FOUNDATION = {
     "exit_codes", "exchange_profile", "problem_groups", "contract", "similar_text", "display_text",
-    "internal_errors", "places", "workbook_marks", "run_log", "problems",
+    "internal_errors", "places", "workbook_marks", "run_log", "errors", "problems",
     "languages", "extras", "schedules", "settings",
 }  # fmt: skip
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
 MAY_IMPORT = table("""
-exit_codes similar_text display_text places workbook_marks languages operations:
-problems: exit_codes
+exit_codes similar_text display_text places workbook_marks languages operations problems:
+errors: exit_codes problems
 schedules: display_text
-contract: problems
+contract: errors problems
 problem_groups: display_text problems
-exchange_profile: contract display_text places problems
-settings: exchange_profile contract places languages problems schedules
-internal_errors: exit_codes run_log problems
+exchange_profile: contract display_text places errors problems
+settings: exchange_profile contract places languages errors problems schedules
+internal_errors: exit_codes run_log errors problems
 run_resources: * credentials dispatch exchange ledger
-credentials extras run_log: problems settings
-object_storage: places problems settings
+credentials extras run_log: errors problems settings
+object_storage: places errors problems settings
 inbox: * object_storage
 reading: * inbox
 mapping: * reading

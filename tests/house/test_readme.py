@@ -12,9 +12,9 @@ from pydantic import SecretStr
 
 from loadsheet.cli import COMMANDS, GROUPS, invoke, loadsheet
 from loadsheet.contract import Assumptions
+from loadsheet.errors import LoadsheetError
 from loadsheet.ledger import State
 from loadsheet.mapping.compile import lint
-from loadsheet.problems import LoadsheetError
 from loadsheet.settings import every_field
 from loadsheet.settings.operations_sections import Expectation
 from loadsheet.settings.sources import PREFIX

@@ -18,11 +18,11 @@ from inbox_files import RUN, drop, left, lies_in, names, settings_in, settled, t
 from monitored_runs import house
 from orders import MAPPINGS
 
+from loadsheet.errors import FolderError
 from loadsheet.inbox import archive, claim, peek, quick_scan, scan
 from loadsheet.inbox.files import is_written_to, needs_polling, shows_open_writers
 from loadsheet.inbox.sightings import Sightings, signature
 from loadsheet.places import file_system_of
-from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 
 YEARS = 10 * 365 * 86_400

@@ -22,6 +22,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from inbox_files import RUN, drop, left, lies_in, names, settings_in, settled, taken, touch
 
+from loadsheet.errors import FolderError
 from loadsheet.inbox import (
     Candidate,
     InboxFile,
@@ -36,7 +37,7 @@ from loadsheet.inbox import (
     shown_name,
 )
 from loadsheet.inbox.files import folder_error
-from loadsheet.problems import FolderError, Problem, Where
+from loadsheet.problems import Problem, Where
 
 DAY = date(2026, 3, 4)
 NEXT = "2026-03-04-02"

@@ -4,8 +4,8 @@ import pytest
 from inbox_files import lies_in, settings_in, taking
 from orders import write_orders
 
+from loadsheet.errors import FolderError
 from loadsheet.ledger import State
-from loadsheet.problems import FolderError
 
 BOTH = ["orders.csv", "packages.csv"]
 

@@ -18,11 +18,11 @@ from inbox_files import taking, usual_mappings
 from orders import write_orders
 
 from loadsheet import inbox, object_storage
+from loadsheet.errors import FolderError, LedgerBusy, SettingsError
 from loadsheet.inbox import claim, fetch_objects, give_back, is_unchanged, peek, quick_scan, scan
 from loadsheet.ledger import Opening, State, open_ledger
 from loadsheet.ledger.shared.mutual_exclusion import held_claims
 from loadsheet.ledger_sink import ingest_files
-from loadsheet.problems import FolderError, LedgerBusy, SettingsError
 from loadsheet.settings import Settings
 
 RUN = "2026-03-04-01"

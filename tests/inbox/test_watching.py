@@ -9,9 +9,10 @@ import warnings
 import pytest
 from inbox_files import RUN, drop, lies_in, settings_in
 
+from loadsheet.errors import ExchangeUnreachable, FolderError, LedgerError, MappingError, TokenRefused
 from loadsheet.inbox import archive, claim, scan
 from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
-from loadsheet.problems import ExchangeUnreachable, FolderError, LedgerError, MappingError, Problem, TokenRefused
+from loadsheet.problems import Problem
 
 FAST = {"settle_s": 0.03, "poll_s": 0.02, "rescan_s": 30, "retry_s": 0.05, "retry_max_s": 0.2}
 

@@ -8,10 +8,10 @@ import pytest
 from ledgers import blocks_in, document, drop_of, ledger_in, order, send
 from sqlalchemy import select
 
+from loadsheet.errors import LedgerError
 from loadsheet.ledger import ReadTotals, State, content_blocks
 from loadsheet.ledger.content_blocks import BLOCK
 from loadsheet.ledger.ledger_tables import entries
-from loadsheet.problems import LedgerError
 
 
 def documents(first, count):

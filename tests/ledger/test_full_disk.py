@@ -10,9 +10,9 @@ from ready_entries import events, mark, new_orders, orders, states
 from small_disk import small_disk
 from sqlalchemy import event
 
+from loadsheet.errors import LedgerError, LedgerUnwritable
 from loadsheet.ledger import State, open_ledger
 from loadsheet.ledger.location import RESERVE_BYTES
-from loadsheet.problems import LedgerError, LedgerUnwritable
 
 
 @pytest.fixture

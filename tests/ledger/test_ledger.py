@@ -10,9 +10,10 @@ import ready_entries
 from ready_entries import Settlement, decide, entries, mark, states
 from sqlalchemy import event
 
+from loadsheet.errors import DoesNotBalance, LedgerError
 from loadsheet.ledger import TRANSITIONS, ReadTotals, State
 from loadsheet.mapping.documents import Source
-from loadsheet.problems import DoesNotBalance, LedgerError, Problem
+from loadsheet.problems import Problem
 
 ORDERS = ledgers.drop_of(("orders", "o.csv"))
 

@@ -15,6 +15,7 @@ from effects import EVERY
 from ledgers import refusal
 from sqlalchemy import Engine, event, select, text
 
+from loadsheet.errors import LedgerBusy, LedgerError, LoadsheetError, SettingsError
 from loadsheet.ledger import (
     Choice,
     ExceptionStatus,
@@ -28,7 +29,6 @@ from loadsheet.ledger import (
 )
 from loadsheet.ledger.ledger_tables import metadata
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.problems import LedgerBusy, LedgerError, LoadsheetError, SettingsError
 
 CLOCK = ledgers.Ticking
 WRITERS = text(

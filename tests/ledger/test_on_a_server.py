@@ -15,19 +15,12 @@ from ledgers import refusal
 from ready_entries import Settlement, mark, new_orders, states
 from sqlalchemy import select, update
 
+from loadsheet.errors import LedgerBusy, LedgerError, LedgerGone, LedgerUnwritable, SettingsError, Superseded
 from loadsheet.ledger import Opening, State, open_ledger, postgres, read_ledger
 from loadsheet.ledger.ledger_opening import who
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, runs
 from loadsheet.ledger.migrations import step
 from loadsheet.ledger.postgres import LedgerForbidden, address_of, ledger_engine, make_schema, without_password
-from loadsheet.problems import (
-    LedgerBusy,
-    LedgerError,
-    LedgerGone,
-    LedgerUnwritable,
-    SettingsError,
-    Superseded,
-)
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from filelock import FileLock
 from ledgers import refusal
 from ready_entries import mark, new_orders, states
 
+from loadsheet.errors import LedgerBusy, LedgerError, SettingsError
 from loadsheet.ledger import Opening, State, open_ledger, read_ledger
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION
 from loadsheet.ledger.location import SqliteLedgerFiles, network_kind
-from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 
 BEGAN = datetime(2026, 3, 4, 2, tzinfo=UTC)
 HOUR, NEXT_DAY = timedelta(hours=1), BEGAN + timedelta(days=1)

@@ -13,7 +13,7 @@ import os, sqlite3, sys
 from contextlib import suppress
 sys.path[:0] = {path!r}
 from loadsheet.ledger import Settlement, State, open_ledger
-from loadsheet.problems import LedgerError
+from loadsheet.errors import LedgerError
 
 other = sqlite3.connect(":memory:")  # the limit is the whole process's, and can only be lowered
 with open_ledger("sqlite:///{file}") as ledger:

@@ -5,10 +5,10 @@ import pytest
 from ledgers import document, drop_of, left_out, order, plan, send, tender, weight_problem
 from ready_entries import entries, states
 
+from loadsheet.errors import DoesNotBalance
 from loadsheet.ledger import PlanningRules, ReadTotals, State
 from loadsheet.ledger.decisions import judge_retry
 from loadsheet.ledger.recording import CHUNK
-from loadsheet.problems import DoesNotBalance
 
 DROP = drop_of(("orders", "a.csv"))
 

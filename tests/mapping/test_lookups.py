@@ -3,7 +3,7 @@
 import pytest
 from sheets import EXAMPLES, codes, decode, documents, example_text, load_text, made, table, texts
 
-from loadsheet.problems import MappingError
+from loadsheet.errors import MappingError
 from loadsheet.reading import Native
 
 # ---- code tables with several keys and wildcards ----

@@ -8,9 +8,9 @@ from pydantic import BaseModel
 from sheets import ASSUMED, EXAMPLES, example_text, load_text
 
 from loadsheet.contract import Assumptions
+from loadsheet.errors import MappingError
 from loadsheet.mapping.compile import lint
 from loadsheet.mapping.yamlfile import YamlFile, read_part
-from loadsheet.problems import MappingError
 
 GOOD = example_text("everything").replace("lookups/", "")
 STATES = (EXAMPLES / "lookups" / "states.csv").read_text(encoding="utf-8")

@@ -23,10 +23,10 @@ from sheets import (
 from sheets import table as table_of
 
 from loadsheet.contract import BY_NAME, Assumptions, checker
+from loadsheet.errors import FileRefused, MappingError
 from loadsheet.mapping.compile import load
 from loadsheet.mapping.documents import Document
 from loadsheet.mapping.translator import translate
-from loadsheet.problems import FileRefused, MappingError
 from loadsheet.reading import Native
 from loadsheet.reading.tables import Row
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from sheets import ASSUMED
 
+from loadsheet.errors import MappingError
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.mapping.routing import FixOf, route
 from loadsheet.mapping.schema import match, part_of
-from loadsheet.problems import MappingError
 
 PROOFS = Path(__file__).parents[1] / "proofs" / "mappings"
 SIMPLE = """\

@@ -6,9 +6,9 @@ import pytest
 from sheets import ASSUMED, cells, codes, decode, documents, load_text, made, table, texts
 
 from loadsheet.contract import Assumptions, FlagForm
+from loadsheet.errors import MappingError
 from loadsheet.mapping.compile import load
 from loadsheet.mapping.documents import Place, Source, locate
-from loadsheet.problems import MappingError
 
 ORDER = """\
 mapping: orders

@@ -20,6 +20,7 @@ from command_in_process import loadsheet
 from openpyxl import Workbook
 
 from loadsheet.contract import Assumptions
+from loadsheet.errors import MappingError
 from loadsheet.mapping.compile import load
 from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.expressions import compile_expression
@@ -30,7 +31,6 @@ from loadsheet.mapping.rows import RowReader
 from loadsheet.mapping.translator import translate
 from loadsheet.mapping.yamlfile import yaml_values
 from loadsheet.mapping_tools.reference import Block, Entry, entries, page_source, parts_of
-from loadsheet.problems import MappingError
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 

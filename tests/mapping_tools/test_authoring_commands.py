@@ -16,9 +16,10 @@ from workspace import Workspace
 
 from loadsheet import cli
 from loadsheet.cli.mapping import framed
+from loadsheet.errors import MappingError
 from loadsheet.mapping.documents import Document
 from loadsheet.mapping_tools.comparison import PairVerdict, changes, compare
-from loadsheet.problems import MappingError, Problem, Where
+from loadsheet.problems import Problem, Where
 
 ROOT = Path(__file__).parents[2]
 INBOX = ROOT / "inbox_samples"

@@ -13,7 +13,7 @@ import pytest
 from command import environment
 
 from loadsheet.cli.mapping_results import show_at_each_save
-from loadsheet.problems import MappingError
+from loadsheet.errors import MappingError
 
 MAPPING = """\
 mapping: small

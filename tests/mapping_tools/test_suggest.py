@@ -17,6 +17,7 @@ from layouts.sheet_layouts import Layout, Sheet
 from shipped_samples import INBOX, NOW, sample
 
 from loadsheet.contract import WRITES, Assumptions
+from loadsheet.errors import FileRefused
 from loadsheet.mapping.compile import lint
 from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.translator import translate
@@ -26,7 +27,6 @@ from loadsheet.mapping_tools.field_matching import best_pairs
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.yaml_writer import marks_in, write_draft
-from loadsheet.problems import FileRefused
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 

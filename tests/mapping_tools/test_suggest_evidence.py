@@ -18,11 +18,11 @@ from drafting import (
     written,
 )
 
+from loadsheet.errors import FileRefused
 from loadsheet.mapping_tools.drafts import values_of
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.yaml_writer import write_draft
-from loadsheet.problems import FileRefused
 from loadsheet.settings import Settings
 
 COLUMNS = {  # a column of an order sheet, and what the line of the draft has or (after a !) has not

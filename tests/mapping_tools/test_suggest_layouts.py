@@ -8,11 +8,11 @@ from drafting import mapping_of, translated
 from layouts.all_layouts import LAYOUTS
 from layouts.scores import MARKED, MISSING, RIGHT, UNMARKED, verdicts
 
+from loadsheet.errors import FileRefused
 from loadsheet.mapping.yamlfile import yaml_values
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.yaml_writer import write_draft
-from loadsheet.problems import FileRefused
 from loadsheet.settings import Settings
 
 LEAST = {

@@ -12,13 +12,13 @@ from command_in_process import loadsheet
 from shipped_samples import NOW, OF_ONE_KIND, ROOT, shipped_mapping
 
 from loadsheet.contract import Assumptions
+from loadsheet.errors import MappingError
 from loadsheet.fix_files import without_totals
 from loadsheet.languages import known_language, words_in
 from loadsheet.mapping.compile import load
 from loadsheet.mapping.texts import example_of
 from loadsheet.mapping_tools.comparison import translate_files
 from loadsheet.mapping_tools.template import forms, write_template
-from loadsheet.problems import MappingError
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 

@@ -14,8 +14,8 @@ from monitored_runs import Exchange, house, samples
 from orders import MAPPINGS, write_orders
 from watch_process import watching
 
+from loadsheet.errors import SettingsError
 from loadsheet.operations.health import WatchStatus, report_to_systemd, serve_health, serve_status
-from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
 

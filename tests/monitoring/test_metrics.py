@@ -10,12 +10,12 @@ from ready_entries import events, orders
 from reported_runs import ReportedRuns, create
 from sqlalchemy import create_engine
 
+from loadsheet.errors import LedgerBusy
 from loadsheet.ledger import Settlement, State, open_ledger
 from loadsheet.ledger.ledger_tables import metadata
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.health import WatchStatus
 from loadsheet.operations.metrics import collect_metrics, exposition, metrics_path
-from loadsheet.problems import LedgerBusy
 from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 

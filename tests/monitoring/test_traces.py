@@ -8,8 +8,8 @@ from notification_servers import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from loadsheet.errors import LedgerBusy, SettingsError
 from loadsheet.ledger import open_ledger
-from loadsheet.problems import LedgerBusy, SettingsError
 
 
 def spans_of(collector):

@@ -9,9 +9,10 @@ from ledgers import Ticking, ledger_in, unreadable
 from notification_servers import mailbox, web
 from reported_runs import ReportedRuns
 
+from loadsheet.errors import TokenRefused
 from loadsheet.operations.expected_files import overdue
 from loadsheet.operations.notifications import send_notifications
-from loadsheet.problems import Problem, TokenRefused, Where
+from loadsheet.problems import Problem, Where
 from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 

@@ -5,8 +5,8 @@ import json
 from databases import ask
 from shared_ledger import shared_memory
 
+from loadsheet.errors import LedgerGone
 from loadsheet.operations.notifications.state import Condition, Notice, NotificationState, merge_states, open_store
-from loadsheet.problems import LedgerGone
 from loadsheet.settings import Settings
 
 

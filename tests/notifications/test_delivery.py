@@ -15,10 +15,11 @@ from notification_servers import web
 from reported_runs import create
 from shared_ledger import shared_memory
 
+from loadsheet.errors import MappingError
 from loadsheet.operations.notifications import Facts, Rules, send_notifications, state, update_conditions
 from loadsheet.operations.notifications.notice_delivery import Address, deliver_all
 from loadsheet.operations.notifications.state import Notice, NotificationState, empty_state, open_store
-from loadsheet.problems import MappingError, Problem, Where
+from loadsheet.problems import Problem, Where
 from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 

@@ -7,12 +7,12 @@ from ledgers import order, weight_problem
 from notification_servers import web
 from reported_runs import create
 
+from loadsheet.errors import SettingsError, TokenRefused
 from loadsheet.ledger import Remark
 from loadsheet.ledger.codec import stamp
 from loadsheet.operations.notifications import mailings
 from loadsheet.operations.notifications.mailings import is_digest_due
 from loadsheet.operations.notifications.state import NotificationState
-from loadsheet.problems import SettingsError, TokenRefused
 from loadsheet.settings import Settings
 
 

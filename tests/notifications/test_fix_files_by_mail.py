@@ -7,9 +7,9 @@ import pytest
 from ledgers import drop_of, order, plan, weight_problem
 from reported_runs import create
 
+from loadsheet.errors import SettingsError
 from loadsheet.operations.notifications.mailings import fix_mail
 from loadsheet.operations.notifications.state import Notice, open_store
-from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
 

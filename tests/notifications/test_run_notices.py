@@ -5,11 +5,11 @@ import socket
 import pytest
 from notification_servers import web
 
+from loadsheet.errors import ExchangeUnreachable, SettingsError, TokenRefused
 from loadsheet.ledger import open_ledger, utc_now
 from loadsheet.operations.notifications.notice_delivery import ping
 from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.pipeline import Result
-from loadsheet.problems import ExchangeUnreachable, SettingsError, TokenRefused
 from loadsheet.settings import Settings
 
 

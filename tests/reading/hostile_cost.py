@@ -8,7 +8,7 @@ from typing import NamedTuple
 _READING = """
 import json, os, resource, sys
 from pathlib import Path
-from loadsheet.problems import FileRefused
+from loadsheet.errors import FileRefused
 from loadsheet.reading import Layout, WantedColumn, open_tables, sandbox
 from loadsheet.settings import Settings
 

@@ -2,7 +2,8 @@
 
 import zipfile
 
-from loadsheet.problems import FileRefused, Problem
+from loadsheet.errors import FileRefused
+from loadsheet.problems import Problem
 from loadsheet.reading import Layout, WantedColumn, open_tables
 from loadsheet.settings import Settings
 

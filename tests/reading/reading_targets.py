@@ -12,7 +12,8 @@ import time
 import zlib
 from pathlib import Path
 
-from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.errors import FileRefused
+from loadsheet.problems import Problem, Where
 from loadsheet.reading.opening import open_tables
 from loadsheet.reading.tables import Native, Row, Table
 

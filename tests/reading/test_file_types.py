@@ -12,8 +12,9 @@ from reading_corpus import attempt, cells_of, inline, layout, open_one, refusal,
 from reading_writers import WRITERS, Sheet, Typed
 from xlwt.CompoundDoc import XlsDoc
 
+from loadsheet.errors import FileRefused
 from loadsheet.languages import words_in
-from loadsheet.problems import FileRefused, Problem
+from loadsheet.problems import Problem
 from loadsheet.reading import read_tops
 from loadsheet.reports.fix_workbook.wording import word_problem
 from loadsheet.settings import Settings

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from reading_corpus import layout, text_file
 from reading_writers import WRITERS, Sheet, Typed
 
-from loadsheet.problems import FileRefused, FolderError, Problem, ReadersUnavailable, Where
+from loadsheet.errors import FileRefused, FolderError, ReadersUnavailable
+from loadsheet.problems import Problem, Where
 from loadsheet.reading import Native, Row, messages, open_tables, read_tops, sandbox
 from loadsheet.reading.messages import ExitStatus, TableDescription, decode, pack_rows, receive, unpack_rows
 from loadsheet.reading.sandbox import DiskFault, ForkServer, open_in_sandbox

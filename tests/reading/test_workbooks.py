@@ -36,7 +36,7 @@ from reading_writers import (
     write_xlsb,
 )
 
-from loadsheet.problems import FileRefused
+from loadsheet.errors import FileRefused
 from loadsheet.reading import Layout, Native, open_tables
 from loadsheet.reading.damage_checks import DamageChecks
 from loadsheet.reading.tables import RowFilters

@@ -10,7 +10,7 @@ from openpyxl import Workbook
 from openpyxl.styles.numbers import BUILTIN_FORMATS
 from reading_corpus import cells_of, inline, layout, open_one, refusal, rows_of, workbook_parts, write_parts
 
-from loadsheet.problems import FileRefused
+from loadsheet.errors import FileRefused
 from loadsheet.reading import Native
 
 ASKED = layout("Order", "Value", optional=("Value",))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from small_disk import small_disk
 
 from loadsheet.display_text import visible
-from loadsheet.problems import FolderError
+from loadsheet.errors import FolderError
 from loadsheet.reports.fix_workbook.fix_sheets import typed
 from loadsheet.reports.report_files import (
     CELL_MAX,

@@ -16,11 +16,11 @@ from retention_runs import PERSON, house_in, orders, records
 from sqlalchemy import select
 
 from loadsheet.cli import invoke
+from loadsheet.errors import LedgerError
 from loadsheet.inbox import InboxFile, find_archived_copy
 from loadsheet.ledger import Choice, ReadTotals, Remark, Settlement, State, first_broken_decision, read_ledger
 from loadsheet.ledger.ledger_tables import metadata
 from loadsheet.operations.retention.key_erasure import Request, find, forget, plan
-from loadsheet.problems import LedgerError
 
 OTHER = "Herr Anderer"
 

@@ -7,9 +7,9 @@ from ledgers import refused
 from retention_runs import house_in, orders, records
 
 from loadsheet import reports
+from loadsheet.errors import Superseded
 from loadsheet.operations.retention.key_erasure import Request, find, forget, plan
 from loadsheet.operations.retention.ledger_copies import check
-from loadsheet.problems import Superseded
 from loadsheet.reconcile import RunNotes
 
 

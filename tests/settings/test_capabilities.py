@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from loadsheet.contract import Assumptions, FlagForm
+from loadsheet.errors import SettingsError
 from loadsheet.exchange_profile import Answer, Capabilities, assumptions_for, write_capabilities
-from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
 URL = "https://sandbox.example/exchange"

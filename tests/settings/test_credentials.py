@@ -14,7 +14,7 @@ from scripted_exchange import Scripted, accepts, says
 from loadsheet.contract import BY_NAME, UNAUTHORISED
 from loadsheet.credentials import another_token, read_token, required_token
 from loadsheet.dispatch import Client, StopReason, send
-from loadsheet.problems import SettingsError
+from loadsheet.errors import SettingsError
 from loadsheet.settings import Settings
 
 CREATE = BY_NAME["order.create"]

@@ -8,9 +8,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from loadsheet import extras
+from loadsheet.errors import SettingsError
 from loadsheet.exchange.record_store import Store
 from loadsheet.ledger import open_ledger
-from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]

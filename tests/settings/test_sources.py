@@ -12,7 +12,7 @@ from click.shell_completion import ShellComplete
 from loadsheet.cli import loadsheet
 from loadsheet.cli.config import trace
 from loadsheet.credentials import read_token
-from loadsheet.problems import SettingsError
+from loadsheet.errors import SettingsError
 from loadsheet.settings import Settings, every_field, shippers_in
 from loadsheet.settings.sections import OLD_NAMES
 

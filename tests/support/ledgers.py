@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from loadsheet.contract import BY_NAME, Listing
+from loadsheet.errors import LedgerError
 from loadsheet.ledger import (
     Drop,
     Ledger,
@@ -28,7 +29,7 @@ from loadsheet.ledger.ledger_tables import tenures
 from loadsheet.ledger.location import LedgerFiles
 from loadsheet.ledger.postgres import Fence
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
-from loadsheet.problems import LedgerError, Problem, Where
+from loadsheet.problems import Problem, Where
 
 HEADER = ("Auftrag", "Empfänger", "PLZ", "Gewicht", "Wert")
 _encode = msgspec.json.Encoder(decimal_format="number").encode

@@ -26,8 +26,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from loadsheet import exit_codes
+from loadsheet.errors import FolderError, LoadsheetError
 from loadsheet.internal_errors import Terminated
-from loadsheet.problems import FolderError, LoadsheetError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

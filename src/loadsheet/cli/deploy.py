@@ -25,7 +25,7 @@ from click.shell_completion import get_completion_class
 
 from loadsheet.cli.options import CONFIG, load_each, settings_or_raise, together
 from loadsheet.cli.output import say
-from loadsheet.problems import FolderError
+from loadsheet.errors import FolderError
 
 if TYPE_CHECKING:
     from loadsheet.settings import Settings

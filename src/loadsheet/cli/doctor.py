@@ -29,7 +29,7 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_json, print_table
 from loadsheet.display_text import count_of
-from loadsheet.problems import LoadsheetError, SettingsError, TokenRefused
+from loadsheet.errors import LoadsheetError, SettingsError, TokenRefused
 
 if TYPE_CHECKING:
     from loadsheet.dispatch import Client

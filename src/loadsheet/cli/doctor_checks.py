@@ -20,6 +20,7 @@ from typing import NamedTuple
 from loadsheet import exit_codes, extras, object_storage, reports
 from loadsheet.cli.doctor import DoctorResult, ok, warning, wrong
 from loadsheet.cli.options import held_ledger, ledger_to_read
+from loadsheet.errors import FolderError, LedgerBusy, LedgerError, SettingsError
 from loadsheet.inbox.files import needs_polling
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.ledger_opening import OLDER, ledger_files_of
@@ -29,7 +30,6 @@ from loadsheet.mapping.compile import Mapping, lint
 from loadsheet.mapping.mapping_folder import load_folder, mapping_files
 from loadsheet.operations import expected_files
 from loadsheet.places import address_of, file_system_of, shown
-from loadsheet.problems import FolderError, LedgerBusy, LedgerError, SettingsError
 from loadsheet.settings import Settings, every_field
 from loadsheet.settings.sources import from_file, is_open, read
 

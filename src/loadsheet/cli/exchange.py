@@ -14,8 +14,8 @@ import click
 from loadsheet import exit_codes
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, Target, clock, grouped, load, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
+from loadsheet.errors import SettingsError
 from loadsheet.places import write_privately
-from loadsheet.problems import SettingsError
 
 if TYPE_CHECKING:
     from loadsheet.dispatch.probe import ProbeResult

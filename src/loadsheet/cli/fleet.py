@@ -20,8 +20,8 @@ from loadsheet.cli import invoke
 from loadsheet.cli.options import CONFIG, JSON, load_each, settings_or_raise, shipper_given, shipper_names, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.display_text import count_of
+from loadsheet.errors import SettingsError
 from loadsheet.places import write_privately
-from loadsheet.problems import SettingsError
 
 if TYPE_CHECKING:
     from loadsheet.cluster.timetable import ScheduleStatus

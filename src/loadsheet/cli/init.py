@@ -22,7 +22,7 @@ from loadsheet.cli.mapping import suggest
 from loadsheet.cli.output import answered, print_lines, say
 from loadsheet.cli.run import run
 from loadsheet.display_text import count_of
-from loadsheet.problems import FolderError, SettingsError
+from loadsheet.errors import FolderError, SettingsError
 
 _STARTER = resources.files("loadsheet") / "starter"
 _SAMPLES = {"inbox": "inbox_samples", "mappings": "mappings"}

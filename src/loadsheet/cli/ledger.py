@@ -28,7 +28,7 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import confirm, print_json, print_lines, say
 from loadsheet.display_text import count_of
-from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
+from loadsheet.errors import LedgerError, LoadsheetError, SettingsError
 
 if TYPE_CHECKING:
     from loadsheet.ledger import Ledger

@@ -23,7 +23,7 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_json, progress, say
 from loadsheet.display_text import count_of
-from loadsheet.problems import MappingError
+from loadsheet.errors import MappingError
 
 if TYPE_CHECKING:
     from loadsheet.settings import Settings

@@ -26,6 +26,7 @@ from loadsheet.cli.mapping import DiffOptions, PreviewOptions
 from loadsheet.cli.options import ledger_to_read
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.display_text import count_of, printable
+from loadsheet.errors import FileRefused, FolderError, LoadsheetError, MappingError
 from loadsheet.ledger import Drop, SourceFile
 from loadsheet.mapping.compile import Mapping, version_of
 from loadsheet.mapping.compile import load as load_mapping
@@ -49,7 +50,7 @@ from loadsheet.mapping_tools.comparison import (
 )
 from loadsheet.mapping_tools.value_origins import Cell, Explanation, Preview
 from loadsheet.mapping_tools.value_origins import preview as make_preview
-from loadsheet.problems import FileRefused, FolderError, LoadsheetError, MappingError, Problem, Where
+from loadsheet.problems import Problem, Where
 from loadsheet.settings import Settings
 
 _SHORT = 48  # characters of a cell

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from loadsheet.problems import FolderError, LoadsheetError, SettingsError
+from loadsheet.errors import FolderError, LoadsheetError, SettingsError
 
 if TYPE_CHECKING:
     from loadsheet.ledger import Clock, Ledger

@@ -25,8 +25,8 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_lines, print_raw_json, say
 from loadsheet.display_text import count_of
+from loadsheet.errors import FolderError
 from loadsheet.places import write_privately
-from loadsheet.problems import FolderError
 
 if TYPE_CHECKING:
     from loadsheet import reconcile, reports

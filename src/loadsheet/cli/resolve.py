@@ -11,7 +11,8 @@ import click
 from loadsheet.cli.options import EXCHANGE, JSON, STATE, grouped, held_ledger, keys, ledger_to_read, with_settings
 from loadsheet.cli.output import confirm, confirm_by_typing, local_time, print_json, print_lines, print_table, say
 from loadsheet.display_text import as_argument
-from loadsheet.problems import LoadsheetError, Problem
+from loadsheet.errors import LoadsheetError
+from loadsheet.problems import Problem
 
 if TYPE_CHECKING:
     from loadsheet.dispatch import Listings

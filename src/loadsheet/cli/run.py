@@ -39,9 +39,9 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.display_text import count_of
+from loadsheet.errors import FolderError, LoadsheetError, SettingsError, TokenRefused
 from loadsheet.internal_errors import Terminated, failed_steps_text, isolated, stop_signals
 from loadsheet.places import write_privately
-from loadsheet.problems import FolderError, LoadsheetError, SettingsError, TokenRefused
 
 if TYPE_CHECKING:
     from loadsheet import inbox

@@ -31,8 +31,8 @@ from loadsheet.cli.options import (
     with_settings,
 )
 from loadsheet.cli.output import local_time, print_json, print_lines, print_table, say
+from loadsheet.errors import LedgerError, SettingsError
 from loadsheet.mapping.documents import JOINT, main_path
-from loadsheet.problems import LedgerError, SettingsError
 
 if TYPE_CHECKING:
     from loadsheet.ledger import Drop, Entry, ExceptionStatus, Ledger, Run

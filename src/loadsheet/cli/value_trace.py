@@ -10,6 +10,7 @@ import click
 
 from loadsheet.cli.show import from_here
 from loadsheet.display_text import count_of
+from loadsheet.errors import LoadsheetError
 from loadsheet.ledger import Drop, Entry, Ledger
 from loadsheet.ledger import Origin as LedgerOrigin
 from loadsheet.mapping.compile import Mapping, part_reading, version_of
@@ -17,7 +18,7 @@ from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.mapping.routing import current, load_kept
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.mapping_tools.value_origins import Origin, explain, fields_named
-from loadsheet.problems import LoadsheetError, Where
+from loadsheet.problems import Where
 from loadsheet.reading import fold
 from loadsheet.settings import Settings
 

@@ -34,9 +34,9 @@ from loadsheet.cli.options import (
 from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.run import answer_check_folder, say_strays
 from loadsheet.display_text import count_of
+from loadsheet.errors import LoadsheetError, ReportsIncomplete, SettingsError
 from loadsheet.internal_errors import failed_steps_text
 from loadsheet.places import write_privately
-from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
 
 if TYPE_CHECKING:
     from loadsheet.cluster.timetable import SharedTimetable, Timetable

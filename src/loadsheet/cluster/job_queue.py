@@ -32,10 +32,10 @@ from procrastinate.manager import JobManager, NotificationCallback
 from procrastinate.worker import Worker
 
 from loadsheet import exit_codes, run_log
+from loadsheet.errors import LedgerBusy, RunKilled
 from loadsheet.ledger.postgres import CONNECTION, Address
 from loadsheet.ledger.shared import jobs
 from loadsheet.ledger.shared.jobs import TASK
-from loadsheet.problems import LedgerBusy, RunKilled
 from loadsheet.schedules import Backoff
 from loadsheet.settings import Settings
 

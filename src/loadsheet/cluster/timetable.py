@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from loadsheet.errors import LedgerError
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.codec import moment, stamp
 from loadsheet.ledger.ledger_tables import database_time
@@ -28,7 +29,6 @@ from loadsheet.ledger.shared.mutual_exclusion import (
     record_schedules,
 )
 from loadsheet.operations.expected_files import local_text, zone_of
-from loadsheet.problems import LedgerError
 from loadsheet.schedules import PUNCTUAL, Due, Schedule
 from loadsheet.settings import Settings
 

@@ -27,6 +27,7 @@ from loadsheet import exit_codes, run_log
 from loadsheet.cluster import timetable
 from loadsheet.cluster.job_queue import Outage, Queue, Requeue
 from loadsheet.display_text import count_of
+from loadsheet.errors import LedgerError, LedgerGone, LoadsheetError, RunKilled, SettingsError
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.ledger_opening import unique
 from loadsheet.ledger.postgres import BEATS, Address, address_of, shared_engine
@@ -34,7 +35,6 @@ from loadsheet.ledger.shared import Engine, cluster_status, jobs
 from loadsheet.ledger.shared.cluster_status import WorkerInfo
 from loadsheet.ledger.shared.mutual_exclusion import forget_fires
 from loadsheet.operations.expected_files import local_text, zone_of
-from loadsheet.problems import LedgerError, LedgerGone, LoadsheetError, RunKilled, SettingsError
 from loadsheet.schedules import Backoff
 from loadsheet.settings import Settings, chosen, shippers_in
 from loadsheet.settings.operations_sections import ClusterSettings

@@ -29,8 +29,8 @@ from loadsheet.dispatch.verification import (
     verify_with,
 )
 from loadsheet.display_text import count_of
+from loadsheet.errors import ExchangeUnreachable, LoadsheetError, TokenRefused
 from loadsheet.ledger import State
-from loadsheet.problems import ExchangeUnreachable, LoadsheetError, TokenRefused
 from loadsheet.settings import Settings
 
 __all__ = [

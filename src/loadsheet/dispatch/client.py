@@ -25,8 +25,8 @@ from loadsheet.dispatch.connections import Deadlines, NetworkRoute, route_to
 from loadsheet.dispatch.outcomes import PROXY_LOGIN, Reply, excerpt
 from loadsheet.dispatch.token_masking import TokenMask
 from loadsheet.dispatch.transport import CallConnection
+from loadsheet.errors import ExchangeUnreachable, ListingNotServed, PageSizeRefused, SettingsError, TokenRefused
 from loadsheet.places import replace_file
-from loadsheet.problems import ExchangeUnreachable, ListingNotServed, PageSizeRefused, SettingsError, TokenRefused
 from loadsheet.settings import Settings
 
 LISTING_TRIES = 3

@@ -21,8 +21,8 @@ from typing import Annotated
 import msgspec
 
 from loadsheet import run_log
+from loadsheet.errors import LedgerGone, LedgerUnwritable, Superseded
 from loadsheet.ledger import Ledger
-from loadsheet.problems import LedgerGone, LedgerUnwritable, Superseded
 
 TOLERANCE = 1.5  # the limit shrinks if wire time exceeds the best one times this
 SLACK_S = 0.005  # added to it, for noise and group commits of the exchange

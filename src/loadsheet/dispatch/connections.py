@@ -35,7 +35,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, ProtocolError, ProxyError, SSLError
 from urllib3.util import Url
 
-from loadsheet.problems import SettingsError
+from loadsheet.errors import SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 
 # The standard library gives the status only in its text.

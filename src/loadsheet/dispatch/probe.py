@@ -18,8 +18,8 @@ from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.outcomes import decode
 from loadsheet.dispatch.probe_questions import SUBJECTS, observed_answer, setting_answer
 from loadsheet.dispatch.probe_tenant import ProbeRecords, ProbeReply, ProbeTenant
+from loadsheet.errors import ExchangeUnreachable, TokenRefused
 from loadsheet.exchange_profile import Answer, Capabilities
-from loadsheet.problems import ExchangeUnreachable, TokenRefused
 from loadsheet.settings import Settings
 
 PAUSE_S = 0.1

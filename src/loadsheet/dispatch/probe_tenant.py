@@ -36,7 +36,7 @@ from loadsheet.contract import (
 from loadsheet.contract.records import ORDER, REFERENCE, TENDER
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.outcomes import Reply, decode, excerpt
-from loadsheet.problems import ExchangeUnreachable, TokenRefused
+from loadsheet.errors import ExchangeUnreachable, TokenRefused
 
 PREFIX = "LSPROBE"
 CHANGED = "LSPROBE changed"

@@ -26,9 +26,9 @@ from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, boottime
 from loadsheet.dispatch.settlement import Canary, Settler
 from loadsheet.dispatch.unknown_rules import UnknownTimer
+from loadsheet.errors import LedgerGone, Superseded
 from loadsheet.internal_errors import stop_signals
 from loadsheet.ledger import Ledger, Run, Settlement, State, Submission
-from loadsheet.problems import LedgerGone, Superseded
 from loadsheet.settings import Settings
 
 if TYPE_CHECKING:

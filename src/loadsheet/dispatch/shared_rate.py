@@ -16,8 +16,8 @@ from typing import NamedTuple, Self
 
 from loadsheet import run_log
 from loadsheet.dispatch.rate_limiter import RateLimiter, boottime
+from loadsheet.errors import LedgerError
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
-from loadsheet.problems import LedgerError
 
 RENEW_S = 0.5
 """The interval between renewals of the lease."""

@@ -26,9 +26,9 @@ from loadsheet.dispatch.unknown_rules import (
     said_no,
     sends_that_may_have_worked,
 )
+from loadsheet.errors import ExchangeUnreachable, ListingNotServed, TokenRefused
 from loadsheet.ledger import Entry, Ledger, ListingFinding, Settlement, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.problems import ExchangeUnreachable, ListingNotServed, TokenRefused
 from loadsheet.settings import Settings
 
 WITNESSES_TRIED = 200

@@ -27,11 +27,11 @@ from starlette.types import ASGIApp
 
 from loadsheet.contract import Assumptions
 from loadsheet.credentials import is_loopback
+from loadsheet.errors import SettingsError
 from loadsheet.exchange.app import SafeHeaders, create_app
 from loadsheet.exchange.auth import Authenticator, Sessions, Token, TokenAdmin, WrongTokenLimit, all_tokens, utc_now
 from loadsheet.exchange.limits import LimitedProtocol, RateLimit
 from loadsheet.exchange.record_store import Store, StoreFailed
-from loadsheet.problems import SettingsError
 from loadsheet.settings.sections import ServerSettings
 
 __all__ = [

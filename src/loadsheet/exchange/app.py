@@ -50,11 +50,11 @@ from loadsheet.contract import (
     refusal,
     success,
 )
+from loadsheet.errors import SettingsError
 from loadsheet.exchange.auth import WAIT_MAX_S, Authenticator, Caller, WrongTokenLimit
 from loadsheet.exchange.effects import Call, key_text
 from loadsheet.exchange.record_store import Store, StoreFailed
 from loadsheet.exchange.wire import BadBody, encode, parse, stored
-from loadsheet.problems import SettingsError
 
 NOTE = "loadsheet.note"
 """The key of a request's `Note` in its scope, if the caller of the application wants one."""

@@ -30,9 +30,9 @@ from sqlalchemy.exc import DBAPIError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from loadsheet.errors import SettingsError
 from loadsheet.exchange.database import COUNTERS, SESSIONS, TOKENS, open_engine
 from loadsheet.exchange.record_store import Store, lock_counts
-from loadsheet.problems import SettingsError
 
 Clock = Callable[[], datetime]
 

@@ -39,8 +39,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from loadsheet.errors import SettingsError
 from loadsheet.extras import need
-from loadsheet.problems import SettingsError
 
 VERSIONS = ("0001", "0002", "0003")  # of the migrations; databases without a stored version have the first
 VERSION = VERSIONS[-1]

@@ -38,6 +38,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from loadsheet.contract import Action, Assumptions, is_acceptance
+from loadsheet.errors import SettingsError
 from loadsheet.exchange.database import (
     BY_SUBJECT,
     CONFIRMATIONS,
@@ -52,7 +53,6 @@ from loadsheet.exchange.database import (
 )
 from loadsheet.exchange.effects import AppendedRows, Call, Effect, Held, RecordSet, UnitOfWork, apply
 from loadsheet.exchange.wire import stored
-from loadsheet.problems import SettingsError
 
 _KEYS_MAX = 1000  # in one statement
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet import object_storage
+from loadsheet.errors import FolderError
 from loadsheet.inbox.archive_folder import (
     archive,
     find_archived_copy,
@@ -69,7 +70,7 @@ from loadsheet.inbox.sightings import (
 )
 from loadsheet.object_storage import Object
 from loadsheet.places import file_system_of
-from loadsheet.problems import FolderError, Problem, Where
+from loadsheet.problems import Problem, Where
 from loadsheet.settings import Settings
 
 __all__ = [

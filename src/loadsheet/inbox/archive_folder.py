@@ -13,10 +13,11 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from loadsheet import object_storage
+from loadsheet.errors import FolderError
 from loadsheet.inbox.claims import InboxFile, archived_at
 from loadsheet.inbox.files import folder_error, free_path, make_folder, move, relative_path, remove_empty_folders
 from loadsheet.places import address_of, replace_file
-from loadsheet.problems import FolderError, Problem
+from loadsheet.problems import Problem
 from loadsheet.settings import Settings
 
 _REASON_SUFFIX = ".why.txt"

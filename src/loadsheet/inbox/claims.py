@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol
 
 from loadsheet import object_storage
+from loadsheet.errors import FolderError
 from loadsheet.inbox.files import (
     READ,
     done_marker_name,
@@ -38,7 +39,6 @@ from loadsheet.inbox.files import (
 from loadsheet.inbox.sightings import Signature, signature, signature_of
 from loadsheet.object_storage import Object
 from loadsheet.places import address_of, file_system_of
-from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 
 FETCHED = "fetched"

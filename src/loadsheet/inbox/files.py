@@ -22,9 +22,9 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath, PurePosixPath
 
+from loadsheet.errors import FolderError
 from loadsheet.inbox.sightings import Signature, signature_of
 from loadsheet.places import sync_folder
-from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 
 if sys.platform == "linux":

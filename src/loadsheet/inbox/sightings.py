@@ -19,8 +19,8 @@ from typing import NamedTuple, Self
 
 import msgspec
 
+from loadsheet.errors import FolderError, SettingsError
 from loadsheet.places import replace_file
-from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import Settings
 
 _FILE = "sightings.json"

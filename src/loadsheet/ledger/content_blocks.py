@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection
 
+from loadsheet.errors import LedgerError
 from loadsheet.ledger.ledger_tables import FETCH, Statement
-from loadsheet.problems import LedgerError
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -14,11 +14,11 @@ from sqlalchemy import Connection, select
 
 from loadsheet.contract import BY_NAME, Action, update_of
 from loadsheet.display_text import as_argument
+from loadsheet.errors import LedgerError
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import Statement, decisions, streamed_within
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Attempt, Decision, Entry, EntryHead, Settlement, State, Waits
 from loadsheet.ledger.transitions import PreviousState, Transaction, change
-from loadsheet.problems import LedgerError
 
 FORGET = "forget"
 """The choice of a decision that removed the contents of entries. Its evidence names the decisions whose words it removed."""

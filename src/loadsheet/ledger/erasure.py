@@ -19,6 +19,7 @@ from sqlalchemy import Column, Connection, Select, func, or_, select, update
 
 from loadsheet import exit_codes
 from loadsheet.display_text import as_argument
+from loadsheet.errors import LedgerError
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, with_contents
 from loadsheet.ledger.content_blocks import replace as replace_contents
@@ -44,7 +45,6 @@ from loadsheet.ledger.ledger_tables import (
 from loadsheet.ledger.maintenance import GONE, empty
 from loadsheet.ledger.states import Decision, Settlement, State
 from loadsheet.ledger.transitions import Transaction, change
-from loadsheet.problems import LedgerError
 
 ALONE = "every record in it is forgotten"
 _CONTENTS = select(*(entries.c[name] for name in ("id", "payload", "rows")))

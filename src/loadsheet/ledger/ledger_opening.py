@@ -22,6 +22,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, desc, event, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError
 
+from loadsheet.errors import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerMissing, LedgerUnwritable, SettingsError
 from loadsheet.ledger.codec import Clock, stamp, utc_now
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, meta, metadata, runs, store_value, stored_value
 from loadsheet.ledger.location import (
@@ -48,7 +49,6 @@ from loadsheet.ledger.postgres import (
     without_password,
 )
 from loadsheet.ledger.store import Ledger
-from loadsheet.problems import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerMissing, LedgerUnwritable, SettingsError
 
 _PRAGMAS = {
     "journal_mode": "WAL",

@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import Connection, delete
 
+from loadsheet.errors import LedgerError, LedgerUnwritable, SettingsError
 from loadsheet.ledger.ledger_tables import meta, stored_value
 from loadsheet.places import MOUNTS, file_system_of, sync_folder
-from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
 RESERVE_BYTES = 4 * 1024 * 1024
 """Reserved space for the outcomes of calls already made: a window of entries with their pages and indexes."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, Engine, func, or_, select, update
 
 from loadsheet.contract import BY_NAME, decode_record, encode_record, figures_only, measures_of
+from loadsheet.errors import LedgerError
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, damaged, with_contents
 from loadsheet.ledger.content_blocks import replace as replace_contents
@@ -40,7 +41,6 @@ from loadsheet.ledger.ledger_tables import (
     tables,
 )
 from loadsheet.ledger.states import State
-from loadsheet.problems import LedgerError
 
 if TYPE_CHECKING:
     from loadsheet.ledger.exporting import Export

@@ -25,6 +25,7 @@ from typing import IO, Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, text
 
+from loadsheet.errors import LedgerError, LedgerUnwritable, SettingsError
 from loadsheet.ledger.codec import encode, stamp
 from loadsheet.ledger.ledger_opening import Opening, file_of, locked, open_ledger, open_on_server
 from loadsheet.ledger.ledger_tables import (
@@ -55,7 +56,6 @@ from loadsheet.ledger.postgres import Address, address_of, copy_in
 from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey, begin_schedule
 from loadsheet.ledger.store import Ledger
 from loadsheet.places import sync_folder
-from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
 _MOVE = "move"  # in the file's table `meta`: the id of the move
 _STAYS = ("schema_version", "looked_at", _MOVE)

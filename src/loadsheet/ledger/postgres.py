@@ -36,10 +36,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError
 
+from loadsheet.errors import LedgerBusy, LedgerError, LedgerGone, LedgerUnwritable, SettingsError, Superseded
 from loadsheet.exit_codes import CONFIG_WRONG
 from loadsheet.extras import need
 from loadsheet.ledger.ledger_tables import DATABASE_TIME, Statement, database_time, takeovers, tenures
-from loadsheet.problems import LedgerBusy, LedgerError, LedgerGone, LedgerUnwritable, SettingsError, Superseded
 
 DRIVER = "postgresql+psycopg"
 FLEET = "fleet"

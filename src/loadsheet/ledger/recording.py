@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, Engine, insert, select, update
 
 from loadsheet.contract import BY_NAME, DELETES, VERSIONS, Action
+from loadsheet.errors import DoesNotBalance
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, store, with_contents
 from loadsheet.ledger.ledger_tables import Statement, drops, files, mappings, runs, tables
@@ -31,7 +32,7 @@ from loadsheet.ledger.returned_rows import uncorrected
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, SourceFile, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_events
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
-from loadsheet.problems import DoesNotBalance, Problem, Where
+from loadsheet.problems import Problem, Where
 
 if TYPE_CHECKING:
     from loadsheet.ledger.exporting import EarlierRows

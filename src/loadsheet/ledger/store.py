@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import Connection, Engine, insert, update
 
 from loadsheet import run_log
+from loadsheet.errors import LedgerError, LedgerUnwritable
 from loadsheet.ledger import codec, decisions, exception_status, run_queries, waiting
 from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.exception_status import WORKBOOKS_READ, ExceptionStatus, Remark, WorkbookRead
@@ -50,7 +51,6 @@ from loadsheet.ledger.transitions import (
     still_applicable,
 )
 from loadsheet.mapping.documents import Document, Ignored, Lineage
-from loadsheet.problems import LedgerError, LedgerUnwritable
 
 if TYPE_CHECKING:
     from loadsheet.ledger import erasure

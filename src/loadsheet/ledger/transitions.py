@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from loadsheet.errors import LedgerError
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import Statement
 from loadsheet.ledger.states import TRANSITIONS, WITHOUT_OUTCOME, Run, Settlement, State
-from loadsheet.problems import LedgerError, Problem
+from loadsheet.problems import Problem
 
 CHUNK = 500
 NEVER_SENT = "not sent: the ledger could not be reached before the call"

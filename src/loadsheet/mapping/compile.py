@@ -16,6 +16,7 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from loadsheet.contract import Assumptions, Operation, update_of
+from loadsheet.errors import MappingError
 from loadsheet.mapping.calculation import read_calendars
 from loadsheet.mapping.conversion import Conventions, converter
 from loadsheet.mapping.documents import JOINT, ColumnGuide, Lineage, Source, rows_of
@@ -30,7 +31,6 @@ from loadsheet.mapping.schema import MappingSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.table_planning import plan_tables
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part, read_with_base, source_texts
-from loadsheet.problems import MappingError
 from loadsheet.reading.tables import Layout
 from loadsheet.similar_text import closest_or_known, did_you_mean, some
 

@@ -18,12 +18,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from loadsheet.errors import FileRefused
 from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.fill_down import FillDown
 from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import CellProblem, SetsPlan, TotalsPlan
 from loadsheet.mapping.rows import RowReader, SetRow, UnknownKindRow, is_invalid, with_set_number
-from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.problems import Problem, Where
 from loadsheet.reading.messages import pack_row, unpack_row
 from loadsheet.reading.tables import Row
 from loadsheet.similar_text import some

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from loadsheet.contract import Assumptions
+from loadsheet.errors import MappingError
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import combined_error, examine
 from loadsheet.mapping.schema import match
 from loadsheet.mapping.yamlfile import KEY, read_yaml
-from loadsheet.problems import MappingError, Problem, Where
+from loadsheet.problems import Problem, Where
 
 BASES = "base"
 """The folder beside the mappings with files that they extend."""

@@ -29,8 +29,8 @@ from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from loadsheet.display_text import has_control
+from loadsheet.errors import MappingError
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE
-from loadsheet.problems import MappingError
 from loadsheet.similar_text import closest_or_known, did_you_mean, some
 
 Loc = tuple[str | int, ...]

@@ -25,6 +25,7 @@ import msgspec
 
 from loadsheet import exit_codes
 from loadsheet.contract import decode_value, encode_record
+from loadsheet.errors import FileRefused, LoadsheetError, MappingError
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.inbox.files import shown_name
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedDrop, RoutedFiles, ingest
@@ -32,7 +33,7 @@ from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.documents import Document, Ignored
 from loadsheet.mapping.routing import Route
 from loadsheet.mapping_tools.value_origins import flat, pattern
-from loadsheet.problems import FileRefused, LoadsheetError, MappingError, Problem
+from loadsheet.problems import Problem
 from loadsheet.reading import Table
 from loadsheet.settings import Settings
 

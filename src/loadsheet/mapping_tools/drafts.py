@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Action, Operation
+from loadsheet.errors import MappingError
 from loadsheet.mapping.mapping_folder import mapping_files
 from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.mapping_tools.columns import NUMBERS, Column, some
@@ -31,7 +32,6 @@ from loadsheet.mapping_tools.headings import (
     words_of,
 )
 from loadsheet.mapping_tools.sheet_profiles import Habits, Sheet
-from loadsheet.problems import MappingError
 
 _OF_STATUS = 3  # headings such as Status Code, Status Text and Event Date
 _EVENTS = 3  # milestones with dates in a tracking sheet

@@ -14,6 +14,7 @@ from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from loadsheet.errors import FileRefused
 from loadsheet.inbox.files import shown_name
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping.units import ALIASES
@@ -32,7 +33,7 @@ from loadsheet.mapping_tools.headings import (
 )
 from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shapes_of_numbers
 from loadsheet.mapping_tools.rows_outside import Endings, filled_columns, split_endings
-from loadsheet.problems import FileRefused, Problem, Where, column_letters
+from loadsheet.problems import Problem, Where, column_letters
 from loadsheet.reading import (
     Layout,
     Row,

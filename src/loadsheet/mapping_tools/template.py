@@ -17,6 +17,7 @@ import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.t
 from xlsxwriter.format import Format  # type: ignore[import-untyped]  # as above
 from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as above
 
+from loadsheet.errors import MappingError
 from loadsheet.languages import LANGUAGES, Language, Words, known_language, words_in
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.layouts import expected
@@ -24,7 +25,7 @@ from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping.schema import match
 from loadsheet.mapping_tools.template_examples import Examples
-from loadsheet.problems import MappingError, column_letters
+from loadsheet.problems import column_letters
 from loadsheet.reading import Layout
 
 _ROWS = 2_000  # rows that get formats and lists

@@ -23,12 +23,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from loadsheet import inbox, run_log
+from loadsheet.errors import FolderError, LedgerError, SettingsError
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.shared.cluster_status import ClusterStatus, cluster_status
 from loadsheet.operations.expected_files import Overdue
 from loadsheet.places import leave_to_umask
-from loadsheet.problems import FolderError, LedgerError, SettingsError
 from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from loadsheet import extras, pipeline, reports, run_log
+from loadsheet.errors import LedgerError, LoadsheetError, SettingsError
 from loadsheet.internal_errors import exit_code_of, failed_steps_text, isolated
 from loadsheet.ledger import Clock, Ledger, read_ledger
 from loadsheet.ledger.queries import LedgerQueries
@@ -21,7 +22,6 @@ from loadsheet.operations import expected_files
 from loadsheet.operations.retention import apply_retention
 from loadsheet.pipeline import Result
 from loadsheet.places import shown
-from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
 from loadsheet.reports.run_document import RunOutcome
 from loadsheet.run_resources import RunResources
 from loadsheet.settings import Settings

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal, NamedTuple, Self
 
-from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.errors import FileRefused
+from loadsheet.problems import Problem, Where
 from loadsheet.reading.encoding import LINE_LENGTH_MAX, Source, Survey, guess_encoding, refused, survey_text
 from loadsheet.reading.header import (
     NO_HEADER,

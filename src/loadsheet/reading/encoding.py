@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from io import IncrementalNewlineDecoder, TextIOWrapper
 from typing import IO
 
-from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.errors import FileRefused
+from loadsheet.problems import Problem, Where
 from loadsheet.reading.tables import CONTROL
 
 Source = Callable[[], IO[bytes]]

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from xml.parsers.expat import XMLParserType
 
+from loadsheet.errors import FileRefused
 from loadsheet.inbox.files import READ
-from loadsheet.problems import FileRefused, Problem, column_letters
+from loadsheet.problems import Problem, column_letters
 from loadsheet.reading.header import fold
 from loadsheet.reading.tables import Native, Row, Table, Top, is_blank
 from loadsheet.workbook_marks import ORIGINAL_COLUMNS, PROPERTY, ROW_COLUMN, FixedEntry, Mark, RowMark

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from loadsheet.problems import FileRefused
+from loadsheet.errors import FileRefused
 from loadsheet.reading.tables import Bounds, Layout, Table, cell_of
 from loadsheet.reading.workbook import Book, Rows, Sheet, Traits, open_workbook
 

@@ -17,7 +17,8 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple
 
-from loadsheet.problems import FileRefused, Problem, Where, column_letters
+from loadsheet.errors import FileRefused
+from loadsheet.problems import Problem, Where, column_letters
 from loadsheet.reading.tables import Layout, WantedColumn, is_blank, numbered, place
 
 TOP_ROWS = 50

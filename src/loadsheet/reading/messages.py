@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, Self, TypeVar, get_args
 
 import msgspec
 
-from loadsheet.problems import CATALOGUE, FileRefused, Problem
+from loadsheet.errors import FileRefused
+from loadsheet.problems import CATALOGUE, Problem
 from loadsheet.reading.tables import Bounds, Layout, Native, NativeKind, Row
 
 OPEN, ROWS, CLOSE, FORK, KILL = b"o", b"r", b"c", b"h", b"k"  # requests

@@ -14,7 +14,8 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.errors import FileRefused
+from loadsheet.problems import Problem, Where
 from loadsheet.reading.delimited import delimited_top, open_delimited
 from loadsheet.reading.encoding import OPEN_IN_EXCEL, SAVE_AS, SEND_TABLE, Kind, Source, refused, refused_kind
 from loadsheet.reading.ods import open_ods

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import IO, TypeVar
 from xml.parsers import expat
 
-from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.errors import FileRefused
+from loadsheet.problems import Problem, Where
 from loadsheet.reading.encoding import Source, refused
 
 DAMAGED = "it is incomplete or damaged"

@@ -32,7 +32,8 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, NoReturn
 
-from loadsheet.problems import FileRefused, FolderError, Problem, ReadersUnavailable, Where
+from loadsheet.errors import FileRefused, FolderError, ReadersUnavailable
+from loadsheet.problems import Problem, Where
 from loadsheet.reading.messages import (
     BATCH,
     CLOSE,

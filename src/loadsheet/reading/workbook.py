@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
-from loadsheet.problems import FileRefused, Problem, Where, column_letters
+from loadsheet.errors import FileRefused
+from loadsheet.problems import Problem, Where, column_letters
 from loadsheet.reading.encoding import refused
 from loadsheet.reading.header import (
     NO_HEADER,

@@ -21,6 +21,7 @@ import msgspec
 
 from loadsheet import object_storage
 from loadsheet.contract import exactly
+from loadsheet.errors import ReportsIncomplete
 from loadsheet.internal_errors import (
     InternalError,
     failed_steps_text,
@@ -33,7 +34,6 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_queries import reported_at
 from loadsheet.places import address_of, close_one, close_to_others, shown
 from loadsheet.problem_groups import Causes
-from loadsheet.problems import ReportsIncomplete
 from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fix_workbook import Fixes, words_for

@@ -29,10 +29,10 @@ from markupsafe import Markup
 
 from loadsheet import exit_codes
 from loadsheet.display_text import count_of, sentence, templates_of
+from loadsheet.errors import LedgerError
 from loadsheet.ledger import ExceptionStatus, Run
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.problems import LedgerError
 from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Exceptions, Verdict
 from loadsheet.reports.report_files import placed
 from loadsheet.reports.run_document import SUMMARY, Headline

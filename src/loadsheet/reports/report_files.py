@@ -23,7 +23,7 @@ from unicodedata import normalize
 
 from loadsheet.contract import plain
 from loadsheet.display_text import has_control, visible
-from loadsheet.problems import FolderError
+from loadsheet.errors import FolderError
 
 _NAME_BYTES_MAX = 150
 _DEVICE = re.compile(r"(CON|PRN|AUX|NUL|(COM|LPT)[0-9¹²³]) *(\.|$)", re.IGNORECASE)

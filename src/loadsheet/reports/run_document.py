@@ -19,7 +19,8 @@ from msgspec import Meta
 
 from loadsheet.contract import encode_record
 from loadsheet.display_text import as_argument, escaped
-from loadsheet.problems import LoadsheetError, Problem
+from loadsheet.errors import LoadsheetError
+from loadsheet.problems import Problem
 from loadsheet.reconcile import RED
 
 SUMMARY = "run.json"

@@ -20,13 +20,13 @@ import msgspec
 
 from loadsheet import object_storage
 from loadsheet.display_text import count_of
+from loadsheet.errors import FolderError, LoadsheetError, MappingError
 from loadsheet.ledger import Drop, Run, SourceFile
 from loadsheet.ledger.exporting import TABLES, Row, Slice, slice_of
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.mapping.routing import current
-from loadsheet.problems import FolderError, LoadsheetError, MappingError
 from loadsheet.reports import archive_from, bring_reports
 from loadsheet.reports.report_files import safe_name
 from loadsheet.reports.run_summary import without_credentials

@@ -25,9 +25,9 @@ from typing import IO, Annotated, Any, NamedTuple, Self
 
 import msgspec
 
+from loadsheet.errors import LoadsheetError
 from loadsheet.ledger.exporting import Row, row_columns
 from loadsheet.places import BY_DAY_AND_RUN
-from loadsheet.problems import LoadsheetError
 
 
 class CannotSeal(LoadsheetError):

@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from loadsheet import reconcile, reports
 from loadsheet.contract import Assumptions
 from loadsheet.display_text import count_of
+from loadsheet.errors import DoesNotBalance, FileRefused, MappingError
 from loadsheet.fix_files import FIX_ROLE, FixFile, is_text, without_totals
 from loadsheet.inbox import InboxFile
 from loadsheet.ingest import IngestContext, RoutedDrop, read_drop
@@ -32,7 +33,6 @@ from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.mapping_folder import of_shipper
 from loadsheet.mapping.routing import Route, load_kept
-from loadsheet.problems import DoesNotBalance, FileRefused, MappingError
 from loadsheet.reports.report_files import safe_name
 from loadsheet.run_archive.contents import (
     BEARING,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 from filelock import FileLock, Timeout
 
-from loadsheet.problems import FolderError
+from loadsheet.errors import FolderError
 from loadsheet.run_archive.contents import (
     AT_ONCE,
     CHAIN,

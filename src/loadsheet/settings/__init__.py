@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from loadsheet.problems import SettingsError
+from loadsheet.errors import SettingsError
 from loadsheet.settings.model import EMBEDDED, Layer, Settings, Sources, every_field
 from loadsheet.settings.sections import OLD_NAMES, RETIRED, ReadingSettings
 from loadsheet.settings.sources import (

@@ -16,7 +16,7 @@ from typing import Any, get_origin
 
 from pydantic import BaseModel
 
-from loadsheet.problems import SettingsError
+from loadsheet.errors import SettingsError
 from loadsheet.settings.model import EMBEDDED, Found, Layer, Settings, Steps
 from loadsheet.settings.sections import OLD_NAMES, RETIRED
 

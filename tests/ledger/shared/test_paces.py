@@ -7,6 +7,7 @@ from itertools import count
 import databases
 import pytest
 
+from loadsheet.errors import LedgerError
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.leases import (
@@ -17,7 +18,6 @@ from loadsheet.ledger.shared.leases import (
     pace_name,
     read_paces,
 )
-from loadsheet.problems import LedgerError
 
 ALL = Ask(10**6, 10**6)
 _tokens = (f"token-{number}-5e1f" for number in count())

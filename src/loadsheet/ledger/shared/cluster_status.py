@@ -13,11 +13,11 @@ import msgspec
 from sqlalchemy import Connection, delete, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
+from loadsheet.errors import LedgerError
 from loadsheet.ledger.codec import moment
 from loadsheet.ledger.ledger_tables import DATABASE_TIME, database_time, takeovers, workers
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.leases import PaceStatus, read_paces
-from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
 
 DAY_S = 86_400

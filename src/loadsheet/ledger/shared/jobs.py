@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, CursorResult, Engine, TextClause, bindparam, insert, inspect, select, text, update
 from sqlalchemy.types import ARRAY, BigInteger, Text
 
+from loadsheet.errors import LedgerError, SettingsError
 from loadsheet.ledger.ledger_tables import shared_meta, shared_metadata, takeovers
 from loadsheet.ledger.postgres import Address, make_schema
-from loadsheet.problems import LedgerError, SettingsError
 
 TASK = "run"
 """The only task. Its arguments are `ledger` (the schema), `shipper`, `reason` and `due` (since when the run is due)."""

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 
+from loadsheet.errors import LedgerError
 from loadsheet.ledger.ledger_tables import DATABASE_TIME, Statement, database_time, paces
-from loadsheet.problems import LedgerError
 
 TERM_S = 1.5
 """Seconds that a lease lasts."""

@@ -19,10 +19,10 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, Double, Engine, cast, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
+from loadsheet.errors import LedgerError, LedgerGone
 from loadsheet.ledger.codec import moment, stamp
 from loadsheet.ledger.ledger_tables import DATABASE_TIME, claims, database_time, fires, notices, shared_meta
 from loadsheet.ledger.postgres import address_of, heartbeat, shared_engine
-from loadsheet.problems import LedgerError, LedgerGone
 
 _PAUSE_S = 0.1
 _NOW = cast(DATABASE_TIME, Double)

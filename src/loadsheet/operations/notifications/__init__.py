@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from loadsheet import exit_codes
 from loadsheet.display_text import count_of, sentence
+from loadsheet.errors import LedgerError
 from loadsheet.ledger import State
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
@@ -29,7 +30,6 @@ from loadsheet.operations.notifications.state import (
     open_store,
     shorten,
 )
-from loadsheet.problems import LedgerError
 from loadsheet.reports.run_document import RunOutcome, todo_of, verdict_of
 from loadsheet.settings import Settings
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from filelock import FileLock, Timeout
 
+from loadsheet.errors import LedgerError, SettingsError
 from loadsheet.places import sync_folder
-from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.settings import Settings
 
 if TYPE_CHECKING:

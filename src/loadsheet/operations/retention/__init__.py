@@ -15,11 +15,11 @@ from pathlib import Path, PurePosixPath
 
 from loadsheet import inbox, object_storage, reports, run_log
 from loadsheet.annotations import unread_workbooks
+from loadsheet.errors import FolderError, LoadsheetError
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.operations.retention.ledger_copies import BY_THE_SERVER, back_up_daily
 from loadsheet.places import BY_DAY_AND_RUN, address_of, from_stored_path, shown, to_stored_path
-from loadsheet.problems import FolderError, LoadsheetError
 from loadsheet.reconcile import Exceptions
 from loadsheet.reconcile.listings import abridged, entries_with_contents
 from loadsheet.reports import SUMMARY

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from loadsheet import inbox, object_storage
 from loadsheet.annotations import unread_workbooks
+from loadsheet.errors import FolderError, LedgerError, LedgerUnwritable
 from loadsheet.inbox.claims import archived_at
 from loadsheet.ledger import Ledger, Run
 from loadsheet.ledger.erasure import (
@@ -36,7 +37,6 @@ from loadsheet.operations.retention import (
 )
 from loadsheet.operations.retention.ledger_copies import copies, copies_elsewhere
 from loadsheet.places import address_of, from_stored_path, shown, to_stored_path
-from loadsheet.problems import FolderError, LedgerError, LedgerUnwritable
 from loadsheet.settings import EMBEDDED, Settings
 
 CAPSULES = "*.capsule.zip"

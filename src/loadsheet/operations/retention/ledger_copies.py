@@ -22,10 +22,10 @@ import msgspec
 
 from loadsheet import object_storage
 from loadsheet.display_text import count_of
+from loadsheet.errors import FolderError
 from loadsheet.extras import need
 from loadsheet.ledger import Ledger
 from loadsheet.places import from_stored_path
-from loadsheet.problems import FolderError
 from loadsheet.reports.report_files import csv_line, placed
 from loadsheet.settings import Settings
 
