@@ -37,6 +37,7 @@ from loadsheet.mapping.plans import (
 from loadsheet.mapping.schema import SET, part_of
 from loadsheet.problems import Problem
 from loadsheet.reading.header import fold
+from loadsheet.reading.row_filters import says_nothing
 from loadsheet.reading.tables import Native, Row, Table
 from loadsheet.similar_text import near, some
 
@@ -180,9 +181,13 @@ class View:
         return self._places[number][column] if number >= 0 and 0 <= column < len(self._places[number]) else None
 
     def has_nothing(self, row: Row) -> bool:
-        """Whether all cells of the row that the mapping reads are blank. Formulas that are filled in beforehand make such rows."""
-        places = {*self._table.columns.values(), *(place for place in self.positions.values() if place is not None)}
-        return not any(row.cells[place].strip() for place in places if place < len(row.cells))
+        """Whether all cells of the row that the mapping reads are blank, and the others say nothing. Formulas that are filled in beforehand
+        make such rows. A text there may say what the row is about.
+        """
+        read = {*self._table.columns.values(), *(place for place in self.positions.values() if place is not None)}
+        return not any(row.cells[place].strip() for place in read if place < len(row.cells)) and all(
+            not cell.strip() or says_nothing(cell) for cell in self.shown(row)
+        )
 
     def shown(self, row: Row) -> tuple[str, ...]:
         """The cells of the file's row as texts, as the shipper sees them."""

@@ -12,14 +12,12 @@ from statistics import median
 from typing import NamedTuple
 
 from loadsheet.mapping_tools.headings import Rows
-from loadsheet.reading import begins_like_totals, begins_with
+from loadsheet.reading import begins_like_totals, begins_with, says_nothing
 
 _NOTES = 5  # rows at the end that may be notes
 _SUM_WORDS_MOST = 8  # words that can name a sum, signs between them included: a remark may have thousands
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _PREFILLED_LEAST = 3  # rows; one or two may be records that somebody began
-# a formula without a result, an error, a dash, a zero with or without its unit
-_NOTHING_CALCULATED = re.compile(r"=|#[A-Z0-9/]+[!?]?$|[^\w=#]*(0[0.,]*|-)( ?[^\W\d_]+)?$")
 _COUNTED = re.compile(r"(.*?)([0-9]{1,9})")
 _TITLE_OF_GROUP = re.compile(r"\w+:(?= )")
 
@@ -83,7 +81,7 @@ def _prefilled(rows: Rows) -> Rows:
         return ()
     cells = [cell.strip() for cell in rows[-1][1] if cell.strip()]
     is_counted = rows[-1][1] != rows[-2][1]
-    return rows[-count:] if is_counted or any(map(_NOTHING_CALCULATED.match, cells)) else ()
+    return rows[-count:] if is_counted or any(map(says_nothing, cells)) else ()
 
 
 def _continues(row: tuple[int, tuple[str, ...]], above: tuple[int, tuple[str, ...]]) -> bool:

@@ -296,13 +296,12 @@ def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row
 
 
 def _ignore_prefilled(made: Draft) -> None:
-    """Ignore the rows that a template filled in beforehand, if the draft reads a column of these, by columns that are blank in them alone."""
+    """Ignore the rows that a template filled in beforehand, by columns that are blank in them alone."""
     for table in made.tables:
-        prefilled = table.sheet.prefilled_columns
         used = [drafted for drafted in table.columns if drafted in made.filled.values()]
         always = [drafted for drafted in used if drafted.column.filled == drafted.column.rows]
-        names = [drafted.name for drafted in always if drafted.column.position not in prefilled]
-        if names and any(drafted.column.position in prefilled for drafted in used):
+        names = [drafted.name for drafted in always if drafted.column.position not in table.sheet.prefilled_columns]
+        if names and table.sheet.prefilled:
             rule = " and ".join(f"{name} == null" for name in names[:_BLANK_IN_PREFILLED])
             table.ignore = " or ".join(filter(None, [table.ignore, rule]))
             first, *_, last = table.sheet.prefilled

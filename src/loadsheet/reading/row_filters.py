@@ -20,6 +20,7 @@ UNITS = frozenset(_UNITS.split())
 
 _HEADER_AGAIN = "repeated header"
 _NUMBERS_AND_SPACES = re.compile(r"[\W\d_]+")
+_SAYS_NOTHING = re.compile(r"=|#[A-Z0-9/]+[!?]?$|[^\w=#]*(0[0.,]*|-)( ?[^\W\d_]{1,4})?$")
 _PAGE = r"(page|seite|blatt|p[aá]gina|p[aá]g|sida|side|strona|strana|sayfa)\W*[0-9]{1,4}"
 _OF_TOTAL = r"\s*(of|von|de|di|van|av|af|z|/)\s*[0-9]{1,4}"
 _PAGE_NUMBER = re.compile(rf"\W*{_PAGE}({_OF_TOTAL})?\W*", re.IGNORECASE)
@@ -40,6 +41,11 @@ SUM_WORDS = frozenset(
     }
 )  # fmt: skip
 """What starts rows of totals and subtotals, folded: words, and the stars of SAP's lists."""
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a cell holds what formulas give for a row without values: a zero with or without its unit, a dash, an error, or no result."""
+    return _SAYS_NOTHING.match(text.strip()) is not None
 
 
 def begins_like_totals(cell: str) -> bool:
