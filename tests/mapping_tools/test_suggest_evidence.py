@@ -598,6 +598,20 @@ def test_rows_that_a_template_filled_in_beforehand_are_no_records(tmp_path, head
     assert [document.key for document in documents] == ["A-1", "A-2", "A-3"]
 
 
+def test_quotes_in_a_tab_separated_report_belong_to_its_values(tmp_path):
+    rows = ['A-1\tLeeds\t"Nice case\t1', 'A-2\tYork\tScreen 24"\t2', "A-3\tHull\tBox\t3"]
+    text = suggested(tmp_path, "\n".join(["Order no\tShip to city\tItem name\tQty", *rows]), "order.update")
+    assert "  quote: none   # CHECK: a quote is never closed" in text
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert [document.key for document in documents] == ["A-1", "A-2", "A-3"]
+    assert b'"item_name":"\\"Nice case"' in documents[0].payload
+
+
+def test_a_quote_that_is_never_closed_is_refused_in_other_texts(tmp_path):
+    with pytest.raises(FileRefused, match="a quote opened in row 2 is never closed"):
+        suggested(tmp_path, 'Order no,Ship to city,Qty\nA-1,"Leeds,1\nA-2,York,2\n', "order.update")
+
+
 def test_lines_that_repeat_each_other_are_not_taken_for_what_a_template_filled_in(tmp_path):
     head, *lines = orders(keys=["A-1", "A-2"]).splitlines()
     below = [f"{';' * head.count(';')};Pallet;{count};0" for count in (2, 2, 2)]

@@ -37,6 +37,7 @@ from loadsheet.problems import Problem, Where, column_letters
 from loadsheet.reading import (
     Layout,
     Row,
+    Table,
     Top,
     WantedColumn,
     fold,
@@ -75,6 +76,7 @@ class Sheet:
     the rows above the headings, which a mapping cannot read; empty if there is none. `groups` are the first words of the titles of groups. `at_blank`: the
     table ends at its first blank row. `uneven` is the number of rows that cannot be read, since they have more or fewer cells than there are headings.
     `prefilled` are the numbers of the rows at the end in which a template filled in cells beforehand, `prefilled_columns` their positions.
+    `is_unquoted`: quotes in the text file belong to its values.
     """
 
     path: Path
@@ -97,6 +99,7 @@ class Sheet:
     uneven: int = 0
     prefilled: tuple[int, ...] = ()
     prefilled_columns: frozenset[int] = frozenset()
+    is_unquoted: bool = False
 
     def column(self, label: str) -> Column | None:
         """The column with this heading, in any case."""
@@ -149,8 +152,8 @@ def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None
 
 class _Raw(NamedTuple):
     """A table as read: the file, its first rows, the headings, what rows outside it begin with, the numbers of its rows, the cells of its
-    columns by position, whether there are further rows, the texts that programs write for no value, which are blank in the columns, and the
-    number of rows with more or fewer cells than headings.
+    columns by position, whether there are further rows, the texts that programs write for no value, which are blank in the columns, the
+    number of rows with more or fewer cells than headings, and whether its quotes enclose nothing.
     """
 
     path: Path
@@ -162,6 +165,7 @@ class _Raw(NamedTuple):
     is_cut: bool
     blank: tuple[str, ...]
     uneven: int
+    is_unquoted: bool
 
 
 def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
@@ -218,7 +222,7 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
         "rows", wanted, (top.sheet,) if top.sheet else (), headings.row,
         (top.encoding or "utf-8-sig",), (top.delimiter or ",",), header_rows=headings.rows,
     )  # fmt: skip
-    table = open_tables(path, shown_name(Path(path.name)), [layout], settings)["rows"]
+    table, is_unquoted = _opened(path, layout, settings)
     left_out = set[int]()
     rows = list(islice(_counted(table.rows(), left_out), ROWS_READ + 1))
     damaged = {row.number for row in rows if row.problem is not None}
@@ -235,7 +239,18 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     columns = {place: cells_without(cells, blank) for place, cells in columns.items()}
     is_ended = bool(found.at_blank or found.footer)
     uneven = sum(not is_ended or number < numbers[-1] for number in damaged)
-    return _Raw(path, top, headings, found, numbers, columns, len(rows) > ROWS_READ, blank, uneven)
+    return _Raw(path, top, headings, found, numbers, columns, len(rows) > ROWS_READ, blank, uneven, is_unquoted)
+
+
+def _opened(path: Path, layout: Layout, settings: Settings) -> tuple[Table, bool]:
+    """The table of a file, and whether its quotes enclose nothing: marketplaces do not quote the values of their tab separated reports."""
+    name = shown_name(Path(path.name))
+    try:
+        return open_tables(path, name, [layout], settings)["rows"], False
+    except FileRefused as refused:
+        if refused.problem.code != "R206" or layout.delimiters != ("\t",):
+            raise
+    return open_tables(path, name, [replace(layout, quote="")], settings)["rows"], True
 
 
 def _counted(rows: Iterator[Row], left_out: set[int]) -> Iterator[Row]:
@@ -286,6 +301,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
         tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.outside.totals, raw.outside.footer, tuple(unnamed), raw.is_cut,
         raw.blank, next(_labelled(raw), ""), raw.outside.groups, raw.outside.at_blank, raw.uneven,
         tuple(number for number, _ in raw.outside.prefilled), filled_columns(raw.outside.prefilled),
+        raw.is_unquoted,
     )  # fmt: skip
 
 

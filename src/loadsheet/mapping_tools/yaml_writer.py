@@ -151,6 +151,8 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
         yield _commented(f"  encoding: {flow(known)}", _guessed_encoding(draft))
         delimiters = list(dict.fromkeys(table.sheet.delimiter for table in draft.tables))
         yield "  delimiter: [" + ", ".join('"\\t"' if one == "\t" else f'"{one}"' for one in delimiters) + "]"
+        if any(table.sheet.is_unquoted for table in draft.tables):
+            yield _commented("  quote: none", f"{CHECK}: a quote is never closed, so quotes belong to the values")
     if blank := sorted({text for table in draft.tables for text in table.sheet.blank}):
         yield _commented(f"  blank: {flow(blank)}", f"{CHECK}: these cells count as blank")
     yield _commented(f"  locale: {draft.habits.locale}", draft.habits.locale_evidence)
