@@ -59,6 +59,7 @@ _HOMES = {
     "mapping.compile": ("Mapping",),
     "mapping.documents": ("Document", "Ignored"),
     "mapping_tools.comparison": ("MissingFile",),
+    "problems": ("Problem", "Where"),
     "settings": ("Settings",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -66,10 +67,10 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 if not TYPE_CHECKING:  # a type checker shall find misspelled names
 
     def __getattr__(name: str) -> object:
-        """Import one of the names above from its module; exceptions and problems are in `problems`. Raises AttributeError for others."""
+        """Import one of the names above from its module; exceptions are in `errors`. Raises AttributeError for others."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF.get(name, 'problems')}"), name)
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF.get(name, 'errors')}"), name)
         return value
 
     def __dir__() -> list[str]:
