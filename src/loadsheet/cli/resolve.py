@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from loadsheet.dispatch.unknown_rules import Case
     from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
     from loadsheet.ledger.decisions import Retry
-    from loadsheet.ledger.queries import LedgerQueries
-    from loadsheet.ledger.states import EntryHead
     from loadsheet.settings import Settings
 
 
@@ -395,7 +393,6 @@ class RetryCandidate(NamedTuple):
 
 def candidates(ledger: "Ledger", key: str | None, file: str | None, states: "list[State]") -> Iterator[RetryCandidate]:
     """The requested entries in these states, each with the verdict on it."""
-    from loadsheet.ledger import State
     from loadsheet.ledger.decisions import judge_retry
 
     queries = ledger.queries
@@ -407,23 +404,8 @@ def candidates(ledger: "Ledger", key: str | None, file: str | None, states: "lis
         entries = queries.entries_in(*states)
     for entry in entries:
         if entry.state in states and (not key or entry.key == key or entry.key.startswith(f"{key}/")):
-            heads = _without_other_senders(queries, entry, list(queries.heads_on([entry.lane], *State)))
+            heads = queries.heads_beside(entry)
             yield RetryCandidate(entry, judge_retry(entry, queries.attempts_of(entry.id), heads))
-
-
-def _without_other_senders(queries: "LedgerQueries", entry: "Entry", lane: "list[EntryHead]") -> "list[EntryHead]":
-    """The lane of an entry. If the entry is held because another sender has its number, later versions of other senders are left out: they
-    replace nothing of it.
-    """
-    from loadsheet.contract import VERSIONS
-    from loadsheet.ledger.planning import OF_ANOTHER, sender_in
-
-    if entry.reason != OF_ANOTHER:
-        return lane
-    later = [head.id for head in lane if head.id > entry.id and head.operation in VERSIONS]
-    own = sender_in(entry.payload)
-    others = {one.id for one in queries.entries_by_id(later) if sender_in(one.payload) != own}
-    return [head for head in lane if head.id not in others]
 
 
 def release(ledger: "Ledger", going: list[RetryCandidate], who: str, comment: str) -> None:

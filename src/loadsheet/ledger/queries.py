@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine, Select, and_, case, desc, func, or_, select
 
 from loadsheet import exit_codes
+from loadsheet.contract import VERSIONS
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.decisions import all_decisions
@@ -35,7 +36,7 @@ from loadsheet.ledger.ledger_tables import (
     streamed_within,
 )
 from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
-from loadsheet.ledger.planning import OF_ANOTHER, waits_as
+from loadsheet.ledger.planning import OF_ANOTHER, sender_in, waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
 from loadsheet.ledger.recording import copies_of
 from loadsheet.ledger.run_queries import FIXES, RunQueries, with_adopted_runs
@@ -144,6 +145,18 @@ class LedgerQueries(RunQueries):
     def count_in(self, *states: State) -> int:
         """The number of entries in these states."""
         return int(self._value(select(func.count()).select_from(entries).where(entries.c.state.in_(states))))
+
+    def heads_beside(self, entry: Entry) -> list[EntryHead]:
+        """The heads on the lane of an entry. Later versions of other senders are left out if it is held because another sender has its number:
+        they replace nothing of it.
+        """
+        lane = list(self.heads_on([entry.lane], *State))
+        if entry.reason != OF_ANOTHER:
+            return lane
+        later = [head.id for head in lane if head.id > entry.id and head.operation in VERSIONS]
+        own = sender_in(entry.payload)
+        others = {one.id for one in self.entries_by_id(later) if sender_in(one.payload) != own}
+        return [head for head in lane if head.id not in others]
 
     def accepted_before(self, run: Run, touched: Sequence[Drop]) -> int:
         """The number of entries of these drops that were accepted before a run, or before the first run of a day."""

@@ -19,7 +19,7 @@ from loadsheet.display_text import count_of
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Run, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.reconcile import AGREES, IGNORED, MEANINGS, NEEDS_SOMEONE, RED, Share, Verdict
+from loadsheet.reconcile import AGREES, FATES, IGNORED, MEANINGS, NEEDS_SOMEONE, RED, Share, Verdict
 from loadsheet.reconcile.totals import AGREEING
 from loadsheet.reports.headline import balance_sentence, totals_texts
 from loadsheet.reports.reconciliation.worklist import PLAIN_UNIT, Aged, AgeingCells
@@ -301,16 +301,7 @@ def _problems(page: Page, summary: RunSummary) -> None:
 CONTROL = "Control totals"
 CONTROL_WIDTHS = (34, *[11.5] * 7, *[14] * 3, 11.5, 19)
 WAITING = "waiting"
-FATES_SHOWN: tuple[str, ...] = (
-    State.ACCEPTED,
-    State.REFUSED,
-    State.INVALID,
-    State.HELD,
-    State.UNCHANGED,
-    State.UNKNOWN,
-    WAITING,
-    IGNORED,
-)
+FATES_SHOWN = (*(fate for fate in FATES if fate not in (State.SENDING, State.READY, IGNORED)), WAITING, IGNORED)
 """The fates of rows as columns; ready and sending count as waiting."""
 
 _SCALES = {Scale.COUNT: Kind.COUNT, Scale.WEIGHT: Kind.AMOUNT, Scale.MONEY: Kind.MONEY}
