@@ -243,7 +243,8 @@ def summarise(
         open_earlier=len(open_since_earlier(reconciliation)),
         settled=settled,
         records=tally.records(),
-        accepted_before=tally.accepted_before,
+        # a report of a day counts a record once, with its last document
+        accepted_before=min(tally.accepted_before, states[State.ACCEPTED]),
     )
 
 
