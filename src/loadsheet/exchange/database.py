@@ -161,7 +161,7 @@ def prepare(connection: Connection, shown: str) -> None:
     """
     tables = inspect(connection).get_table_names()
     if COUNTERS.name not in tables:
-        METADATA.create_all(connection)
+        METADATA.create_all(connection, checkfirst=False)
         STORED_VERSION.create(connection, checkfirst=True)
         connection.execute(insert(STORED_VERSION), {"version_num": VERSION})
     else:

@@ -419,7 +419,7 @@ def has_tables(connection: Connection) -> bool:
 def make_if_new(connection: Connection) -> None:
     """Create the tables of an empty database, in the connection's transaction."""
     if not has_tables(connection):
-        metadata.create_all(connection)
+        metadata.create_all(connection, checkfirst=False)
         store_value(connection, _VERSION, str(SCHEMA_VERSION))
 
 

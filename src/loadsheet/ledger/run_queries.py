@@ -8,7 +8,8 @@ of disk space) never gets an end; its summary names the later run that reports i
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -34,9 +35,8 @@ from loadsheet.ledger.ledger_tables import (
     runs,
     stored_value,
     streamed,
-    tables,
 )
-from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run
+from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run, SourceFile, SourceTable
 
 SCHEDULES, MAPPINGS_FOLDER = "schedules", "mappings_folder"
 """The names of the stored values of `RunQueries.schedules_done` and `RunQueries.mappings_folder`."""
@@ -171,8 +171,12 @@ class RunQueries:
 
     def drop(self, identity: int) -> Drop:
         """One drop with its files and tables."""
+        return self.drops_by_id([identity])[0]
+
+    def drops_by_id(self, wanted: Iterable[int]) -> list[Drop]:
+        """These drops with their files and tables, in this order."""
         with self._engine.connect() as connection:
-            return _drop(connection, identity)
+            return _drops(connection, list(wanted))
 
     def original(self, drop: Drop) -> Drop:
         """The drop that a chain of fix files began with: the drop itself if it is no fix."""
@@ -293,34 +297,34 @@ class RunQueries:
     def _drops(self, wanted: Select[Any]) -> list[Drop]:
         """The drops whose ids this query selects, in its order."""
         with self._engine.connect() as connection:
-            return [_drop(connection, identity) for identity in connection.scalars(wanted).all()]
+            return _drops(connection, connection.scalars(wanted).all())
 
 
-def _drop(connection: Connection, identity: int) -> Drop:
-    query = (
-        select(runs.c.name.label("run"), mappings, drops.c.fixes)
-        .select_from(drops)
-        .join(runs, runs.c.id == drops.c.run_id)
-        .outerjoin(mappings, mappings.c.hash == drops.c.mapping_hash)
-        .where(drops.c.id == identity)
-    )
-    row = connection.execute(query).one()
-    file_rows = connection.execute(select(files).where(files.c.drop_id == identity).order_by(files.c.id))
-    table_rows = connection.execute(select(tables).where(tables.c.drop_id == identity).order_by(tables.c.id))
-    return Drop(
-        id=identity,
-        run=row.run,
-        files=tuple(map(codec.file, file_rows)),
-        tables=tuple(map(codec.table, table_rows)),
-        mapping=row.name or "",
-        mapping_version=row.version or "",
-        mapping_hash=row.hash or "",
-        operation=row.operation or "",
-        batch_size=row.batch_size,
-        language=row.language or "",
-        guide=codec.decode_guide(row.guide or codec.NOTHING),
-        fixes=row.fixes,
-    )
+def _drops(connection: Connection, identities: Sequence[int]) -> list[Drop]:
+    drop_files: dict[int, list[SourceFile]] = defaultdict(list)
+    drop_tables: dict[int, list[SourceTable]] = defaultdict(list)
+    for row in _FILES.rows_of(connection, identities):
+        drop_files[row.drop_id].append(codec.file(row))
+    for row in _TABLES.rows_of(connection, identities):
+        drop_tables[row.drop_id].append(codec.table(row))
+    found = {
+        row.id: Drop(
+            id=row.id,
+            run=row.run,
+            files=tuple(drop_files[row.id]),
+            tables=tuple(drop_tables[row.id]),
+            mapping=row.name or "",
+            mapping_version=row.version or "",
+            mapping_hash=row.hash or "",
+            operation=row.operation or "",
+            batch_size=row.batch_size,
+            language=row.language or "",
+            guide=codec.decode_guide(row.guide or codec.NOTHING),
+            fixes=row.fixes,
+        )
+        for row in _DROPS.rows_of(connection, identities)
+    }
+    return [found[identity] for identity in identities]
 
 
 def _run(row: Any) -> Run:
@@ -407,6 +411,13 @@ def _moment(text: str) -> datetime:
 FIXES = select(drops.c.id, drops.c.fixes).where(drops.c.fixes < drops.c.id)
 """The query for the fix workbooks: each drop with the earlier drop that it corrects."""
 
+_DROPS = Statement(
+    "select drops.id, runs.name as run, mappings.hash, mappings.name, mappings.version, mappings.operation, mappings.batch_size,"
+    " mappings.language, mappings.guide, drops.fixes from drops join runs on runs.id = drops.run_id"
+    " left join mappings on mappings.hash = drops.mapping_hash where drops.id in (:wanted)"
+)
+_FILES = Statement("select * from files where drop_id in (:wanted) order by id")
+_TABLES = Statement("select * from tables where drop_id in (:wanted) order by id")
 _LOOKS = select(runs.c.started_at).where(runs.c.exit_code.in_(exit_codes.WORK_DONE)).order_by(runs.c.id)
 _ARRIVALS = (
     select(

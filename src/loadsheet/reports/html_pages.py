@@ -373,8 +373,9 @@ def _open_lines(
     settings: Settings, queries: LedgerQueries, statuses: Sequence[ExceptionStatus]
 ) -> Iterator[dict[str, str]]:
     """Open exceptions, each with its place on the page of the run in which it came last, if there is a page."""
-    for status, entry in zip(statuses, queries.entries_by_id([one.latest for one in statuses]), strict=True):
-        run = queries.drop(entry.drop).run
+    latest = list(queries.entries_by_id([one.latest for one in statuses]))
+    for status, entry, drop in zip(statuses, latest, queries.drops_by_id(entry.drop for entry in latest), strict=True):
+        run = drop.run
         yield {
             "key": entry.key,
             "operation": entry.operation,

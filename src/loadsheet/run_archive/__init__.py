@@ -127,7 +127,7 @@ class _Making:
         """Write every member; the manifest comes last because it lists the others."""
         if not self._slice.touched:
             raise CannotSeal(f"run {self._run.name} had nothing to do, so there is nothing to put into a capsule")
-        drops = tuple(self._drop(self._queries.drop(one)) for one in self._slice.own)
+        drops = tuple(map(self._drop, self._queries.drops_by_id(self._slice.own)))
         mappings = tuple(self._mappings())
         counts = {table: self._rows(table) for table in TABLES}
         manifest = self._manifest(drops, mappings, counts)

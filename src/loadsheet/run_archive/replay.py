@@ -220,7 +220,7 @@ class _Replay:
             known = (rows_of(self._members, table) for table in ("entries", "events", "attempts"))
             self._report(unexplained(*known))
             recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run))])
-            drops = [queries.drop(one) for one in self._manifest.touched]
+            drops = queries.drops_by_id(self._manifest.touched)
             reconciliation = reconcile.settle(queries, recalled, run, self._settings, drops=drops)
             written = reports.write(queries, reconciliation, run, self._settings)
         return self._held_against(written.folder)
