@@ -43,6 +43,8 @@ CHANGES = {
         "version: 01\n": 'm.yaml:2:10: this number would lose its leading zero: 01 (write "01")',
         "": 'm.yaml:1:1: the key "version" is missing',
         "version: 1\nversoin: 2\n": 'm.yaml:3:1: unknown key "versoin" (did you mean version?)',
+        "version: 1\nignore_rows: 'kind == null'\n": 'm.yaml:3:1: unknown key "ignore_rows" (write it under source.tables.NAME)',
+        "version: 1\nlookup: states\n": 'm.yaml:3:1: unknown key "lookup" (did you mean lookups? Otherwise write it under columns.NAME)',
         "version: 1\nversion: 2\n": 'm.yaml:3:1: duplicate key "version" (first used in line 2)',
         "version: 1\n<<: {a: 1}\n": "m.yaml:3:1: merge keys (<<) are not part of the format (write the keys out)",
         "version: 1\n7: x\n": 'm.yaml:3:1: a key must be a text, found 7 (write "7")',
@@ -61,6 +63,7 @@ CHANGES = {
     },
     "locale: de_DE": {
         "locale: xx_YY": "m.yaml:6:11: locale xx_YY is not known (such as de_DE or en_GB)",
+        "locale: de_DE\n  order: [a]": 'm.yaml:7:3: unknown key "order" (write it at the top level of the file)',
         "locale: 5": 'm.yaml:6:11: locale takes a text, found 5 (write "5")',
     },
     'dates: ["%d.%m.%Y %H:%M"]': {

@@ -7,9 +7,9 @@ import pytest
 from sheets import ASSUMED
 
 from loadsheet.errors import MappingError
+from loadsheet.mapping.layouts import match, part_of
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.mapping.routing import FixOf, route
-from loadsheet.mapping.schema import match, part_of
 
 PROOFS = Path(__file__).parents[1] / "proofs" / "mappings"
 SIMPLE = """\

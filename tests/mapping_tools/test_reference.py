@@ -12,9 +12,10 @@ from reference_examples import OUTCOMES, carried_out, examples_of, given, outcom
 from loadsheet.mapping.calculation import ARITHMETIC, ATTRIBUTES, COMPARISONS, FUNCTIONS, METHODS
 from loadsheet.mapping.expressions import _Compiler, compile_expression
 from loadsheet.mapping.plans import Type
+from loadsheet.mapping.schema import keys
 from loadsheet.mapping.type_errors import TypeErrors
 from loadsheet.mapping_tools import reference
-from loadsheet.mapping_tools.reference import PAGES, TARGETS, entries, find, keys
+from loadsheet.mapping_tools.reference import PAGES, TARGETS, entries, find
 from loadsheet.mapping_tools.reference_pages import page
 
 ROOT = Path(__file__).parents[2]

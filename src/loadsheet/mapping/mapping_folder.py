@@ -15,7 +15,7 @@ from loadsheet.contract import Assumptions
 from loadsheet.errors import MappingError
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import combined_error, examine
-from loadsheet.mapping.schema import match
+from loadsheet.mapping.layouts import match
 from loadsheet.mapping.yamlfile import KEY, read_yaml
 from loadsheet.problems import Problem, Where
 

@@ -21,8 +21,8 @@ from loadsheet.contract import SENDING_ORDER, Assumptions, update_of
 from loadsheet.mapping.compile import MAIN, load
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.documents import JOINT, SHARED_LIST, Lineage, rows_of
+from loadsheet.mapping.layouts import PLACEHOLDER, match
 from loadsheet.mapping.mapping_folder import BrokenMapping, broken_mappings, original_name
-from loadsheet.mapping.schema import PLACEHOLDER, match
 from loadsheet.problems import Problem, Where
 from loadsheet.similar_text import nearest
 

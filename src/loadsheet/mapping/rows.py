@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.documents import Ignored, SourceRow
-from loadsheet.mapping.layouts import KIND
+from loadsheet.mapping.layouts import KIND, part_of
 from loadsheet.mapping.notations import localize
 from loadsheet.mapping.plans import (
     CALCULATION_ERRORS,
@@ -34,7 +34,7 @@ from loadsheet.mapping.plans import (
     in_every_set,
     reason,
 )
-from loadsheet.mapping.schema import SET, part_of
+from loadsheet.mapping.schema import SET
 from loadsheet.problems import Problem
 from loadsheet.reading.header import fold
 from loadsheet.reading.row_filters import says_nothing

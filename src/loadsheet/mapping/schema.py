@@ -6,10 +6,9 @@ Knows no file of rows and no field of the interface.
 """
 
 import re
-from collections.abc import Iterable
 from decimal import Decimal
-from functools import partial
-from typing import Annotated, Any, Literal
+from functools import cache, partial
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -22,6 +21,7 @@ from pydantic import (
     field_validator,
 )
 from pydantic import Field as ModelField
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from loadsheet.languages import LANGUAGES, Language
@@ -432,53 +432,52 @@ class MappingSpec(Part):
     changed: Literal["hold", "update"] = "hold"  # for a create whose record was accepted before with other content
 
 
-# ---- patterns of file names: `acme_*.xlsx`, `nordic/{batch}/orders.csv` ----
+# ---- where each key stands ----
 
-PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_PIECE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|\*\*/|\*|\?|[^*?{]+|\{")
-_PACKED = re.compile(r"\.(gz|zip)$", re.IGNORECASE)
-PARTS = ("name", "stem", "folder")
-"""The parts of every name: the name after the last slash, the same without its ending, and the parent folder."""
-
-
-def match(pattern: str, name: str) -> dict[str, str] | None:
-    """The values of a pattern's placeholders in a name, in lower case; None if the name does not match. A pattern without a slash is
-    compared with the name without its folders. `orders.csv.gz` also matches as `orders.csv`. Case is ignored.
-    """
-    found = _found(pattern, name)
-    return {key: value.casefold() for key, value in found.items()} if found is not None else None
+PLAIN_SECTIONS: dict[str, type[BaseModel]] = {
+    "columns": Column,
+    "derived": Derived,
+    "payload": Leaf,
+    "target": Target,
+    "source.timezone": ZoneSpec,
+}
+"""The sections that `MappingSpec` holds as plain values, and what is written in them."""
 
 
-def placeholders(patterns: Iterable[str]) -> list[str]:
-    """The names of the placeholders that all these patterns have."""
-    each = [PLACEHOLDER.findall(pattern) for pattern in patterns]
-    return [name for name in dict.fromkeys(each[0] if each else []) if all(name in names for names in each)]
+class Key(NamedTuple):
+    """A key of the mapping format: where it stands, the model that reads it, and its section as authors write it (`source.tables.NAME`)."""
+
+    path: str
+    model: type[BaseModel]
+    field: FieldInfo
+    name: str  # as it is written: `from`, not `from_`
+    section: str
 
 
-def part_of(name: str, part: str, patterns: Iterable[str]) -> str:
-    """A part of a file's name (relative to the inbox, with slashes), in its original case; empty if the name has no such part."""
-    folders, _, bare = name.rpartition("/")
-    if part in PARTS:
-        return {"name": bare, "stem": bare.rpartition(".")[0] or bare, "folder": folders.rpartition("/")[2]}[part]
-    for pattern in patterns:
-        if found := _found(pattern, name):
-            return found.get(part, "")
-    return ""
+@cache
+def keys() -> dict[str, Key]:
+    """Every key of the format by its path, such as `source.tables.join.on`. A model that several keys hold counts at its first place."""
+    found: dict[str, Key] = {}
+    seen: set[type[BaseModel]] = set()
+
+    def walk(model: type[BaseModel], above: str, section: str) -> None:
+        if model in seen:
+            return
+        seen.add(model)
+        for attribute, field in model.model_fields.items():
+            name = field.alias or attribute
+            path, below = (f"{start}.{name}" if start else name for start in (above, section))
+            found[path] = Key(path, model, field, name, section)
+            inner = [PLAIN_SECTIONS[path]] if path in PLAIN_SECTIONS else models_in(field.annotation)
+            for one in inner:
+                walk(one, path, f"{below}.NAME" if get_origin(field.annotation) is dict else below)
+
+    walk(MappingSpec, "", "")
+    return found
 
 
-def _found(pattern: str, name: str) -> dict[str, str] | None:
-    subject = name if "/" in pattern else name.rsplit("/", 1)[-1]
-    seen: set[str] = set()
-    parts = []
-    for piece in _PIECE.findall(pattern):
-        placeholder = PLACEHOLDER.fullmatch(piece)
-        if placeholder is None:
-            parts.append({"*": "[^/]*", "?": "[^/]", "**/": "(?:.*/)?"}.get(piece) or re.escape(piece))
-        elif placeholder[1] in seen:
-            parts.append(f"(?P={placeholder[1]})")
-        else:
-            seen.add(placeholder[1])
-            parts.append(f"(?P<{placeholder[1]}>[^/]+)")
-    wanted = re.compile("".join(parts), re.IGNORECASE)
-    found = wanted.fullmatch(subject) or wanted.fullmatch(_PACKED.sub("", subject))
-    return found.groupdict() if found else None
+def models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models that an annotation names, such as that of the members of a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in models_in(part)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from loadsheet.mapping.conversion import Conventions, plan_column
-from loadsheet.mapping.layouts import heading_clashes
+from loadsheet.mapping.layouts import PARTS, heading_clashes, placeholders
 from loadsheet.mapping.names import compile_or_refuse
 from loadsheet.mapping.plans import (
     ColumnPlan,
@@ -29,7 +29,6 @@ from loadsheet.mapping.plans import (
 )
 from loadsheet.mapping.reference_tables import cells_of, check_looked_up, plan_lookups
 from loadsheet.mapping.schema import (
-    PARTS,
     SET,
     WHERE_CELLS_ARE,
     Column,
@@ -37,7 +36,6 @@ from loadsheet.mapping.schema import (
     MappingSpec,
     TableSpec,
     Totals,
-    placeholders,
 )
 from loadsheet.mapping.texts import bind_parts
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part

@@ -7,19 +7,19 @@ keys are refused too.
 A mapping may extend another one: `extends: base/acme.yaml`. Sections are merged key by key. Any other value (also a list) replaces the
 base's value, and an empty key (`note:`) removes it. A base cannot extend another file. A finding has the file and line of its key.
 
-`read_part` reads one section as its model. Each wrong key and value becomes a finding that names the closest valid one.
+`read_part` reads one section as its model. Each wrong key and value becomes a finding that names the right one or its place.
 """
 
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 from io import StringIO
 from pathlib import Path, PurePath
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -30,7 +30,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from loadsheet.display_text import has_control
 from loadsheet.errors import MappingError
-from loadsheet.mapping.schema import SOURCES_OF_A_VALUE
+from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, keys, models_in
 from loadsheet.similar_text import closest_or_known, did_you_mean, some
 
 Loc = tuple[str | int, ...]
@@ -425,9 +425,7 @@ def _explain(model: type[BaseModel], file: YamlFile, details: ErrorDetails, base
     name, found = names[-1] if names else "", details["input"]
     kind = details["type"]
     if kind == "extra_forbidden":
-        options = _keys_of(model, steps[len(base) : -1])
-        hint = _REMOVED_KEYS.get(name) or closest_or_known(name, options)
-        file.refuse(steps, f'unknown key "{name}"', hint, at_key=True)
+        file.refuse(steps, f'unknown key "{name}"', _hint(name, _keys_of(model, steps[len(base) : -1])), at_key=True)
     elif kind == "missing":
         file.refuse(steps[:-1], f'the key "{name}" is missing')
     elif kind == "string_type":
@@ -474,19 +472,22 @@ def _file_location(found: tuple[int | str, ...], base: Loc, file: YamlFile) -> L
     return steps
 
 
+def _hint(name: str, options: Iterable[str]) -> str:
+    """What to write instead of a key that is not among these: a similar one, or the same one in its own section."""
+    sections = [key.section and f"under {key.section}" for key in keys().values() if key.name == name]
+    places = " or ".join(where or "at the top level of the file" for where in sections)
+    if not places:
+        return _REMOVED_KEYS.get(name) or closest_or_known(name, options)
+    close = did_you_mean(name, options)
+    return f"{close} Otherwise write it {places}" if close else f"write it {places}"
+
+
 def _keys_of(model: type[BaseModel], steps: Loc) -> list[str]:
     """The keys of a section, found by following `steps` from the model through fields, dicts and lists."""
     for step in steps:
         info = model.model_fields.get(str(step))
         model = next(iter(models_in(info.annotation) if info else ()), model)
     return [info.alias or name for name, info in model.model_fields.items()]
-
-
-def models_in(annotation: Any) -> list[type[BaseModel]]:
-    """The models that an annotation names, such as that of the members of a list."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in get_args(annotation) for model in models_in(part)]
 
 
 def _plain(value: object) -> str:

@@ -23,23 +23,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from loadsheet.contract import EXPECTED, WRITES, Field, Kind, Operation, Record, When
-from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Column, Derived, Leaf, MappingSpec, Target, ZoneSpec
-from loadsheet.mapping.yamlfile import models_in, yaml_values
+from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Column, Derived, Leaf, MappingSpec, Target, ZoneSpec, keys
+from loadsheet.mapping.yamlfile import yaml_values
 
 PAGES = ("mapping", "source", "columns", "lookups", "payload", "targets", "checks", "expressions")
 """The pages in the order in which a reader wants them."""
-
-PLAIN_SECTIONS: Mapping[str, type[BaseModel]] = {
-    "columns": Column,
-    "derived": Derived,
-    "payload": Leaf,
-    "target": Target,
-    "source.timezone": ZoneSpec,
-}
-"""The sections that `MappingSpec` holds as plain values, and what is written in them."""
 
 TARGETS = (*(operation.name for operation in WRITES), "tender.upsert", "order.upsert")
 """The operations that a record may become."""
@@ -95,15 +85,6 @@ class Entry:
         for step in steps:
             found = [value for one in found for value in _at(one, step)]
         return [value for place, value in enumerate(found) if value not in found[:place]]
-
-
-class Key(NamedTuple):
-    """A key of the mapping format: where it stands, and the model that reads it."""
-
-    path: str
-    model: type[BaseModel]
-    field: FieldInfo
-    name: str  # as it is written: `from`, not `from_`
 
 
 def parts_of(text: str) -> Iterator[str | Block]:
@@ -165,28 +146,6 @@ def find(name: str) -> list[Entry]:
         for entry in known.values()
         if wanted in (folded := entry.name.casefold(), folded.lstrip("$.")) or folded.endswith(f".{wanted}")
     ]
-
-
-@cache
-def keys() -> Mapping[str, Key]:
-    """Every key of the format by its path, such as `source.tables.join.on`. A model that several keys hold counts at its first place."""
-    found: dict[str, Key] = {}
-    seen: set[type[BaseModel]] = set()
-
-    def walk(model: type[BaseModel], above: str) -> None:
-        if model in seen:
-            return
-        seen.add(model)
-        for attribute, field in model.model_fields.items():
-            name = field.alias or attribute
-            path = f"{above}{name}"
-            found[path] = Key(path, model, field, name)
-            inner = [PLAIN_SECTIONS[path]] if path in PLAIN_SECTIONS else models_in(field.annotation)
-            for one in inner:
-                walk(one, f"{path}.")
-
-    walk(MappingSpec, "")
-    return found
 
 
 def meanings() -> dict[str, Entry]:

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from pydantic_core import PydanticUndefined
 
 from loadsheet.contract import BY_NAME, EXPECTED, WRITES, Field, When
-from loadsheet.mapping.schema import Column, ColumnType
+from loadsheet.mapping.schema import Column, ColumnType, keys
 from loadsheet.mapping_tools.reference import (
     FIELDS,
     PAGES,
@@ -21,7 +21,6 @@ from loadsheet.mapping_tools.reference import (
     Entry,
     Json,
     entries,
-    keys,
     mapping_schema,
     page_source,
     parts_of,

@@ -20,10 +20,9 @@ from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as
 from loadsheet.errors import MappingError
 from loadsheet.languages import LANGUAGES, Language, Words, known_language, words_in
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.layouts import expected
+from loadsheet.mapping.layouts import expected, match
 from loadsheet.mapping.notations import written
 from loadsheet.mapping.plans import ColumnPlan
-from loadsheet.mapping.schema import match
 from loadsheet.mapping_tools.template_examples import Examples
 from loadsheet.problems import column_letters
 from loadsheet.reading import Layout
