@@ -9,7 +9,6 @@ from loadsheet.ledger import Entry, Origin, SourceTable, State
 from loadsheet.mapping.documents import Source, SourceRow
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook
 from loadsheet.reports.fix_workbook.other_sheets import DOCUMENTS_MOST, changed_page, changes_of, judged
-from loadsheet.reports.fix_workbook.written_values import written
 from loadsheet.reports.sheets import open_book
 
 HEADER = ("Order", "Weight", "Country", "Ready", "Until")
@@ -129,8 +128,8 @@ def test_changes_are_looked_for_in_a_limited_number_of_documents_that_could_be_b
     ],
 )
 def test_a_new_value_is_written_as_in_the_language(value, kind, german, english):
-    assert written(value, kind, words_in("de")) == german
-    assert written(value, kind, words_in("en")) == english
+    assert words_in("de").payload_value(value, kind) == german
+    assert words_in("en").payload_value(value, kind) == english
 
 
 def test_the_sheet_of_changes_is_in_the_language_of_the_sender(tmp_path):

@@ -18,6 +18,9 @@ from typing import Literal, NamedTuple, get_args
 Language = Literal["en", "de", "fr", "es"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::00(?:\.0+)?)?(:\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
+
 
 def known_language(locale: str) -> Language | None:
     """The language of a locale such as `de_AT` or `DE`; None if there is no catalogue for it."""
@@ -75,6 +78,19 @@ class Words:
             return iso
         parts = {"yyyy": f"{found.year:04}", "mm": f"{found.month:02}", "dd": f"{found.day:02}"}
         return re.sub("yyyy|mm|dd", lambda part: parts[part[0]], self.date_format)
+
+    def payload_value(self, value: str, kind: str) -> str:
+        """A payload value as people write it: in German, `40.143` is `40,143` and `2026-03-04 09:00:00` is `04.03.2026 09:00`. What changed
+        as a text or word (`kind`) stays as it is.
+        """
+        if kind in ("text", "word"):
+            return value
+        if _PLAIN_NUMBER.fullmatch(value):
+            return self.decimal(Decimal(value))
+        if moment := _MOMENT.fullmatch(value):
+            day, minute, seconds, zone = moment.groups("")
+            return f"{self.day(day)} {minute}{seconds}{' UTC' if zone == 'Z' else zone}".rstrip()
+        return value
 
     @property
     def date_format(self) -> str:

@@ -11,7 +11,6 @@ from loadsheet.ledger import Entry, Origin
 from loadsheet.ledger.changed_values import FIELDS, OTHER_VERSION, ChangedValue, further_changes, kept_changes
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem, Where
-from loadsheet.reports.fix_workbook.written_values import written
 
 _ITEMS, _INDEX = re.compile(r"\d+ items?"), re.compile(r"\[\d+\]")
 
@@ -70,5 +69,7 @@ def _text_of(change: ChangedValue, cells: Sequence[Where], origin: Origin, words
     if any(map(_ITEMS.fullmatch, (change.old, change.new))):
         of_rows = f"{_INDEX.sub('[]', change.path)}[]"
         return words.say("number of rows") if any(of_rows in path for path in origin.lineage) else name
-    old, new = (written(text, "number", words) if text else words.say("(blank)") for text in (change.old, change.new))
+    old, new = (
+        words.payload_value(text, "number") if text else words.say("(blank)") for text in (change.old, change.new)
+    )
     return f"{name} {old} -> {new}"

@@ -23,7 +23,6 @@ from loadsheet.problem_groups import Causes
 from loadsheet.problems import Problem, Where
 from loadsheet.reports.fix_workbook import wording
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook, Place, protect
-from loadsheet.reports.fix_workbook.written_values import written
 from loadsheet.reports.report_files import sheet_text
 from loadsheet.reports.sheets import Book, Kind, Tone, write
 
@@ -445,7 +444,7 @@ def changed_page(fix: FixBook, title: str, changes: Changes) -> None:
             if first:
                 page.count(2, change.count)
             page.text(3, found or words.say("(blank)"))
-            page.text(4, became := written(example.became, change.kind, words))
+            page.text(4, became := words.payload_value(example.became, change.kind))
             page.text(5, origin_of(example.where), Tone.MUTED)
             page.fit((column, kind, "", found, became))
     page.close(filters=False)
