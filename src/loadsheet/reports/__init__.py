@@ -36,8 +36,7 @@ from loadsheet.places import address_of, close_one, close_to_others, shown
 from loadsheet.problem_groups import Causes
 from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
-from loadsheet.reports.fix_workbook import Fixes, words_for
-from loadsheet.reports.fix_workbook.changed_cells import placing
+from loadsheet.reports.fix_workbook import Fixes, placing, words_for
 from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
 from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
