@@ -7,7 +7,7 @@ may be called from any thread and from a notebook. `docs/python.md` shows them.
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +28,8 @@ from loadsheet.operations.run_hooks import WholeRun
 from loadsheet.places import address_of
 from loadsheet.problem_groups import Cause
 from loadsheet.problems import Problem, Where
-from loadsheet.reading.frames import FILE, frame_tables
-from loadsheet.reading.tables import bounds_of
+from loadsheet.reading.tables import Bounds, Layout, Table, bounds_of, cell_of
+from loadsheet.reading.workbook import Book, Rows, Sheet, Traits, open_workbook
 from loadsheet.reports import RunSummary
 from loadsheet.row_counts import DropTranslation, with_counting_tables
 from loadsheet.run_resources import RunResources, dispatcher_for, held_ledger
@@ -284,11 +284,59 @@ def _drop_of(
 ) -> ReadDrop:
     """A drop whose tables are frames."""
     layouts = [layout for layouts in mapping.layouts.values() for layout in layouts]
-    tables = with_counting_tables(frame_tables(frames, layouts, bounds_of(settings)))
-    routed = RoutedDrop(Route(mapping, {mapping.main_role: FILE}))
-    files = (InboxFile(FILE, Path(FILE), 0, "", now),)
+    tables = with_counting_tables(_frame_tables(frames, layouts, bounds_of(settings)))
+    routed = RoutedDrop(Route(mapping, {mapping.main_role: _FILE}))
+    files = (InboxFile(_FILE, Path(_FILE), 0, "", now),)
     context = IngestContext(settings, (mapping,), None, now)
     return ReadDrop(routed, files, OpenedDrop(tables), context, DropTranslation(mapping, tables, now))
+
+
+# ---- frames in ----
+#
+# No file is written, and every value keeps its kind, as in a workbook. Texts stay as they are. Numbers are exact: a float is the shortest
+# decimal that reads back the same, so `4501.0` is 4501. None, NaN and NaT are blank. Times without a zone are local times of the mapping;
+# those with one are text (ISO 8601), which a column reads by its `formats`.
+
+_FILE = "DataFrame"
+"""The name of frames in places, as the file's name."""
+
+
+def _frame_tables(frames: "Mapping[str, DataFrame]", layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
+    """The tables for `layouts` from the frame of each table, by layout name. The labels of the columns are row 1; the index is not read.
+    Raises FileRefused like a file, its hint beginning with the index if that has a name; and KeyError for a table without a frame.
+    """
+    tables: dict[str, Table] = {}
+    for layout in layouts:
+        frame = frames[layout.name]
+        try:
+            tables |= open_workbook(
+                _book(layout.name, frame), [replace(layout, sheets=(), header_row=1, header_rows=1)], bounds
+            )
+        except FileRefused as error:
+            index = ", ".join(str(name) for name in frame.index.names if name is not None)
+            if not index:
+                raise
+            hint = f"the index ({index}) is not read: call reset_index(); {error.problem.hint}"
+            raise FileRefused(replace(error.problem, hint=hint)) from error
+    return tables
+
+
+def _book(name: str, frame: "DataFrame") -> Book:
+    def rows(_key: str) -> Rows:
+        for number, values in enumerate(_with_header(frame), start=1):
+            cells = [(position, cell) for position, value in enumerate(values) if (cell := cell_of(value))]
+            if cells:
+                yield number, cells
+
+    return Book(_FILE, "a DataFrame", (Sheet(name, name, hidden=False),), {}, rows, lambda _key: Traits())
+
+
+def _with_header(frame: "DataFrame") -> Iterator[Sequence[object]]:
+    yield [str(label) for label in frame.columns]
+    columns = [frame.iloc[:, position].array for position in range(len(frame.columns))]
+    blank = frame.isna().itertuples(index=False, name=None)
+    for values, blanks in zip(zip(*columns, strict=True), blank, strict=True):
+        yield [None if is_blank else value for value, is_blank in zip(values, blanks, strict=True)]
 
 
 # ---- frames out ----

@@ -102,7 +102,7 @@ babel: mapping languages
 pint: mapping
 starlette uvicorn: exchange
 jinja2: display_text exchange.pages reports.html_pages
-pandas: library reading.frames reconcile
+pandas: library reconcile
 holidays: extras
 rich click: cli
 filelock: run_archive.verify ledger operations.notifications.state
