@@ -8,7 +8,7 @@ import pytest
 import ready_entries
 from scripted_exchange import Move, Scripted, accepts
 
-from loadsheet.dispatch.concurrency import Concurrency, LastLimit, SettledLimit
+from loadsheet.dispatch.circuit_breaker import Concurrency, LastLimit, SettledLimit
 
 
 def simulate(limit, latency_of, seconds, *, busy=lambda _now, _under_way: False):

@@ -264,7 +264,7 @@ def _resources(settings: "Settings") -> "Iterator[RunResources]":
 
 
 def _dry_run(settings: "Settings", output: OutputOptions, show: Show) -> ShipperOutcome:
-    from loadsheet.dispatch.concurrency import LastLimit
+    from loadsheet.dispatch.circuit_breaker import LastLimit
     from loadsheet.forecasts import forecast_run
     from loadsheet.mapping.mapping_folder import load_folder
 

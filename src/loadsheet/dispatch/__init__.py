@@ -5,8 +5,8 @@ stops delivering. `DeliveryForecast` estimates whether the rest is sent in time,
 
 The path of a call: `sending` (the window of concurrent calls; intent first)
 -> `calls_in_flight` (which entries share a call, concurrent calls), `client`, `transport`, `connections` (one call) -> `outcomes`
-(the result of a call) -> `settlement` (the result for each entry). `concurrency` limits concurrent calls,
-`rate_limiter` limits calls per second, `shared_rate` those of a fleet, and `circuit_breaker` pauses or stops.
+(the result of a call) -> `settlement` (the result for each entry). `rate_limiter` limits calls per second, `shared_rate` those of a
+fleet, and `circuit_breaker` limits concurrent calls, pauses or stops.
 `verification` finds out what calls without an answer did, by the rules of `unknown_rules`.
 """
 

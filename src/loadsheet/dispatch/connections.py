@@ -44,7 +44,7 @@ _SO_TIMESTAMPNS = 35  # Linux; missing in the module `socket`
 _TIMESPEC = struct.Struct("@ll")
 _ANCILLARY_BYTES = 64  # room for the kernel's timestamp
 _AT_ONCE_S = 0.001  # a shorter poll did not wait
-_UNCERTAIN_MAX = 0.25  # the uncertain share of a wire time: half of the growth that counts (`concurrency`)
+_UNCERTAIN_MAX = 0.25  # the uncertain share of a wire time: half of the growth that counts (`Concurrency`)
 
 ENVIRONMENT = "environment"
 """The value of `dispatch.proxy` that means HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from loadsheet.contract import BY_NAME, CREATES
 from loadsheet.dispatch.calls_in_flight import Call, CallsInFlight, FinishedCall, build_calls
-from loadsheet.dispatch.circuit_breaker import CallLog, CircuitBreaker, StopReason
+from loadsheet.dispatch.circuit_breaker import CallLog, CircuitBreaker, LastLimit, StopReason
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, boottime
 from loadsheet.dispatch.settlement import Canary, Settler
