@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.dispatch.token_masking import IN_MEMORY_BYTES_MAX, MASK, SECRET_LENGTH, MaskedBody, TokenMask
+from loadsheet.credentials import IN_MEMORY_BYTES_MAX, MASK, SECRET_LENGTH, MaskedBody, TokenMask
 
 TOKEN = "lsx_Cq/8-n+Z~k.3=="
 SECRET = b"abcabcab"

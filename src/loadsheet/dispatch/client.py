@@ -20,10 +20,9 @@ import msgspec
 
 from loadsheet import run_log
 from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, scan_listing
-from loadsheet.credentials import is_loopback
+from loadsheet.credentials import TokenMask, is_loopback
 from loadsheet.dispatch.connections import Deadlines, NetworkRoute, route_to
 from loadsheet.dispatch.outcomes import PROXY_LOGIN, Reply, excerpt
-from loadsheet.dispatch.token_masking import TokenMask
 from loadsheet.dispatch.transport import CallConnection
 from loadsheet.errors import ExchangeUnreachable, ListingNotServed, PageSizeRefused, SettingsError, TokenRefused
 from loadsheet.places import replace_file

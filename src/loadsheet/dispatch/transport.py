@@ -21,9 +21,9 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError, ProxyError
 
 from loadsheet.contract import Operation
+from loadsheet.credentials import MaskedBody, TokenMask
 from loadsheet.dispatch.connections import CallHandle, Deadlines, NetworkRoute, Poll, ProxyLoginError, WireTime
 from loadsheet.dispatch.outcomes import CERTIFICATE, DEADLINE, PACKED, PROXY_LOGIN, TOO_LARGE, Failure, Reply
-from loadsheet.dispatch.token_masking import MaskedBody, TokenMask
 from loadsheet.settings import Settings
 
 _READ_BYTES = 65_536
