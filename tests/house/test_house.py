@@ -211,6 +211,28 @@ def test_no_two_modules_of_tests_have_one_name():
     assert [name for name, count in names.items() if count > 1] == [], "pytest cannot import both"
 
 
+TOP = {
+    *("README.md", "CHANGELOG.md", "LICENSE", "Makefile", "pyproject.toml", ".gitignore", ".gitattributes"),
+    *(
+        "src",
+        "tests",
+        "docs",
+        "mappings",
+        "inbox_samples",
+        "outbox",
+        ".ci",
+        ".constraints.txt",
+        ".constraints.hashed.txt",
+    ),
+    *("Dockerfile", ".dockerignore", "compose.yaml", "compose.fleet.yaml"),
+}
+
+
+def test_nothing_else_stands_at_the_top():
+    listed = subprocess.run(["git", "ls-files"], cwd=TESTS.parent, capture_output=True, text=True, check=True).stdout
+    assert {name.partition("/")[0] for name in listed.splitlines()} == TOP
+
+
 STAGES = ("inbox", "reading", "mapping", "ledger", "dispatch", "reconcile", "reports")
 
 
