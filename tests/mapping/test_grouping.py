@@ -137,6 +137,20 @@ def test_what_the_record_takes_may_stand_in_its_first_row_alone_unless_one_value
     assert not expected[0] or shown in found[0].problems[0].text
 
 
+def test_rows_sorted_after_an_export_give_one_cause_for_a_record_whose_values_are_further_down(tmp_path):
+    """Web shops write the values of an order in its first row only. A required value is not missing then: it is further down."""
+    text = (HEAD % "order_id: {col: kg}").replace("{value: OPEN}", "{col: city}").replace(", type: decimal", "")
+    text = text.replace("derived: {heavy: {type: yesno, expr: '(kg ?? 0) > 10'}}", "")
+    found = made(tmp_path, text, [["1", "", ""], ["2", "Ulm", "9"], ["1", "Bonn", "8"], ["2", "", ""], ["3", "", ""]])
+    assert [codes(document) for document in found] == [["G401", "G401"], [], ["K501"]]
+    first, second = found[0].problems
+    assert first.hint == "a row below has the value: if the rows were sorted, send them in the order of the export"
+    assert (first.because, second.because) == (None, first)
+    # of two different values, sorting is no cause
+    (differing,) = made(tmp_path, text, [["1", "", ""], ["1", "Bonn", ""], ["1", "Ulm", ""]])
+    assert "must say the same" in differing.problems[0].hint
+
+
 def test_an_unreadable_cell_is_no_reason_to_leave_its_row_out(tmp_path):
     text = FLAT.replace('item == "Total"', "(weight ?? 0) == 0").replace("min: 0, required: true", "min: 0")
     found = run(load_text(tmp_path, text), [["1", "", "a", "x"], ["2", "", "b", ""], ["3", "", "c", "1"]])

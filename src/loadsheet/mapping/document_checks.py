@@ -21,6 +21,7 @@ from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row
 
 _ALSO_MAX = 1_000
+_OUT_OF_ORDER = "a row below has the value: if the rows were sorted, send them in the order of the export"
 
 Cell = tuple[int, Row, int | None]
 """A value of a row: the position of its table, the row, and the value's place among those of the row; None: the whole row."""
@@ -242,7 +243,7 @@ class GroupChecks:
             key = group.shown_key(self._plan.key_shown)
             self._check_partners(group, read, key)
             if self._plan.is_grouped:
-                self._check_agreement(read[0], key)
+                self._check_agreement(read, key)
             elif len(rows) > 1:
                 values = {"key": key, "rows": ", ".join(str(row.number) for row in rows)}
                 self._problems.add((0, rows[0], main.key[0]), CellProblem("G402", values), _cells(0, rows, main.key))
@@ -278,13 +279,16 @@ class GroupChecks:
         values |= {"meant": why.meant} if why.meant else {}
         return CellProblem(code, values, why.hint, because=why.because), why.part
 
-    def _check_agreement(self, rows: Sequence[ReadRow], key: str) -> None:
+    def _check_agreement(self, read: Rows, key: str) -> None:
+        rows = read[0]
         if len(rows) < 2:
             return
         first = rows[0]
         same = [first.values[index] for index in self._plan.one_value]
         if all([row.values[index] for index in self._plan.one_value] == same for row in rows):
             return
+        cause: Problem | None = None
+        below: set[int] = set()  # values that only rows below the first one have
         for index in self._plan.one_value:
             fine = (first.values[index], None) if index in self._plan.once else (first.values[index],)
             other = next((row for row in rows[1:] if row.values[index] not in fine), None)
@@ -295,8 +299,21 @@ class GroupChecks:
             values = {"key": key, "values": f"{self._plan.tables[0].label(index)} is {' and '.join(shown)}"}
             problem = CellProblem("G401", values, "all rows of one record must say the same here")
             is_once = index in self._plan.once  # then blanks below the first row agree
+            if is_once and {row.values[index] for row in rows} == {None, other.values[index]}:
+                problem = problem._replace(hint=_OUT_OF_ORDER, because=cause)
+                below.add(index)
             also = [(0, row.row, index) for row in rows if row is first or row.values[index] is not None or not is_once]
             self._problems.add((0, other.row, index), problem, also)
+            cause = cause or (self._problems.found[-1] if below else None)
+        if below:
+            self._mark_lacking(read, below)
+
+    def _mark_lacking(self, read: Rows, below: Iterable[int]) -> None:
+        """Marks values as refused that the first row lacks and rows below it have."""
+        self._mark_refused(read)
+        frame = self._frame
+        frame.all_refused |= {(0, index) for index in below}
+        frame.row_refused = frame.main_refused = frame.main_refused.union(below)
 
     def _check_inner_joins(self, read: Rows) -> None:
         """Joins the tables that are joined to another joined table, and reports missing partners."""

@@ -300,6 +300,7 @@ TODO = {
 
 FOR_SENDERS = {
     "all rows of one record must say the same here": "enter the same value in all rows of the record, or delete the rows that do not belong to it",
+    "a row below has the value: if the rows were sorted, send them in the order of the export": "a row below has the value: if you sorted the rows, send them in the order of the export; if not, enter the value here as well",
     "in the United States a ton is 2,000 lb{0}": "in the United States a ton is 2,000 lb, elsewhere 1,000 kg: write lb or kg",
     "a cell is missing, so it is not clear{0}": "a cell is missing: put each value below its own heading; the row is sent as shown here",
     "a value stands beyond the last column of the header": "there is a value beyond the last column; see the errors sheet",
