@@ -30,7 +30,6 @@ from loadsheet.display_text import count_of
 from loadsheet.ledger import Drop, Entry, Run, State
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.reconcile.field_matches import FieldMatch, FieldTally, gap_of
 from loadsheet.reconcile.listings import ONLY_CHECKED, ListingIndex, ListingSnapshot, RecordedListings, RunNotes
 from loadsheet.reconcile.open_exceptions import Exceptions, follow_up, values_left
 from loadsheet.reconcile.row_balance import FATES, IGNORED, WORST_FIRST, Balance, TableBalance, Tally
@@ -43,6 +42,8 @@ from loadsheet.reconcile.verdicts import (
     REMEDIES,
     STATES_COMPARED,
     UNKNOWN_RECORD,
+    FieldMatch,
+    FieldTally,
     Leg,
     Match,
     Matches,
@@ -51,6 +52,7 @@ from loadsheet.reconcile.verdicts import (
     Verdict,
     as_only_listed,
     by_rule,
+    gap_of,
     record_states,
 )
 from loadsheet.settings import Settings
