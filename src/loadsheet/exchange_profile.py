@@ -162,21 +162,21 @@ def _quoted(value: Value) -> str:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    # Imported here, because loading the library takes time and most commands do not need it.
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+    from loadsheet.yaml_nodes import NotYaml, values_of  # loads a library that most commands do not need
 
     try:
         content = path.read_bytes()
         if len(content) > _LARGEST_BYTES:
             raise SettingsError(f"{path} has {len(content)} bytes; the limit is {_LARGEST_BYTES}")
         text = content.decode("utf-8-sig")
-        values = tomllib.loads(text) if path.suffix == ".toml" else YAML(typ="safe", pure=True).load(text)
+        values = tomllib.loads(text) if path.suffix == ".toml" else values_of(text)
     except OSError as error:
         raise SettingsError(
             f"{path} cannot be read ({error.strerror}). `loadsheet exchange probe` writes such a file"
         ) from error
-    except (YAMLError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NotYaml as error:
+        raise SettingsError(f"{path} is not YAML: line {error.line}: {error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         form = "TOML" if path.suffix == ".toml" else "YAML"
         raise SettingsError(f"{path} is not {form}: {' '.join(str(error).split())}") from None
     return _mapping(path, "the file", {} if values is None else values)

@@ -16,18 +16,20 @@ from urllib.parse import urlsplit
 import click
 import databases
 import pytest
+import yaml
 from exchange_process import exchange
 from hatchling.build import build_wheel
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from ruamel.yaml import YAML
 
 from loadsheet.cli import loadsheet
 from loadsheet.exchange.record_store import Store
 from loadsheet.settings import Settings, every_field
 
 ROOT = Path(__file__).parents[2]
-COMPOSE, FLEET = (YAML(typ="safe").load(ROOT / name) for name in ("compose.yaml", "compose.fleet.yaml"))
+COMPOSE, FLEET = (
+    yaml.safe_load((ROOT / name).read_text(encoding="utf-8")) for name in ("compose.yaml", "compose.fleet.yaml")
+)
 FLEET = FLEET["services"]
 SERVICES = {**COMPOSE["services"], "worker": FLEET["worker"]}
 OURS = [name for name, service in SERVICES.items() if "build" in service]

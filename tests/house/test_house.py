@@ -32,16 +32,16 @@ def table(text):
 FOUNDATION = {
     "exit_codes", "exchange_profile", "problem_groups", "contract", "similar_text", "display_text",
     "internal_errors", "places", "workbook_marks", "run_log", "errors", "problems",
-    "languages", "extras", "schedules", "settings",
+    "languages", "extras", "schedules", "settings", "yaml_nodes",
 }  # fmt: skip
 # Each room and the rooms it may import. A stage knows the stages before it by their values, never one after it.
 MAY_IMPORT = table("""
-exit_codes similar_text display_text places workbook_marks languages operations problems:
+exit_codes similar_text display_text places workbook_marks languages operations problems yaml_nodes:
 errors: exit_codes problems
 schedules: display_text
 contract: errors problems
 problem_groups: display_text problems
-exchange_profile: contract display_text places errors problems
+exchange_profile: contract display_text places errors problems yaml_nodes
 settings: exchange_profile contract places languages errors problems schedules
 internal_errors: exit_codes run_log errors problems
 run_resources: * credentials dispatch exchange ledger
@@ -97,7 +97,7 @@ sqlalchemy: ledger exchange
 duckdb: operations.retention.ledger_copies
 rule_engine: mapping.expression_parser
 re2: mapping.texts
-ruamel: mapping exchange_profile
+yaml: yaml_nodes
 babel: mapping languages
 pint: mapping
 starlette uvicorn: exchange
@@ -184,7 +184,7 @@ def test_every_dependency_is_used_and_says_why():
     lines = [line.strip() for line in block.strip().splitlines()]
     assert all(re.fullmatch(r'"[^"]+",\s+# .+', line) for line in lines)
     used = {name.split(".")[0] for path in MODULES.values() for name in imports(path)}
-    renamed = {"google-re2": "re2", "ruamel.yaml": "ruamel", "backports-zstd": "backports"}
+    renamed = {"google-re2": "re2", "pyyaml": "yaml", "backports-zstd": "backports"}
     names = {re.match(r'"([A-Za-z0-9_.-]+)', line)[1] for line in lines} - {"tzdata"}  # zoneinfo reads it
     assert {renamed.get(name, name.replace("-", "_")) for name in names} <= used
 

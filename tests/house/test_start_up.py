@@ -36,7 +36,7 @@ from rule_engine import Rule
 loaded["grammar"] = sorted({str(production.file) for production in Rule.parser._parser.productions})
 print("\\n" + json.dumps(loaded))
 """
-FOR_A_LOOK = {"pandas", "numpy", "duckdb", "pint", "rule_engine", "babel", "ruamel", "openpyxl", "xlsxwriter", "xlrd", "jinja2", "leather"} | {
+FOR_A_LOOK = {"pandas", "numpy", "duckdb", "pint", "rule_engine", "babel", "yaml", "openpyxl", "xlsxwriter", "xlrd", "jinja2", "leather"} | {
     "requests", "httptools", "starlette", "uvicorn", "holidays", "alembic", "watchdog", "apprise", "opentelemetry", "prometheus_client",
     "filelock", "rich", "structlog",
 }  # fmt: skip

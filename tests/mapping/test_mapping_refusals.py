@@ -48,10 +48,10 @@ CHANGES = {
         "version: 1\nversion: 2\n": 'm.yaml:3:1: duplicate key "version" (first used in line 2)',
         "version: 1\n<<: {a: 1}\n": "m.yaml:3:1: merge keys (<<) are not part of the format (write the keys out)",
         "version: 1\n7: x\n": 'm.yaml:3:1: a key must be a text, found 7 (write "7")',
-        "version: !!python/object:os.system x\n": 'm.yaml:2:10: the tag tag:yaml.org,2002:python/object:os.system is not allowed: x (write "x")',
+        "version: !!python/object:os.system x\n": 'm.yaml:2:10: the tag python/object:os.system is not allowed: x (write "x")',
         f"version: 0x{'f' * 99}\n": "m.yaml:2:10: a number of 101 characters; the limit is 100",
         f"version: {'9' * 5_000}\n": "m.yaml:2:10: a number of 5,000 characters; the limit is 100",
-        "version: [1\n": "m.yaml:3:7: not YAML: expected ',' or ']', but got ':'",
+        "version: [1\n": "m.yaml:3:7: not YAML: did not find expected ',' or ']'",
     },
     "target: tender.create": {
         "target: tender.crate": 'm.yaml:3:9: "tender.crate" is not an operation (did you mean tender.create?)',
@@ -343,7 +343,7 @@ def test_a_file_that_is_nested_far_too_deeply_is_refused_with_its_line(tmp_path,
     (tmp_path / "mine.yaml").write_text(f"# a comment\n{text}\n", encoding="utf-8")
     (finding,) = found_in(tmp_path)
     assert finding.startswith("mine.yaml:2:")
-    assert finding.endswith("the file is nested more than 40 levels deep")
+    assert finding.endswith("not YAML: nested more than 40 levels deep")
 
 
 SECRET = "secret:x:0:0:root"

@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+import yaml
 from monitored_runs import Exchange, house, order_id
 from prometheus_client.parser import text_string_to_metric_families
-from ruamel.yaml import YAML
 from run_with_every_outcome import every_outcome
 from shared_ledger import a_fleet
 
@@ -69,7 +69,7 @@ def test_the_dashboard_asks_for_what_is_exported_and_shows_all_of_it(exported):
 
 
 def test_the_alerts_ask_for_what_is_exported(exported):
-    groups = YAML(typ="safe").load(monitoring_file("prometheus-alerts.yml"))["groups"]
+    groups = yaml.safe_load(monitoring_file("prometheus-alerts.yml"))["groups"]
     rules = {rule["alert"]: rule for group in groups for rule in group["rules"]}
     assert len(rules) == sum(len(group["rules"]) for group in groups)
     used = set().union(*(asked(rule["expr"], exported) for rule in rules.values()))

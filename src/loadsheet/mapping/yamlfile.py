@@ -13,25 +13,21 @@ base's value, and an empty key (`note:`) removes it. A base cannot extend anothe
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
-from io import StringIO
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from loadsheet.display_text import has_control
 from loadsheet.errors import MappingError
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, keys, models_in
 from loadsheet.similar_text import closest_or_known, did_you_mean, some
+from loadsheet.yaml_nodes import DEEPEST, SCALARS, Node, NotYaml, compose
 
 Loc = tuple[str | int, ...]
 """A place in the tree: keys and list positions from the top."""
@@ -40,10 +36,8 @@ KEY = "extends"
 _MARKS = frozenset(":#,[]{}&*!|>'\"%@`\\")
 _WORDS_OF_YAML = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 _LARGEST_BYTES = 1_000_000
-_DEEPEST = 40
 _NUMBER_LENGTH_MAX = 100
 _MOST_NODES = 50_000  # aliases multiply; a mapping file has a few hundred
-_TAG = "tag:yaml.org,2002:"
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 
 
@@ -156,11 +150,7 @@ def _place_in_text(source: str, mark: tuple[int, int], value: str, offset: int) 
     return None
 
 
-@lru_cache(maxsize=64)
-def _compose(text: str) -> Node | None:
-    """The nodes of a YAML text, which nobody changes: a watch reads the same mappings for every run."""
-    node: Node | None = YAML(typ="safe", pure=True).compose(StringIO(text))
-    return node
+_compose = lru_cache(maxsize=64)(compose)  # nobody changes nodes, and a watch reads the same mappings for every run
 
 
 def read_yaml(path: Path) -> YamlFile:
@@ -177,15 +167,9 @@ def read_yaml(path: Path) -> YamlFile:
         file.refuse((), f"the file cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
         file.refuse((), f"the file is not UTF-8: first bad byte at offset {error.start}", "save it as UTF-8")
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        file.marks[()] = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        file.refuse((), f"not YAML: {error.problem or error.context}")
-    except RecursionError:
-        file.marks[()] = _too_deep(content)
-        file.refuse((), f"the file is nested more than {_DEEPEST} levels deep")
-    except YAMLError as error:
-        file.refuse((), f"not YAML: {' '.join(str(error).split())}")
+    except NotYaml as error:
+        file.marks[()] = error.line, error.column
+        file.refuse((), f"not YAML: {error}")
     else:
         if node is None:
             file.refuse((), "the file is empty")
@@ -215,16 +199,6 @@ def flow(value: Any) -> str:
     return json.dumps(text.replace("\n", " ").replace("\t", " "), ensure_ascii=has_control(text))
 
 
-def _too_deep(content: bytes) -> tuple[int, int]:
-    """The place where a file is nested too deeply."""
-    depth = 0
-    for event in YAML(typ="safe", pure=True).parse(StringIO(content.decode("utf-8-sig"))):
-        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-        if depth > _DEEPEST:
-            return event.start_mark.line + 1, event.start_mark.column + 1
-    return 1, 1
-
-
 class _Reader:
     """Turns one node tree into values, marks and findings."""
 
@@ -233,54 +207,52 @@ class _Reader:
         self._left = _MOST_NODES
 
     def value(self, node: Node, loc: Loc) -> Any:
-        mark = node.start_mark
-        self._file.marks[loc] = mark.line + 1, mark.column + 1
+        self._file.marks[loc] = node.line, node.column
         self._left -= 1
-        if len(loc) > _DEEPEST or self._left < 0:
+        if len(loc) > DEEPEST or self._left < 0:
             if self._left >= -1:
                 self._file.refuse(loc, "the file is nested too deeply or its aliases repeat too much")
             return None
-        if isinstance(node, MappingNode):
+        if node.kind == "map":
             return self._mapping(node, loc)
-        if isinstance(node, SequenceNode):
+        if node.kind == "seq":
             return [self.value(item, (*loc, position)) for position, item in enumerate(node.value)]
         return self._scalar(node, loc)
 
-    def _mapping(self, node: MappingNode, loc: Loc) -> dict[str, Any]:
+    def _mapping(self, node: Node, loc: Loc) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            mark = key_node.start_mark
-            if not isinstance(key_node, ScalarNode) or key_node.tag != f"{_TAG}str":
+            mark = key_node.line, key_node.column
+            if key_node.kind != "str":
                 self._refuse_key(key_node, loc)
                 continue
             key = str(key_node.value)
             here = (*loc, key)
             if key in values:
                 first = self._file.key_marks[here][0]
-                self._file.marks[(*here, "again")] = mark.line + 1, mark.column + 1
+                self._file.marks[(*here, "again")] = mark
                 self._file.refuse((*here, "again"), f'duplicate key "{key}"', f"first used in line {first}")
                 continue
-            self._file.key_marks[here] = mark.line + 1, mark.column + 1
+            self._file.key_marks[here] = mark
             values[key] = self.value(value_node, here)
         return values
 
     def _refuse_key(self, node: Node, loc: Loc) -> None:
         mark = (*loc, "(key)")
-        self._file.marks[mark] = node.start_mark.line + 1, node.start_mark.column + 1
-        raw = node.value if isinstance(node, ScalarNode) else "..."
-        if node.tag == f"{_TAG}merge":
+        self._file.marks[mark] = node.line, node.column
+        raw = node.value if isinstance(node.value, str) else "..."
+        if node.kind == "merge":
             self._file.refuse(mark, "merge keys (<<) are not part of the format", "write the keys out")
         else:
             self._file.refuse(mark, f"a key must be a text, found {raw}", f'write "{raw}"')
 
     def _scalar(self, node: Node, loc: Loc) -> Any:
-        raw = str(node.value)
-        kind = str(node.tag).removeprefix(_TAG)
-        read = _SCALARS.get(kind)
+        raw, kind = str(node.value), node.kind
+        read = SCALARS.get(kind)
         if kind == "timestamp" and loc[:1] == ("calendars",):  # the days of a calendar need no quotes
             return raw
         if read is None:
-            what = "an unquoted date" if kind == "timestamp" else f"the tag {node.tag}"
+            what = "an unquoted date" if kind == "timestamp" else f"the tag {kind}"
             self._file.refuse(loc, f"{what} is not allowed: {raw}", f'write "{raw}"')
             return raw if kind == "timestamp" else None  # as if it had been written so
         if kind in ("int", "float") and len(raw) > _NUMBER_LENGTH_MAX:
@@ -294,15 +266,6 @@ class _Reader:
             self._file.refuse(loc, f"not a finite number: {raw}")
             return None
         return value
-
-
-_SCALARS: dict[str, Callable[[str], Any]] = {
-    "str": str,
-    "int": lambda raw: int(raw.replace("_", ""), 0),
-    "float": lambda raw: Decimal(raw.replace("_", "").replace(".inf", "Infinity").replace(".nan", "NaN")),
-    "bool": lambda raw: raw.lower() == "true",
-    "null": lambda _raw: None,
-}
 
 
 def read_with_base(path: Path, home: Path | None = None) -> YamlFile:

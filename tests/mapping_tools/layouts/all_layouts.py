@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ruamel.yaml import YAML
+from loadsheet.yaml_nodes import values_of
 
 from .made_layouts import MADE
 from .sheet_layouts import Layout, Sheet, cols
@@ -17,5 +17,5 @@ def _sheet(columns, above=(), **more):
     return Sheet(columns=cols(columns), above=tuple(map(tuple, above)), **more)
 
 
-_ENTRIES = YAML(typ="safe").load(Path(__file__).with_name("layouts.yaml"))
+_ENTRIES = values_of(Path(__file__).with_name("layouts.yaml").read_text(encoding="utf-8"))
 LAYOUTS = [*MADE, *(_read(name, **entry) for name, entry in _ENTRIES.items())]

@@ -22,7 +22,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import openpyxl
-from ruamel.yaml import YAML
+
+from loadsheet.yaml_nodes import values_of
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 BETWEEN = " / "  # between the rows of a heading
@@ -190,7 +191,7 @@ class _Making:
         return places[zlib.crc32(f"{self.layout}/{side}/{self.number}".encode()) % len(places)]
 
 
-WORDS = YAML(typ="safe").load(Path(__file__).with_name("vocabulary.yaml"))
+WORDS = values_of(Path(__file__).with_name("vocabulary.yaml").read_text(encoding="utf-8"))
 PLACES = {lang: [place.split(",") for place in places] for lang, places in WORDS["places"].items()}
 _PLACE_OF = {"city": 0, "zip": 1, "street": 2, "province": 3, "company": 4}
 _ISO = {
