@@ -193,7 +193,9 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "L617": Kind("Valid elsewhere", "this version is invalid; the version of {key} in {file} is valid and is sent"),
     "L618": Kind("Deleted since it was accepted", "{key} was accepted with the same values and deleted since"),
-    "L619": Kind("Older file again", "{key} had these values when this file first came; another file changed it since"),
+    "L619": Kind(
+        "Older file again", "these are older values of {key}: another file has changed or corrected them since"
+    ),
     "L620": Kind("Newer file has it", "{file} is newer and still holds {key}, so {key} is not deleted"),
     "L621": Kind("Columns changed", "columns of earlier files are missing: {missing}; new ones are not read: {found}"),
     "L622": Kind("Number of another sender", "the sender {other} has a record with the number {key}"),

@@ -325,3 +325,47 @@ def test_a_refused_file_that_comes_again_overwrites_no_correction(refused):
     assert said["entries"] == {"held": 1, "invalid": 1}
     assert refused.exchange.records["A-1"]["delivery_city"] == "Köln"
     assert len(sent(refused, "/updateOrder")) == 0
+
+
+RENUMBERED = {  # a row that the exchange refuses under the number A-1, and the path of its calls
+    "order-updates": ("updates.csv", "Order,City\nA-1,Köln\n", "/updateOrder"),
+    "events": ("events.csv", "Order,Code,At\nA-1,DEP,2026-03-01 10:00\n", "/statusOrder"),
+}
+
+
+@pytest.fixture(params=RENUMBERED)
+def renumbered(request, tmp_path):
+    """A house in which the exchange refused a row of A-1, and the sender gave it the number A-2 in the second fix file."""
+    workspace = Workspace(tmp_path / "mapped")
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.add(request.param)
+    with house(tmp_path, mappings=workspace / "mappings") as home:
+        home.name, bad, home.path = RENUMBERED[request.param]
+        home.bad = bad.encode()
+        home.drop = lambda name, content: (home.settings.inbox / name).write_bytes(content)
+        run(home, lambda one: one.drop("orders.csv", b"Order,City,Weight\nA-1,Bonn,1\nA-2,Bonn,1\n"))
+        home.exchange.refused.add("A-1")
+        assert run(home, lambda one: one.drop(home.name, home.bad))["entries"] == {"refused": 1}
+        home.fix_files = []
+        for values in ({}, {"A-1": "A-2"}):
+            path = max(home.settings.outbox.glob("*/*.fix.xlsx"))
+            home.fix_files.append(path.read_bytes())
+            book = FixBook(path)
+            book.repair(values)
+            book.save(home.settings.inbox / f"mended{len(home.fix_files)}.xlsx")
+            run(home, lambda _: None)
+        assert sent(home, home.path) == ["A-1", "A-1", "A-2"]
+        home.exchange.refused.clear()
+        yield home
+
+
+@pytest.mark.parametrize("comes", ["the first fix file", "the second fix file", "the file"])
+def test_a_row_that_got_another_number_in_a_fix_file_is_not_sent_under_the_old_one(renumbered, comes):
+    """Also if the order of the old number is real: only a person can want it."""
+    if comes == "the file":
+        renumbered.drop(renumbered.name, renumbered.bad)
+    else:
+        renumbered.drop("late.xlsx", renumbered.fix_files[comes == "the second fix file"])
+    assert foreseen(renumbered)[1]["held"] == 1
+    assert run(renumbered, lambda _: None)["entries"]["held"] == 1
+    assert sent(renumbered, renumbered.path) == ["A-1", "A-1", "A-2"]

@@ -14,6 +14,7 @@ import msgspec
 from loadsheet.contract import BY_NAME, Action, may_differ_in_form, parties_of, same_content, update_of
 from loadsheet.display_text import as_argument
 from loadsheet.ledger.changed_values import FIELDS, OTHER_VERSION, changes_to_keep
+from loadsheet.ledger.returned_rows import NOT_RETURNED, Returned
 from loadsheet.ledger.states import WITHOUT_OUTCOME, State, Waits
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
@@ -110,13 +111,12 @@ def decide(
 class DocumentContext(NamedTuple):
     """What is known of a new document besides its lane. `seen`: a listing showed the lane's order or tender. `copies` are the earlier
     drops with the same bytes as its own. `newer` is the file of the same run that arrived later and holds its record; empty: none.
-    `uncorrected` is the entry whose rows came back in it as they were (0: none).
     """
 
     seen: bool
     copies: Collection[int]
     newer: str
-    uncorrected: int
+    returned: Returned
 
 
 def decide_new(
@@ -125,7 +125,7 @@ def decide_new(
     """The decision on a document that was just read. It has the hash of an earlier entry with the same content (see `recognized`)."""
     own = recognized(given, lane)
     decision = decide(own, lane, changed=changed, seen=known.seen)
-    decision = held_as_older(decision, own, lane, known.copies, known.uncorrected)
+    decision = held_as_older(decision, own, lane, known.copies, known.returned)
     decision = held_as_of_another(decision, own, lane)
     return held_as_contradicted(decision, known.newer)
 
@@ -135,14 +135,14 @@ def held_as_older(
     given: Document,
     lane: Sequence[EarlierEntry],
     copies: Collection[int],
-    uncorrected: int = 0,
+    returned: Returned = NOT_RETURNED,
 ) -> PlanningDecision:
     """The decision, or held if old values would undo a later change. `copies` are the earlier drops with the same bytes: if one of
     them sent this content before, and another file changed the record since, only a person can want the old values back. So it is if
-    another file changed it after `uncorrected`, the entry whose rows came back as they were (0: none).
+    another file changed it after the entry whose rows came back as they were, or if a fix file corrected those, maybe the number.
     """
     document = decision.document
-    if not (copies or uncorrected) or decision.planned.state is not State.READY:
+    if not (copies or returned.uncorrected) or decision.planned.state is not State.READY:
         return decision
     forms = {form.content_hash for form in (document, given, given.instead) if form is not None}
     family = _family(document, lane)
@@ -151,9 +151,10 @@ def held_as_older(
         for earlier in family
         if earlier.drop in copies and earlier.state in _SENT_OR_READY and earlier.content_hash in forms
     ]
-    last = max([*older, uncorrected])
+    last = max([*older, returned.uncorrected])
     since = (earlier for earlier in family if earlier.id > last and earlier.state is not State.REFUSED)
-    if not last or all(earlier.drop in copies for earlier in since):
+    is_older = last and any(earlier.drop not in copies for earlier in since)
+    if not (is_older or returned.corrected):
         return decision
     hint = f"to go back to these values: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L619", values={"key": document.key}, hint=hint)

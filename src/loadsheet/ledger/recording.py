@@ -28,7 +28,7 @@ from loadsheet.ledger.planning import (
     parent_exists,
     sender_in,
 )
-from loadsheet.ledger.returned_rows import uncorrected
+from loadsheet.ledger.returned_rows import returned
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, SourceFile, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_events
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
@@ -182,10 +182,10 @@ def record_entries(transaction: Transaction, drop: int, documents: Sequence[Docu
     lanes, seen = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
     others, copies = _other_versions(connection, documents, drop), copies_of(connection, drop)
     newer = _newer_files(connection, documents, drop)
-    returned = uncorrected(connection, [(document.items, document.rows) for document in documents])
+    back = returned(connection, documents, [copies] * len(documents))
     (last,) = _LAST_ENTRY.rows(connection)
     records, contents, events, states = [], {}, [], []
-    pairs = zip(documents, returned, strict=True)
+    pairs = zip(documents, back, strict=True)
     for identity, (given, same) in enumerate(pairs, start=(last.id or 0) + 1):  # safe: one writer at a time
         lane = lanes.setdefault(given.lane, [])
         known = DocumentContext(given.lane in seen, copies, newer.get(given.lane, ""), same)
@@ -243,8 +243,8 @@ class Forecaster:
             wanted = {document.lane for document in chunk if document.usable}
             with self._engine.connect() as connection:
                 lanes, seen_on = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
-                returned = uncorrected(connection, [(document.items, document.rows) for document in chunk])
-            for given, same in zip(chunk, returned, strict=True):
+                back = returned(connection, chunk, [copies] * len(chunk))
+            for given, same in zip(chunk, back, strict=True):
                 seen = given.lane in seen_on
                 lane = [*lanes.get(given.lane, ()), *self._forecast[given.lane]] if given.usable else []
                 known = DocumentContext(seen, copies, self._newer_than(newest, given), same)
@@ -258,7 +258,7 @@ class Forecaster:
                     self._forecast[given.lane].append(earlier._replace(payload=b"", problems=(), sender=sender))
                 planned = _as_reported(decision.document, planned, lane, seen=seen)
                 whole = given.instead is not None or BY_NAME[given.operation].action is not Action.UPDATE
-                yield Foreseen(decision.document, planned, same, whole)
+                yield Foreseen(decision.document, planned, same.uncorrected, whole)
 
     def _newer_than(self, file: SourceFile, document: Document) -> str:
         """The file that holds the record and arrived after `file`, if there is one. Remembers `file` if the document is a version of it."""

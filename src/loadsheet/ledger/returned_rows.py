@@ -1,19 +1,32 @@
-"""Documents whose rows came back in a fix file as they were: nobody corrected them, so they say nothing new.
+"""Documents whose rows came back as they were: nobody corrected them, so they say nothing new.
 
-Owns: when rows are the same. Only reads.
+Owns: when rows are the same, and which rows a fix file corrected. Only reads.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
-from loadsheet.mapping.documents import FIX_OF, SourceRow
+from loadsheet.mapping.documents import FIX_OF, Document, SourceRow
 
 Cells = tuple[str, tuple[str, ...]]
+
+
+class Returned(NamedTuple):
+    """What is known of a document whose rows came back as they were. `uncorrected` is the newest entry that had them before, if they came
+    in a fix file (0: none). `corrected`: a fix file had other cells in their place, which may have been those of another record.
+    """
+
+    uncorrected: int = 0
+    corrected: bool = False
+
+
+NOT_RETURNED = Returned()
 
 
 def cells_of(rows: Iterable[SourceRow]) -> "Counter[Cells]":
@@ -21,17 +34,77 @@ def cells_of(rows: Iterable[SourceRow]) -> "Counter[Cells]":
     return Counter((row.table, row.cells) for row in rows)
 
 
-def uncorrected(
-    connection: Connection, documents: Iterable[tuple[Mapping[str, Sequence[int]], Sequence[SourceRow]]]
-) -> list[int]:
-    """For each of these documents, given by its `items` and rows, the newest entry whose rows came back in it as they were; 0: none."""
-    given = [(items.get(FIX_OF, ()), rows) for items, rows in documents]
-    wanted = sorted({entry for entries, _ in given for entry in entries})
-    found = with_contents(connection, _ENTRIES.rows_of(connection, wanted))
-    before = {row.id: cells_of(codec.decode_rows(content.rows)) for row, content in found}
+def returned(
+    connection: Connection, documents: Sequence[Document], copies: Sequence[Collection[int]]
+) -> list[Returned]:
+    """What is known of each of these documents. `copies` are, for each, the earlier drops with the same bytes as its own."""
+    named = [document.items.get(FIX_OF, ()) for document in documents]
+    unsent = _unsent_in(connection, documents, copies)
+    cells = _cells(connection, {entry for some in (*named, *unsent) for entry in some})
+    same, sendable = [], set[int]()
+    for document, some, others in zip(documents, named, unsent, strict=True):
+        own = cells_of(document.rows)
+        same.append([[entry for entry in entries if cells.get(entry) == own] for entries in (some, others)])
+        sendable.update(*same[-1] if document.usable else ())
+    corrected = _corrected(connection, sendable)
+    return [Returned(max(some, default=0), not corrected.isdisjoint([*some, *others])) for some, others in same]
+
+
+def _unsent_in(
+    connection: Connection, documents: Sequence[Document], copies: Sequence[Collection[int]]
+) -> list[list[int]]:
+    """For each of these documents, the entries on its lane in its `copies` that a fix file may have corrected."""
+    lanes = {document.lane for document, drops in zip(documents, copies, strict=True) if drops and document.usable}
+    rows = _UNSENT_ON_LANES.rows_of(connection, sorted(lanes))
     return [
-        max((entry for entry in entries if before.get(entry) == cells_of(rows)), default=0) for entries, rows in given
+        [row.id for row in rows if row.lane == document.lane and row.drop_id in drops]
+        for document, drops in zip(documents, copies, strict=True)
     ]
 
 
+def _corrected(connection: Connection, wanted: Collection[int]) -> set[int]:
+    """The entries among these, and those of fix files in between, in whose place a fix file had other rows that were not wrong."""
+    following: dict[int, tuple[set[int], bool]] = {}
+    reached = set(wanted)
+    for row in _fixes_of(connection, wanted):
+        if before := reached.intersection(codec.decode_items(row.items).get(FIX_OF, ())):
+            following[row.id] = before, row.state in _WRONG
+            reached.add(row.id)
+    cells = _cells(connection, reached) if following else {}
+    corrected: set[int] = set()
+    for entry, (before, is_wrong) in reversed(following.items()):
+        if entry in corrected:
+            corrected |= before
+        elif not is_wrong:
+            corrected |= {one for one in before if cells[one] != cells[entry]}
+    return corrected
+
+
+def _fixes_of(connection: Connection, wanted: Collection[int]) -> list[Any]:
+    """The entries of the fix files of the drops of these entries, and of the fix files of those, oldest first."""
+    drops = {row.drop_id for row in _DROPS.rows_of(connection, sorted(wanted))}
+    found: list[Any] = []
+    while drops:
+        new = _OF_FIXES.rows_of(connection, sorted(drops))
+        found += new
+        drops = {row.drop_id for row in new}
+    return sorted(found)
+
+
+def _cells(connection: Connection, wanted: Collection[int]) -> "dict[int, Counter[Cells]]":
+    rows = with_contents(connection, _ENTRIES.rows_of(connection, sorted(wanted)))
+    return {row.id: cells_of(codec.decode_rows(content.rows)) for row, content in rows}
+
+
+_WRONG = ("invalid", "refused")
 _ENTRIES = Statement("select id, payload, rows from entries where id in (:wanted)")
+_UNSENT_ON_LANES = Statement(
+    "select id, lane, drop_id from entries where state in ('refused', 'held') and lane in (:wanted)"
+)
+_DROPS = Statement("select distinct drop_id from entries where id in (:wanted)")
+_OF_FIXES = Statement(
+    """
+    select entries.id, entries.drop_id, entries.state, entries.items
+    from entries join drops on drops.id = entries.drop_id where drops.fixes in (:wanted)
+    """
+)

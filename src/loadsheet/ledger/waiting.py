@@ -16,8 +16,8 @@ from sqlalchemy import Connection
 from loadsheet.contract import BY_NAME, CREATES, DELETES, Action, decode_record, different_fields
 from loadsheet.display_text import as_argument
 from loadsheet.ledger import codec
+from loadsheet.ledger.content_blocks import Content, with_contents
 from loadsheet.ledger.content_blocks import replace as replace_contents
-from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
 from loadsheet.ledger.planning import (
     Changed,
@@ -30,7 +30,7 @@ from loadsheet.ledger.planning import (
     parent_of,
 )
 from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
-from loadsheet.ledger.returned_rows import uncorrected
+from loadsheet.ledger.returned_rows import returned
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
 from loadsheet.mapping.documents import JOINT, Document, Instead
@@ -224,10 +224,9 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
         copies = {drop: copies_of(connection, drop) for drop in {row.drop_id for row in rows}}
         settlements, updates, contents = [], [], {}
         found = list(with_contents(connection, rows))
-        returned = uncorrected(
-            connection, [(codec.decode_items(row.items), codec.decode_rows(content.rows)) for row, content in found]
-        )
-        for (row, content), same in zip(found, returned, strict=True):
+        documents = [_document(row, content) for row, content in found]
+        back = returned(connection, documents, [copies[row.drop_id] for row in rows])
+        for (row, content), given, same in zip(found, documents, back, strict=True):
             lane = lanes[row.lane]
             if any(earlier.state in WITHOUT_OUTCOME for earlier in lane):
                 continue
@@ -235,7 +234,6 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             # if a create follows later, an upsert creates nothing
             later = [entry for entry in lane[place + 1 :] if BY_NAME[entry.operation].creates]
             changed: Changed = "update" if row.drop_id in policies else "hold"
-            given = _document(row, content.payload)
             decision = decide(given, lane[:place], changed=changed, seen=row.lane in shown, later=later)
             decision = held_as_older(decision, given, lane[:place], copies[row.drop_id], same)
             decision = held_as_of_another(decision, given, lane[:place])
@@ -267,10 +265,11 @@ def _judged(row: Any, planned: PlannedState) -> Settlement:
     return Settlement(row.id, planned.state, planned.reason, planned.receipt, problems, waits=planned.waits)
 
 
-def _document(row: Any, payload: bytes) -> Document:
-    """The document of a row and its payload, with both forms of an upsert as the mapping produced them."""
+def _document(row: Any, content: Content) -> Document:
+    """The document of a row and its contents, with both forms of an upsert as the mapping produced them."""
     problems = still_valid(codec.decode_problems(row.problems))
-    document = Document(row.operation, row.key, row.lane, payload, row.content_hash, (), problems)
+    payload, cells, items = content.payload, codec.decode_rows(content.rows), codec.decode_items(row.items)
+    document = Document(row.operation, row.key, row.lane, payload, row.content_hash, cells, problems, items)
     if row.instead is None:
         return document
     other = codec.decode_instead(row.instead)
