@@ -378,5 +378,6 @@ def _sheets_not_read(table: Table) -> Iterator[Problem]:
 
 def _struck_rows(table: Table) -> Iterator[Problem]:
     if rows := table.found.get(STRUCK_OUT):
-        hint = "if they are not meant to be sent, delete them and drop the file again"
-        yield Problem("R252", table.where(table.header_row), "", {"rows": rows}, hint, "warning")
+        hint = "if they are not meant to be sent, delete them, and cancel what was already sent"
+        first, *others = [table.where(int(row)) for row in rows.split(", ") if row.isdigit()]
+        yield Problem("R252", first, "", {"rows": rows}, hint, "warning", also=tuple(others))

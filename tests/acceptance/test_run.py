@@ -12,6 +12,8 @@ import orders
 import pytest
 from exchange_process import exchange
 from faulty_exchange import misbehaving
+from openpyxl import Workbook, load_workbook
+from openpyxl.styles import Font
 from orders import order_id
 from workspace import SMALL
 
@@ -427,3 +429,25 @@ def test_a_dry_run_foresees_that_a_later_file_corrects_an_earlier_one(workspace,
         workspace.drop(f"orders_{number}.csv", f"Order,City,Weight\nA-{number},Bonn,1\nA-9,Bonn,{weight}\n")
         time.sleep(0.01)  # files are taken in the order in which they changed last
     assert workspace.run("--dry-run").returncode == workspace.run().returncode == code
+
+
+def test_rows_that_are_struck_out_are_named_to_the_shipper_and_to_the_operator(workspace):
+    """In the results at each of them, in the fix workbook before its rows, and in what the run prints."""
+    text = (SMALL / "orders.yaml").read_text(encoding="utf-8")
+    workspace.use({"orders": text.replace("orders*.csv", "orders*.xlsx")})
+    book = Workbook()
+    for row in (("Order", "City", "Weight"), *((f"A-{number}", "Ulm", number) for number in (1, 2, 3)), ("A-4", "", 1)):
+        book.active.append(row)
+    for cell in (*book.active[3], *book.active[4]):
+        cell.font = Font(strike=True)
+    book.save(workspace.inbox / "orders.xlsx")
+    done = workspace.run()
+    assert "1x struck-out rows are read (R252, warning)   e.g. orders.xlsx:3" in done.stdout
+    said = [(row["outcome"], row["problem"], row["what to do"]) for row in workspace.results("orders.xlsx")]
+    text = "Warning: Rows that are struck out are read like the others: 3, 4 [R252]"
+    todo = "If they are not meant to be sent, delete them, and cancel what was already sent"
+    struck = ("accepted", text, todo)
+    assert said[:3] == [("accepted", "", ""), struck, struck]
+    fix = load_workbook(workspace.reports()[-1] / "orders.fix.xlsx")
+    read_me = [cell for row in fix["Read me"].iter_rows(values_only=True) for cell in row if "struck" in str(cell)]
+    assert read_me == [f"Rows that are struck out are read like the others: 3, 4. {todo}"]

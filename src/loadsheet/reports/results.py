@@ -52,6 +52,8 @@ from loadsheet.workbook_marks import sheet_titles
 
 SUFFIX, BOOK_SUFFIX = ".results.csv", ".results.xlsx"
 SET_ASIDE = "set aside"
+STRUCK_OUT = "R252"
+"""The problem of a table that is said at each of its rows."""
 
 LEADING = ("row", "outcome", "problem", "what to do")
 TRAILING = ("operation", "key", "service order", "verdict")
@@ -112,6 +114,8 @@ class DropResults:
             for problem in file.problems:
                 text, todo = self._texts_of(problem)
                 self._pages[file.name, ""].put(problem.where.row, _Line(SET_ASIDE, (text,), (todo,)))
+        noted = [problem for table in drop.tables for problem in table.problems if problem.code == STRUCK_OUT]
+        self._noted = {(place.file, place.sheet, place.row): one for one in noted for place in (one.where, *one.also)}
 
     def add(self, entry: Entry, match: Match) -> None:
         """Add the rows of an entry."""
@@ -157,8 +161,13 @@ class DropResults:
             if (row.table, row.number, line) in self._looked_up:
                 return
             self._looked_up.add((row.table, row.number, line))
-        cells = row.cells or ("",) * len(self._tables[row.table].header)  # removed by retention
-        whole = _Line(line.outcome, line.problems, line.todo, cells, row.natives, line.tail)
+        table = self._tables[row.table]
+        cells = row.cells or ("",) * len(table.header)  # removed by retention
+        problems, todo = line.problems, line.todo
+        if (noted := self._noted.get((table.file, table.sheet, row.number))) is not None and line.outcome != IGNORED:
+            text, what = self._texts_of(noted)
+            problems, todo = (*problems, text), (*todo, what)
+        whole = _Line(line.outcome, problems, todo, cells, row.natives, line.tail)
         self._by_table[row.table].put(row.number, whole)
 
     def _texts_of(self, problem: Problem, entry: Entry | None = None) -> tuple[str, str]:

@@ -73,6 +73,7 @@ def write_rows(path: Path, table: SourceTable, rows: Iterable[FixRow], words: Wo
 SUFFIX = ".fix.xlsx"
 
 _WRONG = (State.INVALID, State.REFUSED)
+_STRUCK_OUT = "R252"
 
 
 def is_to_fix(entry: Entry) -> bool:
@@ -200,6 +201,9 @@ class _DropFix:
                 "{count} more records wait for others or for a decision; you do not need to do anything.",
                 self._held,
             )
+        for problem in (one for table in self.drop.tables for one in table.problems if one.code == _STRUCK_OUT):
+            worded = word_problem(problem, self._words, self._titles)
+            yield f"{worded.text}. {worded.todo}"
 
     def _add_looked_up(self) -> None:
         """Add the rows that other rows look up, because a corrected key may need any of them. Only of text files: ignored rows do not keep the

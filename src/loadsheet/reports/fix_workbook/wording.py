@@ -418,7 +418,7 @@ SENTENCES = (
     "nothing of it was used",
     "lines {first} to {last} were read as one row",
     "the file may be damaged",
-    "if they are not meant to be sent, delete them and drop the file again",
+    "if they are not meant to be sent, delete them, and cancel what was already sent",
     "the fields are unknown, because the accepted content has been removed",
     "remove the character and send it again",
     "leave one of them, or give one another label",
