@@ -179,6 +179,21 @@ def test_a_problem_without_a_key_is_closed_by_the_corrected_file(loads, wrong, c
     assert line["Exception"] in open_and_closed(loads)[1]
 
 
+def test_a_row_without_a_key_is_in_order_again_if_the_corrected_file_comes_after_the_bad_one_once_more(loads):
+    bad, good = ("L1,Essen,2", ",Ulm,3", "Total,,5"), ("L1,Essen,2", "L2,Ulm,3", "Total,,5")
+    assert [loads.drop_loads(*rows).returncode for rows in (bad, good, bad)] == [1, 0, 1]
+    (line,) = sheet(loads)
+    assert loads.drop_loads(*good).returncode == 0
+    assert open_and_closed(loads) == ([], [line["Exception"]])
+
+
+def test_a_row_without_a_key_stays_open_beside_an_equal_row_that_was_sent_before(loads):
+    loads.drop_loads("L1,Essen,2", "L2,Ulm,3", ",Ulm,3", "Total,,8")
+    (line,) = sheet(loads)
+    loads.drop_loads("L1,Essen,2", "L2,Ulm,3", "Total,,5")
+    assert open_and_closed(loads) == ([line["Exception"]], []), "that row is another one"
+
+
 def test_another_file_of_the_same_name_closes_no_exception_without_a_key(loads):
     loads.drop_loads("L1,Essen,2", ",Ulm,3", "Total,,6")
     first = open_and_closed(loads)[0]

@@ -11,7 +11,7 @@ In the last two cases, the n-th of a drop continues as the n-th of a later drop.
 is the wrong one once more, and what settled that one settles it. What was accepted is no version: it settles the entry, and nothing of its
 drop or a later one is a version. That is found here for rows and fix files (`Versions.settled`), not for equal keys. A row of totals that
 agrees now is no entry any more; it settles an entry if it came in a fix file, or in a file that shares at least half of its keys
-with the first one.
+with the first one. So does a row of such a file that is unchanged and was not in the file of the entry.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ from functools import cache
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from sqlalchemy import Engine, Select, select
+from sqlalchemy import ColumnElement, Engine, Select, select
 
 from loadsheet.contract import BY_NAME, EVENTS, VERSIONS
 from loadsheet.ledger import codec
@@ -284,12 +284,9 @@ class EntryVersions:
             row.id for row in streamed(self._engine, _until(select(drops.c.id).where(drops.c.fixes == drop.id), run))
         ]
 
-    def rows_of_drop(self, drop: int, *, accepted: bool) -> Iterator[tuple[int, SourceRow]]:
-        """The rows of the accepted entries of a drop, or of those that the exchange does not have, each with its entry, in planning order."""
-        is_accepted = entries.c.state == State.ACCEPTED
-        is_done = is_accepted | ((entries.c.state == State.UNCHANGED) & entries.c.reason.startswith(ALREADY))
-        chosen = _ROWS.where(entries.c.drop_id == drop, is_accepted if accepted else ~is_done)
-        for row, content in self._contents(chosen):
+    def rows_of_drop(self, drop: int, which: ColumnElement[bool]) -> Iterator[tuple[int, SourceRow]]:
+        """The rows of the entries of a drop for which this holds, each with its entry, in planning order."""
+        for row, content in self._contents(_ROWS.where(entries.c.drop_id == drop, which)):
             yield from ((row.id, source) for source in codec.decode_rows(content.rows))
 
     def totals_of_drop(self, drop: int) -> "Counter[Cells]":
@@ -324,20 +321,31 @@ class _Rows:
         """Each entry with a later drop and the entry that has its row there; with 0 if the row is in order in the newest file or a fix file."""
         later, open_ones = self._later.later_files(self._drop, run), dict(self._own)
         for drop in later:
-            waiting = list(self._later.rows_of_drop(drop, accepted=False))
+            waiting = list(self._later.rows_of_drop(drop, ~(_IS_ACCEPTED | _IS_UNCHANGED)))
             matches = dict(self._matching(waiting))
             yield from ((entry, drop, version) for entry, version in matches.items())
             if drop == later[-1]:
                 open_ones = {entry: own for entry, own in open_ones.items() if entry not in matches}
-                accepted = list(self._later.rows_of_drop(drop, accepted=True))
-                yield from ((entry, drop, 0) for entry, _ in self._matching(accepted, open_ones))
+                right = list(self._later.rows_of_drop(drop, _IS_ACCEPTED))
                 if open_ones and self._later.is_same_file(self._drop.id, drop):
                     agreeing = self._later.totals_of_drop(drop) - self._later.totals_of_drop(self._drop.id)
-                    yield from ((entry, drop, 0) for entry, _ in self._matching(_rows_of(agreeing), open_ones))
+                    right += [*self._right_before(drop), *_rows_of(agreeing)]
+                yield from ((entry, drop, 0) for entry, _ in self._matching(right, open_ones))
         for drop in self._later.fix_drops(self._drop, run):
             yield from (
                 (entry, drop, 0) for entry, _ in self._matching(_rows_of(self._later.totals_of_drop(drop)), open_ones)
             )
+
+    def _right_before(self, drop: int) -> Iterator[tuple[int, SourceRow]]:
+        """The unchanged rows of a later drop, without those that the own drop has as well: they are other rows than the wrong ones."""
+        is_done = _IS_ACCEPTED | _IS_UNCHANGED
+        here = cells_of(row for _, row in self._later.rows_of_drop(self._drop.id, is_done))
+        for entry, row in self._later.rows_of_drop(drop, _IS_UNCHANGED):
+            cells = row.table, row.cells
+            if here[cells]:
+                here[cells] -= 1
+            else:
+                yield entry, row
 
     def _matching(
         self, rows: Sequence[tuple[int, SourceRow]], own: Mapping[int, tuple[Cells, frozenset[int]]] | None = None
@@ -389,6 +397,8 @@ _OF_FIXES = select(entries.c.id, entries.c.drop_id, drops.c.run_id, *(entries.c[
     drops, drops.c.id == entries.c.drop_id
 )
 _ROWS = select(*(entries.c[name] for name in ("id", "payload", "rows", "problems")))
+_IS_ACCEPTED = entries.c.state == State.ACCEPTED
+_IS_UNCHANGED = (entries.c.state == State.UNCHANGED) & entries.c.reason.startswith(ALREADY)
 _SAME_FILE = (
     select(drops.c.id)
     .join(files, files.c.drop_id == drops.c.id)
