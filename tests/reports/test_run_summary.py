@@ -30,6 +30,7 @@ from ledgers import (
     plan,
     refused,
     send,
+    unknown,
     unreadable,
     weight_problem,
 )
@@ -37,10 +38,11 @@ from orders import MAPPINGS, order_id, write_orders
 from reported_runs import ReportedRuns, create, run_begun, written
 
 from loadsheet.cli.output import progress
-from loadsheet.ledger import SourceTable
+from loadsheet.ledger import Settlement, SourceTable, State
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
-from loadsheet.reports import schema
+from loadsheet.reconcile import settle
+from loadsheet.reports import schema, write
 from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
 from loadsheet.reports.run_document import (
     BalanceSummary,
@@ -112,6 +114,21 @@ def test_a_day_counts_each_record_once_and_documents_without_a_key_of_their_own_
         report = written(ledger, replace(run, name=run.name[:10]), settings)
     counts = {name: sum(verdicts.values()) for name, verdicts in report.summary.records.items()}
     assert counts == {"order.create": 4, "tender.quote": 1, "order.status": 2}
+
+
+def test_what_an_earlier_run_sends_while_a_run_is_reported_is_not_taken_off_what_the_run_sent(tmp_path):
+    with run_begun(tmp_path) as (ledger, first, settings):
+        plan(ledger, first, drop_of(("orders", "in.csv")), [create(1), create(2)])
+        send(ledger, first, unknown)
+        second = ledger.begin_run()
+        (drop,) = ledger.queries.drops_of(first)
+        one, other = [entry.id for entry in ledger.queries.entries_of(drop.id)]
+        ledger.settle(second, [Settlement(one, State.REFUSED, "it is not listed")])
+        found = settle(ledger.queries, {}, second, settings)
+        ledger.settle(first, [Settlement(other, State.ACCEPTED, "it is listed")])
+        report = write(ledger.queries, found, second, settings)
+    assert (report.summary.entries, report.summary.accepted_before) == ({"refused": 1, "unknown": 1}, 0)
+    assert report.summary.headline.details[0] == "0 accepted"
 
 
 def test_run_json_is_one_versioned_document(small):

@@ -243,7 +243,7 @@ def summarise(
         open_earlier=len(open_since_earlier(reconciliation)),
         settled=settled,
         records=tally.records(),
-        # a report of a day counts a record once, with its last document
+        # a process of an earlier run may have sent some since the others were counted
         accepted_before=min(tally.accepted_before, states[State.ACCEPTED]),
     )
 
