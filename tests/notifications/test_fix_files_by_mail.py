@@ -4,7 +4,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from ledgers import drop_of, order, plan, weight_problem
+from ledgers import drop_of, order, plan, send, weight_problem
 from reported_runs import create
 
 from loadsheet.errors import SettingsError
@@ -57,6 +57,17 @@ def test_a_fix_file_is_mailed_once_and_only_when_something_is_wrong(mailed, post
     mailed.run()
     assert len(post.mails) == 1
     assert mailed.said == []
+
+
+def test_a_mail_counts_what_is_to_fix_without_what_another_file_has_corrected(mailed, post):
+    house = mailed.house
+    house.run = house.ledger.begin_run()
+    for file, items in (("orders.csv", [wrong(2), wrong(3)]), ("more.csv", [create(2)])):
+        plan(house.ledger, house.run, drop_of(("orders", file), mapping=file), items)
+    send(house.ledger, house.run)
+    mailed.run(report=house.report_again([order(2)]), exit_code=1)
+    (mail,) = post.mails
+    assert "- orders.csv: 1 to fix" in text_of(mail)
 
 
 def test_a_file_that_could_not_be_read_is_mailed_as_such(mailed, post):

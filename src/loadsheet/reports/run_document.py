@@ -106,6 +106,7 @@ class DropSummary:
     missing_records: Annotated[
         MissingRecordsSummary, _described("Records of the previous version of the file that this one lacks")
     ] = MissingRecordsSummary()
+    to_fix: Annotated[int, _described("Its documents that the sender still has to correct")] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from loadsheet.reconcile import (
     Total,
     Verdict,
 )
+from loadsheet.reports.fix_workbook import is_to_fix
 from loadsheet.reports.run_document import (
     BalanceSummary,
     CauseSummary,
@@ -69,6 +70,7 @@ class RunTally:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     states: dict[int, Counter[str]] = field(default_factory=dict)
+    to_fix: Counter[int] = field(default_factory=Counter)
     groups: dict[str, Counter[str]] = field(default_factory=dict)
     firsts: dict[str, str] = field(default_factory=dict)
     folding: Causes = field(default_factory=Causes)
@@ -94,6 +96,7 @@ class RunTally:
         self.groups.setdefault(entry.operation, Counter())[match.verdict] += 1
         if self._is_settled(entry, match):
             return
+        self.to_fix[entry.drop] += is_to_fix(entry)
         if match.verdict in NEEDS_SOMEONE:
             self.firsts.setdefault(match.verdict, entry.key)
         self._fold(entry.problems, entry.id)
@@ -223,9 +226,10 @@ def summarise(
         problems=tally.problems(),
         causes=tally.causes(),
         drops=tuple(
-            _with_settled_rows(
+            _with_counts(
                 _drop(drop, tables.get(drop.id, []), tally.states[drop.id], names, notes.missing_records.get(drop.id)),
                 {table: count for (number, table), count in settled_rows.items() if number == drop.id},
+                tally.to_fix[drop.id],
             )
             for drop in reconciliation.drops
         ),
@@ -286,13 +290,13 @@ def _drop(
     return DropSummary(*head, entries, files, names.fixes[drop.id], lost)
 
 
-def _with_settled_rows(drop: DropSummary, settled: Mapping[str, int]) -> DropSummary:
-    """The drop, whose tables say how many of their rows no longer need attention. `settled` has those rows by table."""
+def _with_counts(drop: DropSummary, settled: Mapping[str, int], to_fix: int) -> DropSummary:
+    """The drop with its documents to fix, whose tables say how many of their rows no longer need attention. `settled` has those rows by table."""
     files = (
         replace(file, tables=tuple(replace(table, settled=settled.get(table.table, 0)) for table in file.tables))
         for file in drop.files
     )
-    return replace(drop, files=tuple(files)) if settled else drop
+    return replace(drop, files=tuple(files) if settled else drop.files, to_fix=to_fix)
 
 
 def _file(

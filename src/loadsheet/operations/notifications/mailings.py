@@ -33,7 +33,6 @@ _ATTACHED_BYTES_MAX = 10_000_000  # in base64 below what most mail servers take
 
 _REMEMBERED_MAX = 5_000
 _COPIED, _MAILED = "copied", "mailed"
-_WRONG = ("invalid", "refused")
 _NAMES_MAX = 1_000
 _NAMES_IN_TITLE = 3
 
@@ -231,7 +230,6 @@ def _fix_files(outcome: RunOutcome) -> Iterator[_Fix]:
         return
     for drop in outcome.summary.drops:
         names, hashes = tuple(file.name for file in drop.files), tuple(file.sha256 for file in drop.files)
-        count = sum(drop.entries.get(state, 0) for state in _WRONG) or drop.entries.get("held", 0)
         for name in drop.fix:
             path = outcome.folder / name
             try:
@@ -239,7 +237,7 @@ def _fix_files(outcome: RunOutcome) -> Iterator[_Fix]:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()
             except OSError:  # the file is gone: nothing to deliver
                 continue
-            yield _Fix(path, f"{drop.run} {digest}", names, hashes, count)
+            yield _Fix(path, f"{drop.run} {digest}", names, hashes, drop.to_fix)
 
 
 def _mails(
