@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 ALIASES: dict[str, str] = {
     alias: unit
     for unit, aliases in {
-        "kilogram": "kg kgs kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes kgm",
-        "gram": "g gr grs gram grams gramm gramme grammes grm",
-        "tonne": "t to tn ton tons tonne tonnes tonnen mt tne",
+        "kilogram": "kg kgs kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes kgm кг 公斤 千克",
+        "gram": "g gr grs gram grams gramm gramme grammes grm 克",
+        "tonne": "t to tn ton tons tonne tonnes tonnen mt tne т тн тонн 吨",
         "pound": "lb lbs pound pounds lbm lbr",
         "ounce": "oz ounce ounces onz",
-        "meter**3": "m3 m³ m^3 m**3 cbm cum mtq cubicmeter cubicmeters cubicmetre cubicmetres meter**3",
+        "meter**3": "m3 m³ m^3 m**3 cbm cum mtq cubicmeter cubicmeters cubicmetre cubicmetres meter**3 м3 м³ кубм 立方米",
         "centimeter**3": "cm3 cm³ cm^3 cm**3 ccm cc cmq",
         "foot**3": "ft3 ft³ ft^3 ft**3 cft cuft ftq cubicfoot cubicfeet foot**3",
         "inch**3": "in3 in³ in^3 in**3 cuin inq inch**3",
-        "liter": "l lt ltr liter liters litre litres dm3 dm³ cdm dmq",
-        "meter": "m mtr meter meters metre metres",
-        "centimeter": "cm cms cmt centimeter centimeters centimetre centimetres",
-        "millimeter": "mm mms mmt millimeter millimeters millimetre millimetres",
+        "liter": "l lt ltr liter liters litre litres dm3 dm³ cdm dmq л 升",
+        "meter": "m м mtr meter meters metre metres",
+        "centimeter": "cm см 厘米 cms cmt centimeter centimeters centimetre centimetres",
+        "millimeter": "mm мм 毫米 mms mmt millimeter millimeters millimetre millimetres",
         "foot": "ft foot feet fot '",
         "inch": 'in inch inches inh " ″',
     }.items()

@@ -1,7 +1,7 @@
 """Headings: what they mean, which fields they may name, and which rows of a sheet they are.
 
-A text is understood as a set of concepts, by `vocabulary.yaml` (words in nine languages for each concept). Phrases come before words, camel
-case and compounds are split, small misspellings are accepted. The contract's help texts are read in the same way, so fields are identified
+A text is understood as a set of concepts, by `vocabulary.yaml` (words in twelve languages for each concept). Phrases come before words, camel
+case, compounds and Chinese, which has no blanks, are split, small misspellings are accepted. The contract's help texts are read in the same way, so fields are identified
 by their meaning and no field name stands here. A field that a column may fill is such a concept too, with its side and what its heading
 may say.
 
@@ -31,7 +31,8 @@ _HOW_TO_FILL = re.compile(
     re.IGNORECASE,
 )
 _ELIDED = re.compile(r"\b[dl]['\u2019]")  # d'enlèvement
-_APART = re.compile(r"[\s_/.,;:()\[\]\-+&?!*|\"']+")
+_APART = re.compile(r"[\s_/.,;:()\[\]\-+&?!*|\"'\uff08\uff09\uff1a\uff0f\uff0c\u3001\u3010\u3011]+")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _ALIKE = 0.88  # for words of at least five letters
 _PART_MIN = 4  # letters of a word that may be part of a compound
 _FUZZY_MIN = 5
@@ -122,6 +123,8 @@ class Vocabulary:
 
     def _parts(self, word: str) -> list[str]:
         """The known words in a compound (`lieferadresse`), otherwise the known word it is similar to (`recipent`)."""
+        if _CHINESE.search(word):
+            return self._chinese_parts(word)
         for end in range(len(word) - 2, _PART_MIN - 1, -1):
             rest = word[end:].removeprefix("s") or word[end:]
             if word[:end] in self.phrases:
@@ -135,6 +138,16 @@ class Vocabulary:
         alike = [known for known in self.phrases if len(known) == len(word) and sorted(known) == sorted(word)]
         swapped = near(word, alike)
         return [swapped] if swapped else []
+
+    def _chinese_parts(self, word: str) -> list[str]:
+        """The known words in a text without blanks, the longest first from left to right."""
+        found, at = list[str](), 0
+        while at < len(word):
+            known = (word[at:end] for end in range(len(word), at, -1) if word[at:end] in self.phrases)
+            part = next(known, "")
+            found += [part] if part else []
+            at += len(part) or 1
+        return found
 
 
 @cache

@@ -28,7 +28,8 @@ _CLOCK = re.compile(
     r"(?P<gap> )?(?P<zone>Z|UTC|GMT|[ECMP][SD]T|CES?T|[+-]99:?99)?(?P<word> ?(?:Uhr|uhr|h))?$"
 )
 _DAY = re.compile(
-    r"(?P<numbers>(?P<one>9{1,4})(?P<sep>\. |[./\- ])(?P<two>9{1,2})(?P=sep)(?P<three>9{4}|9{2}))\.?$"
+    r"(?P<numbers>(?P<one>9{1,4})(?P<sep>\. |[./\- ])(?P<two>9{1,2})(?P=sep)(?P<three>9{4}|9{1,2}))\.?$"
+    r"|(?P<signed>9{4}年9{1,2}月9{1,2}日)$"
     r"|(?P<packed>9{8})$"
     r"|(?P<named>9{1,2}(?P<dot>\.)?(?P<by>[ \-/.]*)(?P<month>[^\W\d_]{3,10})\.?(?P<then>[ \-/.,]+)(?P<year>9{4}|9{2}))$"
     r"|(?P<leading>[^\W\d_]{3,10}\.?(?P<space>[ \-])9{1,2}(?P<comma>,)?(?P<after>[ ]?(?=9{4})|-)(?P<last>9{4}|9{2}))$"
@@ -157,6 +158,8 @@ def _of_days(shape: str) -> tuple[str, ...]:
 def _day_formats(day: re.Match[str]) -> list[str]:
     if day["packed"]:
         return ["%Y%m%d", "%d%m%Y"]
+    if day["signed"]:
+        return ["%Y年%m月%d日"]
     if day["named"]:
         year = "%Y" if len(day["year"]) == 4 else "%y"
         dot = "." if day["then"].startswith(".") and len(day["then"]) > 1 else ""  # of the month's abbreviation
@@ -169,7 +172,9 @@ def _day_formats(day: re.Match[str]) -> list[str]:
 def _numbered(sep: str, first: int, last: int) -> list[str]:
     """The formats of days written in numbers, by the digits of their first and last part. Dots stand between day and month."""
     if first >= 3:
-        return [f"%Y{sep}%m{sep}%d"] if (first, last) == (4, 2) else []
+        return [f"%Y{sep}%m{sep}%d"] if first == 4 and last <= 2 else []
+    if last == 1:
+        return []
     year = "%Y" if last == 4 else "%y"
     if sep[0] == ".":
         return [f"%d{sep}%m{sep}{year}"]
@@ -265,9 +270,12 @@ def shapes_of_numbers(texts: Mapping[str, int]) -> dict[str, int]:
     return dict(examples.values())
 
 
-def locale_of(numbers: Mapping[str, int], locales: Sequence[str], countries: Mapping[str, int]) -> tuple[str, str]:
+def locale_of(
+    numbers: Mapping[str, int], locales: Sequence[str], countries: Mapping[str, int], *, is_read: bool = True
+) -> tuple[str, str]:
     """The locale that reads most of these numbers (an example of each shape with its cells), and the evidence. Ties go to the locale that
     reads more of the cells with countries (`countries`: the cells that each locale reads), then to the first of `locales`.
+    `is_read`: the headings are in a known language, that of the first locale.
     """
     candidates = list(dict.fromkeys([*locales[:1], *_LOCALES, *locales[1:]]))
     counted = {
@@ -280,7 +288,8 @@ def locale_of(numbers: Mapping[str, int], locales: Sequence[str], countries: Map
         others = [text for text in numbers if isinstance(reader_of_numbers(best)(text), CellProblem)]
         evidence += f"; {CHECK} the others, such as {others[0]}" if others else ""
     else:
-        evidence = "no number has a decimal mark; the language of the headings decides"
+        decides = "the language of the headings decides" if is_read else f"{CHECK}, no heading is in a known language"
+        evidence = f"no number has a decimal mark; {decides}"
     return best, evidence + (f"; {countries[best]} countries are in its language" if countries.get(best) else "")
 
 

@@ -273,7 +273,7 @@ def _habits(raw: Sequence[_Raw], languages: Counter[str], countries: Counter[str
     own = vocabulary().habits[habits.language]["locale"]
     known = [own, *(language["locale"] for language in vocabulary().habits.values())]
     named = {locale: countries_read(countries, locale) for locale in dict.fromkeys(known)} if countries else {}
-    habits.locale, habits.locale_evidence = locale_of(numbers, known, named)
+    habits.locale, habits.locale_evidence = locale_of(numbers, known, named, is_read=bool(languages))
     habits.numbers = numbers.total()
     return habits
 

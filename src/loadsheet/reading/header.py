@@ -29,9 +29,9 @@ BETWEEN = " / "
 
 _SPACE = re.compile(r"\s+")
 _TO_TYPED = str.maketrans(
-    "\u2018\u2019\u02bc\u2032\u201c\u201d\u2033\u2010\u2011\u2012\u2013\u2014\u2212", "''''\"\"\"------"
+    "\u2018\u2019\u02bc\u2032\u201c\u201d\u2033\u2010\u2011\u2012\u2013\u2014\u2212\u0131", "''''\"\"\"------i"
 )
-"""Typographic quotes, apostrophes and dashes, with their typed forms."""
+"""Typographic quotes, apostrophes and dashes, with their typed forms, and the Turkish i without a dot, whose capital is I."""
 _AROUND = " *:;,.!?\"'†"  # around a label: "Weight *", "Order no.:"
 _PART_SEPARATOR = re.compile(r"\s*[/|>\\]+\s*|\s+[-\u2013\u2014]+\s+|:\s+")  # between its parts: "Consignee / City"
 _ROWS_TRIED = (1, 2, 3)  # numbers of header rows to try, unless the mapping gives one

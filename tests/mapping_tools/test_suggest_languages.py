@@ -1,0 +1,99 @@
+# ruff: noqa: RUF001 (letters of other scripts)
+"""Drafts of sheets in Turkish, Russian and Chinese, in the encodings and notations of their countries: what is sent for the first order."""
+
+import msgspec
+import pytest
+from drafting import mapping_of, suggested, translated, unsaid, written
+
+from loadsheet.mapping_tools.headings import reading_of
+
+TURKISH = [
+    (
+        "Sipariş No;Yükleme Tarihi;Yükleme Saati;Gönderici;Yükleme Adresi;Yükleme İl;Yükleme Posta Kodu;Yükleme Ülkesi;Alıcı;Teslimat Adresi;"
+        "Teslimat Şehri;Teslimat Posta Kodu;Teslimat Ülkesi;Teslim Tarihi;Ambalaj Türü;Koli Adedi;Ürün Adı;Brüt Ağırlık (kg);Hacim (m³);Mal Bedeli;Para Birimi;Açıklama"
+    ),
+    "SP-1;03.03.2026;08:30;ÇELİK IŞIK LTD. ŞTİ.;Cadde 1;Eskişehir;26110;Türkiye;Yıldız Gıda;Bulvar 12;İzmir;35100;Türkiye;15.03.2026;Palet;3;Sıvı sabun;1.050,5;2,25;12.500,00;TRY;kırılır",
+    "SP-2;13.03.2026;09:15;ÇELİK IŞIK LTD. ŞTİ.;Cadde 2;Eskişehir;26110;Türkiye;Çağ Tekstil;Bulvar 9;Diyarbakır;21100;Türkiye;16.03.2026;Koli;7;Kumaş;950,0;1,5;2.500,00;TRY;-",
+]
+RUSSIAN = [
+    (
+        "Номер заказа;Дата погрузки;Время погрузки;Грузоотправитель;Адрес погрузки;Город погрузки;Индекс погрузки;Страна погрузки;Грузополучатель;Адрес доставки;"
+        "Город доставки;Индекс доставки;Страна доставки;Дата доставки;Вид упаковки;Количество мест;Наименование груза;Вес брутто, кг;Объем, м3;Стоимость груза;Валюта;Примечание"
+    ),
+    "ЗК-1;03.03.2026;08:30;ООО «Вектор»;ул. Ленина, 1;Москва;101000;Россия;АО «Север»;пр. Мира, 5;Казань;420000;Россия;15.03.2026;Паллета;3;Запчасти;1 050,5;2,25;12 500,00;RUB;хрупкое",
+    "ЗК-2;13.03.2026;09:15;ООО «Вектор»;ул. Ленина, 2;Москва;101000;Россия;ИП Иванов;пр. Мира, 6;Санкт-Петербург;190000;Россия;16.03.2026;Коробка;7;Краска;950,0;1,5;2 500,00;RUB;-",
+]
+CHINESE = [
+    "订单号,提货日期,提货时间,发货人,发货地址,发货城市,发货邮编,发货国家,收货人,收货地址,收货城市,收货邮编,收货国家,送货日期,包装类型,件数,货物名称,毛重(kg),体积(m³),货值,币种,备注",
+    '订-1,2026年3月3日,08:30,上海华联有限公司,世纪大道1号,上海,200120,中国,北京天地公司,建国路5号,北京,100022,中国,2026/3/15,托盘,3,汽车零件,"1,050.5",2.25,"12,500.00",CNY,易碎',
+    '订-2,2026年3月13日,09:15,上海华联有限公司,世纪大道2号,上海,200120,中国,广州宏远公司,建国路6号,广州,510000,中国,2026/3/6,纸箱,7,轮胎,950.0,1.5,"2,500.00",CNY,-',
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "encoding", "locale", "names"),
+    [
+        (TURKISH, "cp1254", "tr_TR", ("SP-1", "ÇELİK IŞIK LTD. ŞTİ.", "Eskişehir", "Yıldız Gıda", "İzmir", "Sıvı sabun", "TR", "TRY", "kırılır")),
+        (RUSSIAN, "cp1251", "ru_RU", ("ЗК-1", "ООО «Вектор»", "Москва", "АО «Север»", "Казань", "Запчасти", "RU", "RUB", "хрупкое")),
+        (CHINESE, "gb18030", "zh_CN", ("订-1", "上海华联有限公司", "上海", "北京天地公司", "北京", "汽车零件", "CN", "CNY", "易碎")),
+    ],
+    ids=["Turkish", "Russian", "Chinese"],
+)  # fmt: skip
+def test_a_sheet_in_this_language_is_drafted_and_read(tmp_path, lines, encoding, locale, names):
+    sheet = "\n".join([*lines, ""]).encode(encoding)
+    text = suggested(tmp_path, sheet)
+    assert (
+        unsaid(
+            text,
+            [
+                f"encoding: [utf-8-sig, {encoding}]   # CHECK",
+                f"locale: {locale}   # ",
+                "!fills no field",
+                "!CHECK the unit",
+            ],
+        )
+        == []
+    )
+    assert text.count("\n  timezone: null") + text.count(": null   # FILL IN") == 2  # the sender and the receiver
+    first, second = translated(mapping_of(tmp_path, text), written(tmp_path, sheet))
+    assert (first.problems, second.problems) == ((), ())
+    record = msgspec.json.decode(first.payload)
+    order, shipper, from_, consignee, to, item, country, currency, remark = names
+    expected = {
+        "order_id": order, "pickup_startdatetime": "2026-03-03 08:30:00", "pickup_company": shipper, "pickup_city": from_,
+        "pickup_country": country, "delivery_company": consignee, "delivery_city": to, "delivery_startdatetime": "2026-03-15 08:00:00",
+        "total_packages": 3, "goods_value": 12500, "currency": currency,
+    }  # fmt: skip
+    assert {name: record[name] for name in expected} == expected
+    (package,) = record["packages"]
+    assert [package[name] for name in ("package_type", "item_name", "description", "quantity", "weight", "weight_uom", "volume")] == [
+        "Pallet/Skid", item, remark, 3, 1050.5, "KG", 2.25]  # fmt: skip
+
+
+def test_a_heading_in_capitals_is_that_of_the_mapping_also_with_the_two_letters_i_of_turkish(tmp_path):
+    sheet = "\n".join(TURKISH).encode("cp1254")
+    mapping = mapping_of(tmp_path, suggested(tmp_path, sheet))
+    capitals = TURKISH[0].replace("i", "İ").replace("ı", "I").upper()
+    found = translated(mapping, written(tmp_path, "\n".join([capitals, *TURKISH[1:]]).encode("cp1254")))
+    assert [document.problems for document in found] == [(), ()]
+    assert msgspec.json.decode(found[0].payload)["packages"][0]["weight"] == 1050.5
+
+
+@pytest.mark.parametrize(
+    ("label", "concepts"),
+    [
+        ("收货人地址", {"delivery", "name", "address"}),
+        ("发货人（公司）", {"pickup", "name", "company"}),
+        ("Ağırlığı", {"weight"}),
+        ("AĞIRLIK", {"weight"}),
+        ("Кол-во мест", {"package", "count"}),
+    ],
+)
+def test_headings_without_blanks_and_with_endings_are_understood(label, concepts):
+    assert reading_of(label).concepts >= concepts
+
+
+def test_a_sheet_in_an_unknown_language_does_not_say_that_its_language_decides(tmp_path):
+    rows = "".join(f"A-{number};Αθήνα;{number};{number}0;1{number}.03.2026\n" for number in range(1, 5))
+    text = suggested(tmp_path, f"Παραγγελία;Πόλη;Ποσότητα;Βάρος;Ημερομηνία\n{rows}", "order.update")
+    assert "  locale: en_GB   # no number has a decimal mark; CHECK, no heading is in a known language" in text
