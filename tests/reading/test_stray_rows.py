@@ -1,11 +1,16 @@
 """Rows around and between those of a table are ignored by rule and counted: no row of a file vanishes, none is an order by mistake."""
 
+import re
+from functools import partial
+
 import openpyxl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reading_corpus import inline, layout, rows_of, text_file, workbook_parts, write_parts
 
+from loadsheet.errors import FileRefused
+from loadsheet.problems import Where
 from loadsheet.reading import Layout, WantedColumn
 from loadsheet.reading.header import find_header
 from loadsheet.reading.row_filters import mark_stray_rows
@@ -160,6 +165,31 @@ def test_a_row_that_reading_ends_at_is_reported_whatever_the_rules_say(tmp_path)
     assert fates(path, layout("Order", row_filters=RowFilters(stop_at_blank=True))) == {2: "row", 4000: "R214"}
 
 
+AT = partial(Where, "a.csv", "")
+
+
+@pytest.mark.parametrize(
+    ("row", "other"),
+    [
+        ("Order;To;From;Kg", '"To" in the column of "From"'),
+        ("Pos;Order;From;To;Kg", '"Pos" in the column of "Order"'),
+        ("Order;From;To;Lb", '"Lb" in the column of "Kg"'),
+        ("order;From;To;Kg", ""),
+        ("Order;From;To;", ""),
+        ("From;To;York;5", ""),
+    ],
+)
+def test_rows_below_the_headings_of_another_table_are_never_read_into_wrong_columns(tmp_path, row, other):
+    """As where a second export, with other columns, was put below the first one."""
+    path = text_file(tmp_path, f"Order;From;To;Kg\nA-1;Hull;York;5\n{row}\nA-2;Hull;York;6\n")
+    asked = layout("Order", "From", "To", "Kg")
+    if not other:
+        assert list(fates(path, asked)) == [2, 3, 4]
+        return
+    with pytest.raises(FileRefused, match=f"row 3 holds headings again, with {re.escape(other)}"):
+        rows_of(path, asked)
+
+
 @given(
     st.lists(
         st.none() | st.lists(st.sampled_from(["", "a", "kg", "Order", "Total", "# x", "Note"]), min_size=2, max_size=2)
@@ -169,6 +199,6 @@ def test_every_row_that_goes_in_comes_out_once_in_order(lines):
     rules = RowFilters(comment="#", totals=("Total",), footer=("Note",), stop_at_blank=True)
     asked = Layout("rows", (WantedColumn("Order", ("Order",)),), row_filters=rules)
     rows = [line and Row(number, tuple(line)) for number, line in enumerate(lines, 2)]
-    found = list(mark_stray_rows(rows, asked, find_header([(1, ["Order", "City"])], asked)))
+    found = list(mark_stray_rows(rows, asked, find_header([(1, ["Order", "City"])], asked), AT))
     assert [row[:2] for row in found] == [row[:2] for row in rows if row]
     assert all(row.ignored or row.cells == tuple(lines[row.number - 2]) for row in found)

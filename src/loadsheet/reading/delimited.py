@@ -143,7 +143,7 @@ class _Body:
 
     def rows(self) -> Iterator[Row]:
         """The rows, read again on each call. Raises FileRefused only if the file has changed or can no longer be read."""
-        return mark_stray_rows(self._rows(), self.layout, self.start.header)
+        return mark_stray_rows(self._rows(), self.layout, self.start.header, self.checks.where)
 
     def _rows(self) -> Iterator[Row | None]:
         """The rows, None for each blank row."""

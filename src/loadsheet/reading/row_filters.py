@@ -7,6 +7,8 @@ words as `Row.ignored`, so that every row of a file is accounted for. Starts are
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+from loadsheet.errors import FileRefused
+from loadsheet.problems import Problem, Where
 from loadsheet.reading.header import Header, fold
 from loadsheet.reading.tables import Layout, Native, Row
 
@@ -19,6 +21,7 @@ UNITS = frozenset(_UNITS.split())
 """The texts in the cells of a units row; any text in brackets counts as well."""
 
 _HEADER_AGAIN = "repeated header"
+_LABELS_LEAST = 3  # different labels make a row headings
 _NUMBERS_AND_SPACES = re.compile(r"[\W\d_]+")
 _SAYS_NOTHING = re.compile(r"=|#[A-Z0-9/]+[!?]?$|[^\w=#]*(0[0.,]*|-)( ?[^\W\d_]{1,4})?$")
 _PAGE = r"(page|seite|blatt|p[aá]gina|p[aá]g|sida|side|strona|strana|sayfa)\W*[0-9]{1,4}"
@@ -83,9 +86,13 @@ def is_separator(cells: Iterable[str]) -> bool:
     return bool(texts) and all(map(_SEPARATOR.fullmatch, texts))
 
 
-def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
-    """The rows under a header, with stray rows marked as ignored. In `rows`, None stands for blank rows."""
-    marked = _marked(rows, layout, header)
+def mark_stray_rows(
+    rows: Iterable[Row | None], layout: Layout, header: Header, where: Callable[[int], Where]
+) -> Iterator[Row]:
+    """The rows under a header, with stray rows marked as ignored. In `rows`, None stands for blank rows; `where` gives the place of a row.
+    Raises FileRefused at the headings of another table: the rows below would be read into wrong columns.
+    """
+    marked = _marked(rows, layout, header, where)
     titles = {(len(texts), page) for texts in header.titles if (page := _of_any_page("".join(texts)))}
     return _with_page_titles(marked, titles) if titles else marked
 
@@ -119,7 +126,7 @@ def _left_out(row: Row, rule: str) -> Row:
     return Row(row.number, row.cells, None, rule)
 
 
-def _marked(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
+def _marked(rows: Iterable[Row | None], layout: Layout, header: Header, where: Callable[[int], Where]) -> Iterator[Row]:
     row_filters, rules = layout.row_filters, _StrayRowRules(layout, header)
     has_rules = bool(row_filters.comment or row_filters.totals or row_filters.footer)
     place, label = rules.header_cell
@@ -146,6 +153,8 @@ def _marked(rows: Iterable[Row | None], layout: Layout, header: Header) -> Itera
             first, rule = False, rules.units_rule(row)
         if not rule and shortest <= len(row.cells[place]) <= longest and rules.is_header(row):
             rule = _HEADER_AGAIN
+        if not rule:
+            rules.refuse_other_headings(row, where)
         yield _left_out(row, rule) if rule else row
 
 
@@ -178,6 +187,9 @@ class _StrayRowRules:
         self._word = (fold(label).split() or [""])[0]
         self._compared = fold if sum(bool(cell.strip()) for cell in last) > 1 else _unmarked
         self._header = self._compared_cells(last)
+        places = sorted({place for found in header.positions.values() for place in found if place < len(last)})
+        self._read = [(place, last[place]) for place in places if last[place]]
+        self._labels = frozenset(label for _, label in self._read)  # nearly no other row holds one
 
     def is_header(self, row: Row) -> bool:
         """Whether a row repeats the last row of the header. Labels are compared folded, a single label exactly."""
@@ -188,6 +200,22 @@ class _StrayRowRules:
             self._compared(text) == self._compared(self.header_cell[1])
             and self._compared_cells(row.cells) == self._header
         )
+
+    def refuse_other_headings(self, row: Row, where: Callable[[int], Where]) -> None:
+        """Raises FileRefused if a row holds most headings again, and another one over a column that is read, as where two exports were put
+        together.
+        """
+        if self._labels.isdisjoint(row.cells):
+            return
+        filled = sum(bool(cell) and not cell.isspace() for cell in row.cells)
+        held = len(self._labels.intersection(row.cells))
+        if held < _LABELS_LEAST or held * 2 <= filled:
+            return
+        for place, label in self._read:
+            if (other := row.cells[place].strip()) and self._compared(other) != self._compared(label):
+                reason = f'row {row.number} holds headings again, with "{other}" in the column of "{label}"'
+                hint = "the rows below it would be read into wrong columns: send each table as a file of its own"
+                raise FileRefused(Problem("R201", where(row.number), other, {"reason": reason}, hint))
 
     def _compared_cells(self, cells: Sequence[str]) -> tuple[str, ...]:
         """The cells in the form used for comparison, without trailing blanks."""

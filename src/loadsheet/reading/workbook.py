@@ -362,7 +362,7 @@ class _Body:
 
     def rows(self) -> Iterator[Row]:
         """The rows, read from the start on each call. Raises FileRefused if a cell has an invalid position or the file is unreadable."""
-        return mark_stray_rows(self._rows(), self.layout, self.header)
+        return mark_stray_rows(self._rows(), self.layout, self.header, self.checks.where)
 
     def _rows(self) -> Iterator[Row | None]:
         """The rows, None in place of blank rows."""
