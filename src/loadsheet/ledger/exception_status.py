@@ -1,10 +1,12 @@
-"""The exceptions of the reconciliation, carried from run to run, and the analyst's remarks on them.
+"""The exceptions of the reconciliation, carried from run to run, the analyst's remarks on them, and what listings showed about those of
+unknown outcome.
 
-Owns: the statements on `exceptions` and `remarks`, and which workbooks were read back. `reconcile` decides what opens and closes an
-exception. Opens no transaction: the methods of `Ledger` do.
+Owns: the statements on `exceptions`, `remarks` and `findings`, and which workbooks were read back. `reconcile` decides what opens and closes
+an exception. Opens no transaction: the methods of `Ledger` do.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ from sqlalchemy import Connection, insert, or_, select, update
 from loadsheet.contract import Difference
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import FETCH, Statement, chunks, exceptions, remarks, runs, stored_value
-from loadsheet.ledger.states import Run
+from loadsheet.ledger.states import ListingFinding, Run
 from loadsheet.workbook_marks import OPEN, WORDS
 
 _OURSELVES = "loadsheet"
@@ -192,3 +194,42 @@ def _is_news(remark: Remark, before: Remark | None) -> bool:
     if before is None:
         return remark.value != (OPEN if remark.name == "status" else "")
     return remark.value != before.value and remark.at >= before.at
+
+
+_OUTCOME_UNKNOWN = "X702"
+
+
+def record_findings(connection: Connection, run: Run, findings: Sequence[ListingFinding]) -> None:
+    """Record findings. The text of each becomes the hint of its entry, if that is still unknown."""
+    for finding in findings:
+        row = {"entry": finding.entry, "run": run.id, "at": finding.at}
+        row |= {"shown": finding.shown, "counts": int(finding.counts), "text": finding.text}
+        _INSERT_FINDING.run(connection, [row])
+        for unknown in _IF_UNKNOWN.rows(connection, entry=finding.entry):
+            problems = [
+                replace(problem, hint=finding.text) if problem.code == _OUTCOME_UNKNOWN else problem
+                for problem in codec.decode_problems(unknown.problems)
+            ]
+            _SET_PROBLEMS.run(connection, [{"entry": finding.entry, "problems": codec.encode_problems(problems)}])
+
+
+def findings_of(connection: Connection, entry: int) -> list[ListingFinding]:
+    """The findings of listings about an entry, oldest first."""
+    rows = _FINDINGS.rows(connection, entry=entry)
+    return [ListingFinding(entry, row.run, row.at, row.shown, bool(row.counts), row.text) for row in rows]
+
+
+_INSERT_FINDING = Statement(
+    """
+    insert into findings (entry_id, run_id, at, shown, counts, text)
+    values (:entry, :run, :at, :shown, :counts, :text)
+    """
+)
+_IF_UNKNOWN = Statement("select problems from entries where id = :entry and state = 'unknown'")
+_SET_PROBLEMS = Statement("update entries set problems = :problems where id = :entry")
+_FINDINGS = Statement(
+    """
+    select runs.name as run, findings.at, findings.shown, findings.counts, findings.text
+    from findings join runs on runs.id = findings.run_id where findings.entry_id = :entry order by findings.id
+    """
+)

@@ -18,12 +18,12 @@ from loadsheet.ledger.exception_status import (
     Remark,
     Shown,
     WorkbookRead,
+    findings_of,
     latest_remarks,
     statuses_at,
     statuses_of,
     workbooks_read,
 )
-from loadsheet.ledger.findings import findings_of
 from loadsheet.ledger.ledger_tables import (
     Statement,
     attempts,

@@ -20,8 +20,7 @@ from loadsheet import run_log
 from loadsheet.errors import LedgerError, LedgerUnwritable
 from loadsheet.ledger import codec, decisions, exception_status, run_queries, waiting
 from loadsheet.ledger.decisions import Choice
-from loadsheet.ledger.exception_status import WORKBOOKS_READ, ExceptionStatus, Remark, WorkbookRead
-from loadsheet.ledger.findings import record_findings
+from loadsheet.ledger.exception_status import WORKBOOKS_READ, ExceptionStatus, Remark, WorkbookRead, record_findings
 from loadsheet.ledger.ledger_tables import at_one_moment, files, looks, runs, store_value
 from loadsheet.ledger.location import LastRunRecord, LedgerFiles, back_up
 from loadsheet.ledger.maintenance import Maintenance, faults_in
