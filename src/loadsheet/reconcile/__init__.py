@@ -30,10 +30,22 @@ from loadsheet.display_text import count_of
 from loadsheet.ledger import Drop, Entry, Run, State
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.reconcile.balance import (
+    FATES,
+    IGNORED,
+    RED,
+    WORST_FIRST,
+    Adder,
+    Balance,
+    Share,
+    TableBalance,
+    Tally,
+    Total,
+    units_left_out,
+    with_units,
+)
 from loadsheet.reconcile.listings import ONLY_CHECKED, ListingIndex, ListingSnapshot, RecordedListings, RunNotes
 from loadsheet.reconcile.open_exceptions import Exceptions, follow_up, values_left
-from loadsheet.reconcile.row_balance import FATES, IGNORED, WORST_FIRST, Balance, TableBalance, Tally
-from loadsheet.reconcile.totals import RED, Adder, Share, Total, units_left_out, with_units
 from loadsheet.reconcile.verdicts import (
     AGREES,
     IN_ORDER,

@@ -20,7 +20,7 @@ from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Run, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import AGREES, FATES, IGNORED, MEANINGS, NEEDS_SOMEONE, RED, Share, Verdict
-from loadsheet.reconcile.totals import AGREEING
+from loadsheet.reconcile.balance import AGREEING
 from loadsheet.reports.headline import balance_sentence, totals_texts
 from loadsheet.reports.reconciliation.worklist import PLAIN_UNIT, Aged, AgeingCells
 from loadsheet.reports.run_document import LegSummary, RunSummary, TotalSummary
