@@ -32,7 +32,7 @@ from loadsheet.mapping.routing import FixOf, Route, Routes, current, is_for, loa
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import Problem, Where
 from loadsheet.reading import Layout, Table, open_tables, read_tops
-from loadsheet.reading.encoding import SAVE_AS_XLSX, refused
+from loadsheet.reading.encoding import SAVE_AS_XLSX, WIDE, refused
 from loadsheet.reading.fix_file_tables import (
     ADD_ROW,
     Fixed,
@@ -58,7 +58,6 @@ FIX_ROLE = "fix"
 _TEXT_ENDINGS = (".csv", ".txt", ".tsv")
 _AGAIN = "drop the original file again, with your corrections in it"
 _AS_TEXT = "it is a fix workbook saved as text, in which numbers and dates can change"
-_WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
 _COPY_BACK = "copy that sheet back from the fix workbook that you received, also if nothing is wrong in it"
 _NO_HEADINGS = frozenset({"R202", "R204", "R215"})
 _OF_TWO_RECORDS = frozenset({"G401", "G402"})  # their advice is to delete rows, which would lose one of the records
@@ -191,7 +190,7 @@ def _of_texts(mapping: CompiledMapping) -> CompiledMapping:
 
 def _as_text(layout: Layout) -> Layout:
     plain, own = _as_written(layout, None), layout.encodings
-    is_wide = any(encoding.lower().startswith(_WIDE) for encoding in own)
+    is_wide = any(encoding.lower().startswith(WIDE) for encoding in own)
     delimiters = dict.fromkeys((*layout.delimiters, *Layout("", ()).delimiters))
     encodings = own if is_wide else tuple(dict.fromkeys(("utf-8-sig", *own)))
     return replace(plain, encodings=encodings, delimiters=tuple(delimiters), quote='"', escape="")

@@ -21,6 +21,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.conversion import NUMBERS
 from loadsheet.mapping.documents import COUNTED_IN, SHARED, Document, Ignored, TableNotes, part_of_table
 from loadsheet.mapping.layouts import wanted_columns
 from loadsheet.mapping.notations import format_reader
@@ -209,7 +210,6 @@ class SharedRows:
 
 # ---- headings ----
 
-_NUMBERS = frozenset({"integer", "decimal", "quantity"})
 _MOMENTS = frozenset({"date", "datetime", "time"})
 _BRACKETED = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
 _WORDS = {
@@ -304,7 +304,7 @@ def _column_use(column: ColumnPlan, *, is_key: bool) -> ColumnUse:
         column.spec.pattern,
     )
     return ColumnUse(
-        "number" if kind in _NUMBERS else "moment" if kind in _MOMENTS else "text",
+        "number" if kind in NUMBERS else "moment" if kind in _MOMENTS else "text",
         pad.to if pad is not None else 0,
         tuple(
             # a readable format such as `DD.MM.YYYY hh:mm`

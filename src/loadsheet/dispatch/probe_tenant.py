@@ -308,15 +308,13 @@ def _belongs(record: dict[str, Any], subject: str, key: str) -> bool:
 def shared_text() -> str:
     """A free-text field that orders require and tenders may have."""
     return next(
-        field.name
-        for field in _free_texts(ORDER)
-        if field.when is When.ON_CREATE and TENDER.field(field.name) is not None
+        field.name for field in _free_texts() if field.when is When.ON_CREATE and TENDER.field(field.name) is not None
     )
 
 
 def optional_text() -> str:
     """A free-text field that an order may have."""
-    return next(field.name for field in _free_texts(ORDER) if field.when is When.OPTIONAL)
+    return next(field.name for field in _free_texts() if field.when is When.OPTIONAL)
 
 
 def listing_only(record: Record) -> str:
@@ -380,5 +378,6 @@ def status_marks() -> dict[str, tuple[str, str]]:
     return {way: next(iter(change.items())) for way, change in ways.items()}
 
 
-def _free_texts(record: Record) -> Iterator[Field]:
-    return (field for field in record.fields if field.kind is Kind.STRING and not field.known)
+def _free_texts() -> Iterator[Field]:
+    """The free-text fields of an order."""
+    return (field for field in ORDER.fields if field.kind is Kind.STRING and not field.known)

@@ -31,7 +31,7 @@ decode_lineage = msgspec.json.Decoder(Lineage).decode
 decode_guide = msgspec.json.Decoder(dict[str, dict[str, ColumnGuide]]).decode
 """The column descriptions for senders: by table and label."""
 
-_STATES = {state.value: state for state in State}
+STATES = {state.value: state for state in State}
 _WAITS = {waits.value: waits for waits in Waits}
 
 NOTHING = "{}"
@@ -98,7 +98,7 @@ def entry(row: Any, payload: bytes, rows: bytes) -> Entry:
         operation,
         key,
         lane,
-        _STATES[state],
+        STATES[state],
         reason,
         payload,
         content_hash,

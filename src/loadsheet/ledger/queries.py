@@ -45,7 +45,6 @@ from loadsheet.ledger.versions import EntryVersions
 from loadsheet.workbook_marks import MOVED_ROW_CODES, SURPLUS_ROW_CODES, WORDS, FixedEntry
 
 INTERRUPTED = "the process ended while this was being sent"
-_STATES = {state.value: state for state in State}
 _HELD_BECAUSE = Statement("select id, reason from entries where id in (:wanted) and state = 'held'")
 _ACCEPTED_BEFORE = Statement(
     """
@@ -391,7 +390,7 @@ class LedgerQueries(RunQueries):
 
 def _head(row: Any) -> EntryHead:
     identity, operation, key, lane, state, content_hash = row
-    return EntryHead(identity, operation, key, lane, _STATES[state], content_hash)
+    return EntryHead(identity, operation, key, lane, codec.STATES[state], content_hash)
 
 
 def _is_from_known_folder(connection: Connection, drop: int, known_folders: dict[str, bool]) -> bool:

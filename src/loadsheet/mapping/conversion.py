@@ -63,10 +63,10 @@ from loadsheet.similar_text import closest_or_known
 
 _Parse = Callable[[str], Any]
 
-_NUMBERS = frozenset({"integer", "decimal", "quantity"})
+NUMBERS = frozenset({"integer", "decimal", "quantity"})
 _TYPES = {
     **dict.fromkeys(("text", "country", "currency", "timezone"), Type.TEXT),
-    **dict.fromkeys(_NUMBERS, Type.NUMBER),
+    **dict.fromkeys(NUMBERS, Type.NUMBER),
     **dict.fromkeys(("date", "datetime"), Type.MOMENT),
     "time": Type.SPAN,
     "yesno": Type.FLAG,
@@ -289,7 +289,7 @@ def _parse(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Pa
         raise SettingError("locale", f"locale {locale} is not known", "such as de_DE or en_GB")
     if spec.type == "text":
         return text_reader(spec, lookup)
-    if spec.type in _NUMBERS:
+    if spec.type in NUMBERS:
         return _number(spec, conventions, locale)
     if spec.type in {"date", "datetime"}:
         return _moment(spec, conventions, locale)

@@ -33,7 +33,7 @@ _BYTE_ORDER_MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf16": "utf-16-le", "utf-32": "utf-32-le"}
-_WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
+WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
 _LATIN = ("cp1252", "cp1250", "cp1254", "cp1257")
 _BEYOND_LATIN = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp932", "gb18030", "big5", "cp949")
 _HIGH = re.compile(rb"[\x80-\xff]+")
@@ -85,7 +85,7 @@ def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str 
                 reason = f"its byte order mark says {encoding[:6].upper()}, but its content is not"
                 raise refused(name, reason, "save it as 'CSV UTF-8'")
             return _survey_as(source, name, encoding, len(mark), marks)
-    if head.count(0) * 8 > len(head) and not any(encoding.lower().startswith(_WIDE) for encoding in encodings):
+    if head.count(0) * 8 > len(head) and not any(encoding.lower().startswith(WIDE) for encoding in encodings):
         raise refused(name, "it holds binary data, or UTF-16 without a byte order mark", "save it as 'CSV UTF-8'")
     failures: list[FileRefused] = []
     for encoding in encodings:

@@ -152,7 +152,7 @@ class Reconciliation:
     def needs_someone(self) -> int:
         """The number of entries that still need attention."""
         settled = self.exceptions.settled
-        return sum(entry not in settled for entry in self.matches.having(NEEDS_SOMEONE))
+        return sum(entry not in settled for entry in self.matches.needing_someone())
 
     @cached_property
     def unverified(self) -> tuple[Unverified, ...]:

@@ -39,7 +39,6 @@ from loadsheet.mapping.documents import Lineage, filled_fields
 from loadsheet.reconcile.verdicts import (
     AGREES,
     BY_STATE,
-    NEEDS_SOMEONE,
     STATES_COMPARED,
     Match,
     Matches,
@@ -100,7 +99,7 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     """
     kept = {one.entry: one for one in queries.exceptions_at(run)}
     shown = {entry for one in kept.values() for entry in (one.entry, *one.versions)}
-    needing = [entry for entry in matches.having(NEEDS_SOMEONE) if entry not in shown]
+    needing = [entry for entry in matches.needing_someone() if entry not in shown]
     earlier = queries.exceptions_of(needing)
     versions = queries.versions.of(
         {entry: earlier[entry].verdict if entry in earlier else "" for entry in needing}, run

@@ -15,7 +15,7 @@ import weakref
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -313,9 +313,9 @@ class Matches(Mapping[int, Match]):
             differences, tolerated = _read_found(self._file.read(length))
         return Match(entry, _OPERATIONS[operation], _STATES[state], _VERDICTS[verdict], differences, tolerated)
 
-    def having(self, verdicts: Container[Verdict]) -> Iterator[int]:
-        """The entries with one of these verdicts."""
-        wanted = bytes(code for code, verdict in enumerate(_VERDICTS) if verdict in verdicts)
+    def needing_someone(self) -> Iterator[int]:
+        """The entries that need a person's attention."""
+        wanted = bytes(code for code, verdict in enumerate(_VERDICTS) if verdict in NEEDS_SOMEONE)
         codes = self._codes[0]
         return (entry for entry, code in zip(self._entries, codes, strict=True) if code in wanted)
 

@@ -254,7 +254,7 @@ def summarise(
 
 def open_since_earlier(reconciliation: Reconciliation) -> list[int]:
     """The latest entries of the open exceptions that are no documents of this run that need attention, oldest first."""
-    needing = set(reconciliation.matches.having(NEEDS_SOMEONE))
+    needing = set(reconciliation.matches.needing_someone())
     return [one.latest for one in reconciliation.exceptions.open if one.latest not in needing]
 
 

@@ -24,7 +24,7 @@ from loadsheet.languages import Words, known_language, words_in
 from loadsheet.ledger import ColumnGuide, Drop, Entry, Origin, Run, SourceTable, State
 from loadsheet.ledger.changed_values import FIELDS, OTHER_VERSION, ChangedValue, further_changes, kept_changes
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.documents import LOOKUP_RULE, part_of_table
+from loadsheet.mapping.documents import LOOKUP_RULE, STEP, part_of_table
 from loadsheet.problems import Problem, Where, column_letters
 from loadsheet.reports.fix_workbook.fix_sheets import (
     LISTS,
@@ -287,7 +287,7 @@ class _DropFix:
         return names
 
 
-_ITEMS, _INDEX = re.compile(r"\d+ items?"), re.compile(r"\[\d+\]")
+_ITEMS = re.compile(r"\d+ items?")
 
 
 def placing(queries: LedgerQueries, words: Words) -> Callable[[Entry], Entry]:
@@ -342,7 +342,7 @@ def _text_of(change: ChangedValue, cells: Sequence[Where], origin: Origin, words
     if change.old is None or change.new is None:
         return name
     if any(map(_ITEMS.fullmatch, (change.old, change.new))):
-        of_rows = f"{_INDEX.sub('[]', change.path)}[]"
+        of_rows = f"{STEP.sub('[]', change.path)}[]"
         return words.say("number of rows") if any(of_rows in path for path in origin.lineage) else name
     old, new = (
         words.payload_value(text, "number") if text else words.say("(blank)") for text in (change.old, change.new)
