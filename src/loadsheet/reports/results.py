@@ -31,7 +31,7 @@ from loadsheet.languages import Words, known_language
 from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import LOOKED_UP, SourceRow, own_rows
-from loadsheet.problems import Problem
+from loadsheet.problems import STRUCK_OUT, Problem
 from loadsheet.reconcile import IGNORED, WORST_FIRST, Match
 from loadsheet.reports.fix_workbook.fix_sheets import typed
 from loadsheet.reports.fix_workbook.wording import word_problem, word_rule
@@ -52,8 +52,6 @@ from loadsheet.workbook_marks import sheet_titles
 
 SUFFIX, BOOK_SUFFIX = ".results.csv", ".results.xlsx"
 SET_ASIDE = "set aside"
-STRUCK_OUT = "R252"
-"""The problem of a table that is said at each of its rows."""
 
 LEADING = ("row", "outcome", "problem", "what to do")
 TRAILING = ("operation", "key", "service order", "verdict")

@@ -25,7 +25,7 @@ from loadsheet.ledger import ColumnGuide, Drop, Entry, Origin, Run, SourceTable,
 from loadsheet.ledger.changed_values import FIELDS, OTHER_VERSION, ChangedValue, further_changes, kept_changes
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import LOOKUP_RULE, STEP, part_of_table
-from loadsheet.problems import Problem, Where, column_letters
+from loadsheet.problems import STRUCK_OUT, Problem, Where, column_letters
 from loadsheet.reports.fix_workbook.fix_sheets import (
     LISTS,
     FixBook,
@@ -73,7 +73,6 @@ def write_rows(path: Path, table: SourceTable, rows: Iterable[FixRow], words: Wo
 SUFFIX = ".fix.xlsx"
 
 _WRONG = (State.INVALID, State.REFUSED)
-_STRUCK_OUT = "R252"
 
 
 def is_to_fix(entry: Entry) -> bool:
@@ -201,7 +200,7 @@ class _DropFix:
                 "{count} more records wait for others or for a decision; you do not need to do anything.",
                 self._held,
             )
-        for problem in (one for table in self.drop.tables for one in table.problems if one.code == _STRUCK_OUT):
+        for problem in (one for table in self.drop.tables for one in table.problems if one.code == STRUCK_OUT):
             worded = word_problem(problem, self._words, self._titles)
             yield f"{worded.text}. {worded.todo}"
 
