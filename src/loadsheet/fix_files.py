@@ -19,6 +19,8 @@ from loadsheet.mapping.documents import (
     COUNTED_IN,
     FIX_OF,
     LOOKED_UP,
+    MEANT_FOR,
+    MEANT_IN,
     SHARED,
     Document,
     Ignored,
@@ -58,6 +60,7 @@ FIX_ROLE = "fix"
 _TEXT_ENDINGS = (".csv", ".txt", ".tsv")
 _AGAIN = "drop the original file again, with your corrections in it"
 _AS_TEXT = "it is a fix workbook saved as text, in which numbers and dates can change"
+_HEADINGS_BACK = "give the columns back the headings that they have in the fix workbook that you received"
 _COPY_BACK = "copy that sheet back from the fix workbook that you received, also if nothing is wrong in it"
 _NO_HEADINGS = frozenset({"R202", "R204", "R215"})
 _OF_TWO_RECORDS = frozenset({"G401", "G402"})  # their advice is to delete rows, which would lose one of the records
@@ -168,7 +171,9 @@ def with_original_mappings(
         elif not is_for(mapping, name, mappings):
             complete.append(chosen)
         elif any(table.sheet for table in queries.original(drop).tables):
-            unmapped |= {file: refused(file, _AS_TEXT, SAVE_AS_XLSX).problem for file in chosen.files.values()}
+            meant = {MEANT_FOR: mapping.name, MEANT_IN: mapping.language}
+            problems = (refused(file, _AS_TEXT, SAVE_AS_XLSX).problem for file in chosen.files.values())
+            unmapped |= {one.where.file: replace(one, values={**meant, **one.values}) for one in problems}
         else:
             complete.append(_as_route(chosen, _of_texts(without_totals(mapping))))
     return replace(routes, complete=tuple(complete), unmapped=unmapped)
@@ -229,6 +234,8 @@ def open_fix(fix: FixFile, path: Path, settings: Settings) -> dict[str, Table]:
             path, fix.name, [_as_written(layout, titles.get(layout.name)) for layout in layouts], settings
         )
     except FileRefused as refused:
+        if refused.problem.code == "R204":
+            raise FileRefused(replace(refused.problem, hint=_HEADINGS_BACK)) from refused
         if refused.problem.code != "R210":
             raise
         unnamed = refused.problem

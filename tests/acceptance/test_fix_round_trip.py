@@ -736,6 +736,39 @@ def test_a_file_that_its_mapping_cannot_read_is_answered_in_the_language_of_the_
     assert load_workbook(folder / "uhlig_versand_kw12.fix.xlsx").sheetnames[-1] == "Bitte lesen"
 
 
+@pytest.mark.parametrize(
+    ("as_text", "problem", "todo"),
+    [
+        (False, "dort fehlt aber City [R204]", "Geben Sie den Spalten wieder die Überschriften"),
+        (True, "eine als Text gespeicherte Korrekturdatei", "Speichern Sie sie als .xlsx"),
+    ],
+    ids=["with another heading", "saved as text"],
+)
+def test_a_fix_workbook_that_cannot_be_read_is_answered_as_one_in_the_language_of_the_sheet(
+    workspace, as_text, problem, todo
+):
+    mapping = (ROOT / "tests/proofs/mappings/orders.yaml").read_text(encoding="utf-8").replace("en_US", "de_DE")
+    workspace.use({"orders": mapping.replace("orders*.csv", "orders*.xlsx")})
+    sent = Workbook()
+    for row in (("Order", "City", "Weight"), ("A-1", "Ulm", "x")):
+        sent.active.append(row)
+    sent.save(workspace.inbox / "orders.xlsx")
+    workspace.run()
+    book = FixBook(workspace.reports()[-1] / "orders.fix.xlsx")
+    (sheet,) = book.sheets()
+    if as_text:
+        rows = sheet.iter_rows(values_only=True)
+        workspace.drop("mended.csv", "\n".join(";".join(str(cell or "") for cell in row) for row in rows))
+    else:
+        sheet.cell(1, [cell.value for cell in sheet[1]].index("City") + 1).value = "Town"
+        book.save(workspace.inbox / "mended.xlsx")
+    assert workspace.run().returncode == 65
+    (line,) = workspace.results(f"mended.{'csv' if as_text else 'xlsx'}")
+    assert line["Ergebnis"] == "nicht gelesen"
+    assert problem in line["Problem"]
+    assert line["Was zu tun ist"].startswith(todo)
+
+
 LOADS = """\
 mapping: loads
 version: 1

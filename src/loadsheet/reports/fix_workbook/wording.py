@@ -406,6 +406,7 @@ SENTENCES = (
     "save it as .xlsx and send it again",
     "it is a fix workbook saved as text, in which numbers and dates can change",
     "copy that sheet back from the fix workbook that you received, also if nothing is wrong in it",
+    "give the columns back the headings that they have in the fix workbook that you received",
     "save it without a password or encryption and send it again",
     "send it without a password",
     "it is a password-protected workbook",
