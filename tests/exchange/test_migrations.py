@@ -16,8 +16,7 @@ from sqlalchemy import Pool, create_engine, inspect, text
 
 from loadsheet.errors import SettingsError
 from loadsheet.exchange import Store
-from loadsheet.exchange.database import METADATA, VERSION, VERSION_TABLE
-from loadsheet.exchange.database_migrations import upgrade
+from loadsheet.exchange.database import METADATA, VERSION, VERSION_TABLE, upgrade
 
 FIRST_SCHEMA = """
 CREATE TABLE tenders (number {number} NOT NULL, tender TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (number), UNIQUE (tender));

@@ -109,7 +109,7 @@ filelock: run_archive.verify ledger operations.notifications.state
 apprise: operations.notifications.notice_delivery
 watchdog: inbox_watch cli.mapping_results
 httptools: dispatch exchange
-alembic: exchange.database_migrations ledger.migrations
+alembic: exchange.database ledger.migrations
 psycopg: exchange.database ledger.postgres
 backports: ledger.content_blocks
 keyring: credentials

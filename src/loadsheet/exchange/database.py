@@ -2,7 +2,7 @@
 
 Owns: the names of tables and columns after all migrations, the differences between the two kinds of database, and when a migration
 runs. Identifiers are stored in the form of `effects.key_text`, complete records in `content`. A change of the tables needs a
-migration (`exchange/database_migrations.py`); a test compares the two.
+migration, a step with Alembic's operations; a test compares the two. A migration never changes after its release: add a new one.
 
 Several processes may open one database at the same time: one of them creates or upgrades the tables, and the others wait for it.
 """
@@ -10,10 +10,11 @@ Several processes may open one database at the same time: one of them creates or
 import os
 import sqlite3
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     URL,
@@ -25,10 +26,14 @@ from sqlalchemy import (
     Integer,
     MetaData,
     PrimaryKeyConstraint,
+    RowMapping,
     String,
     Table,
+    TableClause,
     Text,
     UniqueConstraint,
+    bindparam,
+    column,
     create_engine,
     event,
     func,
@@ -36,14 +41,20 @@ from sqlalchemy import (
     inspect,
     make_url,
     select,
+    table,
+    update,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from loadsheet.contract import parties_of
 from loadsheet.errors import SettingsError
+from loadsheet.exchange.effects import key_text
+from loadsheet.exchange.wire import stored
 from loadsheet.extras import need
 
-VERSIONS = ("0001", "0002", "0003")  # of the migrations; databases without a stored version have the first
-VERSION = VERSIONS[-1]
+if TYPE_CHECKING:
+    from alembic.operations import Operations
+
 VERSION_TABLE = "exchange_version"
 PARTIES = ("sender", "receiver")
 
@@ -172,8 +183,6 @@ def prepare(connection: Connection, shown: str) -> None:
                 "Use the newer loadsheet, or another database"
             )
         if version != VERSION:
-            from loadsheet.exchange.database_migrations import upgrade
-
             upgrade(connection, version)
     known = set(connection.scalars(select(COUNTERS.c.name)))
     if missing := [{"name": table.name, "last": 0, "held": 0} for table in NUMBERED if table.name not in known]:
@@ -315,3 +324,130 @@ def _check_postgresql(connection: Connection, shown: str) -> None:
     connection.exec_driver_sql("set local idle_in_transaction_session_timeout = 0")
     driver: Any = connection.connection.driver_connection
     driver.answer_s = None
+
+
+# ---- migrations ----
+
+_GROUP = 1000
+_KEYS = {
+    "tenders": ("tender",),
+    "orders": ("order_ref",),
+    "quotes": ("tender", "carrier"),
+    "confirmations": ("tender", "carrier"),
+    "status_events": ("order_ref",),
+}
+_OWNED = ("tenders", "orders")
+
+
+def upgrade(connection: Connection, version: str) -> None:
+    """Upgrade the schema from this version to the present one and store each version reached, within the transaction of the connection.
+
+    `version`: "" for an empty database.
+    """
+    from alembic.migration import MigrationContext
+    from alembic.operations import Operations
+
+    STORED_VERSION.create(connection, checkfirst=True)
+    if connection.scalar(select(STORED_VERSION)) is None:  # the first databases do not store theirs
+        connection.execute(insert(STORED_VERSION), {"version_num": version})
+    op = Operations(MigrationContext.configure(connection))
+    for reached, step in _STEPS.items():
+        if reached > version:
+            step(op)
+            connection.execute(update(STORED_VERSION), {"version_num": reached})
+
+
+def _make_tables(op: "Operations") -> None:
+    """0001: the first schema, from before the migrations: six tables."""
+    _make_table(op, "tenders", "tender")
+    _make_table(op, "orders", "order_ref")
+    _make_table(op, "quotes", "tender", "carrier")
+    _make_table(op, "confirmations", "tender", "carrier", unique=False)
+    _make_table(op, "status_events", "order_ref", unique=False)
+    op.create_index("ix_confirmations_tender", "confirmations", ["tender"])
+    op.create_index("ix_status_events_order_ref", "status_events", ["order_ref"])
+    op.create_table("counters", Column("name", Text, primary_key=True), Column("last", _NUMBER, nullable=False))
+
+
+def _make_table(op: "Operations", name: str, *keys: str, unique: bool = True) -> None:
+    op.create_table(
+        name,
+        Column("number", _NUMBER, primary_key=True, autoincrement=False),
+        *(Column(key, Text, nullable=False) for key in keys),
+        Column("content", Text, nullable=False),
+        *([UniqueConstraint(*keys)] if unique else []),
+    )
+
+
+def _add_parties(op: "Operations") -> None:
+    """0002: the parties of records, keys that every database can index, record counts, and tokens, filled from the present records."""
+    for name in _OWNED:
+        for side in ("sender", "receiver"):
+            op.add_column(name, Column(side, Text, nullable=False, server_default=""))
+    op.add_column("counters", Column("held", _NUMBER, nullable=False, server_default="0"))
+    _make_tokens(op)
+    for name, keys in _KEYS.items():
+        _fill(op, name, keys)
+    for name in _OWNED:
+        for side in ("sender", "receiver"):
+            op.create_index(f"{name}_by_{side}", name, [side, "number"])
+        held = select(func.count()).select_from(table(name)).scalar_subquery()
+        counters = table("counters", column("name"), column("held"))
+        op.get_bind().execute(update(counters).where(counters.c.name == name).values(held=held))
+
+
+def _make_tokens(op: "Operations") -> None:
+    op.create_table(
+        "tokens",
+        Column("number", _NUMBER, primary_key=True, autoincrement=False),
+        *(Column(name, Text, nullable=False) for name in ("name", "digest", "party", "created")),
+        Column("expires", Text),
+        Column("revoked", Text),
+        UniqueConstraint("name"),
+        UniqueConstraint("digest"),
+    )
+
+
+def _fill(op: "Operations", name: str, keys: Sequence[str]) -> None:
+    """Set sender and receiver from the content, and keys in their new form."""
+    sides = ("sender", "receiver") if name in _OWNED else ()
+    records = table(name, *map(column, ("number", *keys, *sides, "content")))
+    change = (
+        update(records)
+        .where(records.c.number == bindparam("at"))
+        .values({filled: bindparam(f"new_{filled}") for filled in (*keys, *sides)})
+    )
+    for rows in _groups(op, records):
+        changes = []
+        for row in rows:
+            values = {key: key_text(row[key]) for key in keys}
+            if sides:
+                values |= zip(sides, map(key_text, parties_of(stored(row["content"]))), strict=True)
+            if sides or any(values[key] != row[key] for key in keys):
+                changes.append({"at": row["number"], **{f"new_{filled}": value for filled, value in values.items()}})
+        if changes:
+            op.get_bind().execute(change, changes)
+
+
+def _groups(op: "Operations", records: TableClause) -> Iterator[Sequence[RowMapping]]:
+    """All rows in groups, to bound memory; each group is read before it is changed."""
+    last = 0
+    page = select(records).where(records.c.number > bindparam("last")).order_by(records.c.number).limit(_GROUP)
+    while rows := op.get_bind().execute(page, {"last": last}).mappings().all():
+        yield rows
+        last = rows[-1]["number"]
+
+
+def _add_sessions(op: "Operations") -> None:
+    """0003: sessions of the pages, shared by all processes on one database."""
+    op.create_table(
+        "sessions",
+        *(Column(name, Text, nullable=False, primary_key=name == "name") for name in ("name", "mark", "form")),
+        Column("ends", _NUMBER, nullable=False),
+    )
+    op.create_index("sessions_by_end", "sessions", ["ends"])
+
+
+_STEPS = {"0001": _make_tables, "0002": _add_parties, "0003": _add_sessions}
+VERSIONS = tuple(_STEPS)  # databases without a stored version have the first
+VERSION = VERSIONS[-1]
