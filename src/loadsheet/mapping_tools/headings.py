@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import zip_longest
+from math import ceil
 from pathlib import Path
 
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record, When
@@ -86,6 +87,14 @@ class Vocabulary:
     action_headings: frozenset[str]
     fillers: frozenset[str]
 
+    @cached_property
+    def _by_length(self) -> Mapping[int, Sequence[tuple[str, int]]]:
+        """The phrases by their number of letters, each with the letters in it."""
+        found: dict[int, list[tuple[str, int]]] = {}
+        for phrase in self.phrases:
+            found.setdefault(len(phrase), []).append((phrase, _letters_in(phrase)))
+        return found
+
     def read(self, text: str) -> Reading:
         """The concepts of a heading or a sentence. Whether a column must be filled, in brackets, is not read."""
         words = words_of(_HOW_TO_FILL.sub(" ", text))
@@ -133,11 +142,19 @@ class Vocabulary:
                     return [word[:end], *([tail] if tail else [])]
         if len(word) < _FUZZY_MIN:
             return []
-        if close := get_close_matches(word, self.phrases, 1, _ALIKE):
+        candidates = list(self._that_may_be(word))
+        if close := get_close_matches(word, candidates, 1, _ALIKE):
             return close
-        alike = [known for known in self.phrases if len(known) == len(word) and sorted(known) == sorted(word)]
+        alike = [known for known in candidates if sorted(known) == sorted(word)]
         swapped = near(word, alike)
         return [swapped] if swapped else []
+
+    def _that_may_be(self, word: str) -> Iterator[str]:
+        """The phrases that are not too long, too short or of too many other letters to be similar to a word: few, because comparing is slow."""
+        length, letters = len(word), _letters_in(word)
+        for other in range(ceil(length * _ALIKE / (2 - _ALIKE)), int(length * (2 - _ALIKE) / _ALIKE) + 1):
+            apart = length - _ALIKE * (length + other) / 2
+            yield from (known for known, its in self._by_length.get(other, ()) if (letters & ~its).bit_count() <= apart)
 
     def _chinese_parts(self, word: str) -> list[str]:
         """The known words in a text without blanks, the longest first from left to right."""
@@ -148,6 +165,14 @@ class Vocabulary:
             found += [part] if part else []
             at += len(part) or 1
         return found
+
+
+def _letters_in(text: str) -> int:
+    """The letters of a text as bits; two letters may share one."""
+    found = 0
+    for letter in text:
+        found |= 1 << ord(letter) % 64
+    return found
 
 
 @cache
