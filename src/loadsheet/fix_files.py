@@ -50,6 +50,7 @@ from loadsheet.reading.fix_file_tables import (
     mark_of_top,
     numbers_text,
 )
+from loadsheet.reading.header import fold
 from loadsheet.reading.tables import RowFilters
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import FixedEntry, RowMark, sheet_titles
@@ -355,11 +356,23 @@ def as_original_drop(
         first = {table.name: table.file for table in queries.original(fixed).tables}
         originals = {table.name: OriginalTable(table.header, first.get(table.name, "")) for table in fixed.tables}
     given = [_with_needed(as_original(table, originals.get(name)), mapping) for name, table in tables.items()]
+    for fixed_table in given:
+        _check_headings(fixed_table.table, mapping)
     if fixed is not None and any(COUNTED_IN in table.found for table in tables.values()):
         given = _by_mapping(given, fixed, queries)
     found = as_originals(given, queries.fixed_entries)
     entries = FixedEntries(found.tables, found.marks, queries.fixed_entries)
     return OpenedDrop(found.tables, fixed, entries)
+
+
+def _check_headings(table: Table, mapping: CompiledMapping) -> None:
+    """Raises FileRefused if the table lacks a column that the mapping reads and the original had: its values would be left out."""
+    layouts = (layout for own in mapping.layouts.values() for layout in own if layout.name == table.name)
+    read = {fold(label) for layout in layouts for column in layout.columns for label in column.labels}
+    lost = [label for label, place in zip(table.header, table.at, strict=True) if place < 0 and fold(label) in read]
+    if lost:
+        values = {"row": table.header_row, "missing": ", ".join(lost)}
+        raise FileRefused(Problem("R204", table.where(table.header_row), "", values, _HEADINGS_BACK))
 
 
 def _with_needed(fixed: Fixed, mapping: CompiledMapping) -> Fixed:

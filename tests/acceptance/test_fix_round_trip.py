@@ -737,33 +737,36 @@ def test_a_file_that_its_mapping_cannot_read_is_answered_in_the_language_of_the_
 
 
 @pytest.mark.parametrize(
-    ("as_text", "problem", "todo"),
+    ("heading", "problem", "todo"),
     [
-        (False, "dort fehlt aber City [R204]", "Geben Sie den Spalten wieder die Überschriften"),
-        (True, "eine als Text gespeicherte Korrekturdatei", "Speichern Sie sie als .xlsx"),
+        ("City", "dort fehlt aber City [R204]", "Geben Sie den Spalten wieder die Überschriften"),
+        ("Remark", "dort fehlt aber Remark [R204]", "Geben Sie den Spalten wieder die Überschriften"),
+        ("", "eine als Text gespeicherte Korrekturdatei", "Speichern Sie sie als .xlsx"),
     ],
-    ids=["with another heading", "saved as text"],
+    ids=["a heading is changed", "that of an optional column", "it is saved as text"],
 )
 def test_a_fix_workbook_that_cannot_be_read_is_answered_as_one_in_the_language_of_the_sheet(
-    workspace, as_text, problem, todo
+    workspace, heading, problem, todo
 ):
     mapping = (ROOT / "tests/proofs/mappings/orders.yaml").read_text(encoding="utf-8").replace("en_US", "de_DE")
+    mapping = mapping.replace("constants:", "  remark: {label: Remark, type: text}\nconstants:")
+    mapping += "  order_references:\n    list:\n      - {name: {value: remark}, value: {col: remark}}\n"
     workspace.use({"orders": mapping.replace("orders*.csv", "orders*.xlsx")})
     sent = Workbook()
-    for row in (("Order", "City", "Weight"), ("A-1", "Ulm", "x")):
+    for row in (("Order", "City", "Weight", "Remark"), ("A-1", "Ulm", "x", "call")):
         sent.active.append(row)
     sent.save(workspace.inbox / "orders.xlsx")
     workspace.run()
     book = FixBook(workspace.reports()[-1] / "orders.fix.xlsx")
     (sheet,) = book.sheets()
-    if as_text:
+    if not heading:
         rows = sheet.iter_rows(values_only=True)
         workspace.drop("mended.csv", "\n".join(";".join(str(cell or "") for cell in row) for row in rows))
     else:
-        sheet.cell(1, [cell.value for cell in sheet[1]].index("City") + 1).value = "Town"
+        sheet.cell(1, [cell.value for cell in sheet[1]].index(heading) + 1).value = "Of ours"
         book.save(workspace.inbox / "mended.xlsx")
     assert workspace.run().returncode == 65
-    (line,) = workspace.results(f"mended.{'csv' if as_text else 'xlsx'}")
+    (line,) = workspace.results(f"mended.{'xlsx' if heading else 'csv'}")
     assert line["Ergebnis"] == "nicht gelesen"
     assert problem in line["Problem"]
     assert line["Was zu tun ist"].startswith(todo)
