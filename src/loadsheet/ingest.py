@@ -110,6 +110,7 @@ class ReadDrop:
     context: IngestContext
     translated: DropTranslation
     _notation_check: NotationCheck = field(init=False, default_factory=NotationCheck)
+    _postcodes: PostcodeCheck = field(init=False, default_factory=lambda: PostcodeCheck(()))
     _repeated_lines: RepeatedLineCheck = field(init=False, default_factory=RepeatedLineCheck)
     _totals_named: Counter[str] = field(init=False, default_factory=Counter)
 
@@ -137,8 +138,8 @@ class ReadDrop:
     def documents(self, *, far_dates: bool = True) -> Iterator[Document | Ignored]:
         """The documents and ignored rows in order; with `far_dates`, dates far from now get a warning. Raises FileRefused."""
         mapping, reading = self.mapping, self.context.settings.reading
-        postcode_check = PostcodeCheck.of(mapping.lineage, mapping.plan.tables)
-        documents = postcode_check.watch(self.translated.documents(), mapping.lineage, self.tables)
+        self._postcodes = PostcodeCheck.of(mapping.lineage, mapping.plan.tables)
+        documents = self._postcodes.watch(self.translated.documents(), mapping.lineage, self.tables)
         if far_dates:
             date_check = DateRangeCheck.around(
                 self.context.now, years_back=reading.dates_years_back, years_ahead=reading.dates_years_ahead
@@ -158,7 +159,7 @@ class ReadDrop:
             if name in lost:
                 problems = [problem for problem in problems if problem.code != "R250"]  # L621 says it
             if self.opened.fixes is None:
-                problems += self._repeated_lines.problems(name, self.tables[name])
+                problems += [*self._repeated_lines.problems(name, self.tables[name]), *self._postcodes.problems(name)]
             found[name] = notes._replace(problems=tuple(problems))
         return found
 

@@ -287,6 +287,32 @@ def test_a_postal_code_from_a_code_table_that_lost_its_zeros_is_a_warning_at_its
     assert found == ([("C319", "warning", *warned)] if warned else [])
 
 
+@pytest.mark.parametrize(
+    ("codes", "warned"),
+    [
+        (["1067", "1069", "4109"], ("rows", "Zip", "1067")),
+        (["1067", "", "501"], ("rows", "Zip", "1067")),
+        (["1067", "11"], None),  # too few digits to have lost only zeros
+        (["1067", "20095"], None),  # the damage checks warn of it
+        (["20095", "1067"], None),
+        (["01067"], None),
+        (["106"], ("rows", "Zip", "106")),
+    ],
+)
+def test_a_column_of_postal_codes_that_have_all_lost_their_zeros_is_one_warning(tmp_path, codes, warned):
+    mapping = load_text(
+        tmp_path, BY_TABLE.replace("site.country}", "site}").replace("lookup: sites", "type: country"), sites=SITES
+    )
+    rows = "".join(f"T{number},DE,{code}\n" for number, code in enumerate(codes))
+    check = PostcodeCheck.of(mapping.lineage, mapping.plan.tables)
+    tables = {"rows": Table("rows", "a.csv", "", ("No", "Site", "Zip"), 1, {}, lambda: iter(()), {})}
+    documents = list(check.watch(of_text(mapping, tmp_path, f"No,Site,Zip\n{rows}"), mapping.lineage, tables))
+    assert [document.problems for document in documents] == [()] * len(codes)
+    found = [("rows", one.where.column, one.found) for one in check.problems("rows") if one.code == "C319"]
+    assert found == ([warned] if warned else [])
+    assert [*check.problems("others")] == []
+
+
 EVENTS = """
 mapping: events
 version: 1

@@ -12,7 +12,8 @@ A pickup in 1900 is the number 1 in a date cell, and a delivery in 2206 is a typ
 records, so it covers every way of making them.
 
 A spreadsheet program that opens a code table drops the zeros at the start of its postal codes. The damage checks see only the cells of the
-sheet, so postal codes from a code table are compared with the number of digits that their country has.
+sheet, so postal codes from a code table are compared with the number of digits that their country has; so are those of a column whose codes
+have all lost their zeros.
 """
 
 import re
@@ -265,7 +266,7 @@ class DateRangeCheck:
     def _warning(
         self, document: Document, path: str, day: str, lineage: Lineage, tables: Mapping[str, Table]
     ) -> Problem:
-        where, found = _place(document, path, lineage, tables)
+        _, where, found = _place(document, path, lineage, tables)
         bound = f"before {self.first}" if day < self.first else f"after {self.last}"
         return Problem("C318", where, found or day, {"day": day, "bound": bound}, _HINT, "warning")
 
@@ -285,6 +286,7 @@ _DIGITS = {
 """The digits of a postal code, for countries in which it may begin with zeros."""
 
 _MOST_LOST = 2  # zeros, as in 00601 of Puerto Rico
+_CODES_LOOKED_AT = 200  # documents at the start of a file; each takes as long as it takes to read its payload again
 
 
 class _PostcodeField(NamedTuple):
@@ -300,30 +302,63 @@ class _PostcodeField(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PostcodeCheck:
-    """Warns of postal codes that are too short for their country, in the fields that a code table fills or whose country it gives."""
+    """Warns of postal codes that are too short for their country: at each one in `fields`, which a code table fills or whose country it gives;
+    once for one of the `others` if all codes at the start of a file are too short. Damage checks see zeros that only some values have lost.
+    """
 
     fields: tuple[_PostcodeField, ...]
+    others: tuple[_PostcodeField, ...] = ()
+    _shortened: dict[tuple[_PostcodeField, str], tuple[str, Problem] | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, lineage: Lineage, tables: Sequence[TablePlan]) -> "PostcodeCheck":
         """The check for a mapping."""
         looked_up = {(table.name, column.name) for table in tables for column in table.columns if column.spec.lookup}
-        sourced = lineage.items() if looked_up else ()
-        filled = {path for path, sources in sourced if any(source[:2] in looked_up for source in sources)}
-        found = []
-        for path in (path for path in (lineage if filled else ()) if not path.startswith("(")):
+        filled = {path for path, sources in lineage.items() if any(source[:2] in looked_up for source in sources)}
+        found: tuple[list[_PostcodeField], list[_PostcodeField]] = ([], [])
+        for path in (path for path in lineage if not path.startswith("(")):
             part, slash, field = path.rpartition("/")  # the name of its mapping, if several share the file
             record, _, name = field.rpartition(".")
             country, own = country_field(name), part + slash
-            if country and not filled.isdisjoint((path, own + f"{record}.{country}".lstrip("."))):
-                found.append(_PostcodeField(own, record, name, country))
-        return cls(tuple(found))
+            if country:
+                is_other = filled.isdisjoint((path, own + f"{record}.{country}".lstrip(".")))
+                found[is_other].append(_PostcodeField(own, record, name, country))
+        return cls(tuple(found[0]), tuple(found[1]))
 
     def watch(
         self, documents: Iterable[Document | Ignored], lineage: Lineage, tables: Mapping[str, Table]
     ) -> Iterable[Document | Ignored]:
-        """The documents, with a warning for each postal code that is too short."""
-        return (self._checked(document, lineage, tables) for document in documents) if self.fields else documents
+        """The documents, with a warning for each postal code in `fields` that is too short."""
+        if self.fields:
+            documents = (self._checked(document, lineage, tables) for document in documents)
+        return self._watched(documents, lineage, tables) if self.others else documents
+
+    def problems(self, name: str) -> Iterator[Problem]:
+        """A warning for each of the `others` whose postal codes in the table of this name are too short. Call it after the last document."""
+        return (found[1] for found in self._shortened.values() if found is not None and found[0] == name)
+
+    def _watched(
+        self, documents: Iterable[Document | Ignored], lineage: Lineage, tables: Mapping[str, Table]
+    ) -> Iterator[Document | Ignored]:
+        left = _CODES_LOOKED_AT
+        for document in documents:
+            if left and isinstance(document, Document) and document.payload:
+                left -= 1
+                self._note(document, lineage, tables)
+            yield document
+
+    def _note(self, document: Document, lineage: Lineage, tables: Mapping[str, Table]) -> None:
+        for postcode, path, code, country in _codes_of(document, self.others):
+            digits, key = _DIGITS.get(country, 0), (postcode, country)
+            if not code:
+                continue
+            if not _is_short(code, digits):
+                self._shortened[key] = None
+            elif key not in self._shortened:
+                name, where, text = _place(document, path, lineage, tables)
+                values = {"code": code, "country": country, "count": len(code), "digits": digits}
+                problem = Problem("C319", where, text or code, values, _COLUMN_HINT, "warning")
+                self._shortened[key] = (name, problem) if name else None
 
     def _checked(
         self, document: Document | Ignored, lineage: Lineage, tables: Mapping[str, Table]
@@ -333,21 +368,35 @@ class PostcodeCheck:
         return replace(document, problems=(*document.problems, *self._warnings(document, lineage, tables)))
 
     def _warnings(self, document: Document, lineage: Lineage, tables: Mapping[str, Table]) -> Iterator[Problem]:
-        payload, seen = msgspec.json.decode(document.payload), set[str]()
-        for postcode in self.fields:
-            if not document.rows[0].table.startswith(postcode.own):
-                continue
+        seen = set[str]()
+        for _, path, code, country in _codes_of(document, self.fields):
+            digits = _DIGITS.get(country, 0)
+            if path not in seen and _is_short(code, digits):
+                _, where, found = _place(document, path, lineage, tables)
+                values = {"code": code, "country": country, "count": len(code), "digits": digits}
+                yield Problem("C319", where, found or code, values, _POSTCODE_HINT, "warning")
+            seen.add(path)
+
+
+def _codes_of(document: Document, fields: Iterable[_PostcodeField]) -> Iterator[tuple[_PostcodeField, str, str, str]]:
+    """The postal codes of a document in these fields, each with its path and the code of its country (empty: none is known)."""
+    payload = msgspec.json.decode(document.payload)
+    for postcode in fields:
+        if document.rows[0].table.startswith(postcode.own):
             for path, record in _records(payload, postcode.record):
                 code, country = str(record.get(postcode.name, "")), _country_code(str(record.get(postcode.country, "")))
-                digits, at = _DIGITS.get(country, 0), f"{path}.{postcode.name}".lstrip(".")
-                if at not in seen and code.isdecimal() and digits - _MOST_LOST <= len(code) < digits:
-                    where, found = _place(document, postcode.own + at, lineage, tables)
-                    values = {"code": code, "country": country, "count": len(code), "digits": digits}
-                    yield Problem("C319", where, found or code, values, _POSTCODE_HINT, "warning")
-                seen.add(at)
+                yield postcode, postcode.own + f"{path}.{postcode.name}".lstrip("."), code, country
+
+
+def _is_short(code: str, digits: int) -> bool:
+    return code.isdecimal() and digits - _MOST_LOST <= len(code) < digits
 
 
 _POSTCODE_HINT = "correct the code table: spreadsheet programs drop zeros at the start of numbers; if the postal code is right, there is nothing to do"
+_COLUMN_HINT = (
+    "so have all codes of this country here: spreadsheet programs drop zeros at the start of numbers; format the column as text and fill it "
+    "again from its source, or let the mapping pad the values (pad_left)"
+)
 
 
 @cache
@@ -372,12 +421,12 @@ def _records(value: Any, pattern: str, path: str = "") -> Iterator[tuple[str, Ma
         yield from _records(inner, rest, here)
 
 
-def _place(document: Document, path: str, lineage: Lineage, tables: Mapping[str, Table]) -> tuple[Where, str]:
-    """The first cell that a field comes from, and its text."""
+def _place(document: Document, path: str, lineage: Lineage, tables: Mapping[str, Table]) -> tuple[str, Where, str]:
+    """The table of the first cell that a field comes from, its place and its text. No table: it comes from none."""
     for place in locate(lineage, document.rows, document.items, path):
         row, table = document.rows[place.row], tables.get(place.table)
         if table is not None:
             column = table.header.index(place.label) if place.label in table.header else None
             found = row.cells[column] if column is not None and column < len(row.cells) else ""
-            return table.where(row.number, column, path), found
-    return NOWHERE, ""
+            return place.table, table.where(row.number, column, path), found
+    return "", NOWHERE, ""
