@@ -100,7 +100,7 @@ def _node(event: Any, events: Iterator[Any], anchors: dict[str, Node], depth: in
     if isinstance(event, ScalarEvent):
         node = Node(_kind(event), event.value, line, column)
     else:
-        node = Node("map" if isinstance(event, MappingStartEvent) else "seq", [], line, column)
+        node = Node(_kind_of_several(event, line, column), [], line, column)
     if event.anchor is not None:
         anchors[event.anchor] = node
     if isinstance(event, SequenceStartEvent):
@@ -118,6 +118,14 @@ def _kind(event: ScalarEvent) -> str:
         return str(event.tag).removeprefix(_TAG)
     found = _KIND.fullmatch(event.value) if event.implicit[0] else None
     return "str" if found is None else str(found.lastgroup)
+
+
+def _kind_of_several(event: Any, line: int, column: int) -> str:
+    """The kind of a map or a list. Raises NotYaml for a tag that makes it another value."""
+    kind = "map" if isinstance(event, MappingStartEvent) else "seq"
+    if event.tag not in (None, "!", f"{_TAG}{kind}"):
+        raise NotYaml(f"the tag {event.tag} is not known; remove it", line, column)
+    return kind
 
 
 def _value(node: Node, depth: int) -> Any:

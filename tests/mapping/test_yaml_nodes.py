@@ -72,3 +72,13 @@ def test_what_is_no_yaml_is_refused_at_its_place(text, said, place):
         values_of(text)
     assert (refused.value.line, refused.value.column) == place
     assert str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["!!python/object:x {}", "a: !!set {b}", "a: !x [1]"])
+def test_a_map_or_list_with_a_tag_of_another_value_is_refused(text):
+    with pytest.raises(NotYaml, match="is not known; remove it"):
+        values_of(text)
+
+
+def test_a_map_or_list_may_be_tagged_as_what_it_is():
+    assert values_of("!!map {a: !!seq [1]}") == {"a": [1]}
