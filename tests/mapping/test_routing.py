@@ -231,6 +231,30 @@ def test_two_files_cannot_give_one_mapping(folder):
     assert (broken.path, broken.finding.text) == ("b.yaml", '"same" is already the name of a.yaml')
 
 
+@pytest.mark.parametrize(
+    ("files", "patterns", "all_known"),
+    [
+        ('["x_*.csv", "y.csv"]', ("x_*.csv", "y.csv"), True),
+        ('["x_*.csv", 7]', ("x_*.csv", "7"), False),
+        ('["x_*.csv", ""]', ("x_*.csv",), False),
+        ("\n    - x_*.csv # the first\n    - 'y.csv'\n  unclosed: [", ("x_*.csv", "y.csv"), False),
+    ],
+)
+def test_the_files_of_a_mapping_that_does_not_load_are_known_as_far_as_they_can_be_read(
+    folder, files, patterns, all_known
+):
+    text = (
+        simple("x", "x.csv")
+        .replace('["x.csv"]', files)
+        .replace("source: {", "source:\n  ")
+        .replace("}\ncolumns", "\ncolumns")
+    )
+    loaded = folder({"good": simple("good", "good.csv"), "x": text.replace("order.delete", "order.delet")})
+    (broken,) = loaded.broken
+    assert (broken.patterns, broken.all_known) == (patterns, all_known)
+    assert list(route(["x_1.csv"], loaded).blocked) == ["x_1.csv"]
+
+
 def test_a_shipper_with_mappings_of_its_own_is_judged_by_them_alone(folder, tmp_path):
     (tmp_path / "lookups").mkdir()
     (tmp_path / "lookups" / "codes.csv").write_text("a,b\n", encoding="utf-8")

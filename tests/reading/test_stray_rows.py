@@ -177,6 +177,8 @@ AT = partial(Where, "a.csv", "")
         ("order;From;To;Kg", ""),
         ("Order;From;To;", ""),
         ("From;To;York;5", ""),
+        ("Kg;Order;From;", '"Kg" in the column of "Order"'),
+        ("Order;From;To;7", '"7" in the column of "Kg"'),
     ],
 )
 def test_rows_below_the_headings_of_another_table_are_never_read_into_wrong_columns(tmp_path, row, other):
