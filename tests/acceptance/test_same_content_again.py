@@ -369,3 +369,20 @@ def test_a_row_that_got_another_number_in_a_fix_file_is_not_sent_under_the_old_o
     assert foreseen(renumbered)[1]["held"] == 1
     assert run(renumbered, lambda _: None)["entries"]["held"] == 1
     assert sent(renumbered, renumbered.path) == ["A-1", "A-1", "A-2"]
+
+
+def test_a_delete_that_waited_deletes_no_order_of_a_newer_file_when_it_comes_again(workspace):
+    """Nor does an update that waited undo its values. A person can send both."""
+    workspace.use({name: (SMALL / f"{name}.yaml").read_text(encoding="utf-8") for name in ("orders", "order-updates")})
+    workspace.add("order-deletes")
+    old = {"updates.csv": "Order,City\nA-1,Ulm\n", "deletes.csv": "Order\nA-2\n"}
+    for name, text in old.items():
+        workspace.drop(name, text)
+    assert workspace.run().returncode == 1
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,Bonn,1\n")
+    workspace.run()
+    for name, text in old.items():
+        workspace.drop(name, text)
+    assert workspace.run().returncode == 1
+    assert [workspace.states()[key] for key in ("A-1", "A-2")] == ["held", "held"]
+    assert workspace.ask("select count(*) from attempts") == [(2,)], "the two orders"

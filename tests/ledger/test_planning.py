@@ -140,6 +140,7 @@ OLDER = [  # the lane with the drop of each entry, what comes in a copy of drop 
     ("other values by now", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "z", False),
     ("both of this file", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 1)], UPDATE, "x", False),
     ("created anew", [(DELETE, ACCEPTED, "", 1), (CREATE, ACCEPTED, "one", 2)], DELETE, "", True),
+    ("it never left", [(DELETE, HELD, "", 1), (CREATE, ACCEPTED, "one", 2)], DELETE, "", True),
     ("another quote since", [(QUOTE, ACCEPTED, "x", 1), (QUOTE, ACCEPTED, "y", 2)], QUOTE, "x", True),
 ]
 

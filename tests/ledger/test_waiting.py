@@ -35,8 +35,8 @@ class Lane:
     def update(self, city="Essen"):
         return self.plan("order.update", {**KEY, **PARTIES, "delivery_city": city}, f"u{city}.csv", seen=False)
 
-    def delete(self):
-        return self.plan("order.delete", KEY, "d.csv", seen=False)
+    def delete(self, file="d.csv"):
+        return self.plan("order.delete", KEY, file, seen=False)
 
     def upsert(self, city):
         """A record to be created or, where it exists, updated, as a mapping with `operation: order.upsert` makes it."""
@@ -207,6 +207,8 @@ def test_a_delete_that_came_before_the_create_does_not_take_away_what_was_create
     assert lane.only(early).state is HELD
     assert held_before or "it was created after this" in lane.only(early).problems[0].text
     lane.delete()
+    assert lane.send() == [], "the same file again is as old"
+    lane.delete("later.csv")
     assert lane.send() == ["order.delete"], "a delete that comes after it does"
 
 

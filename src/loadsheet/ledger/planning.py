@@ -36,7 +36,7 @@ ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKN
 
 _SETTLED = (State.ACCEPTED, State.REFUSED)
 _MADE = (State.ACCEPTED, State.READY)
-_SENT_OR_READY = (*_MADE, State.REFUSED)
+_SENT_OR_WAITING = (*_MADE, State.REFUSED, State.HELD)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
 _SETTING = (Action.CREATE, Action.UPDATE)
 _DIFFERENCES_SHOWN = 5
@@ -149,7 +149,7 @@ def held_as_older(
     older = [
         earlier.id
         for earlier in family
-        if earlier.drop in copies and earlier.state in _SENT_OR_READY and earlier.content_hash in forms
+        if earlier.drop in copies and earlier.state in _SENT_OR_WAITING and earlier.content_hash in forms
     ]
     last = max([*older, returned.uncorrected])
     since = (earlier for earlier in family if earlier.id > last and earlier.state is not State.REFUSED)
