@@ -386,3 +386,20 @@ def test_a_delete_that_waited_deletes_no_order_of_a_newer_file_when_it_comes_aga
     assert workspace.run().returncode == 1
     assert [workspace.states()[key] for key in ("A-1", "A-2")] == ["held", "held"]
     assert workspace.ask("select count(*) from attempts") == [(2,)], "the two orders"
+
+
+def test_an_update_of_another_party_makes_it_no_sender_of_the_order(workspace):
+    """Its own order with the same number would overwrite the first one."""
+    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
+    workspace.use({"orders": text, "others": text.replace("orders", "others").replace("ACME", "OTHER")})
+    workspace.add("order-updates")
+    for name, rows in (
+        ("others", "City,Weight\nA-1,Jena,5"),
+        ("updates", "City\nA-1,Ulm"),
+        ("orders", "City,Weight\nA-1,Kiel,7"),
+    ):
+        workspace.drop(f"{name}.csv", f"Order,{rows}\n")
+        workspace.run()
+    states = [state for (state,) in workspace.ask("select state from entries order by id")]
+    assert states == ["accepted", "accepted", "held"]
+    assert workspace.ask("select reason from entries where state = 'held'") == [("another sender has this number",)]

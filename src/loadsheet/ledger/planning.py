@@ -163,7 +163,7 @@ def held_as_older(
 
 def held_as_of_another(decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry]) -> PlanningDecision:
     """The decision, or held if `given`, a create or an upsert, has the number of another sender's record, which it would overwrite. An update
-    names the record that it means, and its sender may be another party of the order.
+    of some fields names the record that it means, and its sender may be another party: it makes nobody the sender of the record.
     """
     document, held_for = decision.document, decision.planned.problem
     is_other_version = held_for is not None and held_for.code in OTHER_VERSION
@@ -171,11 +171,9 @@ def held_as_of_another(decision: PlanningDecision, given: Document, lane: Sequen
         return decision
     if decision.planned.state is not State.READY and not is_other_version:
         return decision
-    standing = [
-        earlier
-        for earlier in _since_delete(lane)
-        if earlier.state is not State.REFUSED and BY_NAME[earlier.operation].action in _SETTING
-    ]
+    alive = _since_delete(lane)
+    setting = [earlier for earlier in alive if BY_NAME[earlier.operation].action in _SETTING]
+    standing = [earlier for earlier in _versions(given, alive) or setting if earlier.state is not State.REFUSED]
     senders = list(filter(None, (earlier.sender or sender_in(earlier.payload) for earlier in standing)))
     own = sender_in(document.payload)
     if not own or not senders or own in senders:
