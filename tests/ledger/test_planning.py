@@ -12,7 +12,7 @@ import pytest
 from loadsheet.cli.resolve import resolve, retry
 from loadsheet.contract import BY_NAME
 from loadsheet.ledger import State
-from loadsheet.ledger.changed_values import changes_to_keep, further_changes, kept_changes
+from loadsheet.ledger.codec import changes_to_keep, further_changes, kept_changes
 from loadsheet.ledger.planning import EarlierEntry, chosen, decide, differences, held_as_older, judge, recognized
 from loadsheet.mapping.documents import Document, Instead, SourceRow
 from loadsheet.problems import Problem

@@ -13,7 +13,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Action, may_differ_in_form, parties_of, same_content, update_of
 from loadsheet.display_text import as_argument
-from loadsheet.ledger.changed_values import FIELDS, OTHER_VERSION, changes_to_keep
+from loadsheet.ledger.codec import FIELDS, OTHER_VERSION, changes_to_keep
 from loadsheet.ledger.returned_rows import NOT_RETURNED, Returned
 from loadsheet.ledger.states import WITHOUT_OUTCOME, State, Waits
 from loadsheet.mapping.documents import Document, Instead

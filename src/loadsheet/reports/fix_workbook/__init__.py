@@ -22,7 +22,7 @@ from pathlib import Path
 
 from loadsheet.languages import Words, known_language, words_in
 from loadsheet.ledger import ColumnGuide, Drop, Entry, Origin, Run, SourceTable, State
-from loadsheet.ledger.changed_values import FIELDS, OTHER_VERSION, ChangedValue, further_changes, kept_changes
+from loadsheet.ledger.codec import FIELDS, OTHER_VERSION, ChangedValue, further_changes, kept_changes
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import LOOKUP_RULE, STEP, part_of_table
 from loadsheet.problems import STRUCK_OUT, Problem, Where, column_letters
