@@ -76,6 +76,11 @@ VALUES = [  # the type of a column, its settings, and what cells become
         "'02108": "02108", " '+49 89 1234 ": "+49 89 1234", "'12-3456/7": "12-3456/7",  # kept as text by an apostrophe
         "'26": "'26", "'s-Hertogenbosch": "'s-Hertogenbosch", "'90s chairs": "'90s chairs", "0'2108": "0'2108",
     }),
+    ("text", {}, {  # kept as text by a formula, as exports for spreadsheet programs write it
+        '="02108"': "02108", ' ="A-1" ': "A-1", '=""': None, '=" "': None, '="Köln"': "Köln", '="a"&"b"': '="a"&"b"', "=A1": "=A1", "=": "=",
+    }),
+    ("text", {"key": True}, {'="1.2E+12"': "C322", '="OR-1"': "OR-1"}),
+    ("integer", {}, {'="12"': "12"}),
     ("text", {}, {"1.23E+12": "1.23E+12"}),
     ("text", {"key": True}, {
         "1.23E+12": "C322", "1,5e+9": "C322", "4E+15": "C322",  # what a program leaves of a long number

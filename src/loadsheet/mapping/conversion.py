@@ -278,7 +278,7 @@ def _cell_reader(
 
     def convert_text(cell: str) -> Any:
         text = cell.strip() if type(cell) is str else ""
-        return text if text and text.isascii() and text not in tokens and text[0] != "'" else convert(cell)
+        return text if text and text.isascii() and text not in tokens and text[0] not in "'=" else convert(cell)
 
     return convert_text if takes_any else convert
 

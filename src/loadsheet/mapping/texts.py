@@ -38,6 +38,7 @@ from loadsheet.reading.tables import Native, as_typed
 from loadsheet.similar_text import did_you_mean, did_you_mean_value, some
 
 _KEPT_AS_TEXT = re.compile(r"'(?=(?:[^0-9]*[0-9]){3})[0-9+][0-9 ()./+\-]*")
+_AS_FORMULA = re.compile(r'="([^"]*)"')
 _BEFORE_A_VALUE = re.compile(r"'(?=[+-]?[.,]?[0-9])")
 _SCIENTIFIC = re.compile(r"[0-9](?:[.,][0-9]+)?E\+[0-9]{1,3}", re.IGNORECASE)
 _DIGITS_LOST = CellProblem("C322", hint="enter the whole number, in a cell formatted as text")
@@ -49,8 +50,10 @@ _Parse = Callable[[str], Any]
 
 
 def bare(cell: str) -> str:
-    """A cell without surrounding white space, invisible characters, and the apostrophe by which programs keep digits as text (`'02108`)."""
+    """A cell without surrounding white space, invisible characters, and the marks by which programs keep digits as text (`'02108`, `="02108"`)."""
     text = cell.strip().strip(_INVISIBLE).strip()
+    if text[:1] == "=" and (kept := _AS_FORMULA.fullmatch(text)):
+        text = kept[1].strip()
     if not as_typed(text):
         return ""
     return text[1:] if text[:1] == "'" and _KEPT_AS_TEXT.fullmatch(text) else text
