@@ -418,6 +418,7 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "Consignee;Order no;City;Gross kg\nTotal Oil Ltd;A-1;York;12\nTotal Gas Ltd;A-2;Hull;13\nAcme Ltd;A-3;Leeds;14\n", "order.update", "!totals"),
     "lines of an export by paths are packages": (PATHS, "order.update", "item_name: {col: order_lines_product}",
         "quantity: {col: order_lines_quantity}", "weight: {col: order_lines_weight"),
+    "a country as SAP abbreviates it": (table("Delivery;Ship-to;City;Cty", "Rhein Pumpen;Köln;DE", "Alder;Lyon;FR"), "order.update", "delivery_country: {col: cty}"),
     "Polish": ("Nr zamówienia;Miasto załadunku;Ilość\nA-1;Łódź;2\nA-2;Gdańsk;3\n".encode("cp1250"), "order.update", "encoding: [utf-8-sig, cp1250]   # CHECK: guessed",
         "pickup_city: {col: miasto_zaladunku}"),
     "the number of a quote is no rate": ("Tendernummer;Vervoerder;Offertenummer;Vrachtprijs\nT-1;C7;OFF1;1.200,50\nT-2;C7;OFF2;900,00\n", None,
