@@ -26,7 +26,7 @@ def count_of(count: int, noun: str, many: str = "") -> str:
     return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
 
 
-def sentence(text: str) -> str:
+def capitalized(text: str) -> str:
     """The text with a capital letter, unless it begins with a name, such as that of a file: that stays as it is."""
     return text[:1].upper() + text[1:] if text.partition(" ")[0].isalpha() else text
 
@@ -41,12 +41,12 @@ def has_control(text: str) -> bool:
     return not text.isprintable() and _CONTROL.search(text) is not None
 
 
-def visible(text: str) -> str:
+def show_controls(text: str) -> str:
     """The text with each control character replaced by a visible one."""
     return text if text.isprintable() else _CONTROL.sub(_SHOWN, text)
 
 
-def escaped(json: bytes) -> bytes:
+def escaped_json(json: bytes) -> bytes:
     """JSON with its control characters as escapes; the value stays the same."""
     if json.isascii() and b"\x7f" not in json:
         return json
@@ -74,7 +74,7 @@ def templates_of(package: str, filters: Mapping[str, Callable[..., Any]]) -> "En
 
     class Page(Template):
         def render(self, *values: Any, **more: Any) -> str:
-            return visible(super().render(*values, **more))
+            return show_controls(super().render(*values, **more))
 
     environment = Environment(
         loader=PackageLoader(package),

@@ -30,11 +30,11 @@ from loadsheet.mapping.documents import (
     sets_of,
 )
 from loadsheet.mapping.mapping_folder import of_shipper
-from loadsheet.mapping.routing import FixOf, Route, Routes, current, is_for, load_kept, route
+from loadsheet.mapping.routing import FixOf, Route, Routes, current_mapping, is_for, load_kept, route
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import Problem, Where
 from loadsheet.reading import Layout, Table, open_tables, read_tops
-from loadsheet.reading.encoding import SAVE_AS_XLSX, WIDE, refused
+from loadsheet.reading.encoding import SAVE_AS_XLSX, WIDE, file_refusal
 from loadsheet.reading.fix_file_tables import (
     ADD_ROW,
     Fixed,
@@ -50,7 +50,7 @@ from loadsheet.reading.fix_file_tables import (
     mark_of_top,
     numbers_text,
 )
-from loadsheet.reading.header import fold
+from loadsheet.reading.header import fold_label
 from loadsheet.reading.tables import RowFilters
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import FixedEntry, RowMark, sheet_titles
@@ -92,7 +92,7 @@ class FixFiles:
         return replace(self, files={**self.files, **others.files}, refused={**self.refused, **others.refused})
 
 
-def recognise(
+def recognise_workbooks(
     candidates: Iterable[Candidate], queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
 ) -> FixFiles:
     """The fix workbooks among these files. Reads only the document properties of possible workbooks."""
@@ -173,7 +173,7 @@ def with_original_mappings(
             complete.append(chosen)
         elif any(table.sheet for table in queries.original(drop).tables):
             meant = {MEANT_FOR: mapping.name, MEANT_IN: mapping.language}
-            problems = (refused(file, _AS_TEXT, SAVE_AS_XLSX).problem for file in chosen.files.values())
+            problems = (file_refusal(file, _AS_TEXT, SAVE_AS_XLSX).problem for file in chosen.files.values())
             unmapped |= {one.where.file: replace(one, values={**meant, **one.values}) for one in problems}
         else:
             complete.append(_as_route(chosen, _of_texts(without_totals(mapping))))
@@ -368,8 +368,10 @@ def as_original_drop(
 def _check_headings(table: Table, mapping: CompiledMapping) -> None:
     """Raises FileRefused if the table lacks a column that the mapping reads and the original had: its values would be left out."""
     layouts = (layout for own in mapping.layouts.values() for layout in own if layout.name == table.name)
-    read = {fold(label) for layout in layouts for column in layout.columns for label in column.labels}
-    lost = [label for label, place in zip(table.header, table.at, strict=True) if place < 0 and fold(label) in read]
+    read = {fold_label(label) for layout in layouts for column in layout.columns for label in column.labels}
+    lost = [
+        label for label, place in zip(table.header, table.at, strict=True) if place < 0 and fold_label(label) in read
+    ]
     if lost:
         values = {"row": table.header_row, "missing": ", ".join(lost)}
         raise FileRefused(Problem("R204", table.where(table.header_row), "", values, _HEADINGS_BACK))
@@ -445,7 +447,7 @@ def _mapping_of(
     drop: Drop, queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
 ) -> CompiledMapping | None:
     """The mapping of a drop in the version it was read with; None if it changed and no copy was kept."""
-    same = current(drop.mapping, mappings)
+    same = current_mapping(drop.mapping, mappings)
     if same is not None and same.hash == drop.mapping_hash:
         return same
     source = queries.mapping_source(drop.mapping_hash)

@@ -30,7 +30,7 @@ from loadsheet import exit_codes, inbox
 from loadsheet.errors import FolderError, LedgerGone, LoadsheetError
 from loadsheet.inbox.files import needs_polling
 from loadsheet.internal_errors import stop_signals
-from loadsheet.places import MOUNTS, file_system_of, shown
+from loadsheet.places import MOUNTS, file_system_of, place_text
 from loadsheet.problems import Problem
 from loadsheet.schedules import Backoff
 from loadsheet.settings import Settings
@@ -157,7 +157,7 @@ class InboxListener:
 
     def _report(self, reason: str) -> None:
         if reason != self._reported and reason:
-            self._say(f"{shown(self.settings.inbox)} is scanned every {self.settings.watch.poll_s:g} s: {reason}")
+            self._say(f"{place_text(self.settings.inbox)} is scanned every {self.settings.watch.poll_s:g} s: {reason}")
         self._reported = reason
 
     def _polling_reason(self) -> str:

@@ -27,8 +27,8 @@ from loadsheet.fix_files import (
     as_original_drop,
     fix_texts,
     open_fix,
-    recognise,
     recognise_by_rows,
+    recognise_workbooks,
     with_original_mappings,
 )
 from loadsheet.inbox import Candidate, InboxFile
@@ -256,7 +256,7 @@ def route_files(scan: inbox.Scan, context: IngestContext) -> RoutedFiles:
     fix_files = FixFiles({}, {})
     settings, mappings, queries, _ = context
     if queries is not None:
-        fix_files = recognise(scan.candidates, queries, mappings, settings)
+        fix_files = recognise_workbooks(scan.candidates, queries, mappings, settings)
     routes = _routes_of([candidate for candidate in scan.candidates if not fix_files.holds(candidate.name)], context)
     if queries is not None and routes.unmapped:
         unmapped = [candidates[name] for name in routes.unmapped]

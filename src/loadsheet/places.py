@@ -23,7 +23,7 @@ def address_of(place: Path | str) -> str:
     return f"{found['scheme']}://{found['rest'].rstrip('/')}" if found else ""
 
 
-def shown(place: Path) -> str:
+def place_text(place: Path) -> str:
     """A place as text for people and for the ledger."""
     return address_of(place) or str(place)
 
@@ -51,7 +51,7 @@ def from_stored_path(stored: str, state: Path) -> str:
     return next(filter(os.path.lexists, searched), place)
 
 
-def checked(place: Path) -> Path:
+def checked_place(place: Path) -> Path:
     """Return the place. Raises ValueError for an invalid address; the message never contains credentials."""
     if not _BEGINS.match(str(place)):
         return place
@@ -91,11 +91,13 @@ def _is_folder_name(part: str) -> bool:
     return bool(re.fullmatch(r"[\w -]([\w .-]*[\w-])?", text, re.ASCII)) and text.strip() == text
 
 
-def apart(name: str, place: Path, others: dict[str, Path]) -> None:
+def check_apart(name: str, place: Path, others: dict[str, Path]) -> None:
     """Raise ValueError if another place is inside this one in an object store: files written there would be found again here."""
     for other, its in others.items():
         if address_of(place) and address_of(its) and its.is_relative_to(place):
-            raise ValueError(f"{other} ({shown(its)}) is inside {name} ({shown(place)}): give it a place outside")
+            raise ValueError(
+                f"{other} ({place_text(its)}) is inside {name} ({place_text(place)}): give it a place outside"
+            )
 
 
 AS_ROOT = (

@@ -30,9 +30,9 @@ from loadsheet.mapping.rows import View, source_row
 from loadsheet.mapping.translator import translate
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
-from loadsheet.reading.header import fold
+from loadsheet.reading.header import fold_label
 from loadsheet.reading.tables import ALIKE_NOT_READ, CONTROL, STRUCK_OUT, ColumnUse, WantedColumn
-from loadsheet.similar_text import near, some
+from loadsheet.similar_text import one_typo_away, short_list
 
 
 class DropTranslation:
@@ -266,7 +266,7 @@ def headings_of(
         place: label or f"column {column_letters(place)}" for place, label in free.items() if label or place in filled
     }
     missing = [column for plan in plans for column in wanted_columns(plan) if column.name not in table.columns]
-    labels = {fold(label): column.labels[0] for column in missing for label in column.labels}
+    labels = {fold_label(label): column.labels[0] for column in missing for label in column.labels}
     lacking = _without_value(plans, missing)
     misspelt = list(_misspelt_headings(table, shown, labels))
     renamed = _renamed_columns(table, shown, [label for label, *_ in lacking], misspelt)
@@ -278,17 +278,17 @@ def lost_columns(table: Table, headings: HeadingNotes, earlier: Iterable[str]) -
     """The problem of a table that lacks a column that earlier files had, while a column that none of them had is not read: it may be the
     same one, and its values would be left out. `earlier` are the headings of earlier files.
     """
-    known = {fold(heading) for heading in earlier}
-    lost = [labels[0] for labels in headings.missing if any(fold(label) in known for label in labels)]
-    new = [shown for place, shown in headings.unused.items() if fold(table.header[place]) not in known]
+    known = {fold_label(heading) for heading in earlier}
+    lost = [labels[0] for labels in headings.missing if any(fold_label(label) in known for label in labels)]
+    new = [shown for place, shown in headings.unused.items() if fold_label(table.header[place]) not in known]
     if not (lost and new):
         return None
     hint = (
         "correct the headings, or add the new ones to `aliases` in the mapping, and drop the file again; "
         f"if nothing is to be sent for the missing columns: loadsheet retry --file {quote(table.file)}"
     )
-    values = {"missing": some(lost, 5)}
-    return Problem("L621", table.where(table.header_row), some(new, 5), values, hint)
+    values = {"missing": short_list(lost, 5)}
+    return Problem("L621", table.where(table.header_row), short_list(new, 5), values, hint)
 
 
 def _column_use(column: ColumnPlan, *, is_key: bool) -> ColumnUse:
@@ -338,10 +338,10 @@ def _misspelt_headings(table: Table, unused: Mapping[int, str], labels: Mapping[
     """A warning for each unused column whose heading is similar to a missing label."""
     for place, shown in unused.items():
         heading = table.header[place]
-        bare = fold(CONTROL.sub("", heading))
-        like = next((form for form in (bare, fold(_BRACKETED.sub("", bare))) if form in labels), "") or near(
-            bare, labels
-        )
+        bare = fold_label(CONTROL.sub("", heading))
+        like = next(
+            (form for form in (bare, fold_label(_BRACKETED.sub("", bare))) if form in labels), ""
+        ) or one_typo_away(bare, labels)
         if heading.strip() and like in labels:
             at = table.where(table.header_row, place)
             cell = at.cell or f"column {column_letters(place)}"
@@ -366,7 +366,7 @@ def _renamed_columns(
     lacks = [label for label in missing if label not in known]
     others = [shown for place, shown in unused.items() if table.header[place].strip() and shown not in known]
     if lacks and others:
-        values = {"missing": some(lacks, 5), "unused": some(others, 5)}
+        values = {"missing": short_list(lacks, 5), "unused": short_list(others, 5)}
         yield Problem("R250", table.where(table.header_row), "", values, _RENAMED, "warning")
 
 

@@ -93,7 +93,7 @@ def shared_rate(settings: Settings, say: Callable[[str], None]) -> Iterator["Sha
     """
     from loadsheet.credentials import required_token
     from loadsheet.dispatch.shared_rate import SharedRate
-    from loadsheet.ledger.ledger_opening import unique
+    from loadsheet.ledger.ledger_opening import unique_name
     from loadsheet.ledger.shared import open_shared
     from loadsheet.ledger.shared.leases import Figures, SharedPace
 
@@ -101,7 +101,7 @@ def shared_rate(settings: Settings, say: Callable[[str], None]) -> Iterator["Sha
     sender = f"source {source}" if source else required_token(settings)
     figures = Figures(settings.assumptions.calls_per_second, settings.dispatch.connections)
     with open_shared(settings.database_url) as engine:
-        pace = SharedPace(engine, settings.exchange, sender, unique())
+        pace = SharedPace(engine, settings.exchange, sender, unique_name())
         before = pace.begin(*figures)
         if before not in (None, figures):
             change = f"It changed from {_limit_text(before)} to {_limit_text(figures)}"

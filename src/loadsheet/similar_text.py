@@ -3,7 +3,7 @@
 Look-alikes are the letter O and a zero; I, l and 1; full-width digits; Cyrillic and Greek letters; dashes. Two texts with one `skeleton`
 look the same to the person who typed, scanned or copied them.
 
-The hint "did you mean" names the closest option to a wrong word. Names in a mapping may be several letters off. The value of a cell (`near`)
+The hint "did you mean" names the closest option to a wrong word. Names in a mapping may be several letters off. The value of a cell (`one_typo_away`)
 may not: a code with another digit is another code, not a typing error. Knows no column and no table.
 """
 
@@ -88,7 +88,7 @@ def digits_meant(text: str) -> str:
     return "" if digits == text else digits
 
 
-def shape(text: str) -> str:
+def key_shape(text: str) -> str:
     """The form of a key: digits as 9, letters as A, such as AAA-99-9999 for HLT-26-0152."""
     return "".join(
         "9" if "0" <= letter <= "9" else "A" if letter.isalpha() and letter.isascii() else letter for letter in text
@@ -112,10 +112,10 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
 def closest_or_known(word: str, options: Iterable[str], most: int = 30) -> str:
     """The hint `did you mean X?`, or a list of the options."""
     names = list(options)
-    return did_you_mean(word, names) or f"known: {some(names, most) or 'none'}"
+    return did_you_mean(word, names) or f"known: {short_list(names, most) or 'none'}"
 
 
-def near(word: str, options: Iterable[str]) -> str:
+def one_typo_away(word: str, options: Iterable[str]) -> str:
     """The one option within one typing error of a value, ignoring case, or an empty text. A typing error is a letter too many, missing or
     wrong, or two neighbours swapped. Digits must agree. If no option is that close: the one option that looks the same. `options` may
     map each option to its meaning: options with the same meaning count as one.
@@ -135,7 +135,7 @@ def near(word: str, options: Iterable[str]) -> str:
 
 def did_you_mean_value(word: str, options: Iterable[str]) -> str:
     """The hint `did you mean X?` for the value of a cell, or an empty text."""
-    option = near(word, options)
+    option = one_typo_away(word, options)
     return f"did you mean {option}?" if option else ""
 
 
@@ -150,7 +150,7 @@ def _digits(text: str) -> str:
     return "".join(letter for letter in text if letter.isdigit())
 
 
-def some(options: Iterable[str], most: int = 8) -> str:
+def short_list(options: Iterable[str], most: int = 8) -> str:
     """The options as a short list: `a, b, c` or `a, b, ... (40 in all)`."""
     names = list(options)
     if len(names) <= most:

@@ -150,7 +150,7 @@ def as_written(values: Mapping[str, str]) -> str:
     return " ".join(_digest(values.get(name, "")) for name in HEADS)
 
 
-def changed(values: Mapping[str, str], written: str) -> dict[str, str]:
+def changed_values(values: Mapping[str, str], written: str) -> dict[str, str]:
     """The values that differ from what we wrote; all non-empty values if that is unknown."""
     before = written.split()
     if len(before) != len(HEADS):

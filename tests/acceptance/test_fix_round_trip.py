@@ -20,7 +20,7 @@ from workspace import ROOT, SAMPLES, copy_mappings
 
 from loadsheet.ledger import State
 from loadsheet.mapping.mapping_folder import load_folder
-from loadsheet.reading import fold
+from loadsheet.reading import fold_label
 
 _TYPED = {"integer", "decimal", "quantity", "date", "datetime", "time"}
 SHAPES = {
@@ -104,7 +104,7 @@ def baseline_of(house, night):
 def typed_columns(mapping, table):
     """The places of columns that refuse a text which is nonsense."""
     labels = {
-        fold(label.replace("{set}", word))
+        fold_label(label.replace("{set}", word))
         for plan in mapping.plan.tables
         if plan.source == table.name
         for column in plan.columns
@@ -112,7 +112,7 @@ def typed_columns(mapping, table):
         for label in (column.label, *column.spec.aliases)
         for word in ([word for word, _ in plan.sets.words] if plan.sets else [""])
     }
-    return [place for place, label in enumerate(table.header) if fold(label) in labels]
+    return [place for place, label in enumerate(table.header) if fold_label(label) in labels]
 
 
 def break_cells(house, cells):

@@ -24,7 +24,7 @@ from tests.benchmarks.measuring import cpu_s, scratch
 from tests.benchmarks.sink import sink
 
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.ledger_opening import make
+from loadsheet.ledger.ledger_opening import create_on_server
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import jobs, open_shared
 from loadsheet.settings import Settings
@@ -73,7 +73,7 @@ class Place:
     def want_all(self):
         """Have all ledgers run."""
         for settings in self.settings:
-            make(settings.database_url)
+            create_on_server(settings.database_url)
             with open_shared(settings.database_url) as engine, engine.begin() as connection:
                 jobs.request_run(connection, address_of(settings.database_url), jobs.FILES, stamp(datetime.now(UTC)))
         forget_engines()
@@ -99,7 +99,7 @@ def alone(server, born, orders, *, on_a_server):
     """One `loadsheet run`: its figures by name."""
     with placed(born, server.new_database() if on_a_server else "", 1, orders) as place:
         if on_a_server:
-            make(place.settings[0].database_url)
+            create_on_server(place.settings[0].database_url)
             forget_engines()
         before, server_before = place.stored() if on_a_server else (0, 0), server_cpu_s(server)
         began, last = time.perf_counter(), 0.0

@@ -34,9 +34,9 @@ from loadsheet.ledger.shared.mutual_exclusion import (
     ScheduleKey,
     begin_schedule,
     done_until,
-    fire,
     forget_fires,
     last_fires,
+    record_firing,
     record_schedules,
 )
 from loadsheet.settings import Settings
@@ -308,10 +308,10 @@ def _look(settings, started, name, found):
 def test_who_was_slower_starts_nothing_and_what_was_done_is_known_longer_than_by_whom(daily, connection):
     known = known_as(daily, "")
     until = was_done(connection, known, timedelta(minutes=10))
-    assert fire(connection, known, DueMoment(until + MINUTE, until), "a")
-    assert not fire(connection, known, DueMoment(until + MINUTE, until), "b")
-    assert not fire(connection, known, DueMoment(until + 2 * MINUTE, until, 1), "b")
-    assert fire(connection, known, DueMoment(until + 2 * MINUTE, until + MINUTE), "b")
+    assert record_firing(connection, known, DueMoment(until + MINUTE, until), "a")
+    assert not record_firing(connection, known, DueMoment(until + MINUTE, until), "b")
+    assert not record_firing(connection, known, DueMoment(until + 2 * MINUTE, until, 1), "b")
+    assert record_firing(connection, known, DueMoment(until + 2 * MINUTE, until + MINUTE), "b")
     assert forget_fires(connection) == 0
     connection.execute(ledger_tables.fires.update().values(at=database_time(connection) - 401 * 86_400))
     assert forget_fires(connection) == 2

@@ -15,7 +15,7 @@ from exchange_process import exchange
 from orders import MAPPINGS, write_orders
 from worker_processes import house, until, want
 
-from loadsheet.ledger.ledger_opening import make
+from loadsheet.ledger.ledger_opening import create_on_server
 from loadsheet.settings import Settings
 
 ORDERS = 60
@@ -133,7 +133,7 @@ def test_the_run_of_a_worker_answers_the_check_folder_and_knows_what_was_sent(tm
         house_with_orders(tmp_path, database_url, served.url, **{"arrival.check_folder": '"check"'})
         write_orders(tmp_path / "check", 3, first=ORDERS - 2)
         settings = Settings.load(tmp_path / "loadsheet.toml")
-        make(settings.database_url)
+        create_on_server(settings.database_url)
         want(settings)
         done = loadsheet(tmp_path, "worker", "--once")
     assert done.returncode == 0, done.stderr

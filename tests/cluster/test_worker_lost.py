@@ -18,7 +18,7 @@ from sqlalchemy import text
 from worker_processes import asking, began, house, process, until, want, working
 
 from loadsheet.cluster.job_queue import Requeue
-from loadsheet.ledger.ledger_opening import make
+from loadsheet.ledger.ledger_opening import create_on_server
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import jobs
 from loadsheet.settings import Settings, shippers_in
@@ -282,7 +282,7 @@ def fleet(tmp_path, database_url):
         for number, name in enumerate(shippers_in(tmp_path / "loadsheet.toml")):
             settings = Settings.load(tmp_path / "loadsheet.toml", shipper=name)
             write_orders(tmp_path / "inbox" / name, 900, first=900 * number)
-            make(settings.database_url)
+            create_on_server(settings.database_url)
         forget_engines()
 
         def ask(statement):

@@ -22,8 +22,8 @@ from loadsheet.contract import (
     body_checker,
     checker,
     components,
-    plain,
-    spell,
+    plain_digits,
+    wire_form,
 )
 from loadsheet.contract.kinds import NUMBER_TEXT, in_date_shape
 from loadsheet.contract.validation import model
@@ -158,7 +158,7 @@ def test_a_required_text_has_a_character_where_an_empty_one_is_refused(assumed, 
 
 
 def spelled(kind, value, numbers=NumberForm.JSON_NUMBER, flags=FlagForm.YES_NO):
-    return spell(kind, value, numbers=numbers, flags=flags)
+    return wire_form(kind, value, numbers=numbers, flags=flags)
 
 
 @given(st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2999, 12, 31)))
@@ -189,12 +189,12 @@ def test_dates_and_times_are_spelled_in_utc_where_the_shape_says_so_and_a_wrong_
 
 @given(st.decimals(allow_nan=False, allow_infinity=False))
 def test_numbers_are_spelled_exactly_and_never_with_an_exponent(number):
-    text = plain(number)
+    text = plain_digits(number)
     assert "E" not in text.upper()
     assert Decimal(text) == number
     assert spelled(Kind.NUMERIC, number) == number
     assert spelled(Kind.NUMERIC, number, NumberForm.JSON_STRING) == text
-    assert plain(Decimal("12.50")) == "12.50"
+    assert plain_digits(Decimal("12.50")) == "12.50"
 
 
 @pytest.mark.parametrize("wrong", ["12,5", "", " 1", "1.", "01", "NaN", "0x1", True])

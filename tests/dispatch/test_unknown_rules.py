@@ -18,8 +18,8 @@ from loadsheet.dispatch.unknown_rules import (
     Presence,
     UnknownTimer,
     Witness,
-    conclude,
     content_before,
+    decide_case,
     said_no,
     sends_that_may_have_worked,
 )
@@ -172,7 +172,7 @@ def concluded(operation, shown, *, settings=None, waited=DAY, counts=True, sends
         observation = NO_LISTING
     lost = CREATE._replace(operation=operation, key="K-1")
     case = Case(lost, observation, at(waited), waited, sends, looks)._replace(said_no=said)
-    return conclude(case, ready_entries.settings(**(settings or {})))
+    return decide_case(case, ready_entries.settings(**(settings or {})))
 
 
 @pytest.mark.parametrize("operation", [*CREATES, *UPDATES])

@@ -18,8 +18,8 @@ from loadsheet.dispatch import (
     SendOptions,
     UnknownTimer,
     deliver,
-    due,
     forecast,
+    next_due,
     send,
 )
 from loadsheet.dispatch.sending import RECENT_S, Rate
@@ -189,6 +189,6 @@ def test_a_delivery_says_what_is_left_and_whether_it_is_late():
 
 @pytest.mark.parametrize(("minutes", "hours"), [(5, 0), (1, 0), (0, 24), (-1, 24), (-5, 24)])
 def test_a_time_of_day_that_is_over_or_is_now_means_tomorrow(minutes, hours):
-    assert due("", NOW) is None
+    assert next_due("", NOW) is None
     wanted = (NOW + timedelta(minutes=minutes)).astimezone()
-    assert due(f"{wanted:%H:%M}", NOW) == wanted + timedelta(hours=hours)
+    assert next_due(f"{wanted:%H:%M}", NOW) == wanted + timedelta(hours=hours)

@@ -28,7 +28,7 @@ from loadsheet.contract import (
 from loadsheet.contract.operations import ErrorShape
 from loadsheet.dispatch.outcomes import STATUSES
 from loadsheet.exchange.api_description import open_points
-from loadsheet.exchange.wire import DEPTH_MAX, BadBody, parse, stored
+from loadsheet.exchange.wire import DEPTH_MAX, BadBody, decode_stored, parse_body
 from loadsheet.exchange.wire import encode as write
 from loadsheet.settings import every_field
 
@@ -74,8 +74,8 @@ def test_a_body_that_is_no_strict_json_is_refused_in_the_shape_of_every_operatio
 
 def test_numbers_and_texts_are_read_as_they_are_written():
     for text in ("12.50", "-0.0", "1E+5", "1e99", "0." + "1" * 100):
-        assert repr(parse(text.encode())) == repr(Decimal(text)), text
-    assert parse(b'["\\ud83d\\ude00", "\\u0000"]') == ["😀", "\x00"]
+        assert repr(parse_body(text.encode())) == repr(Decimal(text)), text
+    assert parse_body(b'["\\ud83d\\ude00", "\\u0000"]') == ["😀", "\x00"]
 
 
 values = st.recursive(
@@ -92,7 +92,7 @@ values = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.text(), values))
 def test_what_is_written_is_read_back_equal(record):
-    assert write(stored(write(record).decode())) == write(parse(write(record))) == write(record)
+    assert write(decode_stored(write(record).decode())) == write(parse_body(write(record))) == write(record)
 
 
 members = st.recursive(
@@ -127,9 +127,9 @@ def test_a_name_twice_is_found_wherever_colons_stand_and_nothing_else_is_taken_f
     body = as_json(value, space).encode()
     if names_twice(value):
         with pytest.raises(BadBody, match="twice in one object"):
-            parse(body)
+            parse_body(body)
     else:
-        assert parse(body) == json.loads(body, parse_float=Decimal)
+        assert parse_body(body) == json.loads(body, parse_float=Decimal)
 
 
 junk = (
@@ -296,9 +296,9 @@ def test_a_body_has_the_depth_and_as_many_values_as_the_register_says():
         (b"[" + b"1," * (VALUES - 1) + b"1]", b"[" + b"1," * VALUES + b"1]", f"more than {VALUES} values"),
         (b"[%b,%b]" % (deep, deep), b"[[%b]]" % deep, f"deeper than {LEVELS} levels"),
     ):
-        assert parse(good)
+        assert parse_body(good)
         with pytest.raises(BadBody, match=why):
-            parse(bad)
+            parse_body(bad)
 
 
 SAME_KEY = SETTLED["Whether the number 7 and the text 7 are one identifier"]

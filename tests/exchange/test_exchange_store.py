@@ -19,7 +19,7 @@ from loadsheet.contract import BY_NAME, Assumptions
 from loadsheet.errors import SettingsError
 from loadsheet.exchange import Store, StoreFailed, create_app
 from loadsheet.exchange.effects import Call
-from loadsheet.exchange.wire import stored
+from loadsheet.exchange.wire import decode_stored
 
 STRICT = Assumptions()
 
@@ -97,7 +97,7 @@ def test_groups_of_any_size_are_written_as_they_came(store, database):
     ]
     contents, total = held(store, "order")
     assert total == len(orders)
-    assert [stored(content) for content in contents] == orders
+    assert [decode_stored(content) for content in contents] == orders
     assert [row[1] for row in rows(database, "status_events")] == [order["order_id"] for order in orders]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Where
-from loadsheet.reading.header import check_header, find_header, fold
+from loadsheet.reading.header import check_header, find_header, fold_label
 from loadsheet.reading.opening import open_tables
 from loadsheet.reading.tables import Layout, WantedColumn
 from loadsheet.settings import ReadingSettings
@@ -106,7 +106,7 @@ def header(content: bytes) -> None:
 
 def _letters(label: str) -> str:
     """What of a label no reading of it may let go."""
-    return "".join(character for character in fold(label) if character.isalnum())
+    return "".join(character for character in fold_label(label) if character.isalnum())
 
 
 def _parts(path: Path) -> dict[str, bytes]:

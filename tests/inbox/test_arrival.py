@@ -21,7 +21,7 @@ from orders import MAPPINGS
 from loadsheet.errors import FolderError
 from loadsheet.inbox import archive, claim, peek, quick_scan, scan
 from loadsheet.inbox.files import is_written_to, needs_polling, shows_open_writers
-from loadsheet.inbox.sightings import Sightings, signature
+from loadsheet.inbox.sightings import Sightings, file_signature
 from loadsheet.places import file_system_of
 from loadsheet.settings import Settings
 
@@ -219,7 +219,7 @@ def test_the_memory_is_shared_by_runs_and_lost_with_a_restart_of_the_machine(pla
     assert quick_scan(place, up=machine).candidates == ()
     machine.passes(place.arrival.settle_s)
     assert names(quick_scan(place, up=machine)) == ["orders.csv"]
-    seen, no_boot_id = signature(path), tmp_path / "no such file"  # as on systems that have none
+    seen, no_boot_id = file_signature(path), tmp_path / "no such file"  # as on systems that have none
     Sightings.read(tmp_path, 100.0, boot_id=no_boot_id).save({seen: 100.0})
     assert Sightings.read(tmp_path, 106.0, boot_id=no_boot_id).since(seen) == 100.0
     assert Sightings.read(tmp_path, 40.0, boot_id=no_boot_id).since(seen) is None  # started again meanwhile

@@ -16,7 +16,7 @@ from sqlalchemy import create_engine
 
 from loadsheet.ledger import State, Waits, open_ledger, read_ledger
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, metadata
-from loadsheet.ledger.migrations import STEPS, step
+from loadsheet.ledger.migrations import STEPS, upgrade_one_version
 from loadsheet.ledger.moving import restore
 
 # As the first version made it, and never to be changed.
@@ -234,11 +234,11 @@ def test_the_steps_lead_from_the_first_schema_to_that_of_a_new_ledger(tmp_path, 
     engine = create_engine(f"sqlite:///{alone}")
     with engine.begin() as connection:
         assert sorted(STEPS) == list(range(SCHEMA_VERSION))
-        step(connection, 0)
+        upgrade_one_version(connection, 0)
     assert shape_of(alone) == shape_before
     with engine.begin() as connection:
         for version in range(1, SCHEMA_VERSION):
-            step(connection, version)
+            upgrade_one_version(connection, version)
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     engine.dispose()
     assert shape_of(path) == shape_of(tmp_path / "new.db") == shape_of(alone)

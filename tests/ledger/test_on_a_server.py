@@ -17,9 +17,9 @@ from sqlalchemy import select, update
 
 from loadsheet.errors import LedgerBusy, LedgerError, LedgerGone, LedgerUnwritable, SettingsError, Superseded
 from loadsheet.ledger import Opening, State, open_ledger, postgres, read_ledger
-from loadsheet.ledger.ledger_opening import who
+from loadsheet.ledger.ledger_opening import holder_name
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, runs
-from loadsheet.ledger.migrations import step
+from loadsheet.ledger.migrations import upgrade_one_version
 from loadsheet.ledger.postgres import LedgerForbidden, address_of, ledger_engine, make_schema, without_password
 
 
@@ -92,7 +92,7 @@ def silence(url):
 
 
 def test_a_second_process_on_a_server_learns_who_uses_it(ledger, ledger_url):
-    caught = refusal(opened(ledger_url), LedgerBusy, rf"is held by {who()} \(last heartbeat \d s ago\)")
+    caught = refusal(opened(ledger_url), LedgerBusy, rf"is held by {holder_name()} \(last heartbeat \d s ago\)")
     assert "30 s after it died (cluster.takeover_s)" in str(caught)
     with read_ledger(ledger_url) as reader:
         assert reader.queries.runs() == []
@@ -389,7 +389,7 @@ def test_a_schema_is_made_and_upgraded_by_who_runs_and_not_by_who_reads(ledger_u
     with engine.connect() as connection, connection.begin():
         make_schema(connection, address.schema)
         for version in range(4):
-            step(connection, version)
+            upgrade_one_version(connection, version)
         connection.exec_driver_sql("insert into meta values ('schema_version', '4')")
         connection.exec_driver_sql(
             "insert into runs (name, started_at, finished_at, summary) values ('2026-03-01-01', '2026-03-01T02:00:00.000Z', '', '')"

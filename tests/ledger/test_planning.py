@@ -13,7 +13,15 @@ from loadsheet.cli.resolve import resolve, retry
 from loadsheet.contract import BY_NAME
 from loadsheet.ledger import State
 from loadsheet.ledger.codec import changes_to_keep, further_changes, kept_changes
-from loadsheet.ledger.planning import EarlierEntry, chosen, decide, differences, held_as_older, judge, recognized
+from loadsheet.ledger.planning import (
+    EarlierEntry,
+    decide,
+    field_differences,
+    held_as_older,
+    planned_state,
+    recognized,
+    with_operation,
+)
 from loadsheet.mapping.documents import Document, Instead, SourceRow
 from loadsheet.problems import Problem
 
@@ -40,7 +48,7 @@ def known(operation, state, content="one", identity=7):
 
 
 def verdict_on(document, lane):
-    planned = judge(document, lane)
+    planned = planned_state(document, lane)
     return planned.state, planned.problem.code if planned.problem else ""
 
 
@@ -100,7 +108,7 @@ def standing(lane):
     ("lane", "operation", "content", "state", "code"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
 def test_the_verdict_follows_from_the_lane(lane, operation, content, state, code):
-    planned = judge(document(operation, content), standing(lane))
+    planned = planned_state(document(operation, content), standing(lane))
     assert (planned.state, planned.problem.code if planned.problem else "") == (state, code)
     assert planned.reason or state is State.READY
     assert planned.receipt == ("88001" if state is UNCHANGED and not code else "")
@@ -114,8 +122,8 @@ def test_a_create_that_was_sent_as_an_update_is_what_later_ones_are_judged_by(co
     made, sent = known(CREATE, ACCEPTED, "one"), known(CREATE, ACCEPTED, "two", identity=8)._replace(operation=UPDATE)
     assert verdict_on(document(CREATE, content), [made, sent]) == (state, code)
     if code:
-        assert f'note "two" -> "{content}"' in judge(document(CREATE, content), [made, sent]).problem.text
-    assert judge(document(CREATE, "one"), [made, sent._replace(state=REFUSED)]).state is UNCHANGED
+        assert f'note "two" -> "{content}"' in planned_state(document(CREATE, content), [made, sent]).problem.text
+    assert planned_state(document(CREATE, "one"), [made, sent._replace(state=REFUSED)]).state is UNCHANGED
     assert verdict_on(document(CREATE, content), [made, sent._replace(state=UNKNOWN)]) == (HELD, "L602")
 
 
@@ -123,7 +131,7 @@ def test_a_create_that_was_sent_as_an_update_is_what_later_ones_are_judged_by(co
 @pytest.mark.parametrize("state", [ACCEPTED, REFUSED, READY, UNKNOWN])
 def test_a_key_in_a_command_to_copy_stays_one_word_of_a_shell_and_is_no_option(state, key):
     hostile = replace(document(CREATE, "two" if state is not REFUSED else "one"), key=key)
-    problem = judge(hostile, [known(CREATE, state)._replace(key=key)]).problem
+    problem = planned_state(hostile, [known(CREATE, state)._replace(key=key)]).problem
     name, *words = shlex.split(re.search(r"loadsheet (.*?)(, or always.*)?$", problem.hint)[1])
     command = {"retry": retry, "resolve": resolve}[name]
     assert command.make_context(name, words, resilient_parsing=True).params["key"] == key
@@ -212,14 +220,14 @@ def test_a_delete_is_held_if_a_newer_file_of_the_run_has_the_record_and_a_foreca
 
 def test_a_document_with_an_error_is_invalid_and_one_with_a_warning_is_not():
     error, warning = Problem("C301"), Problem("C301", level="warning")
-    assert judge(document(CREATE, "one", error), [known(CREATE, ACCEPTED)]).state is State.INVALID
-    assert judge(document(CREATE, "one", warning), []).state is State.READY
+    assert planned_state(document(CREATE, "one", error), [known(CREATE, ACCEPTED)]).state is State.INVALID
+    assert planned_state(document(CREATE, "one", warning), []).state is State.READY
 
 
 def test_verdicts_say_what_changed_and_what_was_said_before():
-    changed = judge(document(CREATE, "two"), [known(CREATE, ACCEPTED, "one")])
+    changed = planned_state(document(CREATE, "two"), [known(CREATE, ACCEPTED, "one")])
     assert 'note "one" -> "two"' in changed.problem.text
-    again = judge(document(CREATE, "one"), [known(CREATE, REFUSED, "one")])
+    again = planned_state(document(CREATE, "one"), [known(CREATE, REFUSED, "one")])
     assert "pickup_city: is wrong" in again.problem.text
 
 
@@ -237,7 +245,7 @@ def test_verdicts_say_what_changed_and_what_was_said_before():
     ],
 )
 def test_differences_are_listed_by_field(before, after, told):
-    assert differences(msgspec.json.encode(before), msgspec.json.encode(after)) == told
+    assert field_differences(msgspec.json.encode(before), msgspec.json.encode(after)) == told
 
 
 @pytest.mark.parametrize(
@@ -257,8 +265,8 @@ def test_differences_are_listed_by_field(before, after, told):
 def test_an_upsert_creates_what_is_not_there_and_updates_what_is(lane, content, operation, state):
     update = document(UPDATE, content)
     upsert = replace(document(CREATE, content), instead=Instead(UPDATE, update.payload, update.content_hash))
-    made = chosen(upsert, standing(lane))
-    assert (made.operation, judge(made, standing(lane)).state) == (operation, state)
+    made = with_operation(upsert, standing(lane))
+    assert (made.operation, planned_state(made, standing(lane)).state) == (operation, state)
 
 
 # rows in another order, and other line ends
@@ -279,7 +287,7 @@ def test_a_record_whose_lines_come_in_another_order_is_unchanged_under_the_hash_
     lane = [kept(lines("a", "b"), 1)]
     found = recognized(lines("b", "a"), lane)
     assert (found.content_hash, found.payload) == (lane[0].content_hash, lines("b", "a").payload)
-    assert judge(found, lane).state is UNCHANGED
+    assert planned_state(found, lane).state is UNCHANGED
     lane.append(kept(lines("b", "a"), 2))
     assert recognized(lines("a", "b"), lane).content_hash == lane[1].content_hash, "the last version counts"
 
@@ -288,7 +296,7 @@ def test_what_does_not_say_the_same_or_is_not_kept_or_whose_order_is_content_is_
     for lane in ([kept(lines("a", "c"))], [kept(lines("a", "b"), payload=b"")]):  # contents that are not kept any more
         assert recognized(lines("b", "a"), lane) == lines("b", "a")
     lane = [kept(lines("a", "b"))]
-    assert judge(recognized(lines("b", "a", ordered=("packages",)), lane), lane).state is HELD
+    assert planned_state(recognized(lines("b", "a", ordered=("packages",)), lane), lane).state is HELD
 
 
 @pytest.mark.parametrize("operation", [CREATE, UPDATE, EVENT])
@@ -296,9 +304,9 @@ def test_what_does_not_say_the_same_or_is_not_kept_or_whose_order_is_content_is_
 def test_a_record_accepted_with_other_line_ends_in_its_texts_is_unchanged(operation, end):
     lane, same = [known(operation, ACCEPTED, f"ring twice{end}wait")], document(operation, "ring twice\nwait")
     made = recognized(same, lane)
-    assert (judge(made, lane, seen=True).state, made.payload) == (UNCHANGED, same.payload)
+    assert (planned_state(made, lane, seen=True).state, made.payload) == (UNCHANGED, same.payload)
     other = recognized(document(operation, "ring twice\n\nwait"), lane)
-    assert judge(other, lane, seen=True).state is not UNCHANGED
+    assert planned_state(other, lane, seen=True).state is not UNCHANGED
 
 
 def test_a_problem_keeps_each_changed_value_apart_and_counts_those_beyond_five():

@@ -17,7 +17,7 @@ import loadsheet
 from loadsheet.mapping import conversion
 from loadsheet.mapping.compile import lint, load
 from loadsheet.mapping.conversion import Conventions, plan_column
-from loadsheet.mapping.layouts import expected as described
+from loadsheet.mapping.layouts import expected_text as described
 from loadsheet.mapping.lookups import read_lookup
 from loadsheet.mapping.plans import CellProblem, ValueWithWarning
 from loadsheet.mapping.schema import Column, ColumnType, LookupSpec

@@ -28,7 +28,7 @@ from loadsheet.mapping.plans import (  # fmt: skip
     Shape,
     Slot,
     Type,
-    reason,
+    reason_text,
 )
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -219,7 +219,7 @@ def test_m17_a_date_and_a_time_of_day_are_that_time_on_the_clock_of_that_day(tex
         on(AUTUMN, at=HALF_PAST_TWO, text=text)
     with pytest.raises(CALCULATION_ERRORS) as raised:
         on(SPRING, at=HALF_PAST_TWO, text=text, fold="first")
-    assert reason(raised.value) == "2026-03-29 02:30 does not exist in this time zone: the clocks went forward"
+    assert reason_text(raised.value) == "2026-03-29 02:30 does not exist in this time zone: the clocks went forward"
 
 
 LATER = {  # by day, what is added to its midnight: the moment
@@ -343,7 +343,7 @@ def test_counting_working_days_agrees_with_going_day_by_day(day, count, weekend,
 def test_a_calculation_that_fails_says_why(text, why):
     with pytest.raises(CALCULATION_ERRORS) as raised:
         value(text)
-    assert reason(raised.value) == why
+    assert reason_text(raised.value) == why
 
 
 TWO = {"DE": EASTER, "US": Calendar()}

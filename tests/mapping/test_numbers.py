@@ -11,7 +11,7 @@ from sheets import decode, example_text, findings, load_text, of_file, of_text
 from test_conversion import converter, hints, planned, shown
 
 from loadsheet.mapping.notations import canonical, number_reader
-from loadsheet.mapping.units import ALIASES, factor, factor_by_pint
+from loadsheet.mapping.units import ALIASES, conversion_factor, factor_by_pint
 from loadsheet.reading.tables import Native
 
 # ---- numbers ----
@@ -248,7 +248,7 @@ def test_m15_what_is_meant_by_an_amount_is_proposed_with_its_unit(unit, hints_of
 def test_m15_what_is_proposed_for_a_weight_is_a_weight(text):
     hint = converter("quantity", unit="kg")(text).hint
     proposed = hint.removeprefix("did you mean ").rstrip("?")
-    assert proposed == hint or factor(ALIASES[proposed], "kilogram") is not None
+    assert proposed == hint or conversion_factor(ALIASES[proposed], "kilogram") is not None
 
 
 def test_m15_a_ton_in_the_united_states_has_to_be_explained():
@@ -271,7 +271,7 @@ def test_m15_quantities_are_exact(number, unit):
 
 @pytest.mark.parametrize("of", ALL_UNITS)
 def test_m15_our_own_factors_are_those_of_pint_to_the_last_digit(of):
-    own = {to: factor(of, to) for to in ALL_UNITS if to != of}
+    own = {to: conversion_factor(of, to) for to in ALL_UNITS if to != of}
     assert own == {to: factor_by_pint(of, to) for to in own}
     assert sum(found is not None for found in own.values()) == 4  # five units of each measure
 

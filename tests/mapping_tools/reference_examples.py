@@ -25,7 +25,7 @@ from loadsheet.mapping.compile import load
 from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.expressions import compile_expression
 from loadsheet.mapping.notations import canonical
-from loadsheet.mapping.plans import CALCULATION_ERRORS, ExpressionError, Frame, Scope, reason
+from loadsheet.mapping.plans import CALCULATION_ERRORS, ExpressionError, Frame, Scope, reason_text
 from loadsheet.mapping.routing import route
 from loadsheet.mapping.rows import RowReader
 from loadsheet.mapping.translator import translate
@@ -372,7 +372,7 @@ def _evaluated(line):
     try:
         return f"{text}{ARROW}{in_words(expression.evaluate(given().frame))}"
     except CALCULATION_ERRORS as error:
-        return f"{text}{ARROW}error: {reason(error)}"
+        return f"{text}{ARROW}error: {reason_text(error)}"
 
 
 def in_words(value):

@@ -18,7 +18,7 @@ from loadsheet import cli
 from loadsheet.cli.mapping import framed
 from loadsheet.errors import MappingError
 from loadsheet.mapping.documents import Document
-from loadsheet.mapping_tools.comparison import PairVerdict, changes, compare
+from loadsheet.mapping_tools.comparison import PairVerdict, changed_paths, compare
 from loadsheet.problems import Problem, Where
 
 ROOT = Path(__file__).parents[2]
@@ -382,7 +382,7 @@ def test_documents_are_paired_by_key_and_each_pair_has_one_verdict():
         "bad": PairVerdict.NOW_PASSING,
     }
     assert (found.counts[PairVerdict.IDENTICAL], found.same) == (1, False)
-    assert [tuple(change) for change in changes(old["moved"], new["moved"])] == [("a[0].w", "1.50", "1.5")]
+    assert [tuple(change) for change in changed_paths(old["moved"], new["moved"])] == [("a[0].w", "1.50", "1.5")]
 
 
 # ---- show --field ----

@@ -14,7 +14,7 @@ from shipped_samples import OF_ONE_KIND, ROOT, sample, shipped_mapping
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.template import write_template
-from loadsheet.mapping_tools.value_origins import document_origin, explain, flat
+from loadsheet.mapping_tools.value_origins import document_origin, explain, json_by_path
 from loadsheet.mapping_tools.yaml_writer import write_draft
 from loadsheet.settings import Settings
 
@@ -39,7 +39,7 @@ def test_the_origin_of_every_value_is_the_one_that_is_kept(name):
     found = sample(name)
     one = found.usable[0]
     made = document_origin(found.mapping, one, found.tables)
-    paths = [path for path in flat(one.payload) if not set(re.findall(r"\d+", path)) - {"0", "1"}]
+    paths = [path for path in json_by_path(one.payload) if not set(re.findall(r"\d+", path)) - {"0", "1"}]
     lines = []
     for told in explain(made, paths, found.mapping):
         at = told.leaf_at.removeprefix(f"{ROOT}/")

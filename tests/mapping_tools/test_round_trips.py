@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shipped_samples import NOW
 
-from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
+from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain_digits
 from loadsheet.contract.kinds import flag_meaning
 from loadsheet.mapping.compile import load
 from loadsheet.mapping.notations import canonical
@@ -139,7 +139,7 @@ def settled(shape, record):
             value = settled(field.record, value)
         elif field.kind is Kind.NUMERIC:
             number = canonical(Decimal(value))
-            value = number if shape.numbers is NumberForm.JSON_NUMBER else plain(number)
+            value = number if shape.numbers is NumberForm.JSON_NUMBER else plain_digits(number)
         elif field.kind is Kind.FLAG:
             value = "yes" if flag_meaning(value) else "no"
         elif field.kind is Kind.STRING:

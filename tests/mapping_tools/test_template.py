@@ -18,7 +18,7 @@ from loadsheet.languages import known_language, words_in
 from loadsheet.mapping.compile import load
 from loadsheet.mapping.texts import example_of
 from loadsheet.mapping_tools.comparison import translate_files
-from loadsheet.mapping_tools.template import forms, write_template
+from loadsheet.mapping_tools.template import template_sheets, write_template
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 
@@ -137,7 +137,7 @@ def test_an_untouched_template_is_found_and_holds_no_row_and_example_rows_differ
             assert list(table.rows()) == []
             wanted = next(layout for layout in layouts if layout.name == table.name)
             assert set(table.columns) == {column.name for column in wanted.columns}
-        for form in forms(mapping, role):
+        for form in template_sheets(mapping, role):
             for heading in form.headings:
                 is_code = str(heading.example) in (*heading.codes, "") or heading.column.spec.type == "country"
                 assert not heading.codes or is_code
@@ -149,7 +149,7 @@ def test_an_untouched_template_is_found_and_holds_no_row_and_example_rows_differ
 def test_rows_of_several_kinds_get_no_template():
     mapping = shipped_mapping("kastell-records")
     with pytest.raises(MappingError, match="several kinds"):
-        forms(mapping, mapping.main_role)
+        template_sheets(mapping, mapping.main_role)
 
 
 DATED = """\
@@ -261,7 +261,7 @@ def filled_with_its_examples(mapping, role, folder):
     name = re.sub(r"\{(\w+)\}|\*+", lambda found: PARTS_OF_NAMES.get(found[1] or "", "x"), pattern)
     path = folder / f"{role}.xlsx"
     write_template(mapping, role, path)
-    book, sheets = openpyxl.load_workbook(path), forms(mapping, role)
+    book, sheets = openpyxl.load_workbook(path), template_sheets(mapping, role)
     title = words_in(known_language(mapping.language) or "en").say("Example")
     for form in sheets:
         examples = book[title if len(sheets) == 1 else f"{title} {form.title}"[:31]]
@@ -294,7 +294,7 @@ def test_the_examples_of_every_mapping_translate_without_problems(tmp_path, sour
 
 def examples_of(name):
     """The examples of a shipped mapping by the headings of each sheet."""
-    sheets = forms(shipped_mapping(name), "main")
+    sheets = template_sheets(shipped_mapping(name), "main")
     return [{heading.text: heading.examples for heading in form.headings} for form in sheets]
 
 
@@ -356,7 +356,7 @@ EXAMPLES = {  # the settings of a column under the heading Postcode: its example
 @pytest.mark.parametrize("column", EXAMPLES)
 def test_the_example_of_a_column_follows_from_its_settings(tmp_path, column):
     mapping = one_column(tmp_path, column)
-    (form,) = forms(mapping, mapping.main_role)
+    (form,) = template_sheets(mapping, mapping.main_role)
     assert form.headings[1].example == EXAMPLES[column]
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from loadsheet.contract import Action
-from loadsheet.dispatch.unknown_rules import NO_LISTING, Case, Observation, Presence, conclude
+from loadsheet.dispatch.unknown_rules import NO_LISTING, Case, Observation, Presence, decide_case
 from loadsheet.ledger import Entry, ListingFinding, State
 from loadsheet.settings import Settings
 
@@ -295,7 +295,7 @@ class Judge:
                 sends=op.attempts,
                 looks=looks,
             )
-            found = conclude(case, self._settings)
+            found = decide_case(case, self._settings)
             state = None if found.state is None else str(found.state)
             self._known[asked] = (state, found.counts, found.problem is not None)
         return self._known[asked]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file, workbook_parts, write_parts
 from reading_writers import WRITERS, Sheet
 
-from loadsheet.reading import Layout, WantedColumn, fold
+from loadsheet.reading import Layout, WantedColumn, fold_label
 from loadsheet.reading.header import find_header
 
 SAME = {  # labels that are one label
@@ -24,10 +24,10 @@ SAME = {  # labels that are one label
 
 
 def test_labels_are_compared_without_case_accents_space_and_punctuation_around():
-    assert {folded: [fold(label) for label in labels] for folded, labels in SAME.items()} == {
-        folded: [fold(folded)] * len(labels) for folded, labels in SAME.items()
+    assert {folded: [fold_label(label) for label in labels] for folded, labels in SAME.items()} == {
+        folded: [fold_label(folded)] * len(labels) for folded, labels in SAME.items()
     }
-    assert len({fold(folded) for folded in SAME}) == len(SAME)
+    assert len({fold_label(folded) for folded in SAME}) == len(SAME)
 
 
 def test_titles_units_and_blank_rows_may_stand_above_the_header(tmp_path):

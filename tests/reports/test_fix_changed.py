@@ -8,7 +8,7 @@ from loadsheet.languages import words_in
 from loadsheet.ledger import Entry, Origin, SourceTable, State
 from loadsheet.mapping.documents import Source, SourceRow
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook
-from loadsheet.reports.fix_workbook.other_sheets import DOCUMENTS_MOST, changed_page, changes_of, judged
+from loadsheet.reports.fix_workbook.other_sheets import DOCUMENTS_MOST, changed_page, changes_of, difference_in_meaning
 from loadsheet.reports.sheets import open_book
 
 HEADER = ("Order", "Weight", "Country", "Ready", "Until")
@@ -73,7 +73,7 @@ SAME, NUMBER, WORD, MOMENT, BLANK, TEXT = None, "number", "word", "moment", "bla
     ],
 )
 def test_another_meaning_is_a_change_and_another_way_to_write_the_same_is_none(text, value, kind):
-    assert judged(text, value) == kind
+    assert difference_in_meaning(text, value) == kind
 
 
 def test_changes_are_folded_by_column_with_the_first_different_examples():

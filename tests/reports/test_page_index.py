@@ -13,7 +13,7 @@ from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
 from loadsheet.ledger import ExceptionStatus
 from loadsheet.reconcile import Exceptions
-from loadsheet.reports.html_pages import Layer, columns, fleet_shown, write_index
+from loadsheet.reports.html_pages import Layer, fleet_shown, stacked_columns, write_index
 from loadsheet.settings import Settings
 
 
@@ -134,7 +134,7 @@ def test_of_thousands_of_runs_the_newest_are_read_and_the_others_counted(tmp_pat
 
 def test_the_columns_of_a_chart_are_as_high_as_their_counts():
     layers = [Layer("agree", "good", [30, 0, 9]), Layer("need attention", "bad", [4, 20, 0])]
-    chart = ET.fromstring(columns("<Runs>", ["a&b", "c", "d"], layers))
+    chart = ET.fromstring(stacked_columns("<Runs>", ["a&b", "c", "d"], layers))
     assert chart.get("aria-label") == "<Runs>"
     texts = [text.text for text in chart.iter("text")]
     assert texts == ["need attention", "agree", "0", "10", "20", "30", "40", "a&b", "c", "d"]
@@ -150,7 +150,7 @@ def test_the_columns_of_a_chart_are_as_high_as_their_counts():
     assert found == [
         (tone, pytest.approx(end, abs=0.1), pytest.approx(height, abs=0.1)) for tone, end, height in expected
     ]
-    assert columns("none", ["a"], [Layer("agree", "good", [0])]) == ""
+    assert stacked_columns("none", ["a"], [Layer("agree", "good", [0])]) == ""
 
 
 def test_an_empty_outbox_has_an_index_too(tmp_path, index):

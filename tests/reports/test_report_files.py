@@ -15,9 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from small_disk import small_disk
 
-from loadsheet.display_text import visible
+from loadsheet.display_text import show_controls
 from loadsheet.errors import FolderError
-from loadsheet.reports.fix_workbook.fix_sheets import typed
+from loadsheet.reports.fix_workbook.fix_sheets import native_value
 from loadsheet.reports.report_files import (
     CELL_MAX,
     Spool,
@@ -26,21 +26,21 @@ from loadsheet.reports.report_files import (
     csv_row,
     csv_text,
     distinct_name,
-    placed,
     safe_name,
     sheet_text,
+    written_atomically,
 )
-from loadsheet.reports.sheets import Column, Kind, TableSheet, open_book, write
+from loadsheet.reports.sheets import Column, Kind, TableSheet, open_book, write_cell
 
 
 def test_a_file_appears_whole_and_replaces_the_earlier_one_which_stays_if_writing_fails(tmp_path):
     target = tmp_path / "new" / "report.csv"
     for text in ("first", "second"):
-        with placed(target) as part:
+        with written_atomically(target) as part:
             part.write_text(text, encoding="utf-8")
             assert not target.exists() or target.read_text(encoding="utf-8") == "first"
         assert target.read_text(encoding="utf-8") == text
-    with suppress(ZeroDivisionError), placed(target) as part:
+    with suppress(ZeroDivisionError), written_atomically(target) as part:
         part.write_text("half", encoding="utf-8")
         raise ZeroDivisionError
     assert target.read_text(encoding="utf-8") == "second"
@@ -56,7 +56,7 @@ def test_a_folder_for_reports_is_made_or_refused_with_what_to_do(tmp_path, monke
     (tmp_path / "file").write_text("a file, not a folder", encoding="utf-8")
     with (
         pytest.raises(FolderError, match=r"file/report\.csv cannot be written"),
-        placed(tmp_path / "file" / "report.csv"),
+        written_atomically(tmp_path / "file" / "report.csv"),
     ):
         pass
 
@@ -188,7 +188,7 @@ def test_numbers_and_ordinary_texts_stay_as_they_are(text):
 def test_a_row_is_what_a_csv_writer_makes_of_the_line(texts):
     assert list(csv_line(texts)) == [csv_text(text) for text in texts]
     written = io.StringIO(newline="")
-    csv.writer(written).writerow(csv_line([visible(text) for text in texts]))
+    csv.writer(written).writerow(csv_line([show_controls(text) for text in texts]))
     assert csv_row(texts) == written.getvalue()
 
 
@@ -218,9 +218,9 @@ def write_book(path, rows):
 
 
 def test_a_number_of_a_workbook_keeps_all_its_digits(tmp_path):
-    number, _ = typed("0.30000000000000004", ("number", "0.30000000000000004"), "yyyy-mm-dd")
+    number, _ = native_value("0.30000000000000004", ("number", "0.30000000000000004"), "yyyy-mm-dd")
     with open_book(tmp_path / "book.xlsx", title="Some", footer="some") as book:
-        write(book.sheet("Some"), 0, 0, number, book.style(Kind.NUMBER))
+        write_cell(book.sheet("Some"), 0, 0, number, book.style(Kind.NUMBER))
     assert openpyxl.load_workbook(tmp_path / "book.xlsx")["Some"]["A1"].value == 0.1 + 0.2
 
 

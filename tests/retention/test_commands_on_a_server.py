@@ -14,7 +14,7 @@ from month_of_runs import Month
 from orders import order_id
 
 from loadsheet.cli import COMMANDS, invoke
-from loadsheet.ledger.ledger_opening import make
+from loadsheet.ledger.ledger_opening import create_on_server
 from loadsheet.settings import Settings
 
 FOLDER = "disk/state"
@@ -247,7 +247,7 @@ def test_every_command_names_the_one_that_moves_the_ledger_and_that_moves_it(tmp
     use_server(house)
     all_name_the_move(house, FEW)  # nothing is on the server yet
     monkeypatch.chdir(tmp_path)
-    make(Settings.load().database_url)
+    create_on_server(Settings.load().database_url)
     all_name_the_move(house, FEW)  # somebody made the tables, and nobody ran
     in_the_way = tmp_path / FOLDER / "ledger.db.moved.new"
     in_the_way.mkdir()

@@ -11,7 +11,7 @@ from loadsheet.mapping_tools.comparison import translate_files
 from loadsheet.mapping_tools.drafts import FILL_IN
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
-from loadsheet.mapping_tools.value_origins import pattern
+from loadsheet.mapping_tools.value_origins import without_positions
 from loadsheet.mapping_tools.yaml_writer import write_draft
 from loadsheet.settings import Settings
 
@@ -123,5 +123,7 @@ def fields_of(mapping):
     for path, sources in mapping.lineage.items():
         for source in sources:
             if (source.table, source.column) in labels:
-                found.setdefault(labels[source.table, source.column], set()).add(pattern(path).replace("[]", ""))
+                found.setdefault(labels[source.table, source.column], set()).add(
+                    without_positions(path).replace("[]", "")
+                )
     return found

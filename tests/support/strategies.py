@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from loadsheet.contract import DATE_SHAPES, Field, Kind, NumberForm, Operation, Record, When, plain
+from loadsheet.contract import DATE_SHAPES, Field, Kind, NumberForm, Operation, Record, When, plain_digits
 
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)
 idents = st.text("ABCxyz0123456789-", min_size=1, max_size=10)
@@ -34,7 +34,7 @@ def values(field: Field, form: NumberForm, *, creates: bool):
     return {
         Kind.STRING: _texts_of(field),
         Kind.STRING_OR_NUMERIC: idents,
-        Kind.NUMERIC: numbers if form is NumberForm.JSON_NUMBER else numbers.map(plain),
+        Kind.NUMERIC: numbers if form is NumberForm.JSON_NUMBER else numbers.map(plain_digits),
         Kind.FLAG: st.sampled_from(["yes", "no", "true", "false"]),
         Kind.TIMEZONE: zones,
         Kind.OFFSET_HOURS: st.sampled_from(["1", "-5", "5.5"]),

@@ -210,7 +210,7 @@ class Failed(NamedTuple):
     why: str
 
 
-def attempt(action: Callable[[], _Done]) -> _Done | Failed:
+def attempt_action(action: Callable[[], _Done]) -> _Done | Failed:
     """The result of an action, or a Failed if it fails. Usage errors and interruptions are raised."""
     try:
         return action()
@@ -224,7 +224,7 @@ def attempt(action: Callable[[], _Done]) -> _Done | Failed:
 
 
 def _to_exit_code(action: Callable[[], int]) -> int:
-    code = attempt(action)
+    code = attempt_action(action)
     if isinstance(code, Failed):
         from loadsheet.cli.output import say
 

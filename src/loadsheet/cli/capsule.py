@@ -13,10 +13,10 @@ from loadsheet.cli.options import (
     STATE,
     Target,
     clock,
+    combined_options,
     ledger_to_read,
     load,
     run_names,
-    together,
     with_settings,
 )
 from loadsheet.cli.output import print_json, print_lines, say
@@ -82,7 +82,7 @@ def make(*, settings: "Settings", run: str, target: Path | None, as_json: bool) 
     default="",
     help="The head that was printed when it was made, or the beginning of the head.",
 )
-@together(STATE, CONFIG, JSON)
+@combined_options(STATE, CONFIG, JSON)
 def verify(file: Path, *, head: str, state: Path | None, config: Path | None, as_json: bool) -> int:
     """Check whether a capsule is unchanged: 0 if it is, otherwise 1, with what is wrong.
 

@@ -10,7 +10,7 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, grouped, load_for_files, together
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, combined_options, grouped, load_for_files
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.display_text import count_of
 from loadsheet.problems import CATALOGUE
@@ -45,7 +45,7 @@ class CheckOptions(NamedTuple):
 @click.option(
     "--correct", "given", multiple=True, metavar="OLD=NEW", help="The same with this value of your own. Repeatable."
 )
-@together(MAPPINGS, CONFIG, JSON)
+@combined_options(MAPPINGS, CONFIG, JSON)
 @grouped(options=CheckOptions)
 def check(
     files: tuple[Path, ...], *, options: CheckOptions, mappings: Path | None, config: Path | None, as_json: bool

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from loadsheet.cli.options import CONFIG, JSON, load, together
+from loadsheet.cli.options import CONFIG, JSON, combined_options, load
 from loadsheet.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ _SHIPPERS = """\
     help="Show where each value comes from: command line, variable, file and line, or default.",
 )
 @click.option("--sample", is_flag=True, help="Print a settings file with every setting, its meaning and its default.")
-@together(CONFIG, JSON)
+@combined_options(CONFIG, JSON)
 def config(*, every: bool, origin: bool, sample: bool, config: Path | None, as_json: bool) -> None:
     """Show the settings that differ from their defaults. Secrets are shown as set, never with their value.
 
@@ -182,7 +182,7 @@ def _plain(value: Any) -> Any:
     """A value as JSON value, without passwords in URLs."""
     from pydantic import BaseModel
 
-    from loadsheet.places import shown as place_shown
+    from loadsheet.places import place_text as place_shown
 
     if isinstance(value, Enum):
         return value.value

@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo
 import click
 from click.shell_completion import get_completion_class
 
-from loadsheet.cli.options import CONFIG, load_each, settings_or_raise, together
+from loadsheet.cli.options import CONFIG, combined_options, load_each, settings_or_raise
 from loadsheet.cli.output import say
 from loadsheet.errors import FolderError
 
@@ -286,7 +286,7 @@ def _time(_context: click.Context, _option: click.Parameter, value: str) -> time
         raise click.BadParameter(f"{value!r} is not a time of day, such as 04:15") from None
 
 
-_SCHEDULE = together(
+_SCHEDULE = combined_options(
     click.option(
         "--at", default="04:15", show_default=True, callback=_time, metavar="HH:MM", help="Time of day of the run."
     ),

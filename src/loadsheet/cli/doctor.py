@@ -24,8 +24,8 @@ from loadsheet.cli.options import (
     STATE,
     any_allows_root,
     clock,
+    combined_options,
     load_each,
-    together,
 )
 from loadsheet.cli.output import print_json, print_table
 from loadsheet.display_text import count_of
@@ -80,7 +80,7 @@ def checked(check: str, run_check: Callable[[], Iterable[DoctorResult]]) -> Iter
 
 
 @click.command()
-@together(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG)
+@combined_options(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG)
 @click.option("--quick", is_flag=True, help="Only fast, local checks: no calls, and the ledger is not read completely.")
 @click.option(
     "--notify",

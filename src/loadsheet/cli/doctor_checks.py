@@ -25,11 +25,11 @@ from loadsheet.inbox.files import needs_polling
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.ledger_opening import OLDER, ledger_files_of
 from loadsheet.ledger.location import LastRunRecord, SqliteLedgerFiles, holder_of_file, refuse_beside_a_file
-from loadsheet.ledger.postgres import look
+from loadsheet.ledger.postgres import server_status
 from loadsheet.mapping.compile import Mapping, lint
 from loadsheet.mapping.mapping_folder import load_folder, mapping_files
 from loadsheet.operations import expected_files
-from loadsheet.places import address_of, file_system_of, shown
+from loadsheet.places import address_of, file_system_of, place_text
 from loadsheet.settings import Settings, every_field
 from loadsheet.settings.sources import from_file, is_open, read
 
@@ -60,10 +60,10 @@ def folders(settings: Settings) -> Iterator[DoctorResult]:
 def _store(name: str, place: Path) -> DoctorResult:
     """Whether a place in an object store can be listed."""
     try:
-        object_storage.names_in(shown(place))
+        object_storage.names_in(place_text(place))
     except (FolderError, SettingsError) as error:
         return wrong(name, str(error), f"change {name}, or check the store and its credentials")
-    return ok(name, f"{shown(place)} is in an object store and can be listed")
+    return ok(name, f"{place_text(place)} is in an object store and can be listed")
 
 
 def _describe(name: str, folder: Path) -> str:
@@ -244,7 +244,7 @@ def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Doctor
 
 def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[DoctorResult]:
     """The same for a ledger on PostgreSQL, and whether its server is suitable."""
-    found = look(settings.database_url, settings.cluster.takeover_s)
+    found = server_status(settings.database_url, settings.cluster.takeover_s)
     if found.faults:
         yield from (wrong("server", fault) for fault in found.faults)
         return

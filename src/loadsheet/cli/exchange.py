@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from loadsheet import exit_codes
-from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, Target, clock, grouped, load, together
+from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, Target, clock, combined_options, grouped, load
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.errors import SettingsError
 from loadsheet.places import write_privately
@@ -216,7 +216,7 @@ class ProbeOptions(NamedTuple):
     help="Seconds between two calls.",
 )
 @click.option("--verbose", is_flag=True, help="Print every call on stderr.")
-@together(EXCHANGE, CONFIG, JSON)
+@combined_options(EXCHANGE, CONFIG, JSON)
 @grouped(options=ProbeOptions)
 def probe(*, options: ProbeOptions, exchange: str | None, config: Path | None, as_json: bool) -> int:
     """Find out how an exchange's sandbox handles what the interface leaves open. Writes to the tenant and cleans up."""
@@ -309,7 +309,7 @@ _HEADS = ("Key", "Status", "From", "To", "Pickup", "Packages")  # fits a narrow 
     type=Target(),
     help="File to write, ending in .xlsx, .csv, .json.",
 )
-@together(EXCHANGE, STATE, CONFIG, JSON)
+@combined_options(EXCHANGE, STATE, CONFIG, JSON)
 def pull(what: str, *, target: Path | None, as_json: bool, config: Path | None, **given: Any) -> int:
     """Download what the exchange lists: one sheet or file for the records, and one for each list in them.
 

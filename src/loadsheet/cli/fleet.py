@@ -17,7 +17,15 @@ import click
 
 from loadsheet import exit_codes
 from loadsheet.cli import invoke
-from loadsheet.cli.options import CONFIG, JSON, load_each, settings_or_raise, shipper_given, shipper_names, together
+from loadsheet.cli.options import (
+    CONFIG,
+    JSON,
+    combined_options,
+    load_each,
+    settings_or_raise,
+    shipper_given,
+    shipper_names,
+)
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.display_text import count_of
 from loadsheet.errors import SettingsError
@@ -37,7 +45,7 @@ _TAKEOVERS_SHOWN = 20  # the newest
 
 
 @click.command()
-@together(CONFIG)
+@combined_options(CONFIG)
 @click.option(
     "--only",
     multiple=True,
@@ -113,7 +121,7 @@ def _signals_handled() -> Iterator[_Requests]:
 
 
 @click.command()
-@together(CONFIG, JSON)
+@combined_options(CONFIG, JSON)
 def workers(*, config: Path | None, as_json: bool) -> None:
     """Show the processes that share a ledger on PostgreSQL, what each one does, the queue, the takeovers of the last day, the shared
     rate and the schedules.

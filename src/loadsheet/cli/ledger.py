@@ -17,13 +17,13 @@ from loadsheet.cli.options import (
     STATE,
     Target,
     clock,
+    combined_options,
     grouped,
     held_ledger,
     keys,
     ledger_to_read,
     load_each,
     settings_or_raise,
-    together,
     with_settings,
 )
 from loadsheet.cli.output import confirm, print_json, print_lines, say
@@ -205,7 +205,7 @@ def export(*, settings: "Settings", options: ExportOptions, as_json: bool) -> in
     "--from", "source", type=click.Path(dir_okay=False, path_type=Path), help="The file (default: STATE/ledger.db)."
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@together(STATE, CONFIG, JSON)
+@combined_options(STATE, CONFIG, JSON)
 def move(*, source: Path | None, yes: bool, state: Path | None, config: Path | None, as_json: bool) -> int:
     """Move the ledger of every shipper, or of --shipper, from its SQLite file to the PostgreSQL database in the setting `database`.
 

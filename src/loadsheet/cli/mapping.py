@@ -14,11 +14,11 @@ from loadsheet.cli.options import (
     MAPPINGS,
     STATE,
     Target,
+    combined_options,
     grouped,
     load,
     load_for_files,
     mapping_names,
-    together,
     with_settings,
 )
 from loadsheet.cli.output import print_json, progress, say
@@ -40,7 +40,7 @@ def mapping() -> None:
 
 @mapping.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@together(MAPPINGS, CONFIG, JSON)
+@combined_options(MAPPINGS, CONFIG, JSON)
 def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None, as_json: bool) -> int:
     """Check mapping FILES (default: all in the folder) and show every mistake with line, column and a suggestion.
 
@@ -189,7 +189,7 @@ def suggest(
 @click.option(
     "--to", "--out", "out", type=Target(), help="The workbook to write (default: a name that the mapping takes)."
 )
-@together(MAPPINGS, CONFIG)
+@combined_options(MAPPINGS, CONFIG)
 def template(name: str, *, out: Path | None, mappings: Path | None, config: Path | None) -> None:
     """Write the workbook that the shipper of MAPPING (a name or a file) fills in, with lists, notes, an example and a guide.
 
@@ -247,7 +247,7 @@ class PreviewOptions(NamedTuple):
 @click.option(
     "--watch", "watching", is_flag=True, help="Show them again whenever a mapping, a code table or a file is saved."
 )
-@together(MAPPINGS, CONFIG, JSON)
+@combined_options(MAPPINGS, CONFIG, JSON)
 @grouped(options=PreviewOptions)
 def preview(
     files: tuple[Path, ...], *, options: PreviewOptions, mappings: Path | None, config: Path | None, as_json: bool
@@ -266,7 +266,7 @@ def preview(
 @mapping.command()
 @click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--update", is_flag=True, help="Write the current results as the expected ones. Review the difference.")
-@together(MAPPINGS, CONFIG, JSON)
+@combined_options(MAPPINGS, CONFIG, JSON)
 def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Path | None, as_json: bool) -> int:
     """Run the golden tests in FOLDER (default: tests in the folder of mappings) and show what differs.
 
@@ -299,7 +299,7 @@ class DiffOptions(NamedTuple):
 @click.option(
     "--last", type=click.IntRange(1), metavar="N", help="Use the last N originals that the mapping of this name read."
 )
-@together(STATE, CONFIG, JSON)
+@combined_options(STATE, CONFIG, JSON)
 @grouped(options=DiffOptions)
 def diff(*, options: DiffOptions, as_json: bool, config: Path | None, state: Path | None) -> int:
     """Translate files with mapping OLD and with NEW, and compare each document: identical, changed, now failing.

@@ -66,7 +66,7 @@ class Target(click.Path):
         return path
 
 
-def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def combined_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Several options as one decorator, shown in this order."""
 
     def decorate(command: Command) -> Command:
@@ -90,7 +90,7 @@ def shipper_names(ctx: click.Context, _option: click.Parameter, begun: str) -> l
     return [CompletionItem(name) for name in names if name.casefold().startswith(begun.casefold())]
 
 
-CONFIG = together(
+CONFIG = combined_options(
     click.option(
         "--config",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -162,7 +162,7 @@ def with_settings(*options: Callable[[Command], Command]) -> Callable[[Command],
             given = {name: words.pop(name) for name in _SETTINGS if name in words}
             return command(settings=load(config, **given), **words)
 
-        return together(*options, CONFIG)(loading)
+        return combined_options(*options, CONFIG)(loading)
 
     return decorate
 

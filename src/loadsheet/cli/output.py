@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from loadsheet.display_text import escaped, printable
+from loadsheet.display_text import escaped_json, printable
 
 Advance = Callable[[int, int], None]
 """Reports progress: the number done, and the total."""
@@ -67,7 +67,7 @@ def progress(title: str) -> Iterator[Advance | None]:
 
 def print_raw_json(text: bytes) -> None:
     """A finished JSON document on stdout, in the layout of `print_json`."""
-    click.echo(escaped(msgspec.json.format(text, indent=2 if sys.stdout.isatty() else -1)).decode())
+    click.echo(escaped_json(msgspec.json.format(text, indent=2 if sys.stdout.isatty() else -1)).decode())
 
 
 _COLOURS = {"✓": "green", "✗": "red", "!": "yellow"}

@@ -16,12 +16,12 @@ from loadsheet.cli.options import (
     JSON,
     OUTBOX,
     STATE,
+    combined_options,
     grouped,
     held_ledger,
     ledger_to_read,
     load,
     run_names,
-    together,
 )
 from loadsheet.cli.output import print_lines, print_raw_json, say
 from loadsheet.display_text import count_of
@@ -75,7 +75,7 @@ class ReportOptions(NamedTuple):
     flag_value="run",
     help="Print the JSON Schema of run.json or of the acknowledgements, and nothing else.",
 )
-@together(OUTBOX, STATE, EXCHANGE, CONFIG, JSON)
+@combined_options(OUTBOX, STATE, EXCHANGE, CONFIG, JSON)
 @grouped(options=ReportOptions)
 def report(*, options: ReportOptions, schema: str | None, as_json: bool, config: Path | None, **given: Any) -> int:
     """Rebuild the reports of a run from the current ledger, in the folder of the run.
@@ -177,14 +177,14 @@ def _keep_annotations(settings: "Settings", ledger: "Ledger", folder: str) -> No
     workbook cannot be read.
     """
     from loadsheet.annotations import import_annotations
-    from loadsheet.places import shown
+    from loadsheet.places import place_text
 
     if not _unread_annotations(folder, settings, ledger):
         return
     with held_ledger(settings) as ours:
         import_annotations(settings, ours)
         for name in _unread_annotations(folder, settings, ours):
-            text = f"{shown(settings.outbox / name)} was changed and cannot be read now"
+            text = f"{place_text(settings.outbox / name)} was changed and cannot be read now"
             raise FolderError(f"{text}; nothing was written: close it or move it away, then try again")
 
 

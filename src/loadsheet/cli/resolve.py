@@ -164,9 +164,9 @@ def holder_of(settings: "Settings") -> str:
         from loadsheet.ledger.location import holder_of_file
 
         return holder_of_file(file_of(settings.database_url))
-    from loadsheet.ledger.postgres import look
+    from loadsheet.ledger.postgres import server_status
 
-    return look(settings.database_url, settings.cluster.takeover_s).holder
+    return server_status(settings.database_url, settings.cluster.takeover_s).holder
 
 
 class Unresolved(NamedTuple):
@@ -250,11 +250,11 @@ def why_undecidable(key: str, unresolved: list[Unresolved], sending: Sending, ch
 
 def _is_unresolved(ledger: "Ledger", entry: "Entry") -> bool:
     from loadsheet.ledger import State
-    from loadsheet.ledger.decisions import unproved
+    from loadsheet.ledger.decisions import any_unknown
 
     if entry.state is State.UNKNOWN:
         return True
-    return entry.state is State.HELD and unproved(ledger.queries.attempts_of(entry.id))
+    return entry.state is State.HELD and any_unknown(ledger.queries.attempts_of(entry.id))
 
 
 def _listings(settings: "Settings", subjects: set[str]) -> "tuple[Listings, str]":
@@ -274,12 +274,12 @@ def _listings(settings: "Settings", subjects: set[str]) -> "tuple[Listings, str]
 def _with_evidence(
     ledger: "Ledger", entry: "Entry", case: "Case | None", settings: "Settings", unread: str
 ) -> Unresolved:
-    from loadsheet.dispatch.unknown_rules import conclude
+    from loadsheet.dispatch.unknown_rules import decide_case
 
     drop = ledger.queries.drop(entry.drop)
     attempts = ledger.queries.attempts_of(entry.id)
     findings = ledger.queries.findings_of(entry.id)
-    now = conclude(case, settings).text if case else entry.reason
+    now = decide_case(case, settings).text if case else entry.reason
     details = {
         "entry": entry.id,
         "operation": entry.operation,

@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from loadsheet import exit_codes
-from loadsheet.cli import Failed, attempt
+from loadsheet.cli import Failed, attempt_action
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -28,6 +28,7 @@ from loadsheet.cli.options import (
     STATE,
     any_allows_root,
     clock,
+    combined_options,
     grouped,
     held_ledger,
     is_quiet,
@@ -35,7 +36,6 @@ from loadsheet.cli.options import (
     load_each,
     serves_all,
     settings_or_raise,
-    together,
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.display_text import count_of
@@ -73,7 +73,7 @@ class OutputOptions(NamedTuple):
 
 
 @click.command()
-@together(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG)
+@combined_options(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG)
 @click.option("--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must be unchanged (default: 5).")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Send at most N entries; the rest stay ready.")
 @click.option(
@@ -157,7 +157,7 @@ def _run_each(
     """Run several shippers independently; returns the worst exit code."""
     outcomes: dict[str, ShipperOutcome] = {}
     for name, settings in found.items():
-        done = attempt(partial(_act_on, settings, action, output))
+        done = attempt_action(partial(_act_on, settings, action, output))
         outcome = ShipperOutcome(done.exit_code, stopped=done.why) if isinstance(done, Failed) else done
         outcomes[name] = outcome
         if outcome.lines and not output.as_json:
@@ -346,7 +346,7 @@ def say_strays(config: Path | None, shippers: "Mapping[str, Settings | SettingsE
     all that are declared. For a shipper with wrong settings, its default folder counts.
     """
     from loadsheet.inbox import files_outside
-    from loadsheet.places import shown as place_shown
+    from loadsheet.places import place_text as place_shown
     from loadsheet.settings import Settings
 
     if not serves_all(shippers):

@@ -22,12 +22,12 @@ from loadsheet.cli.options import (
     OUTBOX,
     STATE,
     clock,
+    combined_options,
     grouped,
     keys_and_runs,
     ledger_to_read,
     load_each,
     settings_or_raise,
-    together,
     with_settings,
 )
 from loadsheet.cli.output import local_time, print_json, print_lines, print_table, say
@@ -100,7 +100,7 @@ def show(*, settings: "Settings", key: str, payload: bool, field: str | None, as
 def _show_run(settings: "Settings", ledger: "Ledger", run: "Run", *, as_json: bool) -> int:
     """Print what is known about a run. Without its reports, its verdict is the one in the ledger."""
     from loadsheet.ledger.run_queries import reported_at
-    from loadsheet.places import shown as place_shown
+    from loadsheet.places import place_text as place_shown
     from loadsheet.reports import read_written
 
     written, places = read_written(settings, run.name), list(_places(settings, ledger, run))
@@ -281,7 +281,7 @@ class Wanted(NamedTuple):
 @click.option("--file", "pattern", metavar="PATTERN", default="", help="Only runs that read a file with such a name.")
 @click.option("--needs-attention", "needy", is_flag=True, help="Only runs that did not end with 0.")
 @click.option("--outcome", type=click.Choice([*_OUTCOMES]), help="Only runs with this outcome.")
-@together(STATE, CONFIG, JSON)
+@combined_options(STATE, CONFIG, JSON)
 @grouped(wanted=Wanted)
 def runs(*, wanted: Wanted, state: Path | None, config: Path | None, as_json: bool) -> None:
     """List the latest runs with their exit codes and results; of all shippers if none is named."""

@@ -15,11 +15,11 @@ from loadsheet.ledger import Drop, Entry, Ledger
 from loadsheet.ledger import Origin as LedgerOrigin
 from loadsheet.mapping.compile import Mapping, part_reading, version_of
 from loadsheet.mapping.mapping_folder import load_folder
-from loadsheet.mapping.routing import current, load_kept
+from loadsheet.mapping.routing import current_mapping, load_kept
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.mapping_tools.value_origins import Origin, explain, fields_named
 from loadsheet.problems import Where
-from loadsheet.reading import fold
+from loadsheet.reading import fold_label
 from loadsheet.settings import Settings
 
 
@@ -85,9 +85,9 @@ def _field_by_mapping(entry: Entry, field: str, drop: Drop, origin: LedgerOrigin
             labels |= {(table.name, column.name): [*column.labels] for column in table.columns}
     columns: dict[str, dict[str, int]] = {name: {} for name in origin.tables}
     for (name, column), own in labels.items():
-        known = {fold(label) for label in own}
+        known = {fold_label(label) for label in own}
         header = origin.tables[name].header if name in origin.tables else ()
-        places = [position for position, label in enumerate(header) if fold(label) in known]
+        places = [position for position, label in enumerate(header) if fold_label(label) in known]
         if places:
             columns[name][column] = places[0]
 
@@ -151,7 +151,7 @@ def _mapping(ledger: Ledger, drop: Drop, settings: Settings) -> Iterator[tuple[M
         note = ""
     except LoadsheetError as error:
         loaded, note = [], str(error).splitlines()[0]
-    same = current(drop.mapping, loaded)
+    same = current_mapping(drop.mapping, loaded)
     for mapping in (*loaded, *([same] if same is not None else [])):
         if mapping.hash == drop.mapping_hash:
             yield mapping, "", ""

@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from loadsheet import exit_codes
-from loadsheet.cli import Failed, attempt
+from loadsheet.cli import Failed, attempt_action
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -25,11 +25,11 @@ from loadsheet.cli.options import (
     STATE,
     any_allows_root,
     clock,
+    combined_options,
     held_ledger,
     ledger_to_read,
     load_each,
     settings_or_raise,
-    together,
 )
 from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.run import answer_check_folder, say_strays
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@together(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG)
+@combined_options(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG)
 @click.option("--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must be unchanged (default: 5).")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON on stdout for each run.")
 def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
@@ -74,7 +74,7 @@ def watch_shippers(config: Path | None, found: "dict[str, Settings | SettingsErr
     from loadsheet.inbox_watch import WakeEvents
     from loadsheet.inbox_watch import watch as run_watches
     from loadsheet.operations.health import serve_status
-    from loadsheet.places import shown as place_shown
+    from loadsheet.places import place_text as place_shown
     from loadsheet.settings import Settings
 
     with ExitStack() as stack:
@@ -136,7 +136,7 @@ def _hold_or_report(
     if not several:
         return _hold(settings_or_raise(settings), stack, _warn)
     own = stack.enter_context(ExitStack())
-    held = attempt(lambda: _hold(settings_or_raise(settings), own, lambda text: _warn(f"{name}: {text}")))
+    held = attempt_action(lambda: _hold(settings_or_raise(settings), own, lambda text: _warn(f"{name}: {text}")))
     if isinstance(held, Failed):
         _warn(f"{name}: {held.why}; this shipper is not watched")
         own.close()
@@ -148,7 +148,7 @@ def _hold(settings: "Settings", stack: ExitStack, warn: Callable[[str], None]) -
     """The resources of one shipper. A shared ledger is only read here: each run holds it for itself, and other processes may run in between."""
     from loadsheet.cluster.timetable import SharedTimetable, Timetable
     from loadsheet.inbox import make_inbox
-    from loadsheet.ledger.ledger_opening import make, who
+    from loadsheet.ledger.ledger_opening import create_on_server, holder_name
     from loadsheet.mapping.mapping_folder import load_folder
     from loadsheet.run_resources import check_exchange, dispatcher_for
 
@@ -156,10 +156,10 @@ def _hold(settings: "Settings", stack: ExitStack, warn: Callable[[str], None]) -
         warn(str(broken.problem))
     make_inbox(settings)
     if settings.is_shared:
-        make(settings.database_url)
+        create_on_server(settings.database_url)
         ledger = stack.enter_context(ledger_to_read(settings))
         check_exchange(settings)
-        return _HeldShipper(settings, ledger, None, stack, warn, SharedTimetable(settings, who()))
+        return _HeldShipper(settings, ledger, None, stack, warn, SharedTimetable(settings, holder_name()))
     ledger = stack.enter_context(held_ledger(settings))
     dispatcher = stack.enter_context(dispatcher_for(settings, say))
     return _HeldShipper(settings, ledger, dispatcher, stack, warn, Timetable(settings, ledger, clock()))
@@ -205,7 +205,7 @@ class _ShipperWatch:
         self._held.stack.close()
 
     def _run_isolated(self) -> "WatchedRun":
-        ended = attempt(self._run)
+        ended = attempt_action(self._run)
         if isinstance(ended, Failed):
             error = LoadsheetError(ended.why)
             error.exit_code = ended.exit_code
@@ -256,7 +256,7 @@ class _ShipperWatch:
         return held_ledger(self._settings) if self._settings.is_shared else nullcontext(self._held.ledger)
 
     def _print(self, result: "Result") -> None:
-        from loadsheet.places import shown as place_shown
+        from loadsheet.places import place_text as place_shown
 
         for problem in result.left:
             say(str(problem))

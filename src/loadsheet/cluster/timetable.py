@@ -24,8 +24,8 @@ from loadsheet.ledger.shared.mutual_exclusion import (
     ScheduleKey,
     begin_schedule,
     done_until,
-    fire,
     last_fires,
+    record_firing,
     record_schedules,
 )
 from loadsheet.operations.expected_files import local_text, zone_of
@@ -83,7 +83,7 @@ def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> l
             if key not in done:
                 begin_schedule(connection, key, now)
             elif due := schedule.due(done[key], now, catch_up=settings.schedules.catch_up):
-                mine = fire(connection, key, DueMoment(due.moment, done[key], due.caught_up), by)
+                mine = record_firing(connection, key, DueMoment(due.moment, done[key], due.caught_up), by)
                 fired += [Fired(shipper, schedule, due)] * mine
     return fired
 

@@ -29,7 +29,7 @@ from loadsheet.cluster.job_queue import Outage, Queue, Requeue
 from loadsheet.display_text import count_of
 from loadsheet.errors import LedgerError, LedgerGone, LoadsheetError, RunKilled, SettingsError
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.ledger_opening import unique
+from loadsheet.ledger.ledger_opening import unique_name
 from loadsheet.ledger.postgres import BEATS, Address, address_of, shared_engine
 from loadsheet.ledger.shared import Engine, cluster_status, jobs
 from loadsheet.ledger.shared.cluster_status import WorkerInfo
@@ -82,7 +82,7 @@ class Worker:
         self._reload_thread: Future[None] | None = None
         self._look_at = time.monotonic() + _MINUTE_S
         places = places or settings.cluster.worker_places
-        self._info = WorkerInfo(unique(), socket.gethostname(), os.getpid(), version("loadsheet"), (), places)
+        self._info = WorkerInfo(unique_name(), socket.gethostname(), os.getpid(), version("loadsheet"), (), places)
         self._engine = shared_engine(self._served.address)
         self._queue = Queue(self._served.address, places, self._served.queues, self, Outage(say))
         self._housekeeping = Housekeeping(self._engine, self._served, self._queue, self._info, settings.cluster)

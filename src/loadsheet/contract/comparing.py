@@ -11,7 +11,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from loadsheet.contract.kinds import DATE_SHAPES, NUMBER_TEXT, Kind, flag_meaning, in_range, plain
+from loadsheet.contract.kinds import DATE_SHAPES, NUMBER_TEXT, Kind, flag_meaning, in_range, plain_digits
 from loadsheet.contract.records import Field, Record, decode_value, encode_sorted
 from loadsheet.contract.summaries import Scale, scale_of
 
@@ -84,7 +84,7 @@ def _sorted(value: Any, ordered: Collection[str], path: str) -> Any:
     return items if path in ordered else sorted(items, key=encode_sorted)
 
 
-def outermost(path: str) -> str:
+def first_field(path: str) -> str:
     """The first field of a payload path: `packages` of `packages[0].weight`."""
     return path.partition(".")[0].partition("[")[0]
 
@@ -200,7 +200,7 @@ def _number(value: Any) -> Decimal | None:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return plain(value) if isinstance(value, int | Decimal) else str(value)
+    return plain_digits(value) if isinstance(value, int | Decimal) else str(value)
 
 
 def _as_text(value: Any) -> str:

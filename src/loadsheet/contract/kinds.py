@@ -100,7 +100,7 @@ def flag_word(value: bool, form: FlagForm) -> str:  # noqa: FBT001 (the value it
     return yes if value else no
 
 
-def plain(number: Decimal | int) -> str:
+def plain_digits(number: Decimal | int) -> str:
     """A number as digits without an exponent; trailing zeros stay. One beyond those of a workbook keeps its exponent: its digits could fill the memory."""
     return format(number, "f") if isinstance(number, Decimal) and in_range(number) else str(number)
 
@@ -110,7 +110,7 @@ def in_range(number: Decimal) -> bool:
     return number.is_finite() and abs(number.adjusted()) <= _EXPONENT_MAX
 
 
-def spell(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm) -> object:
+def wire_form(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm) -> object:
     """The wire form of a converted value.
 
     Takes text, int, Decimal, bool, date, time or datetime. A datetime is written unchanged (local time of the record's zone),
@@ -130,7 +130,7 @@ def spell(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm) ->
     if isinstance(value, str):
         return value
     if isinstance(value, int | Decimal):
-        return plain(value)
+        return plain_digits(value)
     raise ValueError(f"expected {EXPECTED[kind]}; a date or time needs a format here")
 
 
@@ -164,4 +164,4 @@ def _spell_number(value: object, numbers: NumberForm) -> Decimal | int | str:
         number = Decimal(value)
     if isinstance(number, bool) or not isinstance(number, int | Decimal):
         raise ValueError(f"expected {EXPECTED[Kind.NUMERIC]}")  # noqa: TRY004 (one exception type for the caller)
-    return plain(number) if numbers is NumberForm.JSON_STRING else number
+    return plain_digits(number) if numbers is NumberForm.JSON_STRING else number

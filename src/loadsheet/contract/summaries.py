@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation, localcontext
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from loadsheet.contract.kinds import Kind, in_range, plain
+from loadsheet.contract.kinds import Kind, in_range, plain_digits
 from loadsheet.contract.operations import Action, Operation, is_acceptance
 from loadsheet.contract.records import Field, Record, When
 
@@ -68,7 +68,7 @@ def measures_of(operation: Operation) -> tuple[Measure, ...]:
 
 
 @contextmanager
-def exactly() -> Iterator[None]:
+def exact_sums() -> Iterator[None]:
     """Within this context, sums and differences of figures keep all digits. Python's default of 28 would round them and fail for
     longer figures. Also works as a decorator.
     """
@@ -251,7 +251,7 @@ def offer(content: Mapping[str, Any]) -> Offer:
     )
 
 
-def shown(record: Record, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+def fields_shown(record: Record, content: Mapping[str, Any]) -> tuple[Shown, ...]:
     """Every field with a value, in the order of the interface, with inner records; a unit is appended to its number."""
     fields: list[Shown] = []
     before = ""
@@ -271,7 +271,7 @@ def _shown(field: Field, name: str, value: Any) -> Shown:
     if field.record is None:
         return Shown(name, field.meaning, _text(value))
     values = value if field.kind is Kind.ARRAY else [value]
-    inner = tuple(shown(field.record, item) for item in values if isinstance(item, Mapping))
+    inner = tuple(fields_shown(field.record, item) for item in values if isinstance(item, Mapping))
     return Shown(name, field.meaning, "", inner)
 
 
@@ -298,4 +298,4 @@ def _past(item: Mapping[str, Any]) -> Moment:
 def _text(value: object) -> str:
     if value is None:
         return ""
-    return plain(value) if isinstance(value, Decimal) else str(value)
+    return plain_digits(value) if isinstance(value, Decimal) else str(value)

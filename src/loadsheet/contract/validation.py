@@ -303,7 +303,7 @@ def components(operations: Sequence[Operation], assumptions: Assumptions) -> dic
 
 def request_schema(operation: Operation, assumptions: Assumptions) -> Json:
     """The schema of the request body of a write operation."""
-    record = reference(record_name(operation.record, creates=operation.creates))
+    record = schema_reference(record_name(operation.record, creates=operation.creates))
     if not operation.batched:
         return record
     data = {"type": "array", "items": record, "minItems": 1, "maxItems": assumptions.status_records_max}
@@ -331,7 +331,7 @@ def success_schema(operation: Operation, assumptions: Assumptions) -> Json:
 def refusal_schema(operation: Operation) -> Json:
     """The schema of the 400 body in the operation's own shape."""
     if operation.error is ErrorShape.DETAILS:
-        return reference(UNAUTHORISED_NAME)
+        return schema_reference(UNAUTHORISED_NAME)
     texts: Json = {"type": "object", "additionalProperties": _TEXT, "minProperties": 1}
     is_indexed = operation.error is ErrorShape.INDEXED
     errors = {**texts, "patternProperties": {r"^data\[[0-9]+\]$": texts}} if is_indexed else texts
@@ -339,14 +339,14 @@ def refusal_schema(operation: Operation) -> Json:
     return _closed(body if operation.error is ErrorShape.FIELDS_ONLY else {"results": _NO_RECORDS, **body})
 
 
-def reference(name: str) -> Json:
+def schema_reference(name: str) -> Json:
     """A reference to the named schema."""
     return {"$ref": REFERENCE_PREFIX + name}
 
 
 def _listing(record: Record) -> Json:
     count = {"type": "integer", "minimum": 0}
-    results = {"type": "array", "items": reference(listed_name(record))}
+    results = {"type": "array", "items": schema_reference(listed_name(record))}
     size = {"type": "integer", "minimum": 1}
     return _closed({PAGE_SIZE: size, "results": results, "total_count": count, "total_pages": count})
 
@@ -392,7 +392,7 @@ def _field(field: Field, numbers: NumberForm, assumptions: Assumptions, *, neede
 
 def _kind(field: Field, numbers: NumberForm, assumptions: Assumptions, *, creates: bool) -> Json:
     if field.record is not None:
-        inner = reference(record_name(field.record, creates=creates))
+        inner = schema_reference(record_name(field.record, creates=creates))
         array = {"type": "array", "items": inner, "maxItems": assumptions.array_length_max}
         return inner if field.kind is Kind.OBJECT else array
     if field.kind in DATE_SHAPES:
@@ -401,7 +401,7 @@ def _kind(field: Field, numbers: NumberForm, assumptions: Assumptions, *, create
     by_kind: dict[Kind, Json] = {
         Kind.FLAG: _in_pattern(_FLAG, "yes", "no", "true", "false"),
         Kind.NUMERIC: _numeric(numbers, assumptions),
-        Kind.TIMEZONE: reference(ZONE_NAME) if assumptions.timezones == "iana" else text,
+        Kind.TIMEZONE: schema_reference(ZONE_NAME) if assumptions.timezones == "iana" else text,
         Kind.STRING_OR_NUMERIC: {**text, "type": ["string", "number"]},
         Kind.OFFSET_MINUTES: {**text, "type": ["string", "number"]},
     }

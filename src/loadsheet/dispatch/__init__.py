@@ -123,7 +123,7 @@ def deliver(context: RunContext, progress: Progress | None = None) -> DeliveryRe
         left, now = ledger.queries.count_in(State.READY), datetime.fromisoformat(ledger.now())
         return forecast(left, sent.per_second, now, finish_by)
 
-    finish_by = due(settings.dispatch.finish_by, datetime.fromisoformat(ledger.now()))
+    finish_by = next_due(settings.dispatch.finish_by, datetime.fromisoformat(ledger.now()))
     ledger.release(run, orphans=settings.verification.parents == "send", updating=updating)
     most = settings.dispatch.run_entries_max or None
     sent, listings = sending(most), Listings()
@@ -174,7 +174,7 @@ def forecast(remaining: int, per_second: float, now: datetime, finish_by: dateti
     return DeliveryForecast(remaining, per_second, ends_at, finish_by)
 
 
-def due(setting: str, now: datetime) -> datetime | None:
+def next_due(setting: str, now: datetime) -> datetime | None:
     """The next time at which the local time of day is `setting` (HH:MM); None if it is empty."""
     if not setting:
         return None

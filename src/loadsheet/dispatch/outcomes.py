@@ -187,7 +187,7 @@ def classify(
 def _message_of(body: bytes) -> bytes:
     """The message of an error in the shape of the interface; the whole body if it has another shape."""
     try:
-        found = decode(body)
+        found = decode_body(body)
     except UndocumentedAnswer:
         return body
     error = found.get("error") if isinstance(found, dict) else None
@@ -206,7 +206,7 @@ def _of_failure(failure: Failure, duration_ms: int) -> Outcome:
 
 def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumptions: Assumptions) -> Outcome:
     try:
-        receipt = read_success(operation, decode(reply.body), assumptions)
+        receipt = read_success(operation, decode_body(reply.body), assumptions)
     except UndocumentedAnswer as error:
         prefix = SAID_NO if isinstance(error, SaidNo) else "a success that is not documented: "
         page = reply.body.lstrip()[:1] == b"<"  # a portal or proxy answers for the exchange, and will again
@@ -222,7 +222,7 @@ def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumpt
 
 def _of_refusal(operation: Operation, reply: Reply) -> Outcome:
     try:
-        read = read_refusal(operation, decode(reply.body))
+        read = read_refusal(operation, decode_body(reply.body))
         faults = tuple(Fault(one_line(fault.path), one_line(fault.text), fault.index) for fault in read)
     except UndocumentedAnswer as error:
         text = f'a refusal in an undocumented shape ({error}); it began "{excerpt(reply.body)}"'
@@ -236,7 +236,7 @@ def faults_text(faults: Sequence[Fault]) -> str:
     return f"{shown} (and {len(faults) - FAULTS_SHOWN} more)" if len(faults) > FAULTS_SHOWN else shown
 
 
-def decode(body: bytes) -> object:
+def decode_body(body: bytes) -> object:
     """Decode a body as JSON with exact numbers, strictly. Raises UndocumentedAnswer for invalid JSON, duplicate keys, NaN
     and excessive nesting.
     """

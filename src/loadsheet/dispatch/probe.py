@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from loadsheet.contract import BY_NAME, PATH_PREFIX, Listing, UndocumentedAnswer
 from loadsheet.dispatch import probe_questions
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.outcomes import decode
+from loadsheet.dispatch.outcomes import decode_body
 from loadsheet.dispatch.probe_questions import SUBJECTS, observed_answer, setting_answer
 from loadsheet.dispatch.probe_tenant import ProbeRecords, ProbeReply, ProbeTenant
 from loadsheet.errors import ExchangeUnreachable, TokenRefused
@@ -180,7 +180,7 @@ def _first_records(tenant: ProbeTenant, order: str, tender: str) -> list[Answer]
 def _entry(reply: ProbeReply, key: str) -> dict[str, Any]:
     """The single object of an answer that has this identifier, at any depth."""
     try:
-        waiting: list[object] = [decode(reply.body)]
+        waiting: list[object] = [decode_body(reply.body)]
     except UndocumentedAnswer:
         return {}
     for value in waiting:  # grows during the loop

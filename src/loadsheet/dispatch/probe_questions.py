@@ -159,7 +159,7 @@ def _second_decision(tenant: ProbeTenant, accepted: Payload) -> Answer:
     sent = "the acceptance of an accepted quote, and its rejection"
     replies = [
         tenant.write(confirm.name, accepted),
-        tenant.write(confirm.name, probe_tenant.decided(accepted, "reject")),
+        tenant.write(confirm.name, probe_tenant.with_decision(accepted, "reject")),
     ]
     kinds = tuple(reply.kind for reply in replies)
     values: dict[tuple[str, ...], Value] = {
@@ -180,7 +180,7 @@ def _other_decisions(tenant: ProbeTenant, tender: str) -> list[Answer]:
     for decision in (odd, accepted):
         given = tenant.records.carrier(quote, tender, decision[quote.record.key[1]])
         tenant.write(quote.name, given)
-    word = tenant.write(confirm.name, probe_tenant.decided(odd, "LSPROBE"))
+    word = tenant.write(confirm.name, probe_tenant.with_decision(odd, "LSPROBE"))
     decided = tenant.write(confirm.name, accepted)
     again = tenant.write(quote.name, given)
     sent, operations = "a decision LSPROBE", (confirm.name,)
@@ -280,7 +280,7 @@ def forms(tenant: ProbeTenant) -> list[Answer]:
     sent = "an order with a number as text, a tender with a number as number"
     numbers = by_status(tenant, "number_forms", sent, replies, CREATES, accepted="both", refused="declared")
     flags = {
-        word: create(tenant, "order", lambda payload, word=word: probe_tenant.flagged(payload, record, word))[0]  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+        word: create(tenant, "order", lambda payload, word=word: probe_tenant.with_flag(payload, record, word))[0]  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         for word in ("yes", "true")
     }
     taken = [form for form, word in (("yes/no", "yes"), ("true/false", "true")) if flags[word].kind == "accepted"]

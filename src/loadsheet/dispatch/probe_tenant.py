@@ -35,7 +35,7 @@ from loadsheet.contract import (
 )
 from loadsheet.contract.records import ORDER, REFERENCE, TENDER
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.outcomes import Reply, decode, excerpt
+from loadsheet.dispatch.outcomes import Reply, decode_body, excerpt
 from loadsheet.errors import ExchangeUnreachable, TokenRefused
 
 PREFIX = "LSPROBE"
@@ -92,7 +92,7 @@ class ProbeReply:
     def faults(self, operation: Operation) -> tuple[Fault, ...]:
         """The faults that a refusal names; none if its shape is not documented."""
         try:
-            return read_refusal(operation, decode(self.body))
+            return read_refusal(operation, decode_body(self.body))
         except UndocumentedAnswer:
             return ()
 
@@ -162,7 +162,7 @@ class ProbeTenant:
         if answer.status != _OK:
             return answer
         try:
-            read_success(operation, decode(answer.body), self.assumptions)
+            read_success(operation, decode_body(answer.body), self.assumptions)
         except UndocumentedAnswer:
             return answer
         self.accepted_operations.add(operation.name)
@@ -184,7 +184,7 @@ class ProbeTenant:
         if answer.status != _OK:
             return answer, None
         try:
-            return answer, read_listing(decode(answer.body))
+            return answer, read_listing(decode_body(answer.body))
         except UndocumentedAnswer:
             return answer, None
 
@@ -327,7 +327,7 @@ def unnamed_values(payload: Payload, record: Record) -> Payload:
     return {**payload, **{field.name: "LSPROBE" for field in record.fields if field.known and field.name in payload}}
 
 
-def decided(payload: Payload, word: str) -> Payload:
+def with_decision(payload: Payload, word: str) -> Payload:
     """A decision on a quote with this word."""
     name = next(field.name for field in BY_NAME["tender.confirm"].record.fields if field.known)
     return {**payload, name: word}
@@ -339,7 +339,7 @@ def other_zone(payload: Payload, record: Record) -> Payload:
     return {**payload, name: "Mars/Phobos"}
 
 
-def flagged(payload: Payload, record: Record, word: str) -> Payload:
+def with_flag(payload: Payload, record: Record, word: str) -> Payload:
     """The record with this word in a flag."""
     return {**payload, next(field.name for field in record.fields if field.kind is Kind.FLAG): word}
 

@@ -221,19 +221,19 @@ class UnknownTimer:
     def waited_s(self, since: str) -> float:
         """Seconds since this time (ISO 8601 UTC), the smaller value of both clocks."""
         now = self._now()
-        waited = seconds(since, now)
+        waited = seconds_between(since, now)
         if since < self._began:
             return waited
-        ahead = seconds(self._began, now) - (self._monotonic() - self._began_at)
+        ahead = seconds_between(self._began, now) - (self._monotonic() - self._began_at)
         return waited - max(ahead, 0.0)
 
 
-def seconds(since: str, until: str) -> float:
+def seconds_between(since: str, until: str) -> float:
     """Seconds between two moments, both ISO 8601 UTC."""
     return (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()
 
 
-def conclude(case: Case, settings: Settings) -> Conclusion:
+def decide_case(case: Case, settings: Settings) -> Conclusion:
     """Decide a case."""
     action, rules = BY_NAME[case.entry.operation].action, settings.verification
     if action in _UNLISTED:
@@ -350,7 +350,7 @@ def _not_proved_absent(case: Case, rules: VerificationSettings) -> str:
 def _is_first_look(look: ListingFinding, case: Case, rules: VerificationSettings) -> bool:
     # A finding from before the last attempt proves nothing about it.
     is_relevant = look.at >= case.entry.changed_at and look.counts and look.shown == Presence.ABSENT
-    return is_relevant and seconds(look.at, case.at) >= rules.confirm_gap_s
+    return is_relevant and seconds_between(look.at, case.at) >= rules.confirm_gap_s
 
 
 def _look_counts(case: Case, rules: VerificationSettings) -> bool:

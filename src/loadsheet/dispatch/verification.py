@@ -21,8 +21,8 @@ from loadsheet.dispatch.unknown_rules import (
     Observation,
     UnknownTimer,
     Witness,
-    conclude,
     content_before,
+    decide_case,
     said_no,
     sends_that_may_have_worked,
 )
@@ -62,7 +62,7 @@ def verify_with(listings: Mapping[str, Listing | None], context: RunContext) -> 
     """Like `verify_unknown` with listings already fetched, by subject; other subjects are skipped."""
     settings, ledger, run = context.settings, context.ledger, context.run
     cases = list(unknown_cases(listings, ledger, settings, context.timer))
-    concluded = [(case, conclude(case, settings)) for case in cases]
+    concluded = [(case, decide_case(case, settings)) for case in cases]
     ledger.record_findings(
         run,
         [

@@ -28,16 +28,16 @@ from loadsheet.contract import (
     example_body,
     example_fault,
     example_refusal,
-    reference,
     refusal,
     refusal_schema,
     register,
     request_schema,
+    schema_reference,
     success_schema,
 )
 from loadsheet.contract.kinds import EXPECTED, Kind, NumberForm
 from loadsheet.exchange.app import NOT_A_PAGE_SIZE
-from loadsheet.exchange.wire import encode, parse
+from loadsheet.exchange.wire import encode, parse_body
 
 Json = dict[str, Any]
 
@@ -77,9 +77,9 @@ def document(assumptions: Assumptions, version: str) -> Json:
             "schemas": components(OPERATIONS, assumptions),
             "responses": {
                 UNAUTHORISED_NAME: _answer(
-                    "The token is missing or not authorised.", reference(UNAUTHORISED_NAME), UNAUTHORISED
+                    "The token is missing or not authorised.", schema_reference(UNAUTHORISED_NAME), UNAUTHORISED
                 ),
-                UNKNOWN_METHOD_NAME: _answer(_WRONG_METHOD, reference(UNKNOWN_METHOD_NAME), UNKNOWN_METHOD),
+                UNKNOWN_METHOD_NAME: _answer(_WRONG_METHOD, schema_reference(UNKNOWN_METHOD_NAME), UNKNOWN_METHOD),
             },
             "securitySchemes": {_BEARER: {"type": "http", "scheme": "bearer"}},
         },
@@ -123,7 +123,7 @@ def _links(source: Operation, assumptions: Assumptions) -> Json:
         elif named.issuperset(target.record.key[:1] if target.action is Action.QUOTE else target.record.key):
             names = [field.name for field in target.record.fields if field.name in (*target.record.key, *PARTY_FIELDS)]
             record = {name: f"$request.body#/{name}" for name in names if name in named}
-            body = parse(target.body([encode(record)]))
+            body = parse_body(target.body([encode(record)]))
             links[target.name] = {"operationId": _operation_id(target), "requestBody": body}
     return links
 

@@ -54,7 +54,7 @@ from loadsheet.errors import SettingsError
 from loadsheet.exchange.auth import WAIT_MAX_S, Authenticator, Caller, WrongTokenLimit
 from loadsheet.exchange.effects import Call, key_text
 from loadsheet.exchange.record_store import Store, StoreFailed
-from loadsheet.exchange.wire import BadBody, encode, parse, stored
+from loadsheet.exchange.wire import BadBody, decode_stored, encode, parse_body
 
 NOTE = "loadsheet.note"
 """The key of a request's `Note` in its scope, if the caller of the application wants one."""
@@ -190,7 +190,7 @@ class _Write:
             return self._refuse((Fault("", str(error)),))
 
     async def _apply(self, note: Note, caller: Caller) -> Response:
-        body: Any = parse(note.body)
+        body: Any = parse_body(note.body)
         faults = self._check(body)
         if any(fault.index is None for fault in faults):
             return self._refuse(faults)
@@ -252,7 +252,7 @@ class _Listings:
     def _given(self, query: dict[str, str], body: bytes) -> object:
         if PAGE_SIZE in query:
             return query[PAGE_SIZE]
-        value = parse(body) if body else {}
+        value = parse_body(body) if body else {}
         if not isinstance(value, dict):
             raise BadBody(_NOT_AN_OBJECT)
         given = value.get(PAGE_SIZE, self._assumptions.page_size_default)
@@ -430,7 +430,7 @@ def _write(page: _Page, record: Record, contents: Iterable[str], page_size: int,
 
 def _listed(record: Record, contents: Sequence[str]) -> Iterator[bytes]:
     if any(field.when is When.LISTED for field in record.fields):
-        return (encode(as_listed(record, stored(content))) for content in contents)
+        return (encode(as_listed(record, decode_stored(content))) for content in contents)
     return (content.encode() for content in contents)  # as stored, without decoding
 
 

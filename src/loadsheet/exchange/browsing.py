@@ -44,7 +44,7 @@ from loadsheet.exchange.database import (
 )
 from loadsheet.exchange.effects import key_text
 from loadsheet.exchange.record_store import Store
-from loadsheet.exchange.wire import stored
+from loadsheet.exchange.wire import decode_stored
 
 PAGE_ROWS = 50
 SEARCH_ROWS = 25
@@ -138,9 +138,10 @@ class Browser:
             return None
         number, content = found["record"][0]
         quotes, decisions, events = (
-            [stored(row[0]) for row in reversed(found.get(name, ()))] for name in ("quotes", "decisions", "events")
+            [decode_stored(row[0]) for row in reversed(found.get(name, ()))]
+            for name in ("quotes", "decisions", "events")
         )
-        return Whole(number, stored(content), quotes, decisions, events)
+        return Whole(number, decode_stored(content), quotes, decisions, events)
 
     async def search(self, text: str, party: str) -> dict[str, Sequence[Line]]:
         """Tenders and orders whose identifier begins with the text, or whose number at the exchange equals it."""
@@ -156,14 +157,14 @@ class Browser:
         return {subject: await self._lines(subject, rows) for subject, rows in found.items()}
 
     async def _lines(self, subject: str, rows: Rows) -> list[Line]:
-        lines = [Line(number, overview_of(_RECORDS[subject], stored(content))) for number, content in rows]
+        lines = [Line(number, overview_of(_RECORDS[subject], decode_stored(content))) for number, content in rows]
         if subject != _JOURNEYS or not lines:
             return lines
         owner = owner_of(EVENTS)
         keys = [key_text(line.overview.key) for line in lines]
         newest = select(func.max(EVENTS.c.number)).where(owner.in_(keys)).group_by(owner)
         reported = await self._rows(select(owner, EVENTS.c.content).where(EVENTS.c.number.in_(newest)))
-        last = {key: moment(stored(content)) for key, content in reported}
+        last = {key: moment(decode_stored(content)) for key, content in reported}
         return [line._replace(last=last.get(key)) for key, line in zip(keys, lines, strict=True)]
 
     async def _rows(self, query: Select[Any]) -> Rows:

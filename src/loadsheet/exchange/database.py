@@ -49,7 +49,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from loadsheet.contract import parties_of
 from loadsheet.errors import SettingsError
 from loadsheet.exchange.effects import key_text
-from loadsheet.exchange.wire import stored
+from loadsheet.exchange.wire import decode_stored
 from loadsheet.extras import need
 
 if TYPE_CHECKING:
@@ -422,7 +422,7 @@ def _fill(op: "Operations", name: str, keys: Sequence[str]) -> None:
         for row in rows:
             values = {key: key_text(row[key]) for key in keys}
             if sides:
-                values |= zip(sides, map(key_text, parties_of(stored(row["content"]))), strict=True)
+                values |= zip(sides, map(key_text, parties_of(decode_stored(row["content"]))), strict=True)
             if sides or any(values[key] != row[key] for key in keys):
                 changes.append({"at": row["number"], **{f"new_{filled}": value for filled, value in values.items()}})
         if changes:

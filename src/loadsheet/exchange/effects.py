@@ -22,7 +22,7 @@ from loadsheet.contract import (
     parties_of,
     tender_change,
 )
-from loadsheet.exchange.wire import encode, stored
+from loadsheet.exchange.wire import decode_stored, encode
 
 Key = tuple[str, ...]  # (order or tender,) or (tender, carrier): identifiers as texts, so that 7 and "7" are the same
 Payload = dict[str, Any]
@@ -121,7 +121,7 @@ class RecordSet:
 
     def merge(self, key: Key, more: Payload) -> None:
         """Set the fields of `more` in an existing record; its other fields stay."""
-        self.put(key, {**stored(self.held[key].content), **more})
+        self.put(key, {**decode_stored(self.held[key].content), **more})
 
 
 @dataclass(slots=True)
@@ -184,7 +184,7 @@ def _create(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
         return _refused(call, _EXISTS)
     if held and assumptions.create_existing == "accept":
         return Effect(number=held.number)
-    if held and (others := _other_parties(call, stored(held.content), record)):
+    if held and (others := _other_parties(call, decode_stored(held.content), record)):
         return Effect(others)
     return _put(record_set, key, record, "replaced" if held else "created")
 
@@ -193,7 +193,7 @@ def _update(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
     record_set, key, record = _subject(work, call)
     held = record_set.held.get(key)
     if held and call.may_see(held):
-        if others := _other_parties(call, stored(held.content), record):
+        if others := _other_parties(call, decode_stored(held.content), record):
             return Effect(others)
         record_set.merge(key, record)
         return Effect(number=held.number, happened=(Happened(key, "updated", held.number),))
@@ -258,7 +258,7 @@ def _may_quote(call: Call, tender: Held | None, quote: Key, assumptions: Assumpt
         return False
     if tender is None or assumptions.quote_by == "any":
         return True
-    invited = map(key_text, offered_to(stored(tender.content)))
+    invited = map(key_text, offered_to(decode_stored(tender.content)))
     return call.party in (tender.parties[-1], *invited)
 
 

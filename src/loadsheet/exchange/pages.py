@@ -23,7 +23,16 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from loadsheet.contract import BY_NAME, PATH_PREFIX, Assumptions, example_steps, moment, offer, overview_of, shown
+from loadsheet.contract import (
+    BY_NAME,
+    PATH_PREFIX,
+    Assumptions,
+    example_steps,
+    fields_shown,
+    moment,
+    offer,
+    overview_of,
+)
 from loadsheet.display_text import templates_of
 from loadsheet.exchange.api_description import chapters, document, fixed_errors, open_points
 from loadsheet.exchange.auth import FORM_COOKIE, Session, Sessions, TooManyLogins, is_our_form, new_form
@@ -218,7 +227,7 @@ class Pages:
             session,
             number=whole.number,
             overview=overview_of(record, whole.content),
-            fields=shown(record, whole.content),
+            fields=fields_shown(record, whole.content),
             quotes=[
                 (quote := offer(item), [d for d in decisions if d.carrier == quote.carrier]) for item in whole.quotes
             ],

@@ -52,7 +52,7 @@ from loadsheet.exchange.database import (
     owner_of,
 )
 from loadsheet.exchange.effects import AppendedRows, Call, Effect, Held, RecordSet, UnitOfWork, apply
-from loadsheet.exchange.wire import stored
+from loadsheet.exchange.wire import decode_stored
 
 _KEYS_MAX = 1000  # in one statement
 
@@ -122,7 +122,7 @@ def load_work(connection: Connection, counts: Counts, calls: Sequence[Call]) -> 
     _fill(connection, ORDERS, work.orders, (call for call in calls if call.operation.subject == "order"))
     _fill(connection, QUOTES, work.quotes, about_quotes)
     for row in sorted(_find(connection, CONFIRMATIONS, about_quotes), key=itemgetter(0)):  # the latest decision counts
-        work.decisions[row.tender, row.carrier] = is_acceptance(stored(row.content))
+        work.decisions[row.tender, row.carrier] = is_acceptance(decode_stored(row.content))
     return work
 
 

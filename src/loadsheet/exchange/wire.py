@@ -41,7 +41,7 @@ class BadBody(ValueError):
     """The bytes are not an acceptable JSON value; the text completes the sentence 'the body ...'."""
 
 
-def parse(body: bytes) -> object:
+def parse_body(body: bytes) -> object:
     """The JSON value of a request body; numbers as int, or as Decimal with every digit as received.
 
     Raises BadBody for anything else: invalid UTF-8, a byte order mark, invalid JSON, NaN or Infinity, half a surrogate pair, a
@@ -72,7 +72,7 @@ def parse(body: bytes) -> object:
     return value
 
 
-def stored(text: str) -> dict[str, Any]:
+def decode_stored(text: str) -> dict[str, Any]:
     """The record that `encode` wrote into the store."""
     record: dict[str, Any] = _STORED.decode(text)
     return record

@@ -62,8 +62,8 @@ from loadsheet.inbox.sightings import (
     Sightings,
     Signature,
     check_inbox,
+    file_signature,
     make_inbox,
-    signature,
     signature_of,
     uptime,
     verify_same_inbox,
@@ -238,7 +238,7 @@ class _InboxScan:
     def find_unchanged(self, seen: Sequence[_InboxFile]) -> set[str]:
         """The paths of the files that have not changed since."""
         if not self._settings.inbox_address:
-            return {file.path for file in seen if signature(file.path) == file.signature}
+            return {file.path for file in seen if file_signature(file.path) == file.signature}
         now = {file.path: file.signature for file in _list_inbox(self._settings).files}
         return {file.path for file in seen if now.get(file.path) == file.signature}
 

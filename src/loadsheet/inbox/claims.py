@@ -36,7 +36,7 @@ from loadsheet.inbox.files import (
     shown_name,
     shows_open_writers,
 )
-from loadsheet.inbox.sightings import Signature, signature, signature_of
+from loadsheet.inbox.sightings import Signature, file_signature, signature_of
 from loadsheet.object_storage import Object
 from loadsheet.places import address_of, file_system_of
 from loadsheet.settings import Settings
@@ -219,7 +219,7 @@ def _file_of_object(name: str, held: ClaimedObject) -> InboxFile:
     claimed, path = held.object, held.path
     with path.open("rb") as copy:
         sha256 = hashlib.file_digest(copy, "sha256").hexdigest()
-    return InboxFile(name, path, claimed.size, sha256, claimed.changed, signature(path), None, held)
+    return InboxFile(name, path, claimed.size, sha256, claimed.changed, file_signature(path), None, held)
 
 
 def in_place(candidate: Candidate) -> InboxFile | None:
@@ -242,7 +242,7 @@ def is_unchanged(file: InboxFile) -> bool:
     """
     if file.claimed_object is not None and not file.claimed_object.is_ours():
         return False
-    if file.signature is not None and signature(file.path) != file.signature:
+    if file.signature is not None and file_signature(file.path) != file.signature:
         return False
     try:
         with os.fdopen(os.open(file.path, READ), "rb") as opened:
@@ -271,7 +271,7 @@ def _has_hard_links(path: Path) -> bool:
 
 def _hashed(candidate: Candidate, path: Path) -> InboxFile | None:
     """The claimed file with its hash; None if it is not a regular file or changes meanwhile. Only the open file is examined."""
-    if signature(path) is None:
+    if file_signature(path) is None:
         return None
     with os.fdopen(os.open(path, READ), "rb") as file:
         before = os.fstat(file.fileno())

@@ -50,7 +50,7 @@ def signature_of(status: os.stat_result) -> Signature | None:
     return Signature(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def signature(path: Path | str) -> Signature | None:
+def file_signature(path: Path | str) -> Signature | None:
     """None if it vanished or is not a regular file; links are not followed."""
     try:
         return signature_of(os.lstat(path))

@@ -18,7 +18,7 @@ from loadsheet.errors import LedgerError
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import Statement, decisions, streamed_within
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Attempt, Decision, Entry, EntryHead, Settlement, State, Waits
-from loadsheet.ledger.transitions import PreviousState, Transaction, change
+from loadsheet.ledger.transitions import PreviousState, Transaction, change_states
 
 FORGET = "forget"
 """The choice of a decision that removed the contents of entries. Its evidence names the decisions whose words it removed."""
@@ -50,14 +50,14 @@ def apply_choices(transaction: Transaction, chosen: Sequence[Choice]) -> dict[in
             raise LedgerError(f"the contents of {entry.key} were removed on {entry.removed[:10]}; drop its file again")
         if choice.operation:
             _SEND_AS.run(connection, [{"entry": entry.id, "operation": choice.operation}])
-    return change(transaction, [choice.settlement for choice in chosen])
+    return change_states(transaction, [choice.settlement for choice in chosen])
 
 
-def chain(connection: Connection, decided: Sequence[Decision]) -> None:
+def append_to_chain(connection: Connection, decided: Sequence[Decision]) -> None:
     """Append decisions to the chain, each with its hash."""
     before = next((row.hash for row in _LAST_DECISION.rows(connection)), "")
     for made in decided:
-        before = chained(before, made)
+        before = hash_in_chain(before, made)
         row = {"entry": made.entry, "at": made.at, "who": made.who, "choice": made.choice}
         row |= {"comment": made.comment, "evidence": made.evidence, "hash": before}
         _INSERT_DECISION.run(connection, [row])
@@ -69,7 +69,7 @@ def all_decisions(connection: Connection) -> Iterator[Decision]:
     return (Decision(*row) for row in streamed_within(connection, select(*columns).order_by(decisions.c.id)))
 
 
-def chained(before: str, decision: Decision) -> str:
+def hash_in_chain(before: str, decision: Decision) -> str:
     """The hash (hex SHA-256) of a decision that follows one with the hash `before` (empty: it is the first)."""
     fields = (decision.entry, decision.at, decision.who, decision.choice, decision.comment, decision.evidence)
     return hashlib.sha256(codec.encode([before, *fields]).encode()).hexdigest()
@@ -82,7 +82,7 @@ def first_broken_decision(recorded: Iterable[Decision]) -> Decision | None:
     before = ""
     erased: dict[str, Decision] = {}
     for decision in recorded:
-        expected = chained(before, decision)
+        expected = hash_in_chain(before, decision)
         if decision.hash != expected:
             if decision.comment or decision.evidence:
                 return decision
@@ -104,7 +104,7 @@ class Retry(NamedTuple):
     operation: str = ""
 
 
-def unproved(attempts: Sequence[Attempt]) -> bool:
+def any_unknown(attempts: Sequence[Attempt]) -> bool:
     """Whether an attempt of an entry has an unknown outcome."""
     return any(attempt.outcome in ("", "unknown") for attempt in attempts)
 
@@ -130,7 +130,7 @@ def _barred(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[EntryHead]
     """The reason that rules out a retry whatever happened to the record since. Empty if there is none."""
     if entry.removed:
         return f"its contents were removed on {entry.removed[:10]}; to send it again, drop its file again"
-    if entry.state is State.HELD and unproved(attempts):
+    if entry.state is State.HELD and any_unknown(attempts):
         return f"its outcome was never proved; decide it first: loadsheet resolve {as_argument(entry.key)}"
     if entry.waits is Waits.EARLIER or any(other.state in WITHOUT_OUTCOME for other in lane):
         return f"an earlier outcome is unknown; decide it first: loadsheet resolve {as_argument(entry.key)}"

@@ -23,7 +23,7 @@ from loadsheet.errors import LedgerError
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, with_contents
 from loadsheet.ledger.content_blocks import replace as replace_contents
-from loadsheet.ledger.decisions import FORGET, chain
+from loadsheet.ledger.decisions import FORGET, append_to_chain
 from loadsheet.ledger.ledger_tables import (
     attempts,
     chunks,
@@ -42,9 +42,9 @@ from loadsheet.ledger.ledger_tables import (
     streamed_within,
     tables,
 )
-from loadsheet.ledger.maintenance import GONE, empty
+from loadsheet.ledger.maintenance import GONE, remove_contents
 from loadsheet.ledger.states import Decision, Settlement, State
-from loadsheet.ledger.transitions import Transaction, change
+from loadsheet.ledger.transitions import Transaction, change_states
 
 ALONE = "every record in it is forgotten"
 _CONTENTS = select(*(entries.c[name] for name in ("id", "payload", "rows")))
@@ -378,11 +378,11 @@ def forget(transaction: Transaction, request: ErasureRequest) -> None:
     mine = _entries_of_key(connection, key)
     refuse_unsettled(mine, key)
     held = [Settlement(entry.id, State.INVALID, FORGOTTEN) for entry in mine if entry.state is State.HELD]
-    change(transaction, held)
+    change_states(transaction, held)
     wanted = [entry.id for entry in mine]
     replace_contents(connection, dict(_entries_sharing_rows(connection, mine)))
     for some in chunks(wanted):
-        empty(connection, some, now)
+        remove_contents(connection, some, now)
     erased_words = [entry for some in chunks(wanted) for entry in _erase_words(connection, some)]
     evidence = f"key sha256 {hashlib.sha256(key.encode()).hexdigest()[:16]}; contents of {len(mine)} entries removed"
     if request.with_key:
@@ -393,7 +393,9 @@ def forget(transaction: Transaction, request: ErasureRequest) -> None:
         evidence += f"; file names replaced by {', '.join(entry.pseudonym for entry in request.names)}"
     if erased_words:
         evidence += f"; without their words: {', '.join(erased_words)}"
-    chain(connection, [Decision(entry.id, now, request.who, FORGET, request.because, evidence, "") for entry in mine])
+    append_to_chain(
+        connection, [Decision(entry.id, now, request.who, FORGET, request.because, evidence, "") for entry in mine]
+    )
 
 
 def _entries_sharing_rows(connection: Connection, mine: Sequence[KeyEntry]) -> Iterator[tuple[int, Content]]:

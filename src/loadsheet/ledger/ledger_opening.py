@@ -28,10 +28,10 @@ from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, meta, metadata, runs,
 from loadsheet.ledger.location import (
     LedgerFiles,
     SqliteLedgerFiles,
-    arrive,
     back_up,
     check_arrived,
-    compact,
+    compact_time,
+    complete_move,
     network_kind,
     refuse_beside_a_file,
     refuse_moved,
@@ -309,12 +309,12 @@ def _check_durability(connection: Connection, path: Path) -> None:
 # on a server
 
 
-def who() -> str:
+def holder_name() -> str:
     """The name of this process as a holder of the ledger."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
-def unique() -> str:
+def unique_name() -> str:
     """A name that no other process has and that this process never used before."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
 
@@ -327,7 +327,7 @@ def open_on_server(url: str, opening: Opening, clock: Clock, *, arrives: bool = 
     address, files = address_of(url), ledger_files_of(opening.state, url)
     engine = _server_engine(address, writes=True)
     older = _prepare_server(engine, address, None if arrives else files, accept_older=opening.accept_older)
-    with held_tenure(engine, address, who(), opening.takeover_s) as fence:
+    with held_tenure(engine, address, holder_name(), opening.takeover_s) as fence:
         yield Ledger(engine, clock, files, older=older, fence=fence)
 
 
@@ -336,7 +336,7 @@ def ledger_files_of(state: Path | None, url: str) -> LedgerFiles:
     return LedgerFiles(state / f"last_run_of_{address_of(url).schema}.json" if state else None)
 
 
-def make(url: str) -> None:
+def create_on_server(url: str) -> None:
     """Create or upgrade the ledger at a PostgreSQL URL and the shared tables, without holding it. Raises the errors of `open_ledger`."""
     address = address_of(url)
     _prepare_server(_server_engine(address, writes=True), address, None, accept_older=False)
@@ -359,7 +359,7 @@ def _prepare_server(engine: Engine, address: Address, files: LedgerFiles | None,
         check_version(connection, str(address))
         if files is None:
             return False
-        arrive(connection, files, str(address))
+        complete_move(connection, files, str(address))
         if _is_empty(connection):
             _refuse_beside_a_file(files, address)
         return _is_older(connection, files, str(address), accepted=accept_older)
@@ -442,7 +442,7 @@ def upgrade(engine: Engine, path: Path, now: str) -> None:
     if version >= SCHEMA_VERSION:
         return
     with engine.connect() as connection:
-        back_up(connection, path.with_name(f"{path.name}.schema-{version}.{compact(now)}.backup"))
+        back_up(connection, path.with_name(f"{path.name}.schema-{version}.{compact_time(now)}.backup"))
     for number in range(version, SCHEMA_VERSION):
         with engine.connect().execution_options(writes=True) as connection, connection.begin():
             _step(connection, number)
@@ -450,9 +450,9 @@ def upgrade(engine: Engine, path: Path, now: str) -> None:
 
 def _step(connection: Connection, version: int) -> None:
     """Upgrade the schema from this version to the next, in the connection's transaction."""
-    from loadsheet.ledger.migrations import step
+    from loadsheet.ledger.migrations import upgrade_one_version
 
-    step(connection, version)
+    upgrade_one_version(connection, version)
     store_value(connection, _VERSION, str(version + 1))
 
 

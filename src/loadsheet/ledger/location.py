@@ -210,7 +210,7 @@ def holder_of_file(path: Path) -> str:
     return holder
 
 
-def compact(now: str) -> str:
+def compact_time(now: str) -> str:
     """An ISO 8601 UTC time as part of a file name: `20260304T021500Z`."""
     return f"{now[:19].replace('-', '').replace(':', '')}Z"
 
@@ -262,7 +262,7 @@ def _compress(path: Path) -> None:
 
 
 ARRIVING = "arriving"
-"""The name of the stored value of `arriving`: until it is removed, the file is still the ledger."""
+"""The name of the stored value of `incomplete_move`: until it is removed, the file is still the ledger."""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -309,7 +309,7 @@ def refuse_moved(path: Path) -> None:
         raise SettingsError(f"{message}: set `database` to that; nothing was sent")
 
 
-def arriving(connection: Connection) -> Arriving | None:
+def incomplete_move(connection: Connection) -> Arriving | None:
     """The source of a ledger whose move is not complete. None for a ledger in use."""
     stored = stored_value(connection, ARRIVING)
     return msgspec.json.decode(stored, type=Arriving) if stored else None
@@ -317,7 +317,7 @@ def arriving(connection: Connection) -> Arriving | None:
 
 def check_arrived(connection: Connection, place: str) -> None:
     """Raise SettingsError if a ledger was copied from a file that, as seen from this machine, is still the ledger."""
-    if (source := arriving(connection)) is None:
+    if (source := incomplete_move(connection)) is None:
         return
     note = read_note(Path(source.file))
     if note is None or note.move != source.move:
@@ -325,12 +325,12 @@ def check_arrived(connection: Connection, place: str) -> None:
         raise SettingsError(f"{message}: run `loadsheet ledger move` there again")
 
 
-def arrive(connection: Connection, ledger_files: LedgerFiles, place: str) -> None:
+def complete_move(connection: Connection, ledger_files: LedgerFiles, place: str) -> None:
     """Complete a move whose note exists beside the file: take over the record of the last run and make the copy the ledger. Raises
     the errors of `check_arrived`.
     """
     check_arrived(connection, place)
-    if (source := arriving(connection)) is not None:
+    if (source := incomplete_move(connection)) is not None:
         if source.mark is not None:
             ledger_files.write_last_run(source.mark)
         connection.execute(delete(meta).where(meta.c.name == ARRIVING))

@@ -99,7 +99,7 @@ class Maintenance:
             with self.writing() as connection:
                 rows = _REMOVABLE.rows(connection, drop=drop, before=before, most=ENTRIES_AT_ONCE)
                 some = [row.id for row in rows]
-                removed += empty(connection, some, self._now())
+                removed += remove_contents(connection, some, self._now())
                 if not some:
                     _close_drop(connection, drop, self._now())
                     return removed
@@ -267,7 +267,7 @@ def size_of(connection: Connection) -> int:
     return int(pages) * int(size)
 
 
-def empty(connection: Connection, wanted: Sequence[int], now: str) -> int:
+def remove_contents(connection: Connection, wanted: Sequence[int], now: str) -> int:
     """Remove the contents of these entries and the values in answers, findings and problems about them. Returns their number."""
     known = list(with_contents(connection, _CONTENTS.rows_of(connection, wanted)))
     changes = [

@@ -30,7 +30,7 @@ _ONE = {"runs": "run_id", "drops": "drop_id", "entries": "entry_id"}
 _DROPS_COLUMNS = (3, 35)  # the first SQLite that can drop a column
 
 
-def step(connection: Connection, version: int) -> None:
+def upgrade_one_version(connection: Connection, version: int) -> None:
     """Upgrade the schema from this version to the next, in the connection's transaction. The caller updates the version."""
     with Operations.context(MigrationContext.configure(connection)):
         STEPS[version]()

@@ -45,8 +45,8 @@ from loadsheet.ledger.location import (
     Arriving,
     Note,
     SqliteLedgerFiles,
-    arriving,
-    compact,
+    compact_time,
+    incomplete_move,
     read_note,
     refuse_moved,
     write_note,
@@ -98,7 +98,7 @@ def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_ne
         source = open_ledger(f"sqlite:///{path}", Opening(allow_network=allow_network), clock=clock)
         with source as old, open_on_server(to.url, Opening(takeover_s=to.takeover_s), clock, arrives=True) as new:
             now = stamp(clock())
-            note = Note(str(address), now, _name(old), str(path.with_name(f"{path.name}.moved-{compact(now)}")))
+            note = Note(str(address), now, _name(old), str(path.with_name(f"{path.name}.moved-{compact_time(now)}")))
             if faults := old.check():
                 raise LedgerError(f"the ledger {path} is not sound, so it was not moved: {faults[0]}")
             of = Arriving(str(path), socket.gethostname(), note.move, SqliteLedgerFiles(path).read_last_run())
@@ -129,7 +129,7 @@ def _name(old: Ledger) -> str:
 
 def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Connection) -> dict[str, int]:
     """Copy everything in a transaction of the new ledger. Returns the number of rows of each table."""
-    begun = arriving(new)
+    begun = incomplete_move(new)
     if begun is not None and begun.move != of.move:
         message = f"the move of {begun.file} on {begun.host} to the ledger {address} is not complete"
         raise SettingsError(f"{message}: complete it there, or give {of.file} another schema")
@@ -329,9 +329,9 @@ def _put_aside(path: Path, now: str) -> Path | None:
         return None
     with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as old:
         old.execute("pragma wal_checkpoint(truncate)").fetchall()
-    kept, number = path.with_name(f"{path.name}.replaced-{compact(now)}"), 1
+    kept, number = path.with_name(f"{path.name}.replaced-{compact_time(now)}"), 1
     while kept.exists():
         number += 1
-        kept = path.with_name(f"{path.name}.replaced-{compact(now)}-{number}")
+        kept = path.with_name(f"{path.name}.replaced-{compact_time(now)}-{number}")
     _rename(path, kept)
     return kept

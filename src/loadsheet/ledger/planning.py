@@ -102,10 +102,10 @@ def decide(
     `seen`: a listing showed the lane's order or tender. `changed`: the treatment of a create whose record was accepted with other
     content. `later` are creates planned after the document, which matter only for the form of an upsert.
     """
-    document = chosen(given, [*lane, *later] if later else lane, seen=seen)
+    document = with_operation(given, [*lane, *later] if later else lane, seen=seen)
     if changed == "update":
         document = as_update(document, lane)
-    return PlanningDecision(document, judge(document, lane, seen=seen), other_form(given, document, lane))
+    return PlanningDecision(document, planned_state(document, lane, seen=seen), other_form(given, document, lane))
 
 
 class DocumentContext(NamedTuple):
@@ -205,7 +205,7 @@ def is_delete(document: Document) -> bool:
     return BY_NAME[document.operation].action is Action.DELETE
 
 
-def judge(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> PlannedState:
+def planned_state(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> PlannedState:
     """The planned state of one document. `lane` holds the entries on its lane, oldest first. `seen`: a listing showed the lane's order
     or tender.
     """
@@ -259,7 +259,7 @@ def as_update(document: Document, lane: Sequence[EarlierEntry]) -> Document:
     return document if same else replace(document, operation=updating.name)
 
 
-def chosen(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> Document:
+def with_operation(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> Document:
     """The document with the operation of its upsert: update if the record exists, else create. If the content equals the record's
     last change, it keeps that change's operation, so that it counts as unchanged. Updates that wait for the record do not show that it
     exists.
@@ -283,7 +283,7 @@ def chosen(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = Fal
 
 
 def other_form(given: Document, document: Document, lane: Sequence[EarlierEntry]) -> Instead | None:
-    """The unused form of an upsert (see `chosen`), or the create that was sent as an update, while an outcome on its lane may still
+    """The unused form of an upsert (see `with_operation`), or the create that was sent as an update, while an outcome on its lane may still
     require it. Else None.
     """
     if all(earlier.state in _SETTLED for earlier in lane):
@@ -456,7 +456,7 @@ def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> PlannedStat
 
 def _judge_different(document: Document, earlier: EarlierEntry) -> PlannedState:
     before, after = earlier.payload, document.payload
-    values = {"key": document.key, FIELDS: ", ".join(differences(before, after))}
+    values = {"key": document.key, FIELDS: ", ".join(field_differences(before, after))}
     values |= changes_to_keep(document.operation, before, after, document.ordered)
     if earlier.state is not State.ACCEPTED:
         hint = f"once that one is sent, to send this one too: loadsheet retry {as_argument(document.key)}"
@@ -469,7 +469,7 @@ def _again(document: Document) -> str:
     return f"once the cause is fixed: loadsheet retry {as_argument(document.key)}"
 
 
-def differences(before: bytes, after: bytes) -> list[str]:
+def field_differences(before: bytes, after: bytes) -> list[str]:
     """The top-level fields in which two JSON records differ, each as `name 1 -> 2`, long ones only by name. `NOT_KEPT` if the
     contents of the earlier record were removed (empty).
     """

@@ -323,7 +323,7 @@ class Server(NamedTuple):
     ahead_s: float
 
 
-def look(url: str, takeover_s: float) -> Server:
+def server_status(url: str, takeover_s: float) -> Server:
     """The status of a ledger's server. Raises SettingsError for an unusable URL, and LedgerGone if the server cannot be reached."""
     address = address_of(url)
     engine = ledger_engine(address, writes=False)

@@ -37,7 +37,9 @@ class LeftOut(NamedTuple):
     operations: Collection[str] = ()
 
 
-def submissions(connection: Connection, limit: int, left_out: LeftOut, part: Part | None = None) -> list[Submission]:
+def ready_submissions(
+    connection: Connection, limit: int, left_out: LeftOut, part: Part | None = None
+) -> list[Submission]:
     """The oldest ready entries that may be sent, at most `limit`, of all drops or of one part. Skips lanes where an entry is being
     sent or unknown, entries that wait for their order or tender, and entries that would overtake a left-out one on its lane.
     """

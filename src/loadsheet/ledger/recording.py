@@ -30,7 +30,7 @@ from loadsheet.ledger.planning import (
 )
 from loadsheet.ledger.returned_rows import returned
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, SourceFile, State, Waits
-from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_events
+from loadsheet.ledger.transitions import CHUNK, Transaction, change_states, record_events
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import Problem, Where
 
@@ -432,7 +432,7 @@ def _stop(transaction: Transaction, drop: int, fates: Counter[State], why: Seque
     """Hold all ready entries of a drop. Returns the new number of entries in each state. A person can still send them."""
     problems, ready = tuple(why), fates[State.READY]
     while rows := _READY_OF_DROP.rows(transaction.connection, drop=drop, most=CHUNK):
-        change(transaction, [Settlement(row.id, State.HELD, STOPPED, problems=problems) for row in rows])
+        change_states(transaction, [Settlement(row.id, State.HELD, STOPPED, problems=problems) for row in rows])
     return +(fates - Counter({State.READY: ready}) + Counter({State.HELD: ready}))
 
 

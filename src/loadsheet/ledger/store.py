@@ -26,7 +26,7 @@ from loadsheet.ledger.location import LastRunRecord, LedgerFiles, back_up
 from loadsheet.ledger.maintenance import Maintenance, faults_in
 from loadsheet.ledger.postgres import Fence
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
-from loadsheet.ledger.queue import LeftOut, Part, Submission, submissions
+from loadsheet.ledger.queue import LeftOut, Part, Submission, ready_submissions
 from loadsheet.ledger.recording import (
     DEFAULT_RULES,
     Forecaster,
@@ -43,8 +43,8 @@ from loadsheet.ledger.transitions import (
     Intent,
     Transaction,
     begin_sending,
-    change,
-    interrupted,
+    change_states,
+    interrupted_settlements,
     make_unsent_unknown,
     never_sent,
     still_applicable,
@@ -118,7 +118,7 @@ class Ledger:
             key = connection.execute(insert(runs).values(name=name, started_at=now)).inserted_primary_key
             run = Run(key[0] if key else 0, name, now)
             transaction = Transaction(connection, run, now)
-            change(transaction, interrupted(connection, INTERRUPTED))
+            change_states(transaction, interrupted_settlements(connection, INTERRUPTED))
             if self._older:
                 make_unsent_unknown(transaction)
         self._files.write_last_run(LastRunRecord(run.id, run.name, run.started_at))
@@ -213,12 +213,12 @@ class Ledger:
         for their order or tender. Skips `parts_out`, `operations_out`, and entries that would overtake one of these on its lane.
         """
         with self._reading() as connection:
-            return submissions(connection, limit, LeftOut(parts_out, operations_out))
+            return ready_submissions(connection, limit, LeftOut(parts_out, operations_out))
 
     def ready_of(self, part: Part, limit: int, *, parts_out: Collection[Part]) -> list[Submission]:
         """The same for one drop and operation."""
         with self._reading() as connection:
-            return submissions(connection, limit, LeftOut([other for other in parts_out if other != part]), part)
+            return ready_submissions(connection, limit, LeftOut([other for other in parts_out if other != part]), part)
 
     def mark_sending(self, run: Run, calls: Sequence[tuple[Sequence[Submission], bytes]]) -> None:
         """Commit the intent to send before any byte leaves. Each call is its submissions and its request body.
@@ -336,7 +336,7 @@ class Ledger:
             connection, _, now = transaction
             before = decisions.apply_choices(transaction, chosen)
             made = [Decision(item.entry.id, now, who, choice, comment, item.evidence, "") for item in chosen]
-            decisions.chain(connection, made)
+            decisions.append_to_chain(connection, made)
             waiting.apply_consequences(transaction, before, [item.settlement for item in chosen])
 
     # following up
@@ -486,4 +486,4 @@ class Ledger:
 
 def _apply(transaction: Transaction, settlements: Sequence[Settlement]) -> None:
     """Commit settlements and their consequences for other entries on their lanes."""
-    waiting.apply_consequences(transaction, change(transaction, settlements), settlements)
+    waiting.apply_consequences(transaction, change_states(transaction, settlements), settlements)

@@ -87,7 +87,7 @@ def begin_sending(transaction: Transaction, intents: Sequence[Intent]) -> None:
     _INSERT_ATTEMPT.run(connection, attempts)
 
 
-def change(transaction: Transaction, settlements: Sequence[Settlement]) -> dict[int, PreviousState]:
+def change_states(transaction: Transaction, settlements: Sequence[Settlement]) -> dict[int, PreviousState]:
     """Change the states of entries, with an event each. Returns their previous states by id.
 
     Raises LedgerError if a transition is not allowed, if a settlement is not from the last attempt, or if another process changed
@@ -179,7 +179,7 @@ def never_sent(connection: Connection, in_flight: Collection[int]) -> list[Settl
     ]
 
 
-def interrupted(connection: Connection, reason: str) -> list[Settlement]:
+def interrupted_settlements(connection: Connection, reason: str) -> list[Settlement]:
     """Settlements that make entries `unknown` that a killed process left `sending`."""
     return [_unknown(row.id, reason) for row in _SENDING.rows(connection)]
 
@@ -187,12 +187,12 @@ def interrupted(connection: Connection, reason: str) -> list[Settlement]:
 def make_unsent_unknown(transaction: Transaction) -> None:
     """Make the ready entries of a restored ledger `unknown`, and hold waiting ones until a person decides."""
     connection = transaction.connection
-    change(transaction, [Settlement(row.id, State.HELD, _RESTORED) for row in _WAITING.rows(connection)])
+    change_states(transaction, [Settlement(row.id, State.HELD, _RESTORED) for row in _WAITING.rows(connection)])
     ready = _READY.rows(connection)
     for start in range(0, len(ready), CHUNK):
         part = ready[start : start + CHUNK]
         begin_sending(transaction, [Intent(row.id, row.attempts, "") for row in part])
-        change(transaction, [_unknown(row.id, _RESTORED) for row in part])
+        change_states(transaction, [_unknown(row.id, _RESTORED) for row in part])
 
 
 def _unknown(entry: int, reason: str) -> Settlement:

@@ -32,7 +32,7 @@ from loadsheet.ledger.planning import (
 from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
 from loadsheet.ledger.returned_rows import returned
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
-from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
+from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change_states, still_valid
 from loadsheet.mapping.documents import JOINT, Document, Instead
 from loadsheet.problems import Problem
 from loadsheet.similar_text import lookalikes
@@ -45,7 +45,7 @@ def apply_consequences(
     transaction: Transaction, before: Mapping[int, PreviousState], settlements: Sequence[Settlement]
 ) -> None:
     """Apply the consequences of these settlements on their lanes: children are released or wait again, and entries that relied
-    on a create or delete that failed are held. `before` is the result of `change`.
+    on a create or delete that failed are held. `before` is the result of `change_states`.
     """
     _release_ready_children(
         transaction.connection,
@@ -92,7 +92,7 @@ def _release_ready_children(connection: Connection, accepted: Sequence[PreviousS
 def _hold_behind(transaction: Transaction, stopped: Mapping[str, int], ready: Sequence[Any], word: str) -> None:
     """Hold the entries that were planned after a failed create or delete (by lane), to be judged again."""
     behind = [row for row in ready if row.id > stopped[row.lane]]
-    change(transaction, [_held_for_earlier(row, f"the {word} before it did not take place") for row in behind])
+    change_states(transaction, [_held_for_earlier(row, f"the {word} before it did not take place") for row in behind])
 
 
 def release(transaction: Transaction, *, orphans: bool, updating: Collection[str] = ()) -> int:
@@ -114,14 +114,16 @@ def hold_waiting(transaction: Transaction) -> int:
     for rows, problems in _with_reasons(connection, State.HELD):
         known = ({old.text for old in codec.decode_problems(row.problems)} for row in rows)
         found = zip(rows, problems, known, strict=True)
-        change(
+        change_states(
             transaction, [_held_for_parent(row, problem) for row, problem, texts in found if problem.text not in texts]
         )
     for rows, problems in _with_reasons(connection, State.READY):
-        change(transaction, [_held_for_parent(row, problem) for row, problem in zip(rows, problems, strict=True)])
+        change_states(
+            transaction, [_held_for_parent(row, problem) for row, problem in zip(rows, problems, strict=True)]
+        )
         held += len(rows)
     for rows in _chunks(connection, _READY_BEHIND_OPEN):
-        change(transaction, [_held_for_earlier(row) for row in rows])
+        change_states(transaction, [_held_for_earlier(row) for row in rows])
         held += len(rows)
     return held
 
@@ -195,7 +197,7 @@ def _release_children(transaction: Transaction, *, orphans: bool) -> int:
                     go.append({"entry": row.id})
                 if state is State.HELD and (settled := _made_ready(row, family, there=there, orphans=orphans)):
                     settlements.append(settled)
-            change(transaction, settlements)
+            change_states(transaction, settlements)
             if go:
                 _RELEASE.run(connection, go)
             released += len(settlements) if state is State.HELD else len(go)
@@ -255,7 +257,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
         if updates:
             _SEND_AS.run(connection, updates)
             replace_contents(connection, contents)
-        change(transaction, settlements)
+        change_states(transaction, settlements)
         judged += len(settlements)
     return judged
 

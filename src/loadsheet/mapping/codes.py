@@ -86,7 +86,7 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
     language = Locale.parse(locale or "en")
     written = (name for one in (language, Locale("en")) for name in one.territories.values() if len(name) > 3)
     names = {name: codes[name.casefold()] for name in written if name.casefold() in codes}
-    parts = {plain(word): code for code, words in _PARTS.items() for word in words.split(", ")}
+    parts = {folded_name(word): code for code, words in _PARTS.items() for word in words.split(", ")}
 
     def read(text: str) -> str | CellProblem:
         code = (
@@ -97,14 +97,14 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
         )
         if code is not None:
             return code
-        meant = parts.get(plain(text))
+        meant = parts.get(folded_name(text))
         named = f"did you mean {language.territories[meant]}?" if meant else did_you_mean_value(text, names)
         return CellProblem("C308", hint=named)
 
     return read
 
 
-def plain(text: str) -> str:
+def folded_name(text: str) -> str:
     """A name without case, accents and punctuation: `Türkiye` is `turkiye`, `U.S.A.` is `usa`."""
     apart = unicodedata.normalize(
         "NFKD", text.replace("&", " and ").replace(".", ". " if " " in text else "").casefold()
@@ -115,7 +115,7 @@ def plain(text: str) -> str:
 
 
 def _plain_name(text: str) -> str:
-    return plain(text).removeprefix("the ")
+    return folded_name(text).removeprefix("the ")
 
 
 @cache

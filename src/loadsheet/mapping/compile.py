@@ -32,7 +32,7 @@ from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.table_planning import plan_tables
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part, read_with_base, source_texts
 from loadsheet.reading.tables import Layout
-from loadsheet.similar_text import closest_or_known, did_you_mean, some
+from loadsheet.similar_text import closest_or_known, did_you_mean, short_list
 
 MAIN = "main"
 
@@ -70,7 +70,7 @@ class Mapping:
     - `notes`: lines for the author that are not errors
     - `language`: the language of the sheet (`de`), empty if unknown; `guide`: descriptions of its columns (see `column_guides_of`)
     - `source`: the files it is made of (see `yamlfile.source_texts`)
-    - `shared`: whether it may read a file with others; `parts`: the mappings that it combines (see `routing.combined`)
+    - `shared`: whether it may read a file with others; `parts`: the mappings that it combines (see `routing.combine_mappings`)
     """
 
     name: str
@@ -312,7 +312,7 @@ class _Compiler:
         own = list(dict.fromkeys(role for role in used if role not in source.companions))
         for role in own[1:]:
             table = next(name for name, spec in source.tables.items() if spec.file == role)
-            hint = did_you_mean(role, source.companions) or f"companions: {some(source.companions) or 'none'}"
+            hint = did_you_mean(role, source.companions) or f"companions: {short_list(source.companions) or 'none'}"
             text = f'"{role}" is not a companion, and {own[0]} is the main file'
             self._file.refuse(("source", "tables", table, "file"), text, hint)
         return own[0] if own else MAIN
@@ -339,11 +339,11 @@ class _Compiler:
             theirs = [to.columns[index].name for index in to.key]
             self._indexes(to, list(join.on.values()), loc)
             if missing := [name for name in theirs if name not in by_theirs]:
-                problem = f"the join must include the record's key: {some(missing)} of {to.name}"
+                problem = f"the join must include the record's key: {short_list(missing)} of {to.name}"
             else:
                 self._indexes(table, list(join.on), loc)
         elif set(theirs) != set(by_theirs):
-            problem = f"the columns of {main.name} must be {some(theirs)}, as in the other joins and in group.by"
+            problem = f"the columns of {main.name} must be {short_list(theirs)}, as in the other joins and in group.by"
         if problem:
             self._file.refuse(loc, problem)
             return table

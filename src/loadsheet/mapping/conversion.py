@@ -47,16 +47,16 @@ from loadsheet.mapping.plans import (
 )
 from loadsheet.mapping.schema import Column
 from loadsheet.mapping.texts import (
-    bare,
     before_row,
     choice_reader,
     finish_by_row,
+    stripped_cell,
     takes_any,
     text_contradictions,
     text_reader,
     without_apostrophe,
 )
-from loadsheet.mapping.units import Quantity, factor, unit_named, which_ton, with_unit_of
+from loadsheet.mapping.units import Quantity, conversion_factor, unit_named, which_ton, with_unit_of
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native, cell_of
 from loadsheet.similar_text import closest_or_known
@@ -271,7 +271,7 @@ def _cell_reader(
     def convert(cell: str) -> Any:
         if type(cell) is not str and isinstance(cell, Native) and cell.kind in _NO_VALUE:
             return _NO_VALUE[cell.kind]
-        text = bare(cell)
+        text = stripped_cell(cell)
         if not text or text in tokens:
             return blank
         return parse(whole(text) if type(cell) is str else cell)
@@ -364,7 +364,7 @@ def _units(spec: Column, conventions: Conventions, locale: str) -> tuple[str, st
             names[key] = unit_named(word, conventions.units)
         except ValueError as error:
             raise SettingError(key, f"{key}: {word} is not a known unit", str(error)) from None
-    if factor(names["from_unit"], names["unit"]) is None:
+    if conversion_factor(names["from_unit"], names["unit"]) is None:
         raise SettingError("from_unit", f"{spec.from_unit} and {spec.unit} measure different things")
     return names["unit"], names["from_unit"]
 

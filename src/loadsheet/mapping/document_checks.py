@@ -15,7 +15,7 @@ from loadsheet.mapping.grouping import Group
 from loadsheet.mapping.names import CheckPlan, DocumentFrame
 from loadsheet.mapping.near_keys import NearKeys, correct_there
 from loadsheet.mapping.payload import Variant
-from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, JoinPlan, reason
+from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, JoinPlan, reason_text
 from loadsheet.mapping.rows import ReadRow, RowReader, SetRow, with_set_number
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row
@@ -373,7 +373,7 @@ class GroupChecks:
             values, because = {**check.says, "check": check.id}, self._rows_elsewhere(check)
             problem = CellProblem("G406", values, correct_there(because) if because else "", check.level, because)
         except CALCULATION_ERRORS as error:
-            problem = CellProblem("G407", {"target": f"check {check.id}", "reason": reason(error)})
+            problem = CellProblem("G407", {"target": f"check {check.id}", "reason": reason_text(error)})
         own = check.position or 0
         position, index = check.cells[0] if check.cells else (0, None)
         rows = read[position]

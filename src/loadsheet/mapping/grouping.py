@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 
 from loadsheet.errors import FileRefused
 from loadsheet.mapping.documents import Ignored
-from loadsheet.mapping.notations import written
+from loadsheet.mapping.notations import number_text
 from loadsheet.mapping.plans import CellProblem, SetsPlan, TablePlan, TotalsPlan
 from loadsheet.mapping.rows import RowReader, SetRow, UnknownKindRow, View, is_invalid, with_set_number
-from loadsheet.mapping.texts import bare
+from loadsheet.mapping.texts import stripped_cell
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.messages import pack_row, unpack_row
 from loadsheet.reading.tables import Row
-from loadsheet.similar_text import some
+from loadsheet.similar_text import short_list
 
 MEMORY_ROWS = 5_000
 KEYS_MAX = 300_000
@@ -121,7 +121,7 @@ class KeyedTable:
         return keyed if self.is_keyed and all(column.spec.above for column in keys) else keyed._replace(key=None)
 
     def _parts(self, row: Row, sets: SetsPlan) -> Iterator[KeyedRow | Ignored]:
-        why, count = f"sets: none of {some(word for word, _ in sets.words)} is filled in", 0
+        why, count = f"sets: none of {short_list(word for word, _ in sets.words)} is filled in", 0
         for part in self._reader.view.expand(row):
             values, refused = self._read(part.row)
             if rule := self._reader.ignoring_rule(part.row, values, refused):
@@ -197,7 +197,7 @@ class _FillDown:
 
     def _fill(self, cells: list[str], places: Iterable[int]) -> None:
         for place in places:
-            if not bare(cells[place]):
+            if not stripped_cell(cells[place]):
                 cells[place] = self._last.get(place, "")
 
     def _key_of(self, row: Row) -> list[str]:
@@ -255,10 +255,10 @@ class _RunningTotals:
     def _shown(self, row: Row, index: int, stated: Decimal) -> str:
         """The sum in the notation of its column; a quantity with its unit, and the stated total in that unit."""
         column = self._reader.plan.columns[index]
-        total, unit = written(self._sums[index], column.locale), column.spec.unit
+        total, unit = number_text(self._sums[index], column.locale), column.spec.unit
         if unit is None:
             return total
-        return f"{total} {unit} ({self._cell(row, index)} = {written(stated, column.locale)} {unit})"
+        return f"{total} {unit} ({self._cell(row, index)} = {number_text(stated, column.locale)} {unit})"
 
     def _cell(self, row: Row, index: int) -> str:
         position = self._reader.view.position(index, row)

@@ -11,14 +11,14 @@ from functools import cache
 from babel import Locale
 
 from loadsheet.languages import Language, known_language, words_in
-from loadsheet.mapping.codes import NO_COUNTRIES, YES_NO, currency_codes, plain
+from loadsheet.mapping.codes import NO_COUNTRIES, YES_NO, currency_codes, folded_name
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.notations import in_format
 from loadsheet.mapping.plans import ColumnPlan, TableLookup, TablePlan, in_every_set
 from loadsheet.mapping.schema import Column, Source, TableSpec
 from loadsheet.mapping.texts import example_of, group_names
-from loadsheet.reading.header import fold
+from loadsheet.reading.header import fold_label
 from loadsheet.reading.tables import Layout, RowFilters, WantedColumn
 
 KIND = "(kind)"
@@ -74,7 +74,7 @@ def wanted_columns(plan: TablePlan, repeated: Mapping[tuple[str, str], int] | No
         labels = (column.plain_label, *column.spec.aliases)
         if plan.sets is None or not in_every_set(column):
             occurrence = column.spec.occurrence or 0
-            count = repeated[plan.source, fold(column.plain_label)] if occurrence else 0
+            count = repeated[plan.source, fold_label(column.plain_label)] if occurrence else 0
             found.append(WantedColumn(name, labels, required, occurrence, count))
             continue
         sets, count = plan.sets, len(plan.sets.words)
@@ -91,14 +91,14 @@ def heading_clashes(tables: Sequence[TablePlan]) -> Iterator[tuple[str, str, str
     """The columns that do not say which column of a repeated heading they read: table, column, and what is wrong."""
     numbered = set(_repeated(tables))
     in_sets = {
-        (table.source, fold(table.sets.heading(column.plain_label, 0))): table.name
+        (table.source, fold_label(table.sets.heading(column.plain_label, 0))): table.name
         for table in tables
         if table.sets is not None and table.sets.repeated
         for column in table.sets.columns
     }
     for table in tables:
         for column in table.columns:
-            place = table.source, fold(column.plain_label)
+            place = table.source, fold_label(column.plain_label)
             if column.spec.whereabouts() or in_every_set(column):
                 continue
             if place in in_sets:
@@ -113,7 +113,7 @@ def _repeated(tables: Iterable[TablePlan]) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
     for table in tables:
         for column in (column for column in table.columns if column.spec.occurrence):
-            place = table.source, fold(column.plain_label)
+            place = table.source, fold_label(column.plain_label)
             found[place] = max(found.get(place, 0), column.spec.occurrence or 0)
     return found
 
@@ -173,7 +173,7 @@ def column_guides_of(
             if column is not None:
                 choices = column.choices or _unchanged(column, known.get((table.name, column.name), ()))
                 choices = choices if len(choices) <= CHOICES_MAX else ()
-                guide = ColumnGuide(expected(column, language), choices, column.spec.required)
+                guide = ColumnGuide(expected_text(column, language), choices, column.spec.required)
                 own |= {label: guide for label in wanted.shown if label not in own}
     return found
 
@@ -183,7 +183,7 @@ def _unchanged(column: ColumnPlan, known: tuple[str, ...]) -> tuple[str, ...]:
     return known if column.spec.type == "text" and all(column.convert(text) == text for text in known) else ()
 
 
-def expected(column: ColumnPlan, language: Language) -> str:
+def expected_text(column: ColumnPlan, language: Language) -> str:
     """What the cells of a column hold, in one sentence."""
     spec, words = column.spec, words_in(language)
     kind = "date" if spec.type == "datetime" and column.writes and not _CLOCK.search(column.writes) else spec.type
@@ -229,7 +229,7 @@ def _country_names(locale: str | None) -> tuple[str, ...]:
     """The countries in the locale's language, in alphabetical order."""
     named = Locale.parse(locale or "en").territories.items()
     names = [name for code, name in named if len(code) == 2 and code.isalpha() and code not in NO_COUNTRIES]
-    return tuple(sorted(names, key=plain))
+    return tuple(sorted(names, key=folded_name))
 
 
 # ---- patterns of file names: `acme_*.xlsx`, `nordic/{batch}/orders.csv` ----

@@ -21,18 +21,18 @@ from loadsheet.contract import (
     Kind,
     NumberForm,
     Record,
-    plain,
-    spell,
+    plain_digits,
     unit_field,
+    wire_form,
 )
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.names import DocumentFrame, Names, Needs, Reference, concrete
+from loadsheet.mapping.names import DocumentFrame, Names, Needs, Reference, with_positions
 from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes
-from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason
+from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason_text
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
-from loadsheet.mapping.units import factor, unit_named
+from loadsheet.mapping.units import conversion_factor, unit_named
 from loadsheet.mapping.yamlfile import Loc, read_part
-from loadsheet.similar_text import closest_or_known, some
+from loadsheet.similar_text import closest_or_known, short_list
 
 OMIT = object()
 """Marks a field that is left out of the record."""
@@ -129,7 +129,7 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
     given = leaf.model_fields_set.intersection(SOURCES_OF_A_VALUE)
     if len(given) != 1:
         actual = f"has {' and '.join(sorted(given, key=SOURCES_OF_A_VALUE.index))}" if given else "has none"
-        context.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {actual}")
+        context.refuse(loc, f"{context.field.name} takes one of {short_list(SOURCES_OF_A_VALUE)}; it {actual}")
         return None
     if not leaf.unless_blank:
         text = "unless_blank: false has no effect: a blank value always leaves its field out"
@@ -251,7 +251,7 @@ def _hours(moment: datetime, *, as_clock: bool) -> str:
     minutes = offset_minutes(moment)
     if as_clock:
         return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
-    return plain((Decimal(minutes) / 60).normalize()) if minutes else "0"
+    return plain_digits((Decimal(minutes) / 60).normalize()) if minutes else "0"
 
 
 # ---- whether it fits, and how it is spelled ----
@@ -335,12 +335,12 @@ def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], A
         found is Type.NUMBER and kind is Kind.NUMERIC and numbers is NumberForm.JSON_NUMBER
     )
     if found is Type.FLAG and leaf.default is None and not steps:
-        words = {value: spell(kind, value, numbers=numbers, flags=flags) for value in (True, False)}
+        words = {value: wire_form(kind, value, numbers=numbers, flags=flags) for value in (True, False)}
         return words.__getitem__
     if not is_plain or leaf.default is not None:
-        steps.append(lambda value: spell(kind, value, numbers=numbers, flags=flags))
+        steps.append(lambda value: wire_form(kind, value, numbers=numbers, flags=flags))
     if leaf.as_ == "number" and kind in (Kind.STRING_OR_NUMERIC, Kind.OFFSET_MINUTES):
-        steps.append(lambda value: spell(Kind.NUMERIC, value, numbers=numbers, flags=flags))
+        steps.append(lambda value: wire_form(Kind.NUMERIC, value, numbers=numbers, flags=flags))
     return unchanged if not steps else steps[0] if len(steps) == 1 else _chain(steps)
 
 
@@ -396,21 +396,21 @@ class _Spelling:
             self.add_fault(error, frame)
             return OMIT
         if self.known and wire not in self.known:
-            frame.unlisted.append((concrete(self.context.path, frame.at), str(wire), self.known))
+            frame.unlisted.append((with_positions(self.context.path, frame.at), str(wire), self.known))
         return wire
 
     def add_fault(self, error: BaseException, frame: DocumentFrame) -> None:
         """Adds the fault of this value to the document."""
-        path = concrete(self.context.path, frame.at)
+        path = with_positions(self.context.path, frame.at)
         if isinstance(error, ValueError) and str(error).startswith("expected"):  # the contract's own words
             text = f"must be {str(error).removeprefix('expected ')}"
             frame.faults.append((path, "K501", {"path": path, "text": text}))
         else:
-            frame.faults.append((path, "G407", {"target": self.context.field.name, "reason": reason(error)}))
+            frame.faults.append((path, "G407", {"target": self.context.field.name, "reason": reason_text(error)}))
 
     def skip(self, frame: DocumentFrame) -> Any:
         """Leave the field out because a cell that it needs was refused."""
-        frame.skipped.append(concrete(self.context.path, frame.at))
+        frame.skipped.append(with_positions(self.context.path, frame.at))
         return OMIT
 
 
@@ -485,7 +485,7 @@ def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadCon
         if not column or column.spec.type != "quantity" or (unit := column.spec.unit) is None:
             continue
         try:
-            times = factor(unit_named(unit, extra), unit_named(stated, extra))
+            times = conversion_factor(unit_named(unit, extra), unit_named(stated, extra))
         except ValueError:  # a unit of the exchange's own that cannot be compared
             continue
         if times != 1:

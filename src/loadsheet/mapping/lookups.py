@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 from loadsheet.mapping.plans import CellProblem, Code, Type
 from loadsheet.mapping.schema import LookupSpec, RangeSpec, ValueType
 from loadsheet.mapping.yamlfile import Loc, YamlFile
-from loadsheet.similar_text import did_you_mean, did_you_mean_value, some
+from loadsheet.similar_text import did_you_mean, did_you_mean_value, short_list
 
 _TABLES = frozenset({".csv", ".tsv", ".txt"})
 Codes = tuple[Any, ...]
@@ -140,7 +140,7 @@ class Lookup:
             value = self.range.comparable(keys[-1])
             return not_in(value, rows, self.name)
         wild = (f"{key[0]}*" for form, found in self.by_form for key in found if key and form[0] is not None)
-        expected = some(self.keys or dict.fromkeys(wild))
+        expected = short_list(self.keys or dict.fromkeys(wild))
         return CellProblem("C306", {"expected": expected}, self._why_missing(text, others))
 
     def _why_missing(self, text: str, others: Sequence[Any]) -> str:
@@ -151,7 +151,7 @@ class Lookup:
 
     def knows(self, key: str) -> bool:
         """Whether any row has this first key, written out or by its wildcard."""
-        plain = folded(key, ignore_case=self.ignore_case)
+        plain = lookup_key(key, ignore_case=self.ignore_case)
         return any(keys[0] == plain[: form[0]] for form, rows in self.by_form for keys in rows if keys)
 
     @property
@@ -192,7 +192,7 @@ def range_reader(parse: Callable[[str], Any], lookup: Lookup) -> Callable[[str],
     return find
 
 
-def folded(text: str, *, ignore_case: bool) -> str:
+def lookup_key(text: str, *, ignore_case: bool) -> str:
     """A text in the form in which keys are compared: trimmed, composed, and without case if `ignore_case`."""
     plain = unicodedata.normalize("NFC", text.strip())
     return plain.casefold() if ignore_case else plain
@@ -204,7 +204,7 @@ def by_form(
     """The items by the form and the compared texts of their keys, the most specific form first."""
     forms: dict[Form, dict[tuple[str, ...], list[Item]]] = {}
     for keys, item in rows:
-        plain = [folded(key, ignore_case=ignore_case) for key in keys]
+        plain = [lookup_key(key, ignore_case=ignore_case) for key in keys]
         form = tuple(len(key) - 1 if wildcards and key.endswith("*") else None for key in plain)
         compared = tuple(key[:length] for key, length in zip(plain, form, strict=True))
         forms.setdefault(form, {}).setdefault(compared, []).append(item)
@@ -219,7 +219,7 @@ def found_by(
     forms: Sequence[tuple[Form, Mapping[tuple[str, ...], Item]]], keys: Sequence[Any], *, ignore_case: bool
 ) -> Item | None:
     """What the most specific form has for these keys, or None."""
-    parts = [folded(key, ignore_case=ignore_case) for key in keys]
+    parts = [lookup_key(key, ignore_case=ignore_case) for key in keys]
     for form, items in forms:
         found = items.get(tuple(part[:length] for part, length in zip(parts, form, strict=True)))
         if found is not None:
@@ -274,7 +274,7 @@ def _has_columns(
     unknown = [name for name in names if name not in header]
     for name in unknown:
         key = "key" if name in spec.key else "value" if name in _values_of(spec) else "range"
-        hint = did_you_mean(name, header) or f"it has {some(header)}"
+        hint = did_you_mean(name, header) or f"it has {short_list(header)}"
         file.refuse((*loc, key), f'{spec.file} has no column "{name}"', hint if is_table else "is it a code table?")
     return not unknown
 
@@ -288,7 +288,7 @@ def _is_sound(spec: LookupSpec, file: YamlFile, loc: Loc) -> bool:
         file.refuse((*loc, "missing"), "keep needs texts without types and a range", "write missing: error or blank")
     for name in spec.types:
         if name not in _values_of(spec):
-            hint = did_you_mean(name, _values_of(spec)) or f"value names {some(_values_of(spec))}"
+            hint = did_you_mean(name, _values_of(spec)) or f"value names {short_list(_values_of(spec))}"
             file.refuse((*loc, "types", name), f'"{name}" is not a value of this table', hint, at_key=True)
             sound = False
     return has_keys(spec, file, loc) and sound

@@ -21,12 +21,12 @@ from loadsheet.mapping.plans import (
     TablePlan,
     Type,
     Use,
-    reason,
+    reason_text,
 )
 from loadsheet.mapping.schema import Check, MappingSpec
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.problems import Level
-from loadsheet.similar_text import closest_or_known, did_you_mean, some
+from loadsheet.similar_text import closest_or_known, did_you_mean, short_list
 
 ROWS = "rows"
 
@@ -110,17 +110,17 @@ class Condition:
     def holds(self, frame: DocumentFrame) -> bool:
         """Whether the condition holds. If it cannot be evaluated, the result is False and the document gets a problem."""
         if frame.all_refused and frame.lacks(self.needs):
-            frame.skipped.append(concrete(self.path, frame.at))
+            frame.skipped.append(with_positions(self.path, frame.at))
             return False
         try:
             return bool(self.evaluate(frame))
         except CALCULATION_ERRORS as error:
-            path = concrete(self.path, frame.at)
-            frame.faults.append((path, "G407", {"target": path, "reason": reason(error)}))
+            path = with_positions(self.path, frame.at)
+            frame.faults.append((path, "G407", {"target": path, "reason": reason_text(error)}))
             return False
 
 
-def concrete(path: str, at: list[int]) -> str:
+def with_positions(path: str, at: list[int]) -> str:
     """A path pattern with the positions of the lists it goes through: `packages[].weight` at 1 is `packages[1].weight`."""
     for index in at:
         path = path.replace("[]", f"[{index}]", 1)
@@ -318,9 +318,9 @@ def _code_place(slot: Slot, code: str) -> tuple[int | None, str]:
     if not names:
         return None, f'the column has no part "{code}"' if code else ""
     if not code:
-        return None, f"the code table gives several values; name one of {some(names)}"
+        return None, f"the code table gives several values; name one of {short_list(names)}"
     if code not in names:
-        return None, f"the code table has no column {code}; it has {some(names)}"
+        return None, f"the code table has no column {code}; it has {short_list(names)}"
     return names.index(code), ""
 
 

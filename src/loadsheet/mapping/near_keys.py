@@ -16,7 +16,7 @@ from loadsheet.mapping.plans import JoinPlan
 from loadsheet.mapping.rows import RowReader
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.tables import Row
-from loadsheet.similar_text import near, shape, skeleton
+from loadsheet.similar_text import key_shape, one_typo_away, skeleton
 
 _KEYLESS_MAX = 10_000  # rows without a key that can be read
 _ALIKE_MAX = 12  # keys; more that look alike are no typing errors of each other
@@ -108,7 +108,7 @@ class NearKeys:
         others = {place.key for place in alike} - {main.key}
         if main.key not in self._lacking or len(others) != 1 or any(place.refused for place in alike):
             return False
-        return self._shapes[shape(main.key)] < self._shapes[shape(others.pop())]
+        return self._shapes[key_shape(main.key)] < self._shapes[key_shape(others.pop())]
 
     def _proposal(self, wrong: _Place, right: _Place) -> Explanation:
         part = _differing_part(wrong.key, right.key)
@@ -158,7 +158,7 @@ class NearKeys:
                 unread += self._refused_places(position, item.row)
         needed = sum(1 << position for position, join in self._joins.items() if join.missing == "error" and not join.to)
         self._lacking = {key for key, found in tables.items() if found & 1 and needed & ~found}
-        self._shapes.update(map(shape, tables))
+        self._shapes.update(map(key_shape, tables))
         left_over = (key for key, found in tables.items() if not found & 1)
         looks = {skeleton(key) for key in chain(left_over, self._lacking, (place.key for place in unread))}
         counts = Counter(skeleton(place.key) for place in unread)
@@ -185,7 +185,12 @@ class NearKeys:
         """A row whose key was refused, with the text of its key."""
         reader = self._readers[position]
         kind, refused = reader.plan.kind, row.problem
-        if refused is not None and refused.code == "C306" and kind and near(refused.found, kind.known) in self._heads:
+        if (
+            refused is not None
+            and refused.code == "C306"
+            and kind
+            and one_typo_away(refused.found, kind.known) in self._heads
+        ):
             self._headless.append(refused)
         places = [reader.view.position(index, row) for index in reader.plan.key]
         if refused is None:

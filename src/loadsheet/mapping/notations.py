@@ -135,7 +135,7 @@ def _options(digits: str, locale: str, group: str, point: str) -> list[str]:
     return found
 
 
-def written(number: Decimal, locale: str | None, *, grouped: bool = True) -> str:
+def number_text(number: Decimal, locale: str | None, *, grouped: bool = True) -> str:
     """A number as people write it in this locale, with all its digits."""
     return format_decimal(number, locale=locale or "en", decimal_quantization=False, group_separator=grouped)
 

@@ -31,11 +31,11 @@ from loadsheet.contract import (
 from loadsheet.mapping.documents import Lineage, in_order, list_of
 from loadsheet.mapping.leaves import OMIT, Copied, LeafContext, Make, PayloadContext, check_units, plan_leaf
 from loadsheet.mapping.lookups import Lookup
-from loadsheet.mapping.names import Condition, DocumentFrame, concrete
+from loadsheet.mapping.names import Condition, DocumentFrame, with_positions
 from loadsheet.mapping.plans import TablePlan, Type
 from loadsheet.mapping.schema import MappingSpec, Target
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
-from loadsheet.similar_text import closest_or_known, did_you_mean, some
+from loadsheet.similar_text import closest_or_known, did_you_mean, short_list
 
 _OPERATIONS: dict[str, tuple[Operation, ...]] = {operation.name: (operation,) for operation in WRITES} | {
     f"{subject}.upsert": (BY_NAME[f"{subject}.create"], BY_NAME[f"{subject}.update"]) for subject in ("order", "tender")
@@ -325,7 +325,7 @@ class _Tree:
         if constant == "" and found.when in (When.ALWAYS, When.ON_CREATE):
             notes.append(f"{path} is required and sent empty (assumptions.empty_required)")
         if found.known and constant not in found.known and self._assumptions.known_values == "open":
-            notes.append(f'{path} is "{constant}"; the interface names {some(found.known)}')
+            notes.append(f'{path} is "{constant}"; the interface names {short_list(found.known)}')
         if notes:
             self.notes += [f"{self._file.place(loc)}: {note}" for note in notes]
         if "." not in path and "[" not in path:
@@ -459,7 +459,7 @@ def _each_inner_row(make: Make, position: int, path: str) -> Make:
         row, row_refused, outer, outer_refused = frame.row, frame.row_refused, frame.outer, frame.outer_refused
         among, items = frame.nested[position][frame.outer_index], []
         if among:
-            frame.items[list_of(concrete(path, frame.at))] = tuple(among)
+            frame.items[list_of(with_positions(path, frame.at))] = tuple(among)
         frame.outer, frame.outer_refused = row, row_refused
         frame.at.append(0)
         for place, (index, values) in enumerate(zip(among, frame.lists[position], strict=True)):
@@ -480,7 +480,7 @@ def _entries(entries: Sequence[tuple[Make, Condition | None]], path: str) -> Mak
     def made(frame: DocumentFrame) -> Any:
         items: list[Any] = []
         kept: list[int] = []
-        here = concrete(path, frame.at)
+        here = with_positions(path, frame.at)
         frame.at.append(0)
         for number, (make, condition) in enumerate(entries):
             frame.at[-1] = len(items)

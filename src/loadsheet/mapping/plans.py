@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.schema import SET, Column, LookupSpec
 from loadsheet.problems import Level, Problem
-from loadsheet.reading.tables import numbered
+from loadsheet.reading.tables import numbered_label
 
 if TYPE_CHECKING:
     from loadsheet.mapping.calculation import Calendar
@@ -177,7 +177,7 @@ class NoSuchTime(Incalculable):
     """A local time that a clock change skips or repeats."""
 
 
-def reason(error: BaseException) -> str:
+def reason_text(error: BaseException) -> str:
     """Why an evaluation failed, in words for the person who wrote the expression."""
     if isinstance(error, Incalculable):
         return str(error)
@@ -277,12 +277,12 @@ class ColumnPlan:
     @property
     def label(self) -> str:
         """The heading that the shipper sees, with its number if it repeats."""
-        return numbered(self.plain_label, self.spec.occurrence or 1)
+        return numbered_label(self.plain_label, self.spec.occurrence or 1)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The heading and its aliases, as the header of a table shows them."""
-        return (self.label, *(numbered(alias, self.spec.occurrence or 1) for alias in self.spec.aliases))
+        return (self.label, *(numbered_label(alias, self.spec.occurrence or 1) for alias in self.spec.aliases))
 
     @property
     def plain_label(self) -> str:
@@ -327,7 +327,7 @@ class SetsPlan:
     def heading(self, label: str, number: int) -> str:
         """The heading of a column of the sets in one of them, counted from 0. `label` holds the placeholder."""
         if self.repeated:
-            return numbered(" ".join(label.replace(SET, " ").split()), number + 1)
+            return numbered_label(" ".join(label.replace(SET, " ").split()), number + 1)
         return label.replace(SET, self.words[number][0])
 
 

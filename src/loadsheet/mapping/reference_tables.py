@@ -18,7 +18,7 @@ from loadsheet.mapping.rows import ReadRow, RowReader
 from loadsheet.mapping.schema import LookupSpec, TableSpec
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Row
-from loadsheet.similar_text import closest_or_known, did_you_mean_value, some
+from loadsheet.similar_text import closest_or_known, did_you_mean_value, short_list
 
 _REMEMBERED = 4_096  # keys that were searched
 _COMPARED = 1_000  # keys that a missing one is compared with
@@ -267,4 +267,4 @@ class ReferenceRows:
         return self._unknown(hint)
 
     def _unknown(self, hint: str) -> CellProblem:
-        return CellProblem("C306", {"expected": some(self._known) or "no values"}, hint)
+        return CellProblem("C306", {"expected": short_list(self._known) or "no values"}, hint)

@@ -172,7 +172,7 @@ def _combined_claim(claims: list[_Claim], together: dict[tuple[str, ...], Compil
         return claims
     names = tuple(mappings)
     if names not in together:
-        together[names] = combined(mappings.values())
+        together[names] = combine_mappings(mappings.values())
     return [replace(claims[0], mapping=together[names], role=together[names].main_role)]
 
 
@@ -264,7 +264,7 @@ def obstacle(mappings: Iterable[CompiledMapping]) -> str:
     return "set the same value for changed: in all of them" if len(changed) > 1 else ""
 
 
-def combined(mappings: Iterable[CompiledMapping]) -> CompiledMapping:
+def combine_mappings(mappings: Iterable[CompiledMapping]) -> CompiledMapping:
     """The mapping that reads a file with all of these, which are at least two. The strictest `errors.stop_at` and the smallest
     `batch.max_records` apply to all.
     """
@@ -294,20 +294,22 @@ def combined(mappings: Iterable[CompiledMapping]) -> CompiledMapping:
     )
 
 
-def current(name: str, mappings: Iterable[CompiledMapping]) -> CompiledMapping | None:
+def current_mapping(name: str, mappings: Iterable[CompiledMapping]) -> CompiledMapping | None:
     """The mapping of this name, or the combination of this name; None if one of its parts is missing."""
     names = name.split(JOINT)
     found = {mapping.name: mapping for mapping in mappings if mapping.name in names}
     if len(found) < len(names):
         return None
-    return combined(found.values()) if len(names) > 1 else found[name]
+    return combine_mappings(found.values()) if len(names) > 1 else found[name]
 
 
 def load_kept(path: Path, assumptions: Assumptions) -> CompiledMapping:
     """The mapping whose files were kept (see `Mapping.source`); `path` is the first of them. Raises MappingError, OSError and ValueError."""
     if path.name != SHARED_LIST:
         return load(path, assumptions)
-    return combined([load(path.parent / main, assumptions) for main in path.read_text(encoding="utf-8").split("\n")])
+    return combine_mappings(
+        [load(path.parent / main, assumptions) for main in path.read_text(encoding="utf-8").split("\n")]
+    )
 
 
 def _as_part(mapping: CompiledMapping) -> CompiledMapping:

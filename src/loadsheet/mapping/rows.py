@@ -32,14 +32,14 @@ from loadsheet.mapping.plans import (
     TablePlan,
     ValueWithWarning,
     in_every_set,
-    reason,
+    reason_text,
 )
 from loadsheet.mapping.schema import SET
 from loadsheet.problems import Problem
-from loadsheet.reading.header import fold
+from loadsheet.reading.header import fold_label
 from loadsheet.reading.row_filters import says_nothing
 from loadsheet.reading.tables import Native, Row, Table
-from loadsheet.similar_text import near, some
+from loadsheet.similar_text import one_typo_away, short_list
 
 _NO_AMOUNT = re.compile(r"[\s0.,-]*")  # a blank, a zero, a dash
 
@@ -104,9 +104,11 @@ class View:
         ):
             return ()
         labels = (label for column in sets.columns for label in column.labels)
-        wanted = {fold(label.replace(SET, str(len(sets.words) + 1))) for label in labels if SET in label}
+        wanted = {fold_label(label.replace(SET, str(len(sets.words) + 1))) for label in labels if SET in label}
         used = set(table.columns.values())
-        return tuple(place for place, head in enumerate(table.header) if fold(head) in wanted and place not in used)
+        return tuple(
+            place for place, head in enumerate(table.header) if fold_label(head) in wanted and place not in used
+        )
 
     # ---- rows ----
 
@@ -125,7 +127,9 @@ class View:
                     yield row
                 continue
             kind_text = row.cells[place].strip()
-            meant = near(kind_text, kind.known) if kind.is_strict and kind_text not in kind.known else kind_text
+            meant = (
+                one_typo_away(kind_text, kind.known) if kind.is_strict and kind_text not in kind.known else kind_text
+            )
             for number, (kinds, _) in enumerate(kind.above):
                 position = positions[number]
                 if meant in kinds and position is not None:
@@ -137,7 +141,7 @@ class View:
             if kind_text in kind.own:
                 yield Row(row.number, (*row.cells, *last), problem)
             elif kind_text not in kind.known and kind.is_strict:
-                values = {"expected": some(kind.known), "column": kind.label}
+                values = {"expected": short_list(kind.known), "column": kind.label}
                 hint = f"did you mean {meant}?" if meant else ""
                 problem = problem or Problem("C306", table.where(row.number, place), kind_text, values, hint)
                 yield UnknownKindRow(Row(row.number, (*row.cells, *last), problem))
@@ -425,7 +429,9 @@ class RowReader:
             others = ["" if (key := values[other]) is None else key for other in plan.others]
             value = rule.finish(text, others)
         except CALCULATION_ERRORS as error:
-            value = CellProblem("G407", {"target": f"pad_left.when of {plan.column.label}", "reason": reason(error)})
+            value = CellProblem(
+                "G407", {"target": f"pad_left.when of {plan.column.label}", "reason": reason_text(error)}
+            )
         if isinstance(value, CellProblem):
             row.refused[index], value = value, None
         elif isinstance(value, ValueWithWarning):
@@ -444,7 +450,7 @@ class RowReader:
         try:
             row.values[derived.index] = derived.expression.evaluate(self._frame)
         except CALCULATION_ERRORS as error:
-            row.refused[derived.index] = CellProblem("G407", {"target": derived.name, "reason": reason(error)})
+            row.refused[derived.index] = CellProblem("G407", {"target": derived.name, "reason": reason_text(error)})
 
 
 def is_invalid(refused: Mapping[int, CellProblem], index: int) -> bool:

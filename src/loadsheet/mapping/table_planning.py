@@ -39,7 +39,7 @@ from loadsheet.mapping.schema import (
 )
 from loadsheet.mapping.texts import bind_parts
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
-from loadsheet.similar_text import closest_or_known, did_you_mean, some
+from loadsheet.similar_text import closest_or_known, did_you_mean, short_list
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan"})
@@ -91,7 +91,7 @@ class _Planner:
         others = [name for name in specs if name not in self.looked_up]
         mains = [name for name in others if specs[name].join is None and specs[name].from_ is None]
         if len(mains) != 1:
-            problem = f"{some(mains)} have no join" if mains else "every table is joined to another"
+            problem = f"{short_list(mains)} have no join" if mains else "every table is joined to another"
             problem += " or looked up" if self.looked_up and not mains else ""
             self._file.refuse(loc, f"exactly one table must be the main table, without a join; {problem}", at_key=True)
             return []
@@ -118,7 +118,7 @@ class _Planner:
         known = [main, *(other for other in joined if other != name)]
         hint = did_you_mean(join.to, known) if join.to not in specs else ""
         text = f'join to the main table or to a table joined to it, not to "{join.to}"'
-        self._file.refuse(("source", "tables", name, "join", "to"), text, hint or f"known: {some(known)}")
+        self._file.refuse(("source", "tables", name, "join", "to"), text, hint or f"known: {short_list(known)}")
         return False
 
     def table(self, name: str, position: int, order: Sequence[str]) -> TablePlan | None:
@@ -156,7 +156,7 @@ class _Planner:
 
     def _plan_columns(self, section: Any, loc: Loc) -> list[ColumnPlan] | None:
         if not isinstance(section, dict) or not section:
-            tables = some(self._tables)
+            tables = short_list(self._tables)
             self._file.refuse(loc, f"columns must be given for each of the tables {tables}", at_key=True)
             return None
         found = []

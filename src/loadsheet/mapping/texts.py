@@ -20,7 +20,7 @@ from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it ships no types
 
-from loadsheet.mapping.lookups import Lookup, folded
+from loadsheet.mapping.lookups import Lookup, lookup_key
 from loadsheet.mapping.plans import (
     CONSEQUENCE,
     CellProblem,
@@ -35,7 +35,7 @@ from loadsheet.mapping.plans import (
 from loadsheet.mapping.schema import Column, Pad
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native, as_typed
-from loadsheet.similar_text import did_you_mean, did_you_mean_value, some
+from loadsheet.similar_text import did_you_mean, did_you_mean_value, short_list
 
 _KEPT_AS_TEXT = re.compile(r"'(?=(?:[^0-9]*[0-9]){3})[0-9+][0-9 ()./+\-]*")
 _AS_FORMULA = re.compile(r'="([^"]*)"')
@@ -49,7 +49,7 @@ _Parse = Callable[[str], Any]
 # ---- texts ----
 
 
-def bare(cell: str) -> str:
+def stripped_cell(cell: str) -> str:
     """A cell without surrounding white space, invisible characters, and the marks by which programs keep digits as text (`'02108`, `="02108"`)."""
     text = cell.strip().strip(_INVISIBLE).strip()
     if text[:1] == "=" and (kept := _AS_FORMULA.fullmatch(text)):
@@ -217,10 +217,10 @@ def choice_reader(spec: Column) -> _Parse:
     words = spec.one_of or ()
     meanings = words if isinstance(words, dict) else {word: word for word in words}
     by_key = _by_key(meanings, ignore_case=spec.ignore_case)
-    problem = CellProblem("C306", {"expected": some(meanings)})
+    problem = CellProblem("C306", {"expected": short_list(meanings)})
 
     def choose(text: str) -> Any:
-        meaning = by_key.get(folded(text, ignore_case=spec.ignore_case))
+        meaning = by_key.get(lookup_key(text, ignore_case=spec.ignore_case))
         return problem._replace(hint=did_you_mean_value(text, meanings)) if meaning is None else meaning
 
     return choose
@@ -230,7 +230,7 @@ def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]
     """The meanings by folded code. Raises SettingError for two codes that fold to the same text but differ in meaning."""
     first: dict[str, str] = {}
     for word, meaning in meanings.items():
-        known = first.setdefault(folded(word, ignore_case=ignore_case), word)
+        known = first.setdefault(lookup_key(word, ignore_case=ignore_case), word)
         if meanings[known] != meaning:
             values = f"{known} and {word} are the same code here but mean {meanings[known]} and {meaning}"
             hint = "ignore_case: true ignores capitals" if ignore_case else "remove one of them"
@@ -262,18 +262,20 @@ def _code_contradictions(spec: Column) -> Iterator[SettingError]:
         return  # reported where the column is compiled
     if dead:
         steps = [key for key in ("case", "pad_left", "min_length", "max_length", "pattern") if getattr(spec, key)]
-        yield SettingError("one_of", f"no cell can match {some(dead)} after {' and '.join(steps)}", "change the codes")
+        yield SettingError(
+            "one_of", f"no cell can match {short_list(dead)} after {' and '.join(steps)}", "change the codes"
+        )
 
 
 def _unreachable(spec: Column) -> list[str]:
     """The codes of `one_of` that no cell can match, because earlier steps change the code itself."""
     ways = [_before_codes(spec, pad) for pad in ((None, spec.pad_left) if _waits_to_pad(spec) else (None,))]
     texts = {code: {way(code) for way in ways} for code in spec.one_of or ()}
-    same = {code: folded(code, ignore_case=spec.ignore_case) for code in texts}
+    same = {code: lookup_key(code, ignore_case=spec.ignore_case) for code in texts}
     return [
         code
         for code, found in texts.items()
-        if not any(folded(text, ignore_case=spec.ignore_case) == same[code] for text in found if text is not None)
+        if not any(lookup_key(text, ignore_case=spec.ignore_case) == same[code] for text in found if text is not None)
     ]
 
 
@@ -282,7 +284,7 @@ def _before_codes(spec: Column, pad: Pad | None) -> Callable[[str], str | None]:
     start, check = _cleaner(spec), _chained([*([_padded(pad)] if pad is not None else []), *_checks(spec)])
 
     def read(text: str) -> str | None:
-        value = check(start(bare(text)))
+        value = check(start(stripped_cell(text)))
         return None if isinstance(value, CellProblem) else value.value if isinstance(value, ValueWithWarning) else value
 
     return read
@@ -332,11 +334,11 @@ def bind_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> list[
             continue
         if whole is None or whole.spec.split is None:
             splits = [name for name, other in by_name.items() if other.spec.split is not None]
-            hint = did_you_mean(part_of, splits) or f"columns with split: {some(splits) or 'none'}"
+            hint = did_you_mean(part_of, splits) or f"columns with split: {short_list(splits) or 'none'}"
             file.refuse((*loc, column.name, "part_of"), f'"{part_of}" is not a column with a split', hint)
         else:
             names, text = _parts_of(whole), f'the split of {whole.name} has no part "{column.name}"'
-            hint = f"name the column as one of {some(names)}" if names else "name the parts: (?P<name>...)"
+            hint = f"name the column as one of {short_list(names)}" if names else "name the parts: (?P<name>...)"
             file.refuse((*loc, column.name), text, hint, at_key=True)
     return found
 

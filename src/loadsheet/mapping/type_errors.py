@@ -10,7 +10,7 @@ from typing import Any
 
 from loadsheet.mapping.calculation import ATTRIBUTES, FUNCTIONS, METHODS, ListOf
 from loadsheet.mapping.expression_parser import DataType, Misfit, Part, ast, attributes_of, errors, type_of
-from loadsheet.mapping.plans import ExpressionError, Scope, Shape, Slot, Type, reason
+from loadsheet.mapping.plans import ExpressionError, Scope, Shape, Slot, Type, reason_text
 from loadsheet.similar_text import closest_or_known, did_you_mean
 
 _WORDS = {
@@ -280,7 +280,7 @@ class TypeErrors:
     def _in_other_words(self, part: Part, error: Exception) -> ExpressionError:
         message = getattr(error, "message", "")
         if isinstance(error, errors.ArithmeticError) or not message:  # a literal part cannot be calculated
-            why = message.rpartition(": ")[2] if message else reason(error)
+            why = message.rpartition(": ")[2] if message else reason_text(error)
             return self.refused(part, f"cannot be calculated ({why}): {self.source(part)}")
         if "timedelta string" in message:
             message = "a duration is written such as P1D, P2W or PT2H30M; months and years have no fixed length"

@@ -134,7 +134,7 @@ def which_ton(word: str, extra: Mapping[str, str], locale: str | None) -> str:
 
 
 @cache
-def factor(of: str, to: str) -> Decimal | None:
+def conversion_factor(of: str, to: str) -> Decimal | None:
     """The exact factor from `of` to `to`, or None if they measure different things. Both are pint's names."""
     if of == to:
         return Decimal(1)
@@ -173,7 +173,7 @@ class Quantity:
     ) -> None:
         """`read_number` reads a number in the notation of the sheet."""
         self._read_number, self._unit, self._extra, self._locale = read_number, unit, extra, locale
-        self._per_assumed = factor(assumed, unit) or Decimal(1)
+        self._per_assumed = conversion_factor(assumed, unit) or Decimal(1)
         self._wrong = CellProblem("C307", {"expected": _expected(unit)})
 
     def read(self, text: str, beside: str = "") -> Decimal | CellProblem:
@@ -223,7 +223,7 @@ class Quantity:
         pint_name = _known_unit(word, self._extra)
         if not pint_name:
             return self._wrong._replace(hint=did_you_mean_value(word, _words_for(self._unit, self._extra)))
-        found = factor(pint_name, self._unit)
+        found = conversion_factor(pint_name, self._unit)
         return self._wrong._replace(hint=_another_measure(word, pint_name, self._unit)) if found is None else found
 
 
@@ -240,7 +240,7 @@ def _words_for(unit: str, extra: Mapping[str, str]) -> dict[str, str]:
     """The words for units that measure the same, and pint's names for them."""
     words = {**ALIASES, **extra}
     known = {word: pint_name for word, pint_name in words.items() if is_unit(pint_name)}
-    return {word: pint_name for word, pint_name in known.items() if factor(pint_name, unit) is not None}
+    return {word: pint_name for word, pint_name in known.items() if conversion_factor(pint_name, unit) is not None}
 
 
 def _another_measure(word: str, pint_name: str, unit: str) -> str:
@@ -260,6 +260,6 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _expected(unit: str) -> str:
-    same = [name for name in dict.fromkeys(ALIASES.values()) if factor(name, unit) is not None]
+    same = [name for name in dict.fromkeys(ALIASES.values()) if conversion_factor(name, unit) is not None]
     words = [next(alias for alias, name in ALIASES.items() if name == pint_name) for pint_name in same]
     return "one of " + ", ".join(words) if words else unit

@@ -26,7 +26,7 @@ from pydantic_core import ErrorDetails
 from loadsheet.display_text import has_control
 from loadsheet.errors import MappingError
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, keys, models_in
-from loadsheet.similar_text import closest_or_known, did_you_mean, some
+from loadsheet.similar_text import closest_or_known, did_you_mean, short_list
 from loadsheet.yaml_nodes import DEEPEST, SCALARS, Node, NotYaml, compose
 
 Loc = tuple[str | int, ...]
@@ -398,7 +398,7 @@ def _explain(model: type[BaseModel], file: YamlFile, details: ErrorDetails, base
         expected = str(details["ctx"]["expected"])
         options = [word.strip(" '") for word in expected.replace(" or ", ", ").split(", ")]
         file.refuse(
-            steps, f"{name}: {_plain(found)} is not one of {some(options, 15)}", did_you_mean(str(found), options)
+            steps, f"{name}: {_plain(found)} is not one of {short_list(options, 15)}", did_you_mean(str(found), options)
         )
     else:
         file.refuse(steps, f"{name}: {_WORDS.get(kind, details['msg'])}, found {_plain(found)}")

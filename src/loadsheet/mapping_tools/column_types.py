@@ -15,7 +15,7 @@ from unicodedata import category
 from loadsheet.mapping.codes import country_reader, currencies_meant, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.notations import decimal_mark, format_reader
 from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping.units import ALIASES, common_unit, factor, unit_named
+from loadsheet.mapping.units import ALIASES, common_unit, conversion_factor, unit_named
 from loadsheet.mapping_tools.columns import (
     A_TIME,
     CHECK,
@@ -24,9 +24,9 @@ from loadsheet.mapping_tools.columns import (
     TOLERATED,
     Cells,
     Guess,
-    enough,
+    a_few,
+    enough_readable,
     looks_dated,
-    some,
 )
 from loadsheet.mapping_tools.headings import SIDES, Reading, vocabulary
 from loadsheet.mapping_tools.notation_guesses import formats_of, number_of, reader_of_numbers
@@ -144,7 +144,7 @@ def _unformatted_days(cells: Cells, reading: Reading) -> Guess | None:
 
 def _not_dates(others: Sequence[str]) -> str:
     """The remark on cells among dates that are not dates."""
-    return f"; {CHECK} the cells that are not dates, such as {some(others[:1])}" if others else ""
+    return f"; {CHECK} the cells that are not dates, such as {a_few(others[:1])}" if others else ""
 
 
 _OF_MOMENTS = SIDES | {"moment", "created", "early", "late", "estimated", "shipping"}
@@ -155,7 +155,7 @@ _clock_reader = cache(format_reader)
 def times_in(cells: Cells, *formats: str) -> Guess | None:
     """A guess for times of day, in these formats or else in the usual ones."""
     native, texts = cells.kinds["time"], cells.texts
-    if native and enough(native, cells.filled):
+    if native and enough_readable(native, cells.filled):
         return Guess("time", {}, f"{native} of {cells.filled} values are workbook times")
     if not formats and sum(count for text, count in texts.items() if A_TIME.fullmatch(text)) * 2 < cells.filled:
         return None
@@ -165,7 +165,7 @@ def times_in(cells: Cells, *formats: str) -> Guess | None:
     }
     found = [format_ for format_ in read if read[format_]]
     count = native + sum(read.values())
-    if not found or not enough(count, cells.filled):
+    if not found or not enough_readable(count, cells.filled):
         return None
     return Guess("time", {"formats": found}, f"{count} of {cells.filled} values read as {' or '.join(found)}")
 
@@ -177,12 +177,12 @@ def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
         ("timezone", "names of time zones", any("/" in text for text in texts)),
         ("currency", "currency codes", "currency" in concepts or _all_long(texts, 3)),
     ):
-        if is_like and enough(_read(texts, reader := _reader(type_, locale)), cells.filled):
+        if is_like and enough_readable(_read(texts, reader := _reader(type_, locale)), cells.filled):
             return _named(type_, words, cells, reader)
     if "country" not in concepts and (concepts - SIDES or not (_all_long(texts, 2) and len(texts) > 1)):
         return None
     for name in dict.fromkeys([locale, *(habits["locale"] for habits in vocabulary().habits.values())]):
-        if enough(countries_read(texts, name), cells.filled):
+        if enough_readable(countries_read(texts, name), cells.filled):
             guess = _named("country", "countries", cells, _reader("country", name))
             return guess if name == locale else guess._replace(keys={"locale": name})
     return None
@@ -190,7 +190,7 @@ def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
 
 def _named(type_: str, words: str, cells: Cells, reader: Callable[[str], Any]) -> Guess:
     others = [text for text in cells.shown if isinstance(reader(text), CellProblem)]
-    remark = f"; {CHECK} the others, such as {some(others[:1])}" if others else ""
+    remark = f"; {CHECK} the others, such as {a_few(others[:1])}" if others else ""
     return Guess(type_, {}, f"{_read(cells.shown, reader)} of {cells.filled} values are {words}{remark}")
 
 
@@ -244,19 +244,19 @@ def _yes_no(cells: Cells, locale: str, *, ticks: bool) -> Guess | None:
     for name in dict.fromkeys([locale, *_YES_NO_LOCALES]):
         meant = {text: _reader("yesno", name)(text) for text in texts}
         count = sum(texts[text] for text, value in meant.items() if not isinstance(value, CellProblem))
-        if not enough(count, cells.filled):
+        if not enough_readable(count, cells.filled):
             continue
         evidence = f"{native or count} of {cells.filled} values are {'workbook flags' if native else 'yes or no'}"
         others = [text for text, value in meant.items() if isinstance(value, CellProblem)]
         letters = {text.casefold() for text in texts if len(text) == 1} if not ticks else set[str]()
         if letters and (others or (name != locale and not letters & {"y", "j"})):  # zones such as N and S
             continue
-        evidence += f"; {CHECK} the others: {some(others)}" if others else ""
+        evidence += f"; {CHECK} the others: {a_few(others)}" if others else ""
         return Guess("yesno", {} if name == locale or native else _listed(meant), evidence)
     if ticks and all(text.casefold() in _TICKS for text in texts):
         meant = {text: _TICKS[text.casefold()] for text in texts}
         keys = _listed(meant) | ({"default": "no"} if cells.filled < len(cells.codes) else {})
-        evidence = f"{cells.filled} values: {some(texts)}; {CHECK} their meaning, and that a blank cell means no"
+        evidence = f"{cells.filled} values: {a_few(texts)}; {CHECK} their meaning, and that a blank cell means no"
         return Guess("yesno", keys, evidence)
     return None
 
@@ -323,7 +323,7 @@ def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bo
         found, currencies = (
             (_numbers(cells, name), []) if measure else _plain_numbers(cells, name, locale, is_amount=is_amount)
         )
-        is_read = found.read * 2 >= cells.filled if half else enough(found.read, cells.filled)
+        is_read = found.read * 2 >= cells.filled if half else enough_readable(found.read, cells.filled)
         if is_read and (measure or currencies or not found.units):
             break
     else:
@@ -332,22 +332,22 @@ def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bo
     keys |= {"currency": currencies[0]} if currencies else {}
     evidence = f"{found.read} of {cells.filled} values are {'whole ' if found.whole and not measure else ''}numbers"
     if found.others:
-        evidence += f"; {CHECK} the others: {some(found.others)}"
+        evidence += f"; {CHECK} the others: {a_few(found.others)}"
     if len(currencies) > 1:
-        evidence += f"; {CHECK} the currency: {some(found.units)} may also mean {some(currencies[1:])}"
+        evidence += f"; {CHECK} the currency: {a_few(found.units)} may also mean {a_few(currencies[1:])}"
     if measure:
         keys |= {"unit": measure}
         unit = unit or _unit_of_cells(found, measure)
         if found.units:
-            evidence += f", {sum(found.units.values())} of them with a unit ({some(found.units)})"
+            evidence += f", {sum(found.units.values())} of them with a unit ({a_few(found.units)})"
         if unit and unit != unit_named(measure, {}):
             keys["from_unit"] = next(alias for alias, known in ALIASES.items() if known == unit)
         if strange := [word for word in found.units if not common_unit(word)]:
-            evidence += f"; {CHECK} the unit {some(strange)}: add it to source.units"
+            evidence += f"; {CHECK} the unit {a_few(strange)}: add it to source.units"
         if not unit:
             why = "cells without a unit" if found.units else "neither heading nor cells have one"
             evidence += f"; {CHECK} the unit {measure}: {why}"
-    per = factor(ALIASES[keys["from_unit"]], unit_named(measure, {})) if "from_unit" in keys else None
+    per = conversion_factor(ALIASES[keys["from_unit"]], unit_named(measure, {})) if "from_unit" in keys else None
     guards, remark = _guards(found.values, float(per or 1))
     plain = "integer" if found.whole and not currencies else "decimal"
     return Guess("quantity" if measure else plain, keys | guards, evidence + remark)
@@ -385,7 +385,7 @@ def _unit_of_cells(found: _Numbers, measure: str) -> str:
     if count * TOLERATED < sum(found.units.values()) * (TOLERATED - 1):
         return ""  # several units: which one is meant without a unit is open
     name = common_unit(word)
-    return name if name and factor(name, unit_named(measure, {})) is not None else ""
+    return name if name and conversion_factor(name, unit_named(measure, {})) is not None else ""
 
 
 def _guards(values: Mapping[float, int], per: float) -> tuple[dict[str, Any], str]:
@@ -416,4 +416,4 @@ def _is_nines(value: float) -> bool:
 
 def _outliers(found: Sequence[float], values: Mapping[float, int]) -> str:
     count = sum(values[value] for value in found)
-    return f"{count} {'value' if count == 1 else 'values'} ({some(f'{value:g}' for value in found)})"
+    return f"{count} {'value' if count == 1 else 'values'} ({a_few(f'{value:g}' for value in found)})"

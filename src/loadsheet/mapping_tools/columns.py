@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from loadsheet.mapping.notations import month_numbers, weekday_numbers
 from loadsheet.mapping_tools.headings import Reading
-from loadsheet.reading import Native, fold
+from loadsheet.reading import Native, fold_label
 
 CHECK = "CHECK"  # marks a guess that the sheet does not prove
 TOLERATED = 10  # one value in ten may be unreadable, and at least one: real sheets have typing errors
@@ -258,24 +258,24 @@ def looks_dated(text: str) -> bool:
     """Whether a text begins with what may be a date: `5 Mar 2026` and `Mon, 2.3.2026`, but neither `5 Market Street` nor `Marienweg 5`."""
     found = _DATED.match(text[len(weekday_in(text)) :]) or _DATED.match(text)
     word = (found["second"] or found["first"]) if found is not None else None
-    return found is not None and (word is None or fold(word) in _months())
+    return found is not None and (word is None or fold_label(word) in _months())
 
 
 def weekday_in(text: str) -> str:
     """The weekday at the beginning of a text with the marks behind it, such as `Mo., `; empty if there is none."""
     found = _NAME_OF_DAY.match(text)
-    return found[0] if found is not None and fold(found[1]) in _weekdays() else ""
+    return found[0] if found is not None and fold_label(found[1]) in _weekdays() else ""
 
 
 @cache
 def _weekdays() -> frozenset[str]:
-    return frozenset(fold(name) for language in _LANGUAGES for name in weekday_numbers(language))
+    return frozenset(fold_label(name) for language in _LANGUAGES for name in weekday_numbers(language))
 
 
 @cache
 def _months() -> frozenset[str]:
     """The names of months and their beginnings of at least three letters, folded."""
-    names = {"mrz", *(fold(name) for language in _LANGUAGES for name in month_numbers(language))}
+    names = {"mrz", *(fold_label(name) for language in _LANGUAGES for name in month_numbers(language))}
     return frozenset(name[:end] for name in names for end in range(3, len(name) + 1))
 
 
@@ -284,12 +284,12 @@ def sample(values: Sequence[str]) -> Sequence[str]:
     return values if len(values) <= _TRIED_MAX else values[:: len(values) // _TRIED_MAX]
 
 
-def enough(read: int, of: int) -> bool:
+def enough_readable(read: int, of: int) -> bool:
     """Whether enough values are readable for a guess."""
     return read * 2 >= of and read > 0 and of - read <= max(1, of // TOLERATED)
 
 
-def some(texts: Iterable[str]) -> str:
+def a_few(texts: Iterable[str]) -> str:
     """A few of the texts, for a comment."""
     shown = [text if len(text) <= 40 else f"{text[:37]}..." for text in texts]
     return ", ".join(shown[:_SHOWN_MAX]) + (" ..." if len(shown) > _SHOWN_MAX else "")

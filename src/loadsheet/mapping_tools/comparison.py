@@ -32,7 +32,7 @@ from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedDrop, 
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.documents import Document, Ignored
 from loadsheet.mapping.routing import Route
-from loadsheet.mapping_tools.value_origins import flat, pattern
+from loadsheet.mapping_tools.value_origins import json_by_path, without_positions
 from loadsheet.problems import Problem
 from loadsheet.reading import Table
 from loadsheet.settings import Settings
@@ -195,7 +195,7 @@ class Comparison:
     def add(self, pair: Pair) -> None:
         """Count a pair; identical ones are not kept."""
         self.counts[pair.verdict] += 1
-        self.fields.update({pattern(change.path) for change in pair.changes})
+        self.fields.update({without_positions(change.path) for change in pair.changes})
         if pair.verdict is not PairVerdict.IDENTICAL:
             self.pairs.append(pair)
 
@@ -215,7 +215,7 @@ def compare(old: Iterable[Document], new: Iterable[Document]) -> Comparison:
     return found
 
 
-def sent(document: Document) -> bytes:
+def sent_payload(document: Document) -> bytes:
     """The payload of a document. A document with an update form for an existing record shows that payload too."""
     if document.instead is None:
         return document.payload
@@ -223,9 +223,9 @@ def sent(document: Document) -> bytes:
     return encode_record({"payload": msgspec.Raw(document.payload), "instead": instead})
 
 
-def changes(old: bytes, new: bytes) -> tuple[FieldChange, ...]:
+def changed_paths(old: bytes, new: bytes) -> tuple[FieldChange, ...]:
     """The paths in which two payloads differ, in the order of the old one, then those that only the new one has."""
-    before, after = flat(old), flat(new)
+    before, after = json_by_path(old), json_by_path(new)
     paths = [*before, *(path for path in after if path not in before)]
     return tuple(
         FieldChange(path, before.get(path, ""), after.get(path, ""))
@@ -241,7 +241,7 @@ def _pair(old: Document | None, new: Document | None) -> Pair:
     if old is None or new is None:
         return Pair(document.operation, document.key, PairVerdict.ONLY_NEW if old is None else PairVerdict.ONLY_OLD)
     if old.usable and new.usable:
-        found = changes(sent(old), sent(new))
+        found = changed_paths(sent_payload(old), sent_payload(new))
         return Pair(new.operation, new.key, PairVerdict.CHANGED if found else PairVerdict.IDENTICAL, found)
     if old.usable or new.usable:
         failing = new if old.usable else old
@@ -315,7 +315,7 @@ def _line(document: Document | Ignored) -> str:
         return _encoded({"ignored": document.rule, "rows": [_row(document.row)]})
     problems = [[problem.code, str(problem.where)] for problem in document.problems]
     parts = [f'"operation":{_encoded(document.operation)}', f'"key":{_encoded(document.key)}']
-    parts += [f'"payload":{sent(document).decode()}'] if document.usable else []
+    parts += [f'"payload":{sent_payload(document).decode()}'] if document.usable else []
     parts += [f'"problems":{_encoded(problems)}'] if problems else []
     return "{" + ",".join([*parts, f'"rows":{_encoded([_row(row) for row in document.rows])}']) + "}"
 
@@ -351,7 +351,7 @@ def _difference(wanted: dict[str, Any] | None, got: dict[str, Any] | None, place
     if wanted.get("payload") is not None and got.get("payload") is not None:
         differences += [
             f"{head}: {change.path} is {change.new or 'missing'}, expected {change.old or 'nothing'}"
-            for change in changes(encode_record(wanted["payload"]), encode_record(got["payload"]))
+            for change in changed_paths(encode_record(wanted["payload"]), encode_record(got["payload"]))
         ]
     elif wanted.get("payload") is not None or got.get("payload") is not None:
         differences.append(

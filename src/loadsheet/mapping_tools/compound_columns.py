@@ -15,14 +15,14 @@ from loadsheet.contract import DATE_SHAPES, Action
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.column_types import guess_type, times_in
-from loadsheet.mapping_tools.columns import CHECK, MOMENTS, Cells, Column, Guess, enough, renamed, some
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS, Cells, Column, Guess, a_few, enough_readable, renamed
 from loadsheet.mapping_tools.field_matching import Filled, Match
 from loadsheet.mapping_tools.headings import (
     SIDES,
     Reading,
+    concepts_of,
     event_code_field,
     gives_event,
-    meaning,
     vocabulary,
     words_of,
 )
@@ -84,7 +84,7 @@ def _parts(column: Column) -> Parts | None:
             {text: re.fullmatch(pattern, text) for text in column.cells.texts} if concepts <= column.concepts else {}
         )
         read = sum(column.cells.texts[text] for text, match in matches.items() if match)
-        if enough(read, column.filled) and len(matches) > 1:
+        if enough_readable(read, column.filled) and len(matches) > 1:
             evidence = f"in {read} of {column.filled} values"
             whole = replace(column, reading=replace(column.reading, concepts=frozenset({"unused"})))  # fills no field
             return Parts(whole, pattern, dict(_columns(column, matches, evidence)))
@@ -117,7 +117,7 @@ def offers(sheet: Sheet, column: Column, name: str) -> Iterator[str]:
     """Comments for a column of this name in the draft."""
     for_blank = [text for text in column.cells.shown if _FOR_BLANK.fullmatch(text)]
     if for_blank and column.guess.type == "text":
-        yield f"{CHECK} whether {some(for_blank)} means blank: blank: {flow(for_blank)}"
+        yield f"{CHECK} whether {a_few(for_blank)} means blank: blank: {flow(for_blank)}"
     if "postal" in column.concepts and (lost := _lost_zeros(sheet, column)):
         yield lost
     states = list(column.cells.shown)
@@ -134,7 +134,7 @@ def _lost_zeros(sheet: Sheet, column: Column) -> str:
     least = longest - (_ZEROS_MOST if len(countries) > 1 else 1)
     if not short or not all(text.isdecimal() for text in codes) or min(map(len, short)) > least:
         return ""
-    return f"{CHECK} whether {some(short)} lost zeros, others have {longest} digits: pad_left: {{to: {longest}}}"
+    return f"{CHECK} whether {a_few(short)} lost zeros, others have {longest} digits: pad_left: {{to: {longest}}}"
 
 
 def _of_states(states: list[str], name: str) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _of_states(states: list[str], name: str) -> Iterator[str]:
     if out and len(out) < len(states):
         texts = ", ".join(f'"{text}"' for text in out)
         rule = f"{name} == {texts}" if len(out) == 1 else f"{name} in [{texts}]"
-        yield f"{CHECK} whether rows with {some(out)} are to be left out, by the table under source.tables: ignore_rows: '{rule}'"
+        yield f"{CHECK} whether rows with {a_few(out)} are to be left out, by the table under source.tables: ignore_rows: '{rule}'"
 
 
 _PLANNED = frozenset({"estimated", "early", "late"})  # headings of planned moments, not of events
@@ -188,7 +188,7 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
     sheet, fields = sheets[main], match.operation.record.fields
     code = event_code_field(fields)
     moment = next(
-        (field for field in fields if {"status", "moment"} <= meaning(field) and field.kind in DATE_SHAPES), None
+        (field for field in fields if {"status", "moment"} <= concepts_of(field) and field.kind in DATE_SHAPES), None
     )
     found = milestones(sheet)
     if (

@@ -18,15 +18,15 @@ from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Action, Operation
 from loadsheet.errors import MappingError
 from loadsheet.mapping.mapping_folder import mapping_files
 from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.mapping_tools.columns import NUMBERS, Column, some
+from loadsheet.mapping_tools.columns import NUMBERS, Column, a_few
 from loadsheet.mapping_tools.compound_columns import Sets, milestones
 from loadsheet.mapping_tools.field_matching import Match, match
 from loadsheet.mapping_tools.headings import (
     SIDES,
+    concepts_of,
     event_code_field,
     gives_event,
     is_needed,
-    meaning,
     reading_of,
     vocabulary,
     words_of,
@@ -55,7 +55,7 @@ class OperationCandidate:
     reasons: tuple[str, ...]
 
 
-def ranked(sheets: Sequence[Sheet]) -> list[OperationCandidate]:
+def ranked_operations(sheets: Sequence[Sheet]) -> list[OperationCandidate]:
     """The possible operations of the sheets, the most likely first."""
     found = []
     for operation in WRITES:
@@ -114,7 +114,11 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
         yield (2.0, "only the key has a column") if is_key else (0.0 if columns <= _FEW else -4.0, "")
     elif operation.action is Action.QUOTE:
         rate = next(
-            (filled[path] for path, field in operation.record.walk() if path in filled and "rate" in meaning(field)),
+            (
+                filled[path]
+                for path, field in operation.record.walk()
+                if path in filled and "rate" in concepts_of(field)
+            ),
             None,
         )
         yield (2.0, f"{rate.column.label} has the rate of a carrier") if rate else (0.0, "")
@@ -123,7 +127,7 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
         if events >= _EVENTS:
             yield 2.0 * events, f"{events} headings are events with a date below them"
         code, fields = event_code_field(operation.record.fields), operation.record.fields
-        moment = any(f.name in filled for f in fields if "status" in meaning(f) and f.kind in DATE_SHAPES)
+        moment = any(f.name in filled for f in fields if "status" in concepts_of(f) and f.kind in DATE_SHAPES)
         of_status = sum("status" in column.concepts for sheet in sheets for column in sheet.columns)
         if of_status >= _OF_STATUS:
             yield 2.0, f"{of_status} headings are about the status or an event"
@@ -141,7 +145,7 @@ def _of_places(found: Match) -> int:
     """The number of fields of an address with a column. Changes seldom have some."""
     fields = dict(found.operation.record.walk())
     return sum(
-        bool(meaning(fields[path]) & SIDES) and fields[path].kind not in DATE_SHAPES and "[]" not in path
+        bool(concepts_of(fields[path]) & SIDES) and fields[path].kind not in DATE_SHAPES and "[]" not in path
         for path in found.filled
     )
 
@@ -162,7 +166,7 @@ class Chooser:
         return min(self.codes.values(), key=lambda name: _OF_ROWS.index(BY_NAME[name].action))
 
 
-def chooser(sheet: Sheet, subject: str) -> Chooser | None:
+def operation_column(sheet: Sheet, subject: str) -> Chooser | None:
     """The column of a sheet that chooses the operation of each row, if any. `subject` is the subject of the rows, such as order."""
     by_action: dict[str, Operation] = {one.action: one for one in WRITES if one.subject == subject}
     found = (_action_codes(column, by_action) for column in sheet.columns)
@@ -175,7 +179,7 @@ def unread_actions(sheet: Sheet) -> Iterator[str]:
         cells = list(column.cells.shown)
         deletes = any(vocabulary().value_meant(cell, _OF_ROWS) == Action.DELETE for cell in cells)
         if deletes and 1 < len(cells) <= _ACTIONS_MOST and vocabulary().action_headings & set(words_of(column.label)):
-            yield f"{column.label} ({some(cells)})"
+            yield f"{column.label} ({a_few(cells)})"
 
 
 def _action_codes(column: Column, by_action: Mapping[str, Operation]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record
 from loadsheet.mapping_tools.column_types import currency_code
-from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, UTC_WORDS, Column, some
+from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, UTC_WORDS, Column, a_few
 from loadsheet.mapping_tools.headings import (
     FREE,
     PIECES,
@@ -19,7 +19,7 @@ from loadsheet.mapping_tools.headings import (
     SIDES,
     TIMES,
     Target,
-    meaning,
+    concepts_of,
     targets_of,
     vocabulary,
 )
@@ -218,19 +218,19 @@ def _extra_concepts(column: Column, target: Target) -> frozenset[str]:
 def _type_fits(column: Column, field: Field) -> bool:
     kind, found = field.kind, column.guess.type
     if kind is Kind.NUMERIC:
-        return found in NUMBERS and (found == "quantity") <= bool(meaning(field) & column.concepts)
+        return found in NUMBERS and (found == "quantity") <= bool(concepts_of(field) & column.concepts)
     if kind in DATE_SHAPES:
         return found == "time" if kind is Kind.TIME else found in MOMENTS
     if kind is Kind.FLAG:
         return found == "yesno"
-    if kind is Kind.TIMEZONE or "timezone" in meaning(field):
+    if kind is Kind.TIMEZONE or "timezone" in concepts_of(field):
         return found == "timezone"
     return found in {"text", "country", "currency", "integer", "decimal", "yesno"}
 
 
 def _evidence(column: Column, target: Target) -> float:
     """What the cells say about a field: 1 proves it, 0 is silent, below 0 excludes it."""
-    field, concepts = target.field, meaning(target.field)
+    field, concepts = target.field, concepts_of(target.field)
     is_silent = field.kind in (Kind.NUMERIC, Kind.FLAG, Kind.TIMEZONE) or field.kind in DATE_SHAPES
     if is_silent or not (field.known or column.filled):
         return 0.0
@@ -404,7 +404,7 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
         missing -= {"quantity"}
     is_sided = bool(target.what) and any(one.concepts & SIDES and target.what <= one.concepts for _, one in columns)
     last_name = next((one.label for _, one in columns if "family" in one.concepts), "")
-    no_country = "country" in meaning(target.field) and column.guess.type != "country"
+    no_country = "country" in concepts_of(target.field) and column.guess.type != "country"
     reasons: tuple[tuple[object, str], ...] = (
         (words, f'what is "{" ".join(words)}" in the heading?'),
         (extra, f"the heading also mentions {' and '.join(sorted(extra))}"),
@@ -435,7 +435,7 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
             and target.field.kind is Kind.STRING
             and not target.field.known
             and not target.needed,
-            f"sent as written: {some(column.cells.shown)}; does the exchange know these values?",
+            f"sent as written: {a_few(column.cells.shown)}; does the exchange know these values?",
         ),
     )
     return next((text for holds, text in reasons if holds), "")

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record, When
 from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.reading import Native, Top, fold
+from loadsheet.reading import Native, Top, fold_label
 from loadsheet.reading.header import labels_over
 from loadsheet.reading.row_filters import UNITS, is_separator
-from loadsheet.similar_text import near
+from loadsheet.similar_text import one_typo_away
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-zA-Z]{3})(?=[0-9])")
 _HOW_TO_FILL = re.compile(
@@ -117,9 +117,9 @@ class Vocabulary:
 
     def value_meant(self, text: str, known: tuple[str, ...]) -> str:
         """The value of the interface that a shipper's code or word means; empty if none is similar."""
-        folded = fold(text)
+        folded = fold_label(text)
         for value in known:
-            if folded == fold(value):
+            if folded == fold_label(value):
                 return value
         return next((meant for meant in self.values.get(folded, ()) if meant in known), "")
 
@@ -146,7 +146,7 @@ class Vocabulary:
         if close := get_close_matches(word, candidates, 1, _ALIKE):
             return close
         alike = [known for known in candidates if sorted(known) == sorted(word)]
-        swapped = near(word, alike)
+        swapped = one_typo_away(word, alike)
         return [swapped] if swapped else []
 
     def _that_may_be(self, word: str) -> Iterator[str]:
@@ -192,7 +192,7 @@ def vocabulary() -> Vocabulary:
     values: dict[str, tuple[str, ...]] = {}
     for meant, words in data.values["values"].items():
         for word in words.split(", "):
-            values[fold(str(word))] = (*values.get(fold(str(word)), ()), meant)
+            values[fold_label(str(word))] = (*values.get(fold_label(str(word)), ()), meant)
     return Vocabulary(
         phrases,
         languages,
@@ -214,7 +214,7 @@ def reading_of(text: str) -> Reading:
 def words_of(text: str) -> list[str]:
     """A text as folded words, split at camel case, before digits and at punctuation; `#` is a separate word."""
     spaced = _CAMEL.sub(" ", _ELIDED.sub("", text)).replace("#", " # ").translate(_PLAIN)
-    return [word for part in _APART.split(spaced) if (word := fold(part) if part != "#" else part)]
+    return [word for part in _APART.split(spaced) if (word := fold_label(part) if part != "#" else part)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ class Target:
 
 
 @cache
-def meaning(field: Field) -> frozenset[str]:
+def concepts_of(field: Field) -> frozenset[str]:
     """The concepts of a field, from the help text of the contract. The identification of a party belongs to no side."""
     concepts = reading_of(field.meaning.split("(")[0].split(";")[0].split(", zone")[0]).concepts
     concepts -= SIDES if concepts & _PARTIES else frozenset()
@@ -251,14 +251,16 @@ def is_needed(field: Field, operation: Operation) -> bool:
 
 def event_code_field(fields: Sequence[Field]) -> Field | None:
     """The field with the event code, if the operation has one."""
-    return next((field for field in fields if {"status", "code"} <= meaning(field) and field.record is None), None)
+    return next((field for field in fields if {"status", "code"} <= concepts_of(field) and field.record is None), None)
 
 
 def gives_event(operation: Operation, filled: Container[str]) -> bool:
     """Whether one of the filled fields gives the event of each record. Its place is not enough."""
     fields = [field for field in operation.record.fields if field.kind not in DATE_SHAPES]
     return any(
-        field.name in filled for field in fields if "status" in meaning(field) and "location" not in meaning(field)
+        field.name in filled
+        for field in fields
+        if "status" in concepts_of(field) and "location" not in concepts_of(field)
     )
 
 
@@ -273,10 +275,10 @@ def targets_of(
     """The fields of a record that a column may fill, those of its lists and objects included. `path` and `context` (concepts) are those of the
     list or object around them.
     """
-    planned = frozenset[str]().union(*(meaning(field) for field in operation.record.fields))
+    planned = frozenset[str]().union(*(concepts_of(field) for field in operation.record.fields))
     for field in record.fields:
         here = f"{path}.{field.name}" if path else field.name
-        concepts = meaning(field)
+        concepts = concepts_of(field)
         if field.record is not None:
             is_list = field.kind is Kind.ARRAY
             if not is_list or any(inner.when is When.ALWAYS for inner in field.record.fields):
@@ -333,8 +335,8 @@ class Headings:
         """Folded labels of several columns, with their positions."""
         found: dict[str, list[int]] = {}
         for position, label in enumerate(self.labels):
-            if fold(label):
-                found.setdefault(fold(label), []).append(position)
+            if fold_label(label):
+                found.setdefault(fold_label(label), []).append(position)
         return {label: positions for label, positions in found.items() if len(positions) > 1}
 
 
@@ -457,7 +459,7 @@ def _is_repeated(cells: Sequence[str], below: Rows) -> bool:
 
 def _twice(labels: Sequence[str]) -> int:
     """The number of duplicate labels."""
-    counts = Counter(fold(label) for label in labels if fold(label))
+    counts = Counter(fold_label(label) for label in labels if fold_label(label))
     return sum(counts.values()) - len(counts)
 
 

@@ -18,7 +18,7 @@ from loadsheet.mapping_tools.column_types import country_code, currency_code
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC_WORDS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import best_columns
-from loadsheet.mapping_tools.headings import SIDES, meaning, vocabulary
+from loadsheet.mapping_tools.headings import SIDES, concepts_of, vocabulary
 from loadsheet.mapping_tools.notation_guesses import number_of, reader_of_numbers
 from loadsheet.reading import Native
 
@@ -56,18 +56,20 @@ class Payload:
 # ---- package contents and parties ----
 
 
-def inside(draft: Draft, table: DraftTable, record: Record, unit_of: Callable[[Field], str]) -> list[tuple[int, str]]:
+def contents_entry(
+    draft: Draft, table: DraftTable, record: Record, unit_of: Callable[[Field], str]
+) -> list[tuple[int, str]]:
     """The entry for the contents of a package, from the matching columns of its table; empty if none matches. `unit_of` gives the leaf of
     a unit, without its closing brace.
     """
     own = [drafted for drafted in draft.unused if drafted.table is table and "inner" in drafted.column.concepts]
     found = _matching_columns(own, record, frozenset({"inner"}), draft)
     draft.use(*(drafted for _, drafted in found))
-    by_measure = {meaning(field_): drafted.name for field_, drafted in found}
+    by_measure = {concepts_of(field_): drafted.name for field_, drafted in found}
     texts = []
     for field_ in record.fields:
         drafted = next((drafted for filled, drafted in found if filled is field_), None)
-        measured = by_measure.get(meaning(field_) - {"unit"}) if "unit" in meaning(field_) else None
+        measured = by_measure.get(concepts_of(field_) - {"unit"}) if "unit" in concepts_of(field_) else None
         if drafted is not None:
             texts.append(f"{field_.name}: {{col: {drafted.name}}}")
         elif measured is not None:
@@ -75,7 +77,7 @@ def inside(draft: Draft, table: DraftTable, record: Record, unit_of: Callable[[F
     return _entry(texts, 0) if found else []
 
 
-def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
+def party_entries(draft: Draft, record: Record) -> list[tuple[int, str]]:
     """An entry for each party whose contact, telephone, mail or payer role is in columns of the record's own table."""
     role = next((field_ for field_ in record.fields if field_.known), None)
     if role is None:
@@ -89,7 +91,7 @@ def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
         found = _matching_columns(own, record, frozenset({concept}), draft) if named else []
         if concept == "payer":  # a heading with only the payer concept has names
             rest = [one for one in own if one.column.concepts == {"payer"} and one.keys["type"] == "text"]
-            name = next((field_ for field_ in record.fields if meaning(field_) == {"company"}), None)
+            name = next((field_ for field_ in record.fields if concepts_of(field_) == {"company"}), None)
             found += [(name, rest[0])] if rest and name is not None and named else []
         if not found:
             continue
@@ -134,7 +136,7 @@ def packages_of_row(draft: Draft) -> DraftColumn | None:
     if draft.group or draft.is_joined:
         return None
     filled = (one for one in draft.operation.record.fields if one.kind is Kind.NUMERIC and one.name in draft.filled)
-    return next((draft.filled[one.name] for one in filled if "package" in meaning(one)), None)
+    return next((draft.filled[one.name] for one in filled if "package" in concepts_of(one)), None)
 
 
 # ---- dates without a time of day, and those with it in another column ----
@@ -176,7 +178,7 @@ def of_days(draft: Draft, field_: Field, day: DraftColumn, other: DraftColumn | 
     """The leaf, with its comment, for a moment whose column has days without a time: those of a pickup or a delivery get an assumed one, the
     end of a window without a day has that of its `other` end.
     """
-    ref, concepts = draft.ref(day), meaning(field_)
+    ref, concepts = draft.ref(day), concepts_of(field_)
     if not concepts & SIDES:
         return f"{{col: {ref}}}", f"{CHECK} the time: no column has it; sent as 00:00"
     remark = f"{CHECK} the time; no column has it"

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from loadsheet.mapping.units import common_unit, factor, unit_named
+from loadsheet.mapping.units import common_unit, conversion_factor, unit_named
 from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn
 from loadsheet.mapping_tools.field_matching import Filled, Match
-from loadsheet.mapping_tools.headings import meaning, reading_of, words_of
+from loadsheet.mapping_tools.headings import concepts_of, reading_of, words_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.reading import SUM_WORDS, fold
+from loadsheet.reading import SUM_WORDS, fold_label
 
 BELONGS = 0.5  # share of common keys for two tables to be joined
 _ALL = 0.9  # share of values that a code table must hold
@@ -43,7 +43,7 @@ class Tables(NamedTuple):
     offers: tuple[tuple[int, str], ...] = ()
 
 
-def related(sheets: Sequence[Sheet], key: Column | None, of: int) -> Tables:
+def related_tables(sheets: Sequence[Sheet], key: Column | None, of: int) -> Tables:
     """The tables as they belong together, where `key` in table `of` identifies the records. Without a key, that table alone."""
     if key is None:
         return Tables(of)
@@ -58,7 +58,7 @@ def related(sheets: Sequence[Sheet], key: Column | None, of: int) -> Tables:
         number
         for number, column in holders.items()
         if number != main
-        and belongs(holders[main], column)
+        and can_be_joined(holders[main], column)
         and not _is_another_list(sheets[number], sheets[main], column)
     ]
     lines = max(others, key=lambda number: (holders[number].rows, -number), default=-1)
@@ -93,14 +93,14 @@ def share(one: Column, other: Column) -> float:
     return len(mine & theirs) / max(1, len(mine))
 
 
-def belongs(one: Column, other: Column) -> bool:
+def can_be_joined(one: Column, other: Column) -> bool:
     """Whether two key columns have enough common values to be joined."""
     mine, theirs = set(one.cells.shown), set(other.cells.shown)
     agree = len(mine & theirs) >= BELONGS * max(1, min(len(mine), len(theirs)))
-    return agree or padding(one, other) > 0 or padding(other, one) > 0
+    return agree or padded_length(one, other) > 0 or padded_length(other, one) > 0
 
 
-def padding(keys: Column, others: Column) -> int:
+def padded_length(keys: Column, others: Column) -> int:
     """The length of keys that match `others` padded with leading zeros; 0 if padding does not make them match."""
     mine, theirs = set(keys.cells.shown), set(others.cells.shown)
     lengths = {len(text) for text in mine}
@@ -111,7 +111,7 @@ def padding(keys: Column, others: Column) -> int:
     return length if len(mine & {text.rjust(length, "0") for text in theirs}) >= least else 0
 
 
-def common(one: Column, other: Column) -> int:
+def count_common(one: Column, other: Column) -> int:
     """The number of different values that two columns share, without leading zeros."""
     return len(_without_zeros(one) & _without_zeros(other))
 
@@ -132,7 +132,7 @@ def _offers(sheets: Sequence[Sheet], found: Tables) -> Iterator[tuple[int, str]]
 
 def _same_layout(sheet: Sheet, main: Sheet) -> str:
     """The offer to map a table with the headings of the main one and records of its own; empty if it has others."""
-    labels, others = ({fold(column.label) for column in one.columns} for one in (sheet, main))
+    labels, others = ({fold_label(column.label) for column in one.columns} for one in (sheet, main))
     if len(labels & others) < max(_HEADINGS_LEAST, _SAME * min(len(labels), len(others))):
         return ""
     both = "with source: {shared: true} in both, " if sheet.path == main.path else ""
@@ -148,7 +148,9 @@ def _code_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
     if found is None:
         return ""
     key, other = found
-    held = f"its column {key.label} holds {common(other, key)} of {len(other.cells.values)} values of {other.label}"
+    held = (
+        f"its column {key.label} holds {count_common(other, key)} of {len(other.cells.values)} values of {other.label}"
+    )
     values = [column for column in sheet.columns if column is not key]
     return f"{held}: {_added(sheet, values, {'key': key.label})}, and lookup: {_name(sheet)} at {other.label}"
 
@@ -286,7 +288,7 @@ def total_rows(sheet: Sheet, keyed: RecordRows) -> tuple[Column | None, str, set
             continue
         for word in column.cells.values:
             text = word.strip()
-            if fold(text) in SUM_WORDS and text.replace(" ", "").isalpha():
+            if fold_label(text) in SUM_WORDS and text.replace(" ", "").isalpha():
                 code = column.cells.values.index(word)
                 if rows := {row for row in keyed.without_key if column.cells.codes[row] == code}:
                     return column, text, rows
@@ -347,7 +349,7 @@ def key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
     used = {
         id(filled.column): fields[path].is_required(creates=found.operation.creates)
         for path, filled in found.filled.items()
-        if not filled.doubt and not {"reference", "id"} & meaning(fields[path])
+        if not filled.doubt and not {"reference", "id"} & concepts_of(fields[path])
     }
     columns = [column for column in sheet.columns if not column.holds_moments]
     free = [column for column in columns if id(column) not in used]
@@ -397,7 +399,7 @@ def _is_unit_of(amount: DraftColumn, unit: DraftColumn) -> bool:
     if amount.keys.get("type") != "quantity" or amount.column.unit or not own:
         return False
     words = unit.column.cells.shown
-    return all(factor(common_unit(word), unit_named(own, {})) is not None for word in words)
+    return all(conversion_factor(common_unit(word), unit_named(own, {})) is not None for word in words)
 
 
 def _read_unit_from(made: Draft, amount: DraftColumn, unit: DraftColumn) -> None:

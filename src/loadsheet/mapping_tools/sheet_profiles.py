@@ -40,7 +40,7 @@ from loadsheet.reading import (
     Table,
     Top,
     WantedColumn,
-    fold,
+    fold_label,
     open_tables,
     read_tops,
 )
@@ -103,7 +103,7 @@ class Sheet:
 
     def column(self, label: str) -> Column | None:
         """The column with this heading, in any case."""
-        return next((column for column in self.columns if fold(column.label) == fold(label)), None)
+        return next((column for column in self.columns if fold_label(column.label) == fold_label(label)), None)
 
 
 @dataclass(slots=True)
@@ -214,7 +214,7 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     if headings is None:
         return None
     # a duplicate heading cannot be requested
-    once = [label for label in headings.labels if fold(label) and fold(label) not in headings.doubles]
+    once = [label for label in headings.labels if fold_label(label) and fold_label(label) not in headings.doubles]
     if not once:
         return None
     wanted = tuple(WantedColumn(str(place), (label,), required=False) for place, label in enumerate(once))
@@ -283,8 +283,8 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     columns, unnamed = [], []
     for position, cells in _all_columns(raw):
         label = labels[position] if position < len(labels) else ""
-        again = doubles.get(fold(label), [])
-        if not fold(label) or SET in label:  # a mapping would take the latter for a set of columns
+        again = doubles.get(fold_label(label), [])
+        if not fold_label(label) or SET in label:  # a mapping would take the latter for a set of columns
             unnamed.append(column_letters(position))
             continue
         reading, unit = _read_heading(label)
@@ -364,7 +364,7 @@ def _all_columns(raw: _Raw) -> Iterator[tuple[int, Cells]]:
     blank = cells_of("" for _ in raw.rows)
     for position in range(max(len(raw.headings.labels), max(raw.columns, default=0) + 1)):
         label = raw.headings.labels[position] if position < len(raw.headings.labels) else ""
-        if position in raw.columns or fold(label):
+        if position in raw.columns or fold_label(label):
             yield position, raw.columns.get(position, blank)
 
 

@@ -23,29 +23,29 @@ from loadsheet.mapping_tools.drafts import (
     DraftTable,
     FolderValues,
     OperationCandidate,
-    chooser,
     is_named,
-    ranked,
+    operation_column,
+    ranked_operations,
 )
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
-from loadsheet.mapping_tools.headings import SIDES, meaning, vocabulary, words_of
+from loadsheet.mapping_tools.headings import SIDES, concepts_of, vocabulary, words_of
 from loadsheet.mapping_tools.payload_parts import is_without_clock
 from loadsheet.mapping_tools.relations import (
     WEAK,
     RecordRows,
     Tables,
     agreeing,
-    belongs,
-    common,
+    can_be_joined,
+    count_common,
     key_by_values,
-    padding,
+    padded_length,
     record_rows,
-    related,
+    related_tables,
     take_units,
     total_rows,
 )
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.reading import fold
+from loadsheet.reading import fold_label
 
 _COUNTRIES_MOST = 12  # different names of countries to list
 _RARE = 20  # a code that occurs once in this many cells is probably a typing error
@@ -67,8 +67,8 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     likely = next(one.match for one in candidates if target in (None, one.match.operation.subject) or named)
     found = match([with_sets[first][0]], named) if named else likely
     key = found.filled.get(found.operation.record.key[0]) or key_by_values(sheets[first], first, found)
-    tables = related(sheets, key.column if key is not None else None, first)
-    choosing = chooser(sheets[tables.main], found.operation.subject)
+    tables = related_tables(sheets, key.column if key is not None else None, first)
+    choosing = operation_column(sheets[tables.main], found.operation.subject)
     chosen_by = choosing.column if choosing is not None and named is None else None
     operation = BY_NAME[choosing.operation] if choosing is not None and chosen_by is not None else found.operation
     sheets, tables, of_items = _items_apart(sheets, tables, with_sets[tables.main], operation)
@@ -170,7 +170,7 @@ def _why(operation: Operation, candidates: Sequence[OperationCandidate], *, is_a
 
 def _main_sheet(sheets: Sequence[Sheet]) -> tuple[int, list[OperationCandidate]]:
     """The number of the sheet that says most of the records, and its operations."""
-    by_sheet = [ranked([sheet]) for sheet in sheets]
+    by_sheet = [ranked_operations([sheet]) for sheet in sheets]
     points = [found[0].points for found in by_sheet]  # of equals, not the first: the order of sheets says nothing
     first = min(range(len(sheets)), key=lambda one: (-points[one], -len(sheets[one].rows), sheets[one].title, one))
     return first, by_sheet[first]
@@ -197,7 +197,7 @@ def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]
         key = tables.main_key
         other = sheet.column(key.label) if key is not None else None
         why = f"it shares no key with {main}"
-        if key is not None and other is not None and belongs(key, other):
+        if key is not None and other is not None and can_be_joined(key, other):
             more = "but a record has one list of packages; join it by hand if it belongs in them"
             why = f"it shares {key.label} with {main}, {more if tables.lines >= 0 else 'but none of its columns fills a field'}"
         elif other is not None:
@@ -331,7 +331,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
     if "default" in keys:
         keys.pop("required", None)
         drafted.nullable = False
-    if filled is not None and column.guess.type == "text" and (filled.known or "country" in meaning(filled)):
+    if filled is not None and column.guess.type == "text" and (filled.known or "country" in concepts_of(filled)):
         codes, remark = _codes(column, filled.known, drafted.table.sheet.habits.locale)
         keys |= {"one_of": codes} if codes else {}
         drafted.remark += remark
@@ -427,16 +427,18 @@ def _join(made: Draft, key: Column) -> None:
     for table in made.tables[1:]:
         if table.source is not None:
             continue
-        other = next((column for column in table.sheet.columns if fold(column.label) == fold(key.label)), None)
-        other = other or max(table.sheet.columns, key=lambda column: common(key, column))
+        other = next(
+            (column for column in table.sheet.columns if fold_label(column.label) == fold_label(key.label)), None
+        )
+        other = other or max(table.sheet.columns, key=lambda column: count_common(key, column))
         drafted = table.named(other)
         for short, long in ((drafted, main), (main, drafted)):
-            if length := padding(long.column, short.column):
+            if length := padded_length(long.column, short.column):
                 short.keys["pad_left"] = {"to": length}
                 short.keys["type"] = "text"
                 short.remark += f"; {CHECK} the leading zeros: with them the values match the other table"
         made.evidence.append(
-            f"{table.name} is joined on {other.label}: {common(key, other)} of {len(other.cells.values)} values also occur in {made.main.name}"
+            f"{table.name} is joined on {other.label}: {count_common(key, other)} of {len(other.cells.values)} values also occur in {made.main.name}"
         )
         drafted.keys["required"], drafted.nullable = True, False
         if drafted.keys["type"] != main.keys["type"]:  # 00471 and 471 are compared as texts

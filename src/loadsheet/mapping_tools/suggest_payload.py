@@ -10,25 +10,25 @@ from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, NUMBERS, UTC
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn
-from loadsheet.mapping_tools.headings import SIDES, event_code_field, gives_event, is_needed, meaning
+from loadsheet.mapping_tools.headings import SIDES, concepts_of, event_code_field, gives_event, is_needed
 from loadsheet.mapping_tools.payload_parts import (
     Line,
     Payload,
     clock_of,
+    contents_entry,
     currency_of,
     grows_with,
     habits_of,
     heading_in_utc,
-    inside,
     is_reference,
     is_without_clock,
     join_clock,
     moment_in,
     of_days,
     packages_of_row,
-    parties,
+    party_entries,
 )
-from loadsheet.similar_text import some
+from loadsheet.similar_text import short_list
 
 UNDER_CONSTANTS = f"{FILL_IN} under constants"
 """The comment at the use of a constant that is to be filled in."""
@@ -63,7 +63,7 @@ class _Filler:
             for path, drafted in draft.filled.items()
             if path.count("[]") == 1 and drafted.table is self._lines
             for concept in ("weight", "volume", "length", "width", "height", "quantity")
-            if concept in meaning(kinds[path]) and kinds[path].kind is Kind.NUMERIC
+            if concept in concepts_of(kinds[path]) and kinds[path].kind is Kind.NUMERIC
         }
 
     def payload(self) -> Payload:
@@ -110,13 +110,13 @@ class _Filler:
             self._clocks[drafted] = clock
             return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time"
         if field_.kind in DATE_SHAPES and field_.kind is not Kind.DATE and is_without_clock(drafted):
-            return of_days(self._draft, field_, drafted, self._other_end(meaning(field_)))
+            return of_days(self._draft, field_, drafted, self._other_end(concepts_of(field_)))
         rows = f"for r in {drafted.table.name}])'"
         if field_.kind is Kind.NUMERIC and varies:
-            digits = 2 if "value" in meaning(field_) else 3
+            digits = 2 if "value" in concepts_of(field_) else 3
             return f"{{expr: '$sum([r.{self._or_zero(drafted)} {rows}, round: {digits}}}", ""
         if field_.kind in DATE_SHAPES and varies and not drafted.nullable:
-            which = "latest" if "late" in meaning(field_) else "earliest"
+            which = "latest" if "late" in concepts_of(field_) else "earliest"
             return f"{{expr: '${which}([r.{drafted.name} {rows}}}", f"{CHECK}: its dates differ within a record"
         if needed and drafted.nullable:
             return self._blank_or(field_, drafted, name)
@@ -124,7 +124,7 @@ class _Filler:
 
     def _blank_or(self, field_: Field, drafted: DraftColumn, name: str) -> tuple[str, str]:
         """A needed field whose column has blank cells."""
-        concepts = meaning(field_)
+        concepts = concepts_of(field_)
         usual = self._usual(field_) if drafted.column.guess.type in {"text", "country", "currency"} else ""
         if usual and self._draft.group:  # a default in the column would differ from the value in another row
             return f"{{col: {name}, default: {usual}}}", f"{CHECK} the default for blank cells"
@@ -147,7 +147,7 @@ class _Filler:
 
     def _computed(self, field_: Field, *, needed: bool) -> tuple[str, str]:
         """The leaf for a field without a column; empty for an optional field without any information."""
-        concepts, kind = meaning(field_), field_.kind
+        concepts, kind = concepts_of(field_), field_.kind
         if kind in _OFFSETS:
             return self._offset(field_, needed=needed)
         if kind is Kind.TIMEZONE or "timezone" in concepts:
@@ -192,7 +192,7 @@ class _Filler:
 
     def _usual(self, field_: Field) -> str:
         """The value that the sheet's language or headings suggest for a field, if any."""
-        concepts = meaning(field_)
+        concepts = concepts_of(field_)
         if "country" in concepts and "timezone" not in concepts:
             return self._habits.get("country", "")
         if "currency" in concepts:
@@ -231,7 +231,7 @@ class _Filler:
         """The column with the weight of the record, if it is always filled."""
         for field_ in self._draft.operation.record.fields:
             drafted = self._draft.filled.get(field_.name)
-            if drafted is not None and {"total", "weight"} <= meaning(field_) and field_.kind is Kind.NUMERIC:
+            if drafted is not None and {"total", "weight"} <= concepts_of(field_) and field_.kind is Kind.NUMERIC:
                 return None if drafted.nullable or self._draft.varies(drafted) else drafted
         return None
 
@@ -268,7 +268,7 @@ class _Filler:
     @staticmethod
     def _unit(field_: Field) -> str:
         """The leaf of a unit, without its closing brace."""
-        measure = next((name for name in _WIRE_UNITS if name in meaning(field_)), "")
+        measure = next((name for name in _WIRE_UNITS if name in concepts_of(field_)), "")
         usual = field_.known[0] if field_.known else _WIRE_UNITS.get(measure, _KILOS)
         return f"{{value: {_KILOS if _KILOS in field_.known else usual}"
 
@@ -277,7 +277,7 @@ class _Filler:
     def _counts(self, field_: Field) -> bool:
         """Whether a field can be counted from the rows without a column."""
         has_lines = any("[]" in path for path in self._draft.filled)
-        return field_.kind is Kind.NUMERIC and has_lines and self._total(meaning(field_)) is not None
+        return field_.kind is Kind.NUMERIC and has_lines and self._total(concepts_of(field_)) is not None
 
     def _other_end(self, concepts: frozenset[str]) -> DraftColumn | None:
         """The column with the other end of the same window."""
@@ -293,7 +293,7 @@ class _Filler:
         """The column of the first moment of the record whose meaning fits."""
         filled, fields = self._draft.filled, self._draft.operation.record.fields
         own = (field_ for field_ in fields if field_.kind in DATE_SHAPES and field_.name in filled)
-        return next((filled[field_.name] for field_ in own if fits(meaning(field_))), None)
+        return next((filled[field_.name] for field_ in own if fits(concepts_of(field_))), None)
 
     def _shifted(self, day: DraftColumn, by: str) -> str:
         """The leaf for the moment in a column, with its time of day from a separate column if there is one, shifted by a duration."""
@@ -341,7 +341,7 @@ class _Filler:
         """The remark on a column with the zone of each row in codes, such as ET; empty without one."""
         for drafted in self._draft.main.columns:
             if "timezone" in drafted.column.concepts and drafted.column.guess.type == "text":
-                codes = some(list(drafted.column.cells.shown))
+                codes = short_list(list(drafted.column.cells.shown))
                 return (
                     f"; {CHECK}: {drafted.column.label} has a zone for each row ({codes}). To use it, give it type: timezone and "
                     f"one_of: {{CODE: America/New_York}}, and write {{col: {drafted.name}, default: ...}} here"
@@ -368,9 +368,9 @@ class _Filler:
             if found is not None:
                 leaf = f"{{col: {self._draft.ref(found)}}}"
                 if found.column.guess.type == "datetime":
-                    filled[meaning(inner)] = leaf
+                    filled[concepts_of(inner)] = leaf
             elif inner.kind is Kind.TIME:  # the time of the same moment
-                leaf = filled.get(meaning(inner), "")
+                leaf = filled.get(concepts_of(inner), "")
             if leaf:
                 lines.append(Line(2, f"{inner.name}: {leaf}", self._doubted(f"{field_.name}.{inner.name}", "")))
         if lines:
@@ -385,9 +385,9 @@ class _Filler:
             return
         if len(record.fields) == 2:
             self._pairs(field_, record)
-        elif "carrier" in meaning(field_):
+        elif "carrier" in concepts_of(field_):
             self._numbered(field_, record)
-        elif found := parties(self._draft, record):
+        elif found := party_entries(self._draft, record):
             self._entries(1, field_, found, "the parties")
 
     def _entries(self, depth: int, field_: Field, entries: Sequence[tuple[int, str]], what: str) -> None:
@@ -396,11 +396,11 @@ class _Filler:
 
     def _item_leaf(self, field_: Field, here: str) -> None:
         if field_.record is not None:
-            found = inside(self._draft, self._lines, field_.record, self._unit)
+            found = contents_entry(self._draft, self._lines, field_.record, self._unit)
             if found:
                 self._entries(3, field_, found, "the contents")
             return
-        concepts = meaning(field_)
+        concepts = concepts_of(field_)
         filled = self._draft.filled.get(here + field_.name)
         if "unit" in concepts:
             self._item_unit(field_, concepts)
@@ -437,7 +437,7 @@ class _Filler:
 
     def _pairs(self, field_: Field, record: Record) -> None:
         """A list of names and values, for columns without a field."""
-        priced = "service" in meaning(field_)
+        priced = "service" in concepts_of(field_)
         entries: list[Line] = []
         for drafted in self._draft.of_record():
             concepts, is_price = drafted.column.concepts, drafted.column.guess.type in ("decimal", "quantity")

@@ -20,8 +20,8 @@ from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as
 from loadsheet.errors import MappingError
 from loadsheet.languages import LANGUAGES, Language, Words, known_language, words_in
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.layouts import expected, match
-from loadsheet.mapping.notations import written
+from loadsheet.mapping.layouts import expected_text, match
+from loadsheet.mapping.notations import number_text
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping_tools.template_examples import Examples
 from loadsheet.problems import column_letters
@@ -68,7 +68,7 @@ class TableForm:
     headings: tuple[Heading, ...]
 
 
-def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
+def template_sheets(mapping: CompiledMapping, role: str) -> list[TableForm]:
     """The sheets of the workbook for one file of a mapping. Raises MappingError for a mapping with several kinds of rows."""
     if any(table.kind is not None for table in mapping.plan.tables):
         hint = "generate such files with a program"
@@ -96,7 +96,7 @@ def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
 
 def write_template(mapping: CompiledMapping, role: str, path: Path) -> None:
     """Write the workbook for one file of a mapping to `path`. Raises MappingError, OSError."""
-    tables = forms(mapping, role)
+    tables = template_sheets(mapping, role)
     as_texts = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
     book = xlsxwriter.Workbook(str(path), as_texts)
     book.set_properties(
@@ -248,7 +248,7 @@ class _Writer:
         for language in self.languages:
             words = words_in(language)
             need = words.say("required") if heading.required else words.say("may be blank")
-            lines.append(f"{expected(heading.column, language)}; {need}")
+            lines.append(f"{expected_text(heading.column, language)}; {need}")
         lines += [allowed] if (allowed := _allowed(heading)) else []
         lines += [heading.column.spec.note] if heading.column.spec.note else []
         return "\n".join(lines)
@@ -311,7 +311,7 @@ class _Writer:
                     form.title,
                     heading.text,
                     words.say("required") if heading.required else words.say("may be blank"),
-                    expected(heading.column, language),
+                    expected_text(heading.column, language),
                     _allowed(heading),
                     _shown(heading.example, heading.column) or (words.say(_NO_EXAMPLE) if heading.required else ""),
                     heading.column.spec.note,
@@ -357,7 +357,7 @@ def _width(heading: Heading) -> float:
 def _shown(value: Any, column: ColumnPlan) -> str:
     """An example as text, numbers, dates and times in the agreed notation."""
     if isinstance(value, Decimal):
-        return written(value, column.locale, grouped=False)
+        return number_text(value, column.locale, grouped=False)
     if not isinstance(value, date | time):
         return str(value)
     return (

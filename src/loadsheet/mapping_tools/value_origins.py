@@ -12,23 +12,23 @@ from typing import Any
 from loadsheet.contract import encode_record, values_by_path
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.documents import Document, Lineage, Place, SourceRow, locate
-from loadsheet.mapping.lookups import folded, read_lookup
+from loadsheet.mapping.lookups import lookup_key, read_lookup
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping.schema import LookupSpec
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base
 from loadsheet.problems import Problem, Where
-from loadsheet.reading import Table, fold
-from loadsheet.similar_text import did_you_mean, some
+from loadsheet.reading import Table, fold_label
+from loadsheet.similar_text import did_you_mean, short_list
 
 _CELLS_SHOWN = 50
 
 
-def flat(payload: bytes) -> dict[str, str]:
+def json_by_path(payload: bytes) -> dict[str, str]:
     """A payload as paths (`packages[0].weight`) with their values as JSON; empty lists and objects are kept."""
     return {path: encode_record(value).decode() for path, value in values_by_path(payload)}
 
 
-def pattern(path: str) -> str:
+def without_positions(path: str) -> str:
     """A path without the positions in its lists: `packages[1].weight` is `packages[].weight`."""
     head, *rest = path.split("[")
     return head + "".join(f"[{part[part.index(']') :]}" for part in rest)
@@ -79,23 +79,23 @@ def fields_named(payload: bytes, wanted: str) -> list[str]:
     """The payload paths that match an input: the path itself, all places of a pattern (`packages[].weight`), all below an object or list
     (`packages[1]`), or all fields of that name. Raises KeyError with the existing fields.
     """
-    paths = list(flat(payload))
+    paths = list(json_by_path(payload))
     tests: tuple[Callable[[str], bool], ...] = (
         lambda path: path == wanted,
-        lambda path: pattern(path) == wanted,
+        lambda path: without_positions(path) == wanted,
         lambda path: path.startswith((f"{wanted}.", f"{wanted}[")),
         lambda path: path.rpartition(".")[2] == wanted,
     )
     for is_meant in tests:
         if found := [path for path in paths if is_meant(path)]:
             return found
-    hint = did_you_mean(wanted, paths) or f"there are {some(dict.fromkeys(map(pattern, paths)), 60)}"
+    hint = did_you_mean(wanted, paths) or f"there are {short_list(dict.fromkeys(map(without_positions, paths)), 60)}"
     raise KeyError(f"the record has no field {wanted}; {hint}")
 
 
 def explain(origin: Origin, paths: Sequence[str], mapping: CompiledMapping | None) -> list[Explanation]:
     """The explanation of each payload path; without a mapping only the cells."""
-    values = flat(origin.payload)
+    values = json_by_path(origin.payload)
     file = read_with_base(mapping.path) if mapping is not None else None
     tables = mapping.plan.tables if mapping is not None else ()
     columns = {(table.name, column.name): column for table in tables for column in table.columns}
@@ -113,8 +113,8 @@ def _cell(origin: Origin, place: Place, column: ColumnPlan | None, file: YamlFil
     row = origin.rows[place.row]
     index = origin.columns.get(row.table, {}).get(place.column)
     if index is None:  # a column of a set has a different heading in each set
-        labels = [fold(label) for label in origin.headers.get(row.table, ())]
-        index = labels.index(fold(place.label)) if fold(place.label) in labels else None
+        labels = [fold_label(label) for label in origin.headers.get(row.table, ())]
+        index = labels.index(fold_label(place.label)) if fold_label(place.label) in labels else None
     text = row.cells[index] if index is not None and index < len(row.cells) else ""
     where = origin.place(row.table, row.number, index)
     if column is None:
@@ -152,8 +152,8 @@ def _code(column: ColumnPlan, text: str, file: YamlFile | None) -> str:
     """The row of a code table, or the pair of a code list, that a text matched."""
     spec = column.spec
     if isinstance(spec.one_of, dict):
-        own = folded(text, ignore_case=True)
-        found = next((value for key, value in spec.one_of.items() if folded(key, ignore_case=True) == own), None)
+        own = lookup_key(text, ignore_case=True)
+        found = next((value for key, value in spec.one_of.items() if lookup_key(key, ignore_case=True) == own), None)
         return f"one_of: {text} -> {found}" if found is not None else ""
     if spec.lookup is None or file is None:
         return ""
@@ -238,7 +238,7 @@ def document_origin(mapping: CompiledMapping, document: Document, tables: Mappin
 def preview(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> Preview:
     """The preview of one document that was read from these tables (by the mapping's names)."""
     origin = document_origin(mapping, document, tables)
-    values = tuple(explain(origin, list(flat(document.payload)), None))
+    values = tuple(explain(origin, list(json_by_path(document.payload)), None))
     numbers: dict[str, list[str]] = {}
     for row in document.rows:
         numbers.setdefault(row.table, []).append(str(row.number))
@@ -252,16 +252,16 @@ def _unused(mapping: CompiledMapping, document: Document, tables: Mapping[str, T
     cells.
     """
     lineage = mapping.lineage if document.payload else {}
-    used = {fold(source.label) for sources in lineage.values() for source in sources}
+    used = {fold_label(source.label) for sources in lineage.values() for source in sources}
     for table in mapping.plan.tables:  # a column is the same under an alias
         for column in table.columns:
-            own = set(map(fold, column.labels))
+            own = set(map(fold_label, column.labels))
             used |= own if own & used else set()
     found = []
     for name, source in tables.items():
         row = next((row for row in document.rows if row.table == name), None)
         for position, label in enumerate(source.header):
             filled = row is not None and position < len(row.cells) and row.cells[position].strip()
-            if row is not None and filled and label.strip() and fold(label) not in used:
+            if row is not None and filled and label.strip() and fold_label(label) not in used:
                 found.append(Cell(source.where(row.number, position), label, row.cells[position]))
     return found

@@ -21,7 +21,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
 from loadsheet.operations.retention import apply_retention
 from loadsheet.pipeline import Result
-from loadsheet.places import shown
+from loadsheet.places import place_text
 from loadsheet.reports.run_document import RunOutcome
 from loadsheet.run_resources import RunResources
 from loadsheet.settings import Settings
@@ -173,7 +173,7 @@ class _Hooks(NamedTuple):
             settings.shipper, self.began, self.clock(), result.exit_code, stopped, summary, folder, result.left
         )
         if settings.outbox_address:
-            outcome = replace(outcome, address=shown(settings.outbox / summary.run))
+            outcome = replace(outcome, address=place_text(settings.outbox / summary.run))
         return result.without(faults | self._after(outcome))
 
     def _internal_error(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from loadsheet.internal_errors import isolated
 from loadsheet.problems import NOT_EXAMINED, Problem, Where
-from loadsheet.reading.header import fold
+from loadsheet.reading.header import fold_label
 from loadsheet.reading.row_filters import begins_like_totals, places_of_totals
 from loadsheet.reading.tables import INVISIBLE, ColumnUse, Native, Row, Table, as_typed
 from loadsheet.similar_text import LookAlikes
@@ -188,7 +188,9 @@ class DamageChecks:
         self._table = table
         self._uses = {place: uses[name] for name, place in table.columns.items() if name in uses}
         self._countries: dict[int, set[str]] = {
-            place: set() for place, label in enumerate(table.header) if not _COUNTRY.isdisjoint(fold(label).split())
+            place: set()
+            for place, label in enumerate(table.header)
+            if not _COUNTRY.isdisjoint(fold_label(label).split())
         }
         self._looks = {place: LookAlikes() for place, use in self._uses.items() if use.is_key}
         self._unnamed = {place for place, label in enumerate(table.header) if not label.strip()}
@@ -271,7 +273,7 @@ class DamageChecks:
                 self.filled |= {place}
         for place, seen in self._countries.items():
             if len(seen) <= 1:
-                seen.update(fold(cell) for cell in set(columns[place]) if cell.strip())
+                seen.update(fold_label(cell) for cell in set(columns[place]) if cell.strip())
 
     def _note_beside(self, batch: Sequence[Row]) -> None:
         """Record cells to the right of the table."""
@@ -395,7 +397,7 @@ def _zeros_lost(tallies: _Tallies, column: _Column) -> _LostZeros | None:
     if column.use.kind != "text" or _tally_of(tallies, "decimal") or any(shape == FRACTION for shape in tallies):
         return None
     zeros, widths = _widths(tallies, "zeros"), _widths(tallies, "zeros", "digits", "number")
-    is_code = any(_CODES.fullmatch(word) for word in fold(column.label).split())
+    is_code = any(_CODES.fullmatch(word) for word in fold_label(column.label).split())
     width = _usual_width(zeros, widths) if zeros or is_code else 0
     least = 1 if zeros else width - 1
     whole = [(shape, tally) for shape, tally in tallies.items() if shape.kind in ("digits", "number")]

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, Self
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where
-from loadsheet.reading.encoding import LINE_LENGTH_MAX, Source, Survey, guess_encoding, refused, survey_text
+from loadsheet.reading.encoding import LINE_LENGTH_MAX, Source, Survey, file_refusal, guess_encoding, survey_text
 from loadsheet.reading.header import (
     NO_HEADER,
     TOP_ROWS,
@@ -171,7 +171,7 @@ class _Body:
                 lines = islice(stream, after, None)
                 yield from _quoted_records(lines, dialect, after + 1, self.lines_max, self.start.width)
         except (OSError, UnicodeDecodeError) as error:
-            raise refused(
+            raise file_refusal(
                 self.checks.file, f"it changed or disappeared during reading ({error})", "send it again"
             ) from error
 

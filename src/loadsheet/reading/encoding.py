@@ -83,10 +83,10 @@ def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str 
         if head.startswith(mark):
             if _contradicts(head[len(mark) :], encoding):
                 reason = f"its byte order mark says {encoding[:6].upper()}, but its content is not"
-                raise refused(name, reason, "save it as 'CSV UTF-8'")
+                raise file_refusal(name, reason, "save it as 'CSV UTF-8'")
             return _survey_as(source, name, encoding, len(mark), marks)
     if head.count(0) * 8 > len(head) and not any(encoding.lower().startswith(WIDE) for encoding in encodings):
-        raise refused(name, "it holds binary data, or UTF-16 without a byte order mark", "save it as 'CSV UTF-8'")
+        raise file_refusal(name, "it holds binary data, or UTF-16 without a byte order mark", "save it as 'CSV UTF-8'")
     failures: list[FileRefused] = []
     for encoding in encodings:
         try:
@@ -102,7 +102,7 @@ def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str 
             _refuse_damaged_utf_8(source, failures)
         return surveyed
     if not failures:
-        raise refused(name, "no encoding is declared for it", "set source.encoding in the mapping")
+        raise file_refusal(name, "no encoding is declared for it", "set source.encoding in the mapping")
     _refuse_damaged_utf_8(source, failures)
     raise failures[0]
 
@@ -195,10 +195,10 @@ SEND_TABLE = "send the table itself as .xlsx or CSV"
 
 def refused_kind(name: str, kind: Kind) -> FileRefused:
     """The refusal of a file of this kind."""
-    return refused(name, f"it is {kind[0]}", kind[1])
+    return file_refusal(name, f"it is {kind[0]}", kind[1])
 
 
-def refused(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:
+def file_refusal(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:
     """The refusal of a file that cannot be read, with the reason and advice."""
     return FileRefused(Problem("R201", Where(name, sheet), "", {"reason": reason}, hint))
 
@@ -218,7 +218,7 @@ def _survey_as(source: Source, name: str, encoding: str, mark: int, marks: str) 
             longest = max(longest, line + len(pieces[0]), *map(len, pieces[1:]))
             line = len(pieces[-1]) + (line if len(pieces) == 1 else 0)
             if longest > LINE_LENGTH_MAX:
-                raise refused(
+                raise file_refusal(
                     name, f"a line holds more than {LINE_LENGTH_MAX:,} characters", "check that it is a table"
                 )
     return Survey(source, encoding, mark, blank, quotes, controls, longest)
@@ -230,7 +230,9 @@ def _decode(raw: IO[bytes], name: str, encoding: str) -> Iterator[str]:
         b"a".decode(encoding, "ignore")  # refuses codecs that do not return text
         inner = codecs.getincrementaldecoder(encoding)("strict")
     except (LookupError, UnicodeError):
-        raise refused(name, f"its encoding {encoding} is not known", "correct source.encoding in the mapping") from None
+        raise file_refusal(
+            name, f"its encoding {encoding} is not known", "correct source.encoding in the mapping"
+        ) from None
     decoder = IncrementalNewlineDecoder(inner, translate=True)
     position, line = raw.tell(), 1
     while True:

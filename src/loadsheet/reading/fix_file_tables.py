@@ -20,7 +20,7 @@ from xml.parsers.expat import XMLParserType
 from loadsheet.errors import FileRefused
 from loadsheet.inbox.files import READ
 from loadsheet.problems import Problem, column_letters
-from loadsheet.reading.header import fold
+from loadsheet.reading.header import fold_label
 from loadsheet.reading.tables import Native, Row, Table, Top, is_blank
 from loadsheet.workbook_marks import ORIGINAL_COLUMNS, PROPERTY, ROW_COLUMN, FixedEntry, Mark, RowMark
 
@@ -212,7 +212,7 @@ def mark_of_top(top: Top) -> RowMark | None:
     for _, cells in top.rows:
         if 0 <= place < len(cells) and (mark := RowMark.read(cells[place])) is not None:
             return mark
-        place = next((at for at, cell in enumerate(cells) if fold(cell) == ROW_COLUMN), place)
+        place = next((at for at, cell in enumerate(cells) if fold_label(cell) == ROW_COLUMN), place)
     return None
 
 
@@ -404,12 +404,12 @@ def _is_valid(mark: RowMark) -> bool:
 
 
 def _marks_at(table: Table) -> int | None:
-    return next((place for place, label in enumerate(table.header) if fold(label) == ROW_COLUMN), None)
+    return next((place for place, label in enumerate(table.header) if fold_label(label) == ROW_COLUMN), None)
 
 
 def _column_places(table: Table, labels: Sequence[str]) -> list[int]:
     """The positions of the columns with these headings, -1 for missing ones; equal headings keep their order."""
     by_heading: dict[str, list[int]] = {}
     for place in reversed(range(len(table.header))):
-        by_heading.setdefault(fold(table.header[place]), []).append(place)
-    return [places.pop() if (places := by_heading.get(fold(label))) else -1 for label in labels]
+        by_heading.setdefault(fold_label(table.header[place]), []).append(place)
+    return [places.pop() if (places := by_heading.get(fold_label(label))) else -1 for label in labels]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where, column_letters
-from loadsheet.reading.tables import Layout, WantedColumn, is_blank, numbered, place
+from loadsheet.reading.tables import Layout, WantedColumn, is_blank, numbered_label, place_of_cell
 
 TOP_ROWS = 50
 """The last row in which a header is searched, unless the mapping gives its row."""
@@ -95,7 +95,7 @@ class _LabelReading(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def fold(label: str) -> str:
+def fold_label(label: str) -> str:
     """A label in the form used for comparison: ignores case, accents, surrounding and doubled white space, line breaks, invisible
     characters, surrounding punctuation, and typographic quotes and dashes. `Straße *` and `STRASSE` are equal.
     """
@@ -160,7 +160,7 @@ def check_header(header: Header, layout: Layout, where: Where, columns_max: int,
     for name, positions in header.positions.items():
         if len(positions) > 1:
             labels = ", ".join(f'"{header.labels[position]}" (column {position + 1})' for position in positions)
-            second = place(where.file, where.sheet, header.labels, header.row, positions[1])
+            second = place_of_cell(where.file, where.sheet, header.labels, header.row, positions[1])
             hint = "leave one of them, or give one another label"
             raise FileRefused(Problem("R211", second, name, {"columns": labels}, hint))
 
@@ -186,10 +186,12 @@ def _incomplete(header: Header, layout: Layout, where: Where, looked_at: Sequenc
 def _suggest_labels(header: Header) -> str:
     """A suggestion for each missing column that has a similar label in the row."""
     taken = {position for positions in header.positions.values() for position in positions}
-    free = {fold(label): label for position, label in enumerate(header.labels) if position not in taken}
+    free = {fold_label(label): label for position, label in enumerate(header.labels) if position not in taken}
     suggestions = []
     for column in header.missing:
-        similar = [match for label in column.labels for match in get_close_matches(fold(label), free, 1, _LIKENESS_MIN)]
+        similar = [
+            match for label in column.labels for match in get_close_matches(fold_label(label), free, 1, _LIKENESS_MIN)
+        ]
         if similar and similar[0]:
             suggestions.append(f'for {column.labels[0]}, did you mean "{free[similar[0]].strip()}"?; ')
     return "".join(suggestions)
@@ -256,7 +258,7 @@ class _ColumnMatcher:
     def __init__(self, layout: Layout) -> None:
         self._columns = layout.columns
         self._repeating = [column for column in layout.columns if column.occurrence]
-        self._exact = _by_label(layout, fold)
+        self._exact = _by_label(layout, fold_label)
         self._loose = _by_label(layout, _fold_loosely)
 
     def match(self, lines: Sequence[_Line]) -> Header:
@@ -294,12 +296,12 @@ class _ColumnMatcher:
                 position = places[column.occurrence - 1]
                 positions[column.name] = (position,)
                 labels[position] = reading.labels[position]
-                if column.occurrence > 1 and fold(labels[position]) not in map(fold, column.shown):
-                    labels[position] = numbered(labels[position].strip(), column.occurrence)
+                if column.occurrence > 1 and fold_label(labels[position]) not in map(fold_label, column.shown):
+                    labels[position] = numbered_label(labels[position].strip(), column.occurrence)
         return repeats
 
     def _find_columns(self, reading: _LabelReading) -> dict[str, tuple[int, ...]]:
-        by_label, key = (self._loose, _fold_loosely) if reading.loose else (self._exact, fold)
+        by_label, key = (self._loose, _fold_loosely) if reading.loose else (self._exact, fold_label)
         found: dict[str, tuple[int, ...]] = {}
         for position, label in enumerate(reading.labels):
             for name in by_label.get(key(label), ()) if label else ():
@@ -310,7 +312,7 @@ class _ColumnMatcher:
 @lru_cache(maxsize=8192)
 def _fold_loosely(label: str) -> str:
     """A label without separators between its parts: `Consignee / City` and `Consignee: City` become `consignee city`."""
-    return _SPACE.sub(" ", _PART_SEPARATOR.sub(" ", fold(label))).strip(_AROUND)
+    return _SPACE.sub(" ", _PART_SEPARATOR.sub(" ", fold_label(label))).strip(_AROUND)
 
 
 def _by_label(layout: Layout, key: Callable[[str], str]) -> dict[str, list[str]]:
@@ -410,7 +412,7 @@ def _check_repeats(header: Header, layout: Layout, where: Where) -> None:
     texts = header.rows[-1]
 
     def at(position: int) -> Where:
-        return place(where.file, where.sheet, header.labels, header.row, position) if position >= 0 else where
+        return place_of_cell(where.file, where.sheet, header.labels, header.row, position) if position >= 0 else where
 
     sets: dict[str, dict[str, tuple[int, ...]]] = {}
     for column in (column for column in layout.columns if column.occurrence):
@@ -421,7 +423,7 @@ def _check_repeats(header: Header, layout: Layout, where: Where) -> None:
         if not any(map(_number, column.labels)) and any(
             number not in (0, place) for place, number in enumerate(numbers, 1)
         ):
-            order = ", ".join(numbered(label, place) for place in range(1, len(found) + 1))
+            order = ", ".join(numbered_label(label, place) for place in range(1, len(found) + 1))
             raise _wrong_count(label, found, f"in the order {order}", at)
         if column.in_set and found:
             sets.setdefault(_table(column.name), {})[label] = found

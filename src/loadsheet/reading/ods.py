@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from xml.parsers import expat
 
-from loadsheet.reading.encoding import Source, refused
+from loadsheet.reading.encoding import Source, file_refusal
 from loadsheet.reading.number_formats import (
     CODE_LENGTH_MAX,
     GENERAL,
@@ -54,14 +54,14 @@ def open_ods(source: Source, name: str, inflated_bytes_max: int) -> Book:
         manifest = "META-INF/manifest.xml"
         if package.has(manifest) and any(tag == "encryption-data" for tag, _ in package.elements(manifest)):
             hint = "save it without a password or encryption and send it again"
-            raise refused(name, "it is a password-protected spreadsheet (.ods)", hint)
+            raise file_refusal(name, "it is a password-protected spreadsheet (.ods)", hint)
         styles = _Styles()
         if package.has("styles.xml"):
             _read_styles(package, "styles.xml", styles)
         _read_styles(package, "content.xml", styles)
         seen = _survey(package)
     if not seen:
-        raise refused(name, "it is a spreadsheet without a sheet", SEND_AGAIN)
+        raise file_refusal(name, "it is a spreadsheet without a sheet", SEND_AGAIN)
     sheets = tuple(Sheet(table.title, str(table.place), styles.hides(table.style)) for table in seen)
     traits = {
         str(table.place): Traits(
@@ -176,7 +176,7 @@ def _stream_rows(package: Package, wanted: int, styles: "_Styles") -> Rows:
         if cells:
             if number + repeated > ROWS_MAX:
                 reason = f"it claims more than {ROWS_MAX:,} filled rows"
-                raise refused(package.name, reason, SEND_AGAIN)
+                raise file_refusal(package.name, reason, SEND_AGAIN)
             for again in range(1, repeated + 1):
                 yield number + again, cells
         elif not repeated:

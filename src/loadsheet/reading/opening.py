@@ -17,7 +17,7 @@ from typing import IO, cast
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.delimited import delimited_top, open_delimited
-from loadsheet.reading.encoding import OPEN_IN_EXCEL, SAVE_AS, SEND_TABLE, Kind, Source, refused, refused_kind
+from loadsheet.reading.encoding import OPEN_IN_EXCEL, SAVE_AS, SEND_TABLE, Kind, Source, file_refusal, refused_kind
 from loadsheet.reading.ods import open_ods
 from loadsheet.reading.package import (
     DAMAGED,
@@ -145,7 +145,7 @@ def _head(source: Source, name: str) -> bytes:
             head = file.read(4096)
     except OSError as error:
         hint = "check that the file is there and may be read"
-        raise refused(name, f"the system reports: {error.strerror}", hint) from error
+        raise file_refusal(name, f"the system reports: {error.strerror}", hint) from error
     if not head:
         raise FileRefused(Problem("R202", Where(name), hint="it has 0 bytes; send it again"))
     return head
@@ -259,7 +259,7 @@ def unpack(path: Path, name: str, member: str, inflated_bytes_max: int) -> Sourc
                     content += chunk
                 size += len(chunk)
     except FAULTS as error:
-        raise refused(name, f"{DAMAGED} ({error or type(error).__name__})", SEND_AGAIN) from error
+        raise file_refusal(name, f"{DAMAGED} ({error or type(error).__name__})", SEND_AGAIN) from error
     if size > limit:
         setting = "reading.inflated_bytes_max" if limit == inflated_bytes_max else "a fixed limit"
         reason = f"it unpacks to more than {limit:,} bytes from {packed_size:,}"
@@ -286,7 +286,9 @@ def find_member(file: Source, name: str, inflated_bytes_max: int) -> tuple[str, 
     if len(chosen) == 1:
         return chosen[0], len(files) - 1
     what = f"a zip archive with {len(tables)} tables" if tables else "a zip archive without a table"
-    raise refused(name, f"it is {what}: {_listed(chosen)}", "send one archive for each table, or the files themselves")
+    raise file_refusal(
+        name, f"it is {what}: {_listed(chosen)}", "send one archive for each table, or the files themselves"
+    )
 
 
 def _is_senders_file(entry: zipfile.ZipInfo) -> bool:

@@ -17,7 +17,7 @@ from xml.parsers import expat
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where
-from loadsheet.reading.encoding import Source, refused
+from loadsheet.reading.encoding import Source, file_refusal
 
 DAMAGED = "it is incomplete or damaged"
 SEND_AGAIN = "save it again in the program that made it, then send it again"
@@ -65,12 +65,14 @@ class Package:
     def opened(self, part: str) -> Iterator[IO[bytes]]:
         """The bytes of a part as a stream. Raises FileRefused if it is missing or damaged."""
         if not self.has(part):
-            raise refused(self.name, f"its part {part} is missing", SEND_AGAIN)
+            raise file_refusal(self.name, f"its part {part} is missing", SEND_AGAIN)
         try:
             with self.archive.open(self.parts[_folded(part)]) as stream:
                 yield stream
         except FAULTS as error:
-            raise refused(self.name, f"{DAMAGED} (part {part}: {error or type(error).__name__})", SEND_AGAIN) from error
+            raise file_refusal(
+                self.name, f"{DAMAGED} (part {part}: {error or type(error).__name__})", SEND_AGAIN
+            ) from error
 
     def feed(
         self,
@@ -99,7 +101,7 @@ class Package:
         except _ForbiddenMarkup:
             raise _forbidden_markup(self.name, part) from None
         except expat.ExpatError as error:
-            raise refused(self.name, f"{DAMAGED} (part {part}: {error})", SEND_AGAIN) from error
+            raise file_refusal(self.name, f"{DAMAGED} (part {part}: {error})", SEND_AGAIN) from error
         yield from found
 
     def elements(self, part: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -133,18 +135,18 @@ def open_package(source: Source, name: str, inflated_bytes_max: int) -> Iterator
     try:
         stream = source()
     except OSError as error:
-        raise refused(name, f"the system reports: {error.strerror}", SEND_AGAIN) from error
+        raise file_refusal(name, f"the system reports: {error.strerror}", SEND_AGAIN) from error
     with stream:
         try:
             check_directory(stream, name)
             archive = zipfile.ZipFile(stream)
         except FAULTS as error:
-            raise refused(name, f"{DAMAGED} ({error or type(error).__name__})", SEND_AGAIN) from error
+            raise file_refusal(name, f"{DAMAGED} ({error or type(error).__name__})", SEND_AGAIN) from error
         entries = archive.infolist()
         check_parts(archive, stream, name, inflated_bytes_max)
         package = Package(archive, name, {_folded(entry.filename): entry for entry in entries})
         if len(package.parts) < len(entries):
-            raise refused(name, f"{DAMAGED} (it holds parts of the same name)", SEND_AGAIN)
+            raise file_refusal(name, f"{DAMAGED} (it holds parts of the same name)", SEND_AGAIN)
         yield package
 
 
@@ -274,9 +276,11 @@ def check_parts(archive: zipfile.ZipFile, stream: IO[bytes], name: str, inflated
         raise _too_many_parts(len(entries), name)
     for entry in entries:
         if entry.flag_bits & _ENCRYPTED:
-            raise refused(name, "it is locked with a password", "send it without a password")
+            raise file_refusal(name, "it is locked with a password", "send it without a password")
         if entry.compress_type not in _METHODS:
-            raise refused(name, f"its part {entry.filename} is packed in a way that workbooks do not use", SEND_AGAIN)
+            raise file_refusal(
+                name, f"its part {entry.filename} is packed in a way that workbooks do not use", SEND_AGAIN
+            )
     inflated = sum(entry.file_size for entry in entries)
     if inflated > inflated_bytes_max:
         raise over_limit(name, f"it unpacks to {inflated:,} bytes", inflated_bytes_max, "reading.inflated_bytes_max")

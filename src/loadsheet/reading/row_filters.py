@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where
-from loadsheet.reading.header import Header, fold
+from loadsheet.reading.header import Header, fold_label
 from loadsheet.reading.tables import Layout, Native, Row
 
 _UNITS = """
@@ -77,7 +77,7 @@ def begins_with(words: Sequence[str]) -> Callable[[str], str]:
 
 def _start(text: str) -> str:
     """The text folded. Stars alone stay, since folding removes them."""
-    return fold(text) or text.strip()
+    return fold_label(text) or text.strip()
 
 
 def is_separator(cells: Iterable[str]) -> bool:
@@ -184,8 +184,8 @@ class _StrayRowRules:
         label = last[self._place] if self._place < len(last) else ""
         self.header_cell = self._place, label
         """A position, and the text of the header's last row at it. Its length alone excludes nearly all rows."""
-        self._word = (fold(label).split() or [""])[0]
-        self._compared = fold if sum(bool(cell.strip()) for cell in last) > 1 else _unmarked
+        self._word = (fold_label(label).split() or [""])[0]
+        self._compared = fold_label if sum(bool(cell.strip()) for cell in last) > 1 else _unmarked
         self._header = self._compared_cells(last)
         places = sorted({place for found in header.positions.values() for place in found if place < len(last)})
         self._read = [(place, last[place]) for place in places if last[place]]

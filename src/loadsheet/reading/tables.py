@@ -38,7 +38,7 @@ def as_typed(text: str) -> str:
 @dataclass(frozen=True, slots=True)
 class WantedColumn:
     """A column of the mapping: its name there, its possible labels (label, then aliases), and whether the header must have it.
-    Labels are compared folded (see `header.fold`). For a label that repeats, `occurrence` says which of its columns is meant (from 1), and
+    Labels are compared folded (see `header.fold_label`). For a label that repeats, `occurrence` says which of its columns is meant (from 1), and
     `count` how many there must be (for one of column sets, `in_set`: at most).
     """
 
@@ -54,16 +54,16 @@ class WantedColumn:
         """The labels, and those with the numbers that a fix file gives to labels that repeat."""
         return (
             *self.labels,
-            *(numbered(label, number) for label in self.labels for number in range(2, self.count + 1)),
+            *(numbered_label(label, number) for label in self.labels for number in range(2, self.count + 1)),
         )
 
     @property
     def shown(self) -> tuple[str, ...]:
         """The labels as the header of a table shows them."""
-        return tuple(numbered(label, self.occurrence) for label in self.labels)
+        return tuple(numbered_label(label, self.occurrence) for label in self.labels)
 
 
-def numbered(label: str, occurrence: int) -> str:
+def numbered_label(label: str, occurrence: int) -> str:
     """A label that repeats, with the number of its column from the second on: Item, Item (2)."""
     return f"{label} ({occurrence})" if occurrence > 1 else label
 
@@ -244,7 +244,7 @@ class Table:
 
     def where(self, row: int, column: int | None = None, path: str = "") -> Where:
         """The place of a row or, with a column position, of a cell."""
-        where = place(self.file, self.sheet, self.header, row, column)
+        where = place_of_cell(self.file, self.sheet, self.header, row, column)
         if self.at and column is not None and self.sheet:
             position = self.at[column] if column < len(self.at) else column
             where = replace(where, cell=f"{column_letters(position)}{row}" if position >= 0 else "")
@@ -277,7 +277,7 @@ class Top(NamedTuple):
         return Table(name, file, self.sheet, ("",) * width, 0, {}, lambda: iter(rows), found)
 
 
-def place(file: str, sheet: str, header: tuple[str, ...], row: int, column: int | None = None) -> Where:
+def place_of_cell(file: str, sheet: str, header: tuple[str, ...], row: int, column: int | None = None) -> Where:
     """The place of a row or, with a column position, of a cell under this header."""
     if column is None:
         return Where(file, sheet, row)
@@ -312,7 +312,7 @@ class RowChecks:
 
     def where(self, row: int, column: int | None = None) -> Where:
         """The place of a row or a cell."""
-        return place(self.file, self.sheet, self.header, row, column)
+        return place_of_cell(self.file, self.sheet, self.header, row, column)
 
     def fit_width(self, cells: Sequence[str]) -> tuple[str, ...]:
         """The cells, cut or padded with blanks to the width of the header."""

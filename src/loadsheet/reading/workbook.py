@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where, column_letters
-from loadsheet.reading.encoding import refused
+from loadsheet.reading.encoding import file_refusal
 from loadsheet.reading.header import (
     NO_HEADER,
     TOP_ROWS,
@@ -23,7 +23,7 @@ from loadsheet.reading.header import (
     check_header,
     closeness,
     find_header,
-    fold,
+    fold_label,
 )
 from loadsheet.reading.row_filters import mark_stray_rows
 from loadsheet.reading.tables import (
@@ -258,7 +258,7 @@ def _are_same_table(other: Header, header: Header) -> bool:
     have a header. So the other header must hold most of the table's columns, or for a single column have the same labels.
     """
     if len(header.positions) == 1:
-        return other.is_complete and set(map(fold, other.labels)) == set(map(fold, header.labels))
+        return other.is_complete and set(map(fold_label, other.labels)) == set(map(fold_label, header.labels))
     return other.is_complete and 2 * len(other.positions) > len(header.positions)
 
 
@@ -290,7 +290,7 @@ def _candidates(book: Book, layout: Layout) -> list[Sheet]:
     """The sheets that can hold a table: the first named one that exists, else all visible ones."""
     for wanted in layout.sheets:
         same = [sheet for sheet in book.sheets if sheet.title == wanted]
-        if found := same or [sheet for sheet in book.sheets if fold(sheet.title) == fold(wanted)]:
+        if found := same or [sheet for sheet in book.sheets if fold_label(sheet.title) == fold_label(wanted)]:
             return found[:1]
     visible = [sheet for sheet in book.sheets if not sheet.hidden]
     if layout.sheets:
@@ -300,7 +300,7 @@ def _candidates(book: Book, layout: Layout) -> list[Sheet]:
     if not visible:
         hint = "unhide the sheet that holds the table, or name it in the mapping (sheet: ...)"
         titles = ", ".join(sheet.title for sheet in book.sheets)
-        raise refused(book.name, f"all its sheets are hidden: {titles}", hint)
+        raise file_refusal(book.name, f"all its sheets are hidden: {titles}", hint)
     return visible
 
 

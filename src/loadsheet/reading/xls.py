@@ -16,7 +16,7 @@ import olefile
 import xlrd
 from xlrd.biffh import XLRDError, error_text_from_code
 
-from loadsheet.reading.encoding import SAVE_AS, SAVE_AS_XLSX, SEND_TABLE, Kind, Source, refused, refused_kind
+from loadsheet.reading.encoding import SAVE_AS, SAVE_AS_XLSX, SEND_TABLE, Kind, Source, file_refusal, refused_kind
 from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.package import DAMAGED, SEND_AGAIN
 from loadsheet.reading.tables import Native
@@ -58,7 +58,7 @@ def open_xls(source: Source, name: str) -> Book:
         content = stream.read(_SIZE_MAX + 1)
     if len(content) > _SIZE_MAX:
         reason = f"it is an .xls of more than {_SIZE_MAX:,} bytes, which are not read"
-        raise refused(name, reason, SAVE_AS_XLSX)
+        raise file_refusal(name, reason, SAVE_AS_XLSX)
     if content.startswith(OLE):
         content = workbook_stream(content, name)
     with _faults_refused(name):
@@ -67,11 +67,11 @@ def open_xls(source: Source, name: str) -> Book:
             file_contents=content, logfile=log, formatting_info=True, on_demand=True, ragged_rows=True
         )
         if book.biff_version < _BIFF5:
-            raise refused(name, "it is a workbook of Excel 4 or older", "save it as .xlsx or as 'CSV UTF-8'")
+            raise file_refusal(name, "it is a workbook of Excel 4 or older", "save it as .xlsx or as 'CSV UTF-8'")
         reader = _Reader(book, name)
         titles, bounds = book.sheet_names(), reader.bounds()
         if not bounds:
-            raise refused(name, "it is a workbook without a worksheet", SEND_AGAIN)
+            raise file_refusal(name, "it is a workbook without a worksheet", SEND_AGAIN)
         sheets = tuple(
             Sheet(title, str(place), bound.hidden)
             for place, (title, bound) in enumerate(zip(titles, bounds, strict=True))
@@ -103,8 +103,8 @@ def _faults_refused(name: str) -> Iterator[None]:
         reason = str(error) or "its records are inconsistent"
         if "encrypted" in reason:
             hint = "save it without a password or encryption and send it again"
-            raise refused(name, "it is a password-protected workbook", hint) from error
-        raise refused(name, f"{DAMAGED} ({reason[:200]})", SEND_AGAIN) from error
+            raise file_refusal(name, "it is a password-protected workbook", hint) from error
+        raise file_refusal(name, f"{DAMAGED} ({reason[:200]})", SEND_AGAIN) from error
 
 
 class _Reader:
@@ -211,7 +211,7 @@ def workbook_stream(content: bytes, name: str) -> bytes:
     except _OLE_ERRORS as error:
         if kind := _ole_kind(content):
             raise refused_kind(name, kind) from error
-        raise refused(name, f"{DAMAGED} ({str(error)[:200] or type(error).__name__})", SEND_AGAIN) from error
+        raise file_refusal(name, f"{DAMAGED} ({str(error)[:200] or type(error).__name__})", SEND_AGAIN) from error
     raise refused_kind(name, _ole_kind(content) or _OTHER_OLE)
 
 

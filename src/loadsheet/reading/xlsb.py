@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from loadsheet.problems import column_letters
-from loadsheet.reading.encoding import Source, refused
+from loadsheet.reading.encoding import Source, file_refusal
 from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number
 from loadsheet.reading.package import SEND_AGAIN, Package, Relations
 from loadsheet.reading.tables import Native
@@ -165,7 +165,7 @@ def _read_traits(package: Package, part: str, _dictionary: Dictionary) -> Traits
             elif kind == _SHEET_END:
                 ended = True
     if not ended:
-        raise refused(package.name, f"it is incomplete or damaged (part {part} has no end)", SEND_AGAIN)
+        raise file_refusal(package.name, f"it is incomplete or damaged (part {part} has no end)", SEND_AGAIN)
     return Traits(merged, hidden_rows, tuple(sorted(hidden_columns)), filtered)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
-from loadsheet.reading.encoding import Source, refused
+from loadsheet.reading.encoding import Source, file_refusal
 from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number, struck_styles
 from loadsheet.reading.package import (
     SEND_AGAIN,
@@ -308,7 +308,7 @@ def open_parts(source: Source, name: str, inflated_bytes_max: int, readers: Part
         relations = package.relations(main)
         sheets, notes = readers.sheets(package, main, relations)
         if not sheets:
-            raise refused(name, "it is a workbook without a worksheet", SEND_AGAIN)
+            raise file_refusal(name, "it is a workbook without a worksheet", SEND_AGAIN)
         if any(kind == "vbaProject" for kind, _ in relations.values()):
             notes["macros"] = "not run"
         parts = dict(relations.values())

@@ -21,10 +21,10 @@ from loadsheet.contract import (
     Tolerances,
     decode_record,
     different_fields,
-    exactly,
+    exact_sums,
     fields_of,
+    first_field,
     measures_of,
-    outermost,
 )
 from loadsheet.display_text import count_of
 from loadsheet.ledger import Drop, Entry, Run, State
@@ -188,7 +188,7 @@ _UNREAD = Leg("", read=False)
 _Item = TypeVar("_Item")
 
 
-@exactly()
+@exact_sums()
 def settle(
     queries: LedgerQueries,
     listings: Mapping[str, Listing | None] | RecordedListings | None,
@@ -390,7 +390,7 @@ _AS_SENT = _Content((), ())
 
 
 def _fields(found: _Content) -> tuple[str, ...]:
-    return tuple(outermost(one.path) for differences in found for one in differences)
+    return tuple(first_field(one.path) for differences in found for one in differences)
 
 
 def _compare(entry: Entry, record: dict[str, Any], listed: dict[str, Any], tolerances: Tolerances) -> _Content:

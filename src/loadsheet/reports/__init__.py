@@ -20,7 +20,7 @@ from typing import Any, Self, cast
 import msgspec
 
 from loadsheet import object_storage
-from loadsheet.contract import exactly
+from loadsheet.contract import exact_sums
 from loadsheet.errors import ReportsIncomplete
 from loadsheet.internal_errors import (
     InternalError,
@@ -32,7 +32,7 @@ from loadsheet.internal_errors import (
 from loadsheet.ledger import Drop, Entry, Run
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_queries import reported_at
-from loadsheet.places import address_of, close_one, close_to_others, shown
+from loadsheet.places import address_of, close_one, close_to_others, place_text
 from loadsheet.problem_groups import Causes
 from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
@@ -41,7 +41,7 @@ from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
 from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.reconciliation.worklist import SourceLinks
-from loadsheet.reports.report_files import check_writable, placed, run_folders
+from loadsheet.reports.report_files import check_writable, run_folders, written_atomically
 from loadsheet.reports.results import DropResults, results_names, write_fallback_reports
 from loadsheet.reports.run_document import SUMMARY, MissingReport, RunSummary, is_day, schema, title_of
 from loadsheet.reports.run_page import RunPage
@@ -147,7 +147,7 @@ class Written:
         )
 
 
-@exactly()
+@exact_sums()
 def write(
     queries: LedgerQueries,
     reconciliation: Reconciliation,
@@ -194,7 +194,7 @@ def write_fallback(queries: LedgerQueries, run: Run, settings: Settings, *, miss
 
 def rewrite_summary(written: Written, settings: Settings) -> None:
     """Rewrite only `run.json`, for a run whose end differs from what its reports say. Raises FolderError."""
-    with placed(written.folder / SUMMARY) as part:
+    with written_atomically(written.folder / SUMMARY) as part:
         part.write_bytes(written.summary.to_json())
     _close_and_publish(settings, written.summary.run, [SUMMARY])
 
@@ -328,7 +328,7 @@ def _write(
     page.finish(folder, summary)
     for stale in {name for mine in results_names(drops, run).values() for name in mine.values()} - {*summary.reports}:
         (folder / stale).unlink(missing_ok=True)  # a fallback report: CSV, where this is a workbook
-    with placed(folder / SUMMARY) as part:  # last: where it exists, all other reports do too
+    with written_atomically(folder / SUMMARY) as part:  # last: where it exists, all other reports do too
         part.write_bytes(summary.to_json())
     return summary
 
@@ -417,10 +417,10 @@ def read_written(settings: Settings, run: str) -> Written | None:
 
 
 def _put(settings: Settings, name: str) -> None:
-    object_storage.put(settings.outbox_here / name, shown(settings.outbox / name))
+    object_storage.put(settings.outbox_here / name, place_text(settings.outbox / name))
 
 
 def _bring(settings: Settings, name: str) -> None:
     target = settings.outbox_here / name
-    if not target.is_file() and (found := object_storage.look(shown(settings.outbox / name))):
+    if not target.is_file() and (found := object_storage.look(place_text(settings.outbox / name))):
         object_storage.fetch(found, target)

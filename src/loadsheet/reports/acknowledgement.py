@@ -29,12 +29,19 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from loadsheet.display_text import escaped
+from loadsheet.display_text import escaped_json
 from loadsheet.ledger import SETTLED, Drop, Entry, Run, SourceFile, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Match
-from loadsheet.reports.report_files import csv_row, distinct_name, placed, pour, roll, safe_name
+from loadsheet.reports.report_files import (
+    copy_spooled,
+    csv_row,
+    distinct_name,
+    safe_name,
+    spooled_file,
+    written_atomically,
+)
 from loadsheet.reports.run_document import published_schema
 
 SCHEMA = "loadsheet.ack/1"
@@ -253,7 +260,7 @@ class _File:
     def __init__(self, header: Acknowledgement, name: str, stack: ExitStack) -> None:
         self._header, self._name, self._final = header, name, True
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._json, self._csv = roll(stack), roll(stack)
+        self._json, self._csv = spooled_file(stack), spooled_file(stack)
         self._fresh: list[tuple[bytes, str]] = []  # records that are not yet in them
         self._before = b"\n"
         self._same = csv_row(("record", header.control, str(header.sequence), header.file)).removesuffix("\r\n")
@@ -272,7 +279,7 @@ class _File:
     def _flush(self) -> None:
         if self._fresh:
             records, lines = zip(*self._fresh, strict=True)
-            self._json.write(self._before + escaped(b",\n".join(records)))
+            self._json.write(self._before + escaped_json(b",\n".join(records)))
             self._csv.write("".join(lines).encode(errors="replace"))
             self._before = b",\n"
             self._fresh.clear()
@@ -289,13 +296,13 @@ class _File:
         code = self._header.code or _overall_code(counts)
         header = replace(self._header, code=code, state=_WORDS[code], final=self._final, groups=groups)
         names = [f"{FOLDER}/{self._name}{suffix}" for suffix in (JSON_SUFFIX, CSV_SUFFIX)]
-        with placed(folder / names[0]) as part, part.open("wb") as target:
-            target.write(escaped(_encode(header)).removesuffix(_NO_RECORDS) + _NO_RECORDS[:-2])
-            pour(self._json, target)
+        with written_atomically(folder / names[0]) as part, part.open("wb") as target:
+            target.write(escaped_json(_encode(header)).removesuffix(_NO_RECORDS) + _NO_RECORDS[:-2])
+            copy_spooled(self._json, target)
             target.write(_NO_RECORDS[-2:] + b"\n")
-        with placed(folder / names[1]) as part, part.open("wb") as target:
+        with written_atomically(folder / names[1]) as part, part.open("wb") as target:
             target.write(_csv_head(header, counts).encode(errors="replace"))
-            pour(self._csv, target)
+            copy_spooled(self._csv, target)
         return names
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet import exit_codes
-from loadsheet.display_text import as_argument, count_of, sentence
+from loadsheet.display_text import as_argument, capitalized, count_of
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import State
-from loadsheet.places import shown
+from loadsheet.places import place_text
 from loadsheet.reconcile import ONLY_CHECKED, RED, REMEDIES, Verdict
 from loadsheet.reports.html_pages import PAGE
 from loadsheet.reports.run_document import CauseSummary, FileSummary, Headline, ProblemSummary, RunSummary
@@ -58,7 +58,7 @@ def _headline(summary: RunSummary) -> Headline:
     if summary.stopped == ONLY_CHECKED:
         points, sendable = list(_open_points(summary)), summary.entries.get(State.READY, 0)
         would = f"{sendable:,} of {count_of(sum(summary.entries.values()), 'document')} would be sent"
-        return Headline(NOTE if points else GOOD, sentence(ONLY_CHECKED), (would, *points))
+        return Headline(NOTE if points else GOOD, capitalized(ONLY_CHECKED), (would, *points))
     failed, points, remarks = list(_faults(summary)), list(_open_points(summary)), list(_remarks(summary))
     accepted = list(_accepted(summary))
     settled = sum(summary.settled.values())
@@ -71,7 +71,7 @@ def _headline(summary: RunSummary) -> Headline:
         details = [*(accepted if len(accepted) > 1 or settled else ()), *remarks]
     tone = BAD if failed else NOTE if points or remarks else GOOD if summary.entries else PLAIN
     balance = " · ".join(part for _, part in _balance_parts(summary))
-    return Headline(tone, sentence(text), tuple(details), balance, tuple(_todo(summary)))
+    return Headline(tone, capitalized(text), tuple(details), balance, tuple(_todo(summary)))
 
 
 def _todo(summary: RunSummary) -> Iterator[str]:
@@ -356,12 +356,12 @@ def _steps(summary: RunSummary, places: RunPlaces) -> Iterator[str]:
     folder = places.folder
     fixes = [name for drop in summary.drops for name in drop.fix]
     if len(fixes) == 1:
-        yield f"→ Send back: {shown(folder / fixes[0])}"
+        yield f"→ Send back: {place_text(folder / fixes[0])}"
     elif fixes:
-        yield f"→ Send back: {len(fixes)} fix files in {shown(folder)}/"
+        yield f"→ Send back: {len(fixes)} fix files in {place_text(folder)}/"
     if summary.needs_someone.first:
         yield f"→ Look into: loadsheet show{places.options('state')} {as_argument(summary.needs_someone.first)}"
     elif summary.verdicts.get(Verdict.WAITING, 0):
         yield f"→ Send them: loadsheet run{places.options('state', 'mappings')}"
     page = PAGE if PAGE in summary.reports else ""
-    yield f"→ Reports:   {shown(folder)}/{page}"
+    yield f"→ Reports:   {place_text(folder)}/{page}"

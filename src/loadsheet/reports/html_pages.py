@@ -28,13 +28,13 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from loadsheet import exit_codes
-from loadsheet.display_text import count_of, sentence, templates_of
+from loadsheet.display_text import capitalized, count_of, templates_of
 from loadsheet.errors import LedgerError
 from loadsheet.ledger import ExceptionStatus, Run
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Exceptions, Verdict
-from loadsheet.reports.report_files import placed
+from loadsheet.reports.report_files import written_atomically
 from loadsheet.reports.run_document import SUMMARY, Headline
 from loadsheet.settings import Settings
 
@@ -50,7 +50,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     return _environment().get_template(template).render(values)
 
 
-def page(template: str, values: Mapping[str, Any]) -> bytes:
+def render_page(template: str, values: Mapping[str, Any]) -> bytes:
     """Render a whole page to the bytes of its file (UTF-8)."""
     style, script = _file("style.css"), _file("script.js")
     policy = (
@@ -61,7 +61,7 @@ def page(template: str, values: Mapping[str, Any]) -> bytes:
     return render(template, {**values, **trusted}).encode("utf-8", "replace")
 
 
-def part(template: str, values: Mapping[str, Any]) -> Markup:
+def render_part(template: str, values: Mapping[str, Any]) -> Markup:
     """Render a part that another template includes unchanged."""
     return Markup(render(template, values))  # noqa: S704 (the template escaped every value)
 
@@ -87,7 +87,7 @@ def _environment() -> Environment:
         "place": _place,
         "moment": lambda text: text[:19].replace("T", " "),  # ISO 8601 UTC
         "figure": _figure,
-        "sentence": sentence,
+        "sentence": capitalized,
     }
     return templates_of("loadsheet.reports", filters)
 
@@ -125,13 +125,13 @@ class Layer(NamedTuple):
     counts: Sequence[int]
 
 
-def columns(title: str, labels: Sequence[str], layers: Sequence[Layer]) -> Markup:
+def stacked_columns(title: str, labels: Sequence[str], layers: Sequence[Layer]) -> Markup:
     """Stacked columns, bottom up, with a legend. Empty if all columns are empty."""
     most = max((sum(counts) for counts in zip(*(layer.counts for layer in layers), strict=True)), default=0)
     if not most:
         return Markup("")
     every = -(-len(labels) // _LABELS_MAX)
-    return part(
+    return render_part(
         "columns.html", {"title": title, "labels": labels, "every": every, "layers": layers, "ticks": _ticks(most)}
     )
 
@@ -308,8 +308,8 @@ def write_index(
             for verdict, count in Counter(one.verdict for one in still_open).most_common()
         ],
     }
-    with placed(outbox / INDEX) as target:
-        target.write_bytes(page("index.html", values))
+    with written_atomically(outbox / INDEX) as target:
+        target.write_bytes(render_page("index.html", values))
 
 
 def _line(outbox: Path, name: str, *, linked: bool) -> RunLine:
@@ -366,7 +366,7 @@ def _chart(lines: Sequence[RunLine]) -> Markup:
     layers = [layer for layer in layers if any(layer.counts)]
     title = f"Documents of the latest {len(shown)} runs by outcome; the table of runs has the same numbers"
     enough = layers and len(shown) >= _RUNS_CHARTED_MIN
-    return columns(title, [line.name[5:] for line in shown], layers) if enough else Markup("")
+    return stacked_columns(title, [line.name[5:] for line in shown], layers) if enough else Markup("")
 
 
 def _open_lines(

@@ -27,8 +27,8 @@ from loadsheet.contract import (
     in_date_shape,
     listed_subject,
 )
-from loadsheet.display_text import escaped
-from loadsheet.reports.report_files import csv_row, placed, text_of
+from loadsheet.display_text import escaped_json
+from loadsheet.reports.report_files import csv_row, text_of, written_atomically
 from loadsheet.reports.sheets import Cell, Column, Page, TableSheet, Tone, Value, open_book
 from loadsheet.reports.sheets import Kind as CellKind
 
@@ -130,7 +130,7 @@ def _flat(value: object) -> object:
 
 
 def _json(value: object) -> str:
-    return escaped(encode_record(value)).decode()
+    return escaped_json(encode_record(value)).decode()
 
 
 FORMS = (".xlsx", ".csv", ".json")
@@ -194,7 +194,7 @@ def write_pulled(pulled: Pulled, target: Path, laid_out: Layout, *, source: str,
         return _write_workbook(pulled, target, laid_out, f"{source}, listed at {at}")
     if target.suffix.lower() == ".csv":
         return _write_csv(pulled, target, laid_out)
-    with placed(target) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+    with written_atomically(target) as part, part.open("w", encoding="utf-8", newline="\n") as file:
         write_json(pulled, file)
     return [target]
 
@@ -229,7 +229,7 @@ def _write_csv(pulled: Pulled, target: Path, laid_out: Layout) -> list[Path]:
     with ExitStack() as stack:
         files = []
         for path, table in zip(paths, laid_out.tables, strict=True):
-            part = stack.enter_context(placed(path))
+            part = stack.enter_context(written_atomically(path))
             files.append(stack.enter_context(part.open("w", encoding="utf-8-sig", newline="")))
             _head(files[-1], table, pulled)
         for record in pulled.records():

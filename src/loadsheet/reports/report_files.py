@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO, BinaryIO
 from unicodedata import normalize
 
-from loadsheet.contract import plain
-from loadsheet.display_text import has_control, visible
+from loadsheet.contract import plain_digits
+from loadsheet.display_text import has_control, show_controls
 from loadsheet.errors import FolderError
 
 _NAME_BYTES_MAX = 150
@@ -31,7 +31,7 @@ _UNSAFE = re.compile(r"[^\w .()+,=@-]")
 
 
 @contextmanager
-def placed(path: Path) -> Iterator[Path]:
+def written_atomically(path: Path) -> Iterator[Path]:
     """Write `path` atomically: the block writes to the yielded path, which is then renamed. Leaves nothing behind if writing fails.
 
     Raises FolderError if the folder cannot be written to or the disk is full.
@@ -171,7 +171,7 @@ def csv_row(texts: Sequence[str], delimiter: str = ",") -> str:
     if _is_harmless(joined, len(texts), delimiter):
         return joined.replace("\0", delimiter) + "\r\n"
     line = io.StringIO(newline="")
-    csv.writer(line, delimiter=delimiter).writerow(csv_line([visible(text) for text in texts]))
+    csv.writer(line, delimiter=delimiter).writerow(csv_line([show_controls(text) for text in texts]))
     return line.getvalue()
 
 
@@ -220,12 +220,12 @@ def text_of(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return plain(value) if isinstance(value, int | Decimal) else str(value)
+    return plain_digits(value) if isinstance(value, int | Decimal) else str(value)
 
 
 def sheet_text(text: str) -> str:
     """A text for a workbook cell, cut with a mark to the cell's limit. XlsxWriter escapes control characters itself."""
-    if len(text) * 2 > CELL_MAX and not fits(text):
+    if len(text) * 2 > CELL_MAX and not fits_cell(text):
         length = _units(text)
         mark = _CUT.format(length=length)
         text = text.encode("utf-16-le")[: 2 * (CELL_MAX - len(mark))].decode("utf-16-le", "ignore") + mark
@@ -234,7 +234,7 @@ def sheet_text(text: str) -> str:
     return text
 
 
-def fits(text: str) -> bool:
+def fits_cell(text: str) -> bool:
     """Whether a text fits into a workbook cell."""
     return len(text) * 2 <= CELL_MAX or _units(text) <= CELL_MAX
 
@@ -247,12 +247,12 @@ _BLOCK_BYTES = 262_144
 _LINES_AT_ONCE = 256
 
 
-def roll(stack: ExitStack) -> IO[bytes]:
+def spooled_file(stack: ExitStack) -> IO[bytes]:
     """A file for bytes that go into a report later: in memory up to a block, then on disk. `stack` closes it."""
     return stack.enter_context(tempfile.SpooledTemporaryFile(_BLOCK_BYTES))
 
 
-def pour(source: IO[bytes], target: IO[bytes]) -> None:
+def copy_spooled(source: IO[bytes], target: IO[bytes]) -> None:
     """Copy everything from a roll to a file."""
     source.seek(0)
     shutil.copyfileobj(source, target)
@@ -263,7 +263,7 @@ class Spool:
 
     def __init__(self, stack: ExitStack) -> None:
         """`stack` closes the temporary file."""
-        self._roll = roll(stack)
+        self._roll = spooled_file(stack)
         self._fresh: list[bytes] = []  # lines that are not yet in the file
         self._numbers, self._ends = array("L"), array("Q")
         self._end, self._last, self._in_order = 0, 0, True

@@ -25,7 +25,7 @@ from typing import NamedTuple, TextIO
 
 import msgspec
 
-from loadsheet.display_text import visible
+from loadsheet.display_text import show_controls
 from loadsheet.internal_errors import isolated
 from loadsheet.languages import Words, known_language
 from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State
@@ -33,10 +33,18 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import LOOKED_UP, SourceRow, own_rows
 from loadsheet.problems import STRUCK_OUT, Problem
 from loadsheet.reconcile import IGNORED, WORST_FIRST, Match
-from loadsheet.reports.fix_workbook.fix_sheets import typed
+from loadsheet.reports.fix_workbook.fix_sheets import native_value
 from loadsheet.reports.fix_workbook.wording import word_problem, word_rule
 from loadsheet.reports.headline import with_headline
-from loadsheet.reports.report_files import Spool, csv_row, distinct_name, placed, safe_name, sheet_text, text_format
+from loadsheet.reports.report_files import (
+    Spool,
+    csv_row,
+    distinct_name,
+    safe_name,
+    sheet_text,
+    text_format,
+    written_atomically,
+)
 from loadsheet.reports.run_document import (
     SUMMARY,
     BalanceSummary,
@@ -47,7 +55,7 @@ from loadsheet.reports.run_document import (
     RunSummary,
     TableSummary,
 )
-from loadsheet.reports.sheets import ROWS_MAX, Book, Kind, Tone, fit_paper, head_width, open_book, write
+from loadsheet.reports.sheets import ROWS_MAX, Book, Kind, Tone, fit_paper, head_width, open_book, write_cell
 from loadsheet.workbook_marks import sheet_titles
 
 SUFFIX, BOOK_SUFFIX = ".results.csv", ".results.xlsx"
@@ -248,7 +256,7 @@ def _write_text(path: Path, page: _Page, form: tuple[str, str]) -> None:
     own = "utf-8-sig" if encoding.lower() in ("utf-8", "ascii", "us-ascii") else encoding
 
     def put(encoding: str, errors: str) -> None:
-        with placed(path) as part, part.open("w", encoding=encoding, errors=errors, newline="") as target:
+        with written_atomically(path) as part, part.open("w", encoding=encoding, errors=errors, newline="") as target:
             target.write(csv_row(page.heads, delimiter))
             rows = (
                 csv_row((*page.texts(number, line), *line.cells, *line.tail), delimiter) for number, line in page.rows()
@@ -275,7 +283,7 @@ def _write_sheet(book: Book, title: str, page: _Page, words: Words) -> None:
     sheet.hide_gridlines(1)
     sheet.set_row(0, 30)
     for position, head in enumerate(heads):
-        sheet.write_string(0, position, sheet_text(visible(head)), book.head_style(Kind.TEXT))
+        sheet.write_string(0, position, sheet_text(show_controls(head)), book.head_style(Kind.TEXT))
     widths = defaultdict(lambda: _WIDTH_MIN, enumerate(_WIDTHS.values()))
     widths |= {
         at: max(_WIDTH_MIN, min(head_width(head) + 2, _WIDTH_MAX)) for at, head in enumerate(heads[first:], start=first)
@@ -287,17 +295,19 @@ def _write_sheet(book: Book, title: str, page: _Page, words: Words) -> None:
         lines = max(1 + len(text) // widths[at] for at, text in enumerate(told, start=2))
         if lines > 1:
             sheet.set_row(row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
-        write(sheet, row, 0, number or None, numbers)
-        write(sheet, row, 1, outcome, looks[line.outcome])
+        write_cell(sheet, row, 0, number or None, numbers)
+        write_cell(sheet, row, 1, outcome, looks[line.outcome])
         for position, text in enumerate(told, start=2):
-            write(sheet, row, position, visible(text), wrapped)
+            write_cell(sheet, row, position, show_controls(text), wrapped)
         natives = {position: (kind, text) for position, kind, text in line.natives}
         for position, cell in enumerate((*line.cells, *line.tail)):
             native = natives.get(position)
-            value, code = typed(cell, native, words.date_format) if native else (cell, "")
+            value, code = native_value(cell, native, words.date_format) if native else (cell, "")
             look = book.style(num_format=code, align="right", indent=0) if code not in ("", "@") else plain
             if value != "":
-                write(sheet, row, position + first, visible(value) if isinstance(value, str) else value, look)
+                write_cell(
+                    sheet, row, position + first, show_controls(value) if isinstance(value, str) else value, look
+                )
                 widths[position + first] = max(widths[position + first], min(len(cell), _WIDTH_MAX))
     for position, width in widths.items():
         sheet.set_column(position, position, width, plain)
@@ -428,7 +438,7 @@ def write_fallback_reports(
     )
     with isolated("headline", lacking):
         summary = with_headline(summary)
-    with placed(outbox / run.name / SUMMARY) as part:
+    with written_atomically(outbox / run.name / SUMMARY) as part:
         part.write_bytes(summary.to_json())
     return summary
 
@@ -458,7 +468,7 @@ def _write_results(queries: LedgerQueries, drop: Drop, folder: Path, names: Mapp
 
 
 def _opened(path: Path, drop: Drop, place: Place, files: ExitStack) -> TextIO:
-    part = files.enter_context(placed(path))
+    part = files.enter_context(written_atomically(path))
     target = files.enter_context(part.open("w", encoding="utf-8-sig", newline="", errors="replace"))
     header = next((table.header for table in drop.tables if (table.file, table.sheet) == place), ())
     target.write(csv_row((*_HEAD, *header)))

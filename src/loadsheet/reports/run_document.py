@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from loadsheet.contract import encode_record
-from loadsheet.display_text import as_argument, escaped
+from loadsheet.display_text import as_argument, escaped_json
 from loadsheet.errors import LoadsheetError
 from loadsheet.problems import Problem
 from loadsheet.reconcile import RED
@@ -353,7 +353,7 @@ class RunSummary:
 
     def to_json(self) -> bytes:
         """The document as indented JSON."""
-        return escaped(msgspec.json.format(encode_record(self), indent=2)) + b"\n"
+        return escaped_json(msgspec.json.format(encode_record(self), indent=2)) + b"\n"
 
 
 def is_day(name: str) -> bool:

@@ -23,8 +23,8 @@ from loadsheet.mapping.documents import SourceRow, locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
 from loadsheet.reports.headline import attention, balance_sentence, rows_needing, totals_texts
-from loadsheet.reports.html_pages import PAGE, anchor, page, part, tone_of
-from loadsheet.reports.report_files import placed, text_of
+from loadsheet.reports.html_pages import PAGE, anchor, render_page, render_part, tone_of
+from loadsheet.reports.report_files import text_of, written_atomically
 from loadsheet.reports.run_document import RunSummary
 from loadsheet.reports.run_summary import (
     CAUSES_MAX,
@@ -404,8 +404,8 @@ class RunPage:
                 [*(self._drops[kept.drop] for kept in needing), *(other.drop for other in others)],
             ),
         }
-        with placed(folder / PAGE) as target:
-            target.write_bytes(page("run.html", values))
+        with written_atomically(folder / PAGE) as target:
+            target.write_bytes(render_page("run.html", values))
         return PAGE
 
     def _sections(self, needing: Sequence[_Kept], anchors: Anchors) -> Iterator[Markup]:
@@ -415,10 +415,10 @@ class RunPage:
             details = describe_document(
                 anchors.take(entry.key), entry, match, self._drops[entry.drop], self._origin(entry.drop)
             )
-            section = part("order.html", {"document": details, "brief": brief})
+            section = render_part("order.html", {"document": details, "brief": brief})
             if not brief and spent + len(section) > _IN_FULL_CHARACTERS:
                 brief = True
-                section = part("order.html", {"document": details, "brief": brief})
+                section = render_part("order.html", {"document": details, "brief": brief})
             spent += len(section)
             if spent > _CHARACTERS_MAX:
                 return

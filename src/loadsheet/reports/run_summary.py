@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, Action, Assumptions, plain
+from loadsheet.contract import BY_NAME, Action, Assumptions, plain_digits
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Drop, Entry, MissingRecords, Run, SourceFile, SourceTable, State
 from loadsheet.ledger.states import UNUSED
@@ -270,7 +270,7 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
 def _total(total: Total) -> TotalSummary:
     """The total with amounts without trailing zeros and exponents, so that equal sums are written alike."""
     source, not_sent, sent, acknowledged, listed, replaced = (
-        Decimal(plain(amount.normalize())) for amount in (*total.legs, total.replaced)
+        Decimal(plain_digits(amount.normalize())) for amount in (*total.legs, total.replaced)
     )
     head = (total.subject, total.figure, total.unit, total.scale, total.tolerance)
     return TotalSummary(*head, source, not_sent, sent, acknowledged, listed, total.says, replaced, total.not_built)

@@ -21,7 +21,7 @@ import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.t
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
 from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-untyped]  # as above
 
-from loadsheet.reports.report_files import FailingOnce, csv_row, placed, sheet_text
+from loadsheet.reports.report_files import FailingOnce, csv_row, sheet_text, written_atomically
 
 CREATED = datetime(2000, 1, 1)  # noqa: DTZ001 (a workbook property without a zone, fixed so that equal reports are equal files)
 
@@ -145,7 +145,7 @@ def fit_paper(sheet: Any, widths: Iterable[float], first: int) -> None:
 def open_book(path: Path, *, title: str, footer: str) -> Iterator[Book]:
     """Yield a workbook that appears at `path`, complete, if the block succeeds, and not at all otherwise."""
     with ExitStack() as stack:
-        part = stack.enter_context(placed(path))
+        part = stack.enter_context(written_atomically(path))
         spool = stack.enter_context(tempfile.TemporaryDirectory(prefix="loadsheet-"))
         options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "tmpdir": spool}
         workbook = xlsxwriter.Workbook(str(part), options)
@@ -283,7 +283,7 @@ class TableSheet:
     def finish(self, nothing: str) -> str:
         """Close the table; `nothing` is the text of an empty one. Returns the name of the CSV file with further rows, if any."""
         if not self._row:
-            write(self._sheet, 1, 0, nothing, self._book.style(tone=Tone.MUTED, line=False))
+            write_cell(self._sheet, 1, 0, nothing, self._book.style(tone=Tone.MUTED, line=False))
         last = max(1, self.kept)
         end_table(self._table, 0, last, len(self._columns))
         for position, column in enumerate(self._columns):
@@ -317,7 +317,7 @@ class TableSheet:
     def _spill(self, values: Sequence[Value]) -> None:
         """Write a row to the CSV file, which appears together with the workbook."""
         if self._more is None:
-            part = self._book.stack.enter_context(placed(self._overflow))
+            part = self._book.stack.enter_context(written_atomically(self._overflow))
             self._more = self._book.stack.enter_context(part.open("w", encoding="utf-8-sig", newline="")).write
             self._more(csv_row([column.head for column in self._columns]))
         self._more(csv_row(["" if value is None else str(value) for value in values]))
@@ -376,7 +376,7 @@ def write_row(
             sheet.write_number(row, column, value if isinstance(value, float) else float(value), style)
 
 
-def write(sheet: Any, row: int, column: int, value: Value | Formula, style: Any) -> None:
+def write_cell(sheet: Any, row: int, column: int, value: Value | Formula, style: Any) -> None:
     """Write one value; see `write_row`."""
     write_row(sheet, row, (value,), (style,), column)
 
@@ -432,7 +432,7 @@ class Page:
         if height is not None:
             self.sheet.set_row(self.row, height)
         shape = self.book.style(Kind.TEXT, tone, line=False, **style)
-        write(self.sheet, self.row, 0, text, shape)
+        write_cell(self.sheet, self.row, 0, text, shape)
         self._fill(1 if band else len(self._widths), shape)
         self.row += 1
 

@@ -26,7 +26,7 @@ from loadsheet.ledger.exporting import TABLES, Row, Slice, slice_of
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.mapping_folder import load_folder
-from loadsheet.mapping.routing import current
+from loadsheet.mapping.routing import current_mapping
 from loadsheet.reports import archive_from, bring_reports
 from loadsheet.reports.report_files import safe_name
 from loadsheet.reports.run_summary import without_credentials
@@ -181,7 +181,7 @@ class _Making:
         on_disk = self._on_disk() if used else ()
         rows = {row["hash"]: row for row in self._slice.rows("mappings") if row["hash"] in used}
         for digest, row in sorted(rows.items()):
-            same = current(row["name"], on_disk)
+            same = current_mapping(row["name"], on_disk)
             source = self._queries.mapping_source(digest)
             if not source and same is not None and same.hash == digest:
                 source = dict(same.source)

@@ -367,7 +367,7 @@ def rows_of(members: CapsuleReader, table: str) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def beside(entries: Iterable[Row], *others: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
+def joined_by_entry(entries: Iterable[Row], *others: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
     """Entries, each with its rows of other tables. All inputs are ordered by entry; rows of other entries are skipped."""
     groups = [_Groups(rows) for rows in others]
     for row in entries:

@@ -41,7 +41,7 @@ from loadsheet.run_archive.contents import (
     DropKept,
     Manifest,
     MappingKept,
-    beside,
+    joined_by_entry,
     mapping_member,
     read_manifest,
     rows_of,
@@ -333,7 +333,7 @@ class _PriorState:
         return bool(row["entry_id"] < self._first_entry and row["id"] < self._cut)
 
     def _entries(self, rows: Iterator[Row]) -> Iterator[Row]:
-        for row, events in beside(rows, rows_of(self._members, "events")):
+        for row, events in joined_by_entry(rows, rows_of(self._members, "events")):
             if self._first_entry is not None and row["id"] >= self._first_entry:
                 return
             if row["drop_id"] < min(self._own):

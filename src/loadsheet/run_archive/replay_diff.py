@@ -16,10 +16,10 @@ import msgspec
 from loadsheet.contract import BY_NAME, Operation
 from loadsheet.ledger import TRANSITIONS, State
 from loadsheet.ledger.exporting import Row
-from loadsheet.ledger.planning import differences
+from loadsheet.ledger.planning import field_differences
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.states import INITIAL
-from loadsheet.run_archive.contents import beside
+from loadsheet.run_archive.contents import joined_by_entry
 
 MADE = ("operation", "key", "lane", "payload", "content_hash", "rows", "items")
 """Columns that translation fills, whatever happens to the entry later."""
@@ -51,12 +51,12 @@ class Side(NamedTuple):
 
 def compare_entries(kept: Side, replayed: Side) -> Iterator[Different]:
     """The differences between two versions of the same drops, by entry. Both inputs are ordered by entry."""
-    sides = (beside(*kept), beside(*replayed))
+    sides = (joined_by_entry(*kept), joined_by_entry(*replayed))
     for one, other in zip_longest(*sides):
         if other is None:
-            yield Different(named(one[0]), "entry", "there", "missing")
+            yield Different(entry_text(one[0]), "entry", "there", "missing")
         elif one is None:
-            yield Different(named(other[0]), "entry", "missing", "there")
+            yield Different(entry_text(other[0]), "entry", "missing", "there")
         else:
             yield from _compare(*one, *other)
 
@@ -74,13 +74,13 @@ def compare_rows(
                 yield Different(f"{what} {place}", name, _short(one[name]), _short(other[name]))
 
 
-def named(row: Mapping[str, Any]) -> str:
+def entry_text(row: Mapping[str, Any]) -> str:
     """An entry in words: its operation and key."""
     return f"{row['operation']} {row['key'] or '(no key)'}"
 
 
 def _compare(kept: Row, events: list[Row], replayed: Row, planned: list[Row]) -> Iterator[Different]:
-    of = named(kept)
+    of = entry_text(kept)
     first = [(event["before"], event["after"], event["reason"]) for event in events[: len(planned)]]
     again = [(event["before"], event["after"], event["reason"]) for event in planned]
     if first != again:
@@ -96,7 +96,7 @@ def _compare(kept: Row, events: list[Row], replayed: Row, planned: list[Row]) ->
 
 
 def _differences(of: str, name: str, kept: Any, replayed: Any) -> Iterator[Different]:
-    changes = differences(kept, replayed) if name == "payload" and kept and replayed else []
+    changes = field_differences(kept, replayed) if name == "payload" and kept and replayed else []
     if changes:
         for text in changes:
             field, _, values = text.partition(" ")
@@ -126,7 +126,7 @@ class Calls:
     def check(self, entries: Iterable[Row], attempts: Iterable[Row]) -> Iterator[Different]:
         """The requests that do not follow from the payloads. Entries and attempts are ordered by entry."""
         mine = (one for one in attempts if one["run_id"] == self._run)
-        for entry, tried in beside(entries, mine):
+        for entry, tried in joined_by_entry(entries, mine):
             if not tried or entry["removed"]:
                 continue
             self.count += len(tried)
@@ -156,10 +156,10 @@ _ACCEPTED = "accepted"
 
 def unexplained(entries: Iterable[Row], events: Iterable[Row], attempts: Iterable[Row]) -> Iterator[Different]:
     """The entries whose state does not follow from their events and attempts. All inputs are ordered by entry."""
-    for entry, changes, tried in beside(entries, events, attempts):
+    for entry, changes, tried in joined_by_entry(entries, events, attempts):
         wrong = _wrong_step(entry, changes) or _wrong_answer(entry, changes, tried)
         if wrong:
-            yield Different(named(entry), "state", entry["state"], wrong)
+            yield Different(entry_text(entry), "state", entry["state"], wrong)
 
 
 def _wrong_step(entry: Row, changes: Sequence[Row]) -> str:

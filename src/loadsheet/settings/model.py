@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from loadsheet.contract import Assumptions, Tolerances
-from loadsheet.places import BY_DAY_AND_RUN, address_of, apart, checked, checked_template, group_number
+from loadsheet.places import BY_DAY_AND_RUN, address_of, check_apart, checked_place, checked_template, group_number
 from loadsheet.settings.operations_sections import (
     ClusterSettings,
     ExpectedFilesSettings,
@@ -169,7 +169,7 @@ class Settings(BaseModel):
     @field_validator("inbox", "outbox", "archive")
     @classmethod
     def _is_a_place(cls, value: Path | None) -> Path | None:
-        return value if value is None else checked(value)
+        return value if value is None else checked_place(value)
 
     @field_validator("archive_path")
     @classmethod
@@ -208,7 +208,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _outbox_is_apart(self) -> Self:
-        apart("inbox", self.inbox, {"outbox": self.outbox, "archive": self.archive_place})
+        check_apart("inbox", self.inbox, {"outbox": self.outbox, "archive": self.archive_place})
         return self
 
     @property

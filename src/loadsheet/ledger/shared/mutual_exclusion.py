@@ -232,7 +232,7 @@ def begin_schedule(connection: Connection, schedule_key: ScheduleKey, since: dat
     )
 
 
-def fire(connection: Connection, schedule_key: ScheduleKey, moment: DueMoment, by: str) -> bool:
+def record_firing(connection: Connection, schedule_key: ScheduleKey, moment: DueMoment, by: str) -> bool:
     """Record that a schedule fires. Returns whether this process was the first. A slower process gets False, even if it saw
     another due time.
     """

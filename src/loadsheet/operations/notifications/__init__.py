@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from loadsheet import exit_codes
-from loadsheet.display_text import count_of, sentence
+from loadsheet.display_text import capitalized, count_of
 from loadsheet.errors import LedgerError
 from loadsheet.ledger import State
 from loadsheet.ledger.codec import stamp
@@ -333,7 +333,7 @@ def _line(change: ConditionChange) -> str:
             return f"Runs work again after {count_of(change.condition.runs, 'failed run')} {since}."
         meant = _FAILED.get(int(change.condition.cause), "ended early")
         again = f" ({count_of(change.condition.runs, 'run')} {since})" if change.condition.runs > 1 else ""
-        return f"The run {meant}{again}.\n{sentence(change.text)}"
+        return f"The run {meant}{again}.\n{capitalized(change.text)}"
     if change.kind == "closed":
         if change.name.startswith(WAITS):
             return (

@@ -19,7 +19,7 @@ from loadsheet.errors import FolderError, LoadsheetError
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.operations.retention.ledger_copies import BY_THE_SERVER, back_up_daily
-from loadsheet.places import BY_DAY_AND_RUN, address_of, from_stored_path, shown, to_stored_path
+from loadsheet.places import BY_DAY_AND_RUN, address_of, from_stored_path, place_text, to_stored_path
 from loadsheet.reconcile import Exceptions
 from loadsheet.reconcile.listings import abridged, entries_with_contents
 from loadsheet.reports import SUMMARY
@@ -87,7 +87,7 @@ def _expired(settings: Settings, ledger: Ledger, now: datetime) -> Iterator[Path
 
 def record_removed(settings: Settings, ledger: Ledger, places: Iterable[Path | str]) -> None:
     """Record, before the removal, that originals at these places are no longer kept."""
-    stored = [(to_stored_path(place, settings.state), shown(Path(place))) for place in places]
+    stored = [(to_stored_path(place, settings.state), place_text(Path(place))) for place in places]
     ledger.maintenance.record_originals_removed([*dict.fromkeys(chain.from_iterable(stored))])
 
 
@@ -162,7 +162,7 @@ def remove_folders(settings: Settings, ledger: Ledger, names: Collection[str]) -
         if going or settings.outbox_address:
             renew_index(settings, ledger)
         for name in ours if settings.outbox_address else ():
-            _remove_objects(shown(settings.outbox / name))
+            _remove_objects(place_text(settings.outbox / name))
         for folder in going:
             shutil.rmtree(folder)
     except OSError as error:
@@ -214,7 +214,7 @@ def remove_reports_among(folder: Path) -> None:
 
 def _has_aside(settings: Settings, name: str) -> bool:
     if settings.outbox_address:
-        return ASIDE in object_storage.names_in(shown(settings.outbox / name))
+        return ASIDE in object_storage.names_in(place_text(settings.outbox / name))
     return (settings.outbox / name / ASIDE).is_dir()
 
 

@@ -36,7 +36,7 @@ from loadsheet.operations.retention import (
     strange_files,
 )
 from loadsheet.operations.retention.ledger_copies import copies, copies_elsewhere
-from loadsheet.places import address_of, from_stored_path, shown, to_stored_path
+from loadsheet.places import address_of, from_stored_path, place_text, to_stored_path
 from loadsheet.settings import EMBEDDED, Settings
 
 CAPSULES = "*.capsule.zip"
@@ -126,17 +126,18 @@ def plan(settings: Settings, traces: Traces, request: Request) -> ErasurePlan:
     for folder in traces.reports:
         if not request.reports:
             stays.append(
-                f"{shown(folder)}: reports (--reports removes them; `loadsheet report --run` writes them again without the values)"
+                f"{place_text(folder)}: reports (--reports removes them; `loadsheet report --run` writes them again without the values)"
             )
         elif folder.name in traces.unread:
             stays.append(
-                f"{shown(folder)}: reports, because a workbook in it was saved and not read yet: `loadsheet run` reads it; then repeat the command"
+                f"{place_text(folder)}: reports, because a workbook in it was saved and not read yet: `loadsheet run` reads it; then repeat the command"
             )
         else:
             ours, strange = report_files(folder)
-            goes += [f"{shown(folder)}: reports"] if ours or not strange else []
+            goes += [f"{place_text(folder)}: reports"] if ours or not strange else []
             stays += [
-                f"{shown(folder / name)}: not written by loadsheet: check it and remove it yourself" for name in strange
+                f"{place_text(folder / name)}: not written by loadsheet: check it and remove it yourself"
+                for name in strange
             ]
     for paths, chosen, what, option in (
         (traces.capsules, request.reports, "a capsule, which may contain the key", "--reports"),
@@ -294,7 +295,7 @@ def _rename(settings: Settings, ledger: Ledger, file_name: FileName, file: KeptF
     before = file.kept_as
     is_renamed = Path(before).name.partition("~")[0].partition(".")[0] == file_name.pseudonym.partition(".")[0]
     folder = archived_at(file_name.pseudonym, settings, file.run).parent
-    place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / file_name.pseudonym)
+    place = place_text(Path(before)) if is_renamed else _copied(settings, before, folder / file_name.pseudonym)
     if place != before:
         ledger.maintenance.record_original_at(file.number, to_stored_path(place, settings.state) if place else "")
     inbox.move_archive_mark(settings, file.sha256, before, place)
@@ -314,8 +315,8 @@ def _copied(settings: Settings, before: str, target: Path) -> str:
         if stored is None:
             return ""
         if not object_storage.copy(stored, address_of(target)):
-            raise FolderError(f"{before} cannot be copied to {shown(target)}; {_TRY_AGAIN}")
-        return shown(target)
+            raise FolderError(f"{before} cannot be copied to {place_text(target)}; {_TRY_AGAIN}")
+        return place_text(target)
     source, free, number = Path(before), target, 1
     if not source.exists():
         return ""

@@ -26,7 +26,7 @@ from loadsheet.errors import FolderError
 from loadsheet.extras import need
 from loadsheet.ledger import Ledger
 from loadsheet.places import from_stored_path
-from loadsheet.reports.report_files import csv_line, placed
+from loadsheet.reports.report_files import csv_line, written_atomically
 from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def export(ledger: Ledger, target: Path, kind: Format, *, since: str = "", paylo
         chosen = {target / f"{table.name}.{kind}": table for table in tables}
     write, counts = _write_parquet if kind == "parquet" else _write_csv, {}
     for path, table in chosen.items():
-        with placed(path) as part:
+        with written_atomically(path) as part:
             counts[path] = write(part, table.columns, ledger.maintenance.rows_of(table))
     return counts
 

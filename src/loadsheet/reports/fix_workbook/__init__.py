@@ -51,7 +51,14 @@ from loadsheet.reports.fix_workbook.other_sheets import (
     read_page,
 )
 from loadsheet.reports.fix_workbook.wording import ASIDE, CHECKED, STEPS, word_problem
-from loadsheet.reports.report_files import csv_text, distinct_name, fits, placed, safe_name, text_format
+from loadsheet.reports.report_files import (
+    csv_text,
+    distinct_name,
+    fits_cell,
+    safe_name,
+    text_format,
+    written_atomically,
+)
 from loadsheet.reports.sheets import Book, open_book
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import PROPERTY, ROW_COLUMN, Mark, sheet_titles
@@ -62,7 +69,7 @@ _LOOKED_UP_MAX = 50_000
 def write_rows(path: Path, table: SourceTable, rows: Iterable[FixRow], words: Words) -> None:
     """Write rows, with what to fix in front and their marks at the end. Raises LoadsheetError if that fails."""
     delimiter, encoding = text_format(table.found)
-    with placed(path) as part, part.open("w", encoding=encoding, errors="replace", newline="") as file:
+    with written_atomically(path) as part, part.open("w", encoding=encoding, errors="replace", newline="") as file:
         writer = csv.writer(file, delimiter=delimiter)
         writer.writerow([words.say("What to fix"), *table.header, ROW_COLUMN])
         for row in rows:
@@ -223,7 +230,7 @@ class _DropFix:
             return False
         if self._over.holds(entry) or self._rows.count + len(entry.rows) > self._rows_max:
             return True
-        return not all(fits(cell) for row in entry.rows for cell in row.cells)
+        return not all(fits_cell(cell) for row in entry.rows for cell in row.cells)
 
     def _guide(self, table: str) -> Mapping[str, ColumnGuide]:
         """The guide to a table's columns. Its texts are left out if they are in another language."""

@@ -27,7 +27,7 @@ from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Level, Problem
 from loadsheet.reports.fix_workbook.wording import line_of, takes_of
 from loadsheet.reports.report_files import Spool, sheet_text
-from loadsheet.reports.sheets import Book, Kind, Tone, fit_paper, head_width, write
+from loadsheet.reports.sheets import Book, Kind, Tone, fit_paper, head_width, write_cell
 from loadsheet.workbook_marks import ROW_COLUMN, RowMark
 
 _encode = msgspec.json.Encoder().encode
@@ -345,14 +345,14 @@ class FixSheet:
     def _write(self, column: int, cell: str, native: tuple[str, str] | None, look: Mapping[str, Any]) -> None:
         if look is _BAD and self._first is None:
             self._first = (self._row, column)
-        value, code = typed(cell, native, self._words.date_format) if native else (cell, "@")
+        value, code = native_value(cell, native, self._words.date_format) if native else (cell, "@")
         style = self._style(look, "" if isinstance(value, str) else code)
         if isinstance(value, str) and value.startswith("<r>") and value.endswith("</r>"):
             # XlsxWriter would take it for rich-text markup
             value = f'<r><t xml:space="preserve">{escape(value)}</t></r>'
             self._sheet.write_string(self._row, column, value, style)
         else:
-            write(self._sheet, self._row, column, value, style)
+            write_cell(self._sheet, self._row, column, value, style)
 
     def _style(self, look: Mapping[str, Any], code: str = "") -> Any:
         """The format of a cell: text, unless `code` is a number format."""
@@ -401,7 +401,7 @@ class _Exact(float):
         return repr(float(self))
 
 
-def typed(cell: str, native: tuple[str, str], day: str) -> tuple[str | bool | float | datetime | time, str]:
+def native_value(cell: str, native: tuple[str, str], day: str) -> tuple[str | bool | float | datetime | time, str]:
     """The value to write for a native cell, with its number format. Returns the shown text if no value would read
     back the same. `day` is the format of dates.
     """

@@ -24,7 +24,7 @@ from loadsheet.problems import Problem, Where
 from loadsheet.reports.fix_workbook import wording
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook, Place, protect
 from loadsheet.reports.report_files import sheet_text
-from loadsheet.reports.sheets import Book, Kind, Tone, write
+from loadsheet.reports.sheets import Book, Kind, Tone, write_cell
 
 ChangeKind = Literal["number", "moment", "word", "blank", "text"]
 
@@ -168,7 +168,7 @@ class Changes:
         if pair not in self._judged:
             if len(self._judged) >= _DISTINCT:
                 self._judged.clear()
-            self._judged[pair] = judged(text, value)
+            self._judged[pair] = difference_in_meaning(text, value)
         return self._judged[pair]
 
 
@@ -176,7 +176,7 @@ def _text(entry: Entry, cells: "_Cells") -> str:
     return " ".join(filter(None, (entry.rows[row].cells[position].strip() for row, position in cells)))
 
 
-def judged(text: str, value: str) -> ChangeKind | None:
+def difference_in_meaning(text: str, value: str) -> ChangeKind | None:
     """How a payload value differs in meaning from its source cell; None if both mean the same."""
     shown, sent = " ".join(text.split()), " ".join(value.split())
     if (sent in _FLAGS and shown) or _stands_in(sent.casefold(), shown.casefold()):
@@ -339,7 +339,7 @@ class _ListSheet:
         self.book, self.sheet = book, book.sheet(title)
         for row, text in enumerate(lines):
             style = book.style(line=False, font_size=10 if row else 12, bold=not row, num_format="General")
-            write(self.sheet, row, 0, text, style)
+            write_cell(self.sheet, row, 0, text, style)
         self.row = self._top = 2 if lines else 0
         self._widths: Sequence[int] = ()
 
@@ -354,11 +354,11 @@ class _ListSheet:
 
     def text(self, position: int, text: str, tone: Tone = Tone.PLAIN, **style: Any) -> None:
         """Write a text in the current row."""
-        write(self.sheet, self.row, position, text, self.book.style(tone=tone, wrap=True, **style))
+        write_cell(self.sheet, self.row, position, text, self.book.style(tone=tone, wrap=True, **style))
 
     def count(self, position: int, count: int) -> None:
         """Write a count in the current row."""
-        write(self.sheet, self.row, position, count, self.book.style(Kind.COUNT))
+        write_cell(self.sheet, self.row, position, count, self.book.style(Kind.COUNT))
 
     def fit(self, texts: Sequence[str], first: int = 0) -> None:
         """Set the height of a row with wrapped texts, from this column on. Not every spreadsheet program does so itself."""
@@ -472,25 +472,26 @@ def read_page(
     sheet = book.sheet(title)
     sheet.set_column(0, 0, 5)
     sheet.set_column(1, 1, 100)
-    write(sheet, 0, 0, words.say("What to fix"), book.style(line=False, font_size=16, bold=True, num_format="General"))
+    large = book.style(line=False, font_size=16, bold=True, num_format="General")
+    write_cell(sheet, 0, 0, words.say("What to fix"), large)
     names, files = ", ".join(words.say("“{0}”", name) for name in sheets), ", ".join(file.name for file in drop.files)
     row, body = 1, book.style(wrap=True, line=False, font_size=12)
     for number, sentence in enumerate(sentences, start=1):
         row += 1
         text = words.say(sentence, sheets=names, file=files)
-        write(sheet, row, 0, f"{number}.", book.style(line=False, font_size=12, bold=True))
-        write(sheet, row, 1, text, body)
+        write_cell(sheet, row, 0, f"{number}.", book.style(line=False, font_size=12, bold=True))
+        write_cell(sheet, row, 1, text, body)
         sheet.set_row(row, 18 * (1 + len(text) // 95) + 6)
     for remark in more:
         row += 1
-        write(sheet, row, 1, remark, body)
+        write_cell(sheet, row, 1, remark, body)
     row += 1
     facts = (files, drop.run, f"{drop.meant_for} {drop.mapping_version}".strip())
     for name, text in zip(wording.FACTS, facts, strict=True):
         if text:
             row += 1
             fact = words.say("{place}: {text}", place=words.say(name), text=text)
-            write(sheet, row, 1, fact, book.style(tone=Tone.MUTED, line=False))
+            write_cell(sheet, row, 1, fact, book.style(tone=Tone.MUTED, line=False))
     protect(sheet)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from loadsheet.display_text import visible
+from loadsheet.display_text import show_controls
 from loadsheet.languages import Sentences, Words
 from loadsheet.ledger import ColumnGuide
 from loadsheet.problems import CATALOGUE, Problem
@@ -116,7 +116,7 @@ def _shown(named: Mapping[str, str], words: Words) -> dict[str, str]:
 
 
 def _sentence(text: str) -> str:
-    return visible(text[:1].upper() + text[1:])
+    return show_controls(text[:1].upper() + text[1:])
 
 
 class _Lenient(dict[str, str]):
