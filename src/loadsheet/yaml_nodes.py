@@ -5,19 +5,20 @@ ends the process; so the nodes are made here, from the events of the parser.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import yaml
 from yaml.events import (
     AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
     MappingEndEvent,
     MappingStartEvent,
     NodeEvent,
     ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
 )
 
 DEEPEST = 40
@@ -25,6 +26,7 @@ DEEPEST = 40
 
 _PARSER = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader
 _TAG = "tag:yaml.org,2002:"
+_UNTAGGED = (None, "!")
 _PLAIN = {  # what an unquoted scalar means, by the core schema of YAML 1.2 (10.3.2); dates and merge keys are told apart to refuse them
     "null": r"~|null|Null|NULL|",
     "bool": r"true|True|TRUE|false|False|FALSE",
@@ -70,17 +72,16 @@ def compose(text: str) -> Node | None:
     `DEEPEST` levels.
     """
     try:
-        events = iter(yaml.parse(text, Loader=_PARSER))
-        found = [_node(event, events, {}, 0) for event in events if isinstance(event, NodeEvent)]
+        documents = _documents(yaml.parse(text, Loader=_PARSER))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         raise NotYaml(str(error.problem or error.context), *place) from None
     except yaml.YAMLError as error:
         raise NotYaml(" ".join(str(error).split())) from None
-    if len(found) > 1:
-        raise NotYaml("there are several documents; write one", found[1].line, found[1].column)
-    return found[0] if found else None
+    if len(documents) > 1:
+        raise NotYaml("there are several documents; write one", documents[1].line, documents[1].column)
+    return documents[0] if documents else None
 
 
 def values_of(text: str) -> Any:
@@ -89,41 +90,53 @@ def values_of(text: str) -> Any:
     return None if node is None else _value(node, 0)
 
 
-def _node(event: Any, events: Iterator[Any], anchors: dict[str, Node], depth: int) -> Node:
+def _documents(events: Iterable[Any]) -> list[Node]:
+    documents: list[Node] = []
+    inside: list[list[Any]] = [documents]  # the values of the maps and lists around the next node
+    anchors: dict[str, Node] = {}
+    for event in events:
+        if isinstance(event, CollectionEndEvent):
+            done = inside.pop()
+            if isinstance(event, MappingEndEvent):
+                done[:] = zip(done[::2], done[1::2], strict=True)
+        elif isinstance(event, NodeEvent):
+            node = _node(event, anchors)
+            inside[-1].append(node)
+            if isinstance(event, CollectionStartEvent):
+                inside.append(node.value)
+                if len(inside) - 2 > DEEPEST:
+                    raise NotYaml(f"nested more than {DEEPEST} levels deep", node.line, node.column)
+    return documents
+
+
+def _node(event: Any, anchors: dict[str, Node]) -> Node:
+    """The node that begins with an event; a map or list is still empty."""
     line, column = event.start_mark.line + 1, event.start_mark.column + 1
-    if depth > DEEPEST:
-        raise NotYaml(f"nested more than {DEEPEST} levels deep", line, column)
     if isinstance(event, AliasEvent):
         if event.anchor not in anchors:
             raise NotYaml(f"found undefined alias {event.anchor!r}", line, column)
         return anchors[event.anchor]
     if isinstance(event, ScalarEvent):
-        node = Node(_kind(event), event.value, line, column)
+        kind = "str" if event.tag or not event.implicit[0] else _kind_of(event.value)
+        node = Node(kind if event.tag in _UNTAGGED else event.tag.removeprefix(_TAG), event.value, line, column)
     else:
         node = Node(_kind_of_several(event, line, column), [], line, column)
     if event.anchor is not None:
         anchors[event.anchor] = node
-    if isinstance(event, SequenceStartEvent):
-        while not isinstance(inner := next(events), SequenceEndEvent):
-            node.value.append(_node(inner, events, anchors, depth + 1))
-    elif isinstance(event, MappingStartEvent):
-        while not isinstance(key := next(events), MappingEndEvent):
-            name = _node(key, events, anchors, depth + 1)
-            node.value.append((name, _node(next(events), events, anchors, depth + 1)))
     return node
 
 
-def _kind(event: ScalarEvent) -> str:
-    if event.tag not in (None, "!"):
-        return str(event.tag).removeprefix(_TAG)
-    found = _KIND.fullmatch(event.value) if event.implicit[0] else None
+@lru_cache(maxsize=4096)
+def _kind_of(plain: str) -> str:
+    """The kind of a scalar without quotes."""
+    found = _KIND.fullmatch(plain)
     return "str" if found is None else str(found.lastgroup)
 
 
 def _kind_of_several(event: Any, line: int, column: int) -> str:
     """The kind of a map or a list. Raises NotYaml for a tag that makes it another value."""
     kind = "map" if isinstance(event, MappingStartEvent) else "seq"
-    if event.tag not in (None, "!", f"{_TAG}{kind}"):
+    if event.tag not in (*_UNTAGGED, f"{_TAG}{kind}"):
         raise NotYaml(f"the tag {event.tag} is not known; remove it", line, column)
     return kind
 

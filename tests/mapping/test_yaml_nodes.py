@@ -64,7 +64,7 @@ def test_an_alias_is_the_node_that_it_names():
         ("a: \x01", "not allowed", (1, 1)),
         ("[" * 300_000, "nested more than 40 levels deep", (1, 42)),
         ("- " * 300_000, "nested more than 40 levels deep", (1, 83)),
-        ("a: {" * 300_000, "nested more than 40 levels deep", (1, 161)),
+        ("a: {" * 300_000, "nested more than 40 levels deep", (1, 164)),
     ],
 )
 def test_what_is_no_yaml_is_refused_at_its_place(text, said, place):
