@@ -350,8 +350,6 @@ class PostcodeCheck:
     def _note(self, document: Document, lineage: Lineage, tables: Mapping[str, Table]) -> None:
         for postcode, path, code, country in _codes_of(document, self.others):
             digits, key = _DIGITS.get(country, 0), (postcode, country)
-            if not code:
-                continue
             if not _is_short(code, digits):
                 self._shortened[key] = None
             elif key not in self._shortened:
@@ -379,17 +377,19 @@ class PostcodeCheck:
 
 
 def _codes_of(document: Document, fields: Iterable[_PostcodeField]) -> Iterator[tuple[_PostcodeField, str, str, str]]:
-    """The postal codes of a document in these fields, each with its path and the code of its country (empty: none is known)."""
+    """The postal codes of a document in these fields that are numbers, each with its path and the code of its country (empty: none is known)."""
     payload = msgspec.json.decode(document.payload)
     for postcode in fields:
         if document.rows[0].table.startswith(postcode.own):
             for path, record in _records(payload, postcode.record):
-                code, country = str(record.get(postcode.name, "")), _country_code(str(record.get(postcode.country, "")))
-                yield postcode, postcode.own + f"{path}.{postcode.name}".lstrip("."), code, country
+                code = str(record.get(postcode.name, ""))
+                if code.isdecimal():
+                    place = postcode.own + f"{path}.{postcode.name}".lstrip(".")
+                    yield postcode, place, code, _country_code(str(record.get(postcode.country, "")))
 
 
 def _is_short(code: str, digits: int) -> bool:
-    return code.isdecimal() and digits - _MOST_LOST <= len(code) < digits
+    return digits - _MOST_LOST <= len(code) < digits
 
 
 _POSTCODE_HINT = "correct the code table: spreadsheet programs drop zeros at the start of numbers; if the postal code is right, there is nothing to do"
@@ -402,7 +402,9 @@ _COLUMN_HINT = (
 @cache
 def _country_code(text: str) -> str:
     """The two-letter code of a country; empty if the text is none."""
-    code = country_reader("en")(text) if text else ""
+    if not text or text in _DIGITS:
+        return text
+    code = country_reader("en")(text)  # loads the names of all countries
     return code if isinstance(code, str) else ""
 
 
