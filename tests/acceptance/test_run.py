@@ -450,4 +450,4 @@ def test_rows_that_are_struck_out_are_named_to_the_shipper_and_to_the_operator(w
     assert said[:3] == [("accepted", "", ""), struck, struck]
     fix = load_workbook(workspace.reports()[-1] / "orders.fix.xlsx")
     read_me = [cell for row in fix["Read me"].iter_rows(values_only=True) for cell in row if "struck" in str(cell)]
-    assert read_me == [f"Rows that are struck out are read like the others: 3, 4. {todo}"]
+    assert read_me == [f"Rows that are struck out are read like the others: 3, 4. {todo}."]

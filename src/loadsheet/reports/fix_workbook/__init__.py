@@ -50,7 +50,7 @@ from loadsheet.reports.fix_workbook.other_sheets import (
     origin_of,
     read_page,
 )
-from loadsheet.reports.fix_workbook.wording import ASIDE, CHECKED, STEPS, word_problem
+from loadsheet.reports.fix_workbook.wording import ASIDE, CHECKED, STEPS, line_of, word_problem
 from loadsheet.reports.report_files import (
     csv_text,
     distinct_name,
@@ -209,7 +209,7 @@ class _DropFix:
             )
         for problem in (one for table in self.drop.tables for one in table.problems if one.code == STRUCK_OUT):
             worded = word_problem(problem, self._words, self._titles)
-            yield f"{worded.text}. {worded.todo}"
+            yield line_of(worded.text, worded.todo) + "."
 
     def _add_looked_up(self) -> None:
         """Add the rows that other rows look up, because a corrected key may need any of them. Only of text files: ignored rows do not keep the
