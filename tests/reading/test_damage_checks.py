@@ -52,6 +52,7 @@ DAMAGED = {
     "texts turned into dates": (["A-17", "03-May", "12-99", "Mar-01", "7-Z", "B"], "R224", "03-May", "rows 3, 5"),
     "a German month": (["A-17", "03. Mai", "12-99", "C"], "R224", "03. Mai", "row 3"),
     "UTF-8 read as Western": (["Müller", "MÃ¼ller", "KÃ¶ln"], "R226", "MÃ¼ller", "rows 3, 4"),
+    "written for a web page": (["M&uuml;ller", "A & B", "R&D; x", "K&#246;ln", "AT&T"], "R226", "M&uuml;ller", "rows 2, 5"),
     "lost letters": (["M\ufffdller"], "R226", "M\ufffdller", "row 2"),
     "a Western code page read as another": (["M\x92s", "M\u2019s", "x\x85"], "R226", "M\x92s", "rows 2, 4"),
     "what Excel made of codes": (["A-17", "B-12", "MAR-77", "DEC-01", "C-3", "D-4", "E-5"], "R224", "MAR-77", "rows 4, 5"),
@@ -194,6 +195,7 @@ def test_real_dates_beside_dates_as_text_are_two_styles(tmp_path):
 
 def test_letters_of_the_wrong_code_page_are_shown_as_they_may_have_been():
     assert "may have been 'M\u2019s'" in warnings_about({"Item": ["M\x92s"]})["R226"].hint
+    assert "may have been 'Müller & Söhne'" in warnings_about({"Item": ["M&uuml;ller &amp; S&ouml;hne"]})["R226"].hint
     assert "may have been" not in warnings_about({"Item": ["東\x92"]})["R226"].hint
 
 

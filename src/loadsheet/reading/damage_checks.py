@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from loadsheet.internal_errors import isolated
 from loadsheet.problems import NOT_EXAMINED, Problem, Where
+from loadsheet.reading.encoding import repair_encoding
 from loadsheet.reading.header import fold_label
 from loadsheet.reading.row_filters import begins_like_totals, places_of_totals
 from loadsheet.reading.tables import INVISIBLE, ColumnUse, Native, Row, Table, as_typed
@@ -67,7 +68,7 @@ def shapes_of(cell: Key) -> tuple[Shape, ...]:
     else:
         found = _SHAPES.fullmatch(text)
         shape = _matched_shape(found) if found else _TEXT
-    if cell.isascii():
+    if cell.isascii() and "&" not in cell:
         return (shape,)
     garbled = _NO_LETTER.search(cell) or repair_encoding(text) != text
     signs = ((_GARBLED, garbled), (_INVISIBLE, INVISIBLE.search(text)), (_UNBROKEN, _NO_BREAK.search(text)))
@@ -108,16 +109,6 @@ def _style(found: re.Match[str]) -> str:
     if int(found["second"]) > _MONTHS:
         return f"M{mark}D{mark}{years}"
     return f"?{mark}?{mark}{years}"
-
-
-def repair_encoding(text: str) -> str:
-    """The text before UTF-8 was decoded as a Western code page, or Windows-1252 as Latin-1; the same text if neither happened."""
-    for read_as, written_in in (("cp1252", "utf-8"), ("latin-1", "utf-8"), ("latin-1", "cp1252")):
-        try:
-            return text.encode(read_as).decode(written_in)
-        except UnicodeError:
-            continue
-    return text
 
 
 _BATCH = 4_000
@@ -488,7 +479,7 @@ _CHECKS = (
     (
         "garbled",
         "R226",
-        "another program decoded the text in a wrong encoding before it was sent; export it again as UTF-8",
+        "another program changed the letters before the file was sent; export it again as UTF-8",
     ),
     (
         "invisible",

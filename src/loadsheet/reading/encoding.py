@@ -6,6 +6,7 @@ Also here: the refusal of a file that cannot be read.
 """
 
 import codecs
+import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -36,6 +37,7 @@ _WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf16": "utf-16-l
 WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
 _LATIN = ("cp1252", "cp1250", "cp1254", "cp1257")
 _BEYOND_LATIN = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp932", "gb18030", "big5", "cp949")
+_ENTITY = re.compile(r"&(?:[A-Za-z]{2,8}|#[0-9]{2,5}|#x[0-9A-Fa-f]{2,4});")
 _HIGH = re.compile(rb"[\x80-\xff]+")
 _HIGH_LEAST = 8
 _IN_RUNS = 0.3  # share of the bytes beyond ASCII that stand beside another one, in scripts other than Latin
@@ -251,3 +253,17 @@ def _decode(raw: IO[bytes], name: str, encoding: str) -> Iterator[str]:
         yield text
         if not chunk:
             return
+
+
+def repair_encoding(text: str) -> str:
+    """The text before a program wrote it for HTML (`M&uuml;ller`), or decoded UTF-8 as a Western code page or Windows-1252 as Latin-1; the same
+    text if none of it happened.
+    """
+    if _ENTITY.search(text):
+        return html.unescape(text)
+    for read_as, written_in in (("cp1252", "utf-8"), ("latin-1", "utf-8"), ("latin-1", "cp1252")):
+        try:
+            return text.encode(read_as).decode(written_in)
+        except UnicodeError:
+            continue
+    return text

@@ -459,7 +459,7 @@ SENTENCES = (
     "Excel shows long numbers in this form, and their last digits are lost",
     "Excel keeps only 15 digits of a number and replaces the others with zeros",
     "other programs lose them too",
-    "another program decoded the text in a wrong encoding before it was sent",
+    "another program changed the letters before the file was sent",
     "export it again as UTF-8",
     "text pasted from web pages often contains them",
     "they are left out, and no-break spaces are sent as spaces",
