@@ -122,7 +122,7 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "a code table says nothing of the notation": ({"sendungen.csv": FREIGHT, "rates.csv": RATES, "fuel.csv": FUEL}, None,
         "  locale: de_DE   # 3 of 3 numbers with a decimal mark are in de_DE notation\n", "!, locale: "),
     "joined files each in its notation": (IN_TWO, None, "  locale: en_GB   # 4 of 4 numbers",
-        "{label: Goods value, type: decimal, required: true, locale: de_DE",
+        "{label: Goods value, type: decimal, required: true, min: 0, locale: de_DE",
         "{label: Weight (kg), type: quantity, required: true, unit: kg, min: 0}"),
     "numbers in two notations": (three("Total weight (kg);12,5;7,25;1.240,5", "Goods value;1,240.50;17.25;8"), None,
         "  locale: de_DE   # 3 of 5 numbers ", "; CHECK the others, such as 1,240.50"),

@@ -43,6 +43,7 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "a unit that nobody says": ("Weight;12,5;7", "CHECK the unit kg: neither heading nor cells have one"),
     "a minus behind the number": (f"Total weight (kg){';1.250,5' * 10};3,2-", "12 of 12 values are numbers", "CHECK min: 1 value (-3.2) below 0"),
     "negative amounts of accountants": (f"Goods value{';$1,250.50' * 10};($3.20)", "type: decimal", "currency: USD", "12 of 12 values are numbers"),
+    "a goods value is not below 0": ("Goods value;1250.50;99.00", "type: decimal", "min: 0"),
     "euros in the cells": ("Goods value;1.234,50 €;€ 99,00;5", "type: decimal", "currency: EUR", "!CHECK"),
     "dollars in the cells": ("Goods value;$1,234.50;$99.00", "currency: USD", "CHECK the currency: $ may also mean CAD"),
     "prices without cents": (f"Goods value;990,-{';12,50' * 11}", "CHECK the others: 990,-"),
@@ -116,7 +117,7 @@ def test_the_format_of_amounts_gives_their_currency(tmp_path):
         cell.number_format = "[$PLN] #,##0.00"
     book.save(tmp_path / "jobs.xlsx")
     text = write_draft(draft(observe([tmp_path / "jobs.xlsx"], Settings()), "order.create"))
-    assert "type: decimal, required: true, currency: PLN}" in drafted_columns(text)["Goods value"]
+    assert "type: decimal, required: true, currency: PLN, min: 0}" in drafted_columns(text)["Goods value"]
     assert "  currency: {value: PLN}" in text
 
 

@@ -346,10 +346,10 @@ def _heading_keys(column: Column) -> dict[str, Any]:
 
 def _refuse_negative(drafted: DraftColumn, kind: Kind | None) -> None:
     """Refuse negative amounts, unless some are negative and the author has to decide."""
-    concepts = MEASURES.keys() | {"quantity", "package"}
+    concepts = MEASURES.keys() | {"quantity", "package", "value"}
     if kind is Kind.NUMERIC and drafted.column.concepts & concepts and "min" not in drafted.keys:
         texts = drafted.column.cells.shown
-        if not any(text.startswith(("-", "\N{MINUS SIGN}")) or text.endswith("-") for text in texts):
+        if not any(text.startswith(("-", "\N{MINUS SIGN}", "(")) or text.endswith("-") for text in texts):
             drafted.keys["min"] = 0
 
 
