@@ -35,7 +35,7 @@ IN_ONE_REPORT = {
 IN_ALL = [
     "reports.results.DropResults.finish",
     "reconcile.settle",
-    "reconcile.totals.Adder.add",
+    "reconcile.balance.Adder.add",
     "reports.results.DropResults.add",
     "reports.summarise",
     "reports.headline._headline",
