@@ -3,7 +3,7 @@
 Owns: when rows are the same, and which rows a fix file corrected. Only reads.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -55,9 +55,11 @@ def _unsent_in(
 ) -> list[list[int]]:
     """For each of these documents, the entries on its lane in its `copies` that a fix file may have corrected."""
     lanes = {document.lane for document, drops in zip(documents, copies, strict=True) if drops and document.usable}
-    rows = _UNSENT_ON_LANES.rows_of(connection, sorted(lanes))
+    unsent: dict[str, list[Any]] = defaultdict(list)
+    for row in _UNSENT_ON_LANES.rows_of(connection, sorted(lanes)):
+        unsent[row.lane].append(row)
     return [
-        [row.id for row in rows if row.lane == document.lane and row.drop_id in drops]
+        [row.id for row in unsent.get(document.lane, ()) if row.drop_id in drops]
         for document, drops in zip(documents, copies, strict=True)
     ]
 
