@@ -28,7 +28,7 @@ from loadsheet.ledger.planning import (
     parent_exists,
     sender_in,
 )
-from loadsheet.ledger.returned_rows import returned
+from loadsheet.ledger.returned_rows import find_returned
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, SourceFile, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change_states, record_events
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
@@ -182,10 +182,10 @@ def record_entries(transaction: Transaction, drop: int, documents: Sequence[Docu
     lanes, seen = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
     others, copies = _other_versions(connection, documents, drop), copies_of(connection, drop)
     newer = _newer_files(connection, documents, drop)
-    back = returned(connection, documents, [copies] * len(documents))
+    returned = find_returned(connection, documents, [copies] * len(documents))
     (last,) = _LAST_ENTRY.rows(connection)
     records, contents, events, states = [], {}, [], []
-    pairs = zip(documents, back, strict=True)
+    pairs = zip(documents, returned, strict=True)
     for identity, (given, same) in enumerate(pairs, start=(last.id or 0) + 1):  # safe: one writer at a time
         lane = lanes.setdefault(given.lane, [])
         known = DocumentContext(given.lane in seen, copies, newer.get(given.lane, ""), same)
@@ -243,8 +243,8 @@ class Forecaster:
             wanted = {document.lane for document in chunk if document.usable}
             with self._engine.connect() as connection:
                 lanes, seen_on = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
-                back = returned(connection, chunk, [copies] * len(chunk))
-            for given, same in zip(chunk, back, strict=True):
+                returned = find_returned(connection, chunk, [copies] * len(chunk))
+            for given, same in zip(chunk, returned, strict=True):
                 seen = given.lane in seen_on
                 lane = [*lanes.get(given.lane, ()), *self._forecast[given.lane]] if given.usable else []
                 known = DocumentContext(seen, copies, self._newer_than(newest, given), same)

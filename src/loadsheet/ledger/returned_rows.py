@@ -34,7 +34,7 @@ def cells_of(rows: Iterable[SourceRow]) -> "Counter[Cells]":
     return Counter((row.table, row.cells) for row in rows)
 
 
-def returned(
+def find_returned(
     connection: Connection, documents: Sequence[Document], copies: Sequence[Collection[int]]
 ) -> list[Returned]:
     """What is known of each of these documents. `copies` are, for each, the earlier drops with the same bytes as its own."""

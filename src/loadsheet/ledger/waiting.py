@@ -30,7 +30,7 @@ from loadsheet.ledger.planning import (
     parent_of,
 )
 from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
-from loadsheet.ledger.returned_rows import returned
+from loadsheet.ledger.returned_rows import find_returned
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change_states, still_valid
 from loadsheet.mapping.documents import JOINT, Document, Instead
@@ -227,8 +227,8 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
         settlements, updates, contents = [], [], {}
         found = list(with_contents(connection, rows))
         documents = [_document(row, content) for row, content in found]
-        back = returned(connection, documents, [copies[row.drop_id] for row in rows])
-        for (row, content), given, same in zip(found, documents, back, strict=True):
+        returned = find_returned(connection, documents, [copies[row.drop_id] for row in rows])
+        for (row, content), given, same in zip(found, documents, returned, strict=True):
             lane = lanes[row.lane]
             if any(earlier.state in WITHOUT_OUTCOME for earlier in lane):
                 continue
