@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from random_runs import counted, delivered, run_files, views
+from hypothesis import example, given, settings
+from random_runs import counted, delivered, run_files, sent_order, views
 
 from loadsheet.ledger import State
 from loadsheet.reconcile import IGNORED, NEEDS_SOMEONE, Match, RecordedListings, RunNotes, Verdict, settle
@@ -30,6 +30,7 @@ WRONG = {Verdict.VALUE_DIFFERENCE, Verdict.MISSING, Verdict.STILL_LISTED, Verdic
 
 @settings(max_examples=60, deadline=None)
 @given(run_files, views)
+@example([[sent_order("unknown")] * 2, [sent_order("accepted")] * 2], "whole")
 def test_any_run_is_accounted_for(files, view):
     with delivered(files, view) as (ledger, run, listings):
         found = settle(ledger.queries, listings, run, SETTINGS)

@@ -36,6 +36,12 @@ item = st.fixed_dictionaries(
 run_files = st.lists(st.lists(item, max_size=6), max_size=3)
 """The files of one run, each a list of its documents."""
 
+
+def sent_order(answer):
+    """A good create of the first order, which the exchange answers so."""
+    return {"operation": "order.create", "number": 0, "city": "Dresden", "rows": 1, "fate": "good", "answer": answer}
+
+
 views = st.sampled_from(["whole", "whole", "partial", "empty", "none"])
 """What the exchange's listings show afterwards."""
 

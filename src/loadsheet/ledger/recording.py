@@ -28,7 +28,7 @@ from loadsheet.ledger.planning import (
     parent_exists,
     sender_in,
 )
-from loadsheet.ledger.returned_rows import find_returned
+from loadsheet.ledger.returned_rows import FixFiles, find_returned
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, SourceFile, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change_states, record_events
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
@@ -78,7 +78,7 @@ def record_plan(
     rows: Counter[str] = Counter()
     fates: Counter[State] = Counter()
     totals, stream = ReadTotals(), iter(items)
-    analyze_at = _ANALYZE_AFTER
+    analyze_at, fixes = _ANALYZE_AFTER, FixFiles()
     while chunk := list(islice(stream, CHUNK)):
         ignored = [item for item in chunk if isinstance(item, Ignored)]
         documents = [item for item in chunk if isinstance(item, Document)]
@@ -88,7 +88,8 @@ def record_plan(
         _record_ignored(connection, identity, ignored)
         if rules.known is not None:
             rules.known.copy(connection, {document.lane for document in documents}, drop.fixes)
-        fates.update(record_entries(transaction, identity, documents, rules.changed))
+            fixes = FixFiles()  # those that were copied now are new here
+        fates.update(_record_entries(transaction, identity, documents, rules.changed, fixes))
         if fates.total() >= analyze_at:
             analyze_at = fates.total() * _ANALYZE_FACTOR
             _analyze(connection)
@@ -173,7 +174,9 @@ def _record_ignored(connection: Connection, drop: int, ignored: Sequence[Ignored
         _INSERT_IGNORED.run(connection, rows)
 
 
-def record_entries(transaction: Transaction, drop: int, documents: Sequence[Document], changed: Changed) -> list[State]:
+def _record_entries(
+    transaction: Transaction, drop: int, documents: Sequence[Document], changed: Changed, fixes: FixFiles
+) -> list[State]:
     """Judge documents by the entries on their lanes, and record each as an entry with an event. Returns their states. `changed`:
     the treatment of a create whose record was accepted with other content.
     """
@@ -182,7 +185,7 @@ def record_entries(transaction: Transaction, drop: int, documents: Sequence[Docu
     lanes, seen = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
     others, copies = _other_versions(connection, documents, drop), copies_of(connection, drop)
     newer = _newer_files(connection, documents, drop)
-    returned = find_returned(connection, documents, [copies] * len(documents))
+    returned = find_returned(connection, documents, [copies] * len(documents), fixes)
     (last,) = _LAST_ENTRY.rows(connection)
     records, contents, events, states = [], {}, [], []
     pairs = zip(documents, returned, strict=True)
@@ -238,12 +241,12 @@ class Forecaster:
         newest = max(files, key=lambda file: file.arrived)
         with self._engine.connect() as connection:
             copies = drops_with(connection, {file.sha256 for file in files})
-        stream = iter(documents)
+        stream, fixes = iter(documents), FixFiles()
         while chunk := list(islice(stream, CHUNK)):
             wanted = {document.lane for document in chunk if document.usable}
             with self._engine.connect() as connection:
                 lanes, seen_on = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
-                returned = find_returned(connection, chunk, [copies] * len(chunk))
+                returned = find_returned(connection, chunk, [copies] * len(chunk), fixes)
             for given, same in zip(chunk, returned, strict=True):
                 seen = given.lane in seen_on
                 lane = [*lanes.get(given.lane, ()), *self._forecast[given.lane]] if given.usable else []

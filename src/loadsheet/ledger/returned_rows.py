@@ -34,8 +34,51 @@ def cells_of(rows: Iterable[SourceRow]) -> "Counter[Cells]":
     return Counter((row.table, row.cells) for row in rows)
 
 
+class FixFiles:
+    """Which entries of fix files have the rows of which earlier entries. Each drop's fix files are read once, however many documents
+    are asked for.
+    """
+
+    def __init__(self) -> None:
+        self._read: set[int] = set()
+        self._with_rows_of: defaultdict[int, list[Any]] = defaultdict(list)
+
+    def corrected(self, connection: Connection, wanted: Collection[int]) -> set[int]:
+        """The entries among these, and those of fix files in between, in whose place a fix file had other rows that were not wrong."""
+        self._read_fixes_of(
+            {row.drop_id for row in _DROPS.rows_of(connection, sorted(wanted))} - self._read, connection
+        )
+        following: dict[int, Any] = {}
+        before: defaultdict[int, set[int]] = defaultdict(set)
+        fresh = {*wanted}
+        while fresh:
+            found = [(entry, row) for entry in fresh for row in self._with_rows_of.get(entry, ())]
+            fresh = {row.id for _, row in found} - following.keys()
+            for entry, row in found:
+                following[row.id] = row
+                before[row.id].add(entry)
+        cells = _cells(connection, {*wanted, *following}) if following else {}
+        corrected: set[int] = set()
+        for entry in sorted(following, reverse=True):
+            if entry in corrected:
+                corrected |= before[entry]
+            elif following[entry].state not in _WRONG:
+                corrected |= {one for one in before[entry] if cells[one] != cells[entry]}
+        return corrected
+
+    def _read_fixes_of(self, drops: Collection[int], connection: Connection) -> None:
+        """Read the fix files of these drops, and the fix files of those."""
+        while drops:
+            self._read.update(drops)
+            new = _OF_FIXES.rows_of(connection, sorted(drops))
+            for row in new:
+                for entry in codec.decode_items(row.items).get(FIX_OF, ()):
+                    self._with_rows_of[entry].append(row)
+            drops = {row.drop_id for row in new} - self._read
+
+
 def find_returned(
-    connection: Connection, documents: Sequence[Document], copies: Sequence[Collection[int]]
+    connection: Connection, documents: Sequence[Document], copies: Sequence[Collection[int]], fixes: FixFiles
 ) -> list[Returned]:
     """What is known of each of these documents. `copies` are, for each, the earlier drops with the same bytes as its own."""
     named = [document.items.get(FIX_OF, ()) for document in documents]
@@ -46,7 +89,7 @@ def find_returned(
         own = cells_of(document.rows)
         same.append([[entry for entry in entries if cells.get(entry) == own] for entries in (some, others)])
         sendable.update(*same[-1] if document.usable else ())
-    corrected = _corrected(connection, sendable)
+    corrected = fixes.corrected(connection, sendable)
     return [Returned(max(some, default=0), not corrected.isdisjoint([*some, *others])) for some, others in same]
 
 
@@ -62,35 +105,6 @@ def _unsent_in(
         [row.id for row in unsent.get(document.lane, ()) if row.drop_id in drops]
         for document, drops in zip(documents, copies, strict=True)
     ]
-
-
-def _corrected(connection: Connection, wanted: Collection[int]) -> set[int]:
-    """The entries among these, and those of fix files in between, in whose place a fix file had other rows that were not wrong."""
-    following: dict[int, tuple[set[int], bool]] = {}
-    reached = set(wanted)
-    for row in _fixes_of(connection, wanted):
-        if before := reached.intersection(codec.decode_items(row.items).get(FIX_OF, ())):
-            following[row.id] = before, row.state in _WRONG
-            reached.add(row.id)
-    cells = _cells(connection, reached) if following else {}
-    corrected: set[int] = set()
-    for entry, (before, is_wrong) in reversed(following.items()):
-        if entry in corrected:
-            corrected |= before
-        elif not is_wrong:
-            corrected |= {one for one in before if cells[one] != cells[entry]}
-    return corrected
-
-
-def _fixes_of(connection: Connection, wanted: Collection[int]) -> list[Any]:
-    """The entries of the fix files of the drops of these entries, and of the fix files of those, oldest first."""
-    drops = {row.drop_id for row in _DROPS.rows_of(connection, sorted(wanted))}
-    found: list[Any] = []
-    while drops:
-        new = _OF_FIXES.rows_of(connection, sorted(drops))
-        found += new
-        drops = {row.drop_id for row in new}
-    return sorted(found)
 
 
 def _cells(connection: Connection, wanted: Collection[int]) -> "dict[int, Counter[Cells]]":

@@ -232,15 +232,14 @@ class EntryVersions:
 
     def _repeats(self, asked: Mapping[int, _Line], run: Run | None) -> dict[int, list[_Line]]:
         """The documents of later drops that repeat one that was sent, or wait for its outcome."""
-        records = self._records(asked.values(), run)
-        return {
-            entry: [
-                line
-                for line in records.get(own.record, ())
-                if line.drop > own.drop and (line.follows or (line.is_done and line.state == State.UNCHANGED))
-            ]
-            for entry, own in asked.items()
-        }
+        records, found = self._records(asked.values(), run), dict[int, list[_Line]]()
+        unknown = {entry: own for entry, own in asked.items() if own.state == State.UNKNOWN}
+        with_key = self._with_key(unknown, run) if unknown else {}
+        for entry, own in asked.items():
+            later = (line for line in records.get(own.record, ()) if line.drop > own.drop)
+            found[entry] = [line for line in later if line.is_done and line.state == State.UNCHANGED]
+            found[entry] += [line for line in with_key.get(entry, ()) if line.follows]
+        return found
 
     def _records(self, asked: Iterable[_Line], run: Run | None) -> dict[tuple[str, str] | None, list[_Line]]:
         """All documents for the records of these entries, oldest first."""

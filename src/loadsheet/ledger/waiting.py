@@ -30,7 +30,7 @@ from loadsheet.ledger.planning import (
     parent_of,
 )
 from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
-from loadsheet.ledger.returned_rows import find_returned
+from loadsheet.ledger.returned_rows import FixFiles, find_returned
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change_states, still_valid
 from loadsheet.mapping.documents import JOINT, Document, Instead
@@ -216,7 +216,7 @@ def _made_ready(row: Any, family: Sequence[Parent], *, there: bool, orphans: boo
 
 
 def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans: bool) -> int:
-    connection, judged = transaction.connection, 0
+    connection, judged, fixes = transaction.connection, 0, FixFiles()
     together = [row.name for row in _JOINT_MAPPINGS.rows(connection, joint=f"%{JOINT}%")] if updating else []
     updating = [*updating, *(name for name in together if not set(updating).isdisjoint(name.split(JOINT)))]
     policies = {row.id for row in _DROPS_OF_MAPPINGS.rows_of(connection, updating)}
@@ -227,7 +227,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
         settlements, updates, contents = [], [], {}
         found = list(with_contents(connection, rows))
         documents = [_document(row, content) for row, content in found]
-        returned = find_returned(connection, documents, [copies[row.drop_id] for row in rows])
+        returned = find_returned(connection, documents, [copies[row.drop_id] for row in rows], fixes)
         for (row, content), given, same in zip(found, documents, returned, strict=True):
             lane = lanes[row.lane]
             if any(earlier.state in WITHOUT_OUTCOME for earlier in lane):
