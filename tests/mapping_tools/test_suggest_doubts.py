@@ -20,6 +20,7 @@ from drafting import (
     written,
 )
 
+from loadsheet.errors import FileRefused
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.yaml_writer import write_draft
@@ -283,3 +284,26 @@ def test_two_sheets_of_one_layout_are_two_mappings(tmp_path, numbers, backwards)
         "with source: {shared: true} in both", "(extends: base/NAME.yaml)",
     ]  # fmt: skip
     assert unsaid(text, said) == []
+
+
+def daily_export(path, *titles):
+    """A workbook with a sheet of notes, and one of orders for each of these titles."""
+    book = openpyxl.Workbook()
+    book.active.title = "Notes"
+    book.active.append(["exported by the web shop"])
+    for number, title in enumerate(titles):
+        page = book.create_sheet(title)
+        page.append(["Number", "Collect", "Customer", "Street", "Postcode", "Town", "Kg"])
+        for at in range(3):
+            page.append([f"A-{number}{at}", datetime(2026, 3, 9), "Oy Ab", "Tie 1", "00100", "Helsinki", 2.5 + at])
+    book.save(path)
+    return path
+
+
+def test_the_only_table_of_a_workbook_may_have_another_name_in_the_next_file(tmp_path):
+    first = daily_export(tmp_path / "export.xlsx", "Orders 2026-03-09")
+    mapping = mapping_of(tmp_path, write_draft(draft(observe([first], Settings()), None)))
+    documents = translated(mapping, [daily_export(tmp_path / "next.xlsx", "Orders 2026-03-10")])
+    assert [document.key for document in documents] == ["A-00", "A-01", "A-02"]
+    with pytest.raises(FileRefused, match=r"R238.*Week 10, Week 11"):
+        translated(mapping, [daily_export(tmp_path / "two.xlsx", "Week 10", "Week 11")])

@@ -201,7 +201,7 @@ def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> st
     if table.source is not None:
         return f"\n      from: {table.source.name}"
     parts = [f"file: {table.name}"] if several else []
-    parts += [f"sheet: [{flow(table.sheet.title)}]"] if table.sheet.title else []
+    parts += [f"sheet: [{flow(table.sheet.title)}]"] if _is_one_of_several(table.sheet, draft) else []
     if table.join:
         parts.append(f"join: {{to: {draft.main.name}, on: {{{table.join}}}}}")
     if table.sheet.header_rows > 1:
@@ -209,6 +209,14 @@ def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> st
     if not alone:
         return "\n".join(["", *(f"      {part}" for part in parts)])
     return " {" + ", ".join(parts) + "}"
+
+
+def _is_one_of_several(sheet: Sheet, draft: Draft) -> bool:
+    """Whether the workbook of a sheet has other tables. The name of an only one is left out: it may be another one in the next file, and
+    a second sheet with its headings is refused then.
+    """
+    sheets = [*(table.sheet for table in draft.tables if table.source is None), *(other for other, _ in draft.left_out)]
+    return bool(sheet.title) and any(other.path == sheet.path and other.title != sheet.title for other in sheets)
 
 
 def _columns(draft: Draft) -> Iterator[str]:
