@@ -229,6 +229,30 @@ def test_first_and_last_names_are_joined(tmp_path):
     assert first_of(tmp_path, text)["involved_parties"][0]["party_name"] == "Ann Ames"
 
 
+@pytest.mark.parametrize(
+    ("heading", "first", "sent"),
+    [
+        ("Auftrag;Empfänger;Straße;Hausnummer;PLZ;Ort", "Meyer;Hauptstr.;12a;01067;Dresden", "Hauptstr. 12a"),
+        ("Auftrag;Empfänger;Straße;Hausnummer;Zusatz;PLZ;Ort", "Meyer;Hauptstr.;12;Hof;01067;Dresden", "Hauptstr. 12"),
+        ("Order;Klant;Straat;Nr;Postcode;Plaats", "Jansen;Dam;3;1012 JS;Amsterdam", "Dam 3"),
+        ("Commande;Client;N° de rue;Rue;Code postal;Ville", "Petit;7;rue Haute;75001;Paris", "7 rue Haute"),
+        ("Pedido;Cliente;Endereço;Número;CEP;Cidade", "Silva;Rua Augusta;s/n;01310-100;São Paulo", "Rua Augusta s/n"),
+        ("Ordine;Cliente;Indirizzo;Civico;CAP;Città", "Rossi;Via Roma;5;20121;Milano", "Via Roma 5"),
+    ],
+)
+def test_a_house_number_in_a_column_of_its_own_is_sent_with_its_street(tmp_path, heading, first, sent):
+    text = suggested(tmp_path, table(heading, first, first, first), "order.create")
+    assert re.search("delivery_address1: .*# CHECK: with ", text)
+    assert first_of(tmp_path, text)["delivery_address1"] == sent
+
+
+def test_an_order_without_its_street_is_refused_although_it_has_a_house_number(tmp_path):
+    lines = ["Meyer;Hauptstr.;12a;01067;Dresden", "Meyer;;7;01067;Dresden", "Meyer;Markt;;01067;Dresden"]
+    sheet = table("Auftrag;Empfänger;Straße;Hausnummer;PLZ;Ort", *lines)
+    found = translated(mapping_of(tmp_path, suggested(tmp_path, sheet, "order.create")), written(tmp_path, sheet))
+    assert [document.usable for document in found] == [True, False, True]
+
+
 @pytest.mark.parametrize("native", [False, True], ids=["texts", "dates of a workbook"])
 def test_days_without_a_time_are_not_sent_as_midnight(tmp_path, native):
     days = ["Pickup date", *(datetime(2026, 3, day) for day in (2, 3, 4))]

@@ -70,6 +70,36 @@ def test_a_sheet_in_this_language_is_drafted_and_read(tmp_path, lines, encoding,
         "Pallet/Skid", item, remark, 3, 1050.5, "KG", 2.25]  # fmt: skip
 
 
+PORTUGUESE = "Encomenda;Data de recolha;Cliente;Morada;Código Postal;Localidade;País;Peso bruto;Volumes;Valor"
+BRAZILIAN = "Nº Pedido;Data de Coleta;Destinatário;Endereço;Número;Bairro;Cidade;UF;CEP;Peso (kg);Volumes;Valor da Mercadoria (R$)"
+
+
+@pytest.mark.parametrize(
+    ("heading", "row", "said", "sent"),
+    [
+        (
+            PORTUGUESE,
+            "E10{0};2{0}/11/2026;Padaria Sol Lda;Rua do Ouro 1{0};1100-060;Lisboa;Portugal;12,5;2;1.250,00",
+            ["timezone: Europe/Lisbon   # CHECK", "currency: {value: EUR}   # CHECK", "pickup_country: {value: PT}   # CHECK"],
+            {"delivery_address1": "Rua do Ouro 11", "delivery_country": "PT", "goods_value": 1250, "total_packages": 2},
+        ),
+        (
+            BRAZILIAN,
+            "1023{0};2{0}/11/2026;João da Silva;Rua das Flores;12{0};Centro;São Paulo;SP;01310-100;12,5;2;1.250,00",
+            ["timezone: null   # FILL IN", "currency: {value: BRL}   # CHECK", "pickup_country: {value: BR}   # CHECK"],
+            {"delivery_address1": "Rua das Flores 121", "delivery_address2": "Centro", "delivery_province": "SP", "goods_value": 1250},
+        ),
+    ],
+    ids=["Portugal", "Brazil"],
+)  # fmt: skip
+def test_a_sheet_in_portuguese_is_that_of_the_country_which_its_cells_show(tmp_path, heading, row, said, sent):
+    sheet = "\n".join([heading, *(row.format(number) for number in range(1, 5)), ""])
+    text = suggested(tmp_path, sheet, "order.create")
+    assert unsaid(text, ["locale: pt_BR", *said]) == []
+    record = msgspec.json.decode(translated(mapping_of(tmp_path, text), written(tmp_path, sheet))[0].payload)
+    assert {name: record[name] for name in sent} == sent
+
+
 def test_a_heading_in_capitals_is_that_of_the_mapping_also_with_the_two_letters_i_of_turkish(tmp_path):
     sheet = "\n".join(TURKISH).encode("cp1254")
     mapping = mapping_of(tmp_path, suggested(tmp_path, sheet))

@@ -229,7 +229,8 @@ def currency_code(word: str, locale: str = "") -> str:
     """
     if len(word) != _CODE and word.isalnum():
         return ""
-    return next(iter(currencies_meant(word, locale or None)), "")
+    meant = currencies_meant(word, locale or None) or currencies_meant(word.upper(), locale or None)  # R$ in lower case
+    return next(iter(meant), "")
 
 
 # ---- yes and no ----

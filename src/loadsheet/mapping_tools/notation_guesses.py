@@ -277,7 +277,8 @@ def locale_of(
     reads more of the cells with countries (`countries`: the cells that each locale reads), then to the first of `locales`.
     `is_read`: the headings are in a known language, that of the first locale.
     """
-    candidates = list(dict.fromkeys([*locales[:1], *_LOCALES, *locales[1:]]))
+    own = [name for name in locales if name[:2] == locales[0][:2]]  # such as pt_PT and pt_BR
+    candidates = list(dict.fromkeys([*own, *_LOCALES, *locales]))
     counted = {
         name: sum(numbers[text] for text in numbers if not isinstance(reader_of_numbers(name)(text), CellProblem))
         for name in candidates

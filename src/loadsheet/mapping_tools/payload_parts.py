@@ -5,6 +5,7 @@ Owns: the unused columns about package contents and parties, the packages of a r
 its countries and its currency; every value from there is marked CHECK. Fields and roles are identified by their meaning in the contract.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ _Found = list[tuple[Field, DraftColumn]]
 _COMPARED = 500  # rows
 _EARLIEST, _LATEST = "PT8H", "PT16H"  # assumed times of a window whose days have none
 _NO_REFERENCE = frozenset({"other", "unused", "moment", "status"})  # concepts of headings that are no references
+_HOUSE_NUMBER = re.compile(r"[0-9]{1,5} ?[a-z]?(?: ?[-/] ?[0-9]{1,5} ?[a-z]?)?$|s/?n$", re.IGNORECASE)
 _CONTACTS = frozenset({"contact", "phone", "email", "payer"})
 _ROLES = ("payer", "carrier", "pickup", "delivery")  # the first one in the heading; the last is the default
 
@@ -137,6 +139,34 @@ def packages_of_row(draft: Draft) -> DraftColumn | None:
         return None
     filled = (one for one in draft.operation.record.fields if one.kind is Kind.NUMERIC and one.name in draft.filled)
     return next((draft.filled[one.name] for one in filled if "package" in concepts_of(one)), None)
+
+
+# ---- house numbers in columns of their own ----
+
+
+def house_numbers_of(draft: Draft, street: DraftColumn) -> list[DraftColumn]:
+    """The unused columns with the house numbers of a street: those whose heading says so, or the column right after it with a heading such as
+    `No.` and values such as `12a`.
+    """
+    side, place = street.column.concepts & SIDES, street.column.position
+    found = []
+    for one in (one for one in draft.unused if one.table is street.table):
+        concepts = one.column.concepts
+        is_named = "house" in concepts and (concepts & SIDES == side or not concepts & SIDES)
+        is_next = one.column.position == place + 1 and concepts - SIDES - {"name", "address"} == {"id"}
+        if is_named or (is_next and all(map(_HOUSE_NUMBER.match, one.column.cells.shown))):
+            found.append(one)
+    return found
+
+
+def join_house_numbers(draft: Draft, street: DraftColumn, numbers: Sequence[DraftColumn]) -> str:
+    """The leaf for a street with its house numbers, in the order of the columns. The numbers are texts: one may be `12a`."""
+    draft.use(*numbers)
+    for one in numbers:
+        one.keys = {name: one.keys[name] for name in ("label", "occurrence") if name in one.keys} | {"type": "text"}
+    in_order = sorted((street, *numbers), key=lambda one: one.column.position)
+    there = f", when: '{draft.ref(street)} != null'" if street.nullable else ""
+    return f"{{expr: '$join([{', '.join(map(draft.ref, in_order))}], \" \")'{there}}}"
 
 
 # ---- dates without a time of day, and those with it in another column ----

@@ -20,9 +20,11 @@ from loadsheet.mapping_tools.payload_parts import (
     grows_with,
     habits_of,
     heading_in_utc,
+    house_numbers_of,
     is_reference,
     is_without_clock,
     join_clock,
+    join_house_numbers,
     moment_in,
     of_days,
     packages_of_row,
@@ -105,12 +107,8 @@ class _Filler:
     def _from_column(self, field_: Field, drafted: DraftColumn, *, needed: bool) -> tuple[str, str]:
         varies = self._draft.varies(drafted)
         name = self._draft.ref(drafted)
-        if field_.kind in DATE_SHAPES and (clock := clock_of(self._draft, drafted)):
-            join_clock(self._draft, drafted, clock)
-            self._clocks[drafted] = clock
-            return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time"
-        if field_.kind in DATE_SHAPES and field_.kind is not Kind.DATE and is_without_clock(drafted):
-            return of_days(self._draft, field_, drafted, self._other_end(concepts_of(field_)))
+        if together := self._with_another(field_, drafted):
+            return together
         rows = f"for r in {drafted.table.name}])'"
         if field_.kind is Kind.NUMERIC and varies:
             digits = 2 if "value" in concepts_of(field_) else 3
@@ -121,6 +119,20 @@ class _Filler:
         if needed and drafted.nullable:
             return self._blank_or(field_, drafted, name)
         return f"{{col: {name}}}", ""
+
+    def _with_another(self, field_: Field, drafted: DraftColumn) -> tuple[str, str] | None:
+        """The leaf for a day with its time of day, or a street with its house number, from separate columns; None for other fields."""
+        if "address" in concepts_of(field_) and (numbers := house_numbers_of(self._draft, drafted)):
+            return join_house_numbers(self._draft, drafted, numbers), f"{CHECK}: with {numbers[0].column.label}"
+        if field_.kind not in DATE_SHAPES:
+            return None
+        if clock := clock_of(self._draft, drafted):
+            join_clock(self._draft, drafted, clock)
+            self._clocks[drafted] = clock
+            return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time"
+        if field_.kind is not Kind.DATE and is_without_clock(drafted):
+            return of_days(self._draft, field_, drafted, self._other_end(concepts_of(field_)))
+        return None
 
     def _blank_or(self, field_: Field, drafted: DraftColumn, name: str) -> tuple[str, str]:
         """A needed field whose column has blank cells."""
