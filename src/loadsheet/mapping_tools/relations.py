@@ -80,7 +80,7 @@ def _is_another_list(sheet: Sheet, main: Sheet, key: Column) -> bool:
     """Whether a table is a second list of the records, such as that of the next month, and not one of their lines: it has the headings of
     the first, and each of its rows is a record.
     """
-    return len(key.cells.values) >= _DIFFERENT * key.filled and bool(_same_layout(sheet, main))
+    return len(key.cells.values) >= _DIFFERENT * key.filled and have_same_headings(sheet, main)
 
 
 def _can_identify(column: Column) -> bool:
@@ -130,10 +130,15 @@ def _offers(sheets: Sequence[Sheet], found: Tables) -> Iterator[tuple[int, str]]
             yield number, offer
 
 
+def have_same_headings(sheet: Sheet, main: Sheet) -> bool:
+    """Whether a table has nearly all the headings of another one."""
+    labels, others = ({fold_label(column.label) for column in one.columns} for one in (sheet, main))
+    return len(labels & others) >= max(_HEADINGS_LEAST, _SAME * min(len(labels), len(others)))
+
+
 def _same_layout(sheet: Sheet, main: Sheet) -> str:
     """The offer to map a table with the headings of the main one and records of its own; empty if it has others."""
-    labels, others = ({fold_label(column.label) for column in one.columns} for one in (sheet, main))
-    if len(labels & others) < max(_HEADINGS_LEAST, _SAME * min(len(labels), len(others))):
+    if not have_same_headings(sheet, main):
         return ""
     both = "with source: {shared: true} in both, " if sheet.path == main.path else ""
     return (

@@ -5,6 +5,7 @@ Owns: order, spacing and comments of the file. Decides nothing.
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from loadsheet.mapping_tools.columns import CHECK, MOMENTS
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, unread_actions
 from loadsheet.mapping_tools.notation_guesses import compatible
 from loadsheet.mapping_tools.payload_parts import Payload
+from loadsheet.mapping_tools.relations import have_same_headings
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.suggest_payload import UNDER_CONSTANTS, fill
 
@@ -162,7 +164,9 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
     yield "  tables:"
     for table in draft.tables:
         rules = list(_rules(table))
-        yield f"    {table.name}:{_table(table, draft, several=several, alone=not rules)}"
+        alike = (other.title for other in _other_sheets(table.sheet, draft) if have_same_headings(other, table.sheet))
+        remark = "".join(f"{CHECK}: {title} has the same headings, and is not read" for title in islice(alike, 1))
+        yield _commented(f"    {table.name}:{_table(table, draft, several=several, alone=not rules)}", remark)
         yield from rules
 
 
@@ -201,22 +205,21 @@ def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> st
     if table.source is not None:
         return f"\n      from: {table.source.name}"
     parts = [f"file: {table.name}"] if several else []
-    parts += [f"sheet: [{flow(table.sheet.title)}]"] if _is_one_of_several(table.sheet, draft) else []
     if table.join:
         parts.append(f"join: {{to: {draft.main.name}, on: {{{table.join}}}}}")
     if table.sheet.header_rows > 1:
         parts.append(f"header_rows: {table.sheet.header_rows}")
+    if _other_sheets(table.sheet, draft):  # the name of an only one may be another one in the next file
+        parts.append(f"sheet: [{flow(table.sheet.title)}]")
     if not alone:
         return "\n".join(["", *(f"      {part}" for part in parts)])
     return " {" + ", ".join(parts) + "}"
 
 
-def _is_one_of_several(sheet: Sheet, draft: Draft) -> bool:
-    """Whether the workbook of a sheet has other tables. The name of an only one is left out: it may be another one in the next file, and
-    a second sheet with its headings is refused then.
-    """
+def _other_sheets(sheet: Sheet, draft: Draft) -> list[Sheet]:
+    """The other tables in the workbook of a sheet; none for a text file."""
     sheets = [*(table.sheet for table in draft.tables if table.source is None), *(other for other, _ in draft.left_out)]
-    return bool(sheet.title) and any(other.path == sheet.path and other.title != sheet.title for other in sheets)
+    return [other for other in sheets if sheet.title and other.path == sheet.path and other.title != sheet.title]
 
 
 def _columns(draft: Draft) -> Iterator[str]:
