@@ -7,7 +7,7 @@ its countries and its currency; every value from there is marked CHECK. Fields a
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import best_columns
 from loadsheet.mapping_tools.headings import SIDES, concepts_of, vocabulary
 from loadsheet.mapping_tools.notation_guesses import number_of, reader_of_numbers
-from loadsheet.reading import Native
+from loadsheet.reading import Native, fold_label
 
 _Found = list[tuple[Field, DraftColumn]]
 
@@ -29,6 +29,7 @@ _COMPARED = 500  # rows
 _EARLIEST, _LATEST = "PT8H", "PT16H"  # assumed times of a window whose days have none
 _NO_REFERENCE = frozenset({"other", "unused", "moment", "status"})  # concepts of headings that are no references
 _HOUSE_NUMBER = re.compile(r"[0-9]{1,5} ?[a-z]?(?: ?[-/] ?[0-9]{1,5} ?[a-z]?)?$|s/?n$", re.IGNORECASE)
+_LAST_NUMBER = re.compile(r"\s*[0-9]+$")
 _CONTACTS = frozenset({"contact", "phone", "email", "payer"})
 _ROLES = ("payer", "carrier", "pickup", "delivery")  # the first one in the heading; the last is the default
 
@@ -141,32 +142,54 @@ def packages_of_row(draft: Draft) -> DraftColumn | None:
     return next((draft.filled[one.name] for one in filled if "package" in concepts_of(one)), None)
 
 
-# ---- house numbers in columns of their own ----
+# ---- names and streets in several columns ----
 
 
-def house_numbers_of(draft: Draft, street: DraftColumn) -> list[DraftColumn]:
-    """The unused columns with the house numbers of a street: those whose heading says so, or the column right after it with a heading such as
-    `No.` and values such as `12a`.
+def further_columns(draft: Draft, field_: Field, first: DraftColumn) -> list[DraftColumn]:
+    """The unused columns that go on with the name or street in another one: further lines (`Name 2`), and house numbers. Their types
+    become text: a house number may be `12a`.
     """
-    side, place = street.column.concepts & SIDES, street.column.position
+    concepts, others = concepts_of(field_), [one.column for one in draft.filled.values() if one.table is first.table]
     found = []
-    for one in (one for one in draft.unused if one.table is street.table):
-        concepts = one.column.concepts
-        is_named = "house" in concepts and (concepts & SIDES == side or not concepts & SIDES)
-        is_next = one.column.position == place + 1 and concepts - SIDES - {"name", "address"} == {"id"}
-        if is_named or (is_next and all(map(_HOUSE_NUMBER.match, one.column.cells.shown))):
+    for one in (one for one in draft.unused if one.table is first.table and one.column.filled):
+        is_line = bool(concepts & {"company", "address"}) and _is_next_line(one.column, first.column, others)
+        if is_line or ("address" in concepts and _is_house_number(one.column, first.column)):
+            one.keys = {name: one.keys[name] for name in ("label", "occurrence") if name in one.keys} | {"type": "text"}
             found.append(one)
+    draft.use(*found)
     return found
 
 
-def join_house_numbers(draft: Draft, street: DraftColumn, numbers: Sequence[DraftColumn]) -> str:
-    """The leaf for a street with its house numbers, in the order of the columns. The numbers are texts: one may be `12a`."""
-    draft.use(*numbers)
-    for one in numbers:
-        one.keys = {name: one.keys[name] for name in ("label", "occurrence") if name in one.keys} | {"type": "text"}
-    in_order = sorted((street, *numbers), key=lambda one: one.column.position)
-    there = f", when: '{draft.ref(street)} != null'" if street.nullable else ""
+def join_columns(draft: Draft, first: DraftColumn, further: Sequence[DraftColumn]) -> str:
+    """The leaf for a text in several columns, in their order. Without the first one, there is none."""
+    in_order = sorted((first, *further), key=lambda one: one.column.position)
+    there = f", when: '{draft.ref(first)} != null'" if first.nullable else ""
     return f"{{expr: '$join([{', '.join(map(draft.ref, in_order))}], \" \")'{there}}}"
+
+
+def _is_next_line(column: Column, first: Column, others: Iterable[Column]) -> bool:
+    """Whether a heading is the first one with a higher number, as `Name 2` is for `Name` and `Name 1`, and none of the others is between them."""
+    base, number = _line_number(column)
+    lower = [own for one in (first, *others) for other, own in [_line_number(one)] if other == base and own < number]
+    return max(lower, default=0) == _line_number(first)[1] and _line_number(first)[0] == base
+
+
+def _line_number(column: Column) -> tuple[str, int]:
+    """A heading without the number at its end, and this number (1: none)."""
+    label = fold_label(column.label)
+    found = _LAST_NUMBER.search(label)
+    return (label[: found.start()], int(found[0])) if found else (label, 1)
+
+
+def _is_house_number(column: Column, street: Column) -> bool:
+    """Whether a heading says that a column has house numbers, or it stands right after the street, with a heading such as `No.` and values such
+    as `12a`.
+    """
+    concepts, sides = column.concepts, column.concepts & SIDES
+    if "house" in concepts:
+        return sides in (frozenset(), street.concepts & SIDES)
+    is_next = column.position == street.position + 1 and concepts - SIDES - {"name", "address"} == {"id"}
+    return is_next and all(map(_HOUSE_NUMBER.match, column.cells.shown))
 
 
 # ---- dates without a time of day, and those with it in another column ----

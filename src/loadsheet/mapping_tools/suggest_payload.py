@@ -17,14 +17,14 @@ from loadsheet.mapping_tools.payload_parts import (
     clock_of,
     contents_entry,
     currency_of,
+    further_columns,
     grows_with,
     habits_of,
     heading_in_utc,
-    house_numbers_of,
     is_reference,
     is_without_clock,
     join_clock,
-    join_house_numbers,
+    join_columns,
     moment_in,
     of_days,
     packages_of_row,
@@ -121,9 +121,10 @@ class _Filler:
         return f"{{col: {name}}}", ""
 
     def _with_another(self, field_: Field, drafted: DraftColumn) -> tuple[str, str] | None:
-        """The leaf for a day with its time of day, or a street with its house number, from separate columns; None for other fields."""
-        if "address" in concepts_of(field_) and (numbers := house_numbers_of(self._draft, drafted)):
-            return join_house_numbers(self._draft, drafted, numbers), f"{CHECK}: with {numbers[0].column.label}"
+        """The leaf for a day with its time of day, or a text, from several columns; None for other fields."""
+        if further := further_columns(self._draft, field_, drafted):
+            labels = " and ".join(one.column.label for one in further)
+            return join_columns(self._draft, drafted, further), f"{CHECK}: with {labels}"
         if field_.kind not in DATE_SHAPES:
             return None
         if clock := clock_of(self._draft, drafted):
