@@ -127,3 +127,13 @@ def test_a_sheet_in_an_unknown_language_does_not_say_that_its_language_decides(t
     rows = "".join(f"A-{number};Αθήνα;{number};{number}0;1{number}.03.2026\n" for number in range(1, 5))
     text = suggested(tmp_path, f"Παραγγελία;Πόλη;Ποσότητα;Βάρος;Ημερομηνία\n{rows}", "order.update")
     assert "  locale: en_GB   # no number has a decimal mark; CHECK, no heading is in a known language" in text
+
+
+def test_a_sheet_in_an_unknown_language_gives_no_country_by_its_numbers_and_a_weight_by_its_unit(tmp_path):
+    rows = "".join(f"HU-{number};2026.12.0{number};Fő utca {number};1 25{number},5\n" for number in range(1, 5))
+    text = suggested(tmp_path, f"Rendelésszám;Felvétel dátuma;Cím;Súly (kg)\n{rows}", "order.create")
+    said = [
+        'total_weight: {col: suly_kg}   # CHECK: what is "suly" in the heading?',
+        "pickup_country: null   # FILL IN",
+    ]
+    assert unsaid(text, [*said, "currency: null   # FILL IN", "  timezone: null   # FILL IN"]) == []

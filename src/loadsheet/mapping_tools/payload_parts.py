@@ -301,7 +301,8 @@ def habits_of(draft: Draft) -> dict[str, str]:
     cells name. A currency in a heading counts before both.
     """
     known, own = vocabulary(), draft.main.sheet.habits
-    by_locale = [dict(habits) for habits in known.habits.values() if habits["locale"] == own.locale]
+    is_read = own.languages[own.locale[:2]] > 0  # else only its numbers are like those of the locale
+    by_locale = [dict(habits) for habits in known.habits.values() if is_read and habits["locale"] == own.locale]
     habits = by_locale[0] if by_locale else dict(known.habits[own.language])
     currency = currency_of(draft)
     if "country" not in habits and (country := _country_of(draft, currency)):

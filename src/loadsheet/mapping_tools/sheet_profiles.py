@@ -405,4 +405,6 @@ def _without_unit(label: str) -> tuple[Reading, str]:
         unit = ALIASES.get("".join(words), "")
     if unit and len(words_of(bare)) == 1 and (side := _LETTERS.get(words_of(bare)[0])):
         reading = Reading(frozenset({side}), (), reading.languages)
-    return reading, unit
+    return (
+        reading if reading.concepts else reading_of(label)
+    ), unit  # of an unknown word, its unit says what it measures
