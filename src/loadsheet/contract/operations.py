@@ -175,8 +175,8 @@ VERSIONS = _named(Action.CREATE, Action.UPDATE)
 PROVABLE = frozenset(write.name for write in WRITES if write.proved_by)
 """Operations whose effect a listing can show."""
 
-_LISTINGS = tuple(operation for operation in OPERATIONS if not operation.is_write)  # tenders first
-_LISTED_KEYS = tuple((operation.subject, operation.record.key[0]) for operation in _LISTINGS)
+LISTINGS = tuple(operation for operation in OPERATIONS if not operation.is_write)  # tenders first
+_LISTED_KEYS = tuple((operation.subject, operation.record.key[0]) for operation in LISTINGS)
 LISTED_KEYS = tuple(name for _, name in _LISTED_KEYS)
 """The fields that identify a listed record: enough for `listed_subject`, and for the key and lane of its listing."""
 

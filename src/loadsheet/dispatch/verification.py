@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from loadsheet.contract import BY_NAME, LISTED_KEYS, WRITES, Action, Listing, Operation, listed_subject
+from loadsheet.contract import BY_NAME, LISTED_KEYS, LISTINGS, WRITES, Action, Listing, Operation, listed_subject
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.sending import RunContext
 from loadsheet.dispatch.unknown_rules import (
@@ -85,8 +85,8 @@ def unknown_cases(
     keys = {entry.key for entry in unknown}
     evidence = {
         operation.subject: ListingEvidence(operation, listing, keys, _witnesses(queries, operation), settings)
-        for operation in BY_NAME.values()
-        if unknown and not operation.is_write and (listing := listings.get(operation.subject)) is not None
+        for operation in LISTINGS
+        if unknown and (listing := listings.get(operation.subject)) is not None
     }
     cases = []
     for entry in unknown:
@@ -175,12 +175,12 @@ def _fetch_first(client: Client, subjects: Collection[str]) -> Listings:
 
 
 def _listings_of(subjects: Collection[str]) -> list[Operation]:
-    return [operation for operation in BY_NAME.values() if not operation.is_write and operation.subject in subjects]
+    return [operation for operation in LISTINGS if operation.subject in subjects]
 
 
 def listed_lanes(listings: Mapping[str, Listing | None], wanted: Collection[str]) -> set[str]:
     """The wanted lanes whose order or tender these listings show."""
-    listed: dict[str, Operation] = {one.subject: one for one in BY_NAME.values() if not one.is_write}
+    listed: dict[str, Operation] = {one.subject: one for one in LISTINGS}
     return {
         lane
         for subject, listing in listings.items()

@@ -33,6 +33,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from loadsheet.contract import (
+    LISTINGS,
     OPERATIONS,
     PAGE_SIZE,
     UNAUTHORISED,
@@ -101,13 +102,12 @@ def create_app(
     """
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
         raise SettingsError("token: empty, or with spaces or non-ASCII letters. Use letters, digits and -._~+/=")
-    listings = [operation for operation in OPERATIONS if not operation.is_write]
-    pages = _Listings(store, assumptions, listings)
+    pages = _Listings(store, assumptions)
     routes = [
         Route(operation.path, _Write(operation, store, assumptions).answer, methods=[operation.method])
         for operation in WRITES
     ]
-    routes += [Route(path, pages.answer, methods=["GET"]) for path in {operation.path for operation in listings}]
+    routes += [Route(path, pages.answer, methods=["GET"]) for path in {operation.path for operation in LISTINGS}]
     tokens = _BearerTokens(Authenticator(token, store), wrong_tokens or WrongTokenLimit())
     app = Starlette(
         routes=routes,
@@ -217,9 +217,9 @@ class _Write:
 class _Listings:
     """The end point that both listings share; the query selects one of them."""
 
-    def __init__(self, store: Store, assumptions: Assumptions, operations: Iterable[Operation]) -> None:
+    def __init__(self, store: Store, assumptions: Assumptions) -> None:
         self._pages, self._assumptions = _ListingPages(store), assumptions
-        self._by_subject = {operation.subject: operation for operation in operations}
+        self._by_subject = {operation.subject: operation for operation in LISTINGS}
         self._asks_for_tenders = set(parse_qsl(assumptions.tender_listing_query, keep_blank_values=True))
 
     async def answer(self, request: Request) -> Response:
