@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from shlex import quote
 from typing import NamedTuple
 
@@ -48,6 +49,8 @@ class DropTranslation:
         uses = column_uses(mapping)
         self._damage_checks = {name: DamageChecks(table, uses.get(name, {})) for name, table in tables.items()}
         self._tables = {name: replace(table, rows=self._counting(table)) for name, table in tables.items()}
+        self.headings = cache(self._headings_of)
+        """The headings of a table that are unused or missing, known after its rows were read."""
 
     def rows(self) -> Mapping[str, int]:
         """The number of rows read, by table."""
@@ -87,12 +90,11 @@ class DropTranslation:
             (*headings.problems, *damage_checks.problems()), tuple(headings.unused.values()), damage_checks.blank_rows
         )
 
-    def headings(self, name: str) -> "HeadingNotes":
-        """The headings of a table that are unused or missing, known after its rows were read."""
+    def _headings_of(self, name: str) -> "HeadingNotes":
         table = self._read[name]
-        same_sheet = (table.file, table.sheet, table.header)
-        others = [other for other in self._read.values() if (other.file, other.sheet, other.header) == same_sheet]
-        return headings_of(self._mapping, table, others, self._damage_checks[name].filled)
+        place = (table.file, table.sheet, table.header)
+        same_sheet = [other for other in self._read.values() if (other.file, other.sheet, other.header) == place]
+        return headings_of(self._mapping, table, same_sheet, self._damage_checks[name].filled)
 
     def _counting(self, table: Table) -> Callable[[], Iterator[Row]]:
         damage_checks, counting = self._damage_checks[table.name], self._counted_in.get(table.name)
@@ -250,13 +252,13 @@ def column_uses(mapping: CompiledMapping) -> dict[str, dict[str, ColumnUse]]:
 
 
 def headings_of(
-    mapping: CompiledMapping, table: Table, others: Sequence[Table], filled: frozenset[int]
+    mapping: CompiledMapping, table: Table, same_sheet: Sequence[Table], filled: frozenset[int]
 ) -> HeadingNotes:
-    """Check the headings of a table. `others` are the tables read from the same sheet; `filled` are the positions of columns that have
-    values but no heading.
+    """Check the headings of a table. `same_sheet` are the tables read from its sheet, this one among them; `filled` are the positions of
+    columns that have values but no heading.
     """
-    used = {place for other in (table, *others) for place in other.columns.values()}
-    for other in (table, *others):
+    used = {place for other in same_sheet for place in other.columns.values()}
+    for other in same_sheet:
         used |= {
             place for plan in mapping.plan.tables if plan.source == other.name for place in _by_number(plan, other)
         }
