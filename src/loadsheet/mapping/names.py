@@ -151,6 +151,7 @@ class Names:
         self._outer = outer
         self._positions = {table.name: table.position for table in tables}
         self._looked_up = {table.name for table in tables if table.lookups}
+        self._indexes = {(table.name, name): slot.index for table in tables for name, slot in table.shape.slots.items()}
 
     def inside(self, outer: int) -> "Names":
         """The names in a list inside the list over the table at `outer`."""
@@ -262,12 +263,11 @@ class Names:
         uses = tuple(uses)
         found = {source for use in uses for source in self._sources(use, item)}
         helped = {source for use in uses for source in self._searched_with(use, item)} - found
-        places = {(table.name, name): slot.index for table in self.tables for name, slot in table.shape.slots.items()}
 
         def order(source: Source) -> tuple[int, int, bool, int]:
-            place = places.get((source.table, source.column), -1)
+            place = self._indexes.get((source.table, source.column), -1)
             table, column = source.via.split(".") if source.via else (source.table, source.column)
-            return self._positions[table], places.get((table, column), -1), not source.via, place
+            return self._positions[table], self._indexes.get((table, column), -1), not source.via, place
 
         return (*sorted(found, key=order), *sorted(helped, key=order))
 

@@ -415,7 +415,8 @@ class TablePlan:
 
     def column(self, name: str) -> ColumnPlan | None:
         """The column of this name; None if there is none."""
-        return next((plan for plan in self.columns if plan.name == name), None)
+        slot = self.shape.slots.get(name)
+        return self.columns[slot.index] if slot is not None and slot.index < len(self.columns) else None
 
     def derived_as(self, name: str) -> DerivedPlan | None:
         """The derived value of this name; None if there is none."""

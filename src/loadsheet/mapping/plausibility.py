@@ -314,14 +314,14 @@ class PostcodeCheck:
     def of(cls, lineage: Lineage, tables: Sequence[TablePlan]) -> "PostcodeCheck":
         """The check for a mapping."""
         looked_up = {(table.name, column.name) for table in tables for column in table.columns if column.spec.lookup}
-        filled = {path for path, sources in lineage.items() if any(source[:2] in looked_up for source in sources)}
         found: tuple[list[_PostcodeField], list[_PostcodeField]] = ([], [])
-        for path in (path for path in lineage if not path.startswith("(")):
+        for path, sources in lineage.items():
             part, slash, field = path.rpartition("/")  # the name of its mapping, if several share the file
             record, _, name = field.rpartition(".")
             country, own = country_field(name), part + slash
-            if country:
-                is_other = filled.isdisjoint((path, own + f"{record}.{country}".lstrip(".")))
+            if country and not path.startswith("("):
+                both = (*sources, *lineage.get(own + f"{record}.{country}".lstrip("."), ()))
+                is_other = looked_up.isdisjoint(source[:2] for source in both)
                 found[is_other].append(_PostcodeField(own, record, name, country))
         return cls(tuple(found[0]), tuple(found[1]))
 

@@ -28,7 +28,6 @@ from loadsheet.mapping.plans import (
     FoundRow,
     Frame,
     KindPlan,
-    SetsPlan,
     TablePlan,
     ValueWithWarning,
     in_every_set,
@@ -69,9 +68,9 @@ class View:
         self._width = len(table.header)
         above = plan.kind.above if plan.kind is not None else ()
         self._start = self._width + len(above)
-        sets = plan.sets if plan.sets is not None else SetsPlan((), (), (), (), repeated=False)
-        names = [f"{plan.prefix}{column.name}" for column in sets.columns]
-        self._places = [[table.columns.get(f"{name}#{n}") for name in names] for n in range(len(sets.words))]
+        columns, count = ((), 0) if plan.sets is None else (plan.sets.columns, len(plan.sets.words))
+        names = [f"{plan.prefix}{column.name}" for column in columns]
+        self._places = [[table.columns.get(f"{name}#{n}") for name in names] for n in range(count)]
         self.further = self._places_of_further_set()
         wholes = {column.name: column for column in plan.columns}
         self.positions: dict[int, int | None] = {}
