@@ -26,7 +26,6 @@ from loadsheet.mapping_tools.headings import (
     concepts_of,
     event_code_field,
     gives_event,
-    is_needed,
     reading_of,
     vocabulary,
     words_of,
@@ -72,7 +71,8 @@ def _evidence(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, st
     operation, filled = found.operation, found.filled
     key = filled.get(operation.record.key[0])
     yield (1.5, f"{key.column.label} identifies the records") if key else (-4.0, "")
-    missing = sum(is_needed(field, operation) and field.name not in filled for field in operation.record.fields)
+    required = [field for field in operation.record.fields if field.is_required(creates=operation.creates)]
+    missing = sum(field.name not in filled for field in required)
     yield -min(0.35 * missing, _MISSING_MOST), ""
     yield from _of_action(found, sheets)
     words = _names(sheets)

@@ -1,12 +1,9 @@
-"""Headings: what they mean, which fields they may name, and which rows of a sheet they are.
+"""Headings: what they mean, and which fields they may name.
 
 A text is understood as a set of concepts, by `vocabulary.yaml` (words in twelve languages for each concept). Phrases come before words, camel
 case, compounds and Chinese, which has no blanks, are split, small misspellings are accepted. The contract's help texts are read in the same way, so fields are identified
 by their meaning and no field name stands here. A field that a column may fill is such a concept too, with its side and what its heading
 may say.
-
-The heading rows of a table are one row, or two or three whose labels are joined (`Abholung / Datum`). A row of values is never taken as a
-heading: a form, and rows without headings, have none.
 """
 
 import re
@@ -15,15 +12,12 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache
-from itertools import zip_longest
 from math import ceil
 from pathlib import Path
 
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record, When
 from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.reading import Native, Top, fold_label
-from loadsheet.reading.header import labels_over
-from loadsheet.reading.row_filters import UNITS, is_separator
+from loadsheet.reading import fold_label
 from loadsheet.similar_text import one_typo_away
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-zA-Z]{3})(?=[0-9])")
@@ -244,11 +238,6 @@ def concepts_of(field: Field) -> frozenset[str]:
     return concepts - {"late"} if "early" in concepts else concepts  # the early end of a window
 
 
-def is_needed(field: Field, operation: Operation) -> bool:
-    """Whether the field is required in every record of this operation."""
-    return field.when is When.ALWAYS or (operation.creates and field.when is When.ON_CREATE)
-
-
 def event_code_field(fields: Sequence[Field]) -> Field | None:
     """The field with the event code, if the operation has one."""
     return next((field for field in fields if {"status", "code"} <= concepts_of(field) and field.record is None), None)
@@ -298,187 +287,6 @@ def targets_of(
             what -= {"address"} if "second" in what else set()
             if not what and not side:
                 what = whole - TIMES - {"total"} or whole
-            needed = is_needed(field, operation)
+            needed = field.is_required(creates=operation.creates)
             exact = _EXACT if PLANNED & planned else _EXACT - PLANNED
             yield Target(here, field, what, side, whole, context, needed, in_list, is_key, operation.subject, exact)
-
-
-Rows = Sequence[tuple[int, tuple[str, ...]]]
-"""Rows as number and cells."""
-
-# ---- the heading rows of a table ----
-
-_HEADING_ROWS = (1, 2, 3)  # possible numbers of rows with labels
-_TITLE = 40  # characters; a longer text is a title
-_STRANGE = 2  # unknown words of a heading
-_VALUES = 4  # one heading in this many may look like a value
-_ABOVE = 4.0  # deduction for each row above that is as full as the headings: it could be the headings
-_DOUBLE = 3.0  # deduction from a row's score for a duplicate heading
-_WIDE = 3  # columns; in a narrower table a row with one cell is not a note
-_FORM_ROWS = 4  # rows of a form, at least
-_A_DIGIT = re.compile(r"[0-9]")
-_A_VALUE = re.compile(
-    r"[+-]?[0-9][0-9.,' /:\-]*([ T][0-9:]+.*)?|[^@\s]+@[^@\s]+\.\w+|[0-9]{1,2}[ -][^\W\d]{3,9}\.?[ -][0-9]{2,4}.*"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Headings:
-    """The headings of a table: the number of their first row, the number of rows, the labels by position, and the duplicate labels."""
-
-    row: int
-    rows: int
-    labels: tuple[str, ...]
-
-    @property
-    def doubles(self) -> dict[str, list[int]]:
-        """Folded labels of several columns, with their positions."""
-        found: dict[str, list[int]] = {}
-        for position, label in enumerate(self.labels):
-            if fold_label(label):
-                found.setdefault(fold_label(label), []).append(position)
-        return {label: positions for label, positions in found.items() if len(positions) > 1}
-
-
-def find_headings(top: Top) -> Headings | None:
-    """The most probable headings: several texts, known words, and cells below them. Several rows are joined only if the lowest row has
-    duplicate labels, units, or none over columns that rows above label. None if no row looks like headings.
-    """
-    top = top._replace(rows=tuple(row for row in top.rows if not is_separator(row[1])))
-    scored = [
-        (_score(lines, top.rows[place + 1 :], top.rows[: place + 1 - len(lines)]), lines)
-        for place, lines in _candidates(top)
-    ]
-    best, lines = max(scored, key=lambda found: (found[0], -len(found[1])), default=(0.0, []))
-    return Headings(lines[0][0], len(lines), _labels(lines)) if best > 0 else None
-
-
-def ends_with_headings(top: Top) -> bool:
-    """Whether the last row looks like headings, so that the rows of the table are missing, as in a blank template."""
-    labels = [cell for cell in top.rows[-1][1] if cell.strip()] if top.rows else []
-    return len(labels) > 1 and sum(map(_is_heading, labels)) * 2 > len(labels)
-
-
-_Lines = Sequence[tuple[int, tuple[str, ...]]]
-
-
-def _candidates(top: Top) -> Iterator[tuple[int, _Lines]]:
-    """Possible heading rows, alone or with the rows directly above, with the place of the lowest row."""
-    for place in range(len(top.rows) - 1):
-        for size in _HEADING_ROWS[: place + 1]:
-            lines = top.rows[place + 1 - size : place + 1]
-            together = lines[-1][0] - lines[0][0] == size - 1
-            texts = [cell for _, cells in lines for cell in cells if cell.strip()]
-            few = len(texts) // _VALUES if size == 1 else 0  # a heading may be a number, such as 20 for a size
-            if _are_units(top.rows[place + 1][1]):
-                continue  # they belong to these headings
-            below = top.rows[place + 1 :]
-            if together and sum(map(_is_value, texts)) <= few and (size == 1 or _needs_rows_above(lines, below)):
-                yield place, lines
-
-
-def _needs_rows_above(lines: _Lines, below: Rows) -> bool:
-    """Whether the lowest row has duplicate labels or units, or leaves labels to the rows above, as cells that are merged downwards do: several,
-    or one over a column with values.
-    """
-    lowest = [cell for cell in lines[-1][1] if cell.strip()]
-    left = len(_lowest_labels(lines)) - len(lowest)
-    if _twice(lowest) or _are_units(lowest) or left > 1:
-        return True
-    are_headings = sum(map(_is_heading, lowest)) * 2 > len(lowest)
-    return left == 1 and are_headings and _has_values_under_upper(lines, below)
-
-
-def _has_values_under_upper(lines: _Lines, below: Rows) -> bool:
-    """Whether most rows below have a value in the column that only the rows above label."""
-    columns = zip_longest(*(cells for _, cells in lines), fillvalue="")
-    place = next(at for at, texts in enumerate(columns) if not texts[-1].strip() and any(map(str.strip, texts)))
-    return sum(any(map(str.strip, cells[place : place + 1])) for _, cells in below) * 2 > len(below)
-
-
-def _are_units(cells: Sequence[str]) -> bool:
-    """Whether a row holds units only, as below headings: `kg`, `[m]`."""
-    texts = [cell.strip(" []().").casefold() for cell in cells if cell.strip()]
-    return bool(texts) and UNITS.issuperset(texts)
-
-
-def _lowest_labels(lines: _Lines) -> list[str]:
-    """The lowest text of each column that has one."""
-    columns = zip_longest(*(cells for _, cells in lines), fillvalue="")
-    return [texts[-1] for column in columns if (texts := [text for text in column if text.strip()])]
-
-
-def _is_value(cell: str) -> bool:
-    """Whether a cell is a number, a date or a mail address, and not a heading."""
-    return isinstance(cell, Native) or _A_VALUE.fullmatch(cell.strip()) is not None
-
-
-def _score(lines: _Lines, below: Rows, above: Rows) -> float:
-    """How much these lines look like headings above the rows below them, and not like a row of the table itself; 0 if they do not."""
-    labels = _lowest_labels(lines)
-    filled = len([cell for cell in below[0][1] if cell.strip()])
-    known = sum(map(_is_heading, labels))
-    if not labels or filled > 2 * len(labels) or _is_repeated(lines[-1][1], below):
-        return 0.0
-    if len(labels) > 2 * filled + 2 and known * 2 < len(labels):  # wide exports leave most of their columns blank
-        return 0.0
-    columns = [*zip_longest(*(cells for _, cells in below), fillvalue="")]
-    values = sum(any(_is_value(cell) for cell in column if cell.strip()) for column in columns)
-    distinct = max(values, _numbered(labels, columns))
-    if known * 3 < len(labels) and (known < 2 or values < 2) and (len(labels) < _WIDE or distinct * 3 < len(labels)):
-        return 0.0
-    full = (
-        sum(sum(map(bool, map(str.strip, cells))) * 3 > len(labels) * 2 for _, cells in above) if len(labels) > 1 else 0
-    )
-    place = len(above) + len(lines) - 1
-    return known * 2 + len(labels) + values - place * 0.5 - _DOUBLE * _twice(_labels(lines)) - _ABOVE * full
-
-
-def _numbered(labels: Sequence[str], columns: Sequence[Sequence[str]]) -> int:
-    """The number of columns with digits in most cells, such as order numbers and streets, below labels without any."""
-    if any(map(_A_DIGIT.search, labels)):
-        return 0
-    return sum(sum(_A_DIGIT.search(cell) is not None for cell in column) * 2 > len(column) for column in columns)
-
-
-def _is_heading(text: str) -> bool:
-    """Whether a text reads as a heading, and not as a sentence or a value."""
-    reading = reading_of(text)
-    return bool(reading.concepts) and len(text) < _TITLE and len(reading.unknown) <= _STRANGE and not _is_value(text)
-
-
-def _is_repeated(cells: Sequence[str], below: Rows) -> bool:
-    """Whether the cells of a row occur again in their columns, as values do. Headings occur again as a whole row only, as in reports with
-    a table for each group.
-    """
-    filled = [place for place, cell in enumerate(cells) if cell.strip()]
-    rows = [row for _, row in below if len(filled) == 1 or [*row] != [*cells]]
-    again = sum(any(place < len(row) and row[place] == cells[place] for row in rows) for place in filled)
-    return again * 3 >= len(filled)
-
-
-def _twice(labels: Sequence[str]) -> int:
-    """The number of duplicate labels."""
-    counts = Counter(fold_label(label) for label in labels if fold_label(label))
-    return sum(counts.values()) - len(counts)
-
-
-def _labels(lines: _Lines) -> tuple[str, ...]:
-    """The labels of these rows."""
-    width = max(len(cells) for _, cells in lines)
-    return tuple(labels_over([[*cells, *[""] * (width - len(cells))] for _, cells in lines]))
-
-
-def is_form(top: Top) -> bool:
-    """Whether the rows are the fields of a form, a heading beside each value."""
-    texts = [[cell.strip() for cell in cells if cell.strip()] for _, cells in top.rows]
-    known = {  # a heading of known words; one with a colon stands beside its value
-        text for row in texts for text in row if _is_heading(text) and not (reading_of(text).unknown or text[-1] == ":")
-    }
-    if any(len(row) > 1 and known.issuperset(row) for row in texts):
-        return False  # a row of headings
-    narrow = [row for row in texts if len(row) <= _WIDE]
-    first = [row[0] for row in narrow if row]
-    if len(first) < _FORM_ROWS or len(narrow) * 5 < len(texts) * 4 or len(set(first)) < len(first):
-        return False
-    return sum(_is_heading(text) or text.endswith(":") for text in first) * 5 > len(first) * 3

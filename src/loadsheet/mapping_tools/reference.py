@@ -303,7 +303,7 @@ def _record(record: Record, defs: Json, *, creates: bool) -> str:
         required: list[str] = []
         properties: Json = {}
         for field in record.fields:
-            if field.when is When.ALWAYS or (creates and field.when is When.ON_CREATE):
+            if field.is_required(creates=creates):
                 required.append(field.name)
             node = _field(field, defs, creates=creates)
             properties |= dict.fromkeys((field.name, *field.spellings), node)

@@ -1,7 +1,6 @@
 """The profile of a sheet: where its table begins and ends, and its columns with the evidence of their cells.
 
-Owns: detection of the heading rows, and joining of labels over two or three rows (`Abholung / Datum`). A row of values is never taken as a
-heading: a file without headings, and a form, is refused.
+`table_rows` finds the rows of the table. A file without headings, and a form, is refused.
 """
 
 import re
@@ -22,17 +21,21 @@ from loadsheet.mapping_tools.column_types import countries_read, guess_type
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, Cells, Column, cells_of, cells_without
 from loadsheet.mapping_tools.headings import (
     SIDES,
-    Headings,
     Reading,
-    ends_with_headings,
-    find_headings,
-    is_form,
     reading_of,
     vocabulary,
     words_of,
 )
 from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shapes_of_numbers
-from loadsheet.mapping_tools.rows_outside import Endings, filled_columns, split_endings
+from loadsheet.mapping_tools.table_rows import (
+    Endings,
+    Headings,
+    ends_with_headings,
+    filled_columns,
+    find_headings,
+    is_form,
+    split_endings,
+)
 from loadsheet.problems import Problem, Where, column_letters
 from loadsheet.reading import (
     Layout,

@@ -12,6 +12,7 @@ from typing import Any
 
 from loadsheet.contract import BY_NAME, Action, Kind, Operation
 from loadsheet.mapping.schema import SET
+from loadsheet.mapping.table_planning import RESERVED
 from loadsheet.mapping_tools.column_types import as_text, country_code
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
 from loadsheet.mapping_tools.compound_columns import Parts, Sets, in_sets, offers, with_items, with_parts
@@ -52,7 +53,7 @@ _RARE = 20  # a code that occurs once in this many cells is probably a typing er
 _OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
 _BLANK_IN_PREFILLED = 4  # columns; a row that lacks all of these is no record
 _POINTS_SHOWN = 3  # operations in the comment of the target
-_RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
+_RESERVED = RESERVED | {"rows", "main"}
 
 
 def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | None = None) -> Draft:

@@ -10,7 +10,7 @@ from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, NUMBERS, UTC
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn
-from loadsheet.mapping_tools.headings import SIDES, concepts_of, event_code_field, gives_event, is_needed
+from loadsheet.mapping_tools.headings import SIDES, concepts_of, event_code_field, gives_event
 from loadsheet.mapping_tools.payload_parts import (
     Line,
     Payload,
@@ -87,7 +87,7 @@ class _Filler:
     # ---- leaves of the record itself ----
 
     def _top_leaf(self, field_: Field) -> None:
-        needed = is_needed(field_, self._draft.operation) or field_ is self._event
+        needed = self._is_required(field_) or field_ is self._event
         found = self._draft.filled.get(field_.name)
         if found is not None and not (found.nullable and needed and self._counts(field_)):
             leaf, remark = self._from_column(field_, found, needed=needed)
@@ -98,6 +98,9 @@ class _Filler:
             leaf, remark = self._computed(field_, needed=needed)
         if leaf:
             self._line(1, field_.name, leaf, remark)
+
+    def _is_required(self, field_: Field) -> bool:
+        return field_.is_required(creates=self._draft.operation.creates)
 
     def _doubted(self, path: str, remark: str) -> str:
         """A comment with the doubt about the column of this path."""
@@ -368,7 +371,7 @@ class _Filler:
             return f"{{col: {self._draft.ref(made.zone_column)}}}", ""
         if made.zone:
             return f"{{value: {made.zone}}}", f"{CHECK}, as source.timezone"
-        return self._constant(field_) if is_needed(field_, self._draft.operation) else ("", "")
+        return self._constant(field_) if self._is_required(field_) else ("", "")
 
     # ---- lists and objects ----
 
