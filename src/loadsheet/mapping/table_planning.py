@@ -42,7 +42,9 @@ from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 from loadsheet.similar_text import closest_or_known, did_you_mean, short_list
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan"})
+RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan"})
+"""The words of the expression language, which no table, column or value can have as its name."""
+
 _DERIVED_TYPES = {
     "text": Type.TEXT,
     "decimal": Type.NUMBER,
@@ -149,9 +151,9 @@ class _Planner:
         return section, (title,)
 
     def _check_name(self, name: str, loc: Loc) -> None:
-        if _NAME.fullmatch(name) is None or name in _RESERVED:
+        if _NAME.fullmatch(name) is None or name in RESERVED:
             reserved, letters = "is a word of the expression language", "may hold letters, digits and _ only"
-            problem = reserved if name in _RESERVED else letters
+            problem = reserved if name in RESERVED else letters
             self._file.refuse(loc, f'the name "{name}" {problem}', at_key=True)
 
     def _plan_columns(self, section: Any, loc: Loc) -> list[ColumnPlan] | None:
