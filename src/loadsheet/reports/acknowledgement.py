@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from loadsheet.display_text import escaped_json
 from loadsheet.ledger import SETTLED, Drop, Entry, Run, SourceFile, SourceTable, State
@@ -42,7 +41,7 @@ from loadsheet.reports.report_files import (
     spooled_file,
     written_atomically,
 )
-from loadsheet.reports.run_document import published_schema
+from loadsheet.reports.run_document import described, published_schema
 
 SCHEMA = "loadsheet.ack/1"
 FOLDER = "ack"
@@ -78,94 +77,88 @@ _NO_RECORDS = b'"records":[]}'
 _encode = msgspec.json.Encoder().encode
 
 
-def _described(text: str) -> Meta:
-    return Meta(description=text)
-
-
 class AcknowledgedProblem(msgspec.Struct, frozen=True):
     """One problem of a record or a file."""
 
-    code: Annotated[str, _described("The code of the catalogue, such as C302")]
-    level: Annotated[str, _described("error or warning")]
-    file: Annotated[str, _described("The file; empty if the problem has no place in a file")]
-    sheet: Annotated[str, _described("The sheet; empty for a CSV file")]
-    row: Annotated[int, _described("The row number from 1, as in the sender's program; 0 if none")]
-    column: Annotated[str, _described("The heading of the column")]
-    cell: Annotated[str, _described("The address of the cell, such as J14; empty for a CSV file")]
-    text: Annotated[str, _described("The problem in one sentence")]
-    hint: Annotated[str, _described("What to do")]
+    code: Annotated[str, described("The code of the catalogue, such as C302")]
+    level: Annotated[str, described("error or warning")]
+    file: Annotated[str, described("The file; empty if the problem has no place in a file")]
+    sheet: Annotated[str, described("The sheet; empty for a CSV file")]
+    row: Annotated[int, described("The row number from 1, as in the sender's program; 0 if none")]
+    column: Annotated[str, described("The heading of the column")]
+    cell: Annotated[str, described("The address of the cell, such as J14; empty for a CSV file")]
+    text: Annotated[str, described("The problem in one sentence")]
+    hint: Annotated[str, described("What to do")]
 
 
 class AcknowledgedRecord(msgspec.Struct, frozen=True):
     """One record made from rows of the file."""
 
-    key: Annotated[str, _described("Its business key")]
-    operation: Annotated[str, _described("Its operation, such as order.create")]
-    rows: Annotated[Mapping[str, Sequence[int]], _described("Its rows in this file, by sheet (empty name for CSV)")]
-    code: Annotated[str, _described("A, E, R or W")]
+    key: Annotated[str, described("Its business key")]
+    operation: Annotated[str, described("Its operation, such as order.create")]
+    rows: Annotated[Mapping[str, Sequence[int]], described("Its rows in this file, by sheet (empty name for CSV)")]
+    code: Annotated[str, described("A, E, R or W")]
     state: Annotated[
-        str, _described("Its state: accepted, unchanged, invalid, refused, held, ready, sending or unknown")
+        str, described("Its state: accepted, unchanged, invalid, refused, held, ready, sending or unknown")
     ]
-    number: Annotated[str, _described("The number the exchange gave it; empty if none")]
-    reason: Annotated[str, _described("The reason for its state")]
-    problems: Annotated[Sequence[AcknowledgedProblem], _described("Its problems")]
+    number: Annotated[str, described("The number the exchange gave it; empty if none")]
+    reason: Annotated[str, described("The reason for its state")]
+    problems: Annotated[Sequence[AcknowledgedProblem], described("Its problems")]
 
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgedGroup:
     """All records of one operation, counted by code."""
 
-    operation: Annotated[str, _described("The operation")]
-    code: Annotated[str, _described("A, E, P, R or W")]
-    state: Annotated[str, _described("The code in words")]
-    records: Annotated[int, _described("Number of records; the sum of the four counts below")]
-    accepted: Annotated[int, _described("With code A")]
-    accepted_with_errors: Annotated[int, _described("With code E")]
-    rejected: Annotated[int, _described("With code R")]
-    waiting: Annotated[int, _described("With code W")]
+    operation: Annotated[str, described("The operation")]
+    code: Annotated[str, described("A, E, P, R or W")]
+    state: Annotated[str, described("The code in words")]
+    records: Annotated[int, described("Number of records; the sum of the four counts below")]
+    accepted: Annotated[int, described("With code A")]
+    accepted_with_errors: Annotated[int, described("With code E")]
+    rejected: Annotated[int, described("With code R")]
+    waiting: Annotated[int, described("With code W")]
 
 
 @dataclass(frozen=True, slots=True)
 class SupersededAcknowledgement:
     """The acknowledgement that this one replaces."""
 
-    sequence: Annotated[int, _described("Its sequence number")]
-    run: Annotated[str, _described("The run that wrote it")]
+    sequence: Annotated[int, described("Its sequence number")]
+    run: Annotated[str, described("The run that wrote it")]
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
     """The outcome of one source file. Times are ISO 8601 UTC."""
 
-    schema: Annotated[str, _described("The version of this format; names are only ever added")]
+    schema: Annotated[str, described("The version of this format; names are only ever added")]
     control: Annotated[
-        str, _described("The control number of the file: run/drop/file; the same in all its acknowledgements")
+        str, described("The control number of the file: run/drop/file; the same in all its acknowledgements")
     ]
-    sequence: Annotated[int, _described("The sequence number of this acknowledgement of the file, from 1")]
+    sequence: Annotated[int, described("The sequence number of this acknowledgement of the file, from 1")]
     supersedes: Annotated[
-        SupersededAcknowledgement | None, _described("The previous acknowledgement; null for the first")
+        SupersededAcknowledgement | None, described("The previous acknowledgement; null for the first")
     ]
-    duplicate_of: Annotated[
-        str, _described("The control number of the earlier file with the same bytes; empty if none")
-    ]
-    run: Annotated[str, _described("The run that writes the acknowledgement")]
-    file: Annotated[str, _described("The file's name in the inbox, with folders")]
-    role: Annotated[str, _described("Its role in the mapping")]
-    sha256: Annotated[str, _described("The SHA-256 of its bytes (hex)")]
-    bytes: Annotated[int, _described("Its size in bytes")]
-    received: Annotated[str, _described("When it arrived")]
-    processed: Annotated[str, _described("When the run ended")]
-    mapping: Annotated[str, _described("The mapping; empty for a file that no mapping takes")]
-    mapping_version: Annotated[str, _described("The version of the mapping")]
-    code: Annotated[str, _described("A, E, P, R or W for the whole file")]
-    state: Annotated[str, _described("The code in words")]
-    final: Annotated[bool, _described("True if nothing waits: only an operator's retry can lead to another one")]
-    rows: Annotated[int, _described("Rows read")]
+    duplicate_of: Annotated[str, described("The control number of the earlier file with the same bytes; empty if none")]
+    run: Annotated[str, described("The run that writes the acknowledgement")]
+    file: Annotated[str, described("The file's name in the inbox, with folders")]
+    role: Annotated[str, described("Its role in the mapping")]
+    sha256: Annotated[str, described("The SHA-256 of its bytes (hex)")]
+    bytes: Annotated[int, described("Its size in bytes")]
+    received: Annotated[str, described("When it arrived")]
+    processed: Annotated[str, described("When the run ended")]
+    mapping: Annotated[str, described("The mapping; empty for a file that no mapping takes")]
+    mapping_version: Annotated[str, described("The version of the mapping")]
+    code: Annotated[str, described("A, E, P, R or W for the whole file")]
+    state: Annotated[str, described("The code in words")]
+    final: Annotated[bool, described("True if nothing waits: only an operator's retry can lead to another one")]
+    rows: Annotated[int, described("Rows read")]
     problems: Annotated[
-        Sequence[AcknowledgedProblem], _described("Problems of the whole file, such as why it was set aside")
+        Sequence[AcknowledgedProblem], described("Problems of the whole file, such as why it was set aside")
     ]
-    groups: Annotated[Sequence[AcknowledgedGroup], _described("One group per operation")]
-    records: Annotated[Sequence[AcknowledgedRecord], _described("Every record, in the order of planning")]
+    groups: Annotated[Sequence[AcknowledgedGroup], described("One group per operation")]
+    records: Annotated[Sequence[AcknowledgedRecord], described("Every record, in the order of planning")]
 
 
 def acknowledgement_schema() -> bytes:
