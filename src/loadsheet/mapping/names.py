@@ -260,9 +260,9 @@ class Names:
         """The columns behind these uses, derived values resolved, in the order of tables and columns. Columns that only helped to search
         a code table or another table (`lookup_with`), or that hold a unit, come last.
         """
-        uses = tuple(uses)
-        found = {source for use in uses for source in self._sources(use, item)}
-        helped = {source for use in uses for source in self._searched_with(use, item)} - found
+        plain = [read for use in uses for read in self._read(use)]
+        found = {source for use in plain for source in self._sources(use, item)}
+        helped = {source for use in plain for source in self._searched_with(use, item)} - found
 
         def order(source: Source) -> tuple[int, int, bool, int]:
             place = self._indexes.get((source.table, source.column), -1)
@@ -271,30 +271,38 @@ class Names:
 
         return (*sorted(found, key=order), *sorted(helped, key=order))
 
-    def _sources(self, use: Use, item: int | None) -> list[Source]:
-        table = self.tables[self._positions[use.table]]
-        rows, derived = _rows_of(use, item), table.derived_as(use.column)
+    def _read(self, use: Use) -> Iterator[Use]:
+        """A use of a column itself, or the uses of columns from which a derived value is computed."""
+        derived = self.tables[self._positions[use.table]].derived_as(use.column)
         if derived is None:
-            label = table.label(table.shape.slots[use.column].index) if use.column else ""
-            own = Source(table.name, use.column, label, rows)
-            column = table.column(use.column)
-            if not use.part or column is None or column.reference is None:
-                return [own]
+            yield use
+            return
+        for deeper in derived.expression.uses:
+            yield from self._read(deeper._replace(rows=use.rows))
+
+    def _sources(self, use: Use, item: int | None) -> Iterator[Source]:
+        table = self.tables[self._positions[use.table]]
+        yield (own := self._source(use, use.column, item))
+        column = table.column(use.column)
+        if use.part and column is not None and column.reference is not None:
             there = self.tables[column.reference.position]
-            found = self._sources(Use(there.name, use.part, use.rows), item)
-            return [*(source._replace(via=f"{table.name}.{use.column}") for source in found), own]
-        inner = [self._sources(deeper._replace(rows=use.rows), item) for deeper in derived.expression.uses]
-        return [source for sources in inner for source in sources]
+            for read in self._read(Use(there.name, use.part, use.rows)):
+                for source in self._sources(read, item):
+                    yield source._replace(via=f"{own.table}.{own.column}")
 
     def _searched_with(self, use: Use, item: int | None) -> Iterator[Source]:
         table = self.tables[self._positions[use.table]]
-        if (derived := table.derived_as(use.column)) is not None:
-            for deeper in derived.expression.uses:
-                yield from self._searched_with(deeper._replace(rows=use.rows), item)
-        elif (column := table.column(use.column)) is not None:
+        column = table.column(use.column)
+        if column is not None:
             beside = {*column.spec.lookup_with, column.spec.unit_column or ""}
             for name in beside & table.shape.slots.keys():
-                yield Source(table.name, name, table.label(table.shape.slots[name].index), _rows_of(use, item))
+                yield self._source(use, name, item)
+
+    def _source(self, use: Use, column: str, item: int | None) -> Source:
+        """A column of the table that is used, read as it is used."""
+        table = self.tables[self._positions[use.table]]
+        label = table.label(table.shape.slots[column].index) if column else ""
+        return Source(table.name, column, label, _rows_of(use, item))
 
 
 def _rows_of(use: Use, item: int | None) -> Literal["first", "each", "around", "all"]:
