@@ -22,6 +22,7 @@ from loadsheet.mapping_tools.field_matching import best_columns
 from loadsheet.mapping_tools.headings import SIDES, concepts_of, vocabulary
 from loadsheet.mapping_tools.notation_guesses import number_of, reader_of_numbers
 from loadsheet.reading import Native, fold_label
+from loadsheet.similar_text import short_list
 
 _Found = list[tuple[Field, DraftColumn]]
 
@@ -314,6 +315,18 @@ def heading_in_utc(draft: Draft) -> str:
     """The heading of a moment in use that says UTC or GMT; empty if none does."""
     columns = [drafted.column for drafted in draft.filled.values() if drafted.column.guess.type in MOMENTS]
     return next((column.label for column in columns if UTC_WORDS & {*column.reading.unknown}), "")
+
+
+def coded_zones(draft: Draft) -> str:
+    """The remark on a column with the zone of each row in codes, such as ET; empty without one."""
+    for drafted in draft.main.columns:
+        if "timezone" in drafted.column.concepts and drafted.column.guess.type == "text":
+            codes = short_list(list(drafted.column.cells.shown))
+            return (
+                f"; {CHECK}: {drafted.column.label} has a zone for each row ({codes}). To use it, give it type: timezone and "
+                f"one_of: {{CODE: America/New_York}}, and write {{col: {drafted.name}, default: ...}} here"
+            )
+    return ""
 
 
 def _country_of(draft: Draft, currency: str) -> str:

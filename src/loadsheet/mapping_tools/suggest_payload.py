@@ -15,6 +15,7 @@ from loadsheet.mapping_tools.payload_parts import (
     Line,
     Payload,
     clock_of,
+    coded_zones,
     contents_entry,
     currency_of,
     further_columns,
@@ -30,7 +31,6 @@ from loadsheet.mapping_tools.payload_parts import (
     packages_of_row,
     party_entries,
 )
-from loadsheet.similar_text import short_list
 
 UNDER_CONSTANTS = f"{FILL_IN} under constants"
 """The comment at the use of a constant that is to be filled in."""
@@ -351,18 +351,7 @@ class _Filler:
             why = "as in the other mappings" if folder.zone else "the sheet names no time zone"
             why = f"by the heading {own}" if own else why
             remark = f"{CHECK}: {why}" if made.zone else f"{FILL_IN} such as Europe/Berlin"
-            made.zone_remark = remark + self._coded_zones()
-
-    def _coded_zones(self) -> str:
-        """The remark on a column with the zone of each row in codes, such as ET; empty without one."""
-        for drafted in self._draft.main.columns:
-            if "timezone" in drafted.column.concepts and drafted.column.guess.type == "text":
-                codes = short_list(list(drafted.column.cells.shown))
-                return (
-                    f"; {CHECK}: {drafted.column.label} has a zone for each row ({codes}). To use it, give it type: timezone and "
-                    f"one_of: {{CODE: America/New_York}}, and write {{col: {drafted.name}, default: ...}} here"
-                )
-        return ""
+            made.zone_remark = remark + coded_zones(self._draft)
 
     def _zone_leaf(self, field_: Field) -> tuple[str, str]:
         made = self._made
