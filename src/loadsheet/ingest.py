@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from loadsheet import inbox, run_log
@@ -40,8 +41,12 @@ from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, Postco
 from loadsheet.mapping.routing import Route, Routes, route
 from loadsheet.problems import Problem
 from loadsheet.reading import Table, begins_like_totals, open_tables, places_of_totals
-from loadsheet.row_counts import DropTranslation, lost_columns, with_counting_tables
+from loadsheet.reading.tables import ALIKE_NOT_READ
+from loadsheet.row_counts import DropTranslation, lost_columns, new_sheets, with_counting_tables
 from loadsheet.settings import Settings
+
+_SAID_BY = {"L621": "R250", "L623": "R245"}
+"""The warning on a table that is left out because a problem of the whole file says the same, by that problem."""
 
 
 class IngestContext(NamedTuple):
@@ -153,11 +158,11 @@ class ReadDrop:
         """The notes on each table, known after the last document. No row of totals is suspected if a rule of the mapping names it. The lines
         of a fix workbook were checked in its original.
         """
-        found, lost = {}, self._lost_columns()
+        found, held = {}, self._parts_left_out()
         for name, notes in self.translated.notes().items():
             problems = [problem for problem in notes.problems if not self._is_named(name, problem)]
-            if name in lost:
-                problems = [problem for problem in problems if problem.code != "R250"]  # L621 says it
+            said = {_SAID_BY[problem.code] for problem in held.get(name, ())}
+            problems = [problem for problem in problems if problem.code not in said]
             if self.opened.fixes is None:
                 problems += [*self._repeated_lines.problems(name, self.tables[name]), *self._postcodes.problems(name)]
             found[name] = notes._replace(problems=tuple(problems))
@@ -177,25 +182,29 @@ class ReadDrop:
         return problem.code == "R242" and problem.values["count"] <= self._totals_named[table]
 
     def doubts(self) -> Sequence[Problem]:
-        """The problems that concern all documents: columns read in the wrong notation, and missing columns that earlier files had. A fix
-        workbook has none (see `error_share_max`).
+        """The problems that concern all documents: columns read in the wrong notation, and columns or sheets that are not read and that
+        no earlier file had. A fix workbook has none (see `error_share_max`).
         """
         if self.opened.fixes is not None:
             return ()
-        return [*self._notation_check.problems(self.tables), *self._lost_columns().values()]
+        return [*self._notation_check.problems(self.tables), *chain.from_iterable(self._parts_left_out().values())]
 
-    def _lost_columns(self) -> dict[str, Problem]:
-        """By table, the problem of missing columns that earlier files had."""
+    def _parts_left_out(self) -> dict[str, list[Problem]]:
+        """By table, the problems of missing columns that earlier files had, and of sheets that are not read and that none of them had."""
         queries = self.context.queries
         if queries is None or self.opened.fixes is not None:
             return {}
         found = {}
         for name, table in self.tables.items():
             headings = self.translated.headings(name)
-            if headings.missing and headings.unused:
-                earlier = queries.earlier_headings(self.mapping.name, name)
-                if (problem := lost_columns(table, headings, earlier)) is not None:
-                    found[name] = problem
+            may_lose = bool(headings.missing and headings.unused)
+            if (may_lose or ALIKE_NOT_READ in table.found) and (
+                earlier := queries.earlier_tables(self.mapping.name, name)
+            ):
+                known = (heading for header, _ in earlier for heading in header)
+                lost = lost_columns(table, headings, known) if may_lose else None
+                sheets = new_sheets(table, [notes for _, notes in earlier])
+                found[name] = [problem for problem in (lost, sheets) if problem is not None]
         return found
 
 

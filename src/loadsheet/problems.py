@@ -198,6 +198,9 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "L620": Kind("Newer file has it", "{file} is newer and still holds {key}, so {key} is not deleted"),
     "L621": Kind("Columns changed", "columns of earlier files are missing: {missing}; new ones are not read: {found}"),
+    "L623": Kind(
+        "New sheet not read", 'the sheet "{found}" has the same columns and is not read; earlier files did not have it'
+    ),
     "L622": Kind("Number of another sender", "the sender {other} has a record with the number {key}"),
     "L606": Kind("Rows not accounted for", "an internal error: {reason}"),
     # from the exchange

@@ -276,6 +276,27 @@ def headings_of(
     return HeadingNotes(shown, lacking, tuple(problems))
 
 
+def new_sheets(table: Table, earlier: Iterable[Mapping[str, str]]) -> Problem | None:
+    """The problem of a workbook with a sheet that is not read although it has the columns of the table and rows of its own, if no earlier file
+    had it: its rows would be left out. `earlier` are the notes on the table in earlier files.
+    """
+    known = {title for found in earlier for title in _sheets_in(found)}
+    new = [title for title in _sheets_in(table.found) if title not in known]
+    if not new:
+        return None
+    hint = (
+        "have the mapping read it (source.tables, source.shared), or hide or delete it, and drop the file again; "
+        f"if it is not meant: loadsheet retry --file {quote(table.file)}"
+    )
+    return Problem("L623", table.where(table.header_row), ", ".join(new), {}, hint)
+
+
+def _sheets_in(found: Mapping[str, str]) -> list[str]:
+    """The sheets with the same columns that are not read, by the notes on a table."""
+    _, _, titles = found.get(ALIKE_NOT_READ, "").removesuffix(")").partition(" (")
+    return [title for title in titles.split(", ") if title]
+
+
 def lost_columns(table: Table, headings: HeadingNotes, earlier: Iterable[str]) -> Problem | None:
     """The problem of a table that lacks a column that earlier files had, while a column that none of them had is not read: it may be the
     same one, and its values would be left out. `earlier` are the headings of earlier files.

@@ -1,5 +1,6 @@
-"""Columns that get a new heading: nothing of such a file is sent without their values until a person decides."""
+"""Columns that get a new heading, and sheets that are new: nothing of such a file is sent without their values until a person decides."""
 
+import openpyxl
 import pytest
 
 MAPPING = """\
@@ -88,3 +89,49 @@ def test_a_file_that_was_held_does_not_make_its_layout_known(lanes):
         assert lanes.run().returncode == 1
         assert "L621" in {problem["code"] for problem in lanes.run_json()["problems"]}
     assert lanes.states() == {"L1": "accepted", "L2": "held", "L3": "held"}
+
+
+def drop_sheets(workspace, **sheets):
+    """Put a workbook into the inbox, with these sheets of lanes; a name in capitals is that of a hidden one."""
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, lane in sheets.items():
+        page = book.create_sheet(title)
+        page.append(["No", "Volume"])
+        page.append([lane, 2.5])
+        page.sheet_state = "hidden" if title.isupper() else "visible"
+    book.save(workspace.inbox / "lanes.xlsx")
+
+
+@pytest.fixture
+def monthly(workspace):
+    """A workspace that has sent one sheet of a workbook, and not the other one with the same columns."""
+    workspace.use({"lanes": MAPPING.replace('"lanes*.csv"]', '"lanes.xlsx"], tables: {rows: {sheet: [Jan]}}')})
+    drop_sheets(workspace, Jan="L1", Archive="L0")
+    assert workspace.run().returncode == 0
+    assert [problem["code"] for problem in workspace.run_json()["problems"]] == ["R245"]
+    return workspace
+
+
+def test_nothing_is_sent_of_a_workbook_with_a_new_sheet_of_the_same_columns_until_a_person_decides(monthly):
+    drop_sheets(monthly, Jan="L2", Archive="L0", Mar="L3")
+    assert "0 records would be sent" in monthly.run("--dry-run").stdout
+    done = monthly.run()
+    assert (done.returncode, monthly.states()) == (1, {"L1": "accepted", "L2": "held"})
+    assert '1x new sheet not read (L623)   e.g. lanes.xlsx:1 "Mar"' in done.stdout
+    assert "R245" not in {problem["code"] for problem in monthly.run_json()["problems"]}
+    sheet = openpyxl.load_workbook(monthly.reports()[-1] / "lanes.xlsx.results.xlsx").active
+    assert sheet["C2"].value.startswith('The sheet "Mar" has the same columns and is not read; earlier files did not')
+    assert monthly.command("retry", "--file", "lanes.xlsx").returncode == 0
+    assert monthly.run().returncode == 0
+    drop_sheets(monthly, Jan="L4", Archive="L0", Mar="L3")
+    assert monthly.run().returncode == 0  # the sheet is known now
+    assert monthly.states() == dict.fromkeys(["L1", "L2", "L4"], "accepted")
+
+
+def test_a_sheet_that_is_hidden_or_was_there_before_holds_nothing(monthly):
+    drop_sheets(monthly, Jan="L2", Archive="L0", MAR="L3")
+    assert monthly.run().returncode == 0
+    drop_sheets(monthly, Jan="L4", Archive="L9")
+    assert monthly.run().returncode == 0
+    assert monthly.states() == dict.fromkeys(["L1", "L2", "L4"], "accepted")

@@ -3,7 +3,7 @@
 Owns: every query about entries that is not part of a change. Streams rows, so memory does not grow with their number.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, Select, and_, case, desc, func, or_, select
@@ -52,9 +52,9 @@ _ACCEPTED_BEFORE = Statement(
     and (select max(run_id) from events where entry_id = entries.id and after = 'accepted') < :first
     """
 )
-_EARLIER_HEADINGS = Statement(
+_EARLIER_TABLES = Statement(
     """
-    select distinct tables.header from tables
+    select distinct tables.header, tables.found from tables
     join drops on drops.id = tables.drop_id
     join mappings on mappings.hash = drops.mapping_hash
     where mappings.name = :mapping and tables.name = :name and exists (
@@ -315,11 +315,13 @@ class LedgerQueries(RunQueries):
             copies = {drop for drop in files if copies_of(connection, drop)}
         return {entry for entry, drop in drops.items() if drop in copies}
 
-    def earlier_headings(self, mapping: str, table: str) -> set[str]:
-        """The headings of a table of this mapping in all files of which something went to the exchange, or is to go."""
+    def earlier_tables(self, mapping: str, table: str) -> list[tuple[Sequence[str], Mapping[str, str]]]:
+        """The headings and the notes (`Table.found`) of a table of this mapping, in all files of which something went to the exchange, or
+        is to go.
+        """
         with self._engine.connect() as connection:
-            rows = _EARLIER_HEADINGS.rows(connection, mapping=mapping, name=table)
-        return {heading for row in rows for heading in codec.decode_cells(row.header)}
+            rows = _EARLIER_TABLES.rows(connection, mapping=mapping, name=table)
+        return [(codec.decode_cells(row.header), codec.decode_texts_by_name(row.found)) for row in rows]
 
     def owners(self) -> list[str]:
         """All owners of exceptions that the analyst ever named, the latest first."""
