@@ -24,7 +24,7 @@ from typing import NamedTuple
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.conversion import NUMBERS
 from loadsheet.mapping.documents import COUNTED_IN, SHARED, Document, Ignored, TableNotes, part_of_table
-from loadsheet.mapping.layouts import wanted_columns
+from loadsheet.mapping.layouts import columns_by_heading, wanted_columns
 from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
 from loadsheet.mapping.rows import View, source_row
@@ -239,15 +239,9 @@ def column_uses(mapping: CompiledMapping) -> dict[str, dict[str, ColumnUse]]:
     """How a mapping reads the columns of each table, by their names in the table's layout."""
     uses: dict[str, dict[str, ColumnUse]] = {}
     for plan in mapping.plan.tables:
-        by_name = {
-            f"{plan.prefix}{column.name}": _column_use(column, is_key=place in plan.key)
-            for place, column in enumerate(plan.columns)
-        }
-        own = uses.setdefault(plan.source, {})
-        for wanted in wanted_columns(plan):
-            use = by_name.get(wanted.name.partition("#")[0])
-            if use is not None:
-                own[wanted.name] = use
+        own = {column.name: _column_use(column, is_key=column.slot.index in plan.key) for column in plan.columns}
+        found = {wanted.name: own[column.name] for wanted, column in columns_by_heading(plan)}
+        uses.setdefault(plan.source, {}).update(found)
     return uses
 
 

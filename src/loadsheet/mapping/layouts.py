@@ -87,6 +87,15 @@ def wanted_columns(plan: TablePlan, repeated: Mapping[tuple[str, str], int] | No
     return found
 
 
+def columns_by_heading(plan: TablePlan) -> Iterator[tuple[WantedColumn, ColumnPlan]]:
+    """The headings of a compiled table, each with the column that reads it. The heading of a kind column has none."""
+    by_name = {f"{plan.prefix}{column.name}": column for column in plan.columns}
+    for wanted in wanted_columns(plan):
+        column = by_name.get(wanted.name.partition("#")[0])
+        if column is not None:
+            yield wanted, column
+
+
 def heading_clashes(tables: Sequence[TablePlan]) -> Iterator[tuple[str, str, str]]:
     """The columns that do not say which column of a repeated heading they read: table, column, and what is wrong."""
     numbered = set(_repeated(tables))
@@ -167,14 +176,11 @@ def column_guides_of(
     found: dict[str, dict[str, ColumnGuide]] = {}
     for table in tables:
         own = found.setdefault(table.source or table.name, {})
-        by_name = {f"{table.prefix}{column.name}": column for column in table.columns}
-        for wanted in wanted_columns(table):
-            column = by_name.get(wanted.name.partition("#")[0])
-            if column is not None:
-                choices = column.choices or _unchanged(column, known.get((table.name, column.name), ()))
-                choices = choices if len(choices) <= CHOICES_MAX else ()
-                guide = ColumnGuide(expected_text(column, language), choices, column.spec.required)
-                own |= {label: guide for label in wanted.shown if label not in own}
+        for wanted, column in columns_by_heading(table):
+            choices = column.choices or _unchanged(column, known.get((table.name, column.name), ()))
+            choices = choices if len(choices) <= CHOICES_MAX else ()
+            guide = ColumnGuide(expected_text(column, language), choices, column.spec.required)
+            own |= {label: guide for label in wanted.shown if label not in own}
     return found
 
 
