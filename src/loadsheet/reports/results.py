@@ -15,7 +15,7 @@ import platform
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from itertools import groupby, islice
@@ -27,12 +27,13 @@ import msgspec
 
 from loadsheet.display_text import show_controls
 from loadsheet.internal_errors import isolated
-from loadsheet.languages import Words, known_language
+from loadsheet.languages import Words
 from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import LOOKED_UP, SourceRow, own_rows
 from loadsheet.problems import STRUCK_OUT, Problem
 from loadsheet.reconcile import IGNORED, WORST_FIRST, Match
+from loadsheet.reports.fix_workbook import guides_in
 from loadsheet.reports.fix_workbook.fix_sheets import native_value
 from loadsheet.reports.fix_workbook.wording import word_problem, word_rule
 from loadsheet.reports.headline import with_headline
@@ -55,7 +56,17 @@ from loadsheet.reports.run_document import (
     RunSummary,
     TableSummary,
 )
-from loadsheet.reports.sheets import ROWS_MAX, Book, Kind, Tone, fit_paper, head_width, open_book, write_cell
+from loadsheet.reports.sheets import (
+    ROWS_MAX,
+    Book,
+    Kind,
+    Tone,
+    fit_height,
+    fit_paper,
+    head_width,
+    open_book,
+    write_cell,
+)
 from loadsheet.workbook_marks import sheet_titles
 
 SUFFIX, BOOK_SUFFIX = ".results.csv", ".results.xlsx"
@@ -81,7 +92,7 @@ _BOOKS = frozenset({".xlsx", ".xlsm", ".xls", ".xlsb", ".ods"})
 _COLUMNS_MAX = 16_384
 _ROWS_AT_ONCE = 256
 _WIDTHS = {"row": 7, "outcome": 14, "problem": 46, "what to do": 36}
-_WIDTH_MIN, _WIDTH_MAX, _LINE_HEIGHT, _LINES_MOST = 9, 34, 13, 12
+_WIDTH_MIN, _WIDTH_MAX = 9, 34
 
 Place = tuple[str, str]
 """File and sheet."""
@@ -108,7 +119,7 @@ class DropResults:
     def __init__(self, drop: Drop, folder: Path, names: Mapping[Place, str], words: Words, stack: ExitStack) -> None:
         """`names` are the file names in `folder` by source file and sheet; `stack` closes the spools."""
         self._drop, self._folder, self._names, self._words = drop, folder, names, words
-        self._in_words = cache(words.raw)
+        self._in_words, self._guides = cache(words.raw), guides_in(drop, words)
         self._looked_up: set[tuple[str, int, _Line]] = set()
         self._tables = {table.name: table for table in drop.tables}
         self._titles = {table.name: table.sheet or table.file for table in drop.tables}
@@ -154,7 +165,9 @@ class DropResults:
         for name in dict.fromkeys(self._names.values()):
             pages = {titles[str(place)]: page for place, page in self._pages.items() if self._names[place] == name}
             if name.endswith(BOOK_SUFFIX):
-                _write_book(self._folder / name, pages, self._words)
+                with open_book(self._folder / name, title=name, footer=name) as book:
+                    for title, page in pages.items():
+                        _write_sheet(book, title, page, self._words)
             else:
                 found = [table.found for table in self._drop.tables if self._names[table.file, table.sheet] == name]
                 _write_text(self._folder / name, next(iter(pages.values())), text_format(found[0] if found else {}))
@@ -182,9 +195,7 @@ class DropResults:
         own = [self._tables[row.table] for row in entry.rows] if entry is not None else []
         tables = (*own, *self._tables.values())  # several mappings may read one sheet
         table = next((one for one in tables if (one.file, one.sheet) == (where.file, where.sheet)), None)
-        guide = self._drop.guide.get(table.name, {}).get(where.column) if table is not None else None
-        if guide is not None and words.language != (known_language(self._drop.language) or "en"):
-            guide = replace(guide, takes="")  # it is in another language
+        guide = self._guides.get(table.name, {}).get(where.column) if table is not None else None
         said = word_problem(problem, words, self._titles, guide)
         place = " ".join(part for part in (where.cell, where.column) if part and part not in said.text)
         text = f"{said.text.rstrip('.')} [{problem.code}]"
@@ -270,13 +281,6 @@ def _write_text(path: Path, page: _Page, form: tuple[str, str]) -> None:
         put("utf-8-sig", "replace")
 
 
-def _write_book(path: Path, pages: Mapping[str, _Page], words: Words) -> None:
-    """Write a workbook with these pages by title."""
-    with open_book(path, title=path.name, footer=path.name.replace("&", "&&")) as book:
-        for title, page in pages.items():
-            _write_sheet(book, title, page, words)
-
-
 def _write_sheet(book: Book, title: str, page: _Page, words: Words) -> None:
     """Write a page: headings frozen, filters on, outcomes coloured; texts stay texts and cannot become formulas."""
     sheet, heads, first = book.sheet(title), page.heads, len(LEADING)
@@ -292,9 +296,7 @@ def _write_sheet(book: Book, title: str, page: _Page, words: Words) -> None:
     numbers, wrapped, plain, row = book.style(Kind.NUMBER, Tone.MUTED), book.style(wrap=True), book.style(), 0
     for row, (number, line) in enumerate(page.rows(), start=1):
         _, outcome, *told = page.texts(number, line)
-        lines = max(1 + len(text) // widths[at] for at, text in enumerate(told, start=2))
-        if lines > 1:
-            sheet.set_row(row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
+        fit_height(sheet, row, max(1 + len(text) // widths[at] for at, text in enumerate(told, start=2)))
         write_cell(sheet, row, 0, number or None, numbers)
         write_cell(sheet, row, 1, outcome, looks[line.outcome])
         for position, text in enumerate(told, start=2):
@@ -366,9 +368,6 @@ def _problems_by_row(entry: Entry, tables: dict[str, SourceTable]) -> list[list[
         where = problem.where
         by_row[positions.get((where.file, where.sheet, where.row), 0)].append(problem)
     return by_row
-
-
-_HEAD = (*LEADING, *TRAILING[:-1])  # without the verdict
 
 
 @dataclass
@@ -471,7 +470,8 @@ def _opened(path: Path, drop: Drop, place: Place, files: ExitStack) -> TextIO:
     part = files.enter_context(written_atomically(path))
     target = files.enter_context(part.open("w", encoding="utf-8-sig", newline="", errors="replace"))
     header = next((table.header for table in drop.tables if (table.file, table.sheet) == place), ())
-    target.write(csv_row((*_HEAD, *header)))
+    # without the verdict
+    target.write(csv_row((*LEADING, *TRAILING[:-1], *header)))
     return target
 
 

@@ -130,6 +130,12 @@ class Book:
         return self._new_style(wrap=True, line=False, align=align, indent=indent, **_HEAD)
 
 
+def fit_height(sheet: Any, row: int, lines: int) -> None:
+    """Make a row high enough for this many lines of text. Not every spreadsheet program does so itself."""
+    if lines > 1:
+        sheet.set_row(row, min(lines, LINES_MAX) * _LINE_HEIGHT + 4)
+
+
 def fit_paper(sheet: Any, widths: Iterable[float], first: int) -> None:
     """Print a sheet with these column widths, in characters, one page wide while that stays readable. A wider one goes over pages
     side by side, each with its columns from `first` to the second.
@@ -151,7 +157,7 @@ def open_book(path: Path, *, title: str, footer: str) -> Iterator[Book]:
         workbook = xlsxwriter.Workbook(str(part), options)
         workbook.set_properties({"title": title, "author": "loadsheet", "created": CREATED})
         stack.callback(_close_spools, workbook)
-        yield Book(workbook, footer, stack)
+        yield Book(workbook, footer.replace("&", "&&"), stack)
         with part.open("wb") as file:
             workbook.filename = target = FailingOnce(file)
             try:
@@ -168,7 +174,9 @@ def _close_spools(workbook: Any) -> None:
 
 
 ROWS_MAX = 1_048_576
-_LINE_HEIGHT, _LINES_MAX = 13, 12
+_LINE_HEIGHT = 13
+LINES_MAX = 12
+"""The most lines of a row or a note."""
 _PADDING = 3
 _CHOICES_MAX = 255  # characters of a list within a validation rule; spreadsheets silently drop a longer one
 _LINKS_MAX = 65_530  # of one sheet
@@ -245,9 +253,7 @@ class TableSheet:
             self._spill(values)
             return
         lines = max([self._lines(position, values[position]) for position in self._wrapping], default=1)
-        # not every spreadsheet program adjusts row heights by itself
-        if lines > 1:
-            self._sheet.set_row(self._row, lines * _LINE_HEIGHT + 2)
+        fit_height(self._sheet, self._row, lines)
         widths, styles, used = self._widths, self._styles, []
         for position, value in enumerate(values):
             if isinstance(value, str) and len(value) > widths[position]:
@@ -312,7 +318,7 @@ class TableSheet:
         width, text = self._columns[position].width_max, str(value)
         if len(text) <= width and "\n" not in text:
             return 1
-        return min(_LINES_MAX, sum(1 + len(line) * 5 // (6 * width) for line in text.split("\n")))
+        return sum(1 + len(line) * 5 // (6 * width) for line in text.split("\n"))
 
     def _spill(self, values: Sequence[Value]) -> None:
         """Write a row to the CSV file, which appears together with the workbook."""

@@ -94,6 +94,13 @@ def words_for(drop: Drop, settings: Settings) -> Words:
     return words_in(known_language(drop.senders_language) or settings.reports.language)
 
 
+def guides_in(drop: Drop, words: Words) -> Mapping[str, Mapping[str, ColumnGuide]]:
+    """The guides to the columns of a drop, by table and heading. Their texts are left out if they are in another language than these words."""
+    if words.language == (known_language(drop.language) or "en"):
+        return drop.guide
+    return {table: {label: replace(one, takes="") for label, one in own.items()} for table, own in drop.guide.items()}
+
+
 class Fixes:
     """The fix files of a run, drop by drop."""
 
@@ -143,7 +150,7 @@ class _DropFix:
     ) -> None:
         self._is_check = is_check
         self.drop, self._queries, self._words = drop, queries, words_for(drop, settings)
-        self._placed = placing(queries, self._words)
+        self._guides, self._placed = guides_in(drop, self._words), placing(queries, self._words)
         self._original = queries.original(drop)  # names the files, however often and under whatever name they come back
         self._tables = {table.name: table for table in drop.tables}
         self._titles = sheet_titles((table.name, table.file, table.sheet) for table in drop.tables)
@@ -166,7 +173,8 @@ class _DropFix:
         for problem in problems:
             place = place_of(problem, entry, self._tables)
             label = "" if place.position is None else place.table.header[place.position]
-            worded = word_problem(problem, self._words, self._titles, self._guide(place.table.name).get(label))
+            guide = self._guides.get(place.table.name, {}).get(label)
+            worded = word_problem(problem, self._words, self._titles, guide)
             self._errors.add(placed_at(problem, place), place, worded, entry.id)
             for one in (place, *also_of(problem, entry, self._tables)):
                 column = worded.column if one is place else one.table.header[one.position or 0]
@@ -232,22 +240,15 @@ class _DropFix:
             return True
         return not all(fits_cell(cell) for row in entry.rows for cell in row.cells)
 
-    def _guide(self, table: str) -> Mapping[str, ColumnGuide]:
-        """The guide to a table's columns. Its texts are left out if they are in another language."""
-        guide = self.drop.guide.get(table, {})
-        if self._words.language == (known_language(self.drop.language) or "en"):
-            return guide
-        return {label: replace(one, takes="") for label, one in guide.items()}
-
     def _book(self, path: Path) -> AbstractContextManager[Book]:
-        return open_book(path, title=self._words.say("What to fix"), footer=self.drop.name.replace("&", "&&"))
+        return open_book(path, title=self._words.say("What to fix"), footer=self.drop.name)
 
     def _fill(self, book: Book, more: Iterable[str]) -> None:
         drop, words, fix = self.drop, self._words, FixBook(book, self._words)
         if not self._is_check:
             book.mark(PROPERTY, str(Mark(drop.run, drop.id, drop.mapping_hash, drop.mapping)))
         for table in drop.tables:
-            sheet = FixSheet(fix, self._titles[table.name], table.header, self._guide(table.name))
+            sheet = FixSheet(fix, self._titles[table.name], table.header, self._guides.get(table.name, {}))
             for row in self._rows.of(table.name):
                 sheet.add(row)
             sheet.finish()

@@ -27,7 +27,7 @@ from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Level, Problem
 from loadsheet.reports.fix_workbook.wording import line_of, takes_of
 from loadsheet.reports.report_files import Spool, sheet_text
-from loadsheet.reports.sheets import Book, Kind, Tone, fit_paper, head_width, write_cell
+from loadsheet.reports.sheets import LINES_MAX, Book, Kind, Tone, fit_height, fit_paper, head_width, write_cell
 from loadsheet.workbook_marks import ROW_COLUMN, RowMark
 
 _encode = msgspec.json.Encoder().encode
@@ -179,7 +179,6 @@ _BELONGS = {"bg_color": "#F1F3F5", "italic": True}
 _SAID_WIDTH, _WIDTH_MIN, _WIDTH_MAX = 52, 7, 34
 _WRONG_UNIT = "C307"
 _SAID_LENGTH = 60  # characters per line at that width, in a proportional font
-_LINE_HEIGHT, _LINES_MOST = 13, 12
 _DIGITS_EXACT = 15  # spreadsheet programs keep 15 digits of a typed number
 _SHAPE = re.compile(r"[0-9][0-9 ()-]*[0-9]")
 _SHAPE_LENGTH_MAX = 60
@@ -282,9 +281,7 @@ class FixSheet:
         for position, cell in enumerate(row.cells):
             self._widths[position] = max(self._widths[position], min(len(cell), _WIDTH_MAX))
         text = "\n".join(lines_of(row, self._words))
-        lines = sum(1 + len(line) // _SAID_LENGTH for line in text.split("\n"))
-        if lines > 1:
-            self._sheet.set_row(self._row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
+        fit_height(self._sheet, self._row, sum(1 + len(line) // _SAID_LENGTH for line in text.split("\n")))
         by_cell: dict[int | None, list[RowRemark]] = {}
         for remark in row.remarks:
             by_cell.setdefault(remark.position, []).append(remark)
@@ -371,7 +368,7 @@ class FixSheet:
             f"{remark.text.rstrip('.')}. {remark.todo}".strip() + f" [{remark.code}]" for remark in remarks
         )
         lines = sum(1 + len(line) // _NOTE_LINE for line in text.split("\n"))
-        size = {"width": 280, "height": 14 + 16 * min(lines, _LINES_MOST), "font_size": 9, "author": "loadsheet"}
+        size = {"width": 280, "height": 14 + 16 * min(lines, LINES_MAX), "font_size": 9, "author": "loadsheet"}
         self._sheet.write_comment(self._row, column, text[:2000], size)
 
     def _offer(self, column: int, label: str, guide: ColumnGuide, last: int) -> None:

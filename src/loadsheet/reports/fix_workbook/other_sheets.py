@@ -24,7 +24,7 @@ from loadsheet.problems import Problem, Where
 from loadsheet.reports.fix_workbook import wording
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook, Place, protect
 from loadsheet.reports.report_files import sheet_text
-from loadsheet.reports.sheets import Book, Kind, Tone, write_cell
+from loadsheet.reports.sheets import Book, Kind, Tone, fit_height, write_cell
 
 ChangeKind = Literal["number", "moment", "word", "blank", "text"]
 
@@ -318,7 +318,6 @@ def _kind(problem: Problem) -> _Kind:
     return problem.code, problem.level, where.file, where.sheet, where.column
 
 
-_LINE_HEIGHT, _LINES_MOST = 13, 10
 _ERROR_WIDTHS = (18, 16, 22, 42, 36, 16, 8, 24, 34, 8)
 _CHANGED_WIDTHS = (22, 50, 10, 34, 34, 42)
 _ASIDE_WIDTHS = (80, 40, 8)
@@ -361,13 +360,12 @@ class _ListSheet:
         write_cell(self.sheet, self.row, position, count, self.book.style(Kind.COUNT))
 
     def fit(self, texts: Sequence[str], first: int = 0) -> None:
-        """Set the height of a row with wrapped texts, from this column on. Not every spreadsheet program does so itself."""
+        """Set the height of a row with wrapped texts, from this column on."""
         lines = max(
             sum(1 + len(part) * 9 // (10 * width) for part in text.split("\n"))
             for text, width in zip(texts, self._widths[first:], strict=False)
         )
-        if lines > 1:
-            self.sheet.set_row(self.row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
+        fit_height(self.sheet, self.row, lines)
 
     def close(self, *, filters: bool) -> None:
         """Freeze and repeat the headings, and lock the sheet."""
