@@ -248,6 +248,17 @@ def test_a_name_or_a_street_in_several_columns_is_sent_whole(tmp_path, heading, 
     assert "|".join(record[f"delivery_{name}"] for name in ("company", "address1", "address2")) == sent
 
 
+def test_an_order_of_a_private_customer_goes_to_the_person_where_others_have_a_company(tmp_path):
+    heads = "Bestellnummer;Versand Vorname;Versand Nachname;Versand Firma;Versand Straße;Versand PLZ;Versand Ort;Versanddatum"
+    lines = ["Max;Meier;;Markt 4;04109;Leipzig;26.11.2026", "Eva;Klein;Klein GmbH;Ring 2;80331;München;26.11.2026"]
+    text = suggested(tmp_path, table(heads, *lines), "order.create")
+    (path,) = tmp_path.glob("sheet.*")
+    found = translated(mapping_of(tmp_path, text), [path])
+    assert [json.loads(document.payload)["delivery_company"] for document in found] == ["Max Meier", "Klein GmbH"]
+    record = json.loads(found[0].payload)
+    assert (record["delivery_city"], record["pickup_startdatetime"]) == ("Leipzig", "2026-11-26 08:00:00")
+
+
 def test_an_order_without_its_street_is_refused_although_it_has_a_house_number(tmp_path):
     lines = ["Meyer;Hauptstr.;12a;01067;Dresden", "Meyer;;7;01067;Dresden", "Meyer;Markt;;01067;Dresden"]
     sheet = table("Auftrag;Empfänger;Straße;Hausnummer;PLZ;Ort", *lines)

@@ -168,6 +168,13 @@ def join_columns(draft: Draft, first: DraftColumn, further: Sequence[DraftColumn
     return f"{{expr: '$join([{', '.join(map(draft.ref, in_order))}], \" \")'{there}}}"
 
 
+def names_beside(company: DraftColumn) -> list[DraftColumn]:
+    """The columns with the first and the last name of the person at the place of a company, in their order."""
+    side = company.column.concepts & SIDES
+    of_person = (one for one in company.table.columns if one.column.concepts & {"given", "family"})
+    return [one for one in of_person if one.column.concepts & SIDES == side and one.column.filled]
+
+
 def _is_next_line(column: Column, first: Column, others: Iterable[Column]) -> bool:
     """Whether a heading is the first one with a higher number, as `Name 2` is for `Name` and `Name 1`, and none of the others is between them."""
     base, number = _line_number(column)

@@ -27,6 +27,7 @@ from loadsheet.mapping_tools.payload_parts import (
     join_clock,
     join_columns,
     moment_in,
+    names_beside,
     of_days,
     packages_of_row,
     party_entries,
@@ -54,6 +55,7 @@ class _Filler:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._made = Payload()
+        self._persons: list[DraftColumn] = []  # whose names stand for blank companies
         self._clocks: dict[DraftColumn, DraftColumn] = {}  # by the column of dates
         self._habits = habits_of(draft)
         is_missing = draft.operation.action is Action.STATUS and not gives_event(draft.operation, draft.filled)
@@ -82,6 +84,7 @@ class _Filler:
                 self._object(field_, field_.record)
             else:
                 self._list(field_, field_.record)
+        self._draft.use(*self._persons)
         return self._made
 
     # ---- leaves of the record itself ----
@@ -151,6 +154,10 @@ class _Filler:
             drafted.nullable = False
             drafted.remark += f"; {CHECK} the default for blank cells"
             return f"{{col: {name}}}", ""
+        if "company" in concepts and (names := names_beside(drafted)):
+            self._persons += names
+            person = f'$join([{", ".join(map(self._draft.ref, names))}], " ")'
+            return f"{{expr: '{name} ?? {person}'}}", f"{CHECK}: the name of the person where it is blank"
         if {"second", "province", "postal"} & concepts:
             remark = f"{CHECK}: sent empty for blank cells; without the default such records are refused"
             return f'{{col: {name}, default: ""}}', remark
