@@ -29,6 +29,7 @@ from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles,
 from loadsheet.ledger import Drop, Ledger, State, open_ledger, utc_now
 from loadsheet.ledger.exporting import EarlierRows
 from loadsheet.ledger.ledger_opening import locked
+from loadsheet.ledger.planning import sender_in
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.recording import Forecaster, Foreseen, stop_reasons
 from loadsheet.ledger.states import Waits
@@ -149,7 +150,7 @@ class ForecastSink(FilesInPlace):
     def __init__(self, forecaster: Forecaster, queries: LedgerQueries) -> None:
         self._forecaster, self._queries = forecaster, queries
         self._mended = set[int]()
-        self._mapping_of: dict[Hashable, str] = {}
+        self._sender_of: dict[str, str] = {}  # by mapping; empty: not known yet
         self.forecast = Forecast()
 
     def claim(self, candidate: Candidate) -> InboxFile | None:
@@ -205,14 +206,16 @@ class ForecastSink(FilesInPlace):
         if state not in _RIGHT and uncorrected:
             found.uncorrected.append(_Uncorrected(uncorrected, record, number, problems))
             return
+        sender = sender_in(document.payload)
+        self._sender_of[found.mapping] = self._sender_of.get(found.mapping) or sender
         if state in _RIGHT:
             found.mended.update(fixed)
-            # an update of some fields corrects no document of another mapping
-            corrects = {record, fixed} if whole or self._mapping_of.get(record) == found.mapping else {fixed}
+            # an update of some fields corrects no document of another mapping, nor does what has another sender
+            corrects = {(found.mapping, record), (found.mapping, fixed)}
+            corrects |= {(one, record) for one, own in self._sender_of.items() if whole and sender in ("", own)}
             found.right |= corrects & self.forecast.open
         else:
-            found.wrong.add(record)
-            self._mapping_of[record] = found.mapping
+            found.wrong.add((found.mapping, record))
         for problem in problems:
             self.forecast.causes.add(problem, number)
 
@@ -221,8 +224,7 @@ class ForecastSink(FilesInPlace):
         settled = self._settled(sorted({one.entry for one in found.uncorrected}))
         for one in found.uncorrected:
             if one.entry not in settled:
-                found.wrong.add(one.record)
-                self._mapping_of[one.record] = found.mapping
+                found.wrong.add((found.mapping, one.record))
                 for problem in one.problems:
                     self.forecast.causes.add(problem, one.number)
 

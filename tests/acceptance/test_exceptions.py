@@ -202,8 +202,8 @@ def test_another_file_of_the_same_name_closes_no_exception_without_a_key(loads):
     assert open_and_closed(loads) == (first, [])
 
 
-def fix_book(workspace):
-    (path,) = workspace.reports()[-1].glob("*.fix.xlsx")
+def fix_book(workspace, name="*"):
+    (path,) = workspace.reports()[-1].glob(f"{name}.fix.xlsx")
     return FixBook(path)
 
 
@@ -434,14 +434,58 @@ def test_an_update_that_could_not_be_built_is_not_closed_by_one_of_other_fields(
     assert sheet(workspace) == []
 
 
-def test_orders_of_senders_with_the_same_number_stay_open_whatever_the_others_send(workspace):
+def use_senders(workspace, *senders):
+    """A mapping of orders for each of these senders."""
     mapping = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("version: 1", "version: 1\nchanged: update")
 
     def of(sender):
         own = mapping.replace("mapping: orders", f"mapping: {sender}").replace("orders*", f"{sender}*")
         return own.replace("sender_id: ACME", f"sender_id: {sender.upper()}")
 
-    workspace.use({sender: of(sender) for sender in ("first", "second", "third")})
+    workspace.use({sender: of(sender) for sender in senders})
+
+
+@pytest.mark.parametrize("weight", ["x", -1])
+def test_a_wrong_order_stays_open_if_another_sender_has_the_same_number_right(workspace, weight):
+    """Also if its row could not be read at all. A dry run foresees it."""
+    use_senders(workspace, "first", "second")
+    at = time.time() - 100
+    os.utime(workspace.drop("first.csv", f"Order,City,Weight\nA-1,Bonn,{weight}\n"), (at, at))
+    workspace.drop("second.csv", "Order,City,Weight\nA-1,Ulm,1\n")
+    assert [workspace.run(*words).returncode for words in (["--dry-run"], [])] == [1, 1]
+    (line,) = sheet(workspace)
+    assert (line["Key"], line["File"]) == ("A-1", "first.csv")
+    assert (workspace.reports()[-1] / "first.fix.xlsx").exists()
+    workspace.drop("first.csv", "Order,City,Weight\nA-1,Bonn,2\n")
+    workspace.run()
+    assert "not sent: held" in [line["Outcome"] for line in sheet(workspace)], "its number is taken"
+
+
+def test_a_wrong_order_is_closed_by_a_right_one_of_its_sender_in_another_layout(workspace):
+    use_senders(workspace, "first")
+    workspace.add("orders")
+    workspace.edit("mappings/orders.yaml", "ACME", "FIRST")
+    workspace.drop("first.csv", "Order,City,Weight\nA-1,Bonn,x\nA-2,Bonn,1\n")
+    assert workspace.run().returncode == 1
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\n")
+    assert workspace.run().returncode == 0
+    assert sheet(workspace) == []
+
+
+def test_a_wrong_order_is_to_be_fixed_although_an_update_of_it_waits(workspace):
+    """The update, which may be of another party, waits for the very order. Each is an exception."""
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.add("order-updates")
+    at = time.time() - 100
+    os.utime(workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,x\n"), (at, at))
+    workspace.drop("updates.csv", "Order,City\nA-1,Ulm\n")
+    assert workspace.run().stdout.startswith("✗ 2 of 2 documents need attention · 0 accepted · ")
+    assert sorted(line["File"] for line in sheet(workspace)) == ["orders.csv", "updates.csv"]
+    assert fix_book(workspace, "orders").repair({"x": 1}) == 1
+
+
+def test_orders_of_senders_with_the_same_number_stay_open_whatever_the_others_send(workspace):
+    use_senders(workspace, "first", "second", "third")
     for number, sender in enumerate(("first", "second", "third")):
         at = time.time() - 100 + number
         os.utime(workspace.drop(f"{sender}.csv", f"Order,City,Weight\nA-1,Bonn,{number + 1}\n"), (at, at))

@@ -403,3 +403,14 @@ def test_an_update_of_another_party_makes_it_no_sender_of_the_order(workspace):
     states = [state for (state,) in workspace.ask("select state from entries order by id")]
     assert states == ["accepted", "accepted", "held"]
     assert workspace.ask("select reason from entries where state = 'held'") == [("another sender has this number",)]
+
+
+def test_an_update_of_another_party_that_waits_for_an_order_holds_back_no_order(workspace):
+    """It shows nothing: its own sender has no such order."""
+    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("ACME", "OTHER")
+    workspace.use({"orders": text})
+    workspace.add("order-updates")
+    for name, rows in (("updates", "City\nA-1,Ulm"), ("orders", "City,Weight\nA-1,Kiel,7")):
+        workspace.drop(f"{name}.csv", f"Order,{rows}\n")
+        workspace.run()
+    assert workspace.ask("select state from entries order by id") == [("held",), ("accepted",)]

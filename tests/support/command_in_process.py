@@ -17,12 +17,12 @@ from loadsheet import places
 from loadsheet.cli import invoke
 
 
-def loadsheet(folder, *words, typed="", **more):
-    """Exit code, stdout and stderr of `loadsheet WORDS` in a folder. `typed` is its input, `more` its environment."""
+def loadsheet(folder, *words, typed="", clock=None, **more):
+    """Exit code, stdout and stderr of `loadsheet WORDS` in a folder. `typed` is its input, `clock` its clock, `more` its environment."""
     words, out, err = [str(word) for word in words], _stream(), _stream()
     variables = environment(**{"LOADSHEET_READING__PROCESS": "none", **more})
     with _surroundings(folder, variables, typed), redirect_stdout(out), redirect_stderr(err):
-        code = invoke(words)
+        code = invoke(words, clock=clock)
     done = subprocess.CompletedProcess(words, code, _text(out), _text(err))
     check_command(Path(folder), words, done)
     return done

@@ -95,9 +95,10 @@ def _check_ledger(summary, database):
 
 
 def _counts_as(entries, state, reason, _):
-    """What repeats a waiting document counts as that one."""
+    """What repeats a waiting document counts as that one, until that one is accepted."""
     repeated = reason.removeprefix("already waiting as entry ")
-    return _counts_as(entries, *entries[int(repeated)]) if state == "unchanged" and repeated.isdigit() else state
+    first = _counts_as(entries, *entries[int(repeated)]) if state == "unchanged" and repeated.isdigit() else state
+    return state if first == "accepted" else first
 
 
 def _headline(folder):

@@ -126,7 +126,7 @@ def decide_new(
     own = recognized(given, lane)
     decision = decide(own, lane, changed=changed, seen=known.seen)
     decision = held_as_older(decision, own, lane, known.copies, known.returned)
-    decision = held_as_of_another(decision, own, lane)
+    decision = held_as_of_another(decision, own, lane, seen=known.seen)
     return held_as_contradicted(decision, known.newer)
 
 
@@ -161,9 +161,12 @@ def held_as_older(
     return decision._replace(planned=PlannedState(State.HELD, "an older file came again", problem))
 
 
-def held_as_of_another(decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry]) -> PlanningDecision:
+def held_as_of_another(
+    decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry], *, seen: bool
+) -> PlanningDecision:
     """The decision, or held if `given`, a create or an upsert, has the number of another sender's record, which it would overwrite. An update
-    of some fields names the record that it means, and its sender may be another party: it makes nobody the sender of the record.
+    of some fields names the record that it means, and its sender may be another party: it makes nobody the sender of the record. One that
+    waits for the record does not even show that it exists.
     """
     document, held_for = decision.document, decision.planned.problem
     is_other_version = held_for is not None and held_for.code in OTHER_VERSION
@@ -173,7 +176,9 @@ def held_as_of_another(decision: PlanningDecision, given: Document, lane: Sequen
         return decision
     alive = _since_delete(lane)
     setting = [earlier for earlier in alive if BY_NAME[earlier.operation].action in _SETTING]
-    standing = [earlier for earlier in _versions(given, alive) or setting if earlier.state is not State.REFUSED]
+    exists = seen or any(earlier.state is State.ACCEPTED or earlier.is_open for earlier in setting)
+    versions = _versions(given, alive) or (setting if exists else [])
+    standing = [earlier for earlier in versions if earlier.state is not State.REFUSED]
     senders = list(filter(None, (earlier.sender or sender_in(earlier.payload) for earlier in standing)))
     own = sender_in(document.payload)
     if not own or not senders or own in senders:

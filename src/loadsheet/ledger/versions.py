@@ -3,7 +3,8 @@
 An entry is a later version of another one if
 
 - it was made from its rows, which came back in a fix file (the key may have been wrong);
-- it has the same key, and is a document of the same kind in a later drop;
+- it has the same key, and is a document of the same kind in a later drop of the same mapping: other mappings may be those of other senders,
+  or set some fields only;
 - it has no key of its own (a row without identifier, a row of totals, a status event), and a later file of the same name and mapping has
   its row in the same table: with the same cells, or other ones only where the problems of the entry are.
 
@@ -16,7 +17,6 @@ with the first one. So does a row of such a file that is unchanged and was not i
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -65,6 +65,7 @@ class _Line(NamedTuple):
     id: int
     drop: int
     run: int
+    mapping: str
     operation: str
     key: str
     state: str
@@ -204,18 +205,18 @@ class EntryVersions:
     def _with_key(self, asked: Mapping[int, _Line], run: Run | None) -> dict[int, list[_Line]]:
         """The documents of later drops with the same key that were not accepted. Those of a fix file name the entries of its original
         themselves, so they follow only others that name the same. Those whose rows are as they were say nothing new about others. What is
-        held because another sender has its number is followed by documents of its own mapping that are held for the same reason.
+        held because another sender has its number is followed by documents that are held for the same reason.
         """
         found: dict[int, list[_Line]] = {}
         records = self._records(asked.values(), run)
         returned = {line.id: line.returned for lines in records.values() for line in lines if line.returned}
         roots, old = (self._runs.roots(), self.as_they_came(returned)) if returned else ({}, {})
 
-        mapping_of = cache(lambda drop: self._runs.drop(drop).mapping)
-
         def is_other(line: _Line, own: _Line) -> bool:
+            if line.mapping != own.mapping:
+                return True
             if OF_ANOTHER in (line.reason, own.reason):
-                return line.reason != own.reason or mapping_of(line.drop) != mapping_of(own.drop)
+                return line.reason != own.reason
             is_same_original = roots.get(line.drop, line.drop) == roots.get(own.drop, own.drop)
             names_others = line.id in returned and returned[line.id] != returned.get(own.id)
             return line.is_done or line.id in old or (is_same_original and names_others)
@@ -388,12 +389,14 @@ def _until(query: Any, run: Run | None) -> Any:
 
 
 _NAMES = ("operation", "key", "state", "waits", "reason", "items")
-_COLUMNS = f"entries.id, entries.drop_id, drops.run_id, {', '.join(f'entries.{name}' for name in _NAMES)}"
-_FROM = "from entries join drops on drops.id = entries.drop_id"
+_COLUMNS = f"entries.id, entries.drop_id, drops.run_id, mappings.name as mapping, {', '.join(f'entries.{name}' for name in _NAMES)}"
+_FROM = "from entries join drops on drops.id = entries.drop_id join mappings on mappings.hash = drops.mapping_hash"
 _LINES = Statement(f"select {_COLUMNS} {_FROM} where entries.id in (:wanted)")
 _WITH_KEY = Statement(f"select {_COLUMNS} {_FROM} where entries.key in (:wanted)")
-_OF_FIXES = select(entries.c.id, entries.c.drop_id, drops.c.run_id, *(entries.c[name] for name in _NAMES)).join(
-    drops, drops.c.id == entries.c.drop_id
+_OF_FIXES = (
+    select(entries.c.id, entries.c.drop_id, drops.c.run_id, mappings.c.name, *(entries.c[name] for name in _NAMES))
+    .join(drops, drops.c.id == entries.c.drop_id)
+    .join(mappings, mappings.c.hash == drops.c.mapping_hash)
 )
 _ROWS = select(*(entries.c[name] for name in ("id", "payload", "rows", "problems")))
 _IS_ACCEPTED = entries.c.state == State.ACCEPTED

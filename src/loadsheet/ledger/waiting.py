@@ -238,7 +238,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             changed: Changed = "update" if row.drop_id in policies else "hold"
             decision = decide(given, lane[:place], changed=changed, seen=row.lane in shown, later=later)
             decision = held_as_older(decision, given, lane[:place], copies[row.drop_id], same)
-            decision = held_as_of_another(decision, given, lane[:place])
+            decision = held_as_of_another(decision, given, lane[:place], seen=row.lane in shown)
             document, planned = decision.document, decision.planned
             if planned.waits is Waits.EARLIER:
                 continue  # an earlier entry was abandoned: its outcome is unknown until a person decides

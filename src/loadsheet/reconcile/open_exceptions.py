@@ -11,7 +11,8 @@ rule decides about an exception:
    A document whose rows came back in a fix file as they were is as old as the one that had them first.
    A file, unless it is a fix file, that came before with the same bytes settles nothing by what is unchanged: it is older than what
    it would close.
-   What is held because another sender has its number is settled only by one that its own mapping read.
+   One that another mapping read counts only if it has the same sender, or is a delete, which has none: an order of another sender with the
+   number is another order. What is held because another sender has its number is settled only by one that its own mapping read.
    A create settles no held update or delete: it may be the very order that these waited for. Updates settle only a
    document whose fields they carry, or one of whose record they carry every field of the create: the rest was never sent;
 4. it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides
@@ -28,11 +29,23 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
-from loadsheet.contract import BY_NAME, DELETES, EVENTS, PROVABLE, Action, Difference, decode_record, different_fields
+from loadsheet.contract import (
+    BY_NAME,
+    DELETES,
+    EVENTS,
+    PROVABLE,
+    VERSIONS,
+    Action,
+    Difference,
+    decode_record,
+    different_fields,
+)
 from loadsheet.ledger import Entry, EntryHead, ExceptionStatus, Run, State
 from loadsheet.ledger.ledger_tables import chunks
+from loadsheet.ledger.planning import sender_in
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.versions import Versions
 from loadsheet.mapping.documents import Lineage, filled_fields
@@ -162,13 +175,14 @@ class _Part:
         self._queries = queries
         self._of_another = queries.held_for_sender(latest)
         self._mapping_of = cache(lambda drop: queries.drop(drop).mapping)
+        self._sender_of = cache(self._find_sender)
         self._sources: dict[int, tuple[Lineage, dict[str, tuple[str, ...]]]] = {}
         self._origins = queries.origins_of([head.id for head in (*settled, *self._heads.values())])
         first = queries.versions.as_they_came(latest)
         origins = queries.origins_of(sorted({*first.values()}))
         self._origins |= {entry: origins[one] for entry, one in first.items()}
-        self._later = self._last_of_each(settled)
-        self._later_changes = self._last_of_each(head for head in settled if not BY_NAME[head.operation].creates)
+        self._later = self._by_record(settled)
+        self._later_changes = self._by_record(head for head in settled if not BY_NAME[head.operation].creates)
         remarked = queries.remarks_on([entry for entry in some if entry in known])
         self._words = {entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks}
         self._said = queries.explained_before([self._latest[entry] for entry in some if entry not in known])
@@ -225,13 +239,36 @@ class _Part:
     def _has_later(self, head: EntryHead) -> bool:
         """Whether a document of a later drop for the same record was accepted or is unchanged."""
         drop, root = self._origins[head.id]
-        if head.id in self._of_another:
-            own = self._mapping_of(drop)
-            drops = (self._origins[one.id][0] for one in self._on_lanes[head.lane])
-            return any(one > drop and self._mapping_of(one) == own for one in drops)
         waits = head.state is State.HELD and BY_NAME[head.operation].action in (Action.UPDATE, Action.DELETE)
         later = self._later_changes if waits else self._later
-        return later.get(_record_of(head, root), 0) > drop and self._is_carried(head, drop)
+        if head.id in self._of_another:
+            return any(
+                self._origins[one.id][0] > drop and self._is_of_mapping(one, head) for one in self._on_lanes[head.lane]
+            )
+        return any(
+            self._origins[one.id][0] > drop and self._is_of_sender(one, head)
+            for one in later.get(_record_of(head, root), ())
+        ) and self._is_carried(head, drop)
+
+    def _is_of_mapping(self, one: EntryHead, head: EntryHead) -> bool:
+        return self._mapping_of(self._origins[one.id][0]) == self._mapping_of(self._origins[head.id][0])
+
+    def _is_of_sender(self, one: EntryHead, head: EntryHead) -> bool:
+        """Whether a later document can be of the same sender as this one. If they came through one mapping, or one of them is a call without
+        a sender, they are.
+        """
+        if self._is_of_mapping(one, head) or not {one.operation, head.operation} <= VERSIONS:
+            return True
+        own, other = self._sender_of(head.id), self._sender_of(one.id)
+        return own == other or None in (own, other)
+
+    def _find_sender(self, wanted: int) -> str | None:
+        """The sender of an entry; of one that could not be built, that of another one in its file, empty if there is none. None: removed."""
+        (entry,) = self._queries.entries_by_id([wanted])
+        if entry.removed:
+            return None
+        built = (one.payload for one in chain([entry], self._queries.entries_of(entry.drop)) if one.payload)
+        return sender_in(next(built, b""))
 
     @cached_property
     def _fields(self) -> dict[int, Collection[str]]:
@@ -263,7 +300,7 @@ class _Part:
         counts as carried.
         """
         lane = self._on_lanes[head.lane] if head.operation in PROVABLE and head.operation not in DELETES else []
-        later = [one for one in lane if self._origins[one.id][0] > drop]
+        later = [one for one in lane if self._origins[one.id][0] > drop and self._is_of_sender(one, head)]
         if not later or any(BY_NAME[one.operation].action is not Action.UPDATE for one in later):
             return True
         fields = self._fields
@@ -274,14 +311,12 @@ class _Part:
         whole = created if BY_NAME[head.operation].creates and not fields[head.id] else [fields[head.id]]
         return all(carried.issuperset(one) for one in whole)
 
-    def _last_of_each(self, settled: Iterable[EntryHead]) -> dict[Hashable, int]:
-        """The last drop with an entry of each record that was accepted, or is unchanged from an accepted one."""
-        last: dict[Hashable, int] = {}
+    def _by_record(self, settled: Iterable[EntryHead]) -> dict[Hashable, list[EntryHead]]:
+        """The entries of each record that were accepted, or are unchanged from an accepted one."""
+        found: dict[Hashable, list[EntryHead]] = defaultdict(list)
         for head in settled:
-            drop, root = self._origins[head.id]
-            record = _record_of(head, root)
-            last[record] = max(last.get(record, 0), drop)
-        return last
+            found[_record_of(head, self._origins[head.id][1])].append(head)
+        return found
 
 
 def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[EntryHead]:
