@@ -388,6 +388,29 @@ def test_a_delete_that_waited_deletes_no_order_of_a_newer_file_when_it_comes_aga
     assert workspace.ask("select count(*) from attempts") == [(2,)], "the two orders"
 
 
+def test_an_old_file_that_was_unchanged_before_undoes_no_later_change(workspace):
+    """An order as it was in two files, changed by a third; and a delete that two files had while it waited."""
+    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
+    workspace.use({"orders": text})
+    workspace.add("order-deletes")
+    old = {"orders2.csv": "Order,City,Weight\nA-1,Bonn,1\n\n", "deletes2.csv": "Order\nA-2\n\n"}
+
+    def night(files):
+        for name, content in files.items():
+            workspace.drop(name, content)
+        return workspace.run().returncode
+
+    night({"orders.csv": old["orders2.csv"].rstrip(), "deletes.csv": old["deletes2.csv"].rstrip()})
+    night(old)
+    night({"orders.csv": "Order,City,Weight\nA-1,Kiel,1\nA-2,Kiel,1\n"})
+    assert [state for (state,) in workspace.ask("select state from entries order by id")] == (
+        ["accepted", "held", "unchanged", "unchanged", "accepted", "accepted"]
+    )
+    assert night(old) == 1
+    assert [workspace.states()[key] for key in ("A-1", "A-2")] == ["held", "held"]
+    assert workspace.ask("select count(*) from attempts") == [(3,)]
+
+
 def test_an_update_of_another_party_makes_it_no_sender_of_the_order(workspace):
     """Its own order with the same number would overwrite the first one."""
     text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")

@@ -419,13 +419,15 @@ def test_work_behind_an_unknown_outcome_is_held_at_the_end_and_goes_in_its_order
 def test_a_changed_create_is_an_update_where_the_mapping_says_so(lane):
     lane.create()
     lane.send()
-    for city, operation, state in (
-        ("Dresden", "order.create", "unchanged"),
-        ("Essen", "order.update", "ready"),
-        ("Essen", "order.update", "unchanged"),
-        ("Dresden", "order.update", "ready"),
+    for number, (city, operation, state) in enumerate(
+        (
+            ("Dresden", "order.create", "unchanged"),
+            ("Essen", "order.update", "ready"),
+            ("Essen", "order.update", "unchanged"),
+            ("Dresden", "order.update", "ready"),
+        )
     ):
-        drop = lane.create(city, f"{city}.csv", changed="update")
+        drop = lane.create(city, f"{number}.csv", changed="update")
         assert lane.goes_as(drop) == (operation, state)
         assert lane.only(drop).waits is Waits.DECISION
         lane.send()

@@ -138,8 +138,9 @@ def held_as_older(
     returned: Returned = NOT_RETURNED,
 ) -> PlanningDecision:
     """The decision, or held if old values would undo a later change. `copies` are the earlier drops with the same bytes: if one of
-    them sent this content before, and another file changed the record since, only a person can want the old values back. So it is if
-    another file changed it after the entry whose rows came back as they were, or if a fix file corrected those, maybe the number.
+    them sent this content before, or found it sent, and another file changed the record since, only a person can want the old values
+    back. So it is if another file changed it after the entry whose rows came back as they were, or if a fix file corrected those, maybe
+    the number.
     """
     document = decision.document
     if not (copies or returned.uncorrected) or decision.planned.state is not State.READY:
@@ -151,7 +152,7 @@ def held_as_older(
         for earlier in family
         if earlier.drop in copies and earlier.state in _SENT_OR_WAITING and earlier.content_hash in forms
     ]
-    last = max([*older, returned.uncorrected])
+    last = max([*older, returned.uncorrected, returned.unchanged])
     since = (earlier for earlier in family if earlier.id > last and earlier.state is not State.REFUSED)
     is_older = last and any(earlier.drop not in copies for earlier in since)
     if not (is_older or returned.corrected):

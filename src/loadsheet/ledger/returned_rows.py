@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from loadsheet.contract import VERSIONS
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
@@ -20,10 +21,12 @@ Cells = tuple[str, tuple[str, ...]]
 class Returned(NamedTuple):
     """What is known of a document whose rows came back as they were. `uncorrected` is the newest entry that had them before, if they came
     in a fix file (0: none). `corrected`: a fix file had other cells in their place, which may have been those of another record.
+    `unchanged` is the newest entry of a file with the same bytes that repeated what was sent or waited then (0: none).
     """
 
     uncorrected: int = 0
     corrected: bool = False
+    unchanged: int = 0
 
 
 NOT_RETURNED = Returned()
@@ -82,7 +85,9 @@ def find_returned(
 ) -> list[Returned]:
     """What is known of each of these documents. `copies` are, for each, the earlier drops with the same bytes as its own."""
     named = [document.items.get(FIX_OF, ()) for document in documents]
-    unsent = _unsent_in(connection, documents, copies)
+    earlier = _earlier_in(connection, documents, copies)
+    unsent = [[row.id for row in some if row.state != "unchanged"] for some in earlier]
+    unchanged = [max((row.id for row in some if row.state == "unchanged"), default=0) for some in earlier]
     cells = _cells(connection, {entry for some in (*named, *unsent) for entry in some})
     same, sendable = [], set[int]()
     for document, some, others in zip(documents, named, unsent, strict=True):
@@ -90,21 +95,31 @@ def find_returned(
         same.append([[entry for entry in entries if cells.get(entry) == own] for entries in (some, others)])
         sendable.update(*same[-1] if document.usable else ())
     corrected = fixes.corrected(connection, sendable)
-    return [Returned(max(some, default=0), not corrected.isdisjoint([*some, *others])) for some, others in same]
-
-
-def _unsent_in(
-    connection: Connection, documents: Sequence[Document], copies: Sequence[Collection[int]]
-) -> list[list[int]]:
-    """For each of these documents, the entries on its lane in its `copies` that a fix file may have corrected."""
-    lanes = {document.lane for document, drops in zip(documents, copies, strict=True) if drops and document.usable}
-    unsent: dict[str, list[Any]] = defaultdict(list)
-    for row in _UNSENT_ON_LANES.rows_of(connection, sorted(lanes)):
-        unsent[row.lane].append(row)
     return [
-        [row.id for row in unsent.get(document.lane, ()) if row.drop_id in drops]
+        Returned(max(some, default=0), not corrected.isdisjoint([*some, *others]), last)
+        for (some, others), last in zip(same, unchanged, strict=True)
+    ]
+
+
+def _earlier_in(
+    connection: Connection, documents: Sequence[Document], copies: Sequence[Collection[int]]
+) -> list[list[Any]]:
+    """For each of these documents, the entries of its record in its `copies` that a fix file may have corrected, or that were unchanged."""
+    lanes = {document.lane for document, drops in zip(documents, copies, strict=True) if drops and document.usable}
+    earlier: dict[str, list[Any]] = defaultdict(list)
+    for row in _UNSENT_ON_LANES.rows_of(connection, sorted(lanes)):
+        earlier[row.lane].append(row)
+    return [
+        [row for row in earlier.get(document.lane, ()) if row.drop_id in drops and _is_alike(document, row)]
         for document, drops in zip(documents, copies, strict=True)
     ]
+
+
+def _is_alike(document: Document, row: Any) -> bool:
+    """Whether a document and an entry may be versions of one record, or the same event."""
+    return row.key == document.key and (
+        row.operation == document.operation or {row.operation, document.operation} <= VERSIONS
+    )
 
 
 def _cells(connection: Connection, wanted: Collection[int]) -> "dict[int, Counter[Cells]]":
@@ -115,7 +130,10 @@ def _cells(connection: Connection, wanted: Collection[int]) -> "dict[int, Counte
 _WRONG = ("invalid", "refused")
 _ENTRIES = Statement("select id, payload, rows from entries where id in (:wanted)")
 _UNSENT_ON_LANES = Statement(
-    "select id, lane, drop_id from entries where state in ('refused', 'held') and lane in (:wanted)"
+    """
+    select id, lane, key, operation, state, drop_id from entries
+    where state in ('refused', 'held', 'unchanged') and lane in (:wanted)
+    """
 )
 _DROPS = Statement("select distinct drop_id from entries where id in (:wanted)")
 _OF_FIXES = Statement(
