@@ -47,16 +47,14 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     On a terminal, the line is shown below each mistake, with a caret. In a pipe, each mistake is one line.
     """
     from loadsheet.cli.mapping_results import home_of
-    from loadsheet.mapping.compile import lint as lint_file
-    from loadsheet.mapping.compile import load as load_mapping
+    from loadsheet.mapping.compile import examine
     from loadsheet.mapping.mapping_folder import mapping_files
 
     settings = load(config, mappings=mappings)
     paths = files or (tuple(mapping_files(settings.mappings)) if settings.mappings.is_dir() else ())
-    home = {path: home_of(path, settings) for path in paths}
-    by_path = {path: lint_file(path, settings.assumptions, home[path]) for path in paths}
-    sound = [load_mapping(path, settings.assumptions, home[path]) for path, found in by_path.items() if not found]
-    findings = [finding for found in by_path.values() for finding in found]
+    examined = [examine(path, settings.assumptions, home_of(path, settings)) for path in paths]
+    sound = [loaded for loaded, _ in examined if loaded is not None]
+    findings = [finding for _, found in examined for finding in found]
     if as_json:
         names = ("file", "line", "column", "text", "hint")
         print_json([{name: getattr(finding, name) for name in names} for finding in findings])
