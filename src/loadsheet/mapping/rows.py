@@ -290,7 +290,6 @@ class RowReader:
         self._frame = frame
         self.view = View(plan, table)
         self._cells = tuple(self._bind(column) for column in plan.columns)
-        self._all_texts = _texts_of(self._cells)
         self._derived: list[Any] = [None] * len(plan.derived)
         self._is_typed = bool(table.sheet)  # cells of text files are texts
         self._zoned = tuple(column for column in plan.columns if column.zoned)
@@ -378,8 +377,7 @@ class RowReader:
         if self._is_typed:
             values = [_value(row[cell.position], cell) for cell in cells]
         else:
-            is_whole = cells is self._cells
-            values = self._all_texts(row) if is_whole else [cell.texts[row[cell.position]] for cell in cells]
+            values = [cell.texts[row[cell.position]] for cell in cells]
         refused, warnings = _NOTHING, _NOTHING
         if not _SPECIAL.isdisjoint(map(type, values)):
             by_slot = [(cell.slot, value) for cell, value in zip(cells, values, strict=True)]
@@ -455,14 +453,6 @@ class RowReader:
 def is_invalid(refused: Mapping[int, CellProblem], index: int) -> bool:
     """Whether a value was refused for another reason than a blank cell."""
     return index in refused and refused[index].code != "C301"
-
-
-def _texts_of(cells: Sequence[_Cell]) -> Callable[[Sequence[str]], list[Any]]:
-    """A generated function for all values of a row of texts. A list literal is twice as fast as a loop."""
-    given = {f"texts{place}": cell.texts for place, cell in enumerate(cells)}
-    values = ", ".join(f"texts{place}[row[{cell.position}]]" for place, cell in enumerate(cells))
-    found: Callable[[Sequence[str]], list[Any]] = eval(f"lambda row: [{values}]", given)  # noqa: S307 (contains only numbers)
-    return found
 
 
 def _value(cell: str, column: _Cell) -> Any:
