@@ -132,6 +132,13 @@ def test_keys_wildcards_and_a_range_choose_one_row(tmp_path, source):
     assert [str(one).replace("UK, EU", "EU, UK") for one in backwards] == [str(one) for one in CHOSEN.values()]
 
 
+def test_a_row_of_another_table_that_only_a_lower_row_of_a_record_finds_is_a_problem_of_the_record(tmp_path):
+    text = rates("table").replace("[service, weight], required: true", "[service, weight]") + "group: {by: [order]}\n"
+    rows = [["A1", "STD", "5", ""], ["A1", "STD", "5", "EU"]]
+    document = made(tmp_path, text, rows, [band.split(",") for band in BANDS])[-1]
+    assert ['Zone is row 2 "" and row 3 "EU"' in one for one in texts(document)] == [True]
+
+
 @pytest.mark.parametrize("source", SOURCES)
 def test_of_overlapping_ranges_the_first_or_the_last_row_counts_if_the_mapping_says_so(tmp_path, source):
     both = [("STD", "16", "UK")]

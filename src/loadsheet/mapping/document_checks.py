@@ -299,7 +299,8 @@ class GroupChecks:
             values = {"key": key, "values": f"{self._plan.tables[0].label(index)} is {' and '.join(shown)}"}
             problem = CellProblem("G401", values, "all rows of one record must say the same here")
             is_once = index in self._plan.once  # then blanks below the first row agree
-            if is_once and {row.values[index] for row in rows} == {None, other.values[index]}:
+            is_blank_above = first.values[index] is None
+            if is_once and is_blank_above and all(row.values[index] in (None, other.values[index]) for row in rows):
                 problem = problem._replace(hint=_OUT_OF_ORDER, because=cause)
                 below.add(index)
             also = [(0, row.row, index) for row in rows if row is first or row.values[index] is not None or not is_once]
