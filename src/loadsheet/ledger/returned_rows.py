@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from loadsheet.contract import VERSIONS
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
@@ -87,7 +86,10 @@ def find_returned(
     named = [document.items.get(FIX_OF, ()) for document in documents]
     earlier = _earlier_in(connection, documents, copies)
     unsent = [[row.id for row in some if row.state != "unchanged"] for some in earlier]
-    unchanged = [max((row.id for row in some if row.state == "unchanged"), default=0) for some in earlier]
+    unchanged = [
+        max((row.id for row in some if row.state == "unchanged" and row.content_hash in _forms_of(document)), default=0)
+        for document, some in zip(documents, earlier, strict=True)
+    ]
     cells = _cells(connection, {entry for some in (*named, *unsent) for entry in some})
     same, sendable = [], set[int]()
     for document, some, others in zip(documents, named, unsent, strict=True):
@@ -104,22 +106,20 @@ def find_returned(
 def _earlier_in(
     connection: Connection, documents: Sequence[Document], copies: Sequence[Collection[int]]
 ) -> list[list[Any]]:
-    """For each of these documents, the entries of its record in its `copies` that a fix file may have corrected, or that were unchanged."""
+    """For each of these documents, the entries on its lane in its `copies` that a fix file may have corrected, or that were unchanged."""
     lanes = {document.lane for document, drops in zip(documents, copies, strict=True) if drops and document.usable}
     earlier: dict[str, list[Any]] = defaultdict(list)
-    for row in _UNSENT_ON_LANES.rows_of(connection, sorted(lanes)):
+    for row in _EARLIER_ON_LANES.rows_of(connection, sorted(lanes)):
         earlier[row.lane].append(row)
     return [
-        [row for row in earlier.get(document.lane, ()) if row.drop_id in drops and _is_alike(document, row)]
+        [row for row in earlier.get(document.lane, ()) if row.drop_id in drops]
         for document, drops in zip(documents, copies, strict=True)
     ]
 
 
-def _is_alike(document: Document, row: Any) -> bool:
-    """Whether a document and an entry may be versions of one record, or the same event."""
-    return row.key == document.key and (
-        row.operation == document.operation or {row.operation, document.operation} <= VERSIONS
-    )
+def _forms_of(document: Document) -> set[str]:
+    """The hashes of the contents that a document may be sent with."""
+    return {form.content_hash for form in (document, document.instead) if form is not None}
 
 
 def _cells(connection: Connection, wanted: Collection[int]) -> "dict[int, Counter[Cells]]":
@@ -129,9 +129,9 @@ def _cells(connection: Connection, wanted: Collection[int]) -> "dict[int, Counte
 
 _WRONG = ("invalid", "refused")
 _ENTRIES = Statement("select id, payload, rows from entries where id in (:wanted)")
-_UNSENT_ON_LANES = Statement(
+_EARLIER_ON_LANES = Statement(
     """
-    select id, lane, key, operation, state, drop_id from entries
+    select id, lane, state, content_hash, drop_id from entries
     where state in ('refused', 'held', 'unchanged') and lane in (:wanted)
     """
 )
