@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from loadsheet.contract import (
     DATE_SHAPES,
@@ -40,7 +40,6 @@ OMIT = object()
 Make = Callable[[DocumentFrame], Any]
 
 _NOTHING = Needs()
-_REMEMBERED = 4_096  # spelled values kept for each leaf
 
 _TEXT_KINDS = frozenset({Kind.STRING, Kind.STRING_OR_NUMERIC, Kind.TIMEZONE, Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES})
 _TAKES: dict[Kind, tuple[str, frozenset[Type], str]] = {
@@ -82,7 +81,7 @@ class LeafContext:
 @dataclass(frozen=True, slots=True)
 class _Value:
     """A value before it is spelled. `constant` is set if it is the same for every document. `turned` converts what `get` returns.
-    `is_column` says whether `get` returns the value of a column, and `row_index` is its index if that is one of the current row.
+    `is_column` says whether `get` returns the value of a column.
     """
 
     get: Evaluate
@@ -92,27 +91,16 @@ class _Value:
     constant: Any = OMIT
     turned: Callable[[Any], Any] | None = None
     is_column: bool = False
-    row_index: int | None = None
-
-
-class Copied(NamedTuple):
-    """A value of the current row that is sent as it is: its index there, and what replaces a blank (`OMIT`: the field is left out)."""
-
-    row_index: int
-    default: Any
 
 
 @dataclass(frozen=True, slots=True)
 class LeafPlan:
-    """A compiled leaf: the function that makes its value, its sources, the constant if it is one, and whether it is in every record.
-    `copied` is set if the leaf copies a value of the current row.
-    """
+    """A compiled leaf: the function that makes its value, its sources, the constant if it is one, and whether it is in every record."""
 
     make: Make
     sources: tuple[Source, ...]
     constant: Any = OMIT
     is_fixed: bool = False
-    copied: Copied | None = None
 
 
 def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
@@ -148,7 +136,7 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
     if plan is None or when is None:
         return plan
     make, holds = plan.make, when.holds
-    return replace(plan, make=lambda frame: make(frame) if holds(frame) else OMIT, is_fixed=False, copied=None)
+    return replace(plan, make=lambda frame: make(frame) if holds(frame) else OMIT, is_fixed=False)
 
 
 def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafPlan | None:
@@ -167,11 +155,8 @@ def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafP
         spelled = _chain([found.turned, spelled])
     known = context.field.known if context.payload.assumptions.known_values == "open" else ()
     if found.is_column and spelled is unchanged and not known:
-        copied = Copied(found.row_index, default) if found.row_index is not None else None
-        return LeafPlan(_copy(found.get, default), found.sources, copied=copied)
-    spelling = _Spelling(spelled, default, known, context)
-    make = _spelled_column(found, spelling) if found.is_column else _spelled_result(found, spelling)
-    return LeafPlan(make, found.sources)
+        return LeafPlan(_copy(found.get, default), found.sources)
+    return LeafPlan(_Spelling(found, spelled, default, known, context).make, found.sources)
 
 
 # ---- where a value comes from ----
@@ -196,8 +181,7 @@ def _value(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
 
 
 def _column(reference: Reference, type_: Type, turned: Callable[[Any], Any] | None = None) -> _Value:
-    needs, sources, row_index = reference.needs, reference.sources, reference.row_index
-    return _Value(reference.get, type_, needs, sources, turned=turned, is_column=True, row_index=row_index)
+    return _Value(reference.get, type_, reference.needs, reference.sources, turned=turned, is_column=True)
 
 
 def _offset_value(reference: Reference, context: LeafContext, loc: Loc) -> _Value | None:
@@ -383,23 +367,30 @@ def _copy(get: Evaluate, default: Any) -> Make:
 class _Spelling:
     """How a value is written in the record. `default` replaces a blank. A value that is not `known` gets a warning, unless `known` is empty."""
 
+    value: _Value
     spelled: Callable[[Any], Any]
     default: Any
     known: tuple[str, ...]
     context: LeafContext
 
-    def spell(self, found: Any, frame: DocumentFrame) -> Any:
-        """The record's form of a value that is not blank; OMIT with the fault if it has none."""
+    def make(self, frame: DocumentFrame) -> Any:
+        """The record's form of the value. OMIT if a cell that it needs was refused, or if it cannot be calculated or written."""
+        if frame.all_refused and frame.lacks(self.value.needs):
+            frame.skipped.append(with_positions(self.context.path, frame.at))
+            return OMIT
         try:
+            found = self.value.get(frame)
+            if found is None or found == "":
+                return self.default
             wire = self.spelled(found)
         except CALCULATION_ERRORS as error:
-            self.add_fault(error, frame)
+            self._add_fault(error, frame)
             return OMIT
         if self.known and wire not in self.known:
             frame.unlisted.append((with_positions(self.context.path, frame.at), str(wire), self.known))
         return wire
 
-    def add_fault(self, error: BaseException, frame: DocumentFrame) -> None:
+    def _add_fault(self, error: BaseException, frame: DocumentFrame) -> None:
         """Adds the fault of this value to the document."""
         path = with_positions(self.context.path, frame.at)
         if isinstance(error, ValueError) and str(error).startswith("expected"):  # the contract's own words
@@ -407,54 +398,6 @@ class _Spelling:
             frame.faults.append((path, "K501", {"path": path, "text": text}))
         else:
             frame.faults.append((path, "G407", {"target": self.context.field.name, "reason": reason_text(error)}))
-
-    def skip(self, frame: DocumentFrame) -> Any:
-        """Leave the field out because a cell that it needs was refused."""
-        frame.skipped.append(with_positions(self.context.path, frame.at))
-        return OMIT
-
-
-def _spelled_column(value: _Value, spelling: _Spelling) -> Make:
-    """Spells each value of the column once: a column gives the same object for the same text. Values with a fault or a warning are spelled
-    each time.
-    """
-    get, needs, default, index = value.get, value.needs, spelling.default, value.row_index
-    memory: dict[int, tuple[Any, Any]] = {}  # by id; holds the value too, so that no other object gets its id
-
-    def make(frame: DocumentFrame) -> Any:
-        if frame.all_refused and frame.lacks(needs):
-            return spelling.skip(frame)
-        found = get(frame) if index is None else frame.row[index]
-        kept = memory.get(id(found))
-        if kept is not None:
-            return kept[1]
-        if found is None or found == "":
-            return default
-        wire = spelling.spell(found, frame)
-        if wire is not OMIT and (not spelling.known or wire in spelling.known):
-            if len(memory) >= _REMEMBERED:
-                memory.clear()
-            memory[id(found)] = found, wire
-        return wire
-
-    return make
-
-
-def _spelled_result(value: _Value, spelling: _Spelling) -> Make:
-    """Evaluates an expression and spells its result."""
-    evaluate, needs, default = value.get, value.needs, spelling.default
-
-    def make(frame: DocumentFrame) -> Any:
-        if frame.all_refused and frame.lacks(needs):
-            return spelling.skip(frame)
-        try:
-            found = evaluate(frame)
-        except CALCULATION_ERRORS as error:
-            spelling.add_fault(error, frame)
-            return OMIT
-        return default if found is None or found == "" else spelling.spell(found, frame)
-
-    return make
 
 
 # ---- units ----

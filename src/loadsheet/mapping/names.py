@@ -128,13 +128,12 @@ def with_positions(path: str, at: list[int]) -> str:
 
 
 class Reference(NamedTuple):
-    """A column named by `col:`: its getter, its type and its sources. `row_index` is set for a whole value of the current row."""
+    """A column named by `col:`: its getter, its type and its sources."""
 
     get: Evaluate
     type: Type
     needs: Needs
     sources: tuple[Source, ...]
-    row_index: int | None
 
 
 class Names:
@@ -211,8 +210,7 @@ class Names:
         kind = slot.codes[place].type if place is not None else slot.type
         uses = frozenset({Use(table.name, column, rows, code)})
         self._note_first_row(uses, item)
-        get, index = _getter(slot.index, place, rows), slot.index if rows == "here" and place is None else None
-        return Reference(get, kind, self.needs(uses), self.sources(uses, item), index)
+        return Reference(_getter(slot.index, place, rows), kind, self.needs(uses), self.sources(uses, item))
 
     def _note_first_row(self, uses: Iterable[Use], item: int | None) -> None:
         main = self.tables[0]

@@ -29,7 +29,7 @@ from loadsheet.contract import (
     in_date_shape,
 )
 from loadsheet.mapping.documents import Lineage, in_order, list_of
-from loadsheet.mapping.leaves import OMIT, Copied, LeafContext, Make, PayloadContext, check_units, plan_leaf
+from loadsheet.mapping.leaves import OMIT, LeafContext, Make, PayloadContext, check_units, plan_leaf
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.names import Condition, DocumentFrame, with_positions
 from loadsheet.mapping.plans import TablePlan, Type
@@ -221,12 +221,11 @@ _SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)
 
 
 class _Node(NamedTuple):
-    """A compiled field: its maker, its value if it is constant, and the value of the current row that it copies, if any."""
+    """A compiled field: its maker, and its value if it is constant."""
 
     name: str
     make: Make
     constant: Any = OMIT
-    copied: Copied | None = None
 
 
 class _Tree:
@@ -311,7 +310,7 @@ class _Tree:
                 self.known[table, column] = tuple(one for one in before if one in found.known)
         if leaf.constant is not OMIT:
             self._note_constant(leaf.constant, found, context.path, loc)
-        return _Node(name, leaf.make, leaf.constant if leaf.is_fixed else OMIT, leaf.copied)
+        return _Node(name, leaf.make, leaf.constant if leaf.is_fixed else OMIT)
 
     def _check_format(self, format_: str, found: Field, loc: Loc) -> None:
         """Check that the field accepts what a format writes. Otherwise every record would be refused."""
@@ -402,22 +401,12 @@ class _Tree:
 
 
 def _object(fields: Sequence[_Node]) -> Make:
-    """Copy the constants and the values of the current row, then fill in the rest, in the order of the mapping."""
+    """Copy the constants, then fill in the rest, in the order of the mapping."""
     template = {node.name: node.constant for node in fields}
-    copied = tuple((node.name, *node.copied) for node in fields if node.copied is not None)
-    filled = tuple((node.name, node.make) for node in fields if node.constant is OMIT and node.copied is None)
+    filled = tuple((node.name, node.make) for node in fields if node.constant is OMIT)
 
     def make(frame: DocumentFrame) -> dict[str, Any]:
         record = template.copy()
-        row = frame.row
-        for name, index, default in copied:
-            value = row[index]
-            if value is None:
-                value = default
-            if value is OMIT:
-                del record[name]
-            else:
-                record[name] = value
         for name, make_value in filled:
             value = make_value(frame)
             if value is OMIT:
