@@ -51,7 +51,6 @@ from loadsheet.mapping.texts import (
     choice_reader,
     finish_by_row,
     stripped_cell,
-    takes_any,
     text_contradictions,
     text_reader,
     without_apostrophe,
@@ -139,9 +138,8 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     for key in filter(None, more):
         file.refuse((*loc, key), f"{key} and {first} cannot be combined: both locate the cells", at_key=True)
     default = _default(spec, through.before(parse, None) if through else parse, file, loc)
-    as_it_is = spec.type == "text" and through is None and takes_any(spec, codes)
     read_later = spec.unit_column is not None
-    convert = _cell_reader(spec, (lambda cell: cell) if read_later else parse, default, through, takes_any=as_it_is)
+    convert = _cell_reader(spec, (lambda cell: cell) if read_later else parse, default, through)
     zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"} and lookup is None
     slot = _slot(spec, index, lookup, default)
     slot = replace(slot, place=file.place(loc), is_code=spec.lookup is not None or spec.one_of is not None)
@@ -256,12 +254,8 @@ _NO_VALUE = {
 """The problems of workbook cells and objects that have no value, by their kind."""
 
 
-def _cell_reader(
-    spec: Column, parse: _Parse, default: object, through: Converter | None, *, takes_any: bool
-) -> Convert:
-    """The steps of all types: workbook errors, trimming, blanks, defaults, required values, the converter `through`. With `takes_any`,
-    parsing never changes ASCII text, so it is skipped.
-    """
+def _cell_reader(spec: Column, parse: _Parse, default: object, through: Converter | None) -> Convert:
+    """The steps of all types: workbook errors, trimming, blanks, defaults, required values, the converter `through`."""
     blank = CellProblem("C301") if spec.required and default is None else default
     tokens = frozenset(spec.blank)
     whole = str if spec.type == "text" else without_apostrophe
@@ -276,11 +270,7 @@ def _cell_reader(
             return blank
         return parse(whole(text) if type(cell) is str else cell)
 
-    def convert_text(cell: str) -> Any:
-        text = cell.strip() if type(cell) is str else ""
-        return text if text and text.isascii() and text not in tokens and text[0] not in "'=" else convert(cell)
-
-    return convert_text if takes_any else convert
+    return convert
 
 
 def _parse(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Parse:

@@ -128,12 +128,6 @@ class _Compiler:
     def _unless_blank(self, call: Callable[..., Any], values: Sequence[Evaluate], blank: Any = None) -> Evaluate:
         """`call` of these values; in a condition on cells, `blank` if one of them is blank."""
         if not self._scope.of_cells:
-            if len(values) == 1:
-                (only,) = values
-                return lambda frame: call(only(frame))
-            if len(values) == 2:
-                left, right = values
-                return lambda frame: call(left(frame), right(frame))
             return lambda frame: call(*[value(frame) for value in values])
 
         def guarded(frame: Frame) -> Any:
@@ -217,8 +211,6 @@ class _Compiler:
         for operand in (node.left, node.right):
             self._refuse_mixed(operand)
         left, right, calculate = self.build(node.left), self.build(node.right), self._operator(node)
-        if node.type == "mul" and not self._scope.of_cells:
-            return lambda frame: left(frame) * right(frame)
         return self._unless_blank(calculate, (left, right))
 
     def _operator(self, node: Any) -> Callable[[Any, Any], Any]:

@@ -64,12 +64,6 @@ def without_apostrophe(text: str) -> str:
     return text[1:] if _BEFORE_A_VALUE.match(text) else text
 
 
-def takes_any(spec: Column, lookup: Lookup | None) -> bool:
-    """Whether a text column accepts any text unchanged. One that identifies records does not accept `1.23E+12`."""
-    changes = (spec.case, spec.pad_left, spec.one_of, spec.pattern, spec.split, spec.min_length, spec.max_length)
-    return not spec.key and lookup is None and not spec.lookup_with and not any(changes)
-
-
 def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
     """A function from a cell that is not blank to its text. Steps that need the row are left to `finish_by_row`."""
     start = _cleaner(spec)
