@@ -12,6 +12,7 @@ from sqlalchemy import event
 
 from loadsheet.errors import DoesNotBalance, LedgerError
 from loadsheet.ledger import TRANSITIONS, ReadTotals, State
+from loadsheet.ledger.states import SourceTable
 from loadsheet.mapping.documents import Source
 from loadsheet.problems import Problem
 
@@ -30,6 +31,11 @@ def sizes(ledger):
 
 
 # what is planned
+
+
+def test_the_place_of_a_row_names_no_cell_also_if_a_column_has_no_heading():
+    table = SourceTable("orders", "o.xlsx", "Orders", ("No", "", "Kg"), 1)
+    assert [str(table.where(5, label)) for label in ("", "Kg")] == ["o.xlsx:5", "o.xlsx:Orders!C5"]
 
 
 @databases.ON_BOTH

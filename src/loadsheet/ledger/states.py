@@ -132,7 +132,7 @@ class SourceTable:
 
     def where(self, row: int, label: str = "", path: str = "") -> Where:
         """The position of a row, or of a cell if `label` names a column."""
-        if label not in self.header:
+        if not label or label not in self.header:
             return Where(self.file, self.sheet, row, path=path)
         letters = self._letters(self.header.index(label))
         address = f"{letters}{row}" if self.sheet and letters else ""
