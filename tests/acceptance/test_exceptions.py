@@ -502,6 +502,22 @@ def test_orders_of_senders_with_the_same_number_stay_open_whatever_the_others_se
     assert [line["File"] for line in sheet(workspace)] == ["third.csv"], "it was sent after all"
 
 
+def test_a_row_that_comes_back_in_a_fix_file_as_it_was_closes_no_exception_of_a_newer_one(workspace):
+    """A person released it; then the sender wrote other values, which were wrong, and only returned the old fix file."""
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    for city, code in (("Bonn", 0), ("Ulm", 1)):
+        workspace.drop("orders.csv", f"Order,City,Weight\nA-1,{city},5\n")
+        assert workspace.run().returncode == code
+    fixes = fix_book(workspace)
+    workspace.command("retry", "A-1")
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Kiel,x\n")
+    workspace.run()
+    fixes.save(workspace.inbox / "late.xlsx")
+    done = workspace.run()
+    assert done.stdout.startswith("! "), done.stdout
+    assert [line["Source value"] for line in sheet(workspace)] == ["x"]
+
+
 def test_an_old_file_that_comes_again_closes_no_exception_of_a_newer_one(workspace):
     mapping = (SMALL / "orders.yaml").read_text(encoding="utf-8")
     workspace.use({"orders": mapping.replace("version: 1", "version: 1\nchanged: update")})

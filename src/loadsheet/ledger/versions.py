@@ -126,6 +126,12 @@ class EntryVersions:
             fresh = {*same.values()}
         return {entry: one for entry, one in first.items() if one != entry}
 
+    def returned_as_they_were(self, wanted: Iterable[int]) -> set[int]:
+        """The entries among these whose rows came back in a fix file as they were."""
+        returned = {line.id: line.returned for line in self._lines(wanted).values() if line.returned}
+        cells = self._cells({*returned, *chain.from_iterable(returned.values())})
+        return {one for one, some in returned.items() if any(cells.get(entry, 0) == cells.get(one) for entry in some)}
+
     def _cells(self, wanted: Iterable[int]) -> dict[int, "Counter[Cells]"]:
         """The rows of these entries, each as its table and cells; without entries whose contents were removed."""
         found = ((row.id, codec.decode_rows(content.rows)) for row, content in self.rows_in([*wanted]))
@@ -180,7 +186,11 @@ class EntryVersions:
         """The next versions of each of these entries, and the drops that settled some of them."""
         after: dict[int, set[int]] = defaultdict(set)
         settled: dict[int, int] = {}
-        for later in self._fixes(asked.values(), run):
+        fixes = list(self._fixes(asked.values(), run))
+        old = self.returned_as_they_were([line.id for line in fixes if line.state == State.UNCHANGED])
+        for later in fixes:
+            if later.id in old:
+                continue
             for entry in set(later.returned) & asked.keys():
                 if later.is_done:
                     settled[entry] = min(later.drop, settled.get(entry, later.drop))

@@ -10,7 +10,7 @@ rule decides about an exception:
    its key is now, and the corrected row of a record without a key in a later version of its file (see `ledger.versions`).
    A document whose rows came back in a fix file as they were is as old as the one that had them first.
    A file, unless it is a fix file, that came before with the same bytes settles nothing by what is unchanged: it is older than what
-   it would close.
+   it would close. So is a row of a fix file that came back as it was.
    One that another mapping read counts only if it has the same sender, or is a delete, which has none: an order of another sender with the
    number is another order. What is held because another sender has its number is settled only by one that its own mapping read.
    A create settles no held update or delete: it may be the very order that these waited for. Updates settle only a
@@ -321,11 +321,12 @@ class _Part:
 
 def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[EntryHead]:
     """The entries of these lanes that were accepted or equal an accepted one. Duplicates of waiting entries do not count, and neither do
-    those of a file that came again.
+    those of a file that came again, or whose rows came back in a fix file as they were.
     """
     heads = [head for head in queries.heads_on(lanes, *_STATES_FOLLOWED) if head.state in _SETTLED]
     unchanged = [head.id for head in heads if head.state is State.UNCHANGED]
     repeats, copied = queries.repeats(unchanged), queries.from_copies(unchanged)
+    copied |= queries.versions.returned_as_they_were(unchanged)
     return [head for head in heads if repeats.get(head.id, State.ACCEPTED) is State.ACCEPTED and head.id not in copied]
 
 
