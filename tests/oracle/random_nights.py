@@ -1,0 +1,351 @@
+"""A random walk over nights: files of two shippers, what they and an operator do in between, and what each order should be then.
+
+The oracle knows the documentation and the interface, nothing of loadsheet's code. What a file says of a record is an input. It is as old as the
+first file with the same bytes, or with the same row in a fix file: what comes again as it was says nothing new.
+"""
+
+import os
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from json import loads
+from random import Random
+
+from command_in_process import loadsheet
+from faulty_exchange import FaultRule
+from fix_workbooks import FixBook
+from invariants import read_ledger, read_truth
+from outcome_check import check_outcome
+from workspace import SMALL, Workspace
+
+KEYS = ("A-1", "A-2", "A-3")
+CITIES = ("Bonn", "Ulm", "Kiel")
+TOO_LONG = "a text with more than the forty characters that this exchange takes"
+TEXT_MAX = 40
+WEIGHTS = {"orders": (1, 2, 3), "others": (11, 12, 13)}  # those of a sender tell whose record it is
+ORDER = ("Order", "City", "Weight")
+HEADINGS = {
+    "orders": ORDER,
+    "others": ORDER,
+    "updates": ORDER[:2],
+    "deletes": ORDER[:1],
+    "events": ("Order", "Code", "At"),
+}
+LOST = ("reset_after_effect", "reset_before_effect")
+OPERATIONS = ("order.create", "order.update", "order.delete", "order.status")
+
+
+@dataclass(eq=False)
+class Input:
+    """A row of a file. `age` says when it came; `quality`: good, wrong (a cell cannot be read) or refused (by the exchange)."""
+
+    kind: str
+    cells: tuple
+    quality: str
+    age: tuple
+    root: str
+    corrected: "Input | None" = None
+    released: tuple = (0, 0)  # when a person last said that it is to be sent
+    first: tuple = ()  # the age of the row that a fix file corrected
+
+    @property
+    def key(self):
+        return self.cells[0]
+
+    def __repr__(self):
+        return f"{self.kind} {' '.join(map(str, self.cells))[:24]} ({self.quality}, night {self.age[0]}.{self.age[1]})"
+
+
+@dataclass
+class Dropped:
+    """A file as it was dropped, with its inputs by key."""
+
+    name: str
+    content: bytes
+    night: int
+    inputs: dict = field(default_factory=dict)
+
+
+class Walk:
+    """A folder, an exchange that can lose answers, and one random night after the other."""
+
+    def __init__(self, folder, served, seed):
+        self.random, self.served, self.folder = Random(seed), served, folder
+        self.workspace = Workspace(folder / "home")
+        self.number = self.serial = 0
+        self.now = datetime(2026, 3, 4, 2, 15, tzinfo=UTC)
+        self.files, self.inputs, self.of_row = [], [], {}
+        self.fixes, self.released, self.nights, self.log = [], Counter(), {}, []
+        self._use_mappings(self.random.choice(("update", "hold")))
+
+    def _use_mappings(self, changed):
+        orders = (SMALL / "orders.yaml").read_text(encoding="utf-8")
+        orders = orders.replace("target:", f"changed: {changed}\ntarget:")
+        others = orders.replace("orders", "others").replace("ACME", "OTHER")
+        self.workspace.use({"orders": orders, "others": others})
+        for name in ("order-updates", "order-deletes", "events"):
+            self.workspace.add(name)
+        self.log.append(f"changed: {changed}")
+        self.workspace.variables |= {"LOADSHEET_DISPATCH__CANARY": "0", "LOADSHEET_EXCHANGE": self.served.url}
+
+    # what happens in between
+
+    def _place(self, name, content, inputs, said):
+        """Put a file into the inbox; each file is newer than those before it."""
+        path = self.workspace.inbox / name
+        if path.exists():
+            return
+        path.write_bytes(content)
+        changed = self.now.timestamp() - 3600 + self.serial
+        os.utime(path, (changed, changed))
+        if all(dropped.content != content for dropped in self.files):
+            self.files.append(Dropped(name, content, self.number, inputs))
+        self.inputs += [one for one in inputs.values() if one not in self.inputs]
+        self.of_row |= {(self.number, name, key): one for key, one in inputs.items()}
+        self.log.append(f"  {said} {name}: {', '.join(map(repr, inputs.values()))}")
+
+    def _age(self):
+        self.serial += 1
+        return self.number, self.serial
+
+    def drop_new(self):
+        kind = self.random.choice(
+            ("orders", "orders", "orders", "others", "others", "updates", "updates", "deletes", "events")
+        )
+        age = self._age()
+        name = f"{kind}_{self.serial}.csv"
+        inputs = {}
+        for key in self.random.sample(KEYS, self.random.choice((1, 1, 2, 3))):
+            quality = "good" if kind == "deletes" else self.random.choice(("good", "good", "good", "wrong", "refused"))
+            inputs[key] = Input(kind, self._cells(kind, key, quality), quality, age, name)
+        rows = [HEADINGS[kind], *(one.cells for one in inputs.values())]
+        text = (
+            "".join(",".join(map(str, row)) + "\n" for row in rows) + "\n" * self.serial
+        )  # no other file has these bytes
+        self._place(name, text.encode(), inputs, "new")
+
+    def _cells(self, kind, key, quality):
+        if kind == "deletes":
+            return (key,)
+        if kind == "events":
+            good = f"E{self.serial}"
+            code = {"good": good, "wrong": "", "refused": f"{good} {TOO_LONG}"}[quality]
+            return key, code, "2026-03-01 10:00"
+        city = TOO_LONG if quality == "refused" else self.random.choice(CITIES)
+        if kind == "updates":
+            return key, "" if quality == "wrong" else city
+        return key, city, "x" if quality == "wrong" else self.random.choice(WEIGHTS[kind])
+
+    def drop_again(self):
+        """A file that came before, under its name or another one."""
+        earlier = [file for file in self.files if file.night < self.number]
+        if not earlier:
+            return
+        file = self.random.choice(earlier)
+        self._age()
+        stem, _, suffix = file.name.rpartition(".")
+        name = file.name if self.random.random() < 0.6 else f"{stem}_copy{self.serial}.{suffix}"
+        self._place(name, file.content, file.inputs, "again")
+
+    def return_fix_file(self):
+        """A fix file of some night: as it was, corrected in part, or all of it."""
+        if not self.fixes:
+            return
+        path = self.random.choice(self.fixes[-4:])
+        chance = self.random.choice((0, 0.5, 1, 1))
+        age, book, inputs = self._age(), FixBook(path), {}
+        for sheet in book.sheets():
+            heads = [cell.value for cell in sheet[1]]
+            for row in sheet.iter_rows(min_row=2):
+                root = path.name.removesuffix(".fix.xlsx")
+                kind = root.partition("_")[0]
+                cells = {head: cell for head, cell in zip(heads, row, strict=True) if head in HEADINGS[kind]}
+                before = self._input_with(root, [cells[head].value for head in HEADINGS[kind]])
+                inputs[before.key] = before
+                if before.quality != "good" and self.random.random() < chance:
+                    values = self._cells(kind, before.key, "good")
+                    for head, value in zip(HEADINGS[kind], values, strict=True):
+                        if str(cells[head].value) != str(value):
+                            cells[head].value = value
+                    mended = Input(kind, values, "good", age, before.root, first=before.first or before.age)
+                    if before.corrected:
+                        before.corrected.corrected = mended
+                    inputs[before.key] = before.corrected = mended
+        target = self.folder / "mended.xlsx"
+        book.save(target)
+        content = (target if chance else path).read_bytes()
+        self._place(f"mended_{self.serial}.xlsx", content, inputs, f"returned {path.parent.name}/{path.name} as")
+
+    def _input_with(self, root, cells):
+        wanted = ["" if cell is None else str(cell).removesuffix(".0") for cell in cells]
+        for one in reversed(self.inputs):
+            same = zip(map(str, one.cells), wanted, HEADINGS[one.kind], strict=False)
+            if root.startswith(one.root.removesuffix(".csv")) and all(a == b or head == "At" for a, b, head in same):
+                return one
+        raise AssertionError(f"no input is {cells} of {root}")
+
+    def retry(self):
+        """A person releases what is held or refused for a key: that is newer than all before."""
+        held = self._entries("state in ('held', 'refused')")
+        if not held:
+            return
+        key = self.random.choice(sorted({key for _, key, *_ in held}))
+        done = self._command("retry", key, "--comment", "it is right")
+        self.log.append(f"  retry {key}: {done.returncode} {done.stderr.strip()[:150]}")
+        ready = {number for number, *_ in self._entries("state = 'ready'")}
+        for number, own, run, file in held:
+            one = self.of_row[run, file, own]
+            if own == key and number in ready:
+                self.released[number] += 1
+                one.released = self.number, self._age()[1] / 1e6  # before what the run reads
+                if one.quality == "good":
+                    one.age = one.released
+
+    def resolve(self):
+        """A person looks at the exchange and says what is there."""
+        unknown = self._entries("state = 'unknown'")
+        if not unknown:
+            return
+        number, key, *_ = self.random.choice(unknown)
+        sent = {sha for (sha,) in self.workspace.ask("select request_hash from attempts where entry_id = ?", number)}
+        is_there = any(line["sha256"] in sent for line in read_truth(self.served.truth))
+        words = ["--accepted"] if is_there else ["--send-again", "--i-know-it-may-double"]
+        done = self._command("resolve", key, *words, "--yes", "--comment", "seen", "--exchange", self.served.url)
+        self.released[number] += 1
+        self.log.append(f"  resolve {key} {words[0]}: {done.returncode} {(done.stdout + done.stderr).strip()[:200]}")
+
+    def lose_an_answer(self):
+        operation, key = self.random.choice(OPERATIONS), self.random.choice(KEYS)
+        self.served.front._rules.append(rule := FaultRule(self.random.choice(LOST), operation, key=key, at=(1,)))
+        self.log.append(f"  lost: {rule}")
+
+    # nights
+
+    def night(self):
+        """A random night, held against the oracle."""
+        self.number += 1
+        self.log.append(f"night {self.number}")
+        acts = [self.drop_new] * 8 + [self.drop_again] * 4 + [self.return_fix_file] * 4
+        acts += [self.retry] * 2 + [self.resolve] * 2 + [self.lose_an_answer]
+        for _ in range(self.random.choice((1, 2, 2, 3, 4))):
+            self.random.choice(acts)()
+        limit = ("--limit", 1) if self.random.random() < 0.1 else ()
+        dropped = [path.name for path in self.workspace.inbox.iterdir()]
+        said = self._run(*limit)
+        self._check_rows(said, dropped)
+        self._check_records(said, bool(limit))
+        self._check_calls()
+        if self.random.random() < 0.25:
+            self._check_quiet_nights()
+
+    def _command(self, *words):
+        looks = iter(range(10_000_000))
+        begin, self.now = self.now, self.now + timedelta(hours=2)
+        more = {"clock": lambda: begin + timedelta(milliseconds=next(looks)), **self.workspace.variables}
+        return loadsheet(self.workspace.folder, *words, **more)
+
+    def _run(self, *words):
+        before = set(self.workspace.reports())
+        self.now = self.now.replace(hour=2) + timedelta(days=1)
+        done = self._command("run", *words)
+        self.log.append(f"  run {' '.join(map(str, words))}: {done.returncode} {done.stdout.splitlines()[0]}")
+        assert done.returncode in (0, 1, 65), done.stderr
+        (folder,) = set(self.workspace.reports()) - before
+        self.nights[folder.name] = self.number
+        self.fixes += sorted(folder.glob("*.fix.xlsx"))
+        said = check_outcome(folder)
+        assert said["exit_code"] == done.returncode
+        self.exceptions = [line for line in self.workspace.sheet("Exceptions") if line["Exception"].startswith("E-")]
+        return said
+
+    # the oracle
+
+    def _check_rows(self, said, dropped):
+        """Each row that came is accounted for."""
+        rows = sum((night, file) == (self.number, name) for night, file, _ in self.of_row for name in dropped)
+        assert said["balance"]["balances"]
+        own = [file for drop in said["drops"] if drop["run"] == said["run"] for file in drop["files"]]
+        assert sum(table["rows"] for file in own for table in file["tables"]) == rows, (own, rows)
+
+    def _check_records(self, said, limited):
+        """What is not as its newest input says is an open exception, or waits; and a run that says that all is well lets none of its own so."""
+        orders, events = self._records()
+        pending = {key for _, key, *_ in self._entries("state in ('ready', 'sending', 'unknown')")}
+        for one, is_so, mappings in self._wishes(orders, events):
+            if is_so or one.key in pending:
+                continue
+            shown = [line for line in self.exceptions if line["Key"] == one.key and line["Mapping"] in mappings]
+            assert shown, f"{one!r}: not so, and no open exception; the exchange has {orders.get(one.key)}"
+            assert one.age[0] < self.number or said["exit_code"], f"{one!r}: not so, and the run said that all is well"
+        shown = Counter(
+            (line["Key"], line["Operation"], line["Mapping"])
+            for line in self.exceptions
+            if line["Operation"] != "order.status" and line["Outcome"] != "not sent: held"
+        )
+        assert set(shown.values()) <= {1}, shown
+
+    def _wishes(self, orders, events):
+        """Inputs that nothing newer replaced, each with whether the exchange is as it says, and the mappings whose exception may show it."""
+        for key in KEYS:
+            own = sorted((one for one in self.inputs if one.key == key and not one.corrected), key=lambda one: one.age)
+            deleted = max((one.age for one in own if one.kind == "deletes"), default=(0, 0))
+            created = max((one.age for one in own if one.kind in WEIGHTS and one.quality == "good"), default=(0, 0))
+            city, weight = orders.get(key, (None, None))
+            updates = [one for one in own if one.kind == "updates" and one.age > deleted]
+            for kind in WEIGHTS:
+                decided = max((one.released for one in own if one.kind in WEIGHTS and one.kind != kind), default=(0, 0))
+                for one in [one for one in own if one.kind == kind and one.age > max(deleted, decided)][-1:]:
+                    later = [
+                        update.cells[1]
+                        for update in updates
+                        if update.quality == "good" and update.age > (one.first or one.age)
+                    ]
+                    meant = ([one.cells[1], *later][-1], one.cells[-1])
+                    yield one, one.quality == "good" and meant[1] == weight and (meant[0] == city or later), (kind,)
+            for one in [one for one in own if one.kind == "deletes" and deleted > created][-1:]:
+                yield one, key not in orders, ("order-deletes",)
+            for one in [one for one in updates if one.age > created][-1:]:
+                yield one, one.quality == "good" and one.cells[1] == city, ("order-updates", "orders")
+            for one in [one for one in own if one.kind == "events"]:
+                yield one, events[one.cells[:2]] or deleted[0] >= one.age[0], ("events",)
+
+    def _check_calls(self):
+        """Nothing is sent twice, unless its answer was lost or a person said so."""
+        known = read_ledger(self.workspace.state / "ledger.db")
+        written = {attempt["request_hash"] for attempt in known.attempts}
+        assert written.issuperset(line["sha256"] for line in read_truth(self.served.truth))
+        lost = Counter(key for _, _, keys in self.served.front.fired for key in keys.split())
+        for entry in known.entries:
+            most = 1 + self.released[entry["id"]] + lost[entry["key"]]
+            is_event = entry["operation"] == "order.status"  # one of a refused batch goes again alone
+            assert entry["attempts"] <= most or is_event, entry
+        if not any(operation == "order.status" for _, operation, _ in self.served.front.fired):
+            assert max(self._records()[1].values(), default=0) <= 1
+
+    def _check_quiet_nights(self):
+        """Nights without a file change nothing, once nothing is left to send."""
+        found = []
+        for _ in range(3):
+            said = self._run()
+            states = self.workspace.ask("select id, state from entries where state <> 'unknown' order by id")
+            shown = [(line["Exception"], line["Outcome"]) for line in self.exceptions]
+            found.append((said["exit_code"], self._records(), states, shown))
+        assert found[1] == found[2]
+
+    def _entries(self, which):
+        """Id, key, night and file of the entries for which this holds."""
+        statement = f"""
+            select entries.id, entries.key, runs.name, files.name from entries join drops on drops.id = entries.drop_id
+            join runs on runs.id = drops.run_id join files on files.drop_id = drops.id where {which} order by entries.id
+            """
+        return [(entry, key, self.nights[run], file) for entry, key, run, file in self.workspace.ask(statement)]
+
+    def _records(self):
+        """City and weight of each order at the exchange, and how often it has each event."""
+        with closing(sqlite3.connect(self.folder / "exchange.db")) as database:
+            orders = [loads(content) for (content,) in database.execute("select content from orders")]
+            events = [loads(content) for (content,) in database.execute("select content from status_events")]
+        records = {one["order_id"]: (one["delivery_city"], int(one["total_weight"])) for one in orders}
+        return records, Counter((one["order_id"], one["status_code"]) for one in events)
