@@ -343,7 +343,32 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "order.create", " total_weight: {expr: '$sum([r.weight_kg for r in rows])', round: 3}\n"),
     "weights that are about those of a piece": (
         table("Order no;Item;Quantity;Weight (kg);City", "Pump;2;5.5;Ulm", "Pump;8;5.4;Ulm", "Valve;3;1;Bonn", "Valve;30;0.9;Bonn", "Seal;10;1;Kiel"),
-        "order.create", " total_weight: {expr: '$sum([r.weight_kg * r.quantity for r in rows])', round: 3}   # CHECK: value per piece"),
+        "order.create", (" total_weight: {expr: '$sum([r.weight_kg * r.quantity for r in rows])', round: 3}"
+        "   # CHECK: Weight (kg) counts as of one piece and is multiplied by Quantity; is it of the whole line?\n")),
+    "weights of lines whose article number is always the same": (
+        table("Order no;Article;Description;Quantity;Weight (kg);City", "REF;Pump;2;11;Ulm", "REF;Valve;40;4;Ulm", "REF;Pump;8;44;Bonn",
+              "REF;Valve;10;1;Bonn", "REF;Pump;1;5.5;Kiel", "REF;Valve;30;3;Kiel"),
+        "order.create", " total_weight: {expr: '$sum([r.weight_kg for r in rows])', round: 3}\n"),
+    "weights of a piece beside quantities that no package takes": (
+        table("Order no;Name;Qty;Weight (kg);City", "Valve;3.0;1;Ulm", "Pump;8.0;5.5;Ulm", "Valve;30.0;1;Bonn", "Pump;10.0;5.5;Kiel")
+        .replace("2;Pump", "1;Pump"),
+        "order.create", "CHECK: Weight (kg) counts as of the whole line; if it is of one piece, multiply it by Qty\n"),
+    "weights of rows beside those of one piece": (
+        table("Order no;Name;Weight;Row weight;City", "Pump;2;4;Ulm", "Pump;2;6;Ulm", "Valve;1;3;Bonn").replace("2;Pump", "1;Pump"),
+        "order.create", " total_weight: {expr: '$sum([r.row_weight for r in rows])', round: 3}", " chargeable_weight: {expr: '$sum([r.row_weight for r in rows])'"),
+    "numbers of pallets with blank cells": (
+        table("Auftrag;Ware;Paletten;kg;Ort", "Pumpe;2;10;Ulm", "Rohr;4;20;Ulm", "Pumpe;;5;Bonn").replace("2;Rohr", "1;Rohr"),
+        "order.create", " total_packages: {expr: '$sum([r.paletten for r in rows])'}\n", "default: 1"),
+    "quantities that are all zero": (
+        table("Order no;Item;Quantity shipped;Quantity ordered;Weight kg;City", "Pump;0;2;5.5;Ulm", "Pump;0;8;5.5;Ulm", "Valve;0;3;1;Bonn"),
+        "order.create", " total_packages: {expr: '$sum([r.quantity_ordered for r in rows])'}", "!r.quantity_shipped"),
+    "a delivery of SAP": (
+        table("Auslieferung;WADatum;Bezeichnung;LfMng;Bruttogewicht;GEH;Währg;Ort", "02.03.2026;Pumpe;2;11;KG;EUR;Ulm",
+              "02.03.2026;Pumpe;8;44;KG;EUR;Ulm", "03.03.2026;Rohr;3;5;KG;EUR;Bonn"),
+        "order.create", " order_id: {col: auslieferung}\n", "$at(wa_datum, ", " currency: {col: wahrg}\n", " total_packages: {expr: '$sum([r.lf_mng for r in rows])'}"),
+    "an amount without tax in French": (
+        table("N° commande;Article;Montant HT;Ville", "Pompe;1 200,50 €;Lyon", "Pompe;17,20 €;Paris"), "order.create",
+        " goods_value: {col: montant_ht}\n", "!unit: cm"),
     "keys that lost their zeros": (LOST_ZEROS, "order.update", "packages: {file: packages, join: {to: orders, on: {order_id: order_id}}}",
         "pad_left: {to: 5}, required: true}   # 4 values, 3 different; CHECK the leading zeros"),
     "one table of two files": ({"orders.csv": orders("Article;Pump"), "sites.csv": "Code;Class\nU;A\nB;B\n"}, "order.create",

@@ -217,6 +217,8 @@ def _extra_concepts(column: Column, target: Target) -> frozenset[str]:
 
 def _type_fits(column: Column, field: Field) -> bool:
     kind, found = field.kind, column.guess.type
+    if kind is Kind.NUMERIC and concepts_of(field) & {"quantity", "package"} and set(column.cells.shown) == {"0"}:
+        return False  # `Quantity shipped` of open orders
     if kind is Kind.NUMERIC:
         return found in NUMBERS and (found == "quantity") <= bool(concepts_of(field) & column.concepts)
     if kind in DATE_SHAPES:

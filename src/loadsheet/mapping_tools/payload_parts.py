@@ -7,7 +7,7 @@ its countries and its currency; every value from there is marked CHECK. Fields a
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from loadsheet.contract import Field, Kind, Record
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.column_types import country_code, currency_code
-from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC_WORDS, Column
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS, NUMBERS, UTC_WORDS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import best_columns
 from loadsheet.mapping_tools.headings import SIDES, concepts_of, vocabulary
@@ -26,7 +26,14 @@ from loadsheet.similar_text import short_list
 
 _Found = list[tuple[Field, DraftColumn]]
 
+_Pair = tuple[tuple[float, float], tuple[float, float]]
+
+_WIRE_UNITS = {"length": "CM", "width": "CM", "height": "CM"}
+_KILOS = "KG"  # the unit of weights
 _COMPARED = 500  # rows
+_PAIRS_LEAST = 3  # pairs of rows that decide
+_CLEAR = 0.8  # share of pairs
+_NEAR = 0.02  # of amounts that are rounded
 _EARLIEST, _LATEST = "PT8H", "PT16H"  # assumed times of a window whose days have none
 _NO_REFERENCE = frozenset({"other", "unused", "moment", "status"})  # concepts of headings that are no references
 _HOUSE_NUMBER = re.compile(r"[0-9]{1,5} ?[a-z]?(?: ?[-/] ?[0-9]{1,5} ?[a-z]?)?$|s/?n$", re.IGNORECASE)
@@ -60,12 +67,15 @@ class Payload:
 # ---- package contents and parties ----
 
 
-def contents_entry(
-    draft: Draft, table: DraftTable, record: Record, unit_of: Callable[[Field], str]
-) -> list[tuple[int, str]]:
-    """The entry for the contents of a package, from the matching columns of its table; empty if none matches. `unit_of` gives the leaf of
-    a unit, without its closing brace.
-    """
+def unit_leaf(field_: Field) -> str:
+    """The leaf of a unit, without its closing brace."""
+    measure = next((name for name in _WIRE_UNITS if name in concepts_of(field_)), "")
+    usual = field_.known[0] if field_.known else _WIRE_UNITS.get(measure, _KILOS)
+    return f"{{value: {_KILOS if _KILOS in field_.known else usual}"
+
+
+def contents_entry(draft: Draft, table: DraftTable, record: Record) -> list[tuple[int, str]]:
+    """The entry for the contents of a package, from the matching columns of its table; empty if none matches."""
     own = [drafted for drafted in draft.unused if drafted.table is table and "inner" in drafted.column.concepts]
     found = _matching_columns(own, record, frozenset({"inner"}), draft)
     draft.use(*(drafted for _, drafted in found))
@@ -77,7 +87,7 @@ def contents_entry(
         if drafted is not None:
             texts.append(f"{field_.name}: {{col: {drafted.name}}}")
         elif measured is not None:
-            texts.append(f"{field_.name}: {unit_of(field_)}, when: '{measured} != null'}}")
+            texts.append(f"{field_.name}: {unit_leaf(field_)}, when: '{measured} != null'}}")
     return _entry(texts, 0) if found else []
 
 
@@ -103,6 +113,17 @@ def party_entries(draft: Draft, record: Record) -> list[tuple[int, str]]:
         there = " or ".join(f"{draft.ref(drafted)} != null" for _, drafted in found)
         texts = [f"{field_.name}: {_name_or_col(draft, drafted, own)}" for field_, drafted in found]
         lines += _entry([f"when: '{there}'", f"{role.name}: {{value: {named}}}", *texts], 0)
+    return lines
+
+
+def numbered_entries(draft: Draft, record: Record) -> list[Line]:
+    """One entry for each of columns such as Carrier 1, Carrier 2."""
+    lines = []
+    for drafted in [one for one in draft.unused if one.table is draft.main and one.column.concepts == {"carrier"}]:
+        if drafted.column.reading.number and drafted.keys["type"] == "text":
+            ref = draft.ref(drafted)
+            lines += [Line(3, f"- when: '{ref} != null'"), Line(4, f"{record.fields[0].name}: {{col: {ref}}}")]
+            draft.use(drafted)
     return lines
 
 
@@ -268,17 +289,50 @@ def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None) -> tupl
 # ---- amounts of a line ----
 
 
-def grows_with(amounts: Column, counts: Column, items: Column, locale: str) -> bool:
-    """Whether amounts grow with the counts of their rows, as those of a whole line do: of pairs of rows of the same item, most have amounts
-    that are nearer to the ratio of the counts than to each other.
+def is_of_line(amounts: DraftColumn, counts: DraftColumn) -> bool:
+    """Whether amounts are those of all pieces of a line. The column of the items is the one whose equal cells have one amount, or amounts in
+    the ratio of their counts; an article number and its description are not always both filled. If none decides, the amounts of the first
+    column of items are looked at, which may only be near to that ratio.
     """
+    locale = amounts.table.sheet.habits.locale
+    columns = [
+        drafted.column for drafted in amounts.table.columns if drafted.column.guess.type not in {*NUMBERS, *MOMENTS}
+    ]
+    columns = [column for column in columns if len(column.cells.codes) == len(amounts.column.cells.codes)]
+    pairs = {column.label: _pairs(amounts.column, counts.column, column, locale) for column in columns}
+    shares = [_shares(found) for found in pairs.values() if len(found) >= _PAIRS_LEAST]
+    best = max(shares, key=max, default=(0.0, 0.0))
+    if max(best) >= _CLEAR:
+        return best[1] > best[0]
+    items = next((pairs[column.label] for column in columns if "item" in column.concepts), [])
+    return sum((b / a) ** 2 > m / n for (n, a), (m, b) in items) * 2 > len(items)
+
+
+def doubt_of_whole(drafted: DraftColumn) -> str:
+    """A comment on a sum of weights or volumes beside quantities; empty if heading or rows say that they are those of a line."""
+    others = (one for one in drafted.table.columns if one.column.guess.type in NUMBERS and one is not drafted)
+    counts = next((one for one in others if "quantity" in one.column.concepts), None)
+    concepts = drafted.column.concepts
+    if counts is None or not concepts & {"weight", "volume"} or "total" in concepts or is_of_line(drafted, counts):
+        return ""
+    return f"{CHECK}: {drafted.column.label} counts as of the whole line; if it is of one piece, multiply it by {counts.column.label}"
+
+
+def _shares(pairs: Sequence[_Pair]) -> tuple[float, float]:
+    """The shares of pairs with one amount, and with amounts in the ratio of their counts."""
+    one = sum(abs(b / a - 1) < _NEAR for (_, a), (_, b) in pairs)
+    ratio = sum(abs(b * n / (a * m) - 1) < _NEAR for (n, a), (m, b) in pairs)
+    return one / len(pairs), ratio / len(pairs)
+
+
+def _pairs(amounts: Column, counts: Column, items: Column, locale: str) -> list[_Pair]:
+    """Pairs of rows of the same item with different counts, each row as its count and its amount."""
     rows: dict[int, set[tuple[float, float]]] = defaultdict(set)
     codes = zip(items.cells.codes, counts.cells.codes, amounts.cells.codes, strict=True)
     for item, count, amount in islice((found for found in codes if min(found) >= 0), _COMPARED):
         rows[item].add((_number(counts, count, locale), _number(amounts, amount, locale)))
     known = ([row for row in sorted(found) if min(row) > 0] for found in rows.values())
-    pairs = [pair for found in known for pair in pairwise(found) if pair[0][0] < pair[1][0]]
-    return bool(pairs) and sum((b / a) ** 2 > m / n for (n, a), (m, b) in pairs) * 2 > len(pairs)
+    return [pair for found in known for pair in pairwise(found) if pair[0][0] < pair[1][0]]
 
 
 def _number(column: Column, code: int, locale: str) -> float:
@@ -289,6 +343,17 @@ def _number(column: Column, code: int, locale: str) -> float:
     found = number_of(cell)
     value = reader_of_numbers(column.guess.keys.get("locale", locale))(found[0]) if found else 0
     return 0.0 if isinstance(value, CellProblem) else float(str(value))
+
+
+def or_zero(drafted: DraftColumn | None, otherwise: str = "0") -> str:
+    """The name of a column of numbers, in which a blank cell means `otherwise`."""
+    if drafted is None:
+        return otherwise
+    if drafted.nullable and "default" not in drafted.keys:
+        drafted.keys["default"] = int(otherwise)
+        drafted.remark += f"; {CHECK} that a blank cell means {otherwise}"
+        drafted.nullable = False
+    return drafted.name
 
 
 def is_without_clock(day: DraftColumn) -> bool:

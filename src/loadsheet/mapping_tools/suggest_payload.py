@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping.yamlfile import flow
-from loadsheet.mapping_tools.columns import CHECK, MOMENTS, NUMBERS, UTC
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn
 from loadsheet.mapping_tools.headings import SIDES, concepts_of, event_code_field, gives_event
 from loadsheet.mapping_tools.payload_parts import (
@@ -18,19 +18,23 @@ from loadsheet.mapping_tools.payload_parts import (
     coded_zones,
     contents_entry,
     currency_of,
+    doubt_of_whole,
     further_columns,
-    grows_with,
     habits_of,
     heading_in_utc,
+    is_of_line,
     is_reference,
     is_without_clock,
     join_clock,
     join_columns,
     moment_in,
     names_beside,
+    numbered_entries,
     of_days,
+    or_zero,
     packages_of_row,
     party_entries,
+    unit_leaf,
 )
 
 UNDER_CONSTANTS = f"{FILL_IN} under constants"
@@ -40,8 +44,6 @@ _TRANSIT = "P1D"  # assumed time from pickup to delivery if the sheet has only o
 _WINDOW = "PT4H"  # assumed length of a window if the sheet has only one end
 _ROAD_FACTOR = 333  # kg per cubic metre in road freight
 _OFFSETS = (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES)
-_WIRE_UNITS = {"length": "CM", "width": "CM", "height": "CM"}
-_KILOS = "KG"  # the unit of weights
 
 
 def fill(draft: Draft) -> Payload:
@@ -118,7 +120,7 @@ class _Filler:
         rows = f"for r in {drafted.table.name}])'"
         if field_.kind is Kind.NUMERIC and varies:
             digits = 2 if "value" in concepts_of(field_) else 3
-            return f"{{expr: '$sum([r.{self._or_zero(drafted)} {rows}, round: {digits}}}", ""
+            return f"{{expr: '$sum([r.{or_zero(drafted)} {rows}, round: {digits}}}", doubt_of_whole(drafted)
         if field_.kind in DATE_SHAPES and varies and not drafted.nullable:
             which = "latest" if "late" in concepts_of(field_) else "earliest"
             return f"{{expr: '${which}([r.{drafted.name} {rows}}}", f"{CHECK}: its dates differ within a record"
@@ -182,7 +184,7 @@ class _Filler:
     def _from_rows(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
         """The leaf for a field computed from other columns, if possible."""
         if "unit" in concepts:
-            return f"{self._unit(field_)}}}", ""
+            return f"{unit_leaf(field_)}}}", ""
         if field_.kind in DATE_SHAPES and (other := self._other_end(concepts)):
             if "late" in concepts and (clock := clock_of(self._draft, other, late=True)):
                 join_clock(self._draft, other, clock)
@@ -228,72 +230,74 @@ class _Filler:
         if "package" in concepts:
             return self._packages(lines, quantity)
         weight, volume = self._sum("weight"), self._sum("volume")
-        times = any(" * r." in text for text in (weight, volume))
-        remark = f"{CHECK}: value per piece times quantity" if times else ""
-        if "chargeable" in concepts and weight and volume:
-            leaf = f"{{expr: '$max([{weight}, {volume} * {_ROAD_FACTOR}])', round: 3}}"
-            return leaf, f"{CHECK}: 1 cubic metre counts as {_ROAD_FACTOR} kg"
-        if "chargeable" in concepts and (whole := self._whole_weight()):
-            return f"{{col: {self._draft.ref(whole)}}}", f"{CHECK}: no column has it; sent as the weight"
-        if "chargeable" in concepts and weight:
-            return f"{{expr: '{weight}', round: 3}}", f"{CHECK}: no column has it; sent as the weight"
+        remark = self._times(weight, "weight") if concepts & {"weight", "chargeable"} else self._times(volume, "volume")
+        if "chargeable" in concepts:
+            return self._chargeable(weight, volume, remark)
         if "weight" in concepts and weight:
             return f"{{expr: '{weight}', round: 3}}", remark
         return (f"{{expr: '{volume}', round: 4}}", remark) if "volume" in concepts and volume else None
+
+    def _chargeable(self, weight: str, volume: str, remark: str) -> tuple[str, str] | None:
+        """The chargeable weight: the larger one of the weight and that of the volume, else the weight."""
+        remarks = [f"{CHECK}: no column has it; sent as the weight"]
+        whole, leaf = self._top_column("weight"), ""
+        if weight and volume:
+            remarks = [f"{CHECK}: 1 cubic metre counts as {_ROAD_FACTOR} kg", remark]
+            leaf = f"{{expr: '$max([{weight}, {volume} * {_ROAD_FACTOR}])', round: 3}}"
+        elif whole is not None and self._draft.varies(whole):
+            leaf = f"{{expr: '$sum([r.{or_zero(whole)} for r in {whole.table.name}])', round: 3}}"
+        elif whole is not None and not whole.nullable:
+            leaf = f"{{col: {self._draft.ref(whole)}}}"
+        elif weight:
+            remarks.append(remark)
+            leaf = f"{{expr: '{weight}', round: 3}}"
+        return (leaf, "; ".join(filter(None, remarks))) if leaf else None
+
+    def _times(self, total: str, concept: str) -> str:
+        """A comment on a total in which each amount counts once for each piece; empty for another total."""
+        drafted, quantity = self._by_concept.get(concept), self._by_concept.get("quantity")
+        if quantity is None or " * r." not in total:
+            return ""
+        label = drafted.column.label if drafted is not None else f"the {concept}"
+        return f"{CHECK}: {label} counts as of one piece and is multiplied by {quantity.column.label}; is it of the whole line?"
 
     def _packages(self, lines: str, quantity: DraftColumn | None) -> tuple[str, str]:
         """The number of packages: the sum of the quantities, else the number of lines."""
         if quantity is not None:
             path = next(path for path, found in self._draft.filled.items() if found is quantity)
-            return f"{{expr: '$sum([r.{self._or_zero(quantity, '1')} for r in {lines}])'}}", self._doubted(path, "")
+            return f"{{expr: '$sum([r.{or_zero(quantity, '1')} for r in {lines}])'}}", self._doubted(path, "")
+        if counted := self._top_column("package"):
+            blank = f"{CHECK}: for blank cells each line counts as one package"
+            if not self._draft.varies(counted):
+                return f"{{expr: '{self._draft.ref(counted)} ?? $count({lines})'}}", blank
+            return f"{{expr: '$sum([r.{or_zero(counted, '1')} for r in {counted.table.name}])'}}", ""
         numbers = [drafted.column.label for drafted in self._draft.unused if drafted.column.is_count]
         instead = f", unless {' or '.join(numbers[:2])} has the number" if numbers else ""
         return f"{{expr: '$count({lines})'}}", f"{CHECK}: each line counts as one package{instead}"
 
-    def _whole_weight(self) -> DraftColumn | None:
-        """The column with the weight of the record, if it is always filled."""
-        for field_ in self._draft.operation.record.fields:
-            drafted = self._draft.filled.get(field_.name)
-            if drafted is not None and {"total", "weight"} <= concepts_of(field_) and field_.kind is Kind.NUMERIC:
-                return None if drafted.nullable or self._draft.varies(drafted) else drafted
-        return None
+    def _top_column(self, concept: str) -> DraftColumn | None:
+        """The column that fills a total of the record."""
+        fields = (one for one in self._draft.operation.record.fields if one.kind is Kind.NUMERIC)
+        named = (one.name for one in fields if concept in concepts_of(one) and "chargeable" not in concepts_of(one))
+        return next((self._draft.filled[name] for name in named if name in self._draft.filled), None)
 
     def _sum(self, concept: str) -> str:
         drafted, quantity = self._by_concept.get(concept), self._by_concept.get("quantity")
         derived = concept in self._made.derived.get(self._lines.name, {})
         if drafted is None and not derived:
             return ""
-        value = f"r.{self._or_zero(drafted)}" if drafted is not None else f"r.{concept}"
+        value = f"r.{or_zero(drafted)}" if drafted is not None else f"r.{concept}"
         is_total = drafted is not None and "total" in drafted.column.concepts
         is_of_one = quantity is not None and not is_total and not self._is_whole(drafted)
-        times = f" * r.{self._or_zero(quantity, '1')}" if is_of_one else ""
+        times = f" * r.{or_zero(quantity, '1')}" if is_of_one else ""
         return f"$sum([{value}{times} for r in {self._lines.name}])"
 
     def _is_whole(self, drafted: DraftColumn | None) -> bool:
-        """Whether a column has the amount of all pieces of a line: of one item, it grows with the quantity."""
+        """Whether a column has the amount of all pieces of a line."""
         quantity = self._by_concept.get("quantity")
-        named = [found for found in self._draft.filled.values() if "item" in found.column.concepts]
-        items = [found for found in named if found.column.guess.type not in NUMBERS]
-        if drafted is None or quantity is None or not items or items[0].table is not drafted.table:
+        if drafted is None or quantity is None or quantity.table is not drafted.table:
             return False
-        return grows_with(drafted.column, quantity.column, items[0].column, drafted.table.sheet.habits.locale)
-
-    @staticmethod
-    def _or_zero(drafted: DraftColumn | None, otherwise: str = "0") -> str:
-        if drafted is None:
-            return otherwise
-        if drafted.nullable and "default" not in drafted.keys:
-            drafted.keys["default"] = int(otherwise)
-            drafted.remark += f"; {CHECK} that a blank cell means {otherwise}"
-            drafted.nullable = False
-        return drafted.name
-
-    @staticmethod
-    def _unit(field_: Field) -> str:
-        """The leaf of a unit, without its closing brace."""
-        measure = next((name for name in _WIRE_UNITS if name in concepts_of(field_)), "")
-        usual = field_.known[0] if field_.known else _WIRE_UNITS.get(measure, _KILOS)
-        return f"{{value: {_KILOS if _KILOS in field_.known else usual}"
+        return is_of_line(drafted, quantity)
 
     # ---- moments ----
 
@@ -356,8 +360,11 @@ class _Filler:
             folder, own = self._draft.folder, heading_in_utc(self._draft)
             made.zone = UTC if own else folder.zone or self._habits.get("zone", "")
             why = "as in the other mappings" if folder.zone else "the sheet names no time zone"
-            why = f"by the heading {own}" if own else why
-            remark = f"{CHECK}: {why}" if made.zone else f"{FILL_IN} such as Europe/Berlin"
+            remark = (
+                f"{CHECK}: {f'by the heading {own}' if own else why}"
+                if made.zone
+                else f"{FILL_IN} such as Europe/Berlin"
+            )
             made.zone_remark = remark + coded_zones(self._draft)
 
     def _zone_leaf(self, field_: Field) -> tuple[str, str]:
@@ -398,7 +405,9 @@ class _Filler:
         if len(record.fields) == 2:
             self._pairs(field_, record)
         elif "carrier" in concepts_of(field_):
-            self._numbered(field_, record)
+            if lines := numbered_entries(self._draft, record):
+                remark = f"{CHECK}: the name, or a code for a lookup?"
+                self._made.lines += [Line(1, f"{field_.name}:", remark), Line(2, "list:"), *lines]
         elif found := party_entries(self._draft, record):
             self._entries(1, field_, found, "the parties")
 
@@ -408,7 +417,7 @@ class _Filler:
 
     def _item_leaf(self, field_: Field, here: str) -> None:
         if field_.record is not None:
-            found = contents_entry(self._draft, self._lines, field_.record, self._unit)
+            found = contents_entry(self._draft, self._lines, field_.record)
             if found:
                 self._entries(3, field_, found, "the contents")
             return
@@ -432,7 +441,7 @@ class _Filler:
             if measure not in concepts:
                 continue
             drafted = self._by_concept.get(measure)
-            leaf = self._unit(field_)
+            leaf = unit_leaf(field_)
             if drafted is not None:
                 when = f", when: '{drafted.name} != null'" if drafted.nullable else ""
                 self._line(3, field_.name, f"{leaf}{when}}}", "")
@@ -471,28 +480,6 @@ class _Filler:
             for key in drafted.column.guess.keys:  # keys of its former type
                 drafted.keys.pop(key, None)
             drafted.keys["type"] = "text"
-
-    def _numbered(self, field_: Field, record: Record) -> None:
-        """One entry for each of columns such as Carrier 1, Carrier 2."""
-        own = [
-            drafted
-            for drafted in self._draft.unused
-            if drafted.table is self._draft.main and drafted.column.concepts == {"carrier"}
-            if drafted.column.reading.number and drafted.keys["type"] == "text"
-        ]
-        if not own:
-            return
-        self._made.lines += [
-            Line(1, f"{field_.name}:", f"{CHECK}: the name, or a code for a lookup?"),
-            Line(2, "list:"),
-        ]
-        for drafted in own:
-            ref = self._draft.ref(drafted)
-            self._made.lines += [
-                Line(3, f"- when: '{ref} != null'"),
-                Line(4, f"{record.fields[0].name}: {{col: {ref}}}"),
-            ]
-        self._draft.use(*own)
 
     def _line(self, depth: int, name: str, leaf: str, remark: str) -> None:
         self._made.lines.append(Line(depth, f"{name}: {leaf}", remark))
