@@ -18,10 +18,11 @@ from exchange_calls import AUTHORISED, OverSocket, embedded, inside, url_of
 from exchange_process import TOKEN, served, serving
 from payload_examples import ORDER
 
+from loadsheet import exchange
 from loadsheet.cli.exchange import serve as serve_command
 from loadsheet.contract import Assumptions
 from loadsheet.errors import SettingsError
-from loadsheet.exchange import Address, ExchangeSetup, TokenAdmin, check_address, serve, serve_embedded
+from loadsheet.exchange import Address, ExchangeSetup, Store, TokenAdmin, check_address, serve, serve_embedded
 
 
 def test_an_embedded_exchange_answers_at_its_url_and_stops_with_its_block_whatever_happens(tmp_path):
@@ -36,6 +37,18 @@ def test_an_embedded_exchange_answers_at_its_url_and_stops_with_its_block_whatev
     assert set(threading.enumerate()) == threads
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)))
+
+
+def test_an_exchange_that_has_just_ended_may_be_asked_to_stop(tmp_path):
+    def stop():
+        server.stop()
+
+    with exchange._listener("127.0.0.1", 0) as listener, contextlib.closing(Store(url_of(tmp_path / "x.db"))) as store:
+        app = exchange.create_app(store, TOKEN, Assumptions())
+        server = exchange._Server(app, stop, exchange.ServerSettings())
+        server.run(sockets=[listener])
+        stop()
+    assert server.started
 
 
 def test_a_token_that_no_header_can_carry_is_refused(tmp_path):

@@ -16,7 +16,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -190,7 +190,9 @@ class _Server(uvicorn.Server):
         self._wake()
 
     def _wake(self) -> None:
-        if self._loop and not self._loop.is_closed():  # it stops before it starts, or its start failed
+        if self._loop is None:  # it stops before it starts
+            return
+        with suppress(RuntimeError):  # it has ended, maybe this very moment, and closed its loop
             self._loop.call_soon_threadsafe(self._stop_asked.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
