@@ -164,7 +164,9 @@ class ReadDrop:
             said = {_SAID_BY[problem.code] for problem in held.get(name, ())}
             problems = [problem for problem in problems if problem.code not in said]
             if self.opened.fixes is None:
-                problems += [*self._repeated_lines.problems(name, self.tables[name]), *self._postcodes.problems(name)]
+                known = {problem.where.column for problem in problems if problem.code == "R223"}
+                short = [problem for problem in self._postcodes.problems(name) if problem.where.column not in known]
+                problems += [*self._repeated_lines.problems(name, self.tables[name]), *short]
             found[name] = notes._replace(problems=tuple(problems))
         return found
 

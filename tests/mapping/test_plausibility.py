@@ -292,14 +292,15 @@ def test_a_postal_code_from_a_code_table_that_lost_its_zeros_is_a_warning_at_its
     [
         (["1067", "1069", "4109"], ("rows", "Zip", "1067")),
         (["1067", "", "501"], ("rows", "Zip", "1067")),
-        (["1067", "11"], None),  # too few digits to have lost only zeros
-        (["1067", "20095"], None),  # the damage checks warn of it
-        (["20095", "1067"], None),
+        (["11"], None),  # too few digits to have lost only zeros
+        (["1067", "20095"], ("rows", "Zip", "1067")),
+        (["20095", "1067"], ("rows", "Zip", "1067")),
+        (["20095", "01067"], None),
         (["01067"], None),
         (["106"], ("rows", "Zip", "106")),
     ],
 )
-def test_a_column_of_postal_codes_that_have_all_lost_their_zeros_is_one_warning(tmp_path, codes, warned):
+def test_a_column_of_postal_codes_that_have_lost_their_zeros_is_one_warning(tmp_path, codes, warned):
     mapping = load_text(
         tmp_path, BY_TABLE.replace("site.country}", "site}").replace("lookup: sites", "type: country"), sites=SITES
     )
@@ -311,6 +312,21 @@ def test_a_column_of_postal_codes_that_have_all_lost_their_zeros_is_one_warning(
     found = [("rows", one.where.column, one.found) for one in check.problems("rows") if one.code == "C319"]
     assert found == ([warned] if warned else [])
     assert [*check.problems("others")] == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "codes"),
+    [
+        (["AT,1010", "DE,10115", "PL,90001", "DE,4109", "AT,4020", "DE,1067"], ["C319"]),  # several countries
+        ([*(f"DE,{code}" for code in range(10115, 10145)), "DE,4109"], ["R223"]),  # one country: said once
+        (["AT,1010", "DE,10115", "CH,8001"], []),
+    ],
+)
+def test_short_postal_codes_are_one_warning_of_a_file_whatever_other_countries_it_has(checked, rows, codes):
+    text = BY_TABLE.replace("site.country}", "site}").replace("lookup: sites", "type: country")
+    lines = ["No,Site,Zip", *(f"T{number},{row}" for number, row in enumerate(rows))]
+    _, said = checked(text, lines, sites=SITES)
+    assert re.findall("C319|R223", said) == codes
 
 
 EVENTS = """

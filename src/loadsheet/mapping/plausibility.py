@@ -303,7 +303,8 @@ class _PostcodeField(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class PostcodeCheck:
     """Warns of postal codes that are too short for their country: at each one in `fields`, which a code table fills or whose country it gives;
-    once for one of the `others` if all codes at the start of a file are too short. Damage checks see zeros that only some values have lost.
+    once for one of the `others`, at the first one at the start of a file. Damage checks know no countries: they see only zeros that some values of
+    a column for one country have lost.
     """
 
     fields: tuple[_PostcodeField, ...]
@@ -350,9 +351,7 @@ class PostcodeCheck:
     def _note(self, document: Document, lineage: Lineage, tables: Mapping[str, Table]) -> None:
         for postcode, path, code, country in _codes_of(document, self.others):
             digits, key = _DIGITS.get(country, 0), (postcode, country)
-            if not _is_short(code, digits):
-                self._shortened[key] = None
-            elif key not in self._shortened:
+            if _is_short(code, digits) and key not in self._shortened:
                 name, where, text = _place(document, path, lineage, tables)
                 values = {"code": code, "country": country, "count": len(code), "digits": digits}
                 problem = Problem("C319", where, text or code, values, _COLUMN_HINT, "warning")
@@ -394,8 +393,8 @@ def _is_short(code: str, digits: int) -> bool:
 
 _POSTCODE_HINT = "correct the code table: spreadsheet programs drop zeros at the start of numbers; if the postal code is right, there is nothing to do"
 _COLUMN_HINT = (
-    "so have all codes of this country here: spreadsheet programs drop zeros at the start of numbers; format the column as text and fill it "
-    "again from its source, or let the mapping pad the values (pad_left)"
+    "spreadsheet programs drop zeros at the start of numbers; format the column as text and fill it again from its source; if all its codes "
+    "are of this country, the mapping can pad the values (pad_left)"
 )
 
 
