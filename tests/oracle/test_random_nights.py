@@ -5,7 +5,9 @@ from faulty_exchange import misbehaving
 from random_nights import TEXT_MAX, Walk
 
 SEEDS = [seed for seed in range(300, 330) if seed not in (302, 315, 320, 328)]
-"""Those of the others meet a case that the oracle and loadsheet still judge differently."""
+"""302, 315, 320 and 328 are left out: there loadsheet and the oracle judge differently. Known causes: a corrected fix file that is dropped
+again closes newer held versions (315), and a held order comes back after a newer delete (328).
+"""
 
 
 @pytest.mark.parametrize("seed", [300, 301, 303])
