@@ -194,7 +194,7 @@ CATALOGUE: dict[str, Kind] = {
     "L617": Kind("Valid elsewhere", "this version is invalid; the version of {key} in {file} is valid and is sent"),
     "L618": Kind("Deleted since it was accepted", "{key} was accepted with the same values and deleted since"),
     "L619": Kind(
-        "Older file again", "these are older values of {key}: another file has changed or corrected them since"
+        "Older file again", "these are older values of {key}: another file has changed, corrected or deleted them since"
     ),
     "L620": Kind("Newer file has it", "{file} is newer and still holds {key}, so {key} is not deleted"),
     "L621": Kind("Columns changed", "columns of earlier files are missing: {missing}; new ones are not read: {found}"),

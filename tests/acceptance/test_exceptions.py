@@ -533,3 +533,61 @@ def test_an_old_file_that_comes_again_closes_no_exception_of_a_newer_one(workspa
     workspace.drop("orders3.csv", old.replace("\n", "\r\n"))
     assert workspace.run().returncode == 0
     assert sheet(workspace) == [], "a file written anew says that the old values are right"
+
+
+def test_what_a_person_sends_again_and_the_exchange_refuses_again_still_needs_someone(workspace):
+    """Its file came again meanwhile, and then its fix file as it was: that is one exception."""
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.add("order-updates")
+    for name in ("updates.csv", "updates2.csv"):
+        workspace.drop(name, "Order,City\nA-1,Ulm\n")
+        workspace.run()
+    for _ in range(2):
+        workspace.command("retry", "A-1")
+        done = workspace.run()
+        assert (done.returncode, done.stdout[:1]) == (1, "✗"), "the order is still not known"
+    workspace.command("retry", "A-1")
+    fix_book(workspace).save(workspace.inbox / "late.xlsx")
+    assert workspace.run().returncode == 1
+    assert [(line["Key"], line["Outcome"]) for line in sheet(workspace)] == [("A-1", "refused")]
+
+
+def test_a_delete_closes_no_exception_of_a_newer_file_of_the_same_run(workspace):
+    """Deletes are planned last, whatever their file is."""
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.add("order-deletes")
+    for name, content in (("orders", "Order,City,Weight\nA-1,Bonn,1\n"), ("deletes", "Order\nA-1\n")):
+        workspace.drop(f"{name}.csv", content)
+        workspace.run()
+    os.utime(workspace.drop("deletes2.csv", "Order\nA-1\n\n"), (time.time() - 7200,) * 2)
+    workspace.drop("orders2.csv", "Order,City,Weight\nA-1,Bonn,x\n")
+    assert workspace.run().returncode == 1
+    assert [line["Source value"] for line in sheet(workspace)] == ["x"]
+
+
+def test_a_held_delete_stays_open_whatever_updates_its_order(workspace):
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.add("order-deletes")
+    workspace.add("order-updates")
+    os.utime(workspace.drop("deletes.csv", "Order\nA-1\n"), (time.time() - 7200,) * 2)
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\n")
+    workspace.run()
+    workspace.drop("updates.csv", "Order,City\nA-1,Ulm\n")
+    workspace.run()
+    assert [line["Operation"] for line in sheet(workspace)] == ["order.delete"]
+
+
+def test_an_update_that_a_person_sent_again_is_not_closed_by_a_delete_before_that(workspace):
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.add("order-deletes")
+    workspace.add("order-updates")
+    for name, content in (
+        ("updates", "Order,City\nA-1,Ulm\n"),
+        ("orders", "Order,City,Weight\nA-1,Bonn,1\n"),
+        ("deletes", "Order\nA-1\n"),
+    ):
+        workspace.drop(f"{name}.csv", content)
+        workspace.run()
+    workspace.command("retry", "A-1")
+    assert workspace.run().returncode == 1
+    assert [(line["Operation"], line["Outcome"]) for line in sheet(workspace)] == [("order.update", "refused")]

@@ -411,6 +411,68 @@ def test_an_old_file_that_was_unchanged_before_undoes_no_later_change(workspace)
     assert workspace.ask("select count(*) from attempts") == [(3,)]
 
 
+@pytest.fixture
+def two_senders(workspace):
+    """Orders of two senders, updates and deletes; `files` are dropped one a night."""
+    text = (SMALL / "orders.yaml").read_text(encoding="utf-8")
+    workspace.use({"orders": text, "others": text.replace("orders", "others").replace("ACME", "OTHER")})
+    for name in ("order-updates", "order-deletes"):
+        workspace.add(name)
+
+    def nights(*files):
+        for name, rows in files:
+            heading = {"deletes": "", "updates": ",City"}.get(name.rstrip("23"), ",City,Weight")
+            workspace.drop(f"{name}.csv", f"Order{heading}\n{rows}\n")
+            done = workspace.run()
+        return done
+
+    workspace.nights = nights
+    return workspace
+
+
+@pytest.mark.parametrize("first", ["orders", "others"], ids=["changed", "of another sender"])
+def test_an_order_that_was_held_is_not_sent_when_its_file_comes_again_after_a_delete(two_senders, first):
+    two_senders.nights((first, "A-1,Bonn,1"), ("orders2", "A-1,Ulm,2"), ("deletes", "A-1"))
+    assert two_senders.nights(("orders2", "A-1,Ulm,2")).returncode == 1
+    assert two_senders.states()["A-1"] == "held"
+    assert two_senders.ask("select count(*) from attempts") == [(2,)], "the first order and the delete"
+    two_senders.command("retry", "A-1")
+    two_senders.run()
+    assert two_senders.states()["A-1"] == "accepted", "a person wants it"
+
+
+def test_a_delete_that_a_newer_file_overruled_is_not_sent_when_its_file_comes_again(two_senders):
+    two_senders.nights(("orders", "A-1,Bonn,1"))
+    deletes = two_senders.drop("deletes.csv", "Order\nA-1\n")
+    os.utime(deletes, (time.time() - 7200,) * 2)
+    two_senders.nights(("orders2", "A-1,Bonn,1"))
+    assert two_senders.states()["A-1"] == "held"
+    assert two_senders.nights(("deletes", "A-1")).returncode == 1
+    assert two_senders.ask("select count(*) from attempts") == [(1,)], "the order"
+
+
+def test_what_a_person_released_counts_from_then_on(two_senders):
+    """A new delete of the order that came back is sent, and so is a new change of an order that was created anew."""
+    two_senders.nights(("others", "A-1,Bonn,11"), ("orders", "A-1,Ulm,2"), ("deletes", "A-1"))
+    two_senders.command("retry", "A-1")
+    two_senders.nights(("deletes2", "A-1\n"))
+    assert two_senders.ask("select operation, state from entries order by id") == [
+        ("order.create", "accepted"),
+        ("order.create", "accepted"),
+        ("order.delete", "accepted"),
+        ("order.delete", "accepted"),
+    ]
+
+
+def test_a_change_is_not_with_the_exchange_if_its_order_was_deleted_by_a_person_since(two_senders):
+    """The delete waited for the order, and was released after the change."""
+    two_senders.nights(("deletes", "A-1"), ("orders", "A-1,Bonn,1"), ("updates", "A-1,Ulm"))
+    two_senders.command("retry", "A-1")
+    assert two_senders.nights(("updates2", "A-1,Ulm\n")).returncode == 1
+    states = [state for (state,) in two_senders.ask("select state from entries order by id")]
+    assert states == ["accepted", "accepted", "accepted", "held"]
+
+
 def test_an_update_of_another_party_makes_it_no_sender_of_the_order(workspace):
     """Its own order with the same number would overwrite the first one."""
     text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")

@@ -163,7 +163,7 @@ def test_a_copy_of_an_old_file_undoes_no_later_change(lane, operation, content, 
     assert decision.planned.state is READY
     after = held_as_older(decision, given, earlier, {1}).planned
     assert (after.state, after.problem.code if after.problem else "") == ((HELD, "L619") if held else (READY, ""))
-    older = "these are older values of A-1: another file has changed or corrected them since"
+    older = "these are older values of A-1: another file has changed, corrected or deleted them since"
     assert after.problem is None or after.problem.text == older.replace("A-1", given.key)
     assert held_as_older(decision, given, earlier, set()) == decision
 

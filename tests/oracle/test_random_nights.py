@@ -4,11 +4,6 @@ import pytest
 from faulty_exchange import misbehaving
 from random_nights import TEXT_MAX, Walk
 
-SEEDS = [seed for seed in range(300, 330) if seed not in (302, 315, 320, 328)]
-"""302, 315, 320 and 328 are left out: there loadsheet and the oracle judge differently. Known causes: a corrected fix file that is dropped
-again closes newer held versions (315), and a held order comes back after a newer delete (328).
-"""
-
 
 @pytest.mark.parametrize("seed", [300, 301, 303])
 def test_a_few_random_nights(seed, tmp_path):
@@ -16,7 +11,7 @@ def test_a_few_random_nights(seed, tmp_path):
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(300, 330))
 def test_many_random_nights(seed, tmp_path, record_property):
     walk(tmp_path, seed, nights=8)
     record_property("nights", 8)

@@ -95,13 +95,14 @@ def test_a_document_that_was_accepted_before_does_not_but_a_later_one_that_is_un
 
 
 @pytest.mark.parametrize("fixes", [None, 1], ids=["a file", "a fix file"])
-def test_only_a_fix_file_closes_it_by_coming_again_with_the_same_bytes(runs, fixes):
+@pytest.mark.parametrize(("wrong", "closed"), [("c.csv", ""), ("in.csv", LATER)], ids=["newer", "older"])
+def test_a_file_that_comes_again_closes_only_what_is_older_than_its_first_copy(runs, fixes, wrong, closed):
     runs.next(invalid(1))
     runs.next(create(1), file="b.csv", fixes=fixes)
-    *_, opened = runs.next(invalid(1, row=3), file="c.csv")
+    *_, opened = runs.next(invalid(1, row=3), file=wrong)
     assert opened[-1] == ""
-    *_, closed = runs.next(create(1), file="b.csv", fixes=fixes)
-    assert closed[-1] == ("" if fixes is None else LATER)
+    *_, last = runs.next(create(1), file="b.csv", fixes=fixes)
+    assert last[-1] == closed
 
 
 def test_another_document_of_the_same_drop_does_not_close_it(runs):

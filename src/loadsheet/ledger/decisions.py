@@ -146,7 +146,7 @@ def _same_thing(other: EntryHead, entry: Entry) -> bool:
 
 def _retry_create(entry: Entry, lane: Sequence[EntryHead]) -> Retry:
     exists = False
-    for other in sorted(lane):
+    for other in lane:
         action = BY_NAME[other.operation].action
         if other.state is State.READY and action is Action.CREATE:
             return Retry(f"another version waits to be sent (entry {other.id})")

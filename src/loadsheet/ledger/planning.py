@@ -14,7 +14,7 @@ import msgspec
 from loadsheet.contract import BY_NAME, Action, may_differ_in_form, parties_of, same_content, update_of
 from loadsheet.display_text import as_argument
 from loadsheet.ledger.codec import FIELDS, OTHER_VERSION, changes_to_keep
-from loadsheet.ledger.returned_rows import NOT_RETURNED, Returned
+from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned
 from loadsheet.ledger.states import WITHOUT_OUTCOME, State, Waits
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
@@ -36,7 +36,6 @@ ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKN
 
 _SETTLED = (State.ACCEPTED, State.REFUSED)
 _MADE = (State.ACCEPTED, State.READY)
-_SENT_OR_WAITING = (*_MADE, State.REFUSED, State.HELD)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
 _SETTING = (Action.CREATE, Action.UPDATE)
 _DIFFERENCES_SHOWN = 5
@@ -125,8 +124,8 @@ def decide_new(
     """The decision on a document that was just read. It has the hash of an earlier entry with the same content (see `recognized`)."""
     own = recognized(given, lane)
     decision = decide(own, lane, changed=changed, seen=known.seen)
-    decision = held_as_older(decision, own, lane, known.copies, known.returned)
     decision = held_as_of_another(decision, own, lane, seen=known.seen)
+    decision = held_as_older(decision, own, lane, known.copies, known.returned)
     return held_as_contradicted(decision, known.newer)
 
 
@@ -137,29 +136,30 @@ def held_as_older(
     copies: Collection[int],
     returned: Returned = NOT_RETURNED,
 ) -> PlanningDecision:
-    """The decision, or held if old values would undo a later change. `copies` are the earlier drops with the same bytes: if one of
-    them sent this content before, or found it sent, and another file changed the record since, only a person can want the old values
-    back. So it is if another file changed it after the entry whose rows came back as they were, or if a fix file corrected those, maybe
-    the number.
+    """The decision, or held if old values would undo a later change. `copies` are the earlier drops with the same bytes: what another file
+    changed since the first of them that had this content, only a person can want to undo. So it is if another file changed it after the
+    entry whose rows came back as they were, or if these were overruled.
     """
     document = decision.document
     if not (copies or returned.uncorrected) or decision.planned.state is not State.READY:
         return decision
     forms = {form.content_hash for form in (document, given, given.instead) if form is not None}
     family = _family(document, lane)
-    older = [
-        earlier.id
-        for earlier in family
-        if earlier.drop in copies and earlier.state in _SENT_OR_WAITING and earlier.content_hash in forms
-    ]
-    last = max([*older, returned.uncorrected, returned.unchanged])
-    since = (earlier for earlier in family if earlier.id > last and earlier.state is not State.REFUSED)
-    is_older = last and any(earlier.drop not in copies for earlier in since)
-    if not (is_older or returned.corrected):
+    same = [earlier.id for earlier in family if earlier.drop in copies and earlier.content_hash in forms]
+    first = min(filter(None, [*same, returned.uncorrected, returned.repeated]), default=0)
+    since = (earlier for earlier in _since(first, family) if earlier.state is not State.REFUSED)
+    is_older = first and any(earlier.drop not in copies for earlier in since)
+    if not (is_older or returned.overruled):
         return decision
     hint = f"to go back to these values: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L619", values={"key": document.key}, hint=hint)
-    return decision._replace(planned=PlannedState(State.HELD, "an older file came again", problem))
+    return decision._replace(planned=PlannedState(State.HELD, OLDER, problem))
+
+
+def _since(entry: int, family: Sequence[EarlierEntry]) -> Sequence[EarlierEntry]:
+    """What was planned after this entry, or accepted after it."""
+    places = [place for place, earlier in enumerate(family) if earlier.id == entry]
+    return family[places[0] + 1 :] if places else [earlier for earlier in family if earlier.id > entry]
 
 
 def held_as_of_another(
@@ -167,7 +167,7 @@ def held_as_of_another(
 ) -> PlanningDecision:
     """The decision, or held if `given`, a create or an upsert, has the number of another sender's record, which it would overwrite. An update
     of some fields names the record that it means, and its sender may be another party: it makes nobody the sender of the record. One that
-    waits for the record does not even show that it exists.
+    waits for it does not even show that it exists.
     """
     document, held_for = decision.document, decision.planned.problem
     is_other_version = held_for is not None and held_for.code in OTHER_VERSION
@@ -203,7 +203,7 @@ def held_as_contradicted(decision: PlanningDecision, newer: str) -> PlanningDeci
         return decision
     hint = f"to delete it all the same: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L620", values={"key": document.key, "file": newer}, hint=hint)
-    return decision._replace(planned=PlannedState(State.HELD, "a newer file still holds it", problem))
+    return decision._replace(planned=PlannedState(State.HELD, CONTRADICTED, problem))
 
 
 def is_delete(document: Document) -> bool:
@@ -384,11 +384,12 @@ def _names_in(payload: bytes) -> set[str]:
 
 
 def _since_delete(lane: Sequence[EarlierEntry]) -> Sequence[EarlierEntry]:
-    for position in range(len(lane) - 1, -1, -1):
-        earlier = lane[position]
-        if BY_NAME[earlier.operation].action is Action.DELETE and earlier.state in (State.ACCEPTED, State.READY):
-            return lane[position + 1 :]
-    return lane
+    deletes = [
+        place
+        for place, earlier in enumerate(lane)
+        if BY_NAME[earlier.operation].action is Action.DELETE and earlier.state in _MADE
+    ]
+    return lane[deletes[-1] + 1 :] if deletes else lane
 
 
 def _judge_by_content(document: Document, same: Sequence[EarlierEntry]) -> PlannedState:

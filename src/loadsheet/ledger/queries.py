@@ -38,9 +38,19 @@ from loadsheet.ledger.ledger_tables import (
 from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
 from loadsheet.ledger.planning import OF_ANOTHER, sender_in, waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
-from loadsheet.ledger.recording import copies_of
-from loadsheet.ledger.run_queries import FIXES, RunQueries, with_adopted_runs
-from loadsheet.ledger.states import Attempt, Decision, Drop, Entry, EntryHead, Event, ListingFinding, Run, State, Waits
+from loadsheet.ledger.run_queries import RunQueries, with_adopted_runs
+from loadsheet.ledger.states import (
+    Attempt,
+    Decision,
+    Drop,
+    Entry,
+    EntryHead,
+    Event,
+    ListingFinding,
+    Run,
+    State,
+    Waits,
+)
 from loadsheet.ledger.versions import EntryVersions
 from loadsheet.workbook_marks import MOVED_ROW_CODES, SURPLUS_ROW_CODES, WORDS, FixedEntry
 
@@ -266,7 +276,7 @@ class LedgerQueries(RunQueries):
             statuses = statuses_at(connection, run)
         versions = self.versions.of({status.entry: status.verdict for status in statuses}, run)
         return [
-            status._replace(versions=found.entries, settled=found.settled)
+            status._replace(versions=found.entries, settled=found.settled, repeats=found.repeats)
             for status in statuses
             for found in (versions[status.entry],)
         ]
@@ -306,14 +316,6 @@ class LedgerQueries(RunQueries):
         """For each entry, its drop and the original drop that it fixes, directly or through other fixes (itself if it is no fix)."""
         roots = self.roots()
         return {row.id: (row.drop_id, roots.get(row.drop_id, row.drop_id)) for row in self._rows_of(_DROPS_OF, wanted)}
-
-    def from_copies(self, wanted: Sequence[int]) -> set[int]:
-        """The entries among these whose files had come before, in one drop, with the same bytes. A fix file counts as new each time."""
-        drops = {row.id: row.drop_id for row in self._rows_of(_DROPS_OF, wanted)}
-        with self._engine.connect() as connection:
-            files = {*drops.values()} - {row.id for row in connection.execute(FIXES)}
-            copies = {drop for drop in files if copies_of(connection, drop)}
-        return {entry for entry, drop in drops.items() if drop in copies}
 
     def earlier_tables(self, mapping: str, table: str) -> list[tuple[Sequence[str], Mapping[str, str]]]:
         """The headings and the notes (`Table.found`) of a table of this mapping, in all files of which something went to the exchange, or
@@ -391,8 +393,8 @@ class LedgerQueries(RunQueries):
 
 
 def _head(row: Any) -> EntryHead:
-    identity, operation, key, lane, state, content_hash = row
-    return EntryHead(identity, operation, key, lane, codec.STATES[state], content_hash)
+    identity, operation, key, lane, state, content_hash, changed_at = row
+    return EntryHead(identity, operation, key, lane, codec.STATES[state], content_hash, changed_at)
 
 
 def _is_from_known_folder(connection: Connection, drop: int, known_folders: dict[str, bool]) -> bool:
@@ -458,7 +460,7 @@ _WITNESSES = Statement(
 )
 _HEADS_ON = Statement(
     """
-    select id, operation, key, lane, state, content_hash from entries
+    select id, operation, key, lane, state, content_hash, changed_at from entries
     where lane in (:lanes) and state in (:states) order by lane, changed_at, id
     """
 )

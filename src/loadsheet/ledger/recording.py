@@ -6,7 +6,7 @@ Owns: the statements of planning. Opens no transaction: the methods of `Ledger` 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +28,7 @@ from loadsheet.ledger.planning import (
     parent_exists,
     sender_in,
 )
-from loadsheet.ledger.returned_rows import FixFiles, find_returned
+from loadsheet.ledger.returned_rows import FixFiles, copies_of, drops_with, find_returned
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, SourceFile, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change_states, record_events
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
@@ -37,6 +37,7 @@ from loadsheet.problems import Problem, Where
 if TYPE_CHECKING:
     from loadsheet.ledger.exporting import EarlierRows
 
+_GONE = (State.ACCEPTED, State.READY, State.SENDING)
 STOPPED = "a problem concerns all files of its drop"
 _ANALYZE_AFTER, _ANALYZE_FACTOR = 1000, 4
 _COMING = 1 << 62
@@ -183,7 +184,7 @@ def _record_entries(
     connection = transaction.connection
     wanted = {document.lane for document in documents if document.usable}
     lanes, seen = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
-    others, copies = _other_versions(connection, documents, drop), copies_of(connection, drop)
+    others, copies = _other_versions(connection, documents, drop), copies_of(connection, [drop])[drop]
     newer = _newer_files(connection, documents, drop)
     returned = find_returned(connection, documents, [copies] * len(documents), fixes)
     (last,) = _LAST_ENTRY.rows(connection)
@@ -297,9 +298,9 @@ def _analyze(connection: Connection) -> None:
 
 
 def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str, list[EarlierEntry]]:
-    """The entries on these lanes, oldest first. Held ones only if they wait for an outcome or a parent, or were abandoned."""
+    """The entries on these lanes, oldest first (see `in_order`). Held ones only if they wait for an outcome or a parent, or were abandoned."""
     lanes: dict[str, list[EarlierEntry]] = {}
-    rows = sorted(_ON_LANES.rows_of(connection, list(wanted)), key=itemgetter(0))
+    rows = in_order(_ON_LANES.rows_of(connection, list(wanted)))
     for row, content in with_contents(connection, rows):
         state = State(row.state)
         given_up = state is State.HELD and row.waits == Waits.DECISION
@@ -318,6 +319,20 @@ def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str
         )
         lanes.setdefault(row.lane, []).append(entry)
     return lanes
+
+
+def in_order(rows: Iterable[Any]) -> list[Any]:
+    """These rows of `entries` in the order of planning, but those of a lane that went to the exchange in the order in which it took them,
+    before those that are to go: an entry that a person released was planned long before.
+    """
+    planned, gone = sorted(rows, key=attrgetter("id")), defaultdict[str, list[Any]](list)
+    for row in planned:
+        if row.state in _GONE:
+            gone[row.lane].append(row)
+    for some in gone.values():
+        some.sort(key=lambda row: (row.state != State.ACCEPTED, row.changed_at * (row.state == State.ACCEPTED), row.id))
+    in_turn = {lane: iter(some) for lane, some in gone.items()}
+    return [next(in_turn[row.lane]) if row.state in _GONE else row for row in planned]
 
 
 def _other_versions(
@@ -348,20 +363,6 @@ def _newer_files(connection: Connection, documents: Sequence[Document], drop: in
     wanted = sorted({document.lane for document in documents if document.usable and is_delete(document)})
     rows = _NEWER_IN_RUN.rows(connection, wanted=wanted, made=sorted(VERSIONS), drop=drop) if wanted else ()
     return {row.lane: row.file for row in rows}
-
-
-def copies_of(connection: Connection, drop: int) -> set[int]:
-    """The drops before this one whose files have the same bytes."""
-    digests = {row.sha256 for row in _DIGESTS.rows(connection, drop=drop)}
-    return {earlier for earlier in drops_with(connection, digests) if earlier < drop}
-
-
-def drops_with(connection: Connection, digests: Collection[str]) -> set[int]:
-    """The drops that hold files with all of these SHA-256 (hex), and were not set aside."""
-    found: defaultdict[int, set[str]] = defaultdict(set)
-    for row in _WITH_BYTES.rows_of(connection, sorted(digests)):
-        found[row.drop_id].add(row.sha256)
-    return {drop for drop, same in found.items() if same.issuperset(digests)}
 
 
 def seen_lanes(connection: Connection, wanted: Collection[str]) -> set[str]:
@@ -442,8 +443,8 @@ def _stop(transaction: Transaction, drop: int, fates: Counter[State], why: Seque
 _LAST_ENTRY = Statement("select max(id) as id from entries")
 _ON_LANES = Statement(  # also held entries that wait for an outcome or a parent, or were abandoned
     """
-    select id, lane, operation, key, state, content_hash, payload, rows, receipt, problems, waits, drop_id from entries
-    where lane in (:wanted) and (
+    select id, lane, operation, key, state, content_hash, payload, rows, receipt, problems, waits, drop_id, changed_at
+    from entries where lane in (:wanted) and (
         state in ('ready', 'sending', 'accepted', 'refused', 'unknown')
         or state = 'held' and waits <> ''
         or state = 'held' and attempts > 0 and exists (
@@ -475,8 +476,6 @@ _NEWER_IN_RUN = Statement(
     and files.arrived > (select max(arrived) from files where drop_id = :drop)
     """
 )
-_DIGESTS = Statement("select sha256 from files where drop_id = :drop")
-_WITH_BYTES = Statement("select drop_id, sha256 from files where sha256 in (:wanted) and role <> 'set aside'")
 _SEEN = Statement("select lane from seen where lane in (:wanted)")
 _INSERT_ENTRY = Statement(
     """

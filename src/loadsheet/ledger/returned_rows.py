@@ -1,6 +1,6 @@
-"""Documents whose rows came back as they were: nobody corrected them, so they say nothing new.
+"""Documents whose rows, or whole file, came back as they were: nobody corrected them, so they say nothing new.
 
-Owns: when rows are the same, and which rows a fix file corrected. Only reads.
+Owns: when rows are the same, which files are, and which rows a fix file corrected. Only reads.
 """
 
 from collections import Counter, defaultdict
@@ -19,16 +19,21 @@ Cells = tuple[str, tuple[str, ...]]
 
 class Returned(NamedTuple):
     """What is known of a document whose rows came back as they were. `uncorrected` is the newest entry that had them before, if they came
-    in a fix file (0: none). `corrected`: a fix file had other cells in their place, which may have been those of another record.
-    `unchanged` is the newest entry of a file with the same bytes that repeated what was sent or waited then (0: none).
+    in a fix file (0: none). `repeated` is the first entry of a file with the same bytes that had the same content, but was held, or repeated
+    another (0: none). `overruled`: a fix file had other cells in the place of these, which may have been those of another record, or
+    a newer file held what they delete.
     """
 
     uncorrected: int = 0
-    corrected: bool = False
-    unchanged: int = 0
+    repeated: int = 0
+    overruled: bool = False
 
 
 NOT_RETURNED = Returned()
+
+OLDER = "an older file came again"
+CONTRADICTED = "a newer file still holds it"
+"""Reasons of held entries: old values would undo a later change, and a delete of what a newer file of its run has."""
 
 
 def cells_of(rows: Iterable[SourceRow]) -> "Counter[Cells]":
@@ -86,8 +91,8 @@ def find_returned(
     named = [document.items.get(FIX_OF, ()) for document in documents]
     earlier = _earlier_in(connection, documents, copies)
     unsent = [[row.id for row in some if row.state != "unchanged"] for some in earlier]
-    unchanged = [
-        max((row.id for row in some if row.state == "unchanged" and row.content_hash in _forms_of(document)), default=0)
+    repeated = [
+        [row for row in some if row.state != "refused" and row.content_hash in _forms_of(document)]
         for document, some in zip(documents, earlier, strict=True)
     ]
     cells = _cells(connection, {entry for some in (*named, *unsent) for entry in some})
@@ -98,9 +103,38 @@ def find_returned(
         sendable.update(*same[-1] if document.usable else ())
     corrected = fixes.corrected(connection, sendable)
     return [
-        Returned(max(some, default=0), not corrected.isdisjoint([*some, *others]), last)
-        for (some, others), last in zip(same, unchanged, strict=True)
+        Returned(
+            max(some, default=0),
+            min((row.id for row in rows if row.reason != OLDER), default=0),
+            not corrected.isdisjoint([*some, *others]) or any(row.reason == CONTRADICTED for row in rows),
+        )
+        for (some, others), rows in zip(same, repeated, strict=True)
     ]
+
+
+def copies_of(connection: Connection, wanted: Collection[int]) -> dict[int, set[int]]:
+    """For each of these drops, those before it whose files have the same bytes."""
+    digests = defaultdict[int, set[str]](set)
+    for row in _DIGESTS.rows_of(connection, sorted(wanted)):
+        digests[row.drop_id].add(row.sha256)
+    same = _by_digest(connection, {digest for some in digests.values() for digest in some})
+    return {
+        drop: {one for one in set.intersection(*(same[digest] for digest in digests[drop])) if one < drop}
+        for drop in wanted
+    }
+
+
+def drops_with(connection: Connection, digests: Collection[str]) -> set[int]:
+    """The drops that hold files with all of these SHA-256 (hex), and were not set aside."""
+    same = _by_digest(connection, digests)
+    return set.intersection(*(same[digest] for digest in digests)) if digests else set()
+
+
+def _by_digest(connection: Connection, digests: Collection[str]) -> defaultdict[str, set[int]]:
+    found = defaultdict[str, set[int]](set)
+    for row in _WITH_BYTES.rows_of(connection, sorted(digests)):
+        found[row.sha256].add(row.drop_id)
+    return found
 
 
 def _earlier_in(
@@ -131,10 +165,12 @@ _WRONG = ("invalid", "refused")
 _ENTRIES = Statement("select id, payload, rows from entries where id in (:wanted)")
 _EARLIER_ON_LANES = Statement(
     """
-    select id, lane, state, content_hash, drop_id from entries
+    select id, lane, state, reason, content_hash, drop_id from entries
     where state in ('refused', 'held', 'unchanged') and lane in (:wanted)
     """
 )
+_DIGESTS = Statement("select drop_id, sha256 from files where drop_id in (:wanted)")
+_WITH_BYTES = Statement("select drop_id, sha256 from files where sha256 in (:wanted) and role <> 'set aside'")
 _DROPS = Statement("select distinct drop_id from entries where id in (:wanted)")
 _OF_FIXES = Statement(
     """

@@ -268,7 +268,7 @@ class Entry(NamedTuple):
 
 
 class EntryHead(NamedTuple):
-    """The part of an entry that matching by key needs."""
+    """The part of an entry that matching by key needs. `changed_at` is when it reached its state (ISO 8601 UTC)."""
 
     id: int
     operation: str
@@ -276,6 +276,7 @@ class EntryHead(NamedTuple):
     lane: str
     state: State
     content_hash: str
+    changed_at: str
 
 
 class IgnoredRow(NamedTuple):

@@ -16,7 +16,7 @@ with the first one. So does a row of such a file that is unchanged and was not i
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -36,8 +36,8 @@ from loadsheet.ledger.ledger_tables import (
     streamed,
     streamed_within,
 )
-from loadsheet.ledger.planning import ALREADY, OF_ANOTHER
-from loadsheet.ledger.returned_rows import Cells, cells_of
+from loadsheet.ledger.planning import ALREADY, OF_ANOTHER, waits_as
+from loadsheet.ledger.returned_rows import Cells, cells_of, copies_of
 from loadsheet.ledger.run_queries import RunQueries, shares_keys
 from loadsheet.ledger.states import NOT_SENT, Drop, Run, State, Waits
 from loadsheet.mapping.documents import FIX_OF, SourceRow
@@ -52,11 +52,20 @@ _UNSENT = (*_WRONG, State.HELD)
 
 class Versions(NamedTuple):
     """An entry and its later versions, the one that shows the record as it is now last. `settled`: a document that was made from its rows,
-    or its row itself, is in order now.
+    or its row itself, is in order now. `repeats` are those that are the last one once more.
     """
 
     entries: tuple[int, ...]
     settled: bool = False
+    repeats: tuple[int, ...] = ()
+
+
+class FileAge(NamedTuple):
+    """How old a drop is, compared with others: the run that read it, when its last file arrived there, and its number."""
+
+    run: int
+    arrived: str
+    drop: int
 
 
 class _Line(NamedTuple):
@@ -88,8 +97,13 @@ class _Line(NamedTuple):
 
     @property
     def follows(self) -> bool:
-        """Whether it only waits for the outcome of an earlier one."""
-        return self.state == State.HELD and self.waits == Waits.EARLIER
+        """Whether it only waits for the outcome of an earlier one, or repeats one that waited itself."""
+        return bool(self.repeated) or (self.state == State.HELD and self.waits == Waits.EARLIER)
+
+    @property
+    def repeated(self) -> int:
+        """The entry that it repeats, if that waited (0: none)."""
+        return waits_as(self.reason) if self.state == State.UNCHANGED else 0
 
     @property
     def returned(self) -> tuple[int, ...]:
@@ -174,10 +188,16 @@ class EntryVersions:
         for entry, repeats in self._repeats({entry: known[entry] for entry in sent}, run).items():
             found[entry] |= {line.id for line in repeats}
             known |= {line.id: line for line in repeats}
-        return {
-            entry: Versions(tuple(_ordered([known[one] for one in some], settled.get(entry))), entry in settled)
-            for entry, some in found.items()
-        }
+        return {entry: _versions([known[one] for one in some], settled.get(entry)) for entry, some in found.items()}
+
+    def ages(self, wanted: Collection[int]) -> dict[int, tuple[FileAge, FileAge]]:
+        """For each of these drops, its age and that of the first one whose files have the same bytes: maybe itself."""
+        with self._engine.connect() as connection:
+            copies = copies_of(connection, wanted)
+            first = {drop: min([drop, *copies[drop]]) for drop in wanted}
+            rows = _AGES.rows_of(connection, sorted({*wanted, *first.values()}))
+        known = {row.id: FileAge(row.run_id, row.arrived, row.id) for row in rows}
+        return {drop: (known[drop], known[one]) for drop, one in first.items()}
 
     def _lines(self, wanted: Iterable[int]) -> dict[int, _Line]:
         return {row.id: _Line(*row) for row in self._rows_of(_LINES, sorted(set(wanted)))}
@@ -187,7 +207,9 @@ class EntryVersions:
         after: dict[int, set[int]] = defaultdict(set)
         settled: dict[int, int] = {}
         fixes = list(self._fixes(asked.values(), run))
-        old = self.returned_as_they_were([line.id for line in fixes if line.state == State.UNCHANGED])
+        old = self.returned_as_they_were(
+            [line.id for line in fixes if line.state == State.UNCHANGED and not line.repeated]
+        )
         for later in fixes:
             if later.id in old:
                 continue
@@ -383,10 +405,12 @@ def _rows_of(totals: "Counter[Cells]") -> list[tuple[int, SourceRow]]:
     return [(0, SourceRow(table, 0, cells)) for table, cells in totals.elements()]
 
 
-def _ordered(lines: Iterable[_Line], settled_by: int | None) -> list[int]:
+def _versions(lines: Iterable[_Line], settled_by: int | None) -> Versions:
     """The versions, in the order of planning after those that only follow others; without those of the drop that settled them, or later."""
     before = (line for line in lines if settled_by is None or line.drop < settled_by)
-    return [line.id for line in sorted(before, key=lambda line: (not line.follows, line.id))]
+    ordered = sorted(before, key=lambda line: (not line.follows, line.id))
+    repeats = tuple(line.id for line in ordered if line.repeated == ordered[-1].id)
+    return Versions(tuple(line.id for line in ordered), settled_by is not None, repeats)
 
 
 def _without(cells: Cells, wrong: frozenset[int]) -> Cells:
@@ -403,6 +427,12 @@ _COLUMNS = f"entries.id, entries.drop_id, drops.run_id, mappings.name as mapping
 _FROM = "from entries join drops on drops.id = entries.drop_id join mappings on mappings.hash = drops.mapping_hash"
 _LINES = Statement(f"select {_COLUMNS} {_FROM} where entries.id in (:wanted)")
 _WITH_KEY = Statement(f"select {_COLUMNS} {_FROM} where entries.key in (:wanted)")
+_AGES = Statement(
+    """
+    select drops.id, drops.run_id, max(files.arrived) as arrived from drops join files on files.drop_id = drops.id
+    where drops.id in (:wanted) group by drops.id, drops.run_id
+    """
+)
 _OF_FIXES = (
     select(entries.c.id, entries.c.drop_id, drops.c.run_id, mappings.c.name, *(entries.c[name] for name in _NAMES))
     .join(drops, drops.c.id == entries.c.drop_id)

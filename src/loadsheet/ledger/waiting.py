@@ -29,8 +29,8 @@ from loadsheet.ledger.planning import (
     parent_exists,
     parent_of,
 )
-from loadsheet.ledger.recording import copies_of, earlier_entries, seen_lanes
-from loadsheet.ledger.returned_rows import FixFiles, find_returned
+from loadsheet.ledger.recording import earlier_entries, in_order, seen_lanes
+from loadsheet.ledger.returned_rows import FixFiles, copies_of, find_returned
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change_states, still_valid
 from loadsheet.mapping.documents import JOINT, Document, Instead
@@ -170,9 +170,9 @@ def _chunks(connection: Connection, statement: Statement, **values: Any) -> Iter
 
 
 def _parents(connection: Connection, lanes: Collection[str]) -> defaultdict[str, list[Parent]]:
-    """The creates and deletes of these lanes, oldest first."""
+    """The creates and deletes of these lanes, oldest first (see `in_order`)."""
     by_lane: defaultdict[str, list[Parent]] = defaultdict(list)
-    for row in sorted(_ON_LANES.rows_of(connection, sorted(lanes))):
+    for row in in_order(_ON_LANES.rows_of(connection, sorted(lanes))):
         if row.operation in CREATES or row.operation in DELETES:
             by_lane[row.lane].append(Parent(row.id, row.operation, State(row.state)))
     return by_lane
@@ -223,7 +223,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
     for rows in _waiting(connection, Waits.EARLIER, State.HELD):
         lanes = earlier_entries(connection, {row.lane for row in rows})
         shown = seen_lanes(connection, list(lanes))
-        copies = {drop: copies_of(connection, drop) for drop in {row.drop_id for row in rows}}
+        copies = copies_of(connection, {row.drop_id for row in rows})
         settlements, updates, contents = [], [], {}
         found = list(with_contents(connection, rows))
         documents = [_document(row, content) for row, content in found]
@@ -237,8 +237,8 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             later = [entry for entry in lane[place + 1 :] if BY_NAME[entry.operation].creates]
             changed: Changed = "update" if row.drop_id in policies else "hold"
             decision = decide(given, lane[:place], changed=changed, seen=row.lane in shown, later=later)
-            decision = held_as_older(decision, given, lane[:place], copies[row.drop_id], same)
             decision = held_as_of_another(decision, given, lane[:place], seen=row.lane in shown)
+            decision = held_as_older(decision, given, lane[:place], copies[row.drop_id], same)
             document, planned = decision.document, decision.planned
             if planned.waits is Waits.EARLIER:
                 continue  # an earlier entry was abandoned: its outcome is unknown until a person decides
@@ -436,7 +436,7 @@ _ANY_CHILD = Statement(
 _READY_ON_LANES = Statement(
     "select id, operation, lane, key, waits, instead from entries where state = 'ready' and lane in (:wanted)"
 )
-_ON_LANES = Statement("select id, operation, state, lane from entries where lane in (:wanted)")
+_ON_LANES = Statement("select id, operation, state, lane, changed_at from entries where lane in (:wanted)")
 _INVALID_ON_LANES = Statement(
     "select id, operation, lane, problems from entries where state || '' = 'invalid' and lane in (:wanted)"
 )

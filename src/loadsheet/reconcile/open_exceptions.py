@@ -9,11 +9,12 @@ rule decides about an exception:
    event from a fix of the same drop counts. So does a document made from the same rows, returned in a fix file, whatever
    its key is now, and the corrected row of a record without a key in a later version of its file (see `ledger.versions`).
    A document whose rows came back in a fix file as they were is as old as the one that had them first.
-   A file, unless it is a fix file, that came before with the same bytes settles nothing by what is unchanged: it is older than what
-   it would close. So is a row of a fix file that came back as it was.
+   A file is as old as the first one with the same bytes: it settles nothing of a file that came between them, and what is unchanged in it
+   nothing of the first one. A row of a fix file that came back as it was settles nothing.
    One that another mapping read counts only if it has the same sender, or is a delete, which has none: an order of another sender with the
    number is another order. What is held because another sender has its number is settled only by one that its own mapping read.
-   A create settles no held update or delete: it may be the very order that these waited for. Updates settle only a
+   A create settles no held update or delete: it may be the very order that these waited for. Only a delete settles a held delete.
+   Updates settle only a
    document whose fields they carry, or one of whose record they carry every field of the create: the rest was never sent;
 4. it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides
    what it shows. A difference shown by a listing stays until another listing shows the record. A listing that is partial
@@ -92,7 +93,8 @@ class Exceptions:
     @cached_property
     def settled(self) -> frozenset[int]:
         """The entries that were exceptions and no longer needed anyone at the end: theirs was closed, or a later version of them shows it."""
-        shown = {one.latest for one in self.statuses if not one.closed or one.entry in self.closed_later}
+        still = [one for one in self.statuses if not one.closed or one.entry in self.closed_later]
+        shown = {entry for one in still for entry in (one.latest, *one.repeats)}
         return frozenset(entry for entry in self.by_entry if entry not in shown)
 
     @property
@@ -117,7 +119,7 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     versions = queries.versions.of(
         {entry: earlier[entry].verdict if entry in earlier else "" for entry in needing}, run
     )
-    versions |= {one.entry: Versions(one.versions, one.settled) for one in kept.values()}
+    versions |= {one.entry: Versions(one.versions, one.settled, one.repeats) for one in kept.values()}
     merged, wanted = _merged(versions, kept)
     statuses: list[ExceptionStatus] = []
     for some in chunks(wanted):
@@ -181,8 +183,13 @@ class _Part:
         first = queries.versions.as_they_came(latest)
         origins = queries.origins_of(sorted({*first.values()}))
         self._origins |= {entry: origins[one] for entry, one in first.items()}
+        self._ages = queries.versions.ages({drop for drop, _ in self._origins.values()})
         self._later = self._by_record(settled)
-        self._later_changes = self._by_record(head for head in settled if not BY_NAME[head.operation].creates)
+        changes = [head for head in settled if not BY_NAME[head.operation].creates]
+        self._later_that_settle_held = {
+            Action.UPDATE: self._by_record(changes),
+            Action.DELETE: self._by_record(head for head in changes if head.operation in DELETES),
+        }
         remarked = queries.remarks_on([entry for entry in some if entry in known])
         self._words = {entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks}
         self._said = queries.explained_before([self._latest[entry] for entry in some if entry not in known])
@@ -197,14 +204,14 @@ class _Part:
         for entry, latest in sorted(self._latest.items()):
             head = self._heads[entry]
             now = self._now.get(latest) or _CurrentVerdict(BY_STATE[self._heads[latest].state])
-            versions, settled = self._versions[entry]
+            versions, settled, repeats = self._versions[entry]
             if (kept := self._known.get(entry)) is None:
                 opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.found)
                 said = self._said.get(latest, {}).get(opened.finding, "")
                 now_status = opened._replace(closed=self._closed(head, now) or said)
             else:
                 now_status = self._updated(head, kept, now)
-            yield now_status._replace(versions=versions, settled=settled)
+            yield now_status._replace(versions=versions, settled=settled, repeats=repeats)
 
     def _updated(self, head: EntryHead, kept: ExceptionStatus, now: _CurrentVerdict) -> ExceptionStatus:
         before = kept._replace(closed="", closed_run="")
@@ -238,17 +245,27 @@ class _Part:
 
     def _has_later(self, head: EntryHead) -> bool:
         """Whether a document of a later drop for the same record was accepted or is unchanged."""
-        drop, root = self._origins[head.id]
-        waits = head.state is State.HELD and BY_NAME[head.operation].action in (Action.UPDATE, Action.DELETE)
-        later = self._later_changes if waits else self._later
+        _, root = self._origins[head.id]
+        held = self._later_that_settle_held.get(BY_NAME[head.operation].action) if head.state is State.HELD else None
+        later = self._later if held is None else held
         if head.id in self._of_another:
             return any(
-                self._origins[one.id][0] > drop and self._is_of_mapping(one, head) for one in self._on_lanes[head.lane]
+                self._is_later(one, head) and self._is_of_mapping(one, head) for one in self._on_lanes[head.lane]
             )
         return any(
-            self._origins[one.id][0] > drop and self._is_of_sender(one, head)
-            for one in later.get(_record_of(head, root), ())
-        ) and self._is_carried(head, drop)
+            self._is_later(one, head) and self._is_of_sender(one, head) for one in later.get(_record_of(head, root), ())
+        ) and self._is_carried(head)
+
+    def _is_later(self, one: EntryHead, head: EntryHead) -> bool:
+        """Whether a document is newer than another one: its file, and the first copy of it. What was refused is newer than all that was
+        accepted before.
+        """
+        own, first = self._ages[self._origins[head.id][0]]
+        later, later_first = self._ages[self._origins[one.id][0]]
+        is_accepted = one.state is State.ACCEPTED
+        if head.state is State.REFUSED and is_accepted and one.changed_at < head.changed_at:
+            return False
+        return later > own and (later_first > first or (later_first == first and is_accepted))
 
     def _is_of_mapping(self, one: EntryHead, head: EntryHead) -> bool:
         return self._mapping_of(self._origins[one.id][0]) == self._mapping_of(self._origins[head.id][0])
@@ -295,12 +312,12 @@ class _Part:
             self._sources[entry.drop] = origin.lineage, headers
         return sent | filled_fields(entry.rows, *self._sources[entry.drop])
 
-    def _is_carried(self, head: EntryHead, drop: int) -> bool:
-        """Whether the documents of drops after this one carry the whole of a create or update. What is not known, because it was removed,
+    def _is_carried(self, head: EntryHead) -> bool:
+        """Whether the documents of later drops carry the whole of a create or update. What is not known, because it was removed,
         counts as carried.
         """
         lane = self._on_lanes[head.lane] if head.operation in PROVABLE and head.operation not in DELETES else []
-        later = [one for one in lane if self._origins[one.id][0] > drop and self._is_of_sender(one, head)]
+        later = [one for one in lane if self._is_later(one, head) and self._is_of_sender(one, head)]
         if not later or any(BY_NAME[one.operation].action is not Action.UPDATE for one in later):
             return True
         fields = self._fields
@@ -321,13 +338,12 @@ class _Part:
 
 def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[EntryHead]:
     """The entries of these lanes that were accepted or equal an accepted one. Duplicates of waiting entries do not count, and neither do
-    those of a file that came again, or whose rows came back in a fix file as they were.
+    those whose rows came back in a fix file as they were.
     """
     heads = [head for head in queries.heads_on(lanes, *_STATES_FOLLOWED) if head.state in _SETTLED]
     unchanged = [head.id for head in heads if head.state is State.UNCHANGED]
-    repeats, copied = queries.repeats(unchanged), queries.from_copies(unchanged)
-    copied |= queries.versions.returned_as_they_were(unchanged)
-    return [head for head in heads if repeats.get(head.id, State.ACCEPTED) is State.ACCEPTED and head.id not in copied]
+    repeats, old = queries.repeats(unchanged), queries.versions.returned_as_they_were(unchanged)
+    return [head for head in heads if repeats.get(head.id, State.ACCEPTED) is State.ACCEPTED and head.id not in old]
 
 
 def _record_of(head: EntryHead, root: int) -> Hashable:
