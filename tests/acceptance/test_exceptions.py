@@ -461,6 +461,18 @@ def test_a_wrong_order_stays_open_if_another_sender_has_the_same_number_right(wo
     assert "not sent: held" in [line["Outcome"] for line in sheet(workspace)], "its number is taken"
 
 
+def test_a_fix_file_names_no_file_of_another_sender(workspace):
+    use_senders(workspace, "first", "second")
+    for name in ("first.csv", "second.csv"):
+        at = time.time() - 100 + len(name)
+        os.utime(workspace.drop(name, f"Order,City,Weight\nA-1,Bonn,{'x' if name == 'second.csv' else 1}\n"), (at, at))
+    assert workspace.run().returncode == 1
+    book = openpyxl.load_workbook(fix_book(workspace, "second").path)
+    texts = {str(cell.value) for page in book for row in page.iter_rows() for cell in row}
+    assert any("second.csv" in text for text in texts)
+    assert not any("first.csv" in text for text in texts)
+
+
 def test_a_wrong_order_is_closed_by_a_right_one_of_its_sender_in_another_layout(workspace):
     use_senders(workspace, "first")
     workspace.add("orders")
@@ -591,3 +603,18 @@ def test_an_update_that_a_person_sent_again_is_not_closed_by_a_delete_before_tha
     workspace.command("retry", "A-1")
     assert workspace.run().returncode == 1
     assert [(line["Operation"], line["Outcome"]) for line in sheet(workspace)] == [("order.update", "refused")]
+
+
+def test_two_exceptions_of_a_record_become_one_when_a_newer_document_is_a_version_of_both(workspace):
+    """One was held because another sender has the number; a person sent it."""
+    use_senders(workspace, "first", "second")
+    for name, weight in (("first", "1"), ("second", "x")):
+        workspace.drop(f"{name}.csv", f"Order,City,Weight\nA-1,Bonn,{weight}\n")
+        workspace.run()
+    workspace.drop("second2.csv", "Order,City,Weight\nA-1,Bonn,2\n")
+    workspace.run()
+    assert len(sheet(workspace)) == 2
+    workspace.command("retry", "A-1")
+    workspace.drop("second3.csv", "Order,City,Weight\nA-1,Bonn,y\n")
+    workspace.run()
+    assert [line["Source value"] for line in sheet(workspace)] == ["y"]

@@ -78,11 +78,14 @@ class Walk:
         self.now = datetime(2026, 3, 4, 2, 15, tzinfo=UTC)
         self.files, self.inputs, self.of_row = [], [], {}
         self.fixes, self.released, self.nights, self.log = [], Counter(), {}, []
-        self._use_mappings(self.random.choice(("update", "hold")))
+        self._use_mappings(self.random.choice(("update", "hold", "upsert")))
 
     def _use_mappings(self, changed):
         orders = (SMALL / "orders.yaml").read_text(encoding="utf-8")
-        orders = orders.replace("target:", f"changed: {changed}\ntarget:")
+        if changed == "upsert":
+            orders = orders.replace("order.create", "order.upsert")
+        else:
+            orders = orders.replace("target:", f"changed: {changed}\ntarget:")
         others = orders.replace("orders", "others").replace("ACME", "OTHER")
         self.workspace.use({"orders": orders, "others": others})
         for name in ("order-updates", "order-deletes", "events"):

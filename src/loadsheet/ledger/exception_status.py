@@ -36,7 +36,7 @@ class ExceptionStatus(NamedTuple):
     differ. `closed` is the closing reason (empty: open), `closed_run` the run that closed it. `versions` are its entry and the later ones
     for the same record that came while it was open, the one that shows the record as it is now last (see `versions`; empty: not asked
     for). None of them is an exception of its own. `settled`: its rows are in order in a fix file or a later version of the file. `repeats`
-    are the versions that are the last one once more.
+    are the last version, what it repeats, and what repeats that.
     """
 
     entry: int

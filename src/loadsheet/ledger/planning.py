@@ -432,10 +432,8 @@ def _is_of_deleted(document: Document, lane: Sequence[EarlierEntry]) -> bool:
 
 
 def _judge_latest(document: Document, family: Sequence[EarlierEntry]) -> PlannedState:
-    last = family[-1] if family else None
-    if last is not None and last.state is not State.REFUSED and _equal(document, last):
-        return _judge_equal(document, last)
-    return PlannedState(State.READY)
+    standing = [earlier for earlier in family if earlier.state is not State.REFUSED]
+    return _judge_equal(document, standing[-1]) if standing and _equal(document, standing[-1]) else _NEW
 
 
 def _equal(document: Document, earlier: EarlierEntry) -> bool:

@@ -6,7 +6,7 @@ Owns: the statements of planning. Opens no transaction: the methods of `Ledger` 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -338,8 +338,8 @@ def in_order(rows: Iterable[Any]) -> list[Any]:
 def _other_versions(
     connection: Connection, documents: Sequence[Document], drop: int
 ) -> dict[str, tuple[str, dict[str, str]]]:
-    """For invalid documents of whose record another version was accepted, or is ready in another drop: by lane, the code of the remark,
-    and the run that accepted it or the file that holds it.
+    """For invalid documents of whose record another version, which the same mapping read, was accepted, or is ready in another drop: by
+    lane, the code of the remark, and the run that accepted it or the file that holds it.
     """
     wanted = {
         document.lane
@@ -347,8 +347,8 @@ def _other_versions(
         if not document.usable and document.key and document.operation in VERSIONS
     }
     last: dict[str, Any] = {}
-    for row in sorted(_VALID_ON_LANES.rows_of(connection, sorted(wanted)), key=itemgetter(0)):
-        if row.drop_id != drop and (row.operation in VERSIONS or row.operation in DELETES):
+    for row in in_order(_VALID_ON_LANES.rows(connection, wanted=sorted(wanted), drop=drop) if wanted else ()):
+        if row.operation in DELETES or (row.operation in VERSIONS and row.is_of_mapping):
             last[row.lane] = row
     versions = {row.id: row for row in last.values() if row.operation in VERSIONS}
     accepted = {row.entry_id: row.name for row in _ACCEPTED_IN.rows_of(connection, sorted(versions))}
@@ -455,10 +455,13 @@ _ON_LANES = Statement(  # also held entries that wait for an outcome or a parent
 )
 _VALID_ON_LANES = Statement(
     """
-    select id, lane, operation, drop_id, (
+    select entries.id, lane, entries.operation, state, changed_at, (
         select name from files where files.drop_id = entries.drop_id order by files.id limit 1
-    ) as file
-    from entries where state in ('accepted', 'ready') and lane in (:wanted)
+    ) as file, mappings.name = (
+        select own.name from drops join mappings own on own.hash = drops.mapping_hash where drops.id = :drop
+    ) as is_of_mapping
+    from entries join drops on drops.id = entries.drop_id join mappings on mappings.hash = drops.mapping_hash
+    where state in ('accepted', 'ready') and lane in (:wanted) and entries.drop_id <> :drop
     """
 )
 _ACCEPTED_IN = Statement(

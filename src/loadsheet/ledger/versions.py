@@ -52,7 +52,7 @@ _UNSENT = (*_WRONG, State.HELD)
 
 class Versions(NamedTuple):
     """An entry and its later versions, the one that shows the record as it is now last. `settled`: a document that was made from its rows,
-    or its row itself, is in order now. `repeats` are those that are the last one once more.
+    or its row itself, is in order now. `repeats` are the last one, what it repeats, and what repeats that.
     """
 
     entries: tuple[int, ...]
@@ -97,8 +97,8 @@ class _Line(NamedTuple):
 
     @property
     def follows(self) -> bool:
-        """Whether it only waits for the outcome of an earlier one, or repeats one that waited itself."""
-        return bool(self.repeated) or (self.state == State.HELD and self.waits == Waits.EARLIER)
+        """Whether it only waits for the outcome of an earlier one."""
+        return self.state == State.HELD and self.waits == Waits.EARLIER
 
     @property
     def repeated(self) -> int:
@@ -409,7 +409,8 @@ def _versions(lines: Iterable[_Line], settled_by: int | None) -> Versions:
     """The versions, in the order of planning after those that only follow others; without those of the drop that settled them, or later."""
     before = (line for line in lines if settled_by is None or line.drop < settled_by)
     ordered = sorted(before, key=lambda line: (not line.follows, line.id))
-    repeats = tuple(line.id for line in ordered if line.repeated == ordered[-1].id)
+    waiting = ordered[-1].repeated or ordered[-1].id
+    repeats = tuple(line.id for line in ordered if waiting in (line.id, line.repeated))
     return Versions(tuple(line.id for line in ordered), settled_by is not None, repeats)
 
 

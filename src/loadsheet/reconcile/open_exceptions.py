@@ -30,7 +30,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import chain
 from typing import Any, NamedTuple
 
 from loadsheet.contract import (
@@ -94,7 +93,7 @@ class Exceptions:
     def settled(self) -> frozenset[int]:
         """The entries that were exceptions and no longer needed anyone at the end: theirs was closed, or a later version of them shows it."""
         still = [one for one in self.statuses if not one.closed or one.entry in self.closed_later]
-        shown = {entry for one in still for entry in (one.latest, *one.repeats)}
+        shown = {entry for one in still for entry in one.repeats or (one.latest,)}
         return frozenset(entry for entry in self.by_entry if entry not in shown)
 
     @property
@@ -136,11 +135,13 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
 
 
 def _merged(versions: Mapping[int, Versions], kept: Collection[int]) -> tuple[dict[int, int], list[int]]:
-    """Of the entries that need attention or did: those that belong to the exception of an earlier one, with that one; and all that are
-    exceptions. An exception that the ledger has already is one of these also if it belongs to an earlier one.
+    """Of the entries that need attention or did: those that belong to the exception of an earlier one, or have the same last version, with
+    that one; and all that are exceptions. An exception that the ledger has already is one of these also if it belongs to an earlier one.
     """
     first: dict[int, int] = {}
     for entry in sorted(versions):
+        if (last := first.get(versions[entry].entries[-1])) is not None:
+            first.setdefault(entry, last)
         for later in versions[entry].entries if entry not in first else ():
             if later != entry:
                 first.setdefault(later, entry)
@@ -177,7 +178,7 @@ class _Part:
         self._queries = queries
         self._of_another = queries.held_for_sender(latest)
         self._mapping_of = cache(lambda drop: queries.drop(drop).mapping)
-        self._sender_of = cache(self._find_sender)
+        self._sender_of, self._sender_of_drop = cache(self._find_sender), cache(self._find_sender_of_drop)
         self._sources: dict[int, tuple[Lineage, dict[str, tuple[str, ...]]]] = {}
         self._origins = queries.origins_of([head.id for head in (*settled, *self._heads.values())])
         first = queries.versions.as_they_came(latest)
@@ -280,12 +281,15 @@ class _Part:
         return own == other or None in (own, other)
 
     def _find_sender(self, wanted: int) -> str | None:
-        """The sender of an entry; of one that could not be built, that of another one in its file, empty if there is none. None: removed."""
+        """The sender of an entry; of one that could not be built, that of its file. None: removed."""
         (entry,) = self._queries.entries_by_id([wanted])
         if entry.removed:
             return None
-        built = (one.payload for one in chain([entry], self._queries.entries_of(entry.drop)) if one.payload)
-        return sender_in(next(built, b""))
+        return sender_in(entry.payload) if entry.payload else self._sender_of_drop(entry.drop)
+
+    def _find_sender_of_drop(self, drop: int) -> str:
+        """The sender of the first entry of a drop that was built; empty if none was."""
+        return sender_in(next((one.payload for one in self._queries.entries_of(drop) if one.payload), b""))
 
     @cached_property
     def _fields(self) -> dict[int, Collection[str]]:
