@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 import openpyxl
 import pytest
+from faulty_exchange import misbehaving
 from fix_workbooks import FixBook
 from workspace import SAMPLES, SMALL
 
@@ -618,3 +619,26 @@ def test_two_exceptions_of_a_record_become_one_when_a_newer_document_is_a_versio
     workspace.drop("second3.csv", "Order,City,Weight\nA-1,Bonn,y\n")
     workspace.run()
     assert [line["Source value"] for line in sheet(workspace)] == ["y"]
+
+
+def test_an_order_that_is_held_for_its_number_is_not_closed_by_an_untouched_fix_file_after_it(workspace, tmp_path):
+    """That file is as old as the row that it had to correct: what closed that closes nothing newer."""
+    use_senders(workspace, "first", "second")
+    workspace.add("order-deletes")
+    heading = "Order,City,Weight\n"
+    with misbehaving(tmp_path, text_length_max=40) as served:
+        workspace.variables |= {"LOADSHEET_EXCHANGE": served.url}
+        workspace.drop("second.csv", f"{heading}A-1,{'Bonn' * 11},1\n")
+        workspace.run()
+        fixes = fix_book(workspace)
+        for name, rows in (
+            ("second2", f"{heading}A-1,Bonn,1\n"),
+            ("deletes", "Order\nA-1\n"),
+            ("first", f"{heading}A-1,Bonn,1\n"),
+            ("second3", f"{heading}A-1,Bonn,3\n"),
+        ):
+            workspace.drop(f"{name}.csv", rows)
+            workspace.run()
+        fixes.save(workspace.inbox / "late.xlsx")
+        workspace.run()
+    assert ("second3.csv", "not sent: held") in [(line["File"], line["Outcome"]) for line in sheet(workspace)]

@@ -499,3 +499,24 @@ def test_an_update_of_another_party_that_waits_for_an_order_holds_back_no_order(
         workspace.drop(f"{name}.csv", f"Order,{rows}\n")
         workspace.run()
     assert workspace.ask("select state from entries order by id") == [("held",), ("accepted",)]
+
+
+@pytest.mark.parametrize("operation", ["order.create", "order.upsert"])
+def test_an_order_is_created_anew_although_an_update_of_another_party_waits_for_it(workspace, operation):
+    """The exchange had it before; it was looked up then, and deleted since."""
+    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("order.create", operation)
+    workspace.use({"orders": text.replace("ACME", "OTHER")})
+    workspace.add("order-updates")
+    workspace.add("order-deletes")
+    orders = "Order,City,Weight\nA-1,Kiel,7\n"
+    for name, rows in (("updates", "Order,City\nA-1,Ulm\n"), ("orders", orders), ("deletes", "Order\nA-1\n")):
+        workspace.drop(f"{name}.csv", rows)
+        workspace.run()
+    at = time.time() - 100
+    os.utime(workspace.drop("updates2.csv", "Order,City\nA-1,Bonn\n"), (at, at))
+    workspace.drop("orders2.csv", orders.replace("7", "8"))
+    workspace.run()
+    assert workspace.ask("select operation, state from entries where id in (4, 5) order by id") == [
+        ("order.update", "held"),
+        ("order.create", "accepted"),
+    ]

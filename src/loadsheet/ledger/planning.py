@@ -177,7 +177,8 @@ def held_as_of_another(
         return decision
     alive = _since_delete(lane)
     setting = [earlier for earlier in alive if BY_NAME[earlier.operation].action in _SETTING]
-    exists = seen or any(earlier.state is State.ACCEPTED or earlier.is_open for earlier in setting)
+    exists = seen and alive is lane  # else it was deleted since
+    exists = exists or any(earlier.state is State.ACCEPTED or earlier.is_open for earlier in setting)
     versions = _versions(given, alive) or (setting if exists else [])
     standing = [earlier for earlier in versions if earlier.state is not State.REFUSED]
     senders = list(filter(None, (earlier.sender or sender_in(earlier.payload) for earlier in standing)))
@@ -272,12 +273,13 @@ def with_operation(document: Document, lane: Sequence[EarlierEntry], *, seen: bo
     """
     if document.instead is None:
         return document
+    alive = _since_delete(lane)
     standing = [
         earlier
-        for earlier in _since_delete(lane)
-        if earlier.state is not State.REFUSED and BY_NAME[earlier.operation].action in (Action.CREATE, Action.UPDATE)
+        for earlier in alive
+        if earlier.state is not State.REFUSED and BY_NAME[earlier.operation].action in _SETTING
     ]
-    exists = seen or any(
+    exists = (seen and alive is lane) or any(
         BY_NAME[earlier.operation].creates or earlier.state is State.ACCEPTED or earlier.is_open for earlier in standing
     )
     if not standing or not exists:

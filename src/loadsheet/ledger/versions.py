@@ -245,13 +245,13 @@ class EntryVersions:
         roots, old = (self._runs.roots(), self.as_they_came(returned)) if returned else ({}, {})
 
         def is_other(line: _Line, own: _Line) -> bool:
-            if line.mapping != own.mapping:
+            if line.mapping != own.mapping or line.id in old:
                 return True
             if OF_ANOTHER in (line.reason, own.reason):
                 return line.reason != own.reason
             is_same_original = roots.get(line.drop, line.drop) == roots.get(own.drop, own.drop)
             names_others = line.id in returned and returned[line.id] != returned.get(own.id)
-            return line.is_done or line.id in old or (is_same_original and names_others)
+            return line.is_done or (is_same_original and names_others)
 
         for entry, own in asked.items():
             by_drop: dict[int, list[_Line]] = defaultdict(list)
