@@ -281,7 +281,9 @@ def _folded(name: str) -> str:
 
 def _pattern(format_: str, locale: str | None) -> str:
     parts, used = [], set()
-    for plain, directive in re.findall(r"([^%]+)|%(.?)", format_):
+    packed = {at for run in re.finditer(r"(%[YymdHIMS]){2,}", format_) for at in range(*run.span())}
+    for piece in re.finditer(r"([^%]+)|%(.?)", format_):
+        plain, directive = piece[1], piece[2]
         if plain:
             parts.append(re.escape(plain).replace(r"\ ", r"\s+"))
             continue
@@ -293,7 +295,8 @@ def _pattern(format_: str, locale: str | None) -> str:
         elif directive in {"a", "A"}:
             parts.append(f"(?P<weekday>{_one_of(weekday_numbers(locale))})")
         elif directive in _PIECES:
-            parts.append(_PIECES[directive])
+            # without a mark between them, 1122026 may be 1.12. or 11.2.: a zero was lost
+            parts.append(_PIECES[directive].replace("{1,2}", "{2}" if piece.start() in packed else "{1,2}"))
         else:
             raise ValueError(f"%{directive} is not supported; use one of {DIRECTIVES}")
     return "".join(parts)
