@@ -75,6 +75,7 @@ CONVERTERS = "loadsheet.converters"
 
 _TIMES = ("%H:%M:%S", "%H:%M")
 _CLOCK = re.compile("%-?[HIMSscXT]")  # the time of day in a format
+_IN_DIGITS = re.compile("(%[YymdHMSsf])+")  # a format of digits alone, which a workbook may hold as a number: 20261201
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +385,7 @@ def _moment(spec: Column, conventions: Conventions, locale: str | None) -> _Pars
     zone_name = None if conventions.zone_column is not None or conventions.zone is None else conventions.zone.key
     formats = list(spec.formats or conventions.dates)
     read = _declared(spec, formats, locale, zone_name)
-    texts = {"number"} if any("%s" in format_ for format_ in formats) else set[str]()
+    texts = {"number"} if any(map(_IN_DIGITS.fullmatch, formats)) else set[str]()
     is_date, zone, fold = spec.type == "date", conventions.zone or ZoneInfo("UTC"), conventions.fold
     with_time = CellProblem("C304", {"expected": "a date without a time"})
 
@@ -412,7 +413,7 @@ def is_day(column: ColumnPlan, cell: str) -> bool:
     """Whether a cell of a column of dates (if it is blank, the default) holds a day without a time."""
     if column.spec.type == "date":
         return True
-    if isinstance(cell, Native):
+    if isinstance(cell, Native) and cell.kind != "number":
         return cell.kind == "date"
     text = cell.strip() or str(column.spec.default or "")
     days = (format_reader(format_, column.locale) for format_ in column.formats if not _CLOCK.search(format_))

@@ -39,6 +39,7 @@ _TIMES = (
     "%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M%p", "%I %p", "%I%p", "%Hh%M", "%Hh", "%H h", "%H:%M h", "%H:%M Uhr", "%H.%M Uhr", "%H Uhr",
 )  # fmt: skip
 _EPOCH = re.compile(r"1[4-9][0-9]{8}([0-9]{3})?")  # 2014 to 2033, in seconds or milliseconds
+_EIGHT = re.compile("[0-9]{8}")
 _PACKED_TIME = re.compile("[0-2][0-9][0-5][0-9]")
 _YES_NO_LOCALES = ("en", "de", "fr", "es", "nl", "it", "pl", "pt", "sv", "da", "cs", "fi", "nb")
 _TICKS = {"x": True, "✓": True, "✔": True, "t": True, "f": False, "-": False, "on": True, "off": False}
@@ -60,7 +61,8 @@ def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: st
         return Guess("text", {}, f"{formulas} of {cells.filled} values are formulas without a result; {saved}")
     measure = next((known for concept, known in MEASURES.items() if concept in reading.concepts), "")
     packed = ["%H%M"] * ("moment" in reading.concepts and all(map(_PACKED_TIME.fullmatch, cells.shown)))
-    guess = _moments(cells, locale, order) or times_in(cells, *packed) or _unformatted_days(cells, reading)
+    guess = _moments(cells, locale, order, is_packed="moment" in reading.concepts)
+    guess = guess or times_in(cells, *packed) or _unformatted_days(cells, reading)
     if guess is None and reading.concepts & {"moment", "created"} and all(map(_EPOCH.fullmatch, cells.shown)):
         formats = [f"%s{'%f' * (length > 10)}" for length in sorted({len(text) for text in cells.shown})]
         guess = Guess("datetime", {"formats": formats}, f"{cells.filled} values are seconds since 1970")
@@ -101,10 +103,12 @@ def as_text(cells: Cells) -> Guess:
     return Guess("text", {}, f"{cells.filled} {values}, {distinct} different")
 
 
-def _moments(cells: Cells, locale: str, order: str) -> Guess | None:
+def _moments(cells: Cells, locale: str, order: str, *, is_packed: bool) -> Guess | None:
+    """A guess for dates. With `is_packed`, the heading says so, and eight digits are one: 30112026."""
     native = cells.kinds["datetime"] + cells.kinds["date"]
-    texts = cells.texts
-    dated = sum(count for text, count in texts.items() if looks_dated(text))
+    packed = {text: count for text, count in cells.shown.items() if is_packed and _EIGHT.fullmatch(text)}
+    texts = cells.texts | packed
+    dated = sum(count for text, count in texts.items() if text in packed or looks_dated(text))
     if native * 2 < cells.filled and dated * 2 < sum(texts.values()):
         return None
     locales = [locale, *(habits["locale"] for habits in vocabulary().habits.values())] if dated else []

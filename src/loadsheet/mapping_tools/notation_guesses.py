@@ -157,7 +157,7 @@ def _of_days(shape: str) -> tuple[str, ...]:
 
 def _day_formats(day: re.Match[str]) -> list[str]:
     if day["packed"]:
-        return ["%Y%m%d", "%d%m%Y"]
+        return ["%Y%m%d", "%d%m%Y", "%m%d%Y"]
     if day["signed"]:
         return ["%Y年%m月%d日"]
     if day["named"]:
