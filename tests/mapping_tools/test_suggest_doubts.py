@@ -146,6 +146,14 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "lines of one key and one action": (ACTIONS.partition("\n")[0] + "\n" + "".join(f"{line}\n" * 2 for line in ACTIONS.splitlines()[1:]), None,
         "  by: [lane, action]"),
     "codes of places are no towns": (table("Order no;From", "W1", "W2", "W3"), "order.update", "!pickup_city"),
+    "a column for cancelled orders that is still blank": (three("Cancelled at;;"), None, "CHECK whether a cell here says that an order is cancelled"),
+    "the last day for a cancellation": (three("Cancellation deadline;01.03.2026;02.03.2026"), None, "!is cancelled"),
+    "a country and days as SAP names them": (three().replace("Country", "Ld").replace("Pickup date", "WADat").replace("Delivery date", "LfDat"), None,
+        " delivery_country: {col: ld}\n", " pickup_startdatetime: {expr: '$at(wa_dat,", " delivery_startdatetime: {expr: '$at(lf_dat,"),
+    "an American load date": (three().replace("Pickup date", "Ld Date"), None, " delivery_country: {col: country}\n", " pickup_startdatetime: {expr: '$at(ld_date,"),
+    "the name of a French customer": (table("N° pièce;Intitulé;Ville livraison", "Noël SA;Nice", "Câbles SARL;Paris"), "order.update",
+        " delivery_company: {col: intitule}"),
+    "Portuguese packages": (three("Nº Volumes;4;2;1"), None, " total_packages: {col: no_volumes}"),
     "states without a cancelled one": (three("Status;open"), None, "!ignore_rows"),
     "cancelled throughout": (three("Status;storniert"), None, "!ignore_rows"),
     "short postal codes of several countries": (three().replace("01067;Dresden;DE", "1110;Wien;AT"), None, "!lost zeros"),
@@ -221,6 +229,27 @@ def test_states_are_marked_and_leaving_out_rows_is_offered(tmp_path):
     ruled = text.replace("    rows: {}", f"    rows: {{{rule}}}")
     found = translated(mapping_of(tmp_path, ruled), [tmp_path / "sheet.csv"])
     assert [document.key for document in found] == ["A-1", "A-2"]
+
+
+@pytest.mark.parametrize(
+    ("column", "sent"),
+    [
+        ("Cancelled at;;2026-03-01 10:00;", ["A-1", "A-3"]),
+        ("Storno;x;;", ["A-2", "A-3"]),
+        ("Annulé;oui;non;non", ["A-2", "A-3"]),
+        ("Fecha cancelación;;;01.03.2026", ["A-1", "A-2"]),
+    ],
+)
+def test_a_column_of_cancelled_orders_is_marked_and_leaving_them_out_is_offered(tmp_path, column, sent):
+    text = suggested(tmp_path, three(column))
+    said = drafted_columns(text)[column.partition(";")[0]]
+    rule = re.search(
+        "CHECK whether a cell here says that an order is cancelled; all are sent.*: (ignore_rows: '.*')", said
+    )[1]
+    ruled = text.replace("    rows: {}", f"    rows: {{{rule}}}")
+    ruled = re.sub("^  # (?=[a-z_]+: +{label: (Canc|Storno|Annul|Fecha canc))", "  ", ruled, flags=re.MULTILINE)
+    found = translated(mapping_of(tmp_path, ruled), [tmp_path / "sheet.csv"])
+    assert [document.key for document in found] == sent
 
 
 def test_first_and_last_names_are_joined(tmp_path):

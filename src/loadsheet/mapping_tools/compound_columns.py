@@ -109,6 +109,7 @@ def _columns(
 
 _FOR_BLANK = re.compile(r"([xX*?._\-])\1+|[-?.*]|none|unknown|tbd|tba", re.IGNORECASE)
 _STATES_MOST = 12  # different values
+_CANCELLED = ("delete",)
 _LEFT_OUT = ("delete", "dropped")  # what a state says of rows that are not to be sent
 _ZEROS_MOST = 2  # digits that a postal code may have lost, where others may be of other countries
 
@@ -123,6 +124,22 @@ def offers(sheet: Sheet, column: Column, name: str) -> Iterator[str]:
     states = list(column.cells.shown)
     if "status" in column.concepts and column.guess.type == "text" and len(states) <= _STATES_MOST:
         yield from _of_states(states, name)
+    if any(len(word) > 1 and vocabulary().value_meant(word, _CANCELLED) for word in words_of(column.label)):
+        yield from _of_cancelled(column, name)
+
+
+def _of_cancelled(column: Column, name: str) -> Iterator[str]:
+    """The offer to ignore rows by a column such as `Cancelled at`, which only cancelled orders fill in."""
+    if column.guess.type == "yesno":
+        rule = f"{name} == true"
+    elif column.filled < column.rows and column.guess.type in {"text", *MOMENTS}:
+        rule = f"{name} != null"
+    else:
+        return
+    yield (
+        f"{CHECK} whether a cell here says that an order is cancelled; all are sent. To leave out its rows, by the table under source.tables"
+        f" (only if each of them says so): ignore_rows: '{rule}'"
+    )
 
 
 def _lost_zeros(sheet: Sheet, column: Column) -> str:
