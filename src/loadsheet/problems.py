@@ -86,6 +86,9 @@ CATALOGUE: dict[str, Kind] = {
         "Leading zeros lost", 'values are shorter than the {width} digits of the others, such as "{found}" ({rows})'
     ),
     "R224": Kind("Text turned into dates", 'dates appear among other values, such as "{found}" ({rows})'),
+    "R253": Kind(
+        "Identifiers with decimals", 'numbers end in decimals in a column of texts, such as "{found}" ({rows})'
+    ),
     "R225": Kind("Mixed date styles", "the dates of the column are written in different styles: {styles}"),
     "R226": Kind("Garbled letters", 'letters are garbled, such as "{found}" ({rows})'),
     "R227": Kind(

@@ -53,6 +53,7 @@ DAMAGED = {
     "a German month": (["A-17", "03. Mai", "12-99", "C"], "R224", "03. Mai", "row 3"),
     "UTF-8 read as Western": (["Müller", "MÃ¼ller", "KÃ¶ln"], "R226", "MÃ¼ller", "rows 3, 4"),
     "written for a web page": (["M&uuml;ller", "A & B", "R&D; x", "K&#246;ln", "AT&T"], "R226", "M&uuml;ller", "rows 2, 5"),
+    "letters that became question marks": (["Müller", "M?ller", "Stra?e 1", "Why?", "Yes? No", "a.de/x?y=z"], "R226", "M?ller", "rows 3, 4"),
     "lost letters": (["M\ufffdller"], "R226", "M\ufffdller", "row 2"),
     "a Western code page read as another": (["M\x92s", "M\u2019s", "x\x85"], "R226", "M\x92s", "rows 2, 4"),
     "what Excel made of codes": (["A-17", "B-12", "MAR-77", "DEC-01", "C-3", "D-4", "E-5"], "R224", "MAR-77", "rows 4, 5"),
@@ -150,6 +151,24 @@ USES = {  # columns, how the mapping uses one of them, and what they are warned 
     "padded": (ONE_SHORT, {"Postal code": ColumnUse(pads_to=5)}, []),
     "read as numbers": (ONE_SHORT, {"Postal code": ColumnUse("number")}, []),
     "padded too little": (ONE_SHORT, {"Postal code": ColumnUse(pads_to=4)}, ["R223"]),
+    "postal codes as decimal numbers": (
+        {"Postal code": ["20457.0", "SW1A 1AA", "1010,00"]},
+        {"Postal code": ColumnUse()},
+        ["R253"],
+    ),
+    "order numbers as decimal numbers": (
+        {"Order": ["80001", "80002,00", "80003"]},
+        {"Order": ColumnUse(is_key=True)},
+        ["R253"],
+    ),
+    "telephone numbers as decimal numbers": (
+        {"Phone": ["491701234567.0", "", "n/a"]},
+        {"Phone": ColumnUse()},
+        ["R253"],
+    ),
+    "versions and sizes in texts": ({"Size": ["100.0", "99.5", "2.0"]}, {"Size": ColumnUse()}, []),
+    "prices in texts": ({"Price": ["100,00", "1200,00"]}, {"Price": ColumnUse()}, []),
+    "numbers with decimals": ({"Postal code": ["20457.0"]}, {"Postal code": ColumnUse("number")}, []),
     "a date among words": (WORDS, {}, ["R224"]),
     "a date among words of a date column": (WORDS, {"Day": ColumnUse("moment")}, []),
 }

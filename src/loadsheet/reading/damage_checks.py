@@ -27,6 +27,7 @@ _MONTH = (
 )
 _SHAPES = re.compile(
     r"(?P<exponent>[0-9](?:[.,][0-9]+)?[eE]\+[0-9]{1,3})"
+    r"|(?P<whole>[0-9]{3,}[.,]0{1,2})"
     r"|(?P<decimal>[+-]?[0-9]{1,3}(?:[.,' \u00a0][0-9]{3})*[.,][0-9]+|[+-][0-9]+|[0-9]+[.,][0-9]+)"
     r"|(?P<year_first>[0-9]{4}(?P<mark>[-/.])[0-9]{1,2}(?P=mark)[0-9]{1,2}(?:[T ].*)?)"
     r"|(?P<parts>(?P<first>[0-9]{1,2})(?P<between>[-/.])(?P<second>[0-9]{1,2})(?P=between)(?P<year>[0-9]{4}|[0-9]{2})(?: .*)?)"
@@ -37,6 +38,7 @@ _SHAPES = re.compile(
 _NO_BREAK = re.compile("[\u00a0\u2007\u202f\u2010\u2011]")
 _MONTHS, DIGITS_KEPT = 12, 15
 _NO_LETTER = re.compile("[\ufffd\x80-\x9f]")  # \x80-\x9f: Windows quotes and dashes, decoded in another code page
+_LETTER_LOST = re.compile(r"[^=/@]*[^\W\d_]\?[a-z\u00df-\uffff][^=/@]*")  # not the address of a page
 
 
 class Shape(NamedTuple):
@@ -48,6 +50,7 @@ class Shape(NamedTuple):
 
 _TEXT, FRACTION, _REAL_DATE, _OTHER = Shape("text"), Shape("number"), Shape("real date"), Shape("other")
 _GARBLED, _INVISIBLE, _UNBROKEN, ALIKE = Shape("garbled"), Shape("invisible"), Shape("no-break"), Shape("alike")
+_POINTED = Shape("decimal", "whole")
 
 Key = str | tuple[str, str]
 """A cell as it is counted: a text, or the kind of a typed cell and its displayed text."""
@@ -68,9 +71,9 @@ def shapes_of(cell: Key) -> tuple[Shape, ...]:
     else:
         found = _SHAPES.fullmatch(text)
         shape = _matched_shape(found) if found else _TEXT
-    if cell.isascii() and "&" not in cell:
+    if cell.isascii() and "&" not in cell and "?" not in cell:
         return (shape,)
-    garbled = _NO_LETTER.search(cell) or repair_encoding(text) != text
+    garbled = _NO_LETTER.search(cell) or _LETTER_LOST.fullmatch(cell) or repair_encoding(text) != text
     signs = ((_GARBLED, garbled), (_INVISIBLE, INVISIBLE.search(text)), (_UNBROKEN, _NO_BREAK.search(text)))
     return (shape, *(sign for sign, found in signs if found))
 
@@ -92,6 +95,8 @@ def _counted(kind: str, length: int) -> Shape:
 
 
 def _matched_shape(found: re.Match[str]) -> Shape:
+    if found["whole"]:
+        return _POINTED
     if found["parts"]:
         return Shape("date", _style(found))
     if found["year_first"]:
@@ -156,9 +161,9 @@ _Tallies = dict[Shape, CellTally]
 
 
 class _Column(NamedTuple):
-    """A column without its shapes: its label, its use, and the number of countries in the table."""
+    """A column without its shapes: whether its label is that of codes, its use, and the number of countries in the table."""
 
-    label: str
+    is_code: bool
     use: ColumnUse
     countries: int
 
@@ -316,7 +321,8 @@ class DamageChecks:
 
     def _column(self, place: int) -> _Column:
         countries = max(map(len, self._countries.values()), default=1)
-        return _Column(self._table.header[place], self._uses.get(place, _UNKNOWN), countries)
+        is_code = any(_CODES.fullmatch(word) for word in fold_label(self._table.header[place]).split())
+        return _Column(is_code, self._uses.get(place, _UNKNOWN), countries)
 
     def _warning(self, place: int, code: str, tally: CellTally, hint: str, **values: Any) -> Problem:
         where = self._table.where(tally.rows[0], place)
@@ -349,6 +355,8 @@ def _column_warnings(tallies: _Tallies, warning: "partial[Problem]", column: _Co
     if lost is not None:
         hint = _ZEROS_PADDED if lost.pads_to else _ZEROS
         yield warning("R223", lost.tally, hint, width=lost.width, **({"pads_to": lost.pads_to} if lost.pads_to else {}))
+    if pointed := _with_decimals(tallies, column):
+        yield warning("R253", pointed, _REFORMAT)
     texts, numbers = _tally_of(tallies, "text", "digits", "zeros", "decimal"), _tally_of(tallies, "number")
     turned = _tally_of(tallies, "shortened") or _tally_of(tallies, "real date")
     dates = _tally_of(tallies, "date")
@@ -388,8 +396,7 @@ def _zeros_lost(tallies: _Tallies, column: _Column) -> _LostZeros | None:
     if column.use.kind != "text" or _tally_of(tallies, "decimal") or any(shape == FRACTION for shape in tallies):
         return None
     zeros, widths = _widths(tallies, "zeros"), _widths(tallies, "zeros", "digits", "number")
-    is_code = any(_CODES.fullmatch(word) for word in fold_label(column.label).split())
-    width = _usual_width(zeros, widths) if zeros or is_code else 0
+    width = _usual_width(zeros, widths) if zeros or column.is_code else 0
     least = 1 if zeros else width - 1
     whole = [(shape, tally) for shape, tally in tallies.items() if shape.kind in ("digits", "number")]
     short = sum((tally for shape, tally in whole if least <= int(shape.detail) < width), start=CellTally())
@@ -400,6 +407,14 @@ def _zeros_lost(tallies: _Tallies, column: _Column) -> _LostZeros | None:
         max(widths) == width and not _tally_of(tallies, "text", "rounded", "exponent") and not column.countries > 1
     )
     return _LostZeros(width, short, width if is_uniform and few else 0)
+
+
+def _with_decimals(tallies: _Tallies, column: _Column) -> CellTally | None:
+    """Identifiers that another program wrote as decimal numbers: 20457.0. Other texts are only suspected if none of them has a fraction."""
+    found = tallies.get(_POINTED) if column.use.kind == "text" and column.use is not _UNKNOWN else None
+    fractions = any(shape.kind == "decimal" and shape != _POINTED for shape in tallies)
+    is_clear = column.is_code or column.use.is_key or not (found is None or fractions or found.example[-2:] != ".0")
+    return found if is_clear else None
 
 
 def _usual_width(zeros: Counter[int], widths: Counter[int]) -> int:
@@ -476,11 +491,7 @@ _CHECKS = (
         "R222",
         f"Excel keeps only 15 digits of a number and replaces the others with zeros; other programs lose them too; {_REFORMAT}",
     ),
-    (
-        "garbled",
-        "R226",
-        "another program changed the letters before the file was sent; export it again as UTF-8",
-    ),
+    ("garbled", "R226", "another program changed the letters before the file was sent; export it again as UTF-8"),
     (
         "invisible",
         "R228",
