@@ -97,6 +97,11 @@ VALUES = [  # the type of a column, its settings, and what cells become
     ("text", {"one_of": ["A", "B"]}, {"B": "B", "b": "C306"}),
     ("text", {"one_of": PARCELS}, {"p": "PAL", "P": "PKG"}),
     ("text", {"one_of": {"p": "PAL", "P": "PAL"}, "ignore_case": True}, {"p": "PAL"}),
+    # errors of a workbook in a text file, and numbers of orders that look a little like them
+    ("text", {}, dict.fromkeys(["#N/A", "#NV", "#REF!", "#BEZUG!", "#NAME?", "#¡VALOR!", "#N/D", "########"], "R207")),
+    ("text", {}, {"#1001": "#1001", "#VIP!": "#VIP!", "###": "###", "#N/A 7": "#N/A 7"}),
+    ("text", {"blank": ["#N/A"]}, {"#N/A": None}),
+    ("decimal", {}, {"#DIV/0!": "R207", "#WERT!": "R207"}),
     # dates and times: by declared formats only
     ("datetime", {}, {
         "03.04.2026 08:15": "2026-04-03T08:15:00+02:00", "03.04.2026 08:15 ": "2026-04-03T08:15:00+02:00",

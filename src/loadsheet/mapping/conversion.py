@@ -255,6 +255,12 @@ _NO_VALUE = {
 """The problems of workbook cells and objects that have no value, by their kind."""
 
 
+_ERROR = re.compile(
+    "#(DIV/0|DEEL/0|DZIEL/0|REF|BEZUG|RIF|VERW|ADR|VALUE|WERT|VALEUR|VALOR|VALORE|WAARDE|ARG|NUM|ZAHL|NOMBRE|GETAL|LICZBA|NÚM|N/D|NULL)!"
+    "|#(NAME|NOM|NOME|NAAM|NAZWA)[?]|#¡(DIV/0|REF|VALOR|NUM|NULO)!|#¿NOMBRE[?]|#N/[ABD]|#NV|#{4,}"
+)  # as a text file has the errors of a workbook, and cells of columns that were too narrow
+
+
 def _cell_reader(spec: Column, parse: _Parse, default: object, through: Converter | None) -> Convert:
     """The steps of all types: workbook errors, trimming, blanks, defaults, required values, the converter `through`."""
     blank = CellProblem("C301") if spec.required and default is None else default
@@ -269,6 +275,8 @@ def _cell_reader(spec: Column, parse: _Parse, default: object, through: Converte
         text = stripped_cell(cell)
         if not text or text in tokens:
             return blank
+        if text[0] == "#" and _ERROR.fullmatch(text):
+            return _NO_VALUE["error"]
         return parse(whole(text) if type(cell) is str else cell)
 
     return convert
