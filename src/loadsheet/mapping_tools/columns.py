@@ -50,7 +50,7 @@ _LOOKS: dict[str, re.Pattern[str]] = {
     "digits": re.compile(r"[0-9]+"),
     "code": re.compile(r"(?=.*[0-9])[A-Za-z0-9#][A-Za-z0-9_./\-#]{1,39}"),
     "short code": re.compile(r"[A-Z0-9]{1,6}"),
-    "words": re.compile(r"\W?[^\W\d_].*[^\W\d_].*"),
+    "words": re.compile(r"\W?[^\W\d_].*[^\W\d_].*", re.DOTALL),
 }
 """What a text may look like. A look counts if nine of ten distinct values have it."""
 

@@ -39,6 +39,8 @@ _SPACES = re.compile(r"\s+")
 _A_MARK = re.compile(r"[0-9][.,'\u2019\u00a0\u202f][0-9]")
 _A_DATE = re.compile(r"[0-9]{1,4}([./\- ])[0-9]{1,2}\1[0-9]{2,4}(?![0-9])")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,'\u2019\u00a0\u202f ]*")
+_WITHOUT_CENTS = re.compile(r"(?<=[0-9])[.,](-{1,2}|\u2013)(?=$| ?[€$£]$| ?[A-Z]{3}$)")  # a price such as `12,- €`
+_CURRENCY = re.compile("[€$£]|[A-Z]{3}|^Fr")
 _AFTER = re.compile(r"[^\W\d_][\w.³*/]*$|[€$£%]$")
 _LOCALES = ("en_GB", "de_DE", "fr_FR", "sv_SE", "de_CH", "en_IN")
 
@@ -247,6 +249,7 @@ def compatible(formats: Iterable[str], locale: str | None) -> list[str]:
 def number_of(text: str) -> tuple[str, str] | None:
     """The number and the unit or currency in a text, such as `12,5` and `kg`; None if it is no number. Only a currency may stand in front."""
     bare = without_apostrophe(text.strip())
+    bare = _WITHOUT_CENTS.sub("", bare) if _CURRENCY.search(bare) else bare
     if len(bare) > _LONGEST:
         return None
     behind = _AFTER.search(bare)
