@@ -86,6 +86,9 @@ class Walk:
             orders = orders.replace("order.create", "order.upsert")
         else:
             orders = orders.replace("target:", f"changed: {changed}\ntarget:")
+        if self.random.random() < 0.3:
+            orders += "errors: {stop_at: 40%}\n"
+            self.log.append("stops at 40%")
         others = orders.replace("orders", "others").replace("ACME", "OTHER")
         self.workspace.use({"orders": orders, "others": others})
         for name in ("order-updates", "order-deletes", "events"):
