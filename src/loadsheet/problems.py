@@ -86,6 +86,7 @@ CATALOGUE: dict[str, Kind] = {
         "Leading zeros lost", 'values are shorter than the {width} digits of the others, such as "{found}" ({rows})'
     ),
     "R224": Kind("Text turned into dates", 'dates appear among other values, such as "{found}" ({rows})'),
+    "R254": Kind("Words for no value", 'words for no value are read as texts, such as "{found}" ({rows})'),
     "R253": Kind(
         "Identifiers with decimals", 'numbers end in decimals in a column of texts, such as "{found}" ({rows})'
     ),

@@ -32,7 +32,7 @@ from loadsheet.mapping.translator import translate
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold_label
-from loadsheet.reading.tables import ALIKE_NOT_READ, CONTROL, STRUCK_OUT, ColumnUse, WantedColumn
+from loadsheet.reading.tables import ABSENT, ALIKE_NOT_READ, CONTROL, STRUCK_OUT, ColumnUse, WantedColumn
 from loadsheet.similar_text import one_typo_away, short_list
 
 
@@ -329,6 +329,7 @@ def _column_use(column: ColumnPlan, *, is_key: bool) -> ColumnUse:
             for format_ in column.formats
         ),
         is_key and kind == "text" and not any(changes),
+        tuple(word for word in ABSENT if kind == "text" and column.convert(word) == word),
     )
 
 

@@ -6,6 +6,7 @@ import unicodedata
 import openpyxl
 import pytest
 from orders import order_id
+from workspace import SMALL
 
 NASTY = "Or\x1b[31mder,Rea\u202eson,\x9b2J\u00ad\nA,b,c\n"
 FIELDS = {  # of a status event by column, and what a spreadsheet program may have made of its values
@@ -48,6 +49,17 @@ def test_damaged_values_are_pointed_out_before_anything_is_sent_and_sent_all_the
     assert found["orders.csv"]["encoding"]
     sheet = openpyxl.load_workbook(workspace.reports()[0] / "reconciliation.xlsx")["Problems"]
     assert "orders.csv" in [row[1] for row in sheet.iter_rows(values_only=True) if row[8] == suspicion["code"]]
+
+
+@pytest.mark.parametrize(("blank", "codes"), [("", ["R254"]), ("blank: [nan], ", [])], ids=["sent", "blank"])
+def test_words_of_a_program_for_no_value_are_pointed_out_unless_the_mapping_knows_them(workspace, blank, codes):
+    mapping = (SMALL / "orders.yaml").read_text(encoding="utf-8")
+    mapping = mapping.replace("type: text, required: true}", f"type: text, {blank}default: Ulm}}")
+    workspace.use({"orders": mapping})
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,nan,1\n")
+    assert workspace.run().returncode == 0
+    problems = [problem for problem in workspace.run_json()["problems"] if problem["code"].startswith("R")]
+    assert [problem["code"] for problem in problems] == codes
 
 
 def events(damaged_count, sound_count):

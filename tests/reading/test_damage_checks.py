@@ -156,6 +156,13 @@ USES = {  # columns, how the mapping uses one of them, and what they are warned 
         {"Postal code": ColumnUse()},
         ["R253"],
     ),
+    "words for no value": (
+        {"Company": ["Fix AG", "NULL", "nan"]},
+        {"Company": ColumnUse(sends=("NULL", "nan"))},
+        ["R254"],
+    ),
+    "words for no value that count as blank": ({"Company": ["NULL"]}, {"Company": ColumnUse(sends=("nan",))}, []),
+    "texts with such words": ({"Company": ["Null", "nan bread"]}, {"Company": ColumnUse(sends=("nan",))}, []),
     "order numbers as decimal numbers": (
         {"Order": ["80001", "80002,00", "80003"]},
         {"Order": ColumnUse(is_key=True)},

@@ -17,7 +17,7 @@ from loadsheet.problems import NOT_EXAMINED, Problem, Where
 from loadsheet.reading.encoding import repair_encoding
 from loadsheet.reading.header import fold_label
 from loadsheet.reading.row_filters import begins_like_totals, places_of_totals
-from loadsheet.reading.tables import INVISIBLE, ColumnUse, Native, Row, Table, as_typed
+from loadsheet.reading.tables import ABSENT, INVISIBLE, ColumnUse, Native, Row, Table, as_typed
 from loadsheet.similar_text import LookAlikes
 
 _MONTH = (
@@ -32,6 +32,7 @@ _SHAPES = re.compile(
     r"|(?P<year_first>[0-9]{4}(?P<mark>[-/.])[0-9]{1,2}(?P=mark)[0-9]{1,2}(?:[T ].*)?)"
     r"|(?P<parts>(?P<first>[0-9]{1,2})(?P<between>[-/.])(?P<second>[0-9]{1,2})(?P=between)(?P<year>[0-9]{4}|[0-9]{2})(?: .*)?)"
     rf"|(?P<named>[0-9]{{1,2}}[-. /]{{1,2}}{_MONTH}[-. /]{{1,2}}[0-9]{{2,4}}(?: .*)?)"
+    rf"|(?P<absent>(?-i:{'|'.join(map(re.escape, ABSENT))}))"
     rf"|(?P<shortened>[0-9]{{1,2}}[-.] ?{_MONTH}|{_MONTH}[- ][0-9]{{2}})",
     re.IGNORECASE,
 )
@@ -346,15 +347,15 @@ def _column_warnings(tallies: _Tallies, warning: "partial[Problem]", column: _Co
     for kind, code, hint in _CHECKS:
         kinds = (kind, "no-break") if kind == "invisible" and column.use.is_key else (kind,)
         if (found := _tally_of(tallies, *kinds)) and (kind != "rounded" or _are_rounded(tallies)):
-            before = repair_encoding(found.example)
-            suggestion = (
-                f"; {found.example!r} may have been {before!r}" if kind == "garbled" and before != found.example else ""
-            )
+            before = repair_encoding(found.example) if kind == "garbled" else found.example
+            suggestion = f"; {found.example!r} may have been {before!r}" if before != found.example else ""
             yield warning(code, found, hint + suggestion)
     lost = _zeros_lost(tallies, column)
     if lost is not None:
         hint = _ZEROS_PADDED if lost.pads_to else _ZEROS
         yield warning("R223", lost.tally, hint, width=lost.width, **({"pads_to": lost.pads_to} if lost.pads_to else {}))
+    if (absent := _tally_of(tallies, "absent")) and absent.example.strip() in column.use.sends:
+        yield warning("R254", absent, _ABSENT)
     if pointed := _with_decimals(tallies, column):
         yield warning("R253", pointed, _REFORMAT)
     texts, numbers = _tally_of(tallies, "text", "digits", "zeros", "decimal"), _tally_of(tallies, "number")
@@ -365,8 +366,7 @@ def _column_warnings(tallies: _Tallies, warning: "partial[Problem]", column: _Co
         if column.use.kind == "text":
             yield warning("R224", turned, _DATES)
     elif styles := _mixed_styles(tallies, column.use):
-        first = _tally_of(tallies, "date") or CellTally()
-        yield warning("R225", first, _STYLES, styles=styles)
+        yield warning("R225", dates or CellTally(), _STYLES, styles=styles)
     numeric_texts = _tally_of(tallies, "digits", "decimal")
     is_only_text = column.use.kind == "text" and column.use is not _UNKNOWN  # numbers and texts are read alike
     if numbers and numeric_texts and not lost and not is_only_text and not _tally_of(tallies, "zeros", "text"):
@@ -403,9 +403,8 @@ def _zeros_lost(tallies: _Tallies, column: _Column) -> _LostZeros | None:
     few = short.count <= _FEW_OF * widths.total()
     if not short.count or column.use.pads_to >= width or (column.countries > 1 and not few):
         return None  # possibly postcodes of another country
-    is_uniform = (
-        max(widths) == width and not _tally_of(tallies, "text", "rounded", "exponent") and not column.countries > 1
-    )
+    is_clear = column.countries <= 1 and not _tally_of(tallies, "text", "rounded", "exponent")
+    is_uniform = is_clear and max(widths) == width
     return _LostZeros(width, short, width if is_uniform and few else 0)
 
 
@@ -483,6 +482,7 @@ _ALIKE_HINT = "they count as different records; if they mean the same one, write
 _BESIDE_HINT = (
     "nothing to do if they are notes; if they belong to the rows, give their columns headings next to the others"
 )
+_ABSENT = "leave such cells blank, or list the words under `blank` in the mapping"
 _AS_TEXT = "they were probably pasted as text; let Excel convert them to numbers (the green corner), or check their decimal mark"
 _CHECKS = (
     ("exponent", "R221", f"Excel shows long numbers in this form, and their last digits are lost; {_REFORMAT}"),

@@ -71,13 +71,19 @@ def numbered_label(label: str, occurrence: int) -> str:
 @dataclass(frozen=True, slots=True)
 class ColumnUse:
     """How a column is read: as text, number or moment; the width to which shorter values are padded (0: no padding); its date formats in
-    words, each with a function that parses a text (None: the text does not match); and whether its texts, as they are, identify records.
+    words, each with a function that parses a text (None: the text does not match); whether its texts, as they are, identify records; and
+    which of `ABSENT` it sends as they are.
     """
 
     kind: Literal["text", "number", "moment"] = "text"
     pads_to: int = 0
     formats: tuple[tuple[str, Callable[[str], object | None]], ...] = ()
     is_key: bool = False
+    sends: tuple[str, ...] = ()
+
+
+ABSENT = ("NULL", "null", "(null)", "nan", "NaN", "NaT", "<NA>", "undefined", "[object Object]")
+"""What programs write for no value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,6 +216,7 @@ TODO = {
     "R222": "format the column as text and fill it again from its source",
     "R223": "format the column as text and fill it again from its source",
     "R224": "format the column as text and fill it again from its source",
+    "R254": "leave such cells blank",
     "R253": "format the column as text and fill it again from its source",
     "R225": "write all dates of a column in one style, best as 2026-03-01",
     "R226": "export it again as UTF-8",
