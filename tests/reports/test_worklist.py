@@ -230,11 +230,12 @@ def test_foreign_units_stay_out_of_headings_and_formulas(runs):
 
 @pytest.mark.parametrize("deleted", [True, False])
 def test_an_invalid_document_says_which_version_of_it_the_exchange_has(runs, deleted):
-    runs.report([create(1)])
+    runs.report([create(1)], mapping="acme")
     accepted_in = runs.run.name
     if deleted:
         runs.report([document("order.delete", {"order_id": "A-00001"}, [("orders", 2, ("A-00001",))])])
-    report = runs.report([create(1, weight_problem("in.csv", 2))], listed=[] if deleted else [order(1)])
+    invalid = create(1, weight_problem("in.csv", 2))
+    report = runs.report([invalid], listed=[] if deleted else [order(1)], mapping="acme")
     (line,) = sheet_lines(report)
     copy = f"this version is invalid; the exchange has the version of A-00001 that was accepted in run {accepted_in}"
     (results,) = report.folder.glob("*.results.csv")

@@ -79,13 +79,13 @@ class ReportedRuns:
         self.ledger, self.clock, self.run = ledger, clock, None
         self.settings = Settings(outbox=folder / "outbox")
 
-    def report(self, items=(), *, answers=lambda _: None, listed=(), days=1):
-        """A new run, some days after the last one, with one file of these documents; returns its reports."""
+    def report(self, items=(), *, answers=lambda _: None, listed=(), days=1, mapping=""):
+        """A new run, some days after the last one, with one file of these documents, of a mapping of its own unless one is named; returns its reports."""
         self.clock.pass_time(86_400 * days)
         self.run = self.ledger.begin_run()
         if items:
             file = f"in{self.run.id}.csv"
-            plan(self.ledger, self.run, drop_of(("orders", file), mapping=file), items)
+            plan(self.ledger, self.run, drop_of(("orders", file), mapping=mapping or file), items)
             send(self.ledger, self.run, answers)
         return self.report_again(listed)
 
