@@ -14,8 +14,8 @@ rule decides about an exception:
    One that another mapping read counts only if it has the same sender, or is a delete, which has none: an order of another sender with the
    number is another order. What is held because another sender has its number is settled only by one that its own mapping read.
    A create settles no held update or delete: it may be the very order that these waited for. Only a delete settles a held delete.
-   Updates settle only a
-   document whose fields they carry, or one of whose record they carry every field of the create: the rest was never sent;
+   Updates settle only a document whose fields they carry, or one of whose record they carry every field of the create: the rest
+   was never sent;
 4. it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides
    what it shows. A difference shown by a listing stays until another listing shows the record. A listing that is partial
    or was not read proves nothing.
