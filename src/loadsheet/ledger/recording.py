@@ -37,7 +37,7 @@ from loadsheet.problems import Problem, Where
 if TYPE_CHECKING:
     from loadsheet.ledger.exporting import EarlierRows
 
-_GONE = (State.ACCEPTED, State.READY, State.SENDING)
+_SENT_OR_READY = (State.ACCEPTED, State.READY, State.SENDING)
 STOPPED = "a problem concerns all files of its drop"
 _ANALYZE_AFTER, _ANALYZE_FACTOR = 1000, 4
 _COMING = 1 << 62
@@ -322,17 +322,20 @@ def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str
 
 
 def in_order(rows: Iterable[Any]) -> list[Any]:
-    """These rows of `entries` in the order of planning, but those of a lane that went to the exchange in the order in which it took them,
-    before those that are to go: an entry that a person released was planned long before.
+    """These rows of `entries` in the order of planning, but those of a lane that were accepted in the order in which the exchange took
+    them, before those that are to be sent: an entry that a person released was planned long before.
     """
-    planned, gone = sorted(rows, key=attrgetter("id")), defaultdict[str, list[Any]](list)
+    planned, sent = sorted(rows, key=attrgetter("id")), defaultdict[str, list[Any]](list)
     for row in planned:
-        if row.state in _GONE:
-            gone[row.lane].append(row)
-    for some in gone.values():
-        some.sort(key=lambda row: (row.state != State.ACCEPTED, row.changed_at * (row.state == State.ACCEPTED), row.id))
-    in_turn = {lane: iter(some) for lane, some in gone.items()}
-    return [next(in_turn[row.lane]) if row.state in _GONE else row for row in planned]
+        if row.state in _SENT_OR_READY:
+            sent[row.lane].append(row)
+    in_turn = {lane: iter(sorted(some, key=_turn)) for lane, some in sent.items()}
+    return [next(in_turn[row.lane]) if row.state in _SENT_OR_READY else row for row in planned]
+
+
+def _turn(row: Any) -> tuple[bool, str, int]:
+    is_accepted = row.state == State.ACCEPTED
+    return not is_accepted, row.changed_at if is_accepted else "", row.id
 
 
 def _other_versions(
