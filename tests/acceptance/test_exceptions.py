@@ -642,3 +642,17 @@ def test_an_order_that_is_held_for_its_number_is_not_closed_by_an_untouched_fix_
         fixes.save(workspace.inbox / "late.xlsx")
         workspace.run()
     assert ("second3.csv", "not sent: held") in [(line["File"], line["Outcome"]) for line in sheet(workspace)]
+
+
+@pytest.mark.parametrize("content", ["1", "2"], ids=["same", "other"])
+def test_a_document_that_waits_for_an_outcome_needs_someone_in_its_own_file(workspace, tmp_path, content):
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    city = "Bonn" * 11  # refused after a lost answer, its outcome stays unknown
+    lost = {"fault": "reset_before_effect", "operation": "order.create", "at": (1,)}
+    with misbehaving(tmp_path, lost, text_length_max=40) as served:
+        workspace.variables |= {"LOADSHEET_EXCHANGE": served.url}
+        for number in ("1", content + "\n"):
+            workspace.drop(f"orders{len(number)}.csv", f"Order,City,Weight\nA-1,{city},{number}\n")
+            done = workspace.run()
+    assert done.stdout.startswith("✗ 2 of 2 documents need attention"), done.stdout
+    assert len(sheet(workspace)) == 1

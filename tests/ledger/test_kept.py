@@ -26,7 +26,7 @@ def test_they_are_opened_changed_and_closed_and_the_same_again_changes_nothing(l
     ready_entries.orders(ledger, run, 502)  # more than one part of a list
     many = [status(run, entry) for entry in range(1, 503)]
     ledger.record_exceptions(run, many)
-    assert [one._replace(versions=(), repeats=()) for one in ledger.queries.exceptions_at(run)] == many
+    assert [one._replace(versions=(), current=()) for one in ledger.queries.exceptions_at(run)] == many
     second, closed_at = ledger.begin_run(), set()
     other = status(run, 7)._replace(verdict="value difference", found=(Difference("city", "Köln", ""),))
     gone = status(run, 8, closed="explained")

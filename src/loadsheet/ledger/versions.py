@@ -52,12 +52,13 @@ _UNSENT = (*_WRONG, State.HELD)
 
 class Versions(NamedTuple):
     """An entry and its later versions, the one that shows the record as it is now last. `settled`: a document that was made from its rows,
-    or its row itself, is in order now. `repeats` are the last one, what it repeats, and what repeats that.
+    or its row itself, is in order now. `current` are the last one, what it repeats, what repeats
+    that, and what only waits for an earlier one.
     """
 
     entries: tuple[int, ...]
     settled: bool = False
-    repeats: tuple[int, ...] = ()
+    current: tuple[int, ...] = ()
 
 
 class FileAge(NamedTuple):
@@ -410,8 +411,8 @@ def _versions(lines: Iterable[_Line], settled_by: int | None) -> Versions:
     before = (line for line in lines if settled_by is None or line.drop < settled_by)
     ordered = sorted(before, key=lambda line: (not line.follows, line.id))
     waiting = ordered[-1].repeated or ordered[-1].id
-    repeats = tuple(line.id for line in ordered if waiting in (line.id, line.repeated))
-    return Versions(tuple(line.id for line in ordered), settled_by is not None, repeats)
+    current = tuple(line.id for line in ordered if line.follows or waiting in (line.id, line.repeated))
+    return Versions(tuple(line.id for line in ordered), settled_by is not None, current)
 
 
 def _without(cells: Cells, wrong: frozenset[int]) -> Cells:

@@ -93,7 +93,7 @@ class Exceptions:
     def settled(self) -> frozenset[int]:
         """The entries that were exceptions and no longer needed anyone at the end: theirs was closed, or a later version of them shows it."""
         still = [one for one in self.statuses if not one.closed or one.entry in self.closed_later]
-        shown = {entry for one in still for entry in one.repeats or (one.latest,)}
+        shown = {entry for one in still for entry in one.current or (one.latest,)}
         return frozenset(entry for entry in self.by_entry if entry not in shown)
 
     @property
@@ -118,7 +118,7 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     versions = queries.versions.of(
         {entry: earlier[entry].verdict if entry in earlier else "" for entry in needing}, run
     )
-    versions |= {one.entry: Versions(one.versions, one.settled, one.repeats) for one in kept.values()}
+    versions |= {one.entry: Versions(one.versions, one.settled, one.current) for one in kept.values()}
     merged, wanted = _merged(versions, kept)
     statuses: list[ExceptionStatus] = []
     for some in chunks(wanted):
@@ -205,14 +205,14 @@ class _Part:
         for entry, latest in sorted(self._latest.items()):
             head = self._heads[entry]
             now = self._now.get(latest) or _CurrentVerdict(BY_STATE[self._heads[latest].state])
-            versions, settled, repeats = self._versions[entry]
+            versions, settled, current = self._versions[entry]
             if (kept := self._known.get(entry)) is None:
                 opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.found)
                 said = self._said.get(latest, {}).get(opened.finding, "")
                 now_status = opened._replace(closed=self._closed(head, now) or said)
             else:
                 now_status = self._updated(head, kept, now)
-            yield now_status._replace(versions=versions, settled=settled, repeats=repeats)
+            yield now_status._replace(versions=versions, settled=settled, current=current)
 
     def _updated(self, head: EntryHead, kept: ExceptionStatus, now: _CurrentVerdict) -> ExceptionStatus:
         before = kept._replace(closed="", closed_run="")
