@@ -656,3 +656,20 @@ def test_a_document_that_waits_for_an_outcome_needs_someone_in_its_own_file(work
             done = workspace.run()
     assert done.stdout.startswith("✗ 2 of 2 documents need attention"), done.stdout
     assert len(sheet(workspace)) == 1
+
+
+def test_a_corrected_row_that_is_held_is_not_closed_by_its_fix_file_as_it_was(workspace):
+    """Another order with its number was accepted in the same run: a person decides which of them counts."""
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,x\n")
+    workspace.run()
+    fixes = fix_book(workspace)
+    untouched = fixes.path.read_bytes()
+    at = time.time() - 100
+    os.utime(workspace.drop("orders2.csv", "Order,City,Weight\nA-1,Bonn,1\n"), (at, at))
+    fixes.repair({"x": 2})
+    fixes.save(workspace.inbox / "mended.xlsx")
+    assert workspace.run().returncode == 1
+    workspace.drop("late.xlsx", untouched)
+    workspace.run()
+    assert [line["Outcome"] for line in sheet(workspace)] == ["not sent: held"]

@@ -189,7 +189,10 @@ class EntryVersions:
         for entry, repeats in self._repeats({entry: known[entry] for entry in sent}, run).items():
             found[entry] |= {line.id for line in repeats}
             known |= {line.id: line for line in repeats}
-        return {entry: _versions([known[one] for one in some], settled.get(entry)) for entry, some in found.items()}
+        first = self.as_they_came(line.id for line in known.values() if line.returned)
+        return {
+            entry: _versions([known[one] for one in some], first, settled.get(entry)) for entry, some in found.items()
+        }
 
     def ages(self, wanted: Collection[int]) -> dict[int, tuple[FileAge, FileAge]]:
         """For each of these drops, its age and that of the first one whose files have the same bytes: maybe itself."""
@@ -406,10 +409,12 @@ def _rows_of(totals: "Counter[Cells]") -> list[tuple[int, SourceRow]]:
     return [(0, SourceRow(table, 0, cells)) for table, cells in totals.elements()]
 
 
-def _versions(lines: Iterable[_Line], settled_by: int | None) -> Versions:
-    """The versions, in the order of planning after those that only follow others; without those of the drop that settled them, or later."""
+def _versions(lines: Iterable[_Line], first: Mapping[int, int], settled_by: int | None) -> Versions:
+    """The versions, in the order of planning after those that only follow others; without those of the drop that settled them, or later.
+    Those whose rows came back as they were stand behind the one that had them `first`.
+    """
     before = (line for line in lines if settled_by is None or line.drop < settled_by)
-    ordered = sorted(before, key=lambda line: (not line.follows, line.id))
+    ordered = sorted(before, key=lambda line: (not line.follows, first.get(line.id, line.id), line.id))
     waiting = ordered[-1].repeated or ordered[-1].id
     current = tuple(line.id for line in ordered if line.follows or waiting in (line.id, line.repeated))
     return Versions(tuple(line.id for line in ordered), settled_by is not None, current)
