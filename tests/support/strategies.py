@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from loadsheet.contract import DATE_SHAPES, Field, Kind, NumberForm, Operation, Record, When, plain_digits
 
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)
+# drawn from the constants of the source, but in a sheet it is an error: #VALUE!
+texts = texts.filter(lambda text: not (text.startswith("#") and text.isascii() and len(text) > 2))
 idents = st.text("ABCxyz0123456789-", min_size=1, max_size=10)
 numbers = st.decimals(min_value=0, max_value=Decimal("99999999.999"), places=3) | st.integers(0, 10**6)
 moments = st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2099, 12, 31)).map(
