@@ -1,47 +1,41 @@
 """What a run would do, without doing it: for the inbox (dry run), and for the files in the check folder.
 
-The sink of a dry run forecasts the state of each document from the ledger and the documents before it. Nothing is claimed, planned, sent or
-written. The exchange is not queried, so unknown outcomes stay unknown.
+Files are translated, planned and reconciled by the same functions as in a run, but into a ledger of its own that is thrown away. The real
+one is only read: what it knows about the records of the files is copied. Nothing is claimed, moved or sent. A dry run goes on as if the
+exchange accepted everything. It does not ask the exchange, so unknown outcomes stay unknown.
 
-A file in the check folder is translated, planned and reported by the same functions as in a run, but into a ledger of its own that is thrown
-away. The real one is only read: what it knows about the records of the file is copied. So an answer has the names and forms of real reports.
-It appears as `NAME.answer/` in the same folder, where the shipper sees it, and the file moves into it. The answer is complete before the
-file moves: after a kill, the file is checked again. Every run answers after its own work, a worker's run too, and a watch while it waits: on
-one machine one of them at a time. Files that a mapping reads together are answered together, under the name of the first.
+The answer to a file in the check folder has the names and forms of real reports. It appears as `NAME.answer/` in the same folder, where the
+shipper sees it, and the file moves into it. The answer is complete before the file moves: after a kill, the file is checked again. Every run
+answers after its own work, a worker's run too, and a watch while it waits: on one machine one of them at a time. Files that a mapping reads
+together are answered together, under the name of the first.
 """
 
 import shutil
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loadsheet import exit_codes, inbox, reports
-from loadsheet.contract import BY_NAME, Action
-from loadsheet.errors import FolderError, LedgerBusy
+from loadsheet import inbox, pipeline, reports
+from loadsheet.errors import DoesNotBalance, FolderError, LedgerBusy
 from loadsheet.inbox import Candidate, InboxFile
-from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles, ingest, route_files, within_budget
-from loadsheet.ledger import Drop, Ledger, State, open_ledger, utc_now
+from loadsheet.ingest import IngestContext, RoutedFiles, ingest, route_files, within_budget
+from loadsheet.ledger import Drop, Entry, Ledger, Run, Settlement, State, Waits, open_ledger, utc_now
 from loadsheet.ledger.exporting import EarlierRows
 from loadsheet.ledger.ledger_opening import locked
-from loadsheet.ledger.planning import sender_in
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.ledger.recording import Forecaster, Foreseen, stop_reasons
-from loadsheet.ledger.states import Waits
-from loadsheet.ledger_sink import LedgerSink, source_file
+from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.compile import operations_of
-from loadsheet.mapping.documents import FIX_OF, Document
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.problem_groups import Causes
-from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
-from loadsheet.reconcile import ONLY_CHECKED, Exceptions, RunNotes, settle
-from loadsheet.reconcile.open_exceptions import LATER
+from loadsheet.problems import Problem
+from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Reconciliation, RunNotes, settle
+from loadsheet.reports.run_summary import RunTally
 from loadsheet.settings import Settings
 
 WAITING = "waiting"  # for an order or tender that neither the exchange nor this run has
@@ -56,37 +50,23 @@ STATE_WORDS = {
 """What would become of the records in each state."""
 
 _ANSWER = ".answer"
-_RIGHT = (State.READY, State.UNCHANGED)
+_SENT_AT_ONCE = 500
 
 
 @dataclass(slots=True)
 class Forecast:
-    """What a run would do: its drops as JSON values, the files it would set aside, the problems of files that stay in the inbox, and the
-    number of records by state (or `WAITING`). `already` counts the ready and unknown records of earlier runs. `open` are the documents that
-    would need someone at the end, each by its record.
+    """What a run would do if the exchange accepted everything: its exit code, its drops as JSON values, the files it would set aside, the
+    problems of files that stay in the inbox, and the number of records by state (or `WAITING`). `already` counts the ready and unknown
+    records of earlier runs.
     """
 
+    exit_code: int
+    already: Mapping[str, int]
+    left: Sequence[Problem] = ()
     drops: list[dict[str, Any]] = field(default_factory=list)
     aside: dict[str, Problem] = field(default_factory=dict)
-    left: list[Problem] = field(default_factory=list)
     causes: Causes = field(default_factory=Causes)
     states: Counter[str] = field(default_factory=Counter)
-    already: Mapping[str, int] = field(default_factory=dict)
-    open: set[Hashable] = field(default_factory=set)
-    not_examined: bool = False
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of the run if the exchange accepts everything."""
-        states = {name for name, count in self.states.items() if count}
-        stuck = any(problem.level == "error" for problem in self.left)
-        needs_someone = bool(self.open or self.aside or stuck or self.already["unknown"])
-        return exit_codes.exit_code(
-            stopped=exit_codes.INTERNAL_ERROR if self.not_examined else None,
-            lacks_mapping=any(problem.code in WAITS_FOR_MAPPING for problem in self.left),
-            nothing_usable=needs_someone and bool(self.aside or states) and states <= {"invalid"},
-            needs_someone=needs_someone,
-        )
 
     def to_json(self) -> dict[str, Any]:
         """The forecast as JSON values."""
@@ -106,135 +86,98 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
     """Forecast what a run would do now. Raises FolderError and LedgerError."""
     context = IngestContext(settings, mappings, ledger.queries, datetime.now(UTC))
     inbox.check_inbox(settings)
-    with tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
+    already = {state.value: ledger.queries.count_in(state) for state in (State.READY, State.UNKNOWN)}
+    with tempfile.TemporaryDirectory(prefix="loadsheet-") as place:
         scan = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
-        scan = inbox.fetch_objects(scan, settings.model_copy(update={"state": Path(folder)}))
+        trial = _in_folder(settings, place)
+        scan = inbox.fetch_objects(scan, trial)
         found = within_budget(route_files(scan, context), settings)
-        deletes_follow = any(drop.route.mapping.operation.action is Action.DELETE for drop in found.drops)
-        sink = ForecastSink(ledger.forecaster(deletes_follow=deletes_follow), ledger.queries)
-        sink.forecast.left += [*found.left(context), *scan.left]
-        ingest(found, sink, context)
-    sink.forecast.already = {state.value: ledger.queries.count_in(state) for state in (State.READY, State.UNKNOWN)}
-    return sink.forecast
+        left = [*found.left(context), *scan.left]
+        with _trial_ledger(trial, ledger.queries) as (copy, earlier):
+            copy.change_all(earlier.copy_ready)
+            run = copy.begin_run(name="dry run")
+            _run_in_trial(copy, run, found, context._replace(settings=trial), earlier)
+            reconciliation = settle(copy.queries, None, run, settings)
+            code = _exit_code(reconciliation, run, settings, left, already["unknown"])
+            forecast = Forecast(code, already, left)
+            _count(forecast, reconciliation, run, copy.queries)
+    return forecast
 
 
-class _Uncorrected(NamedTuple):
-    """A document of a fix file whose rows came as they were in a wrong entry: its record, number and problems."""
-
-    entry: int
-    record: Hashable
-    number: int
-    problems: Sequence[Problem]
-
-
-@dataclass(slots=True)
-class _DropForecast:
-    """The forecast of a drop: its documents by state, the records that would be in order or not, and the entries that its rows correct."""
-
-    mapping: str
-    states: Counter[str] = field(default_factory=Counter)
-    right: set[Hashable] = field(default_factory=set)
-    wrong: set[Hashable] = field(default_factory=set)
-    mended: set[int] = field(default_factory=set)
-    uncorrected: list[_Uncorrected] = field(default_factory=list)
-
-    def stop(self, name: str) -> None:
-        """Hold what would be sent. `name` is the file."""
-        self.states["held"] += self.states.pop("ready", 0) + self.states.pop(WAITING, 0)
-        self.right, self.wrong, self.mended = set(), {*self.wrong, ("held", name)}, set()
+def _run_in_trial(ledger: Ledger, run: Run, found: RoutedFiles, context: IngestContext, earlier: EarlierRows) -> None:
+    """Do the stages of a run up to the last outcome, with an exchange that accepts everything."""
+    updating = tuple(mapping.name for mapping in context.mappings if mapping.changed == "update")
+    ledger.release(run, updating=updating)
+    ingest(found, _TrialSink(context.settings, ledger, run, known=earlier), context)
+    ledger.release(run, orphans=context.settings.verification.parents == "send", updating=updating)
+    _accept_ready(ledger, run)
+    ledger.release(run, updating=updating)
+    _accept_ready(ledger, run)
+    ledger.hold_waiting(run, only_changed=True)
+    touched = {drop.id for drop in ledger.queries.drops_of(run) if drop.run != run.name}
+    ledger.change_all(lambda connection: earlier.copy_whole(connection, touched))
 
 
-class ForecastSink(FilesInPlace):
-    """Forecasts the state of each document and counts them in `forecast`. `queries` tell what was corrected since."""
+def _accept_ready(ledger: Ledger, run: Run) -> None:
+    while some := ledger.ready(_SENT_AT_ONCE):
+        with ledger.one_transaction():
+            ledger.mark_sending(run, [([one], b"") for one in some])
+            ledger.settle(
+                run, [Settlement(one.id, State.ACCEPTED, "forecast", attempt=one.attempts + 1) for one in some]
+            )
 
-    def __init__(self, forecaster: Forecaster, queries: LedgerQueries) -> None:
-        self._forecaster, self._queries = forecaster, queries
-        self._mended = set[int]()
-        self._sender_of: dict[str, str] = {}  # by mapping; empty: not known yet
-        self.forecast = Forecast()
 
-    def claim(self, candidate: Candidate) -> InboxFile | None:
-        """The file with its hash; None if it is gone or no regular file."""
-        return inbox.in_place(candidate)
+def _exit_code(
+    reconciliation: Reconciliation, run: Run, settings: Settings, left: Sequence[Problem], unknown: int
+) -> int:
+    stopped = pipeline.not_examined(reconciliation.drops, run)
+    if not reconciliation.balances:
+        stopped = DoesNotBalance("rows read and fates reported differ")
+    return pipeline.exit_code_of(reconciliation, settings, left, stopped=stopped, unknown=unknown)
 
-    def set_aside(self, file: InboxFile, problem: Problem) -> None:
-        """Count the file among those that would be set aside."""
-        self.forecast.aside[file.name] = problem
 
-    def refuse(self, files: Sequence[InboxFile], problem: Problem) -> None:
-        """Count the files among those that would be set aside."""
-        self.forecast.aside |= dict.fromkeys([file.name for file in files], problem)
-
-    def take(self, drop: ReadDrop) -> None:
-        """Count the states of the documents of a drop. Raises FileRefused."""
-        mapping, causes = drop.mapping, self.forecast.causes
-        found = _DropForecast(mapping.name)
-        documents = (document for document in drop.documents() if isinstance(document, Document))
-        files = [source_file(file, "", drop.context.settings) for file in drop.files]
-        forecast = self._forecaster.forecast(documents, files, changed=mapping.changed)
-        for number, foreseen in enumerate(forecast, self.forecast.states.total() + 1):
-            self._count(foreseen, number, found)
-        self._count_uncorrected(found)
-        for notes in drop.notes().values():
-            for problem in notes.problems:
-                causes.add(problem)
-                self.forecast.not_examined |= problem.code == NOT_EXAMINED
-        fates: Counter[State] = Counter()
-        for name, number in found.states.items():
-            fates[State.READY if name == WAITING else State(name)] += number
-        if why := stop_reasons(drop.files[0].name, fates, drop.error_share_max, drop.doubts()):
-            for problem in why:
-                causes.add(problem)
-            found.stop(drop.files[0].name)
-        self._mended |= found.mended
-        # another row of the same file corrects nothing
-        self.forecast.open = (self.forecast.open - found.right) | found.wrong
-        self.forecast.states += found.states
-        names, operation = drop.routed.data_files, operations_of(mapping)
-        self.forecast.drops.append(
-            {"files": names, "mapping": mapping.name, "operation": operation, "records": dict(found.states)}
+def _count(forecast: Forecast, reconciliation: Reconciliation, run: Run, queries: LedgerQueries) -> None:
+    """Count what would become of the records in the files of a run."""
+    tally = RunTally(folding=forecast.causes, settled=reconciliation.exceptions.settled)
+    waiting = set(queries.waiting_lanes())
+    for drop in (drop for drop in reconciliation.drops if drop.run == run.name):
+        if drop.set_aside:
+            forecast.aside |= {file.name: problem for file in drop.files for problem in file.problems}
+            continue
+        tally.open(drop)
+        states = Counter[str]()
+        for entry in queries.entries_of(drop.id):
+            match = reconciliation.matches[entry.id]
+            tally.add(entry, match)
+            states[_word(entry, match.state, waiting)] += 1
+        forecast.states += states
+        files = [file.name for file in drop.files if file.role != "trigger"]
+        forecast.drops.append(
+            {"files": files, "mapping": drop.mapping, "operation": drop.operation, "records": dict(states)}
         )
 
-    def _count(self, foreseen: Foreseen, number: int, found: _DropForecast) -> None:
-        """Count a document of a drop."""
-        document, planned, uncorrected, whole = foreseen
-        state = WAITING if planned.waits is Waits.PARENT else planned.state.value
-        found.states[state] += 1
-        fixed = document.items.get(FIX_OF, ())
-        record = BY_NAME[document.operation].record_id(document.key) or fixed or number
-        problems = (*document.problems, *([planned.problem] if planned.problem else []))
-        if state not in _RIGHT and uncorrected:
-            found.uncorrected.append(_Uncorrected(uncorrected, record, number, problems))
-            return
-        sender = sender_in(document.payload)
-        self._sender_of[found.mapping] = self._sender_of.get(found.mapping) or sender
-        if state in _RIGHT:
-            found.mended.update(fixed)
-            # an update of some fields corrects no document of another mapping, nor does what has another sender
-            corrects = {(found.mapping, record), (found.mapping, fixed)}
-            corrects |= {(one, record) for one, own in self._sender_of.items() if whole and sender in ("", own)}
-            found.right |= corrects & self.forecast.open
-        else:
-            found.wrong.add((found.mapping, record))
-        for problem in problems:
-            self.forecast.causes.add(problem, number)
 
-    def _count_uncorrected(self, found: _DropForecast) -> None:
-        """Count the documents of a drop that came as they were and still need someone."""
-        settled = self._settled(sorted({one.entry for one in found.uncorrected}))
-        for one in found.uncorrected:
-            if one.entry not in settled:
-                found.wrong.add((found.mapping, one.record))
-                for problem in one.problems:
-                    self.forecast.causes.add(problem, one.number)
+def _word(entry: Entry, state: State, waiting: Collection[str]) -> str:
+    """The word for what would become of an entry, one of `STATE_WORDS`. `waiting` are the lanes of those that wait for an order or tender."""
+    if state is State.ACCEPTED:
+        return State.READY.value
+    waits = entry.waits is Waits.PARENT or (entry.state is State.UNCHANGED and entry.lane in waiting)
+    return WAITING if state is State.HELD and waits else state.value
 
-    def _settled(self, wrong: Sequence[int]) -> set[int]:
-        """The wrong entries among these that need nobody any more: corrected in a fix file, before or in this forecast, or replaced by a
-        later document.
-        """
-        statuses = self._queries.exceptions_of(wrong)
-        replaced = {entry for entry, status in statuses.items() if status.closed == LATER}
-        return self._mended.intersection(wrong) | self._queries.versions.corrected_among(wrong) | replaced
+
+@contextmanager
+def _trial_ledger(settings: Settings, known: LedgerQueries) -> Iterator[tuple[Ledger, EarlierRows]]:
+    """An empty ledger in the state folder of these settings, and the rows of the `known` one to copy into it."""
+    with known.at_one_moment() as connection, open_ledger(f"sqlite:///{settings.state}/ledger.db") as ledger:
+        earlier = EarlierRows(connection)
+        ledger.change_all(earlier.begin)
+        yield ledger, earlier
+
+
+def _in_folder(settings: Settings, place: str) -> Settings:
+    """The settings of a trial, which keeps its files in this folder."""
+    places = {"state": Path(place), "outbox": Path(place, "outbox"), "archive": None, "database": ""}
+    return settings.model_copy(update={**places, "outbox_group": ""})
 
 
 class Answer(NamedTuple):
@@ -287,10 +230,8 @@ def _answer(part: RoutedFiles, context: IngestContext, known: LedgerQueries) -> 
     settings = context.settings
     names = [*part.aside, *(name for drop in part.drops for name in drop.names)]
     with tempfile.TemporaryDirectory(prefix="answer-", dir=settings.state) as place:
-        places = {"state": Path(place), "outbox": Path(place, "outbox"), "archive": None, "database": ""}
-        trial = settings.model_copy(update={**places, "outbox_group": "", "reports": {"feedback": "workbook"}})
-        with open_ledger(f"sqlite:///{place}/ledger.db") as ledger:
-            written = _report(part, context._replace(settings=trial), ledger, known)
+        trial = _in_folder(settings, place).model_copy(update={"reports": {"feedback": "workbook"}})
+        written = _report(part, context._replace(settings=trial), known)
         files = [part.candidates[name].path for name in names]
         if written is None or not all(file.exists() for file in files):  # another machine may have answered
             return None
@@ -301,20 +242,18 @@ def _answer(part: RoutedFiles, context: IngestContext, known: LedgerQueries) -> 
             raise FolderError(f"the answer to {names[0]} cannot be written ({error.strerror})") from error
 
 
-def _report(part: RoutedFiles, context: IngestContext, ledger: Ledger, known: LedgerQueries) -> reports.Written | None:
+def _report(part: RoutedFiles, context: IngestContext, known: LedgerQueries) -> reports.Written | None:
     """Plan files and write the reports of a run that sends nothing. None if a file changed meanwhile."""
     settings = context.settings
-    with known.at_one_moment() as connection:
-        earlier = EarlierRows(connection)
-        ledger.change_all(earlier.begin)
+    with _trial_ledger(settings, known) as (ledger, earlier):
         run = ledger.begin_run(name=f"check of {datetime.now(UTC):%Y-%m-%d %H.%M} UTC")
         ingest(part, _TrialSink(settings, ledger, run, known=earlier), context)
-    drops = [drop for drop in ledger.queries.drops_of(run) if drop.run == run.name]
-    if not drops:
-        return None
-    found = settle(ledger.queries, None, run, settings, drops=drops)
-    found = replace(found, exceptions=Exceptions(), legs=(), totals=(), notes=RunNotes(stopped=ONLY_CHECKED))
-    return reports.write(ledger.queries, found, replace(run, finished_at=ledger.now()), settings)
+        drops = [drop for drop in ledger.queries.drops_of(run) if drop.run == run.name]
+        if not drops:
+            return None
+        found = settle(ledger.queries, None, run, settings, drops=drops)
+        found = replace(found, exceptions=Exceptions(), legs=(), totals=(), notes=RunNotes(stopped=ONLY_CHECKED))
+        return reports.write(ledger.queries, found, replace(run, finished_at=ledger.now()), settings)
 
 
 class _TrialSink(LedgerSink):

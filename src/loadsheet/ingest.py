@@ -4,7 +4,7 @@
         claim and open its files
         sink.take(drop)                     # iterates over drop.documents()
 
-The sink makes the difference: a run records entries (`ledger_sink`), a dry run forecasts (`forecasts`), a check lists problems (`checking`),
+The sink makes the difference: a run records entries (`ledger_sink`), a dry run in a ledger that is thrown away (`forecasts`), a check lists problems (`checking`),
 and `mapping test`, `diff` and `preview` keep the documents (`mapping_tools.comparison`).
 
 Owns: the order of drops (parents before children), how a drop is opened, and the checks during translation. Uses no network.

@@ -143,8 +143,9 @@ def _reconcile_and_report(
     drops = reconciliation.drops
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
-    stopped = stopped or _not_examined(drops, this_run) or _not_all_sent(ledger, sent)
-    exit_code = _exit_code(context, stopped, drops, reconciliation, left)
+    stopped = stopped or not_examined(drops, this_run) or _not_all_sent(ledger, sent)
+    unknown = ledger.queries.count_in(State.UNKNOWN)
+    exit_code = exit_code_of(reconciliation, settings, left, stopped=stopped, unknown=unknown)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
     warnings = (
         *_unfinished_runs(ledger, unfinished),
@@ -204,7 +205,7 @@ def _unfinished_runs(ledger: Ledger, unfinished: Sequence[Run]) -> Iterator[Prob
             yield Problem("L613", values={"run": run.name}, level="warning")
 
 
-def _not_examined(drops: Sequence[Drop], this_run: Run) -> LoadsheetError | None:
+def not_examined(drops: Sequence[Drop], this_run: Run) -> LoadsheetError | None:
     """The error if an internal error prevented the damage checks of a table; its rows were processed without them."""
     problems = (
         found for drop in drops if drop.run == this_run.name for table in drop.tables for found in table.problems
@@ -247,23 +248,27 @@ def _subjects(drops: Sequence[Drop]) -> set[str]:
     return {operation.subject for operation in operations if operation.proved_by}
 
 
-def _exit_code(
-    context: RunContext,
-    stopped: LoadsheetError | None,
-    drops: Sequence[Drop],
+def exit_code_of(
     reconciliation: reconcile.Reconciliation,
+    settings: Settings,
     left: Sequence[Problem],
+    *,
+    stopped: LoadsheetError | None,
+    unknown: int,
 ) -> int:
+    """The exit code of a run, or of one that is only forecast. `left` are the problems of files that stay in the inbox, `unknown` is the
+    number of entries whose outcome is unknown.
+    """
     states = set(reconciliation.states)
-    aside = any(drop.set_aside for drop in drops)
-    share = context.settings.reconcile.unverified_share_max
+    aside = any(drop.set_aside for drop in reconciliation.drops)
+    share = settings.reconcile.unverified_share_max
     needs_someone = (
         aside
         or reconciliation.needs_someone > 0
         or reconciliation.red_totals > 0
         or any(problem.level == "error" for problem in left)  # such a file stays until someone acts
         or any(leg.entries > share * leg.all for leg in reconciliation.unverified)
-        or context.ledger.queries.count_in(State.UNKNOWN) > 0
+        or unknown > 0
     )
     return exit_codes.exit_code(
         stopped=stopped.exit_code if stopped else None,

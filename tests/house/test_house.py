@@ -62,7 +62,7 @@ ingest: * inbox reading mapping ledger fix_files object_storage row_counts
 row_counts: * reading mapping
 ledger_sink: * inbox reading mapping ledger fix_files ingest
 checking: * inbox reading mapping ledger ingest row_counts
-forecasts: * inbox mapping ledger ingest ledger_sink reconcile reports
+forecasts: * inbox mapping ledger ingest ledger_sink reconcile reports pipeline
 inbox_watch: * inbox
 annotations: * reading ledger object_storage
 operations.expected_files: * ledger

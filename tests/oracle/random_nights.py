@@ -21,11 +21,12 @@ from outcome_check import check_outcome
 from workspace import SMALL, Workspace
 
 KEYS = ("A-1", "A-2", "A-3")
-CITIES = ("Bonn", "Ulm", "Kiel")
+CITIES, ITEMS = ("Bonn", "Ulm", "Kiel"), ("Bolts", "Glue", "Nuts")
 TOO_LONG = "a text with more than the forty characters that this exchange takes"
 TEXT_MAX = 40
 WEIGHTS = {"orders": (1, 2, 3), "others": (11, 12, 13)}  # those of a sender tell whose record it is
 ORDER = ("Order", "City", "Weight")
+ITEM_OF_ROW = "packages: {each: rows, item: {package_type: {value: Box}, item_name: {col: item}}}"
 HEADINGS = {
     "orders": ORDER,
     "others": ORDER,
@@ -39,10 +40,10 @@ OPERATIONS = ("order.create", "order.update", "order.delete", "order.status")
 
 @dataclass(eq=False)
 class Input:
-    """A row of a file. `age` says when it came; `quality`: good, wrong (a cell cannot be read) or refused (by the exchange)."""
+    """A record of a file. `age` says when it came; `quality`: good, wrong (a cell cannot be read) or refused (by the exchange)."""
 
     kind: str
-    cells: tuple
+    rows: tuple
     quality: str
     age: tuple
     root: str
@@ -51,11 +52,21 @@ class Input:
     first: tuple = ()  # the age of the row that a fix file corrected
 
     @property
+    def cells(self):
+        return self.rows[0]
+
+    @property
     def key(self):
         return self.cells[0]
 
+    @property
+    def items(self):
+        """The items of its packages, one in each row; the mapping of orders in one row names one itself."""
+        return tuple(row[3] if len(row) > 3 else "Schrauben" for row in self.rows)
+
     def __repr__(self):
-        return f"{self.kind} {' '.join(map(str, self.cells))[:24]} ({self.quality}, night {self.age[0]}.{self.age[1]})"
+        rows = "; ".join(" ".join(map(str, row))[:24] for row in self.rows)
+        return f"{self.kind} {rows} ({self.quality}, night {self.age[0]}.{self.age[1]})"
 
 
 @dataclass
@@ -90,6 +101,11 @@ class Walk:
             orders += "errors: {stop_at: 40%}\n"
             self.log.append("stops at 40%")
         others = orders.replace("orders", "others").replace("ACME", "OTHER")
+        self.headings = dict(HEADINGS)
+        if self.random.random() < 0.5:
+            orders = _in_lines(orders)
+            self.headings["orders"] = (*ORDER, "Item")
+            self.log.append("orders have lines")
         self.workspace.use({"orders": orders, "others": others})
         for name in ("order-updates", "order-deletes", "events"):
             self.workspace.add(name)
@@ -125,8 +141,13 @@ class Walk:
         inputs = {}
         for key in self.random.sample(KEYS, self.random.choice((1, 1, 2, 3))):
             quality = "good" if kind == "deletes" else self.random.choice(("good", "good", "good", "wrong", "refused"))
-            inputs[key] = Input(kind, self._cells(kind, key, quality), quality, age, name)
-        rows = [HEADINGS[kind], *(one.cells for one in inputs.values())]
+            inputs[key] = Input(kind, self._rows(kind, key, quality), quality, age, name)
+        rows = [row for one in inputs.values() for row in one.rows]
+        if self.random.random() < 0.3:
+            self.random.shuffle(rows)
+        for one in inputs.values():
+            one.rows = tuple(row for row in rows if row[0] == one.key)
+        rows.insert(0, self.headings[kind])
         text = (
             "".join(",".join(map(str, row)) + "\n" for row in rows) + "\n" * self.serial
         )  # no other file has these bytes
@@ -143,6 +164,19 @@ class Walk:
         if kind == "updates":
             return key, "" if quality == "wrong" else city
         return key, city, "x" if quality == "wrong" else self.random.choice(WEIGHTS[kind])
+
+    def _rows(self, kind, key, quality, count=0):
+        """The rows of one record: `count` of them, or any number."""
+        if len(self.headings[kind]) < 4:
+            return (self._cells(kind, key, quality),)
+        cells = self._cells(kind, key, quality)
+        good = [cells[0], cells[1], self.random.choice(WEIGHTS[kind])]
+        rows = [[*good, self.random.choice(ITEMS)] for _ in range(count or self.random.choice((1, 2, 3)))]
+        if quality == "wrong":
+            column, value = self.random.choice(((2, "x"), (3, ""), (1, "Wien")))
+            row = self.random.choice(rows)
+            row[column] = value if len(rows) > 1 or column > 1 else ""
+        return tuple(map(tuple, rows))
 
     def drop_again(self):
         """A file that came before, under its name or another one."""
@@ -162,19 +196,23 @@ class Walk:
         path = self.random.choice(self.fixes[-4:])
         chance = self.random.choice((0, 0.5, 1, 1))
         age, book, inputs = self._age(), FixBook(path), {}
+        kind = path.name.partition("_")[0]
         for sheet in book.sheets():
             heads = [cell.value for cell in sheet[1]]
+            records = {}
             for row in sheet.iter_rows(min_row=2):
-                root = path.name.removesuffix(".fix.xlsx")
-                kind = root.partition("_")[0]
-                cells = {head: cell for head, cell in zip(heads, row, strict=True) if head in HEADINGS[kind]}
-                before = self._input_with(root, [cells[head].value for head in HEADINGS[kind]])
+                named = dict(zip(heads, row, strict=True))
+                cells = [named[head] for head in self.headings[kind]]
+                records.setdefault(cells[0].value, []).append(cells)
+            for rows in records.values():
+                before = self._input_with(path.name, rows)
                 inputs[before.key] = before
                 if before.quality != "good" and self.random.random() < chance:
-                    values = self._cells(kind, before.key, "good")
-                    for head, value in zip(HEADINGS[kind], values, strict=True):
-                        if str(cells[head].value) != str(value):
-                            cells[head].value = value
+                    values = self._rows(kind, before.key, "good", len(rows))
+                    for cells, row in zip(rows, values, strict=True):
+                        for cell, value in zip(cells, row, strict=True):
+                            if str(cell.value) != str(value):
+                                cell.value = value
                     mended = Input(kind, values, "good", age, before.root, first=before.first or before.age)
                     if before.corrected:
                         before.corrected.corrected = mended
@@ -184,13 +222,20 @@ class Walk:
         content = (target if chance else path).read_bytes()
         self._place(f"mended_{self.serial}.xlsx", content, inputs, f"returned {path.parent.name}/{path.name} as")
 
-    def _input_with(self, root, cells):
-        wanted = ["" if cell is None else str(cell).removesuffix(".0") for cell in cells]
+    def _input_with(self, name, rows):
+        """The input of which a fix file has these rows."""
+        wanted = [["" if cell.value is None else str(cell.value).removesuffix(".0") for cell in row] for row in rows]
         for one in reversed(self.inputs):
-            same = zip(map(str, one.cells), wanted, HEADINGS[one.kind], strict=False)
-            if root.startswith(one.root.removesuffix(".csv")) and all(a == b or head == "At" for a, b, head in same):
-                return one
-        raise AssertionError(f"no input is {cells} of {root}")
+            if name.startswith(one.root.removesuffix(".csv")) and len(one.rows) == len(rows):
+                heads = self.headings[one.kind]
+                cells = [
+                    (a, str(b), head)
+                    for x, y in zip(wanted, one.rows, strict=True)
+                    for a, b, head in zip(x, y, heads, strict=True)
+                ]
+                if all(a == b or head == "At" for a, b, head in cells):
+                    return one
+        raise AssertionError(f"no input is {wanted} of {name}")
 
     def retry(self):
         """A person releases what is held or refused for a key: that is newer than all before."""
@@ -255,6 +300,7 @@ class Walk:
     def _run(self, *words):
         before = set(self.workspace.reports())
         self.now = self.now.replace(hour=2) + timedelta(days=1)
+        foreseen = loads(self._command("run", "--dry-run", "--json").stdout)
         done = self._command("run", *words)
         self.log.append(f"  run {' '.join(map(str, words))}: {done.returncode} {done.stdout.splitlines()[0]}")
         assert done.returncode in (0, 1, 65), done.stderr
@@ -263,6 +309,7 @@ class Walk:
         self.fixes += sorted(folder.glob("*.fix.xlsx"))
         said = check_outcome(folder)
         assert said["exit_code"] == done.returncode
+        self._check_forecast(foreseen, said)
         self.exceptions = [line for line in self.workspace.sheet("Exceptions") if line["Exception"].startswith("E-")]
         return said
 
@@ -270,10 +317,27 @@ class Walk:
 
     def _check_rows(self, said, dropped):
         """Each row that came is accounted for."""
-        rows = sum((night, file) == (self.number, name) for night, file, _ in self.of_row for name in dropped)
+        own = [one for (night, file, _), one in self.of_row.items() if night == self.number and file in dropped]
+        rows = sum(len(one.rows) for one in own)
         assert said["balance"]["balances"]
         own = [file for drop in said["drops"] if drop["run"] == said["run"] for file in drop["files"]]
         assert sum(table["rows"] for file in own for table in file["tables"]) == rows, (own, rows)
+
+    def _check_forecast(self, foreseen, said):
+        """A dry run says before what a run does of which the exchange refuses and loses nothing."""
+        if {"refused", "outcome unknown", "waiting to be sent"} & set(said["verdicts"]) or foreseen["already"][
+            "unknown"
+        ]:
+            return
+        own = Counter()
+        for drop in said["drops"]:
+            if drop["run"] == said["run"]:
+                own.update(drop["entries"])
+        told = Counter(foreseen["records"])
+        told["held"] += told.pop("waiting", 0)
+        told["accepted"] += told.pop("ready", 0)
+        assert +told == +own, (told, own)
+        assert foreseen["exit_code"] == said["exit_code"], foreseen
 
     def _check_records(self, said, limited):
         """What is not as its newest input says is an open exception, or waits; and a run that says that all is well lets none of its own so."""
@@ -298,17 +362,15 @@ class Walk:
             own = sorted((one for one in self.inputs if one.key == key and not one.corrected), key=lambda one: one.age)
             deleted = max((one.age for one in own if one.kind == "deletes"), default=(0, 0))
             created = max((one.age for one in own if one.kind in WEIGHTS and one.quality == "good"), default=(0, 0))
-            city, weight = orders.get(key, (None, None))
+            city, *goods = orders.get(key, (None, None, None))
             updates = [one for one in own if one.kind == "updates" and one.age > deleted]
             for kind in WEIGHTS:
                 decided = self._decided(key, own, kind)
                 for one in [one for one in own if one.kind == kind and one.age > max(deleted, decided)][-1:]:
-                    first = min(
-                        same.first or same.age for same in own if same.cells == one.cells and same.age > deleted
-                    )
+                    first = min(same.first or same.age for same in own if same.rows == one.rows and same.age > deleted)
                     later = [update.cells[1] for update in updates if update.quality == "good" and update.age > first]
-                    meant = ([one.cells[1], *later][-1], one.cells[-1])
-                    yield one, one.quality == "good" and meant[1] == weight and (meant[0] == city or later), (kind,)
+                    is_so = [one.cells[2], one.items] == goods and (one.cells[1] == city or later)
+                    yield one, one.quality == "good" and is_so, (kind,)
             for one in [one for one in own if one.kind == "deletes" and deleted > created][-1:]:
                 yield one, key not in orders, ("order-deletes",)
             for one in [one for one in updates if one.age > created][-1:]:
@@ -354,9 +416,24 @@ class Walk:
         return [(entry, key, self.nights[run], file) for entry, key, run, file in self.workspace.ask(statement)]
 
     def _records(self):
-        """City and weight of each order at the exchange, and how often it has each event."""
+        """City, weight and items of each order at the exchange, and how often it has each event."""
         with closing(sqlite3.connect(self.folder / "exchange.db")) as database:
             orders = [loads(content) for (content,) in database.execute("select content from orders")]
             events = [loads(content) for (content,) in database.execute("select content from status_events")]
-        records = {one["order_id"]: (one["delivery_city"], int(one["total_weight"])) for one in orders}
+        records = {
+            one["order_id"]: (
+                one["delivery_city"],
+                int(one["total_weight"]),
+                tuple(p["item_name"] for p in one["packages"]),
+            )
+            for one in orders
+        }
         return records, Counter((one["order_id"], one["status_code"]) for one in events)
+
+
+def _in_lines(orders):
+    """The mapping of orders for files with a row for each package."""
+    list_of_one = orders[orders.index("  packages:") : orders.index("Schrauben}") + len("Schrauben}")]
+    columns = "columns:\n  item: {label: Item, type: text, required: true}"
+    grouped = orders.replace(list_of_one, f"  {ITEM_OF_ROW}").replace("columns:", columns)
+    return grouped.replace("payload:", "group: {by: order}\npayload:")

@@ -34,7 +34,7 @@ from loadsheet.ledger.ledger_tables import (
     tables,
 )
 from loadsheet.ledger.run_queries import FIXES, RunQueries, touched_by, with_adopted_runs
-from loadsheet.ledger.states import Run
+from loadsheet.ledger.states import Run, State
 
 Kind = Literal["text", "whole", "moment"]
 
@@ -245,8 +245,10 @@ class EarlierRows:
 
     def __init__(self, source: Connection) -> None:
         self._source = source
-        self._entries: set[int] = set()  # copied ones
+        self._lanes: set[str] = set()  # copied ones
+        self._entries: set[int] = set()
         self._drops: set[int] = set()
+        self._fixed: set[int] = set()  # drops whose fix files were copied
 
     def begin(self, target: Connection) -> None:
         """Copy the last run, drop and entry, after which new ids continue."""
@@ -254,21 +256,50 @@ class EarlierRows:
         last_drop, last_entry = (self._source.scalar(select(func.max(rows.c.id))) for rows in (drops, entries))
         self._copy(target, "runs", runs.c.id == last_run)
         self._copy_drops(target, {last_drop} if last_drop else set())
-        self._copy_entries(target, entries.c.id == last_entry)
+        self._copy_lanes_of(target, entries.c.id == last_entry)
+
+    def copy_ready(self, target: Connection) -> None:
+        """Copy the entries on the lanes of those that the next run sends."""
+        self._copy_lanes_of(target, entries.c.state == State.READY.value)
+
+    def copy_whole(self, target: Connection, wanted: Collection[int]) -> None:
+        """Copy all entries and ignored rows of drops of which only some were copied."""
+        for some in chunks(sorted(wanted)):
+            self._copy_lanes_of(target, entries.c.drop_id.in_(some))
+            self._copy(target, "ignored", ignored.c.drop_id.in_(some))
 
     def copy(self, target: Connection, lanes: Collection[str], fixes: int | None) -> None:
-        """Copy the entries on these lanes with their histories and drops, and the drops that a fix file corrects: `fixes`, the drop
-        that that one fixes, and so on.
+        """Copy the entries on these lanes with their histories and drops, those of the fix files of these drops, and the drops that a fix
+        file corrects: `fixes`, the drop that that one fixes, and so on.
         """
         chain: set[int] = set()
         while fixes is not None:
             chain.add(fixes)
             fixes = self._source.scalar(select(drops.c.fixes).where(drops.c.id == fixes))
         self._copy_drops(target, chain)
-        for some in chunks(sorted(lanes)):
-            self._copy(target, "runs", runs.c.id.in_(select(seen.c.run_id).where(seen.c.lane.in_(some))))
-            self._copy(target, "seen", seen.c.lane.in_(some))
-            self._copy_entries(target, entries.c.lane.in_(some))
+        self._copy_lanes(target, lanes)
+
+    def _copy_lanes_of(self, target: Connection, which: Any) -> None:
+        self._copy_lanes(target, set(self._source.scalars(select(entries.c.lane).where(which))))
+
+    def _copy_lanes(self, target: Connection, lanes: Collection[str]) -> None:
+        """Copy the entries on these lanes, and on those of the fix files of their drops."""
+        while new := {*lanes} - self._lanes:
+            self._lanes |= new
+            for some in chunks(sorted(new)):
+                self._copy(target, "runs", runs.c.id.in_(select(seen.c.run_id).where(seen.c.lane.in_(some))))
+                self._copy(target, "seen", seen.c.lane.in_(some))
+                self._copy_entries(target, entries.c.lane.in_(some))
+            lanes = self._lanes_of_fix_files()
+
+    def _lanes_of_fix_files(self) -> set[str]:
+        """The lanes of the fix files of the drops that were copied since the last time."""
+        lanes = set[str]()
+        new, self._fixed = sorted(self._drops - self._fixed), {*self._drops}
+        for some in chunks(new):
+            of_fix = select(entries.c.lane).join(drops, drops.c.id == entries.c.drop_id).where(drops.c.fixes.in_(some))
+            lanes.update(self._source.scalars(of_fix))
+        return lanes
 
     def _copy_entries(self, target: Connection, which: Any) -> None:
         of_drop = {

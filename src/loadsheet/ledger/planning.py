@@ -43,7 +43,7 @@ _DIFFERENCES_SHOWN = 5
 
 class EarlierEntry(NamedTuple):
     """An earlier entry on the same lane that is, was or will be at the exchange. A held one waits for an outcome or a parent, or
-    was given up: a person abandoned it although its outcome is unknown. A forecast one has its `sender` instead of its payload.
+    was given up: a person abandoned it although its outcome is unknown.
     """
 
     id: int
@@ -56,7 +56,6 @@ class EarlierEntry(NamedTuple):
     problems: tuple[Problem, ...]
     given_up: bool = False
     drop: int = 0
-    sender: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -65,16 +64,13 @@ class EarlierEntry(NamedTuple):
 
 
 class PlannedState(NamedTuple):
-    """The state of a planned document, the reason, and an additional problem, if any. An unchanged one that `waits_again` repeats
-    a held entry.
-    """
+    """The state of a planned document, the reason, and an additional problem, if any."""
 
     state: State
     reason: str = ""
     problem: Problem | None = None
     receipt: str = ""
     waits: Waits = Waits.DECISION
-    waits_again: bool = False
 
     @property
     def stays_on_lane(self) -> bool:
@@ -97,7 +93,7 @@ _NEW = PlannedState(State.READY)
 def decide(
     given: Document, lane: Sequence[EarlierEntry], *, changed: Changed, seen: bool, later: Sequence[EarlierEntry] = ()
 ) -> PlanningDecision:
-    """The decision on a document that is planned, forecast or judged again. `lane` holds the entries on its lane, oldest first.
+    """The decision on a document that is planned or judged again. `lane` holds the entries on its lane, oldest first.
     `seen`: a listing showed the lane's order or tender. `changed`: the treatment of a create whose record was accepted with other
     content. `later` are creates planned after the document, which matter only for the form of an upsert.
     """
@@ -181,7 +177,7 @@ def held_as_of_another(
     exists = exists or any(earlier.state is State.ACCEPTED or earlier.is_open for earlier in setting)
     versions = _versions(given, alive) or (setting if exists else [])
     standing = [earlier for earlier in versions if earlier.state is not State.REFUSED]
-    senders = list(filter(None, (earlier.sender or sender_in(earlier.payload) for earlier in standing)))
+    senders = list(filter(None, (sender_in(earlier.payload) for earlier in standing)))
     own = sender_in(document.payload)
     if not own or not senders or own in senders:
         return decision
@@ -448,8 +444,7 @@ def _judge_equal(document: Document, earlier: EarlierEntry) -> PlannedState:
     if earlier.state is State.ACCEPTED:
         return PlannedState(State.UNCHANGED, f"{ALREADY} (entry {earlier.id})", receipt=earlier.receipt)
     waiting = Problem("L603", values={"key": document.key}, level="warning")
-    reason, held = f"already waiting as entry {earlier.id}", earlier.state is State.HELD
-    return PlannedState(State.UNCHANGED, reason, waiting, waits_again=held)
+    return PlannedState(State.UNCHANGED, f"already waiting as entry {earlier.id}", waiting)
 
 
 def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> PlannedState:

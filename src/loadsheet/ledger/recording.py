@@ -1,18 +1,18 @@
-"""Records a drop: its files and tables, its entries in their planned states, and the rows that rules excluded. Forecasts the same states.
+"""Records a drop: its files and tables, its entries in their planned states, and the rows that rules excluded.
 
-Owns: the statements of planning. Opens no transaction: the methods of `Ledger` do. A forecast only reads.
+Owns: the statements of planning. Opens no transaction: the methods of `Ledger` do.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
-from loadsheet.contract import BY_NAME, DELETES, VERSIONS, Action
+from loadsheet.contract import DELETES, VERSIONS
 from loadsheet.errors import DoesNotBalance
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, store, with_contents
@@ -21,15 +21,12 @@ from loadsheet.ledger.planning import (
     Changed,
     DocumentContext,
     EarlierEntry,
-    PlannedState,
     PlanningDecision,
     decide_new,
     is_delete,
-    parent_exists,
-    sender_in,
 )
-from loadsheet.ledger.returned_rows import FixFiles, copies_of, drops_with, find_returned
-from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, SourceFile, State, Waits
+from loadsheet.ledger.returned_rows import FixFiles, copies_of, find_returned
+from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change_states, record_events
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import Problem, Where
@@ -40,8 +37,6 @@ if TYPE_CHECKING:
 _SENT_OR_READY = (State.ACCEPTED, State.READY, State.SENDING)
 STOPPED = "a problem concerns all files of its drop"
 _ANALYZE_AFTER, _ANALYZE_FACTOR = 1000, 4
-_COMING = 1 << 62
-"""The id of every entry that is only forecast: it is newer than those in the ledger."""
 
 
 class ReadTotals(NamedTuple):
@@ -210,83 +205,6 @@ def _record_entries(
         store(connection, contents)
         record_events(transaction, events)
     return states
-
-
-class Foreseen(NamedTuple):
-    """A document as it would be sent, its planned state, and the entry whose rows came back in it as they were (0: none). `whole`: its
-    mapping sets all of the record, not some fields of it.
-    """
-
-    document: Document
-    planned: PlannedState
-    uncorrected: int
-    whole: bool
-
-
-class Forecaster:
-    """Forecasts the states of the documents of consecutive drops and records nothing. Forecasts for earlier documents count
-    as entries for later ones. If `deletes_follow`, the newest file with each record is remembered for them.
-    """
-
-    def __init__(self, engine: Engine, *, deletes_follow: bool) -> None:
-        self._engine, self._deletes_follow = engine, deletes_follow
-        self._forecast: defaultdict[str, list[EarlierEntry]] = defaultdict(list)
-        self._versions: dict[str, SourceFile] = {}
-
-    def forecast(
-        self, documents: Iterable[Document], files: Sequence[SourceFile], *, changed: Changed
-    ) -> Iterator[Foreseen]:
-        """The forecasts. `files` are the files of the documents. `changed`: the treatment of a create whose record was accepted with other
-        content. A child does not wait if its order or tender would be sent.
-        """
-        newest = max(files, key=lambda file: file.arrived)
-        with self._engine.connect() as connection:
-            copies = drops_with(connection, {file.sha256 for file in files})
-        stream, fixes = iter(documents), FixFiles()
-        while chunk := list(islice(stream, CHUNK)):
-            wanted = {document.lane for document in chunk if document.usable}
-            with self._engine.connect() as connection:
-                lanes, seen_on = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
-                returned = find_returned(connection, chunk, [copies] * len(chunk), fixes)
-            for given, same in zip(chunk, returned, strict=True):
-                seen = given.lane in seen_on
-                lane = [*lanes.get(given.lane, ()), *self._forecast[given.lane]] if given.usable else []
-                known = DocumentContext(seen, copies, self._newer_than(newest, given), same)
-                decision = decide_new(given, lane, known, changed=changed)
-                planned = decision.planned
-                if planned.waits is Waits.PARENT and any(map(_is_coming, lane)):
-                    planned = planned._replace(waits=Waits.DECISION)
-                if planned.stays_on_lane:  # without its record, to save memory: field differences are not forecast
-                    earlier = _as_earlier(_COMING, 0, decision._replace(planned=planned))
-                    sender = sender_in(earlier.payload)
-                    self._forecast[given.lane].append(earlier._replace(payload=b"", problems=(), sender=sender))
-                planned = _as_reported(decision.document, planned, lane, seen=seen)
-                whole = given.instead is not None or BY_NAME[given.operation].action is not Action.UPDATE
-                yield Foreseen(decision.document, planned, same.uncorrected, whole)
-
-    def _newer_than(self, file: SourceFile, document: Document) -> str:
-        """The file that holds the record and arrived after `file`, if there is one. Remembers `file` if the document is a version of it."""
-        newest = self._versions.get(document.lane, file)
-        if self._deletes_follow and document.operation in VERSIONS and newest.arrived <= file.arrived:
-            self._versions[document.lane] = file
-        return newest.name if newest.arrived > file.arrived else ""
-
-
-def _as_reported(
-    document: Document, planned: PlannedState, lane: Sequence[EarlierEntry], *, seen: bool
-) -> PlannedState:
-    """The planned state as reports count it: a repetition of a held entry is held too, unless its order or tender would be sent."""
-    if not planned.waits_again:
-        return planned
-    if BY_NAME[document.operation].creates or parent_exists(
-        ((earlier.operation, earlier.state) for earlier in lane), seen=seen
-    ):
-        return planned._replace(state=State.HELD)
-    return planned if any(map(_is_coming, lane)) else planned._replace(state=State.HELD, waits=Waits.PARENT)
-
-
-def _is_coming(earlier: EarlierEntry) -> bool:
-    return earlier.state is State.READY and BY_NAME[earlier.operation].creates
 
 
 def _analyze(connection: Connection) -> None:

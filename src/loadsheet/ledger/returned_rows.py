@@ -124,12 +124,6 @@ def copies_of(connection: Connection, wanted: Collection[int]) -> dict[int, set[
     }
 
 
-def drops_with(connection: Connection, digests: Collection[str]) -> set[int]:
-    """The drops that hold files with all of these SHA-256 (hex), and were not set aside."""
-    same = _by_digest(connection, digests)
-    return set.intersection(*(same[digest] for digest in digests)) if digests else set()
-
-
 def _by_digest(connection: Connection, digests: Collection[str]) -> defaultdict[str, set[int]]:
     found = defaultdict[str, set[int]](set)
     for row in _WITH_BYTES.rows_of(connection, sorted(digests)):

@@ -29,7 +29,6 @@ from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
 from loadsheet.ledger.queue import LeftOut, Part, Submission, ready_submissions
 from loadsheet.ledger.recording import (
     DEFAULT_RULES,
-    Forecaster,
     PlanningRules,
     ReadTotals,
     free_run_name,
@@ -164,10 +163,6 @@ class Ledger:
         return self.queries.runs_by_id(unreported)
 
     # planning
-
-    def forecaster(self, *, deletes_follow: bool) -> Forecaster:
-        """A forecaster of the states that planning would give. `deletes_follow`: files of the run delete records."""
-        return Forecaster(self._engine, deletes_follow=deletes_follow)
 
     def plan(
         self,
@@ -310,10 +305,12 @@ class Ledger:
         with self._changing(run) as transaction:
             return waiting.release(transaction, orphans=orphans, updating=updating)
 
-    def hold_waiting(self, run: Run) -> int:
-        """Hold ready entries that cannot be sent, with what they wait for. Returns their number."""
+    def hold_waiting(self, run: Run, *, only_changed: bool = False) -> int:
+        """Hold ready entries that cannot be sent, with what they wait for. Returns their number. `only_changed` leaves those that were held
+        before alone on lanes that the run did not change.
+        """
         with self._changing(run) as transaction:
-            return waiting.hold_waiting(transaction)
+            return waiting.hold_waiting(transaction, only_changed=only_changed)
 
     def record_seen(self, run: Run, lanes: Collection[str]) -> None:
         """Record that a listing showed the orders or tenders of these lanes. `release` then releases their children."""

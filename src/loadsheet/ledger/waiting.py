@@ -106,16 +106,23 @@ def release(transaction: Transaction, *, orphans: bool, updating: Collection[str
     return released + _judge_again(transaction, updating, orphans=orphans)
 
 
-def hold_waiting(transaction: Transaction) -> int:
+def hold_waiting(transaction: Transaction, *, only_changed: bool = False) -> int:
     """Hold ready entries that cannot be sent, at the end of a run's sending. Returns their number. Entries that were held for their
-    order or tender before get a new reason if theirs no longer holds: a delete whose order was created since.
+    order or tender before get a new reason if theirs no longer holds: a delete whose order was created since. `only_changed`: not on lanes
+    that the run did not change, because the ledger lacks the orders with similar numbers.
     """
     connection, held = transaction.connection, 0
+    changed = {row.lane for row in _CHANGED_LANES.rows(connection, run=transaction.run.id)} if only_changed else None
     for rows, problems in _with_reasons(connection, State.HELD):
         known = ({old.text for old in codec.decode_problems(row.problems)} for row in rows)
         found = zip(rows, problems, known, strict=True)
         change_states(
-            transaction, [_held_for_parent(row, problem) for row, problem, texts in found if problem.text not in texts]
+            transaction,
+            [
+                _held_for_parent(row, problem)
+                for row, problem, texts in found
+                if problem.text not in texts and (changed is None or row.lane in changed)
+            ],
         )
     for rows, problems in _with_reasons(connection, State.READY):
         change_states(
@@ -413,6 +420,9 @@ _WAITING = Statement(
     select id, drop_id, operation, key, lane, state, payload, rows, content_hash, items, problems, receipt, waits, instead
     from entries where waits = :waits and state = :state and id > :after order by id limit :most
     """
+)
+_CHANGED_LANES = Statement(
+    "select distinct lane from entries join events on events.entry_id = entries.id where events.run_id = :run"
 )
 _READY_BEHIND_OPEN = Statement(
     """
