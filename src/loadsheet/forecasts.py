@@ -119,7 +119,9 @@ def _run_in_trial(ledger: Ledger, run: Run, found: RoutedFiles, context: IngestC
 
 
 def _accept_ready(ledger: Ledger, run: Run) -> None:
-    while some := ledger.ready(_SENT_AT_ONCE):
+    while ready := ledger.ready(_SENT_AT_ONCE):
+        # one on each lane, as in a run: what is accepted may make the next one wait
+        some = {one.lane: one for one in reversed(ready)}.values()
         with ledger.one_transaction():
             ledger.mark_sending(run, [([one], b"") for one in some])
             ledger.settle(

@@ -337,7 +337,7 @@ class Walk:
         told["held"] += told.pop("waiting", 0)
         told["accepted"] += told.pop("ready", 0)
         assert +told == +own, (told, own)
-        assert foreseen["exit_code"] == said["exit_code"], foreseen
+        assert foreseen["exit_code"] == said["exit_code"], (foreseen, said["verdicts"], said["settled"], said["drops"])
 
     def _check_records(self, said, limited):
         """What is not as its newest input says is an open exception, or waits; and a run that says that all is well lets none of its own so."""
