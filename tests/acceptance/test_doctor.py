@@ -237,7 +237,7 @@ def test_a_missing_or_damaged_ledger_is_wrong(house):
     restore = "restore the newest backup: `loadsheet ledger restore .loadsheet/backups/ledger-2026-03-05.db`"
     level, text, todo = one_of("ledger")
     assert (level, "is gone or empty, but run" in text, restore in todo) == ("wrong", True, True)
-    for words in (("runs",), ("show", "x"), ("run",)):
+    for words in (("runs",), ("show", "x"), ("run", "--dry-run"), ("run",)):
         done = loadsheet(house, *words)
         assert (done.returncode, "is gone or empty, but run" in done.stderr) == (70, True), words
     (state / "ledger.db").write_bytes(b"no database at all" * 100)

@@ -20,7 +20,7 @@ from filelock import FileLock
 from ledgers import refusal
 from ready_entries import mark, new_orders, states
 
-from loadsheet.errors import LedgerBusy, LedgerError, SettingsError
+from loadsheet.errors import LedgerBusy, LedgerError, LedgerMissing, SettingsError
 from loadsheet.ledger import Opening, State, open_ledger, read_ledger
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION
 from loadsheet.ledger.location import SqliteLedgerFiles, network_kind
@@ -132,6 +132,17 @@ def test_a_ledger_of_a_newer_program_is_left_alone(url, path):
     sql(path, f"update meta set value = {SCHEMA_VERSION + 1}")
     for opening in (open_ledger, read_ledger):
         refusal(opening(url), match=f"version {SCHEMA_VERSION + 1}, this program knows version {SCHEMA_VERSION}")
+
+
+def test_a_file_without_tables_as_a_kill_leaves_it_is_no_ledger_yet(url, path):
+    path.parent.mkdir()
+    sql(path, "pragma journal_mode = wal")
+    assert path.stat().st_size
+    with pytest.raises(LedgerMissing, match="no ledger at"), read_ledger(url):
+        pass
+    fill(url)
+    with read_ledger(url) as ledger:
+        assert ledger.queries.runs()
 
 
 def test_a_database_that_is_no_ledger_and_a_file_that_is_no_database_are_left_alone(url, path):

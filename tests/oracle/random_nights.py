@@ -17,6 +17,7 @@ from command_in_process import loadsheet
 from faulty_exchange import FaultRule
 from fix_workbooks import FixBook
 from invariants import read_ledger, read_truth
+from killed_steps import dies_at
 from outcome_check import check_outcome
 from workspace import SMALL, Workspace
 
@@ -35,6 +36,7 @@ HEADINGS = {
     "events": ("Order", "Code", "At"),
 }
 LOST = ("reset_after_effect", "reset_before_effect")
+CHANGES_OF_FILES = ("os.rename", "os.remove", "os.mkdir", "shutil.rmtree")
 OPERATIONS = ("order.create", "order.update", "order.delete", "order.status")
 
 
@@ -89,6 +91,10 @@ class Walk:
         self.now = datetime(2026, 3, 4, 2, 15, tzinfo=UTC)
         self.files, self.inputs, self.of_row = [], [], {}
         self.fixes, self.released, self.nights, self.log = [], Counter(), {}, []
+        self.killed, self.lost = (
+            set(),
+            Counter(),
+        )  # the runs of this night that were killed, and with how many calls of each key
         self._use_mappings(self.random.choice(("update", "hold", "upsert")))
 
     def _use_mappings(self, changed):
@@ -284,7 +290,9 @@ class Walk:
             self.random.choice(acts)()
         limit = ("--limit", 1) if self.random.random() < 0.1 else ()
         dropped = [path.name for path in self.workspace.inbox.iterdir()]
-        said = self._run(*limit)
+        self.killed = set()
+        said = self._run_that_dies() if not limit and self.random.random() < 0.2 else None
+        said = said or self._run(*limit)
         self._check_rows(said, dropped)
         self._check_records(said, bool(limit))
         self._check_calls()
@@ -300,18 +308,39 @@ class Walk:
     def _run(self, *words):
         before = set(self.workspace.reports())
         self.now = self.now.replace(hour=2) + timedelta(days=1)
-        foreseen = loads(self._command("run", "--dry-run", "--json").stdout)
+        foreseen = self._command("run", "--dry-run", "--json")
+        assert foreseen.stdout, foreseen.stderr
         done = self._command("run", *words)
         self.log.append(f"  run {' '.join(map(str, words))}: {done.returncode} {done.stdout.splitlines()[0]}")
         assert done.returncode in (0, 1, 65), done.stderr
-        (folder,) = set(self.workspace.reports()) - before
+        said = self._said_since(before)
+        assert said["exit_code"] == done.returncode
+        if not self.killed:
+            self._check_forecast(loads(foreseen.stdout), said)
+        return said
+
+    def _run_that_dies(self):
+        """A run that is killed at one of its steps; what it says if it makes fewer."""
+        before = set(self.workspace.reports())
+        self.now = self.now.replace(hour=2) + timedelta(days=1)
+        step = self.random.randrange(20, 400)
+        if not dies_at(step, lambda begin: (begin(), self._command("run")), CHANGES_OF_FILES):
+            self.now += timedelta(hours=2)
+            return self._said_since(before)
+        self.now += timedelta(hours=2)
+        self.killed = {name for (name,) in self.workspace.ask("select name from runs")} - self.nights.keys()
+        self.nights |= dict.fromkeys(self.killed, self.number)
+        self.lost.update(key for _, key, *_ in self._entries("state = 'sending'"))
+        self.log.append(f"  run killed at step {step}: {', '.join(self.killed)}")
+        return None
+
+    def _said_since(self, before):
+        """What the run that has just ended says in its reports."""
+        (folder,) = (path for path in set(self.workspace.reports()) - before if path.name not in self.killed)
         self.nights[folder.name] = self.number
         self.fixes += sorted(folder.glob("*.fix.xlsx"))
-        said = check_outcome(folder)
-        assert said["exit_code"] == done.returncode
-        self._check_forecast(foreseen, said)
         self.exceptions = [line for line in self.workspace.sheet("Exceptions") if line["Exception"].startswith("E-")]
-        return said
+        return check_outcome(folder)
 
     # the oracle
 
@@ -320,7 +349,8 @@ class Walk:
         own = [one for (night, file, _), one in self.of_row.items() if night == self.number and file in dropped]
         rows = sum(len(one.rows) for one in own)
         assert said["balance"]["balances"]
-        own = [file for drop in said["drops"] if drop["run"] == said["run"] for file in drop["files"]]
+        runs = {said["run"], *self.killed}
+        own = [file for drop in said["drops"] if drop["run"] in runs for file in drop["files"]]
         assert sum(table["rows"] for file in own for table in file["tables"]) == rows, (own, rows)
 
     def _check_forecast(self, foreseen, said):
@@ -389,12 +419,12 @@ class Walk:
         known = read_ledger(self.workspace.state / "ledger.db")
         written = {attempt["request_hash"] for attempt in known.attempts}
         assert written.issuperset(line["sha256"] for line in read_truth(self.served.truth))
-        lost = Counter(key for _, _, keys in self.served.front.fired for key in keys.split())
+        lost = self.lost + Counter(key for _, _, keys in self.served.front.fired for key in keys.split())
         for entry in known.entries:
             most = 1 + self.released[entry["id"]] + max(lost[entry["key"]], 2 * bool(lost[entry["key"]]))
             is_event = entry["operation"] == "order.status"  # one of a refused batch goes again alone
             assert entry["attempts"] <= most or is_event, entry
-        if not any(operation == "order.status" for _, operation, _ in self.served.front.fired):
+        if not self.lost and not any(operation == "order.status" for _, operation, _ in self.served.front.fired):
             assert max(self._records()[1].values(), default=0) <= 1
 
     def _check_quiet_nights(self):

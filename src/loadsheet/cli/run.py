@@ -7,7 +7,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.display_text import count_of
-from loadsheet.errors import FolderError, LoadsheetError, SettingsError, TokenRefused
+from loadsheet.errors import FolderError, LedgerMissing, LoadsheetError, SettingsError, TokenRefused
 from loadsheet.internal_errors import Terminated, failed_steps_text, isolated, stop_signals
 from loadsheet.places import write_privately
 
@@ -288,19 +288,13 @@ def _dry_run(settings: "Settings", output: OutputOptions, show: Show) -> Shipper
 def _ledger_or_empty(settings: "Settings") -> "Iterator[Ledger]":
     """The ledger for reading; a temporary empty one if there is none."""
     from loadsheet.ledger import open_ledger
-    from loadsheet.ledger.ledger_opening import is_there
-    from loadsheet.ledger.location import refuse_beside_a_file
 
-    if is_there(settings.database_url):
-        with ledger_to_read(settings) as ledger:
-            yield ledger
-        return
-    if settings.is_shared:
-        refuse_beside_a_file(settings.state, "on PostgreSQL")
-    with (
-        tempfile.TemporaryDirectory(prefix="loadsheet-") as folder,
-        open_ledger(f"sqlite:///{Path(folder, 'ledger.db')}") as ledger,
-    ):
+    with ExitStack() as stack:
+        try:
+            ledger = stack.enter_context(ledger_to_read(settings))
+        except LedgerMissing:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="loadsheet-"))
+            ledger = stack.enter_context(open_ledger(f"sqlite:///{Path(folder, 'ledger.db')}"))
         yield ledger
 
 

@@ -32,6 +32,7 @@ from loadsheet.ledger.location import (
     check_arrived,
     compact_time,
     complete_move,
+    has_tables_in_file,
     network_kind,
     refuse_beside_a_file,
     refuse_moved,
@@ -146,7 +147,7 @@ def read_ledger(url: str, state: Path | None = None, *, clock: Clock = utc_now) 
     ledger_files = SqliteLedgerFiles(path, state)
     refuse_moved(path)
     ledger_files.check_there()
-    if not path.exists():
+    if not has_tables_in_file(path):
         raise LedgerMissing(f"there is no ledger at {path} yet", todo="`loadsheet run` creates it")
     engine = _file_engine(url, ledger_files, writes=False)
     try:
@@ -161,7 +162,7 @@ def is_there(url: str) -> bool:
     if not is_postgres(url):
         path = file_of(url)
         refuse_moved(path)
-        return path.exists()
+        return has_tables_in_file(path)
     address = address_of(url)
     with _server_engine(address, writes=False).connect() as connection, connection.begin():
         return has_schema(connection, address.schema) and has_tables(connection)

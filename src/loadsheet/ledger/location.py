@@ -141,7 +141,7 @@ class SqliteLedgerFiles(LedgerFiles):
 
     def check_there(self) -> None:
         """Raise LedgerError if a run was recorded but the ledger is gone: an empty one would send everything again."""
-        if not (self.path.exists() and self.path.stat().st_size):
+        if not has_tables_in_file(self.path):
             self.refuse_gone(str(self.path))
 
     def reserve_space(self) -> None:
@@ -173,6 +173,17 @@ class SqliteLedgerFiles(LedgerFiles):
             with suppress(OSError):  # the file stays, and the next process reuses it
                 self.reserve_path.unlink(missing_ok=True)
         return held
+
+
+def has_tables_in_file(path: Path) -> bool:
+    """Whether a file exists and is more than a database without tables, which a run leaves that is killed while it creates the ledger."""
+    if not path.exists():
+        return False
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            return database.execute("select 1 from sqlite_master").fetchone() is not None
+    except sqlite3.DatabaseError:  # whoever opens it says why
+        return True
 
 
 def _write_durably(path: Path, value: object) -> None:
