@@ -235,10 +235,11 @@ class Where:
     path: str = ""
 
     def __str__(self) -> str:
-        """One short place: `orders.xlsx:Orders!J14` or `orders.csv:14 Weight`."""
+        """One short place: `orders.xlsx:Orders!J14`, `orders.xlsx:Orders!14` or `orders.csv:14 Weight`."""
         if self.cell:
             return f"{self.file}:{self.sheet}!{self.cell}"
-        place = f"{self.file}:{self.row}" if self.row else self.file
+        place = f"{self.file}:{self.sheet}" if self.sheet else self.file
+        place += f"{'!' if self.sheet else ':'}{self.row}" if self.row else ""
         return f"{place} {self.column}".strip() if self.column else place
 
     def to_json(self) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def test_nothing_is_sent_of_a_workbook_with_a_new_sheet_of_the_same_columns_unti
     assert "0 records would be sent" in monthly.run("--dry-run").stdout
     done = monthly.run()
     assert (done.returncode, monthly.states()) == (1, {"L1": "accepted", "L2": "held"})
-    assert '1x new sheet not read (L623)   e.g. lanes.xlsx:1 "Mar"' in done.stdout
+    assert '1x new sheet not read (L623)   e.g. lanes.xlsx:Jan!1 "Mar"' in done.stdout
     assert "R245" not in {problem["code"] for problem in monthly.run_json()["problems"]}
     sheet = openpyxl.load_workbook(monthly.reports()[-1] / "lanes.xlsx.results.xlsx").active
     assert sheet["C2"].value.startswith('The sheet "Mar" has the same columns and is not read; earlier files did not')

@@ -442,7 +442,7 @@ def test_rows_that_are_struck_out_are_named_to_the_shipper_and_to_the_operator(w
         cell.font = Font(strike=True)
     book.save(workspace.inbox / "orders.xlsx")
     done = workspace.run()
-    assert "1x struck-out rows are read (R252, warning)   e.g. orders.xlsx:3" in done.stdout
+    assert "1x struck-out rows are read (R252, warning)   e.g. orders.xlsx:Sheet!3" in done.stdout
     said = [(row["outcome"], row["problem"], row["what to do"]) for row in workspace.results("orders.xlsx")]
     text = "Warning: Rows that are struck out are read like the others: 3, 4 [R252]"
     todo = "If they are not meant to be sent, delete them, and cancel what was already sent"

@@ -35,7 +35,7 @@ def sizes(ledger):
 
 def test_the_place_of_a_row_names_no_cell_also_if_a_column_has_no_heading():
     table = SourceTable("orders", "o.xlsx", "Orders", ("No", "", "Kg"), 1)
-    assert [str(table.where(5, label)) for label in ("", "Kg")] == ["o.xlsx:5", "o.xlsx:Orders!C5"]
+    assert [str(table.where(5, label)) for label in ("", "Kg")] == ["o.xlsx:Orders!5", "o.xlsx:Orders!C5"]
 
 
 @databases.ON_BOTH
