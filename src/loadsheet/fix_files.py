@@ -33,7 +33,7 @@ from loadsheet.mapping.mapping_folder import of_shipper
 from loadsheet.mapping.routing import FixOf, Route, Routes, current_mapping, is_for, load_kept, route
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import Problem, Where
-from loadsheet.reading import Layout, Table, open_tables, read_tops
+from loadsheet.reading import Layout, Table, Top, open_tables, read_tops
 from loadsheet.reading.encoding import SAVE_AS_XLSX, WIDE, file_refusal
 from loadsheet.reading.fix_file_tables import (
     ADD_ROW,
@@ -53,7 +53,7 @@ from loadsheet.reading.fix_file_tables import (
 from loadsheet.reading.header import fold_label
 from loadsheet.reading.tables import RowFilters
 from loadsheet.settings import Settings
-from loadsheet.workbook_marks import FixedEntry, RowMark, sheet_titles
+from loadsheet.workbook_marks import FixedEntry, RowMark, sheet_titles, table_of
 
 FIX_ROLE = "fix"
 """The role of a fix workbook: it replaces all files of its original."""
@@ -224,23 +224,26 @@ def _with_absent_mappings(
     return replace(routes, complete=tuple(complete), waiting=waiting, unmapped=unmapped)
 
 
-def open_fix(fix: FixFile, path: Path, settings: Settings) -> dict[str, Table]:
-    """The tables of a fix workbook by the mapping's names, each from the sheet written for it. If the sheets were renamed, the headings
-    decide. Raises FileRefused.
+def open_fix(fix: FixFile, path: Path, settings: Settings, queries: LedgerQueries) -> dict[str, Table]:
+    """The tables of a fix workbook by the mapping's names, each from the sheet written for it. If sheets were renamed, their headings
+    decide, or their row marks where the mapping reads several sheets. Raises FileRefused.
     """
     titles = sheet_titles((table.name, table.file, table.sheet) for table in fix.drop.tables)
     layouts = [layout for own in fix.route.mapping.layouts.values() for layout in own]
+    several = {layout.name: layout for layout in layouts if layout.reads_several_sheets}
+    written = [_as_written(layout, titles.get(layout.name)) for layout in layouts if layout.name not in several]
+    there = _sheets_there(fix, read_tops(path, fix.name, settings), titles, queries) if several else {}
+    names = (name for name in there if table_of(name) in several)
+    written += [_as_written(replace(several[table_of(name)], name=name), there[name]) for name in names]
     try:
-        return open_tables(
-            path, fix.name, [_as_written(layout, titles.get(layout.name)) for layout in layouts], settings
-        )
+        return open_tables(path, fix.name, written, settings)
     except FileRefused as refused:
         if refused.problem.code == "R204":
             raise FileRefused(replace(refused.problem, hint=_HEADINGS_BACK)) from refused
         if refused.problem.code != "R210":
             raise
         unnamed = refused.problem
-    by_headings = [_as_written(layout, None) for layout in layouts]
+    by_headings = [one if table_of(one.name) in several else replace(one, sheets=()) for one in written]
     try:
         return open_tables(path, fix.name, by_headings, settings)
     except FileRefused as refused:
@@ -248,6 +251,20 @@ def open_fix(fix: FixFile, path: Path, settings: Settings) -> dict[str, Table]:
             raise
     missing = [titles.get(one.name, one.name) for one in by_headings if not _is_there(one, path, fix.name, settings)]
     raise FileRefused(replace(unnamed, values={**unnamed.values, "expected": ", ".join(missing)}, hint=_COPY_BACK))
+
+
+def _sheets_there(fix: FixFile, tops: list[Top], titles: Mapping[str, str], queries: LedgerQueries) -> dict[str, str]:
+    """The sheets of a fix workbook that hold rows of its original, by the original's table. Raises FileRefused if there are none."""
+    there = {top.sheet.casefold(): top.sheet for top in tops}
+    found = {name: there[title.casefold()] for name, title in titles.items() if title.casefold() in there}
+    marks = {top.sheet: mark for top in tops if (mark := mark_of_top(top)) and top.sheet not in found.values()}
+    entries = queries.entries_by_id([mark.entry for mark in marks.values()]) if marks else ()
+    tables = {entry.id: entry.rows[0].table for entry in entries if entry.rows}
+    found = {tables[mark.entry]: sheet for sheet, mark in marks.items() if mark.entry in tables} | found
+    if not found:
+        values = {"expected": ", ".join(titles.values()), "sheets": ", ".join(there.values())}
+        raise FileRefused(Problem("R210", Where(fix.name), "", values, _COPY_BACK))
+    return found
 
 
 def _is_there(layout: Layout, path: Path, name: str, settings: Settings) -> bool:
@@ -367,7 +384,7 @@ def as_original_drop(
 
 def _check_headings(table: Table, mapping: CompiledMapping) -> None:
     """Raises FileRefused if the table lacks a column that the mapping reads and the original had: its values would be left out."""
-    layouts = (layout for own in mapping.layouts.values() for layout in own if layout.name == table.name)
+    layouts = (layout for own in mapping.layouts.values() for layout in own if layout.name == table_of(table.name))
     read = {fold_label(label) for layout in layouts for column in layout.columns for label in column.labels}
     lost = [
         label for label, place in zip(table.header, table.at, strict=True) if place < 0 and fold_label(label) in read
@@ -380,7 +397,7 @@ def _check_headings(table: Table, mapping: CompiledMapping) -> None:
 def _with_needed(fixed: Fixed, mapping: CompiledMapping) -> Fixed:
     """The table with the columns that each of its rows must fill in. None are known of rows of several kinds, or of several mappings."""
     table = fixed.table
-    plans = [plan for plan in mapping.plan.tables if plan.source == table.name]
+    plans = [plan for plan in mapping.plan.tables if plan.source == table_of(table.name)]
     names = [
         f"{plan.prefix}{column.cells}"
         for plan in plans[: len(plans) == 1]

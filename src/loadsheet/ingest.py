@@ -345,7 +345,7 @@ def _open(routed: RoutedDrop, files: Sequence[InboxFile], context: IngestContext
     chosen, fix = routed
     settings, queries = context.settings, context.queries
     if fix is not None and queries is not None:
-        tables = open_fix(fix, by_name[fix.name].path, settings)
+        tables = open_fix(fix, by_name[fix.name].path, settings, queries)
         return as_original_drop(with_counting_tables(tables), queries, chosen.mapping, fix.drop)
     tables = {}
     for role, layouts in chosen.mapping.layouts.items():

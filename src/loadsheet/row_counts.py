@@ -28,12 +28,13 @@ from loadsheet.mapping.layouts import columns_by_heading, wanted_columns
 from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
 from loadsheet.mapping.rows import View, source_row
-from loadsheet.mapping.translator import translate
+from loadsheet.mapping.translator import keys_on_several_sheets, translate
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold_label
 from loadsheet.reading.tables import ABSENT, ALIKE_NOT_READ, CONTROL, STRUCK_OUT, ColumnUse, WantedColumn
 from loadsheet.similar_text import one_typo_away, short_list
+from loadsheet.workbook_marks import table_of
 
 
 class DropTranslation:
@@ -47,7 +48,9 @@ class DropTranslation:
         self._counted_in = counting_tables(tables)
         self._numbers = {counting: RowMarks() for counting in self._counted_in.values()}
         uses = column_uses(mapping)
-        self._damage_checks = {name: DamageChecks(table, uses.get(name, {})) for name, table in tables.items()}
+        self._damage_checks = {
+            name: DamageChecks(table, uses.get(table_of(name), {})) for name, table in tables.items()
+        }
         self._tables = {name: replace(table, rows=self._counting(table)) for name, table in tables.items()}
         self.headings = cache(self._headings_of)
         """The headings of a table that are unused or missing, known after its rows were read."""
@@ -59,13 +62,21 @@ class DropTranslation:
     def documents(self) -> Iterator[Document | Ignored]:
         """The documents and ignored rows, in order. Raises what reading raises."""
         if not self._mapping.parts:
-            return translate(self._mapping, self._tables, now=self._now)
+            return self._documents_of(self._mapping)
         return self._documents_of_parts()
+
+    def _documents_of(self, mapping: CompiledMapping) -> Iterator[Document | Ignored]:
+        """The documents of one mapping. If it reads several sheets, a record ends with its sheet."""
+        sheets = list(_by_sheet(mapping, self._tables))
+        uncounted = _by_sheet(mapping, self._read) if len(sheets) > 1 else ()
+        several = keys_on_several_sheets(mapping, uncounted, now=self._now)
+        for tables in sheets:
+            yield from translate(mapping, tables, now=self._now, on_several_sheets=several)
 
     def _documents_of_parts(self) -> Iterator[Document | Ignored]:
         rows = SharedRows(self._read)
         for part in self._mapping.parts:
-            yield from rows.once(translate(part, self._tables, now=self._now))
+            yield from rows.once(self._documents_of(part))
         yield from rows.ignored()
 
     def notes(self) -> Mapping[str, TableNotes]:
@@ -112,6 +123,15 @@ class DropTranslation:
                 self._rows[counting] = len(self._numbers[counting])
 
         return counted
+
+
+def _by_sheet(mapping: CompiledMapping, tables: Mapping[str, Table]) -> Iterator[Mapping[str, Table]]:
+    """The tables to translate together, by the mapping's names: those of each sheet if it reads several, else all."""
+    sources = {plan.source for plan in mapping.plan.tables}
+    if len(sources) > 1:
+        yield tables
+    else:
+        yield from ({table_of(name): table} for name, table in tables.items() if table_of(name) in sources)
 
 
 # ---- rows of sheets that several mappings read ----
@@ -254,9 +274,12 @@ def headings_of(
     used = {place for other in same_sheet for place in other.columns.values()}
     for other in same_sheet:
         used |= {
-            place for plan in mapping.plan.tables if plan.source == other.name for place in _by_number(plan, other)
+            place
+            for plan in mapping.plan.tables
+            if plan.source == table_of(other.name)
+            for place in _by_number(plan, other)
         }
-    plans = [plan for plan in mapping.plan.tables if plan.source == table.name]
+    plans = [plan for plan in mapping.plan.tables if plan.source == table_of(table.name)]
     free = {place: _clean(label) for place, label in enumerate(table.header) if place not in used}
     shown = {
         place: label or f"column {column_letters(place)}" for place, label in free.items() if label or place in filled

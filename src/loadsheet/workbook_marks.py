@@ -20,6 +20,20 @@ ORIGINAL_COLUMNS = "columns"
 the key: their columns are where the header has them.
 """
 
+ANY_TEXT = "*"
+"""Stands for any text in the name of a sheet in a mapping. Such a name is that of every sheet that fits and has the table."""
+
+
+def table_on_sheet(table: str, title: str) -> str:
+    """The name of a table of the mapping on one of several sheets: `rows [Jan]`."""
+    return f"{table} [{title}]"
+
+
+def table_of(name: str) -> str:
+    """The mapping's name of such a table: `rows`. Other names stay as they are."""
+    return name.partition(" [")[0]
+
+
 _SHEET_LENGTH_MAX = 31
 _UNSAFE = re.compile(r"[\[\]:*?/\\]")
 _MARK = re.compile(r"1 ([0-9-]{1,40})/([0-9]{1,10}) ([0-9a-f]{16}) (.+)")
@@ -93,7 +107,7 @@ def sheet_titles(tables: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     for name, file, sheet in tables:
         stem = file.rpartition("/")[2].rpartition(".")[0] or file
         base = _UNSAFE.sub("_", sheet or stem).strip(" '")[:_SHEET_LENGTH_MAX] or name[:_SHEET_LENGTH_MAX]
-        mapping = name.rpartition("/")[0]
+        mapping = table_of(name).rpartition("/")[0]
         if mapping and base.casefold() in taken:
             base = f"{base[: _SHEET_LENGTH_MAX // 2]} {mapping}"[:_SHEET_LENGTH_MAX]
         title, number = base, 1

@@ -32,6 +32,7 @@ from loadsheet.mapping.translator import translate
 from loadsheet.mapping.yamlfile import yaml_values
 from loadsheet.mapping_tools.reference import Block, Entry, entries, page_source, parts_of
 from loadsheet.reading import open_tables
+from loadsheet.row_counts import DropTranslation
 from loadsheet.settings import Settings
 
 OUTCOMES = ("cells", "result", "expression", "console")
@@ -249,7 +250,7 @@ def _results(mapping, fragment, inbox):
         for role, layouts in mapping.layouts.items():
             tables |= open_tables(inbox / found.files[role], found.files[role], layouts, _SETTINGS)
         several = len({table.file for table in tables.values()}) > 1
-        for item in translate(mapping, tables, now=_NOW):
+        for item in DropTranslation(mapping, tables, _NOW).documents():
             yield from _lines(item, mapping, fragment, several=several)
     if mapping.batch_size:
         yield f"(up to {mapping.batch_size} records in one call)"

@@ -21,6 +21,7 @@ from loadsheet.mapping_tools.value_origins import Origin, explain, fields_named
 from loadsheet.problems import Where
 from loadsheet.reading import fold_label
 from loadsheet.settings import Settings
+from loadsheet.workbook_marks import table_of
 
 
 def trace_field(ledger: Ledger, entries: Sequence[Entry], field: str, settings: Settings) -> list[dict[str, Any]]:
@@ -84,12 +85,12 @@ def _field_by_mapping(entry: Entry, field: str, drop: Drop, origin: LedgerOrigin
         for table in mapping.plan.tables:
             labels |= {(table.name, column.name): [*column.labels] for column in table.columns}
     columns: dict[str, dict[str, int]] = {name: {} for name in origin.tables}
-    for (name, column), own in labels.items():
-        known = {fold_label(label) for label in own}
-        header = origin.tables[name].header if name in origin.tables else ()
-        places = [position for position, label in enumerate(header) if fold_label(label) in known]
-        if places:
-            columns[name][column] = places[0]
+    for name, source in origin.tables.items():
+        for (table_name, column), own in labels.items():
+            known = {fold_label(label) for label in own}
+            places = [position for position, label in enumerate(source.header) if fold_label(label) in known]
+            if table_name == table_of(name) and places:
+                columns[name][column] = places[0]
 
     headers = {name: table.header for name, table in origin.tables.items()}
 

@@ -52,7 +52,7 @@ from loadsheet.ledger.states import (
     Waits,
 )
 from loadsheet.ledger.versions import EntryVersions
-from loadsheet.workbook_marks import MOVED_ROW_CODES, SURPLUS_ROW_CODES, WORDS, FixedEntry
+from loadsheet.workbook_marks import MOVED_ROW_CODES, SURPLUS_ROW_CODES, WORDS, FixedEntry, table_of
 
 INTERRUPTED = "the process ended while this was being sent"
 _HELD_BECAUSE = Statement("select id, reason from entries where id in (:wanted) and state = 'held'")
@@ -64,10 +64,10 @@ _ACCEPTED_BEFORE = Statement(
 )
 _EARLIER_TABLES = Statement(
     """
-    select distinct tables.header, tables.found from tables
+    select distinct tables.name, tables.header, tables.found from tables
     join drops on drops.id = tables.drop_id
     join mappings on mappings.hash = drops.mapping_hash
-    where mappings.name = :mapping and tables.name = :name and exists (
+    where mappings.name = :mapping and tables.name like :name and exists (
         select 1 from entries where entries.drop_id = drops.id and entries.state not in ('invalid', 'held')
     )
     """
@@ -318,12 +318,13 @@ class LedgerQueries(RunQueries):
         return {row.id: (row.drop_id, roots.get(row.drop_id, row.drop_id)) for row in self._rows_of(_DROPS_OF, wanted)}
 
     def earlier_tables(self, mapping: str, table: str) -> list[tuple[Sequence[str], Mapping[str, str]]]:
-        """The headings and the notes (`Table.found`) of a table of this mapping, in all files of which something went to the exchange, or
-        is to go.
+        """The headings and the notes (`Table.found`) of a table of this mapping, on any sheet, in all files of which something went to the
+        exchange, or is to go.
         """
         with self._engine.connect() as connection:
-            rows = _EARLIER_TABLES.rows(connection, mapping=mapping, name=table)
-        return [(codec.decode_cells(row.header), codec.decode_texts_by_name(row.found)) for row in rows]
+            rows = _EARLIER_TABLES.rows(connection, mapping=mapping, name=f"{table_of(table)}%")
+        own = (row for row in rows if table_of(row.name) == table_of(table))
+        return [(codec.decode_cells(row.header), codec.decode_texts_by_name(row.found)) for row in own]
 
     def owners(self) -> list[str]:
         """All owners of exceptions that the analyst ever named, the latest first."""

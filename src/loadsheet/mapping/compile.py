@@ -33,6 +33,7 @@ from loadsheet.mapping.table_planning import plan_tables
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part, read_with_base, source_texts
 from loadsheet.reading.tables import Layout
 from loadsheet.similar_text import closest_or_known, did_you_mean, short_list
+from loadsheet.workbook_marks import table_of
 
 MAIN = "main"
 
@@ -120,7 +121,9 @@ def version_of(mapping: Mapping) -> str:
 
 def part_reading(table: str, mapping: Mapping) -> Mapping:
     """The part of a mapping that reads this table; the mapping itself if it has no parts."""
-    return next((part for part in mapping.parts if any(plan.source == table for plan in part.plan.tables)), mapping)
+    return next(
+        (part for part in mapping.parts if any(plan.source == table_of(table) for plan in part.plan.tables)), mapping
+    )
 
 
 def lint(path: Path, assumptions: Assumptions, home: Path | None = None) -> list[MappingError]:

@@ -21,6 +21,7 @@ from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row
 
 _ALSO_MAX = 1_000
+_ONE_SHEET = "put all rows of one record on one sheet"
 _OUT_OF_ORDER = "a row below has the value: if the rows were sorted, send them in the order of the export"
 
 Cell = tuple[int, Row, int | None]
@@ -200,9 +201,15 @@ class GroupChecks:
     """Partners of rows, agreement of rows, and the mapping's own checks, for one record at a time."""
 
     def __init__(
-        self, plan: compiled.Plan, problems: DocumentProblems, frame: DocumentFrame, near_keys: NearKeys
+        self,
+        plan: compiled.Plan,
+        problems: DocumentProblems,
+        frame: DocumentFrame,
+        near_keys: NearKeys,
+        on_several_sheets: Mapping[str, str],
     ) -> None:
         self._plan, self._problems, self._frame, self._near = plan, problems, frame, near_keys
+        self._on_several_sheets = on_several_sheets
         self._key: str | None = None
         self._inner_joins = plan.inner_joins
         self._incomplete: set[int] = set()  # tables with missing or refused rows in this record
@@ -247,6 +254,9 @@ class GroupChecks:
             elif len(rows) > 1:
                 values = {"key": key, "rows": ", ".join(str(row.number) for row in rows)}
                 self._problems.add((0, rows[0], main.key[0]), CellProblem("G402", values), _cells(0, rows, main.key))
+            if rows and (places := self._on_several_sheets.get(group.key)):
+                problem = CellProblem("G402", {"key": key, "rows": places}, _ONE_SHEET)
+                self._problems.add((0, rows[0], main.key[0]), problem, _cells(0, rows, main.key))
         elif main.key:
             self._mark_incomplete(read, list(self._plan.joins))  # their rows of this record are not known
         if self._inner_joins:

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from loadsheet.problems import Problem
+from loadsheet.workbook_marks import table_of
 
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode  # `show --help` does without the contract
 
@@ -111,7 +112,7 @@ SHARED_LIST = "shared.list"
 
 def part_of_table(table: str) -> str:
     """What the names of all tables of one mapping begin with if several mappings read the file: `acme/` for `acme/rows`. Else empty."""
-    return table[: table.rfind("/") + 1]
+    return table[: table_of(table).rfind("/") + 1]
 
 
 def rows_of(table: str) -> str:
@@ -240,7 +241,7 @@ def filled_fields(rows: Sequence[SourceRow], lineage: Lineage, headers: Mapping[
     """
     part = part_of_table(rows[0].table) if rows else ""
     filled = {
-        (row.table, label)
+        (table_of(row.table), label)
         for row in rows
         for label, cell in zip(headers[row.table], row.cells, strict=False)
         if cell.strip()
@@ -295,7 +296,7 @@ def _traces(
 ) -> list[Trace]:
     own = items.get(rows_of(source.table))
     if own is None:
-        own = tuple(index for index, row in enumerate(rows) if row.table == source.table)
+        own = tuple(index for index, row in enumerate(rows) if table_of(row.table) == source.table)
     through = items.get(rows_of(source.via), ()) if source.via else None
     nths: Sequence[int] = range(len(own) if through is None else len(through))
     if source.rows == "first":

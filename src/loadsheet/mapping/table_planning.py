@@ -40,6 +40,7 @@ from loadsheet.mapping.schema import (
 from loadsheet.mapping.texts import bind_parts
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 from loadsheet.similar_text import closest_or_known, did_you_mean, short_list
+from loadsheet.workbook_marks import ANY_TEXT
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan"})
@@ -64,6 +65,7 @@ def plan_tables(spec: MappingSpec, conventions: Conventions, file: YamlFile) -> 
     others = [planner.table(name, place, order) for place, name in places if name not in planner.looked_up]
     tables = (*(table for table in others if table is not None), *references)
     planner.check_headings(tables)
+    planner.check_sheets(tables)
     return tables if order and len(tables) == len(order) else None
 
 
@@ -360,6 +362,15 @@ class _Planner:
         """Checks that all columns under a heading that repeats say which of its columns they read."""
         for table, column, text in heading_clashes(tables):
             self._file.refuse((*self._section(self._spec.columns, "columns", table)[1], column), text, at_key=True)
+
+    def check_sheets(self, tables: Sequence[TablePlan]) -> None:
+        """Checks that a table that is read from several sheets has no other table beside it."""
+        if len({table.source for table in tables}) == 1:
+            return
+        for name, spec in self._tables.items():
+            if title := next((title for title in spec.sheet or () if ANY_TEXT in title), ""):
+                text = f'"{title}" stands for several sheets, but the mapping reads other tables too'
+                self._file.refuse(("source", "tables", name, "sheet"), text, "name one sheet for each table")
 
     # ---- sets ----
 

@@ -6,15 +6,16 @@ stay Decimal up to the encoder. Knows no network, no ledger and no clock: the ti
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from loadsheet.contract import encode_record, encode_sorted
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.document_checks import Cell, DocumentProblems, GroupChecks, Rows, join_rows
 from loadsheet.mapping.documents import LOOKED_UP, SHARED, Document, Ignored, Instead, SourceRow, rows_of, sets_of
-from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
+from loadsheet.mapping.grouping import MEMORY_ROWS, Group, KeyedTable, gather
 from loadsheet.mapping.names import DocumentFrame
 from loadsheet.mapping.near_keys import NearKeys, correct_there
 from loadsheet.mapping.payload import Variant
@@ -37,8 +38,10 @@ def translate(
     *,
     now: datetime,
     memory_rows: int = MEMORY_ROWS,
+    on_several_sheets: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Document | Ignored]:
-    """The documents of one drop. `tables` are its tables by the mapping's names; `now` (aware) is what `$now` means in checks.
+    """The documents of one drop. `tables` are its tables by the mapping's names; `now` (aware) is what `$now` means in checks. See
+    `keys_on_several_sheets`: the documents of these keys are refused.
 
     Every row of every table is in exactly one document or is ignored; rows that others look up are also in the documents that use
     them. A document that may not be sent carries its rows, its problems and, if known, its key. See `gather` for `memory_rows`.
@@ -47,7 +50,7 @@ def translate(
     frame = DocumentFrame(now)
     frame.clear()
     readers = [RowReader(plan, tables[plan.source], frame) for plan in mapping.plan.tables]
-    builder = _DocumentBuilder(mapping, readers, frame)
+    builder = _DocumentBuilder(mapping, readers, frame, on_several_sheets)
     for left in read_references(readers):
         if isinstance(left, Ignored):
             yield left
@@ -61,10 +64,38 @@ def translate(
             yield from builder.build(item)
 
 
+def keys_on_several_sheets(
+    mapping: compiled.Mapping, sheets: Iterable[Mapping[str, Table]], *, now: datetime
+) -> dict[str, str]:
+    """The keys that have rows on several of these sheets, each with the first row on each of them. A sheet has the tables that `translate`
+    takes.
+    """
+    first: dict[str, str] = {}
+    found: dict[str, str] = {}
+    frame, plan = DocumentFrame(now), mapping.plan.tables[0]
+    for tables in sheets if plan.key else ():
+        frame.clear()
+        here: set[str] = set()
+        for item in KeyedTable(RowReader(plan, tables[plan.source], frame)):
+            if isinstance(item, Ignored) or item.key is None or item.key in here:
+                continue
+            here.add(item.key)
+            row = f"{item.row.number} ({tables[plan.source].sheet})"
+            if (above := first.setdefault(item.key, row)) is not row:
+                found[item.key] = f"{found.get(item.key, above)}, {row}"
+    return found
+
+
 class _DocumentBuilder:
     """Makes the documents of groups, one group at a time."""
 
-    def __init__(self, mapping: compiled.Mapping, readers: Sequence[RowReader], frame: DocumentFrame) -> None:
+    def __init__(
+        self,
+        mapping: compiled.Mapping,
+        readers: Sequence[RowReader],
+        frame: DocumentFrame,
+        on_several_sheets: Mapping[str, str],
+    ) -> None:
         self._plan = mapping.plan
         self._readers = readers
         self._frame = frame
@@ -72,7 +103,7 @@ class _DocumentBuilder:
             readers, mapping.lineage, frame, self._plan.one_value if self._plan.is_grouped else ()
         )
         self._near = NearKeys(readers, self._plan.joins)
-        self._checks = GroupChecks(self._plan, self._problems, frame, self._near)
+        self._checks = GroupChecks(self._plan, self._problems, frame, self._near, on_several_sheets)
         self._is_plain = not any(reader.plan.is_view for reader in readers)
         self._looks_up = any(reader.plan.lookups for reader in readers)
         self._looking_up = [

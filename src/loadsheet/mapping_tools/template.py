@@ -26,6 +26,7 @@ from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping_tools.template_examples import Examples
 from loadsheet.problems import column_letters
 from loadsheet.reading import Layout
+from loadsheet.workbook_marks import ANY_TEXT
 
 _ROWS = 2_000  # rows that get formats and lists
 _INK, _LINE, _REQUIRED, _OPTIONAL, _QUIET = "#1F2933", "#C9D1D9", "#1F4E79", "#5B7083", "#F4F6F8"
@@ -133,8 +134,8 @@ def _patterns(mapping: CompiledMapping, role: str) -> Sequence[str]:
 
 def _title(mapping: CompiledMapping, layout: Layout, number: int, of: int) -> str:
     """The title of a sheet: the agreed one, else one in the language of the sheet."""
-    if layout.sheets:
-        return layout.sheets[0][:31]
+    if agreed := [title.replace(ANY_TEXT, "1")[:31] for title in layout.sheets if title != ANY_TEXT]:
+        return agreed[0]
     named = _DATA.get(mapping.language, _DATA["en"])
     return named if of == 1 else f"{layout.name.capitalize()}"[:31] or f"{named} {number + 1}"
 

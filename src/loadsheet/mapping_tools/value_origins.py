@@ -19,6 +19,7 @@ from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base
 from loadsheet.problems import Problem, Where
 from loadsheet.reading import Table, fold_label
 from loadsheet.similar_text import did_you_mean, short_list
+from loadsheet.workbook_marks import table_of
 
 _CELLS_SHOWN = 50
 
@@ -103,7 +104,7 @@ def explain(origin: Origin, paths: Sequence[str], mapping: CompiledMapping | Non
     for path in paths:
         places = locate(origin.lineage, origin.rows, origin.items, path)
         shown = places[:_CELLS_SHOWN]
-        cells = tuple(_cell(origin, place, columns.get((place.table, place.column)), file) for place in shown)
+        cells = tuple(_cell(origin, place, columns.get((table_of(place.table), place.column)), file) for place in shown)
         leaf, leaf_at = _leaf(file, path, origin.items) if file is not None else ("", "")
         found.append(Explanation(path, values[path], cells, len(places), leaf, leaf_at))
     return found

@@ -15,6 +15,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from loadsheet.problems import Problem, Where, column_letters
+from loadsheet.workbook_marks import ANY_TEXT
 
 if TYPE_CHECKING:
     from loadsheet.settings import Settings  # slow to load, so never imported in a reader's process
@@ -108,7 +109,8 @@ class RowFilters:
 class Layout:
     """One table as a mapping expects it; `name` is the mapping's name for it.
 
-    `sheets`: the first existing one is read; empty: the visible sheet with the header. `header_row` is a row number from 1, or
+    `sheets`: the first existing one is read, and of a name with a star all visible ones that fit and have the header; empty: the visible
+    sheet with the header. `header_row` is a row number from 1, or
     "auto": the first row near the top with every required label. `header_rows` is the number of rows that the labels span ("auto":
     one, or two or three if only together they hold every label). Text files: `encodings` and `delimiters` are tried strictly in
     this order; a byte order mark overrides the encodings, a `sep=` line the delimiters. `quote` encloses values and is doubled
@@ -125,6 +127,11 @@ class Layout:
     escape: str = ""
     header_rows: int | Literal["auto"] = "auto"
     row_filters: RowFilters = RowFilters()
+
+    @property
+    def reads_several_sheets(self) -> bool:
+        """Whether it is read from several sheets, as one table for each of them (see `table_on_sheet`)."""
+        return any(ANY_TEXT in title for title in self.sheets)
 
 
 class Bounds(NamedTuple):

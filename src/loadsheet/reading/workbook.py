@@ -5,6 +5,7 @@ such. Hidden sheets are skipped unless a mapping names them. Hidden rows and col
 ignores them.
 """
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -41,6 +42,7 @@ from loadsheet.reading.tables import (
     is_blank,
     with_line_feeds,
 )
+from loadsheet.workbook_marks import ANY_TEXT, table_on_sheet
 
 HIDDEN = "hidden_rows: ignore"
 """The rule that ignores hidden rows."""
@@ -168,19 +170,21 @@ def open_workbook(book: Book, layouts: Sequence[Layout], bounds: Bounds) -> dict
     """The tables of a workbook by layout name. Their sheets are read completely once, so that damage is found before a row is used.
     Raises FileRefused, also if no sheet is named and several hold the table.
     """
-    bodies = [(_find_table(book, layout, bounds), layout) for layout in layouts]
-    chosen = {body.sheet.key for body, _ in bodies}
+    found = [_find_tables(book, layout, bounds) for layout in layouts]
+    chosen = {body.sheet.key for bodies in found for body in bodies}
     unread = [
         sheet for sheet in book.sheets if not sheet.hidden and sheet.key not in chosen and _has_cells(book, sheet)
     ]
-    alike = [[sheet for sheet in unread if _holds_rows(body, sheet, bounds)] for body, _ in bodies]
-    for (body, _), sheets in zip(bodies, alike, strict=True):
-        _refuse_ambiguous_sheets(body, sheets)
-    traits = {sheet.key: book.verify(sheet.key) for sheet in {body.sheet for body, _ in bodies}}
-    return {
-        layout.name: _table(body, traits[body.sheet.key], {NOT_READ: unread, ALIKE_NOT_READ: sheets})
-        for (body, layout), sheets in zip(bodies, alike, strict=True)
-    }
+    aside = [_sheets_aside(bodies, unread, bounds) for bodies in found]
+    traits = {sheet.key: book.verify(sheet.key) for sheet in {body.sheet for bodies in found for body in bodies}}
+    tables: dict[str, Table] = {}
+    for bodies, others in zip(found, aside, strict=True):
+        for body in bodies:
+            table = _table(body, traits[body.sheet.key], others if body is bodies[0] else {})
+            if table.name in tables:
+                raise file_refusal(book.name, f"two of its sheets are named {table.sheet}", _ONE_OF_THEM)
+            tables[table.name] = table
+    return tables
 
 
 def workbook_tops(book: Book) -> list[Top]:
@@ -193,8 +197,24 @@ def workbook_tops(book: Book) -> list[Top]:
     return tops
 
 
-def _find_table(book: Book, layout: Layout, bounds: Bounds) -> "_Body":
+def _find_tables(book: Book, layout: Layout, bounds: Bounds) -> list["_Body"]:
+    """The table; on several sheets if the mapping names them with a star. Of these, sheets without rows are left out."""
     candidates = _candidates(book, layout)
+    if not layout.reads_several_sheets:
+        return [_find_table(book, layout, candidates, bounds)]
+    headers = [_header_of(book, sheet, layout) for sheet in candidates]
+    best = max((header for header, _ in headers), key=closeness)
+    if not best.is_complete:
+        return [_find_table(book, layout, candidates, bounds)]
+    bodies = []
+    for sheet, found in zip(candidates, headers, strict=True):
+        if _are_same_table(found[0], best):
+            check_header(found[0], layout, Where(book.name, sheet.title), bounds.columns_max)
+            bodies.append(_body(book, sheet, layout, found, bounds))
+    return [body for body in bodies if any(True for _ in body.rows())] or bodies[:1]
+
+
+def _find_table(book: Book, layout: Layout, candidates: Sequence[Sheet], bounds: Bounds) -> "_Body":
     sheet, header, above = candidates[0], NO_HEADER, 0
     for candidate in candidates:
         found, rows_above = _header_of(book, candidate, layout)
@@ -215,9 +235,13 @@ def _body(book: Book, sheet: Sheet, layout: Layout, found: tuple[Header, int], b
     return _Body(book, sheet, layout, header, checks, bounds.blank_rows_max, above)
 
 
-def _refuse_ambiguous_sheets(body: "_Body", alike: Sequence[Sheet]) -> None:
-    """Raises FileRefused if sheets that are not read hold rows of this table too, and the mapping names no sheet: these rows would be lost."""
+def _sheets_aside(bodies: Sequence["_Body"], unread: list[Sheet], bounds: Bounds) -> dict[str, list[Sheet]]:
+    """The visible and the hidden sheets that are not read, by what they are. Raises FileRefused if they hold rows of this table too, and
+    the mapping names no sheet: these rows would be lost.
+    """
+    body = max(bodies, key=lambda one: closeness(one.header))
     book, layout = body.book, body.layout
+    alike = [sheet for sheet in unread if _holds_rows(body, sheet, bounds)]
     if alike and not layout.sheets:
         titles = [sheet.title for sheet in book.sheets if sheet.title == body.sheet.title or sheet in alike]
         hint = (
@@ -225,6 +249,8 @@ def _refuse_ambiguous_sheets(body: "_Body", alike: Sequence[Sheet]) -> None:
             "save each as a file of its own, or write a mapping for each (source.shared)"
         )
         raise FileRefused(Problem("R238", Where(book.name), "", {"sheets": ", ".join(titles)}, hint))
+    hidden = [sheet for sheet in book.sheets if sheet.hidden]
+    return {"hidden sheets": hidden, NOT_READ: unread, ALIKE_NOT_READ: alike}
 
 
 def _has_cells(book: Book, sheet: Sheet) -> bool:
@@ -236,14 +262,16 @@ def _has_cells(book: Book, sheet: Sheet) -> bool:
 
 
 def _holds_rows(body: "_Body", sheet: Sheet, bounds: Bounds) -> bool:
-    """Whether another sheet also holds this table: a similar header with a row below it. Only its first rows are compared. Raises
-    FileRefused for a damaged sheet, unless the mapping names the sheets to read.
+    """Whether another sheet also holds this table: a similar header with a row below it. Only its first rows are compared. If the mapping
+    reads several sheets, the header may lack a required column. Raises FileRefused for a damaged sheet, unless the mapping names the
+    sheets to read.
     """
     if not any(column.required for column in body.layout.columns):
         return False
     try:
         found = _header_of(body.book, sheet, body.layout)
-        if not _are_same_table(found[0], body.header):
+        is_near = body.layout.reads_several_sheets and _has_most_columns(found[0], body.header)
+        if not is_near and not _are_same_table(found[0], body.header):
             return False
         rows = _body(body.book, sheet, body.layout, found, bounds).rows()
         return any(not row.ignored for row in islice(rows, TOP_ROWS))
@@ -259,13 +287,16 @@ def _are_same_table(other: Header, header: Header) -> bool:
     """
     if len(header.positions) == 1:
         return other.is_complete and set(map(fold_label, other.labels)) == set(map(fold_label, header.labels))
-    return other.is_complete and 2 * len(other.positions) > len(header.positions)
+    return other.is_complete and _has_most_columns(other, header)
 
 
-def _table(body: "_Body", traits: Traits, unread: Mapping[str, Sequence[Sheet]]) -> Table:
-    """The table of these rows on a sheet with these traits. `unread` are sheets that nobody reads, by what they are."""
+def _has_most_columns(other: Header, header: Header) -> bool:
+    return 2 * len(other.positions) > len(header.positions)
+
+
+def _table(body: "_Body", traits: Traits, aside: Mapping[str, Sequence[Sheet]]) -> Table:
+    """The table of these rows on a sheet with these traits. `aside` are the sheets that are not read, by what they are."""
     book, layout, header, row_filters = body.book, body.layout, body.header, body.layout.row_filters
-    aside = {"hidden sheets": [sheet for sheet in book.sheets if sheet.hidden], **unread}
     notes = {
         "format": book.kind,
         "header row": header.row_range,
@@ -278,7 +309,8 @@ def _table(body: "_Body", traits: Traits, unread: Mapping[str, Sequence[Sheet]])
     if row_filters.hidden_rows == "ignore":
         body = replace(body, hidden=traits.hidden_rows)
     title = body.sheet.title
-    return Table(layout.name, book.name, title, header.labels, header.row, header.columns, body.rows, notes)
+    name = table_on_sheet(layout.name, title) if layout.reads_several_sheets else layout.name
+    return Table(name, book.name, title, header.labels, header.row, header.columns, body.rows, notes)
 
 
 def _struck_below(header: Header, traits: Traits) -> dict[str, str]:
@@ -287,8 +319,15 @@ def _struck_below(header: Header, traits: Traits) -> dict[str, str]:
 
 
 def _candidates(book: Book, layout: Layout) -> list[Sheet]:
-    """The sheets that can hold a table: the first named one that exists, else all visible ones."""
+    """The sheets that can hold a table: the first named one that exists, or all visible ones that fit a name with a star, else all visible
+    ones.
+    """
     for wanted in layout.sheets:
+        if ANY_TEXT in wanted:
+            fits = re.compile(".*".join(map(re.escape, wanted.casefold().split(ANY_TEXT)))).fullmatch
+            if fitting := [sheet for sheet in book.sheets if not sheet.hidden and fits(sheet.title.casefold())]:
+                return fitting
+            continue
         same = [sheet for sheet in book.sheets if sheet.title == wanted]
         if found := same or [sheet for sheet in book.sheets if fold_label(sheet.title) == fold_label(wanted)]:
             return found[:1]

@@ -61,7 +61,7 @@ from loadsheet.reports.report_files import (
 )
 from loadsheet.reports.sheets import Book, open_book
 from loadsheet.settings import Settings
-from loadsheet.workbook_marks import PROPERTY, ROW_COLUMN, Mark, sheet_titles
+from loadsheet.workbook_marks import PROPERTY, ROW_COLUMN, Mark, sheet_titles, table_of
 
 _LOOKED_UP_MAX = 50_000
 
@@ -96,9 +96,10 @@ def words_for(drop: Drop, settings: Settings) -> Words:
 
 def guides_in(drop: Drop, words: Words) -> Mapping[str, Mapping[str, ColumnGuide]]:
     """The guides to the columns of a drop, by table and heading. Their texts are left out if they are in another language than these words."""
+    guides = {table.name: drop.guide.get(table_of(table.name), {}) for table in drop.tables}
     if words.language == (known_language(drop.language) or "en"):
-        return drop.guide
-    return {table: {label: replace(one, takes="") for label, one in own.items()} for table, own in drop.guide.items()}
+        return guides
+    return {table: {label: replace(one, takes="") for label, one in own.items()} for table, own in guides.items()}
 
 
 class Fixes:
@@ -247,8 +248,12 @@ class _DropFix:
         drop, words, fix = self.drop, self._words, FixBook(book, self._words)
         if not self._is_check:
             book.mark(PROPERTY, str(Mark(drop.run, drop.id, drop.mapping_hash, drop.mapping)))
+        titles = []
         for table in drop.tables:
-            sheet = FixSheet(fix, self._titles[table.name], table.header, self._guides.get(table.name, {}))
+            if table_of(table.name) != table.name and not self._rows.numbers(table.name):
+                continue  # one of several sheets, with nothing to fix
+            titles.append(self._titles[table.name])
+            sheet = FixSheet(fix, titles[-1], table.header, self._guides.get(table.name, {}))
             for row in self._rows.of(table.name):
                 sheet.add(row)
             sheet.finish()
@@ -262,7 +267,7 @@ class _DropFix:
         if changes.folded():
             changed_page(fix, free(words.say("Changed for you")), changes)
         sentences = CHECKED if self._is_check else STEPS
-        read_page(fix, free(words.say("Read me")), drop, sentences, list(self._titles.values()), more=more)
+        read_page(fix, free(words.say("Read me")), drop, sentences, titles, more=more)
         fix.lists.write(book)
         if fix.first is not None:
             fix.first.activate()

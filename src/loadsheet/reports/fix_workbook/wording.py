@@ -346,6 +346,7 @@ FOR_SENDERS = {
 """Sentences in values and hints that say more than a sender needs, and what senders read instead."""
 
 SENTENCES = (
+    "put all rows of one record on one sheet",
     "did you mean {0}? It is at {1}",
     "{0} looks like {1} at {2}",
     "correct {0} at {1}",

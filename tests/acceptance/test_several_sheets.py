@@ -1,0 +1,247 @@
+"""One mapping reads all sheets of its layout, such as one for each month: each row once, with its sheet, and new sheets without an edit."""
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import date
+
+import openpyxl
+import pytest
+from workspace import SMALL
+
+HEAD = ["Order", "City", "Weight"]
+ORDERS = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace('"orders*.csv"', '"orders*.*"')
+EVERY = ORDERS.replace("rows: {}", 'rows: {sheet: "*"}')
+GROUPED = (
+    EVERY.replace("payload:", "group: {by: order}\npayload:")
+    .replace("{col: weight}", "{expr: '$sum([r.weight for r in rows])'}")
+    .replace("total_packages: {value: 1}", "total_packages: {expr: '$count(rows)'}")
+)
+
+
+def month(number):
+    return date(2026, number, 1).strftime("%b")
+
+
+def monthly(months, each=3):
+    """The rows of sheets by title: order, city, weight."""
+    return {
+        month(number): [[f"{number}-{row}", f"Town {row}", number * 100 + row] for row in range(1, each + 1)]
+        for number in months
+    }
+
+
+def book_of(path, sheets, *, hidden=(), above=None, heads=None):
+    """A workbook with these rows on each sheet, below `above` rows and the headings; a sheet given as None has none of these."""
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets.items():
+        page = book.create_sheet(title)
+        page.sheet_state = "hidden" if title in hidden else "visible"
+        head = (heads or {}).get(title, HEAD)
+        lines = [*(above or {}).get(title, []), head] if head else []
+        for line in [*lines, *rows]:
+            page.append(line)
+    book.save(path)
+
+
+def weights(sheets):
+    """What must be at the exchange: the weight of each order."""
+    return {order: float(weight) for rows in sheets.values() for order, _, weight in rows}
+
+
+def sent(workspace):
+    """The weights of the orders that the exchange has."""
+    with closing(sqlite3.connect(workspace.state / "exchange.db")) as database:
+        orders = [json.loads(content) for (content,) in database.execute("select content from orders")]
+    return {order["order_id"]: float(order["total_weight"]) for order in orders}
+
+
+def problems(workspace):
+    """The problems of the last run by code, each with its places."""
+    return {problem["code"]: problem["places"] for problem in workspace.run_json()["problems"]}
+
+
+def counts(workspace):
+    """The rows of the last run by outcome, and how many rows of which sheet were read."""
+    run = workspace.run_json()
+    tables = [table for drop in run["drops"] for file in drop["files"] for table in file["tables"]]
+    assert run["balance"]["balances"]
+    return run["balance"]["rows"], {table["sheet"]: table["rows"] for table in tables}
+
+
+@pytest.fixture
+def every(workspace):
+    workspace.use({"orders": EVERY})
+    return workspace
+
+
+def test_every_month_is_read_and_the_next_one_without_an_edit(every):
+    sheets = monthly(range(1, 4))
+    book_of(every.inbox / "orders.xlsx", sheets)
+    assert every.run().returncode == 0
+    assert sent(every) == weights(sheets)
+    assert counts(every) == ({"accepted": 9}, {"Jan": 3, "Feb": 3, "Mar": 3})
+
+    sheets |= monthly([4])
+    sheets["Feb"][1][2] = 7
+    book_of(every.inbox / "orders.xlsx", sheets)
+    done = every.run()
+    assert counts(every) == ({"accepted": 3, "unchanged": 8, "held": 1}, {"Jan": 3, "Feb": 3, "Mar": 3, "Apr": 3})
+    assert (done.returncode, every.states()["2-2"]) == (1, "held"), "a changed order, as in any file"
+    assert sent(every) == weights(sheets) | {"2-2": 202.0}
+
+
+def test_sheets_that_differ_are_read_with_their_own_headings_and_others_are_listed(every):
+    """Titles above, another order of columns, a column more; and beside them what is not the table."""
+    sheets = {
+        "Hamburg": [["H-1", "Hamburg", 1]],
+        "Berlin": [[2, "B-1", "Berlin"]],
+        "Köln": [["urgent", "K-1", "Köln", 3]],
+    }
+    heads = {"Berlin": ["Weight", "Order", "City"], "Köln": ["Remark", *HEAD], "Read me": None, "Summary": None}
+    others = {
+        "Read me": [["Order: your number"], ["Weight: in kg"]],
+        "Summary": [["City", "Orders"], ["Köln", 1]],
+        "Bremen": [],
+        "Old": [["O-1", "Bonn", 4]],
+    }
+    path = every.inbox / "orders.xlsx"
+    above = {"Hamburg": [["Orders of Hamburg"], []]}
+    book_of(path, {"Read me": others.pop("Read me"), **sheets, **others}, hidden=("Old",), above=above, heads=heads)
+    checked = every.command("check", path)
+    assert checked.returncode == 0
+    assert "hidden sheets: 1 (Old); sheets not read: 3 (Read me, Summary, Bremen)" in checked.stdout
+    assert "orders.xlsx:Köln: 1 column not used (Remark)" in checked.stdout
+    assert every.run().returncode == 0
+    assert sent(every) == {"H-1": 1.0, "B-1": 2.0, "K-1": 3.0}
+    assert counts(every) == ({"accepted": 3}, {"Hamburg": 1, "Berlin": 1, "Köln": 1})
+
+
+def test_a_pattern_names_some_of_the_sheets(workspace):
+    workspace.use({"orders": ORDERS.replace("rows: {}", 'rows: {sheet: "20*"}')})
+    sheets = {"2025": [["A", "Bonn", 1]], "2026": [["B", "Bonn", 2]], "Plan": [["C", "Bonn", 3]]}
+    book_of(workspace.inbox / "orders.xlsx", sheets)
+    assert workspace.run().returncode == 0
+    assert sent(workspace) == {"A": 1.0, "B": 2.0}
+    assert list(problems(workspace)) == ["R245"], "Plan has the same columns"
+    book_of(workspace.inbox / "orders.xlsx", {"Plan": [["C", "Bonn", 3]]})
+    assert workspace.run().returncode == 65
+    assert problems(workspace) == {"R210": ["orders.xlsx"]}
+
+
+@pytest.mark.parametrize("mapping", [EVERY, GROUPED], ids=["a row is a record", "rows are grouped"])
+@pytest.mark.parametrize("changed", ["hold", "update"])
+def test_an_order_on_two_sheets_is_neither_merged_nor_sent_in_part(workspace, mapping, changed):
+    workspace.use({"orders": f"{mapping}changed: {changed}\n"})
+    sheets = monthly([1, 2])
+    sheets["Feb"].append(["1-1", "Town 1", 5])
+    book_of(workspace.inbox / "orders.xlsx", sheets)
+    assert workspace.run().returncode == 1
+    del sheets["Feb"][-1], sheets["Jan"][0]
+    assert sent(workspace) == weights(sheets)
+    assert counts(workspace)[0] == {"accepted": 5, "invalid": 2}
+    found = workspace.ask("select problems from entries where key = '1-1'")
+    assert [json.loads(text)[0]["values"]["rows"] for (text,) in found] == ["2 (Jan), 5 (Feb)"] * 2
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_the_fix_workbook_has_the_sheets_with_errors_and_comes_back(every, renamed):
+    sheets = monthly(range(1, 6))
+    right = weights(sheets)
+    for title, row in (("Feb", 0), ("Apr", 0), ("Apr", 2), ("May", 1)):  # equal row numbers on two sheets
+        sheets[title][row][2] = f"wrong {sheets[title][row][2]}"
+    book_of(every.inbox / "orders.xlsx", sheets)
+    assert every.run().returncode == 1
+    wrong = ["2-1", "4-1", "4-3", "5-2"]
+    assert sent(every) == {order: weight for order, weight in right.items() if order not in wrong}
+    path = every.reports()[-1] / "orders.fix.xlsx"
+    book = openpyxl.load_workbook(path)
+    assert [page.title for page in book][:3] == ["Feb", "Apr", "May"]
+    assert [line[1].value for page in book.worksheets[:3] for line in page.iter_rows(min_row=2)] == wrong
+    for page in book.worksheets[:3]:
+        for line in page.iter_rows(min_row=2):
+            line[3].value = float(line[3].value.removeprefix("wrong "))
+    if renamed:
+        book["Apr"].title = "Apr (mended)"
+    book.save(every.inbox / "any name.xlsx")
+    assert every.run().returncode == 0
+    assert sent(every) == right
+    assert counts(every)[0] == {"accepted": 4}
+    book_of(every.inbox / "orders.xlsx", monthly(range(1, 6)))
+    assert every.run().returncode == 0
+    assert counts(every)[0] == {"unchanged": 15}
+
+
+def test_a_sheet_whose_heading_was_changed_in_the_fix_workbook_is_not_left_out(every):
+    sheets = monthly([1, 2])
+    sheets["Jan"][0][2] = sheets["Feb"][0][2] = "x"
+    book_of(every.inbox / "orders.xlsx", sheets)
+    every.run()
+    book = openpyxl.load_workbook(every.reports()[-1] / "orders.fix.xlsx")
+    book["Jan"]["D2"], book["Feb"]["D2"], book["Feb"]["B1"] = 1, 2, "Number"
+    book.save(every.inbox / "orders.fix.xlsx")
+    assert every.run().returncode == 65
+    assert problems(every) == {"R204": ["orders.fix.xlsx:Feb!1"]}
+
+
+def test_a_new_sheet_that_lacks_a_required_heading_is_not_left_out_silently(every):
+    book_of(every.inbox / "orders.xlsx", monthly([1]))
+    assert every.run().returncode == 0
+    sheets = monthly([1, 2])
+    sheets["Jan"].append(["1-4", "Bonn", 4])
+    book_of(every.inbox / "orders.xlsx", sheets, heads={"Feb": ["Ordr", "City", "Weight"]})
+    assert every.run().returncode == 1
+    assert problems(every) == {"L623": ["orders.xlsx:Jan!1"]}
+    book_of(every.inbox / "orders.xlsx", monthly([1, 2]))
+    assert every.run().returncode == 0
+    assert sent(every) == weights(monthly([1, 2]))
+
+
+def test_a_text_file_and_a_workbook_with_one_sheet_are_read_by_the_same_mapping(every):
+    every.drop("orders-1.csv", "Order,City,Weight\nC-1,Bonn,1\n")
+    book_of(every.inbox / "orders-2.xlsx", {"Sheet1": [["S-1", "Bonn", 2]]})
+    assert every.run().returncode == 0
+    assert sent(every) == {"C-1": 1.0, "S-1": 2.0}
+
+
+def test_the_share_of_wrong_records_is_that_of_the_file(workspace):
+    """One sheet is all wrong, and a tenth of the file."""
+    workspace.use({"orders": f"{EVERY}errors: {{stop_at: 20%}}\n"})
+    sheets = monthly(range(1, 11), each=2)
+    for row in sheets["Mar"]:
+        row[2] = "x"
+    book_of(workspace.inbox / "orders.xlsx", sheets)
+    assert workspace.run().returncode == 1
+    assert counts(workspace)[0] == {"accepted": 18, "invalid": 2}
+    sheets = monthly([11, 12], each=2)
+    sheets["Nov"][0][2] = "x"
+    book_of(workspace.inbox / "orders.xlsx", sheets)
+    workspace.run()
+    assert counts(workspace)[0] == {"held": 3, "invalid": 1}
+
+
+def test_preview_and_show_name_the_sheet(every):
+    path = every.inbox / "orders.xlsx"
+    book_of(path, monthly([1, 2], each=1))
+    shown = every.command("mapping", "preview", path, "--rows", "2").stdout
+    assert "orders.xlsx:Jan!C2" in shown
+    assert "orders.xlsx:Feb!C2" in shown
+    every.run()
+    traced = every.command("show", "2-1", "--field", "total_weight").stdout
+    assert "orders.xlsx:Feb!C2" in traced
+
+
+def test_another_table_beside_it_is_refused_when_the_mapping_is_loaded(workspace):
+    text = (
+        EVERY.replace("order: {label", "rows:\n    order: {label")
+        .replace("  city: {l", "    city: {l")
+        .replace("  weight: {l", "    weight: {l")
+    )
+    more = 'rows: {sheet: "*"}\n    items: {sheet: Items, join: {to: rows, on: {order: order}}}'
+    text = text.replace('rows: {sheet: "*"}', more).replace(
+        "constants:", "  items: {order: {label: Order, required: true}}\nconstants:"
+    )
+    workspace.use({"orders": text.replace("{col: ", "{col: rows.")})
+    done = workspace.command("mapping", "lint")
+    assert '"*" stands for several sheets, but the mapping reads other tables too' in done.stdout + done.stderr
