@@ -302,10 +302,17 @@ def new_sheets(table: Table, earlier: Iterable[Mapping[str, str]]) -> Problem | 
     if not new:
         return None
     hint = (
-        "have the mapping read it (source.tables, source.shared), or hide or delete it, and drop the file again; "
+        f"{_read_them(table, 'it')}, or hide or delete it, and drop the file again; "
         f"if it is not meant: loadsheet retry --file {quote(table.file)}"
     )
     return Problem("L623", table.where(table.header_row), ", ".join(new), {}, hint)
+
+
+def _read_them(table: Table, them: str) -> str:
+    """How to have sheets read that are not. If the mapping reads several, these lack a heading or have other names."""
+    if table_of(table.name) != table.name:
+        return "correct the headings and the name of the sheet, as the mapping has them"
+    return f'have the mapping read {them} (sheet: "*", or source.shared)'
 
 
 def _sheets_in(found: Mapping[str, str]) -> list[str]:
@@ -413,7 +420,7 @@ def _renamed_columns(
 
 def _sheets_not_read(table: Table) -> Iterator[Problem]:
     if sheets := table.found.get(ALIKE_NOT_READ):
-        hint = "hide or delete them, or have the mapping read them (source.tables, source.shared)"
+        hint = f"hide or delete them, or {_read_them(table, 'them')}"
         yield Problem("R245", table.where(table.header_row), "", {"sheets": sheets}, hint, "warning")
 
 

@@ -245,3 +245,16 @@ def test_another_table_beside_it_is_refused_when_the_mapping_is_loaded(workspace
     workspace.use({"orders": text.replace("{col: ", "{col: rows.")})
     done = workspace.command("mapping", "lint")
     assert '"*" stands for several sheets, but the mapping reads other tables too' in done.stdout + done.stderr
+
+
+def test_what_is_not_read_names_the_way_to_read_every_sheet(workspace):
+    path = workspace.inbox / "orders.xlsx"
+    book_of(path, monthly([1, 2], each=1))
+    workspace.use({"orders": ORDERS})
+    assert 'if all are, have the mapping read all (sheet: "*")' in workspace.command("check", path).stdout
+    workspace.use({"orders": ORDERS.replace("rows: {}", "rows: {sheet: Jan}")})
+    assert 'have the mapping read them (sheet: "*", or source.shared)' in workspace.command("check", path).stdout
+    workspace.use({"orders": EVERY})
+    book_of(path, monthly([1, 2], each=1), heads={"Feb": ["Ordr", "City", "Weight"]})
+    checked = workspace.command("check", path)
+    assert (checked.returncode, "or correct the headings and the name of the sheet" in checked.stdout) == (0, True)

@@ -246,7 +246,7 @@ def _sheets_aside(bodies: Sequence["_Body"], unread: list[Sheet], bounds: Bounds
         titles = [sheet.title for sheet in book.sheets if sheet.title == body.sheet.title or sheet in alike]
         hint = (
             "hide or delete the sheets that are not meant, or name the one that is in the mapping (sheet: ...); if all are, "
-            "save each as a file of its own, or write a mapping for each (source.shared)"
+            'have the mapping read all (sheet: "*")'
         )
         raise FileRefused(Problem("R238", Where(book.name), "", {"sheets": ", ".join(titles)}, hint))
     hidden = [sheet for sheet in book.sheets if sheet.hidden]

@@ -326,7 +326,7 @@ FOR_SENDERS = {
     "save it with the delimiter that was agreed, or set source.delimiter in the mapping": "save it with the delimiter that was agreed",
     "if it is in another encoding, name that one alone in source.encoding of the mapping": "if it is in another encoding, save it as “CSV UTF-8”",
     "unhide the sheet that holds the table, or name it in the mapping{0}": "unhide the sheet that holds the table",
-    "hide or delete the sheets that are not meant, or name the one that is in the mapping{0}; if all are, save each as a file of its own, or write a mapping for each{1}": "hide or delete the sheets that are not meant; if all are, save each as a file of its own",
+    "hide or delete the sheets that are not meant, or name the one that is in the mapping{0}; if all are, have the mapping read all{1}": "hide or delete the sheets that are not meant; if all are, save each as a file of its own",
     "rename the sheet, or name it in the mapping": "rename the sheet as agreed",
     "the cell is a {kind}": "the cell holds something else",
     "the cell is a {kind}; format it as a date": "format the cell as a date",
