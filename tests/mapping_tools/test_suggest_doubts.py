@@ -373,3 +373,34 @@ def test_the_only_table_of_a_workbook_may_have_another_name_in_the_next_file(tmp
     assert [document.key for document in documents] == ["A-00", "A-01", "A-02"]
     with pytest.raises(FileRefused, match=r"R238.*Week 10, Week 11"):
         translated(mapping, [daily_export(tmp_path / "two.xlsx", "Week 10", "Week 11")])
+
+
+@pytest.mark.parametrize(
+    "titles",
+    [
+        ("Jan", "Feb", "Mar"),
+        ("Hamburg", "Berlin"),
+        ("Orders Q1", "Orders Q2"),
+        ("2026-01", "2026-02"),
+        ("Lager 1", "Lager 2"),
+    ],
+)
+def test_sheets_of_one_layout_for_months_or_places_are_read_by_one_mapping(tmp_path, titles):
+    path = daily_export(tmp_path / "export.xlsx", *titles)
+    text = write_draft(draft(observe([path], Settings()), None))
+    remark = f"every sheet with these headings is read, here {', '.join(titles)}"
+    assert f'    rows: {{sheet: "*"}}   # CHECK: {remark}\n' in text
+    assert not any(f"not read: {title}" in text for title in titles)
+    mapping = mapping_of(tmp_path, text)
+    following = daily_export(tmp_path / "export.xlsx", *titles, "Next")
+    found = [one.key for one in translated(mapping, [following])]
+    assert found == [f"A-{number}{at}" for number in range(len(titles) + 1) for at in range(3)]
+
+
+@pytest.mark.parametrize(
+    "titles", [("Orders", "Cancelled"), ("2026", "Archive"), ("Orders", "Shipments"), ("Data", "Example")]
+)
+def test_sheets_of_one_layout_that_may_list_something_else_are_not_read_together(tmp_path, titles):
+    text = write_draft(draft(observe([daily_export(tmp_path / "export.xlsx", *titles)], Settings()), None))
+    assert 'sheet: "*"' not in text
+    assert "write a second mapping for it" in text

@@ -242,7 +242,8 @@ class FolderValues:
 @dataclass(slots=True)
 class Draft:
     """The input of `yaml_writer.py`. `filled` has the columns by payload path, `unused` the columns without a field. `doubts` has the
-    reasons why a path may be filled wrongly. `left_out` are the sheets that are not read, with the reason. `chooser` is the column with the
+    reasons why a path may be filled wrongly. `left_out` are the sheets that are not read, with the reason, and `same_kind` those that are
+    read alike, if there are several. `chooser` is the column with the
     operation of each row, `chosen_by` that column if the draft uses it. The author has to confirm an operation that is not `is_confirmed`.
     """
 
@@ -258,6 +259,7 @@ class Draft:
     one_value: list[str] = field(default_factory=list)
     of_group: set[str] = field(default_factory=set)
     left_out: list[tuple[Sheet, str]] = field(default_factory=list)
+    same_kind: list[Sheet] = field(default_factory=list)
     chooser: Chooser | None = None
     chosen_by: DraftColumn | None = None
     evidence: list[str] = field(default_factory=list)

@@ -7,6 +7,7 @@ them. Values may have lost their leading zeros in one of the tables.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from loadsheet.mapping.units import common_unit, conversion_factor, unit_named
@@ -14,7 +15,7 @@ from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn
 from loadsheet.mapping_tools.field_matching import Filled, Match
-from loadsheet.mapping_tools.headings import concepts_of, reading_of, words_of
+from loadsheet.mapping_tools.headings import concepts_of, reading_of, vocabulary, words_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.reading import SUM_WORDS, fold_label
 
@@ -23,6 +24,11 @@ _ALL = 0.9  # share of values that a code table must hold
 _DISTINCT_MIN = 2
 _SAME = 0.8  # share of headings for tables of one layout
 _HEADINGS_LEAST = 3
+_OTHER_LISTS = frozenset({
+    "archive", "archiv", "old", "alt", "history", "done", "erledigt", "return", "returns", "returned", "retoure", "retouren", "rma",
+    "template", "vorlage", "example", "beispiel", "muster", "sample", "test", "draft", "entwurf", "copy", "kopie", "backup",
+})  # fmt: skip
+"""Words in the name of a sheet that say that it is not one of several lists of the same records."""
 _LOWEST = frozenset({"min", "minimum", "above", "over", "lower", "mindestens", "ueber"})
 _HIGHEST = frozenset({"max", "maximum", "below", "under", "upper", "hochstens", "unter"})
 _TYPES = {
@@ -134,6 +140,27 @@ def have_same_headings(sheet: Sheet, main: Sheet) -> bool:
     """Whether a table has nearly all the headings of another one."""
     labels, others = ({fold_label(column.label) for column in one.columns} for one in (sheet, main))
     return len(labels & others) >= max(_HEADINGS_LEAST, _SAME * min(len(labels), len(others)))
+
+
+def sheets_of_same_kind(sheets: Sequence[Sheet], tables: Tables) -> list[Sheet]:
+    """The sheets that list records like the main one, such as those of months or places, and itself. None if there is no other, if the name
+    of one says that it lists something else, or if two share records.
+    """
+    main, key = sheets[tables.main], tables.main_key
+    own = [
+        sheet
+        for sheet in sheets
+        if sheet is main or (have_same_headings(sheet, main) and sheet.path == main.path and sheet.title != main.title)
+    ]
+    if key is None or tables.lines >= 0 or len(own) < 2:
+        return []
+    words = [set(words_of(sheet.title)) for sheet in own]
+    apart = {word for one in words for word in one if not all(word in other for other in words)}
+    of_others = _OTHER_LISTS.union(*vocabulary().verbs.values())
+    keys = [column for sheet in own if (column := sheet.column(key.label)) is not None]
+    shared = any(count_common(one, other) for one, other in combinations(keys, 2))
+    is_other_kind = apart & of_others or any("order" in reading_of(word).concepts for word in apart)
+    return [] if shared or is_other_kind or len(keys) < len(own) else own
 
 
 def _same_layout(sheet: Sheet, main: Sheet) -> str:

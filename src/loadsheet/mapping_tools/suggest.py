@@ -42,6 +42,7 @@ from loadsheet.mapping_tools.relations import (
     padded_length,
     record_rows,
     related_tables,
+    sheets_of_same_kind,
     take_units,
     total_rows,
 )
@@ -82,6 +83,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     sheets = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
     numbers = [tables.main, *([tables.lines] if tables.lines >= 0 else [])]
     taken: set[str] = set()
+    same_kind = sheets_of_same_kind(sheets, tables)
     made = Draft(
         name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[tables.main].path.stem))), "-") or "draft",
         operation=operation,
@@ -91,7 +93,8 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         unused=[],
         folder=folder or FolderValues(),
         doubts={path: filled.doubt for path, filled in found.filled.items() if filled.doubt},
-        left_out=_left_out(sheets, tables),
+        left_out=_left_out(sheets, tables, same_kind),
+        same_kind=same_kind,
         is_confirmed=named is not None or is_named(operation, sheets) or _speaks_for(operation, found),
     )
     made.main.sets = sets
@@ -186,14 +189,13 @@ def _with_key(found: Match, tables: Tables, key: Filled | None) -> Match:
     return Match(found.operation, {path: Filled(tables.main, tables.main_key, key.score, key.doubt), **filled})
 
 
-def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]]:
+def _left_out(sheets: Sequence[Sheet], tables: Tables, same_kind: Sequence[Sheet]) -> list[tuple[Sheet, str]]:
     """The sheets that are not read, each with the reason."""
     main = sheets[tables.main].title or sheets[tables.main].path.stem
+    read = {(sheet.path, sheet.title) for sheet in (sheets[tables.main], *same_kind)}
     reasons = []
     for number, sheet in enumerate(sheets):
-        if number in (tables.main, tables.lines) or (
-            sheet.path == sheets[tables.main].path and sheet.title == sheets[tables.main].title
-        ):
+        if number in (tables.main, tables.lines) or (sheet.path, sheet.title) in read:
             continue
         key = tables.main_key
         other = sheet.column(key.label) if key is not None else None

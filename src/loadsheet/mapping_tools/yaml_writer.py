@@ -12,7 +12,7 @@ from typing import Any
 from loadsheet.display_text import count_of, one_line
 from loadsheet.inbox.files import shown_name
 from loadsheet.mapping.yamlfile import flow
-from loadsheet.mapping_tools.columns import CHECK, MOMENTS
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS, a_few
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable, unread_actions
 from loadsheet.mapping_tools.notation_guesses import compatible
 from loadsheet.mapping_tools.payload_parts import Payload
@@ -166,6 +166,9 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
         rules = list(_rules(table))
         alike = (other.title for other in _other_sheets(table.sheet, draft) if have_same_headings(other, table.sheet))
         remark = "".join(f"{CHECK}: {title} has the same headings, and is not read" for title in islice(alike, 1))
+        if draft.same_kind and table is draft.main:
+            titles = a_few(sheet.title for sheet in draft.same_kind)
+            remark = f"{CHECK}: every sheet with these headings is read, here {titles}"
         yield _commented(f"    {table.name}:{_table(table, draft, several=several, alone=not rules)}", remark)
         yield from rules
 
@@ -209,7 +212,9 @@ def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> st
         parts.append(f"join: {{to: {draft.main.name}, on: {{{table.join}}}}}")
     if table.sheet.header_rows > 1:
         parts.append(f"header_rows: {table.sheet.header_rows}")
-    if _other_sheets(table.sheet, draft):  # the name of an only one may be another one in the next file
+    if draft.same_kind:
+        parts.append('sheet: "*"')
+    elif _other_sheets(table.sheet, draft):  # the name of an only one may be another one in the next file
         parts.append(f"sheet: [{flow(table.sheet.title)}]")
     if not alone:
         return "\n".join(["", *(f"      {part}" for part in parts)])
