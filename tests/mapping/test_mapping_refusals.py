@@ -52,6 +52,7 @@ CHANGES = {
         f"version: 0x{'f' * 99}\n": "m.yaml:2:10: a number of 101 characters; the limit is 100",
         f"version: {'9' * 5_000}\n": "m.yaml:2:10: a number of 5,000 characters; the limit is 100",
         "version: [1\n": "m.yaml:3:7: not YAML: did not find expected ',' or ']'",
+        "version: *\n": 'm.yaml:2:11: not YAML: did not find expected alphabetic or numeric character (write a star in quotes: "*")',
     },
     "target: tender.create": {
         "target: tender.crate": 'm.yaml:3:9: "tender.crate" is not an operation (did you mean tender.create?)',

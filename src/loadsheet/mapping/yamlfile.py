@@ -169,7 +169,8 @@ def read_yaml(path: Path) -> YamlFile:
         file.refuse((), f"the file is not UTF-8: first bad byte at offset {error.start}", "save it as UTF-8")
     except NotYaml as error:
         file.marks[()] = error.line, error.column
-        file.refuse((), f"not YAML: {error}")
+        is_star = "alphabetic or numeric" in str(error)  # the name of an alias is missing
+        file.refuse((), f"not YAML: {error}", 'write a star in quotes: "*"' if is_star else "")
     else:
         if node is None:
             file.refuse((), "the file is empty")
