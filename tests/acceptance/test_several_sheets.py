@@ -1,6 +1,7 @@
 """One mapping reads all sheets of its layout, such as one for each month: each row once, with its sheet, and new sheets without an edit."""
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from datetime import date
@@ -258,3 +259,52 @@ def test_what_is_not_read_names_the_way_to_read_every_sheet(workspace):
     book_of(path, monthly([1, 2], each=1), heads={"Feb": ["Ordr", "City", "Weight"]})
     checked = workspace.command("check", path)
     assert (checked.returncode, "or correct the headings and the name of the sheet" in checked.stdout) == (0, True)
+
+
+def test_mappings_that_share_the_sheets_count_each_row_once_and_get_their_rows_back(workspace):
+    """Orders and status events from each row of each sheet; equal row numbers and equal mistakes on both."""
+    shared = {}
+    for name in ("orders", "events"):
+        text = (SMALL / f"{name}.yaml").read_text(encoding="utf-8")
+        text = re.sub(r'files: \[".*"\]', 'files: ["both*.*"]\n  shared: true', text)
+        shared[name] = text.replace("rows: {}", 'rows: {sheet: "*"}')
+    workspace.use(shared)
+    head = [*HEAD, "Code", "At"]
+    sheets = {
+        title: [[f"{title}-{row}", "Bonn", weight, "DEP", at] for row, (weight, at) in enumerate(cells, 1)]
+        for title, cells in {
+            "Jan": [(1, "2026-03-01 10:00"), ("2x", "2026-03-01 10:00")],
+            "Feb": [(3, "never"), ("4x", "never"), (5, "2026-03-01 10:00")],
+        }.items()
+    }
+    book_of(workspace.inbox / "both.xlsx", sheets, heads=dict.fromkeys(sheets, head))
+    assert workspace.run().returncode == 1
+    assert workspace.run_json()["balance"]["rows"] == {"accepted": 2, "invalid": 3}
+    assert sent(workspace) == {"Jan-1": 1.0, "Feb-1": 3.0, "Feb-3": 5.0}
+    book = openpyxl.load_workbook(workspace.reports()[-1] / "both.fix.xlsx")
+    assert [page.title for page in book][:3] == ["Jan", "Feb", "Feb events"]
+    for page in book.worksheets[:3]:
+        for line in page.iter_rows(min_row=2):
+            for cell in line:
+                if str(cell.value).endswith("x"):
+                    cell.value = int(cell.value[:-1])
+                elif cell.value == "never":
+                    cell.value = "2026-03-01 11:00"
+    book.save(workspace.inbox / "back.xlsx")
+    assert workspace.run().returncode == 0
+    assert sent(workspace) == {"Jan-1": 1.0, "Jan-2": 2.0, "Feb-1": 3.0, "Feb-2": 4.0, "Feb-3": 5.0}
+    assert len(workspace.ask("select 1 from entries where operation = 'order.status' and state = 'accepted'")) == 5
+
+
+def test_rows_moved_to_one_sheet_of_the_fix_workbook_are_one_order(workspace):
+    workspace.use({"orders": GROUPED})
+    sheets = monthly([1, 2])
+    sheets["Feb"].append(["1-1", "Town 1", 5])
+    book_of(workspace.inbox / "orders.xlsx", sheets)
+    workspace.run()
+    book = openpyxl.load_workbook(workspace.reports()[-1] / "orders.fix.xlsx")
+    book["Jan"].append([cell.value for cell in book["Feb"][2]])
+    book["Feb"].delete_rows(2)
+    book.save(workspace.inbox / "orders.fix.xlsx")
+    assert workspace.run().returncode == 0
+    assert sent(workspace) == weights(sheets) | {"1-1": 106.0}

@@ -114,12 +114,12 @@ def outcome(example, folder):
     if example.outcome.kind == "console":
         return _consoles(example, folder)
     _write(example.given, fragment, folder)
-    mapping = _loaded(fragment, folder)
+    mapping = loaded(fragment, folder)
     if isinstance(mapping, str):
         return mapping
     if example.outcome.kind == "cells":
         return _cells(mapping, fragment, example.outcome.text, folder)
-    return "\n".join(_results(mapping, fragment, folder / "inbox"))
+    return "\n".join(results(mapping, fragment, folder / "inbox"))
 
 
 def _write(blocks, fragment, folder):
@@ -138,10 +138,10 @@ def _write(blocks, fragment, folder):
         else:
             path.write_text(f"{block.text}\n", encoding="utf-8")
     for path, sheets in workbooks.items():
-        _write_workbook(path, sheets)
+        write_workbook(path, sheets)
 
 
-def _write_workbook(path, sheets):
+def write_workbook(path, sheets):
     book = Workbook()
     book.remove(book.active)
     for name, text in sheets.items():
@@ -155,7 +155,7 @@ def _write_workbook(path, sheets):
     book.save(path)
 
 
-def _loaded(fragment, folder):
+def loaded(fragment, folder):
     path = folder / "mappings" / "example.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(completed(fragment), default=_plain, ensure_ascii=False), encoding="utf-8")
@@ -240,7 +240,7 @@ def _cell(value, column):
 # ---- records ----
 
 
-def _results(mapping, fragment, inbox):
+def results(mapping, fragment, inbox):
     names = sorted(path.relative_to(inbox).as_posix() for path in inbox.rglob("*") if path.is_file())
     routes = route(names, [mapping])
     for name, problem in sorted({**routes.waiting, **routes.unmapped}.items()):
@@ -306,7 +306,7 @@ def _consoles(example, folder):
             fragment = yaml_values(block.text)
         elif block.kind == "console":
             _write(files, fragment, folder)
-            assert not isinstance(_loaded(fragment, folder), str)
+            assert not isinstance(loaded(fragment, folder), str)
             found, files = _session(block.text, folder), []
             if number == example.number:
                 return found
@@ -349,7 +349,7 @@ def given():
     with TemporaryDirectory() as name:
         folder = Path(name)
         _write([named["csv", "sites.csv"]], fragment, folder)
-        mapping = _loaded(fragment, folder)
+        mapping = loaded(fragment, folder)
         assert not isinstance(mapping, str), mapping
         path = folder / "orders.csv"
         path.write_text(f"{rows}\n", encoding="utf-8")
