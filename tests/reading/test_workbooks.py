@@ -265,6 +265,54 @@ def test_the_one_sheet_that_holds_the_table_is_read_and_of_several_none(tmp_path
         assert open_one(path, asked).sheet == expected
 
 
+def sheets_read(path, asked, *titles):
+    """The keys of the rows of each sheet that these names stand for, by the name of its table."""
+    tables = open_tables(path, path.name, [replace(asked, sheets=titles)], Settings(reading_process="none"))
+    return {name: [row.cells[0] for row in table.rows() if not row.ignored] for name, table in tables.items()}
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize(
+    ("titles", "expected"),
+    {
+        ("*",): ["Week 10", "Week 11", "2026"],
+        ("week*",): ["Week 10", "Week 11"],
+        ("*1*",): ["Week 10", "Week 11"],
+        ("Orders", "20*"): ["2026"],
+        ("W*k", "2026", "*"): ["2026"],
+    }.items(),
+    ids=str,
+)
+def test_a_name_with_a_star_reads_every_sheet_that_fits_and_has_the_table(tmp_path, form, titles, expected):
+    others = Sheet([["Id of the orders"]], "1 Cover"), Sheet([HEAD, ["A9", "Trier"]], "Week 9", hidden=True)
+    path = written(tmp_path, *others, WEEK_10, WEEK_11, Sheet([["City", "Id"], ["Köln", "A3"]], "2026"), form=form)
+    keys = {"Week 10": ["A1"], "Week 11": ["A2"], "2026": ["Köln"]}  # the cells of each sheet stay in its own order
+    assert sheets_read(path, ASKED, *titles) == {f"rows [{title}]": keys[title] for title in expected}
+
+
+@pytest.mark.parametrize("case", SHEETS)
+def test_of_several_sheets_those_with_rows_of_the_table_are_read(tmp_path, case):
+    sheets, asked, expected = SHEETS[case]
+    found = sheets_read(written(tmp_path, *sheets), asked, "*")
+    filled = [title for title in expected.split(", ") if case != "the first one empty" or title == "Week 11"]
+    assert [name for name, rows in found.items() if rows] == [f"rows [{title}]" for title in filled]
+
+
+def test_sheets_that_are_damaged_or_repeat_a_heading_refuse_the_workbook(tmp_path):
+    several = replace(ASKED, sheets=("*",))
+    assert (
+        refusal(written(tmp_path, WEEK_10, Sheet([[*HEAD, "Id"], ["A9", "Trier", "A8"]], "Week 12")), several).code
+        == "R211"
+    )
+    twins = write_ods(tmp_path / "twins.ods", [WEEK_10, WEEK_10])
+    assert "two of its sheets are named Week 10" in refusal(twins, several).text
+
+
+def test_only_headers_are_a_table_without_rows(tmp_path):
+    path = written(tmp_path, Sheet([HEAD], "Jan"), Sheet([HEAD], "Feb"))
+    assert sheets_read(path, ASKED, "*") == {"rows [Jan]": []}
+
+
 def test_a_workbook_whose_sheets_are_all_hidden_is_refused_by_saying_so(tmp_path):
     parts = workbook_parts(inline("Id", number=1), sheets=(("Week 10", "hidden"), ("Week 11", "veryHidden")))
     problem = refusal(write_parts(tmp_path / "a.xlsx", parts), ASKED)
