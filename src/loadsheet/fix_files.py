@@ -370,8 +370,10 @@ def as_original_drop(
             return OpenedDrop(dict(tables))
     originals = {}
     if fixed is not None:
-        first = {table.name: table.file for table in queries.original(fixed).tables}
-        originals = {table.name: OriginalTable(table.header, first.get(table.name, "")) for table in fixed.tables}
+        first = {table.name: (table.file, table.sheet) for table in queries.original(fixed).tables}
+        originals = {
+            table.name: OriginalTable(table.header, *first.get(table.name, ("", ""))) for table in fixed.tables
+        }
     given = [_with_needed(as_original(table, originals.get(name)), mapping) for name, table in tables.items()]
     for fixed_table in given:
         _check_headings(fixed_table.table, mapping)

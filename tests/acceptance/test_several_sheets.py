@@ -308,3 +308,26 @@ def test_rows_moved_to_one_sheet_of_the_fix_workbook_are_one_order(workspace):
     book.save(workspace.inbox / "orders.fix.xlsx")
     assert workspace.run().returncode == 0
     assert sent(workspace) == weights(sheets) | {"1-1": 106.0}
+
+
+def test_the_name_of_the_sheet_may_be_a_value_also_when_it_comes_back(workspace):
+    """Shortened and renamed in the fix workbook, it is still that of the sheet that was dropped."""
+    text = EVERY.replace("  city: {label: City, ", "  site: {file: sheet}\n  city: {label: City, ")
+    workspace.use({"orders": text.replace("pickup_city: {value: Köln}", "pickup_city: {col: site}")})
+    sheets = {"Errors": [["E-1", "Bonn", "x"]], "Köln": [["K-1", "Bonn", "y"], ["K-2", "Bonn", 2]]}
+    book_of(workspace.inbox / "orders.xlsx", sheets)
+    workspace.run()
+    book = openpyxl.load_workbook(workspace.reports()[-1] / "orders.fix.xlsx")
+    assert [page.title for page in book][:2] == ["Errors-2", "Köln"]
+    for page in book.worksheets[:2]:
+        page["D2"] = 1
+        page.title = f"{page.title} mended"
+    book.save(workspace.inbox / "orders.fix.xlsx")
+    assert workspace.run().returncode == 0
+    with closing(sqlite3.connect(workspace.state / "exchange.db")) as database:
+        orders = [json.loads(content) for (content,) in database.execute("select content from orders")]
+    assert {order["order_id"]: order["pickup_city"] for order in orders} == {
+        "E-1": "Errors",
+        "K-1": "Köln",
+        "K-2": "Köln",
+    }

@@ -245,6 +245,8 @@ _PIECE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|\*\*/|\*|\?|[^*?{]+|\{")
 _PACKED = re.compile(r"\.(gz|zip)$", re.IGNORECASE)
 PARTS = ("name", "stem", "folder")
 """The parts of every name: the name after the last slash, the same without its ending, and the parent folder."""
+SHEET = "sheet"
+"""The name of the sheet of a table, beside the parts of its file's name, unless a placeholder of the file's name is called so."""
 
 
 def match(pattern: str, name: str) -> dict[str, str] | None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.documents import Ignored, SourceRow
-from loadsheet.mapping.layouts import KIND, part_of
+from loadsheet.mapping.layouts import KIND, SHEET, part_of, placeholders
 from loadsheet.mapping.notations import localize
 from loadsheet.mapping.plans import (
     CALCULATION_ERRORS,
@@ -79,8 +79,10 @@ class View:
             whole = wholes.get(column.cells, column)  # a part of a split column has the cells of that column
             self.positions[column.slot.index] = self._position(whole)
             if whole.spec.file is not None:
-                name = table.first_name or table.file
-                self.constants[column.slot.index] = part_of(name, whole.spec.file, plan.patterns)
+                name, part = table.first_name or table.file, whole.spec.file
+                is_sheet = part == SHEET and SHEET not in placeholders(plan.patterns)
+                title = table.first_sheet or table.sheet
+                self.constants[column.slot.index] = title if is_sheet else part_of(name, part, plan.patterns)
 
     def _position(self, column: ColumnPlan) -> int | None:
         plan, spec = self._plan, column.spec

@@ -138,10 +138,11 @@ ADD_ROW = "add the row again; to leave it out, drop the fix file that comes back
 
 
 class OriginalTable(NamedTuple):
-    """The original table of a fix file's table: its headings, and the name of the file that was dropped first."""
+    """The original table of a fix file's table: its headings, and the names of the file that was dropped first and of its sheet."""
 
     header: tuple[str, ...]
     file: str
+    sheet: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +237,7 @@ def as_original(table: Table, original: OriginalTable | None) -> Fixed:
         found={**table.found, **({ORIGINAL_COLUMNS: positions_text} if table.sheet else {})},
         at=tuple(places),
         first_name=original.file if original is not None else "",
+        first_sheet=original.sheet if original is not None else "",
     )
     return Fixed(given, table, at)
 

@@ -241,7 +241,7 @@ class Table:
     delimiter, header row, rows skipped above it, hidden sheets, sheets that are not read.
 
     A table of a fix file has the form of the original (see `fix_file_tables`). `at` then holds the positions of its columns in the
-    fix file (-1: missing), and `first_name` the name of the original file.
+    fix file (-1: missing), and `first_name` and `first_sheet` the names of the original file and sheet.
     """
 
     name: str
@@ -254,6 +254,7 @@ class Table:
     found: dict[str, str]
     at: tuple[int, ...] = ()
     first_name: str = ""
+    first_sheet: str = ""
 
     def where(self, row: int, column: int | None = None, path: str = "") -> Where:
         """The place of a row or, with a column position, of a cell."""
