@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -186,11 +186,8 @@ def remove(addresses: Iterable[str]) -> None:
     """Remove the objects that exist. Raises FolderError."""
     for address in addresses:
         store, path = _store(address)
-        with _errors_translated(address, "removed"):
-            try:
-                store.rm_file(path)
-            except FileNotFoundError:
-                continue
+        with _errors_translated(address, "removed"), suppress(FileNotFoundError):
+            store.rm_file(path)
 
 
 def in_parallel(action: Any, items: Iterable[Any]) -> list[Any]:
