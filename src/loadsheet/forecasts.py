@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from loadsheet import inbox, pipeline, reports
-from loadsheet.errors import DoesNotBalance, FolderError, LedgerBusy
+from loadsheet.errors import DoesNotBalance, FolderError, LedgerBusy, LoadsheetError
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import IngestContext, RoutedFiles, ingest, route_files, within_budget
 from loadsheet.ledger import Drop, Entry, Ledger, Run, Settlement, State, Waits, open_ledger, utc_now
@@ -96,19 +96,26 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
         with _trial_ledger(trial, ledger.queries) as (copy, earlier):
             copy.change_all(earlier.copy_ready)
             run = copy.begin_run(name="dry run")
-            _run_in_trial(copy, run, found, context._replace(settings=trial), earlier)
+            stopped = _run_in_trial(copy, run, found, context._replace(settings=trial), earlier)
             reconciliation = settle(copy.queries, None, run, settings)
-            code = _exit_code(reconciliation, run, settings, left, already["unknown"])
+            if not reconciliation.balances:
+                stopped = DoesNotBalance("rows read and fates reported differ")
+            stopped = stopped or pipeline.not_examined(reconciliation.drops, run)
+            unknown = already["unknown"]
+            code = pipeline.exit_code_of(reconciliation, settings, left, stopped=stopped, unknown=unknown)
             forecast = Forecast(code, already, left)
             _count(forecast, reconciliation, run, copy.queries)
     return forecast
 
 
-def _run_in_trial(ledger: Ledger, run: Run, found: RoutedFiles, context: IngestContext, earlier: EarlierRows) -> None:
-    """Do the stages of a run up to the last outcome, with an exchange that accepts everything."""
+def _run_in_trial(
+    ledger: Ledger, run: Run, found: RoutedFiles, context: IngestContext, earlier: EarlierRows
+) -> LoadsheetError | None:
+    """Do the stages of a run up to the last outcome, with an exchange that accepts everything. Returns an internal error, if there is one."""
     updating = tuple(mapping.name for mapping in context.mappings if mapping.changed == "update")
     ledger.release(run, updating=updating)
-    ingest(found, _TrialSink(context.settings, ledger, run, known=earlier), context)
+    sink = _TrialSink(context.settings, ledger, run, known=earlier)
+    ingest(found, sink, context)
     ledger.release(run, orphans=context.settings.verification.parents == "send", updating=updating)
     _accept_ready(ledger, run)
     ledger.release(run, updating=updating)
@@ -116,6 +123,7 @@ def _run_in_trial(ledger: Ledger, run: Run, found: RoutedFiles, context: IngestC
     ledger.hold_waiting(run, only_changed=True)
     touched = {drop.id for drop in ledger.queries.drops_of(run) if drop.run != run.name}
     ledger.change_all(lambda connection: earlier.copy_whole(connection, touched))
+    return sink.fault
 
 
 def _accept_ready(ledger: Ledger, run: Run) -> None:
@@ -127,15 +135,6 @@ def _accept_ready(ledger: Ledger, run: Run) -> None:
             ledger.settle(
                 run, [Settlement(one.id, State.ACCEPTED, "forecast", attempt=one.attempts + 1) for one in some]
             )
-
-
-def _exit_code(
-    reconciliation: Reconciliation, run: Run, settings: Settings, left: Sequence[Problem], unknown: int
-) -> int:
-    stopped = pipeline.not_examined(reconciliation.drops, run)
-    if not reconciliation.balances:
-        stopped = DoesNotBalance("rows read and fates reported differ")
-    return pipeline.exit_code_of(reconciliation, settings, left, stopped=stopped, unknown=unknown)
 
 
 def _count(forecast: Forecast, reconciliation: Reconciliation, run: Run, queries: LedgerQueries) -> None:
