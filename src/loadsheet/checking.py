@@ -25,7 +25,7 @@ from loadsheet.problem_groups import Causes, meant_value
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Row, Table
 from loadsheet.reading.fix_file_tables import mark_of
-from loadsheet.reading.tables import NOT_READ
+from loadsheet.reading.tables import NOT_READ, WITHOUT_ROWS
 from loadsheet.row_counts import DropTranslation
 from loadsheet.settings import Settings
 
@@ -119,7 +119,7 @@ def _table_notes(table: dict[str, Any]) -> Iterator[str]:
     if blank := table["blank_rows"]:
         yield f"{count_of(blank, 'blank row')} skipped"
     for name, text in table["found"].items():
-        if name.startswith("hidden") or name == NOT_READ or "ignored" in text:
+        if name.startswith("hidden") or name in (NOT_READ, WITHOUT_ROWS) or "ignored" in text:
             yield f"{name}: {text}"
 
 

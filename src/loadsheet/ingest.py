@@ -41,9 +41,10 @@ from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, Postco
 from loadsheet.mapping.routing import Route, Routes, route
 from loadsheet.problems import Problem
 from loadsheet.reading import Table, begins_like_totals, open_tables, places_of_totals
-from loadsheet.reading.tables import ALIKE_NOT_READ
-from loadsheet.row_counts import DropTranslation, lost_columns, new_sheets, with_counting_tables
+from loadsheet.reading.tables import ALIKE_NOT_READ, NOT_READ
+from loadsheet.row_counts import DropTranslation, lost_columns, lost_sheets, new_sheets, with_counting_tables
 from loadsheet.settings import Settings
+from loadsheet.workbook_marks import sheet_of
 
 _SAID_BY = {"L621": "R250", "L623": "R245"}
 """The warning on a table that is left out because a problem of the whole file says the same, by that problem."""
@@ -161,7 +162,7 @@ class ReadDrop:
         found, held = {}, self._parts_left_out()
         for name, notes in self.translated.notes().items():
             problems = [problem for problem in notes.problems if not self._is_named(name, problem)]
-            said = {_SAID_BY[problem.code] for problem in held.get(name, ())}
+            said = {_SAID_BY.get(problem.code) for problem in held.get(name, ())}
             problems = [problem for problem in problems if problem.code not in said]
             if self.opened.fixes is None:
                 known = {problem.where.column for problem in problems if problem.code == "R223"}
@@ -200,13 +201,13 @@ class ReadDrop:
         for name, table in self.tables.items():
             headings = self.translated.headings(name)
             may_lose = bool(headings.missing and headings.unused)
-            if (may_lose or ALIKE_NOT_READ in table.found) and (
-                earlier := queries.earlier_tables(self.mapping.name, name)
-            ):
-                known = (heading for header, _ in earlier for heading in header)
+            may_lose_sheets = (NOT_READ if sheet_of(name) else ALIKE_NOT_READ) in table.found
+            if (may_lose or may_lose_sheets) and (earlier := queries.earlier_tables(self.mapping.name, name)):
+                known = (heading for _, header, _ in earlier for heading in header)
                 lost = lost_columns(table, headings, known) if may_lose else None
-                sheets = new_sheets(table, [notes for _, notes in earlier])
-                found[name] = [problem for problem in (lost, sheets) if problem is not None]
+                notes = [notes for _, _, notes in earlier]
+                sheets = (new_sheets(table, notes), lost_sheets(table, [title for title, _, _ in earlier], notes))
+                found[name] = [problem for problem in (lost, *sheets) if problem is not None]
         return found
 
 

@@ -205,6 +205,10 @@ CATALOGUE: dict[str, Kind] = {
     "L623": Kind(
         "New sheet not read", 'the sheet "{found}" has the same columns and is not read; earlier files did not have it'
     ),
+    "L624": Kind(
+        "Sheet no longer read",
+        'the sheet "{found}" had the table in earlier files, and the table is not found on it now',
+    ),
     "L622": Kind("Number of another sender", "the sender {other} has a record with the number {key}"),
     "L606": Kind("Rows not accounted for", "an internal error: {reason}"),
     # from the exchange

@@ -32,9 +32,9 @@ from loadsheet.mapping.translator import keys_on_several_sheets, translate
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold_label
-from loadsheet.reading.tables import ABSENT, ALIKE_NOT_READ, CONTROL, STRUCK_OUT, ColumnUse, WantedColumn
+from loadsheet.reading.tables import ABSENT, ALIKE_NOT_READ, CONTROL, NOT_READ, STRUCK_OUT, ColumnUse, WantedColumn
 from loadsheet.similar_text import one_typo_away, short_list
-from loadsheet.workbook_marks import table_of
+from loadsheet.workbook_marks import sheet_of, table_of
 
 
 class DropTranslation:
@@ -297,8 +297,8 @@ def new_sheets(table: Table, earlier: Iterable[Mapping[str, str]]) -> Problem | 
     """The problem of a workbook with a sheet that is not read although it has the columns of the table and rows of its own, if no earlier file
     had it: its rows would be left out. `earlier` are the notes on the table in earlier files.
     """
-    known = {title for found in earlier for title in _sheets_in(found)}
-    new = [title for title in _sheets_in(table.found) if title not in known]
+    known = {title for found in earlier for title in _sheets_in(found, ALIKE_NOT_READ)}
+    new = [title for title in _sheets_in(table.found, ALIKE_NOT_READ) if title not in known]
     if not new:
         return None
     hint = (
@@ -315,9 +315,24 @@ def _read_them(table: Table, them: str) -> str:
     return f'have the mapping read {them} (sheet: "*", or source.shared)'
 
 
-def _sheets_in(found: Mapping[str, str]) -> list[str]:
-    """The sheets with the same columns that are not read, by the notes on a table."""
-    _, _, titles = found.get(ALIKE_NOT_READ, "").removesuffix(")").partition(" (")
+def lost_sheets(table: Table, names: Iterable[str], earlier: Iterable[Mapping[str, str]]) -> Problem | None:
+    """The problem of a workbook with a sheet on which earlier files had the table, and which is not read: its headings may be gone. `names` are
+    those of the table in earlier files, `earlier` the notes on it there.
+    """
+    read, known = set(map(sheet_of, names)), {title for found in earlier for title in _sheets_in(found, NOT_READ)}
+    lost = [title for title in _sheets_in(table.found, NOT_READ) if title in read - known]
+    if not lost:
+        return None
+    hint = (
+        "restore its headings, or hide or delete it, and drop the file again; "
+        f"if it is not to be read any more: loadsheet retry --file {quote(table.file)}"
+    )
+    return Problem("L624", table.where(table.header_row), ", ".join(lost), {}, hint)
+
+
+def _sheets_in(found: Mapping[str, str], note: str) -> list[str]:
+    """The sheets that a note on a table names."""
+    _, _, titles = found.get(note, "").removesuffix(")").partition(" (")
     return [title for title in titles.split(", ") if title]
 
 

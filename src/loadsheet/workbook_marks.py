@@ -34,6 +34,11 @@ def table_of(name: str) -> str:
     return name.partition(" [")[0]
 
 
+def sheet_of(name: str) -> str:
+    """The sheet of such a table: `Jan`; empty for other names."""
+    return name.partition(" [")[2].removesuffix("]")
+
+
 _SHEET_LENGTH_MAX = 31
 _UNSAFE = re.compile(r"[\[\]:*?/\\]")
 _MARK = re.compile(r"1 ([0-9-]{1,40})/([0-9]{1,10}) ([0-9a-f]{16}) (.+)")

@@ -112,7 +112,10 @@ def test_sheets_that_differ_are_read_with_their_own_headings_and_others_are_list
     book_of(path, {"Read me": others.pop("Read me"), **sheets, **others}, hidden=("Old",), above=above, heads=heads)
     checked = every.command("check", path)
     assert checked.returncode == 0
-    assert "hidden sheets: 1 (Old); sheets not read: 3 (Read me, Summary, Bremen)" in checked.stdout
+    assert (
+        "hidden sheets: 1 (Old); sheets not read: 2 (Read me, Summary); sheets without rows: 1 (Bremen)"
+        in checked.stdout
+    )
     assert "orders.xlsx:Köln: 1 column not used (Remark)" in checked.stdout
     assert every.run().returncode == 0
     assert sent(every) == {"H-1": 1.0, "B-1": 2.0, "K-1": 3.0}
@@ -331,3 +334,22 @@ def test_the_name_of_the_sheet_may_be_a_value_also_when_it_comes_back(workspace)
         "K-1": "Köln",
         "K-2": "Köln",
     }
+
+
+def test_a_sheet_that_was_read_before_is_not_left_out_silently(every):
+    """Its headings are gone. A sheet without rows, or one that was never read, holds nothing."""
+    path, others = every.inbox / "orders.xlsx", {"Summary": [["Town", "Orders"]], "Mar": []}
+    heads = {"Summary": None, "Feb": None}
+    book_of(path, monthly([1, 2, 3]) | {"Summary": []}, heads={"Summary": None})
+    assert every.run().returncode == 0
+    sheets = monthly([1, 2], each=4)
+    book_of(path, sheets | others, heads=heads)
+    assert "0 records would be sent" in every.run("--dry-run").stdout
+    assert every.run().returncode == 1
+    assert problems(every) == {"L624": ["orders.xlsx:Jan!1"]}
+    assert every.states()["1-4"] == "held"
+    assert every.command("retry", "--file", "orders.xlsx").returncode == 0
+    assert every.run().returncode == 0
+    book_of(path, {"Jan": monthly([1], each=5)["Jan"], "Feb": sheets["Feb"]} | others, heads=heads)
+    assert every.run().returncode == 0  # it is known now
+    assert sent(every) == weights(monthly([1], each=5) | monthly([2, 3]))

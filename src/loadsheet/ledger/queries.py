@@ -317,14 +317,14 @@ class LedgerQueries(RunQueries):
         roots = self.roots()
         return {row.id: (row.drop_id, roots.get(row.drop_id, row.drop_id)) for row in self._rows_of(_DROPS_OF, wanted)}
 
-    def earlier_tables(self, mapping: str, table: str) -> list[tuple[Sequence[str], Mapping[str, str]]]:
-        """The headings and the notes (`Table.found`) of a table of this mapping, on any sheet, in all files of which something went to the
-        exchange, or is to go.
+    def earlier_tables(self, mapping: str, table: str) -> list[tuple[str, Sequence[str], Mapping[str, str]]]:
+        """The name, the headings and the notes (`Table.found`) of a table of this mapping, on any sheet, in all files of which something went
+        to the exchange, or is to go.
         """
         with self._engine.connect() as connection:
             rows = _EARLIER_TABLES.rows(connection, mapping=mapping, name=f"{table_of(table)}%")
         own = (row for row in rows if table_of(row.name) == table_of(table))
-        return [(codec.decode_cells(row.header), codec.decode_texts_by_name(row.found)) for row in own]
+        return [(row.name, codec.decode_cells(row.header), codec.decode_texts_by_name(row.found)) for row in own]
 
     def owners(self) -> list[str]:
         """All owners of exceptions that the analyst ever named, the latest first."""

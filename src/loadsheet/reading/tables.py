@@ -306,6 +306,9 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 NOT_READ, ALIKE_NOT_READ = "sheets not read", "sheets with the same columns, not read"
 """Keys of `Table.found`: visible sheets of the workbook that no table of the mapping reads."""
 
+WITHOUT_ROWS = "sheets without rows"
+"""The key of `Table.found` for sheets that have the header of a table that is read from several sheets, and nothing below it."""
+
 STRUCK_OUT = "rows struck out"
 """The key of `Table.found` for the first rows below the header that are struck out."""
 

@@ -32,6 +32,7 @@ from loadsheet.reading.tables import (
     CONTROL,
     NOT_READ,
     STRUCK_OUT,
+    WITHOUT_ROWS,
     Bounds,
     Layout,
     Native,
@@ -179,8 +180,10 @@ def open_workbook(book: Book, layouts: Sequence[Layout], bounds: Bounds) -> dict
     traits = {sheet.key: book.verify(sheet.key) for sheet in {body.sheet for bodies in found for body in bodies}}
     tables: dict[str, Table] = {}
     for bodies, others in zip(found, aside, strict=True):
-        for body in bodies:
-            table = _table(body, traits[body.sheet.key], others if body is bodies[0] else {})
+        blank = others.get(WITHOUT_ROWS, ())
+        filled = [body for body in bodies if body.sheet not in blank] or bodies[:1]
+        for body in filled:
+            table = _table(body, traits[body.sheet.key], others if body is filled[0] else {})
             if table.name in tables:
                 raise file_refusal(book.name, f"two of its sheets are named {table.sheet}", _ONE_OF_THEM)
             tables[table.name] = table
@@ -198,7 +201,7 @@ def workbook_tops(book: Book) -> list[Top]:
 
 
 def _find_tables(book: Book, layout: Layout, bounds: Bounds) -> list["_Body"]:
-    """The table; on several sheets if the mapping names them with a star. Of these, sheets without rows are left out."""
+    """The table; on several sheets if the mapping names them with a star."""
     candidates = _candidates(book, layout)
     if not layout.reads_several_sheets:
         return [_find_table(book, layout, candidates, bounds)]
@@ -211,7 +214,7 @@ def _find_tables(book: Book, layout: Layout, bounds: Bounds) -> list["_Body"]:
         if _are_same_table(found[0], best):
             check_header(found[0], layout, Where(book.name, sheet.title), bounds.columns_max)
             bodies.append(_body(book, sheet, layout, found, bounds))
-    return [body for body in bodies if any(True for _ in body.rows())] or bodies[:1]
+    return bodies
 
 
 def _find_table(book: Book, layout: Layout, candidates: Sequence[Sheet], bounds: Bounds) -> "_Body":
@@ -250,7 +253,8 @@ def _sheets_aside(bodies: Sequence["_Body"], unread: list[Sheet], bounds: Bounds
         )
         raise FileRefused(Problem("R238", Where(book.name), "", {"sheets": ", ".join(titles)}, hint))
     hidden = [sheet for sheet in book.sheets if sheet.hidden]
-    return {"hidden sheets": hidden, NOT_READ: unread, ALIKE_NOT_READ: alike}
+    blank = [one.sheet for one in bodies if not any(True for _ in one.rows())] if layout.reads_several_sheets else []
+    return {"hidden sheets": hidden, NOT_READ: unread, ALIKE_NOT_READ: alike, WITHOUT_ROWS: blank}
 
 
 def _has_cells(book: Book, sheet: Sheet) -> bool:

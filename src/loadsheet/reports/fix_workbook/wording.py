@@ -294,6 +294,7 @@ TODO = {
     "L620": "decide which file is right: correct the other one and send it again",
     "L622": "use a number of your own, or contact the people who run loadsheet",
     "L623": "delete or hide the sheet if it is not meant to be sent; if it is, contact the people who run loadsheet",
+    "L624": "restore the headings of the sheet; if it is not meant to be sent any more, contact the people who run loadsheet",
     "L621": "restore the headings; if the columns are missing on purpose, contact the people who run loadsheet",
     "X701": "correct the value; if it is right, ask the exchange",
     "X702": "nothing to do: the next run asks the exchange",
