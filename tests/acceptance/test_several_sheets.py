@@ -353,3 +353,35 @@ def test_a_sheet_that_was_read_before_is_not_left_out_silently(every):
     book_of(path, {"Jan": monthly([1], each=5)["Jan"], "Feb": sheets["Feb"]} | others, heads=heads)
     assert every.run().returncode == 0  # it is known now
     assert sent(every) == weights(monthly([1], each=5) | monthly([2, 3]))
+
+
+def test_an_order_is_the_same_on_another_sheet_of_a_later_file(workspace):
+    """Moved, it is unchanged; changed, it is updated; corrected in the file itself, it leaves no exception."""
+    workspace.use({"orders": f"{EVERY}changed: update\n"})
+    path, sheets = workspace.inbox / "orders.xlsx", monthly([1, 2])
+    right = weights(sheets)
+    sheets["Jan"][2][2] = "x"
+    book_of(path, sheets)
+    assert workspace.run().returncode == 1
+    sheets = monthly([1, 2])
+    sheets["Feb"] += [sheets["Jan"].pop(0), sheets["Jan"].pop(0)]
+    sheets["Feb"][-1][2] = 55
+    book_of(path, sheets)
+    assert workspace.run().returncode == 0
+    assert counts(workspace)[0] == {"unchanged": 4, "accepted": 2}
+    assert sent(workspace) == right | {"1-2": 55.0}
+    assert workspace.run().returncode == 0
+    assert [line["Exception"] for line in workspace.sheet("Exceptions")] == ["no open exceptions"]
+
+
+def test_a_fix_workbook_comes_back_although_the_mapping_reads_one_sheet_since(every):
+    sheets = monthly([1, 2])
+    sheets["Jan"][0][2] = sheets["Feb"][0][2] = "x"
+    book_of(every.inbox / "orders.xlsx", sheets)
+    every.run()
+    every.edit("mappings/orders.yaml", '"*"', "Jan")
+    book = openpyxl.load_workbook(every.reports()[-1] / "orders.fix.xlsx")
+    book["Jan"]["D2"], book["Feb"]["D2"] = 101, 201
+    book.save(every.inbox / "orders.fix.xlsx")
+    assert every.run().returncode == 0
+    assert sent(every) == weights(monthly([1, 2]))
