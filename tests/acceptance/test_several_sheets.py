@@ -385,3 +385,24 @@ def test_a_fix_workbook_comes_back_although_the_mapping_reads_one_sheet_since(ev
     book.save(every.inbox / "orders.fix.xlsx")
     assert every.run().returncode == 0
     assert sent(every) == weights(monthly([1, 2]))
+
+
+def test_a_sheet_that_is_missing_in_the_fix_workbook_is_still_to_be_corrected(every):
+    sheets = monthly([1, 2])
+    sheets["Jan"][0][2] = sheets["Feb"][0][2] = "x"
+    book_of(every.inbox / "orders.xlsx", sheets)
+    every.run()
+    path = every.reports()[-1] / "orders.fix.xlsx"
+    book = openpyxl.load_workbook(path)
+    book["Jan"]["D2"] = 101
+    del book["Feb"]
+    book.save(every.inbox / "orders.fix.xlsx")
+    assert every.run().returncode == 0
+    assert every.states() == dict.fromkeys(weights(monthly([1, 2])), "accepted") | {"2-1": "invalid"}
+    assert [line["Key"] for line in every.sheet("Exceptions")] == ["2-1"]
+    book = openpyxl.load_workbook(path)
+    book["Feb"]["D2"] = 201
+    del book["Jan"]
+    book.save(every.inbox / "orders.fix.xlsx")
+    assert every.run().returncode == 0
+    assert sent(every) == weights(monthly([1, 2]))
