@@ -77,6 +77,7 @@ def every(workspace):
     return workspace
 
 
+@pytest.mark.journey
 def test_every_month_is_read_and_the_next_one_without_an_edit(every):
     sheets = monthly(range(1, 4))
     book_of(every.inbox / "orders.xlsx", sheets)
@@ -134,6 +135,7 @@ def test_a_pattern_names_some_of_the_sheets(workspace):
     assert problems(workspace) == {"R210": ["orders.xlsx"]}
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize("mapping", [EVERY, GROUPED], ids=["a row is a record", "rows are grouped"])
 @pytest.mark.parametrize("changed", ["hold", "update"])
 def test_an_order_on_two_sheets_is_neither_merged_nor_sent_in_part(workspace, mapping, changed):
@@ -149,6 +151,7 @@ def test_an_order_on_two_sheets_is_neither_merged_nor_sent_in_part(workspace, ma
     assert [json.loads(text)[0]["values"]["rows"] for (text,) in found] == ["2 (Jan), 5 (Feb)"] * 2
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize("renamed", [False, True])
 def test_the_fix_workbook_has_the_sheets_with_errors_and_comes_back(every, renamed):
     sheets = monthly(range(1, 6))
@@ -189,6 +192,7 @@ def test_a_sheet_whose_heading_was_changed_in_the_fix_workbook_is_not_left_out(e
     assert problems(every) == {"R204": ["orders.fix.xlsx:Feb!1"]}
 
 
+@pytest.mark.journey
 def test_a_new_sheet_that_lacks_a_required_heading_is_not_left_out_silently(every):
     book_of(every.inbox / "orders.xlsx", monthly([1]))
     assert every.run().returncode == 0
@@ -225,6 +229,7 @@ def test_the_share_of_wrong_records_is_that_of_the_file(workspace):
     assert counts(workspace)[0] == {"held": 3, "invalid": 1}
 
 
+@pytest.mark.journey
 def test_preview_and_show_name_the_sheet(every):
     path = every.inbox / "orders.xlsx"
     book_of(path, monthly([1, 2], each=1))
@@ -264,6 +269,7 @@ def test_what_is_not_read_names_the_way_to_read_every_sheet(workspace):
     assert (checked.returncode, "or correct the headings and the name of the sheet" in checked.stdout) == (0, True)
 
 
+@pytest.mark.journey
 def test_mappings_that_share_the_sheets_count_each_row_once_and_get_their_rows_back(workspace):
     """Orders and status events from each row of each sheet; equal row numbers and equal mistakes on both."""
     shared = {}
@@ -299,6 +305,7 @@ def test_mappings_that_share_the_sheets_count_each_row_once_and_get_their_rows_b
     assert len(workspace.ask("select 1 from entries where operation = 'order.status' and state = 'accepted'")) == 5
 
 
+@pytest.mark.journey
 def test_rows_moved_to_one_sheet_of_the_fix_workbook_are_one_order(workspace):
     workspace.use({"orders": GROUPED})
     sheets = monthly([1, 2])
@@ -313,6 +320,7 @@ def test_rows_moved_to_one_sheet_of_the_fix_workbook_are_one_order(workspace):
     assert sent(workspace) == weights(sheets) | {"1-1": 106.0}
 
 
+@pytest.mark.journey
 def test_the_name_of_the_sheet_may_be_a_value_also_when_it_comes_back(workspace):
     """Shortened and renamed in the fix workbook, it is still that of the sheet that was dropped."""
     text = EVERY.replace("  city: {label: City, ", "  site: {file: sheet}\n  city: {label: City, ")
@@ -336,6 +344,7 @@ def test_the_name_of_the_sheet_may_be_a_value_also_when_it_comes_back(workspace)
     }
 
 
+@pytest.mark.journey
 def test_a_sheet_that_was_read_before_is_not_left_out_silently(every):
     """Its headings are gone. A sheet without rows, or one that was never read, holds nothing."""
     path, others = every.inbox / "orders.xlsx", {"Summary": [["Town", "Orders"]], "Mar": []}
@@ -355,6 +364,7 @@ def test_a_sheet_that_was_read_before_is_not_left_out_silently(every):
     assert sent(every) == weights(monthly([1], each=5) | monthly([2, 3]))
 
 
+@pytest.mark.journey
 def test_an_order_is_the_same_on_another_sheet_of_a_later_file(workspace):
     """Moved, it is unchanged; changed, it is updated; corrected in the file itself, it leaves no exception."""
     workspace.use({"orders": f"{EVERY}changed: update\n"})
@@ -374,6 +384,7 @@ def test_an_order_is_the_same_on_another_sheet_of_a_later_file(workspace):
     assert [line["Exception"] for line in workspace.sheet("Exceptions")] == ["no open exceptions"]
 
 
+@pytest.mark.journey
 def test_a_fix_workbook_comes_back_although_the_mapping_reads_one_sheet_since(every):
     sheets = monthly([1, 2])
     sheets["Jan"][0][2] = sheets["Feb"][0][2] = "x"
@@ -387,6 +398,7 @@ def test_a_fix_workbook_comes_back_although_the_mapping_reads_one_sheet_since(ev
     assert sent(every) == weights(monthly([1, 2]))
 
 
+@pytest.mark.journey
 def test_a_sheet_that_is_missing_in_the_fix_workbook_is_still_to_be_corrected(every):
     sheets = monthly([1, 2])
     sheets["Jan"][0][2] = sheets["Feb"][0][2] = "x"
