@@ -20,7 +20,7 @@ from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as
 from loadsheet.errors import MappingError
 from loadsheet.languages import LANGUAGES, Language, Words, known_language, words_in
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.layouts import expected_text, match
+from loadsheet.mapping.layouts import SHEET, expected_text, match
 from loadsheet.mapping.notations import number_text
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping_tools.template_examples import Examples
@@ -133,7 +133,10 @@ def _patterns(mapping: CompiledMapping, role: str) -> Sequence[str]:
 
 
 def _title(mapping: CompiledMapping, layout: Layout, number: int, of: int) -> str:
-    """The title of a sheet: the agreed one, else one in the language of the sheet."""
+    """The title of a sheet: one that a column takes as its value, the agreed one, else one in the language of the sheet."""
+    columns = (column for table in mapping.plan.tables for column in table.columns if column.spec.file == SHEET)
+    if choices := next((column.choices for column in columns if column.choices), ()):
+        return choices[0][:31]
     if agreed := [title.replace(ANY_TEXT, "1")[:31] for title in layout.sheets if title != ANY_TEXT]:
         return agreed[0]
     named = _DATA.get(mapping.language, _DATA["en"])
