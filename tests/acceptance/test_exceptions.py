@@ -644,6 +644,27 @@ def test_an_order_that_is_held_for_its_number_is_not_closed_by_an_untouched_fix_
     assert ("second3.csv", "not sent: held") in [(line["File"], line["Outcome"]) for line in sheet(workspace)]
 
 
+def test_what_is_refused_after_a_delete_is_not_closed_by_its_fix_file_as_it_was(workspace, tmp_path):
+    """A person sent it after the delete, which its file is older than."""
+    use_senders(workspace, "first", "second")
+    workspace.add("order-deletes")
+    heading = "Order,City,Weight\n"
+    with misbehaving(tmp_path, text_length_max=40) as served:
+        workspace.variables |= {"LOADSHEET_EXCHANGE": served.url}
+        for name, rows in (
+            ("first", f"{heading}A-1,Bonn,1\n"),
+            ("second", f"{heading}A-1,{'Bonn' * 11},2\n"),
+            ("deletes", "Order\nA-1\n"),
+        ):
+            workspace.drop(f"{name}.csv", rows)
+            workspace.run()
+        workspace.command("retry", "A-1")
+        assert workspace.run().returncode == 1
+        fix_book(workspace).save(workspace.inbox / "late.xlsx")
+        assert workspace.run().returncode == 1
+    assert [(line["Key"], line["Mapping"]) for line in sheet(workspace)] == [("A-1", "second")]
+
+
 @pytest.mark.parametrize("content", ["1", "2"], ids=["same", "other"])
 def test_a_document_that_waits_for_an_outcome_needs_someone_in_its_own_file(workspace, tmp_path, content):
     workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})

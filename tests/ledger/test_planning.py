@@ -184,7 +184,8 @@ FILES = [  # what each file of a run asks, with its last change, and which files
     ("newer before older", [(CREATE, "09:00"), (UPDATE, "07:00"), (DELETE, "08:00")], "0.csv"),
     ("older", [(CREATE, "07:00"), (DELETE, "08:00")], ""),
     ("as old", [(CREATE, "08:00"), (DELETE, "08:00")], ""),
-    ("of an earlier run", [(CREATE, "09:00"), None, (DELETE, "08:00")], ""),
+    ("of an earlier run", [(CREATE, "09:00"), "ended", (DELETE, "08:00")], ""),
+    ("of a killed run", [(CREATE, "09:00"), "killed", (DELETE, "08:00")], "0.csv"),
     ("of another order", [("order.create A-00007", "09:00"), (DELETE, "08:00")], ""),
     ("only its status", [(CREATE, "07:00"), (EVENT, "09:00"), (DELETE, "08:00")], ""),
 ]
@@ -199,8 +200,10 @@ ON_SQLITE, ON_A_SERVER = [("sqlite", *row[1:]) for row in FILES], ("postgresql",
 def test_a_delete_is_held_if_a_newer_file_of_the_run_has_the_record(ledger, given, newer):
     run = ledger.begin_run()
     for number, file in enumerate(given):
-        if file is None:
+        if file in ("ended", "killed"):
             ledgers.send(ledger, run)
+            if file == "ended":
+                ledger.end_run(run, exit_code=0, summary={})
             run = ledger.begin_run()
             continue
         (operation, *key), arrived = file[0].split(), f"2026-03-04T{file[1]}:00Z"

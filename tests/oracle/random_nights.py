@@ -53,6 +53,7 @@ class Input:
     corrected: "Input | None" = None
     released: tuple = (0, 0)  # when a person last said that it is to be sent
     first: tuple = ()  # the age of the row that a fix file corrected
+    lacks_a_row: bool = False  # one that its fix file had
 
     @property
     def cells(self):
@@ -213,14 +214,11 @@ class Walk:
                 records.setdefault(cells[0].value, []).append(cells)
             for rows in records.values():
                 before = self._input_with(path.name, rows)
+                values, quality = self._returned(kind, before, rows, chance)
                 inputs[before.key] = before
-                if before.quality != "good" and self.random.random() < chance:
-                    values = self._rows(kind, before.key, "good", len(rows))
-                    for cells, row in zip(rows, values, strict=True):
-                        for cell, value in zip(cells, row, strict=True):
-                            if str(cell.value) != str(value):
-                                cell.value = value
-                    mended = Input(kind, values, "good", age, before.root, first=before.first or before.age)
+                if values is not before.rows or quality != before.quality:
+                    mended = Input(kind, values, quality, age, before.root, first=before.first or before.age)
+                    mended.lacks_a_row = len(values) < len(before.rows) and quality == "wrong"
                     if before.corrected:
                         before.corrected.corrected = mended
                     inputs[before.key] = before.corrected = mended
@@ -228,6 +226,30 @@ class Walk:
         book.save(target)
         content = (target if chance else path).read_bytes()
         self._place(f"mended_{self.serial}.xlsx", content, inputs, f"returned {path.parent.name}/{path.name} as")
+
+    def _returned(self, kind, before, rows, chance):
+        """What a sender makes of the rows of a record in a fix file, and its quality then. A row that is missing has to be confirmed: by
+        the next fix file with these rows.
+        """
+        if before.quality == "good" or self.random.random() >= chance:
+            return before.rows, self._quality(before.rows) if before.lacks_a_row else before.quality
+        if len(rows) > 1 and self.random.random() < 0.2:
+            rows[-1][0].parent.delete_rows(rows[-1][0].row)
+            agree = len({city for _, city, *_ in before.rows}) == 1  # of rows that contradict each other one may go
+            return before.rows[:-1], "wrong" if agree else self._quality(before.rows[:-1])
+        values = self._rows(kind, before.key, "good", len(rows))
+        for cells, row in zip(rows, values, strict=True):
+            for cell, value in zip(cells, row, strict=True):
+                if str(cell.value) != str(value):
+                    cell.value = value
+        return values, "good"
+
+    def _quality(self, rows):
+        """The quality of rows of an order with lines."""
+        cities = {city for _, city, *_ in rows}
+        if len(cities) > 1 or any("" in row or "x" in row for row in rows):
+            return "wrong"
+        return "refused" if TOO_LONG in cities else "good"
 
     def _input_with(self, name, rows):
         """The input of which a fix file has these rows."""
@@ -329,11 +351,16 @@ class Walk:
             self.now += timedelta(hours=2)
             return self._said_since(before)
         self.now += timedelta(hours=2)
-        self.killed = {name for (name,) in self.workspace.ask("select name from runs")} - self.nights.keys()
+        if {path.name for path in set(self.workspace.reports()) - before} & self._runs("finished_at <> ''"):
+            return self._said_since(before)
+        self.killed = self._runs("finished_at = ''") - self.nights.keys()
         self.nights |= dict.fromkeys(self.killed, self.number)
         self.lost.update(key for _, key, *_ in self._entries("state = 'sending'"))
         self.log.append(f"  run killed at step {step}: {', '.join(self.killed)}")
         return None
+
+    def _runs(self, which):
+        return {name for (name,) in self.workspace.ask(f"select name from runs where {which}")}
 
     def _said_since(self, before):
         """What the run that has just ended says in its reports."""

@@ -280,7 +280,9 @@ def _other_versions(
 
 
 def _newer_files(connection: Connection, documents: Sequence[Document], drop: int) -> dict[str, str]:
-    """For documents that delete: by lane, the file of the same run that holds a version of the record and arrived after their drop."""
+    """For documents that delete: by lane, the file of the same run, or of one that was killed before, that holds a version of the record and
+    arrived after their drop.
+    """
     wanted = sorted({document.lane for document in documents if document.usable and is_delete(document)})
     rows = _NEWER_IN_RUN.rows(connection, wanted=wanted, made=sorted(VERSIONS), drop=drop) if wanted else ()
     return {row.lane: row.file for row in rows}
@@ -396,7 +398,10 @@ _NEWER_IN_RUN = Statement(
     select entries.lane, files.name as file from entries
     join files on files.drop_id = entries.drop_id join drops on drops.id = entries.drop_id
     where entries.lane in (:wanted) and entries.operation in (:made)
-    and drops.run_id = (select run_id from drops where id = :drop)
+    and (
+        drops.run_id = (select run_id from drops where id = :drop)
+        or drops.run_id in (select id from runs where finished_at = '')
+    )
     and files.arrived > (select max(arrived) from files where drop_id = :drop)
     """
 )

@@ -184,6 +184,8 @@ class _Part:
         first = queries.versions.as_they_came(latest)
         origins = queries.origins_of(sorted({*first.values()}))
         self._origins |= {entry: origins[one] for entry, one in first.items()}
+        heads = {head.id: head for head in queries.heads_by_id(sorted({*first.values()}))}
+        self._first = {entry: heads[one] for entry, one in first.items()}  # those whose rows came back as they were
         self._ages = queries.versions.ages({drop for drop, _ in self._origins.values()})
         self._later = self._by_record(settled)
         changes = [head for head in settled if not BY_NAME[head.operation].creates]
@@ -263,8 +265,8 @@ class _Part:
         """
         own, first = self._ages[self._origins[head.id][0]]
         later, later_first = self._ages[self._origins[one.id][0]]
-        is_accepted = one.state is State.ACCEPTED
-        if head.state is State.REFUSED and is_accepted and one.changed_at < head.changed_at:
+        is_accepted, tried = one.state is State.ACCEPTED, self._first.get(head.id, head)
+        if tried.state is State.REFUSED and is_accepted and one.changed_at < tried.changed_at:
             return False
         return later > own and (later_first > first or (later_first == first and is_accepted))
 
