@@ -515,7 +515,7 @@ def test_a_file_set_aside_has_its_reasons_in_plain_words_beside_it(place, apart,
     assert text.splitlines()[0] == "loadsheet could not use the file nordic/a.xlsx"
     assert "  - File cannot be read: the file cannot be read: it is a PDF document [R201]" in text
     assert "    What to do: send the table itself" in text
-    assert "nordic/a.xlsx:3: Sheet not found" in text
+    assert "nordic/a.xlsx:Orders!3: Sheet not found" in text
     assert "Nothing from this file was sent." in text
     assert re.search(r"SHA-256 [0-9a-f]{64}", text)
 

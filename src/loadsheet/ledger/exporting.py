@@ -239,8 +239,8 @@ class Slice:
 
 class EarlierRows:
     """The rows of a ledger, read at one moment, that decide on the documents of a check. They are copied into the ledger of the check,
-    in a file, when their lanes come up: the cost grows with the documents, not with the ledger. Ids stay, and new ones continue after
-    the last of the source.
+    in a file, when their lanes come up: the cost grows with the documents and what was corrected around them, not with the ledger. Ids
+    stay, and new ones continue after the last of the source.
     """
 
     def __init__(self, source: Connection) -> None:
