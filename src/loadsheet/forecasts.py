@@ -94,7 +94,7 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
         found = within_budget(route_files(scan, context), settings)
         left = [*found.left(context), *scan.left]
         with _trial_ledger(trial, ledger.queries) as (copy, earlier):
-            copy.change_all(earlier.copy_ready)
+            copy.change_all(earlier.copy_open)
             run = copy.begin_run(name="dry run")
             stopped = _run_in_trial(copy, run, found, context._replace(settings=trial), earlier)
             reconciliation = settle(copy.queries, None, run, settings)

@@ -258,9 +258,10 @@ class EarlierRows:
         self._copy_drops(target, {last_drop} if last_drop else set())
         self._copy_lanes_of(target, entries.c.id == last_entry)
 
-    def copy_ready(self, target: Connection) -> None:
-        """Copy the entries on the lanes of those that the next run sends."""
-        self._copy_lanes_of(target, entries.c.state == State.READY.value)
+    def copy_open(self, target: Connection) -> None:
+        """Copy the entries on the lanes of those that the next run sends, and of those that wait and that it judges again."""
+        waits = (entries.c.state == State.HELD.value) & (entries.c.waits != "")
+        self._copy_lanes_of(target, (entries.c.state == State.READY.value) | waits)
 
     def copy_whole(self, target: Connection, wanted: Collection[int]) -> None:
         """Copy all entries and ignored rows of drops of which only some were copied."""
