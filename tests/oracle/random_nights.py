@@ -93,10 +93,8 @@ class Walk:
         self.now = datetime(2026, 3, 4, 2, 15, tzinfo=UTC)
         self.files, self.inputs, self.of_row = [], [], {}
         self.fixes, self.released, self.nights, self.log = [], Counter(), {}, []
-        self.killed, self.lost = (
-            set(),
-            Counter(),
-        )  # the runs of this night that were killed, and with how many calls of each key
+        self.killed = set()  # the runs of this night that were killed
+        self.lost = Counter()  # the calls of each key that were on their way then
         self._use_mappings(self.random.choice(("update", "hold", "upsert")))
 
     def _use_mappings(self, changed):

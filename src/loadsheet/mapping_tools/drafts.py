@@ -242,9 +242,9 @@ class FolderValues:
 @dataclass(slots=True)
 class Draft:
     """The input of `yaml_writer.py`. `filled` has the columns by payload path, `unused` the columns without a field. `doubts` has the
-    reasons why a path may be filled wrongly. `left_out` are the sheets that are not read, with the reason, and `same_kind` those that are
-    read alike, if there are several. `chooser` is the column with the
-    operation of each row, `chosen_by` that column if the draft uses it. The author has to confirm an operation that is not `is_confirmed`.
+    reasons why a path may be filled wrongly. `left_out` are the sheets that are not read, with the reason. `same_kind` are those that are
+    read alike, if there are several. `chooser` is the column with the operation of each row, `chosen_by` that column if the draft uses it.
+    The author has to confirm an operation that is not `is_confirmed`.
     """
 
     name: str
