@@ -218,7 +218,7 @@ CATALOGUE: dict[str, Kind] = {
 }
 
 
-NOT_EXAMINED, STRUCK_OUT = "R290", "R252"
+NOT_EXAMINED = "R290"
 
 _FOR_ITS_SENDER = {
     "A101": "no mapping matches the file name {found}",

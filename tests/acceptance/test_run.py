@@ -7,6 +7,7 @@ import shutil
 import time
 from collections import Counter
 from pathlib import Path
+from unittest.mock import ANY
 
 import orders
 import pytest
@@ -451,3 +452,35 @@ def test_rows_that_are_struck_out_are_named_to_the_shipper_and_to_the_operator(w
     fix = load_workbook(workspace.reports()[-1] / "orders.fix.xlsx")
     read_me = [cell for row in fix["Read me"].iter_rows(values_only=True) for cell in row if "struck" in str(cell)]
     assert read_me == [f"Rows that are struck out are read like the others: 3, 4. {todo}."]
+
+
+def test_warnings_about_a_sheet_reach_its_shipper(workspace):
+    """Beside the row that they are about, or else beside the first one that is not ignored; and in the fix workbook before its rows."""
+    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("orders*.csv", "orders*.xlsx")
+    workspace.use({"orders": text.replace("rows: {}", "rows: {sheet: Orders, ignore_rows: 'order == \"DRAFT\"'}")})
+    head, book = ("Order", "City", "Weight"), Workbook()
+    orders, returns = book.active, book.create_sheet("Returns")
+    orders.title = "Orders"
+    sent = (("A-1", "Ulm", 1), ("A-2", "Bonn", 2, None, "by noon"), ("Total", "Ulm", 3), ("A-4", "", 1))
+    for row in (head, ("DRAFT", "Ulm", 1), *sent):
+        orders.append(row)
+    for row in (head, ("A-9", "Kiel", 9)):
+        returns.append(row)
+    book.save(workspace.inbox / "orders.xlsx")
+    workspace.run()
+    said = [(row["outcome"], row["problem"], row["what to do"]) for row in workspace.results("orders.xlsx")]
+    sheets = "The mapping does not read other sheets with the same columns: 1 (Returns)"
+    into_one = "If their rows are to be sent, put them into the sheet that is read"
+    beside = 'Cells beside the table are not read, such as "by noon" (row 4)'
+    total = 'A row begins with "Total", like a row of totals (row 5)'
+    assert said == [
+        ("ignored", "not meant to be sent", ""),
+        ("accepted", f"Warning: {sheets} [R245]", into_one),
+        ("accepted", f"Warning: E4: {beside} [R247]", ANY),
+        ("accepted", f"Warning: A5 Order: {total} [R242]", ANY),
+        ("invalid", "B6 City: A value is missing [C301]", "Fill it in"),
+    ]
+    fix = load_workbook(workspace.reports()[-1] / "orders.fix.xlsx")
+    read_me = [str(cell) for row in fix["Read me"].iter_rows(values_only=True) for cell in row]
+    assert f"{sheets}. {into_one}." in read_me
+    assert all(any(cell.startswith(f"{text}. ") for cell in read_me) for text in (beside, total))

@@ -36,13 +36,14 @@ from loadsheet.places import address_of, close_one, close_to_others, place_text
 from loadsheet.problem_groups import Causes
 from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
+from loadsheet.reports.fallback_reports import write_fallback_reports
 from loadsheet.reports.fix_workbook import Fixes, placing, words_for
 from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
 from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.reconciliation.worklist import SourceLinks
 from loadsheet.reports.report_files import check_writable, run_folders, written_atomically
-from loadsheet.reports.results import DropResults, results_names, write_fallback_reports
+from loadsheet.reports.results import DropResults, results_names
 from loadsheet.reports.run_document import SUMMARY, MissingReport, RunSummary, is_day, schema, title_of
 from loadsheet.reports.run_page import RunPage
 from loadsheet.reports.run_summary import (

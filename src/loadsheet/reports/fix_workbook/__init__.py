@@ -25,7 +25,7 @@ from loadsheet.ledger import ColumnGuide, Drop, Entry, Origin, Run, SourceTable,
 from loadsheet.ledger.codec import FIELDS, OTHER_VERSION, ChangedValue, further_changes, kept_changes
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import LOOKUP_RULE, STEP, part_of_table
-from loadsheet.problems import STRUCK_OUT, Problem, Where, column_letters
+from loadsheet.problems import NOT_EXAMINED, Problem, Where, column_letters
 from loadsheet.reports.fix_workbook.fix_sheets import (
     LISTS,
     FixBook,
@@ -87,6 +87,11 @@ def is_to_fix(entry: Entry) -> bool:
     if entry.state is State.HELD:
         return any(problem.code in OTHER_VERSION for problem in entry.problems) and not entry.waits
     return entry.state in _WRONG
+
+
+def remarks_on(table: SourceTable) -> Iterator[Problem]:
+    """The warnings about a table that its sender can act on."""
+    return (problem for problem in table.problems if problem.level == "warning" and problem.code != NOT_EXAMINED)
 
 
 def words_for(drop: Drop, settings: Settings) -> Words:
@@ -216,7 +221,7 @@ class _DropFix:
                 "{count} more records wait for others or for a decision; you do not need to do anything.",
                 self._held,
             )
-        for problem in (one for table in self.drop.tables for one in table.problems if one.code == STRUCK_OUT):
+        for problem in (one for table in self.drop.tables for one in remarks_on(table)):
             worded = word_problem(problem, self._words, self._titles)
             yield line_of(worded.text, worded.todo) + "."
 

@@ -106,7 +106,7 @@ def _phrase(text: str, words: Words) -> str | None:
     if found is not None:
         return words.say(FOR_SENDERS[found.sentence], *found.numbered, **_shown(found.named, words))
     if words.language == "en":
-        return text
+        return None if "mapping" in text else text  # a sender cannot change it
     found = _SENDERS.find(text)
     return None if found is None else words.say(found.sentence, *found.numbered, **_shown(found.named, words))
 
