@@ -41,6 +41,15 @@ def joined():
     return example("joined")[0]
 
 
+@pytest.fixture(scope="module")
+def left_out(tmp_path_factory):
+    """The three joined tables, without the orders for Bonn."""
+    text = example_text("joined").replace(
+        "orders: {file: orders}", "orders: {file: orders, ignore_rows: 'city == \"Bonn\"'}"
+    )
+    return load_text(tmp_path_factory.mktemp("left_out"), text)
+
+
 def said(found):
     """What came of a drop: the key, the rows and the problems of each document."""
     return [(one.key, [row.number for row in one.rows], codes(one)) for one in found if isinstance(one, Document)]
@@ -242,9 +251,23 @@ JOIN_ROWS = st.tuples(
 
 
 @settings(deadline=None, max_examples=60)
-@given(JOIN_ROWS, st.sampled_from([0, 4]))
-def test_every_row_of_every_table_is_accounted_for(joined, rows, memory_rows):
-    check_accounted(joined, rows, memory_rows)
+@given(JOIN_ROWS, st.sampled_from([0, 4]), st.booleans())
+def test_every_row_of_every_table_is_accounted_for(joined, left_out, rows, memory_rows, leaves_out):
+    check_accounted(left_out if leaves_out else joined, rows, memory_rows)
+
+
+@pytest.mark.parametrize("memory_rows", [0, 100])
+@pytest.mark.parametrize("lines", ["12239", "93212"], ids=["one order of keys", "another order"])
+def test_the_rows_of_all_tables_are_left_out_with_the_order_that_a_rule_leaves_out(left_out, lines, memory_rows):
+    """Order 2 is left out with its lines and its note; the line of order 9, which is nowhere, is an error."""
+    orders = [["1", "Ulm"], ["2", "Bonn"], ["3", "Kiel"]]
+    found = run(left_out, orders, [[key, "Tea", "1"] for key in lines], [["2", "fragile"]], memory_rows=memory_rows)
+    assert {one.key: codes(one) for one in found if isinstance(one, Document)} == {"1": [], "3": [], "9": ["G404"]}
+    ignored = sorted((item.row.table, item.row.number, item.rule) for item in found if isinstance(item, Ignored))
+    rule = 'ignore_rows: city == "Bonn"'
+    with_it = [("lines", number, f"{rule} (in orders)") for number, key in enumerate(lines, 2) if key == "2"]
+    assert ignored[:-1] == [*with_it, ("notes", 2, "extra: ignore (orders has no partner)")]
+    assert ignored[-1] == ("orders", 3, rule)
 
 
 def test_typed_cells_survive_the_sort_on_disk_which_leaves_no_file_behind(flat, tmp_path, monkeypatch):

@@ -317,6 +317,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "# lines is joined on Shipment: 3 of 3 values also occur in orders",
         "# not read: products.csv: its column Code holds 2 of 2 values of Article: to look up its values",
         "add lookups: {products: {file: lookups/products.csv, key: Code, value: Class}}, and lookup: products at Article"),
+    "a file with a row for each order comes with each drop": (
+        {"orders.csv": "Order no;Address id;Weight (kg)\nA-1;K7;2\nA-2;K8;3\nA-3;K9;5\n", "addresses.csv": "Address id;City\nK8;Ulm\nK9;Kiel\nK7;Bonn\n"}, "order.update",
+        "# not read: addresses.csv: its column Address id holds 3 of 3 values of Address id: to look up its values, add the file under source.companions, add the table addresses",
+        " with its columns, lookups: {addresses: {table: addresses, key: address_id}}, and lookup: addresses at Address id"),
     "a list of some of the orders is not the table of the orders": (
         {"orders.csv": orders("Product Name;Pump;Valve", keys=[f"A-{at % 6}" for at in range(12)]), "returns.csv": "Returned,Order no\nYes,A-1\nYes,A-4\n"}, None,
         "    rows: {}", "group:\n  by: [order_no]", " delivery_city: {col: city}\n", " item_name: {col: product_name}\n",

@@ -64,6 +64,7 @@ class KeyedTable:
     def _whole_row(self, row: Row) -> KeyedRow | Ignored:
         values, refused = self._read(row)
         if self._plan.ignore is not None and (rule := self._reader.ignoring_rule(row, values, refused)):
+            self._reader.leave_out(self._with_key(row, values).key, rule)
             return self._ignored(row, rule)
         keyed = self._with_key(row, values)
         if keyed.key is None and row.problem is None and self._reader.view.has_nothing(row):
@@ -126,6 +127,7 @@ class KeyedTable:
             values, refused = self._read(part.row)
             if rule := self._reader.ignoring_rule(part.row, values, refused):
                 why = rule
+                self._reader.leave_out(self._with_key(part.row, values).key, rule)
                 continue
             keyed = self._with_key(with_set_number(part, count), values)
             yield keyed if self.is_keyed else keyed._replace(key=f"{keyed.key}/{count}")

@@ -226,6 +226,7 @@ def is_first(row: Row) -> bool:
 
 
 _REMEMBERED = 4_096  # distinct texts a column
+_LEFT_OUT_MAX = 300_000  # keys
 _SPECIAL = frozenset({CellProblem, ValueWithWarning})
 _BY_OTHERS = frozenset({"C305", "C306", "C307", "C320", "C321"})
 """Problems that a value may have because of other columns."""
@@ -283,12 +284,15 @@ class _Cell(NamedTuple):
 
 
 class RowReader:
-    """The compiled columns of a table, bound to their positions in one file. `references` find rows of other tables, by the lookup's name."""
+    """The compiled columns of a table, bound to their positions in one file. `references` find rows of other tables, by the lookup's name.
+    `left_out` has the keys of the records whose rows a rule leaves out, each with the rule; None if nobody asks for them.
+    """
 
     def __init__(self, plan: TablePlan, table: Table, frame: Frame) -> None:
         self.plan = plan
         self.table = table
         self.references: Mapping[str, Callable[[Sequence[Any]], FoundRow]] = {}
+        self.left_out: dict[str, str] | None = None
         self._frame = frame
         self.view = View(plan, table)
         self._cells = tuple(self._bind(column) for column in plan.columns)
@@ -360,6 +364,11 @@ class RowReader:
         if rule is None or row.problem is not None or not self.holds(rule, self.plan.ignore_needs, values, refused):
             return ""
         return f"ignore_rows: {rule.text}"
+
+    def leave_out(self, key: str | None, rule: str) -> None:
+        """Remember that a rule leaves out a row with the key of this record."""
+        if self.left_out is not None and key is not None and len(self.left_out) < _LEFT_OUT_MAX:
+            self.left_out[key] = rule
 
     def deciding_columns(self, index: int, refused: CellProblem) -> Sequence[int]:
         """The other columns involved in a refused value: the sources of a derived value, the further keys of a code table, the unit, or the

@@ -98,6 +98,8 @@ class _DocumentBuilder:
     ) -> None:
         self._plan = mapping.plan
         self._readers = readers
+        if self._plan.joins:
+            readers[0].left_out = {}
         self._frame = frame
         self._problems = DocumentProblems(
             readers, mapping.lineage, frame, self._plan.one_value if self._plan.is_grouped else ()
@@ -128,9 +130,8 @@ class _DocumentBuilder:
         source, items = self._source_rows(group.rows)
         if group.key is not None and not group.rows[0]:
             unmatched = next((place for place, rows in enumerate(group.rows) if rows), None)
-            if unmatched is not None and self._plan.joins[unmatched].extra == "ignore":
-                to = self._plan.tables[self._plan.joins[unmatched].to].name
-                yield from (Ignored(row, f"extra: ignore ({to} has no partner)") for row in source)
+            if unmatched is not None and (rule := self._rule_of_unmatched(unmatched, group.key)):
+                yield from (Ignored(row, rule) for row in source)
                 return
         if self._ignores_extra and (kept := self._with_partners(group)) is not group:
             group, everything = kept, source
@@ -148,6 +149,14 @@ class _DocumentBuilder:
         self._frame.clear()
         self._frame.nested = nested
         yield self._document(group, source, items, read)
+
+    def _rule_of_unmatched(self, position: int, key: str) -> str:
+        """The rule that leaves out the rows of a joined table without a row of the main table; empty if they are an error."""
+        join, main = self._plan.joins[position], self._readers[0]
+        if join.extra == "ignore":
+            return f"extra: ignore ({self._plan.tables[join.to].name} has no partner)"
+        rule = (main.left_out or {}).get(key, "")
+        return f"{rule} (in {main.plan.name})" if rule else ""
 
     def unusable(self, left: UnusableRow) -> Iterator[Document]:
         """The document of a row that others would look up, with the problem for which they cannot."""

@@ -184,7 +184,10 @@ def _code_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
         f"its column {key.label} holds {count_common(other, key)} of {len(other.cells.values)} values of {other.label}"
     )
     values = [column for column in sheet.columns if column is not key]
-    return f"{held}: {_added(sheet, values, {'key': key.label})}, and lookup: {_name(sheet)} at {other.label}"
+    comes_again = (
+        other.is_unique
+    )  # with a row for each record, such as their addresses, its next rows come with the next records
+    return f"{held}: {_added(sheet, values, {'key': key.label}, comes_again=comes_again)}, and lookup: {_name(sheet)} at {other.label}"
 
 
 def _key_pair(columns: Sequence[Column], used: Sequence[Sheet]) -> tuple[Column, Column] | None:
@@ -203,12 +206,15 @@ def _name(sheet: Sheet) -> str:
     return "_".join(words_of(sheet.title or sheet.path.stem))
 
 
-def _added(sheet: Sheet, values: Sequence[Column], keys: dict[str, Any]) -> str:
-    """What to add for a table with these columns of values: a sheet of a workbook is a table of the drop, another file one of the mapping."""
-    if sheet.title:
+def _added(sheet: Sheet, values: Sequence[Column], keys: dict[str, Any], *, comes_again: bool = False) -> str:
+    """What to add for a table with these columns of values: a table of the drop, if it is a sheet of the workbook or `comes_again` with each
+    drop, or else a file of the mapping.
+    """
+    if sheet.title or comes_again:
         own = {name: "_".join(words_of(label)) if name == "key" else label for name, label in keys.items()}
         table = {_name(sheet): {"table": _name(sheet), **own}}
-        return f"to look up its values, add the table {_name(sheet)} with its columns, lookups: {flow(table)}"
+        file = "" if sheet.title else "add the file under source.companions, "
+        return f"to look up its values, {file}add the table {_name(sheet)} with its columns, lookups: {flow(table)}"
     labels = [column.label for column in values]
     types = {column.label: _TYPES[column.guess.type] for column in values if column.guess.type in _TYPES}
     value = labels if len(labels) > 1 else "".join(labels)
