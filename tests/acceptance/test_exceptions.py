@@ -548,6 +548,16 @@ def test_an_old_file_that_comes_again_closes_no_exception_of_a_newer_one(workspa
     assert sheet(workspace) == [], "a file written anew says that the old values are right"
 
 
+def test_two_old_files_that_come_again_close_no_exception_of_a_newer_one(workspace):
+    """The older one is wrong as well, and was corrected by the other one in its time."""
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    for name, weight in (("wrong", "x"), ("right", 5), ("new", "y"), ("wrong", "x"), ("right", 5)):
+        workspace.drop(f"orders_{name}.csv", f"Order,City,Weight\nA-1,Bonn,{weight}\n")
+        workspace.run()
+    (exception,) = sheet(workspace)
+    assert exception["Key"] == "A-1", "what the newest file wanted was never sent"
+
+
 def test_what_a_person_sends_again_and_the_exchange_refuses_again_still_needs_someone(workspace):
     """Its file came again meanwhile, and then its fix file as it was: that is one exception."""
     workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
