@@ -432,6 +432,16 @@ def test_a_dry_run_foresees_that_a_later_file_corrects_an_earlier_one(workspace,
     assert workspace.run("--dry-run").returncode == workspace.run().returncode == code
 
 
+def test_a_dry_run_foresees_that_an_update_is_overtaken_by_an_order_of_a_run_that_a_limit_ended(workspace):
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.add("order-updates")
+    workspace.drop("updates.csv", "Order,City\nA-1,Ulm\n")
+    workspace.run()
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,Bonn,1\n")
+    assert workspace.run("--limit", 1).returncode == 0
+    assert [workspace.run(*words).returncode for words in (["--dry-run"], [])] == [1, 1]
+
+
 def test_rows_that_are_struck_out_are_named_to_the_shipper_and_to_the_operator(workspace):
     """In the results at each of them, in the fix workbook before its rows, and in what the run prints."""
     text = (SMALL / "orders.yaml").read_text(encoding="utf-8")

@@ -109,13 +109,15 @@ def release(transaction: Transaction, *, orphans: bool, updating: Collection[str
 def hold_waiting(transaction: Transaction, *, only_changed: bool = False) -> int:
     """Hold ready entries that cannot be sent, at the end of a run's sending. Returns their number. Entries that were held for their
     order or tender before get a new reason if theirs no longer holds: a delete whose order was created since. `only_changed`: not on lanes
-    that the run did not change, because the ledger lacks the orders with similar numbers.
+    without their order or tender that the run did not change, because the ledger lacks those with similar numbers.
     """
     connection, held = transaction.connection, 0
     changed = {row.lane for row in _CHANGED_LANES.rows(connection, run=transaction.run.id)} if only_changed else None
     for rows, problems in _with_reasons(connection, State.HELD):
         known = ({old.text for old in codec.decode_problems(row.problems)} for row in rows)
         found = zip(rows, problems, known, strict=True)
+        if changed is not None:
+            changed |= _parents(connection, {row.lane for row in rows}).keys()
         change_states(
             transaction,
             [
