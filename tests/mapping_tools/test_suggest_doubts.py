@@ -252,6 +252,41 @@ def test_a_column_of_cancelled_orders_is_marked_and_leaving_them_out_is_offered(
     assert [document.key for document in found] == sent
 
 
+IN_LINES = (  # the shop says of an order what it is in its first row alone
+    "Order no;Consignee;Street;Postcode;City;Country;Pickup date;Delivery date;Article name;{column}\n"
+    "A-1;Alt Lda;Kai 1;01067;Ulm;DE;02.03.2026;03.03.2026;Pump;{open}\nA-1;;;;;;;;Seal;\n"
+    "A-2;Bo Lda;Kai 2;01067;Ulm;DE;02.03.2026;03.03.2026;Pump;{out}\nA-2;;;;;;;;Seal;{below}\nA-2;;;;;;;;Valve;{below}\n"
+    "A-3;Co Lda;Kai 3;01067;Ulm;DE;02.03.2026;03.03.2026;Pump;{open}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("column", "sent", "cells"),
+    [
+        ("Cancelled at", {"A-1": 2, "A-3": 1}, {"open": "", "out": "02.03.2026 10:00", "below": ""}),
+        ("Order status", {"A-1": 2, "A-3": 1}, {"open": "paid", "out": "cancelled", "below": ""}),
+        (
+            "Line cancelled",
+            {"A-1": 2, "A-2": 1, "A-3": 1},
+            {"open": "", "out": "", "below": "x"},
+        ),  # each row for itself
+    ],
+)
+@pytest.mark.parametrize("key_below", [True, False])
+def test_the_offered_rule_leaves_out_a_cancelled_order_with_all_its_rows(tmp_path, column, sent, cells, key_below):
+    sheet = IN_LINES.format(column=column, **cells)
+    text = suggested(tmp_path, sheet if key_below else re.sub("(?<=\n)A-[0-9](?=;;)", "", sheet), "order.update")
+    said = drafted_columns(text)[column]
+    assert ("fill_down: true" in said, "all are sent" in said or "orders whose first row" in said) == (
+        column != "Line cancelled", True,
+    )  # fmt: skip
+    rule = re.search("ignore_rows: '.*'", said)[0]
+    ruled = text.replace("    rows: {}", f"    rows: {{{rule}}}")
+    ruled = re.sub("^  # (?=[a-z_]+: +{label: (Canc|Line canc))", "  ", ruled, flags=re.MULTILINE)
+    found = translated(mapping_of(tmp_path, ruled), [tmp_path / "sheet.csv"])
+    assert {one.key: len(one.rows) for one in found} == sent
+
+
 def test_first_and_last_names_are_joined(tmp_path):
     text = suggested(tmp_path, three("First name;Ann;Bob;Cy", "Last name;Ames;Burr;Cole"))
     assert "party_name: {expr: '$join([first_name, last_name], \" \")'}" in text

@@ -114,8 +114,8 @@ _LEFT_OUT = ("delete", "dropped")  # what a state says of rows that are not to b
 _ZEROS_MOST = 2  # digits that a postal code may have lost, where others may be of other countries
 
 
-def offers(sheet: Sheet, column: Column, name: str) -> Iterator[str]:
-    """Comments for a column of this name in the draft."""
+def offers(sheet: Sheet, column: Column, name: str, *, at_top: bool) -> Iterator[str]:
+    """Comments for a column of this name in the draft. `at_top`: only the first row of a record has a cell."""
     for_blank = [text for text in column.cells.shown if _FOR_BLANK.fullmatch(text)]
     if for_blank and column.guess.type == "text":
         yield f"{CHECK} whether {a_few(for_blank)} means blank: blank: {flow(for_blank)}"
@@ -123,12 +123,12 @@ def offers(sheet: Sheet, column: Column, name: str) -> Iterator[str]:
         yield lost
     states = list(column.cells.shown)
     if "status" in column.concepts and column.guess.type == "text" and len(states) <= _STATES_MOST:
-        yield from _of_states(states, name)
+        yield from _of_states(states, name, at_top=at_top)
     if any(len(word) > 1 and vocabulary().value_meant(word, _CANCELLED) for word in words_of(column.label)):
-        yield from _of_cancelled(column, name)
+        yield from _of_cancelled(column, name, at_top=at_top)
 
 
-def _of_cancelled(column: Column, name: str) -> Iterator[str]:
+def _of_cancelled(column: Column, name: str, *, at_top: bool) -> Iterator[str]:
     """The offer to ignore rows by a column such as `Cancelled at`, which only cancelled orders fill in."""
     if column.guess.type == "yesno":
         rule = f"{name} == true"
@@ -136,9 +136,10 @@ def _of_cancelled(column: Column, name: str) -> Iterator[str]:
         rule = f"{name} != null"
     else:
         return
+    said = "fill_down: its first row says so" if at_top else "only if each of them says so"
     yield (
         f"{CHECK} whether a cell here says that an order is cancelled; all are sent. To leave out its rows, by the table under source.tables"
-        f" (only if each of them says so): ignore_rows: '{rule}'"
+        f" ({said}): ignore_rows: '{rule}'"
     )
 
 
@@ -154,14 +155,15 @@ def _lost_zeros(sheet: Sheet, column: Column) -> str:
     return f"{CHECK} whether {a_few(short)} lost zeros, others have {longest} digits: pad_left: {{to: {longest}}}"
 
 
-def _of_states(states: list[str], name: str) -> Iterator[str]:
+def _of_states(states: list[str], name: str, *, at_top: bool) -> Iterator[str]:
     """The offer to ignore rows with some of these states, if not all are alike."""
     meant = vocabulary().value_meant  # a letter alone is no word
     out = [text for text in states if any(len(word) > 1 and meant(word, _LEFT_OUT) for word in words_of(text))]
     if out and len(out) < len(states):
         texts = ", ".join(f'"{text}"' for text in out)
         rule = f"{name} == {texts}" if len(out) == 1 else f"{name} in [{texts}]"
-        yield f"{CHECK} whether rows with {a_few(out)} are to be left out, by the table under source.tables: ignore_rows: '{rule}'"
+        said = "orders whose first row has" if at_top else "rows with"
+        yield f"{CHECK} whether {said} {a_few(out)} are to be left out, by the table under source.tables: ignore_rows: '{rule}'"
 
 
 _PLANNED = frozenset({"estimated", "early", "late"})  # headings of planned moments, not of events

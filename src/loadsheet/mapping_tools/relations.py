@@ -302,6 +302,15 @@ class RecordRows:
         first = (code for row, code in enumerate(codes) if row not in below)
         return blank >= _ONCE * len(below) and all(code != _BLANK for code in first)
 
+    def is_at_top(self, column: Column) -> bool:
+        """Whether the first row of a record says for those right below it what a column has: these are blank there, if not the same."""
+        codes = column.cells.codes
+        said = [rows for rows in self.rows if codes[rows[0]] != _BLANK]
+        is_kept = all(rows[-1] - rows[0] < len(rows) for rows in said) and all(
+            codes[row] in (_BLANK, codes[rows[0]]) for rows in self.rows for row in rows
+        )
+        return is_kept and any(codes[row] == _BLANK for rows in said for row in rows)
+
 
 def record_rows(sheet: Sheet, key: Column, *more: Column) -> RecordRows:
     """The rows of a sheet by record, where `more` columns belong to the key as well."""

@@ -236,7 +236,7 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
                 drafted.keys, drafted.remark = {"from_set": True, "type": "text"}, column.guess.evidence
                 drafted.nullable = False
             else:
-                _describe(drafted, path, found.operation, rows)
+                _describe(drafted, path, found.operation, rows, keyed if table is made.main else None)
                 _refuse_negative(drafted, field_.kind if field_ is not None else None)
                 _fill_down(drafted, keyed if table is made.main else None, path)
             table.columns.append(drafted)
@@ -311,7 +311,7 @@ def _ignore_prefilled(made: Draft) -> None:
             made.evidence.append(f"rows {first} to {last} hold only what was filled in beforehand")
 
 
-def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int]) -> None:
+def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int], keyed: RecordRows | None) -> None:
     """Set the keys and the comment of a column that fills the field at `path` (empty: none)."""
     column, guess, is_key = drafted.column, drafted.column.guess, path in operation.record.key
     filled = next((field for where, field in operation.record.walk() if where == path), None)
@@ -324,13 +324,14 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
     blank = sum(code < 0 and row in rows for row, code in enumerate(column.cells.codes))
     if in_set and sets is not None:
         blank = 0 if column.position in sets.always else 1
-    drafted.remark = "; ".join([guess.evidence, *offers(drafted.table.sheet, column, drafted.name)])
+    at_top = keyed is not None and keyed.is_at_top(column)
+    drafted.remark = "; ".join([guess.evidence, *offers(drafted.table.sheet, column, drafted.name, at_top=at_top)])
     if is_key or (path and not blank):
         keys["required"] = True
         drafted.nullable = False
     if is_key:
         keys["key"] = True
-    keys |= guess.keys
+    keys |= guess.keys | ({"fill_down": True} if at_top and "ignore_rows" in drafted.remark else {})
     if "default" in keys:
         keys.pop("required", None)
         drafted.nullable = False
