@@ -236,7 +236,7 @@ _MOMENTS = frozenset({"date", "datetime", "time"})
 _BRACKETED = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
 _WORDS = {
     "%Y": "YYYY", "%y": "YY", "%m": "MM", "%d": "DD", "%b": "month", "%B": "month", "%a": "weekday", "%A": "weekday", "%H": "hh", "%I": "hh", "%M": "mm", "%S": "ss",
-    "%f": "fraction", "%p": "AM/PM", "%z": "zone", "%s": "seconds since 1970", "%%": "%",
+    "%f": "fraction", "%p": "AM/PM", "%z": "zone", "%s": "seconds since 1970", "%E": "day number", "%%": "%",
 }  # fmt: skip
 _MIXED_STYLES = frozenset({"R225", "R227"})
 _RENAMED = (

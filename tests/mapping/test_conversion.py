@@ -144,6 +144,13 @@ VALUES = [  # the type of a column, its settings, and what cells become
         "1795680300": "2026-11-26T09:05:00+01:00", "1795680300250": "2026-11-26T09:05:00.250000+01:00",
         Native("1795680300", "number"): "2026-11-26T09:05:00+01:00", "179568030": "C304", "2026-11-26": "C304",
     }),
+    ("datetime", {"dates": ["%d.%m.%Y", "%E"]}, {
+        "46357": "2026-12-01T00:00:00+01:00", "46357,75": "2026-12-01T18:00:00+01:00", "46357.708333333336": "2026-12-01T17:00:00+01:00",
+        Native("46357", "number"): "2026-12-01T00:00:00+01:00", Native("46357.333333333333", "number"): "2026-12-01T08:00:00+01:00",
+        "01.12.2026": "2026-12-01T00:00:00+01:00", **dict.fromkeys(["4635", "463570", "46.357", "04635", "46357 8"], "C304"),
+        Native("4635", "number"): "C304",
+    }),
+    ("date", {"dates": ["%E"]}, {"46357": "2026-12-01T00:00:00+01:00", "46357,5": "C304"}),
     ("datetime", {"dates": ["%d.%m.%Y %H:%MZ"], "zone": ZoneInfo("UTC")}, {"01.07.2026 08:00Z": "2026-07-01T08:00:00+00:00"}),
     ("date", {}, {"01.03.2026": "2026-03-01T00:00:00+01:00", "01.03.2026 08:00": "C304"}),
     ("integer", {}, {"'12": "12", " '7 ": "7", "''7": "C302", "'": "C302", "'seven": "C302"}),
@@ -396,6 +403,10 @@ FORMATS_SAID = [  # the type of a column, its formats, and what is said of them
     ("datetime", ["%s", "%s%f", "%d.%m.%Y"], ""),
     ("datetime", ["%d.%m.%Y %s"], "%s, which is a whole moment, and other parts of one"),
     ("time", ["%s"], "%s has no hour (%H)"),
+    ("date", ["%d.%m.%Y", "%E"], ""),
+    ("datetime", ["%E %H:%M"], "%E, which is a whole moment, and other parts of one"),
+    ("datetime", ["%E%f"], "%E, which is a whole moment, and other parts of one"),
+    ("time", ["%E"], "%E has no hour (%H)"),
 ]  # fmt: skip
 
 

@@ -106,8 +106,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         " total_weight: {expr: '$sum([r.kg * r.crates for r in items])'"),
     "numbers of a German workbook that do not grow with the quantity": (PALLETS, "order.create",
         " total_weight: {expr: '$sum([r.gewicht_je_stuck_kg * r.anzahl for r in rows])'"),
-    "dates that are not formatted as dates": (SERIALS, "order.update", "{label: Pickup date, type: date",
-        "3 values are numbers of days; CHECK with the sender: only cells that are formatted as dates are read, not numbers such as 46356",
+    "dates that are not formatted as dates": (SERIALS, "order.update", "{label: Pickup date, type: date", '  dates: ["%E"]',
+        "3 values are numbers of days; CHECK that 46356 is 2026-11-30",
         " delivery_startdatetime: {col: requested_delivery}", "!{label: Delivery charge, type: date", "!{label: Delivery km, type: date"),
     "formulas without a result": (FORMULAS, "order.update", "{label: Total weight kg, type: text",
         "4 of 4 values are formulas without a result; CHECK with the sender: opened in Excel or LibreOffice and saved, the workbook holds"),
@@ -191,6 +191,24 @@ def first_of(tmp_path, text):
     """The first record that a draft for new orders gives once it is filled in."""
     (path,) = tmp_path.glob("sheet.*")
     return json.loads(translated(mapping_of(tmp_path, text), [path])[0].payload)
+
+
+DAYS_IN_TEXT = (  # as Microsoft Dynamics exports its dates
+    "Order no;Customer no;Ship-to city;Ship-to postcode;Order date;Shipment date;Promised delivery date;Ready;Quantity\n"
+    "A-1;46801;Leeds;46357;46356;46357;46358,5;46357;3\nA-2;46802;York;46357;46356;46358;46359,25;46357;4\n"
+)
+
+
+def test_dates_that_are_numbers_of_days_are_drafted_and_read_as_such(tmp_path):
+    text = suggested(tmp_path, DAYS_IN_TEXT, "order.update")
+    columns = drafted_columns(text)
+    dated = [label for label in columns if "numbers of days; CHECK that 46" in columns[label]]
+    assert dated == ["Order date", "Shipment date", "Promised delivery date"]
+    assert mistakes(tmp_path, text) == []
+    (sent, _) = (json.loads(one.payload) for one in translated(mapping_of(tmp_path, text), [tmp_path / "sheet.csv"]))
+    assert (sent["createdon"], sent["pickup_startdatetime"], sent["delivery_startdatetime"]) == (
+        "2026-11-30 00:00:00", "2026-12-01 08:00:00", "2026-12-02 12:00:00",
+    )  # fmt: skip
 
 
 def test_packages_of_a_row_have_its_number_of_packages(tmp_path):

@@ -12,7 +12,7 @@ value becomes a problem of the cell.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from decimal import Decimal
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
@@ -75,7 +75,7 @@ CONVERTERS = "loadsheet.converters"
 
 _TIMES = ("%H:%M:%S", "%H:%M")
 _CLOCK = re.compile("%-?[HIMSscXT]")  # the time of day in a format
-_IN_DIGITS = re.compile("(%[YymdHMSsf])+")  # a format of digits alone, which a workbook may hold as a number: 20261201
+_IN_DIGITS = re.compile("(%[YymdHMSsfE])+")  # a format of digits alone, which a workbook may hold as a number: 20261201
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,8 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     slot = _slot(spec, index, lookup, default)
     slot = replace(slot, place=file.place(loc), is_code=spec.lookup is not None or spec.one_of is not None)
     formats = tuple(spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ()))
-    writes = next((format_ for format_ in formats if spec.type != "date" or not _CLOCK.search(format_)), "")
+    written = (format_ for format_ in formats if "%E" not in format_)  # people write dates, not numbers of days
+    writes = next((format_ for format_ in written if spec.type != "date" or not _CLOCK.search(format_)), "")
     name, locale = str(loc[-1]), spec.locale or conventions.locale
     choices = choices_of(spec, lookup, locale)
     return ColumnPlan(
@@ -425,7 +426,7 @@ def is_day(column: ColumnPlan, cell: str) -> bool:
         return cell.kind == "date"
     text = cell.strip() or str(column.spec.default or "")
     days = (format_reader(format_, column.locale) for format_ in column.formats if not _CLOCK.search(format_))
-    return any(read(text) for read in days)
+    return any(moment.time() == time.min for read in days if (moment := read(text)) is not None)
 
 
 def _time(spec: Column, locale: str | None) -> _Parse:

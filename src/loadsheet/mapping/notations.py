@@ -191,7 +191,8 @@ def _refusal(suggestions: list[str], otherwise: CellProblem) -> CellProblem:
 
 # ---- dates and times ----
 
-DIRECTIVES = "%Y %y %m %d %a %A %H %I %M %S %f %p %b %B %z %s %%"
+DIRECTIVES = "%Y %y %m %d %a %A %H %I %M %S %f %p %b %B %z %s %E %%"
+_DAY_ZERO = datetime.fromisoformat("1899-12-30")  # of Excel, from 1 March 1900 on
 
 _ZONES = {
     "Z": 0, "UTC": 0, "GMT": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "CET": 1, "CEST": 2,
@@ -208,14 +209,16 @@ _PIECES = {
     "S": "(?P<second>[0-9]{1,2})",
     "f": "(?P<fraction>[0-9]{1,6})",
     "s": "(?P<epoch>[0-9]{10})",  # so that %s%f are milliseconds
+    "E": "(?P<serial>[1-9][0-9]{4}(?:[.,][0-9]{1,20})?)",
     "p": r"(?P<half>[AaPp]\.?[Mm]\.?)",
     "z": rf"(?P<offset>{'|'.join(_ZONES)}|[+-][0-9]{{2}}:?[0-9]{{2}})",
     "%": "%",
 }
 """The patterns of all directives but those of names, which differ by language."""
 
-_OF_A_DAY = {"year (%Y)": "Yys", "month (%m)": "mbBs", "day (%d)": "ds"}
+_OF_A_DAY = {"year (%Y)": "YysE", "month (%m)": "mbBsE", "day (%d)": "dsE"}
 _OF_A_TIME = {"hour (%H)": "HI"}
+_WHOLE = {"s", "E"}  # directives that are whole moments
 _OFFICE = {
     "yyyy": "%Y", "jjjj": "%Y", "aaaa": "%Y", "yy": "%y", "mmmm": "%B", "mmm": "%b", "mm": "%m", "m": "%m", "dd": "%d", "d": "%d",
     "tt": "%d", "ddd": "%a", "ttt": "%a", "dddd": "%A", "tttt": "%A", "hh": "%H", "h": "%H", "ss": "%S", "s": "%S",
@@ -313,6 +316,8 @@ def _moment(found: Mapping[str, str | None], locale: str | None) -> datetime:
     fraction = (found.get("fraction") or "").ljust(6, "0")
     if found.get("epoch"):
         return datetime.fromtimestamp(int(found["epoch"] or 0), UTC).replace(microsecond=int(fraction))
+    if serial := found.get("serial"):
+        return _DAY_ZERO + timedelta(seconds=round(float(serial.replace(",", ".")) * 86_400))
     return datetime(
         _year(found), month, int(found.get("day") or 1), _hour(found), int(found.get("minute") or 0),
         int(found.get("second") or 0), int(fraction), _offset(found.get("offset")),
@@ -391,11 +396,11 @@ def check_zone_word(format_: str, zone: str | None) -> None:
 
 
 def check_written(format_: str) -> None:
-    """Raises ValueError for a format that cannot write: unknown directives, no directives, %s, or %I without %p."""
+    """Raises ValueError for a format that cannot write: unknown directives, no directives, %s or %E, or %I without %p."""
     used = _directives(format_)
     format_reader(format_, None)
-    if "s" in used:
-        raise ValueError(f"{format_} has %s, which can only be read")
+    if whole := used & _WHOLE:
+        raise ValueError(f"{format_} has %{min(whole)}, which can only be read")
     if "I" in used and "p" not in used:
         raise ValueError(f"{format_} has %I without %p, so 2 am and 2 pm look the same; write %H")
 
@@ -406,10 +411,10 @@ def _check_whole(format_: str, parts: Mapping[str, str]) -> None:
         raise ValueError(f"{format_} has %I without %p, so am and pm look the same; write %H, or %I with %p")
     if "p" in used and "I" not in used:
         raise ValueError(f"{format_} has %p without %I, so am and pm have no effect; write %I")
-    if "s" in used and used - {"s", "f", "%"}:
-        raise ValueError(f"{format_} has %s, which is a whole moment, and other parts of one")
+    if (whole := used & _WHOLE) and used - {min(whole), "%"} - ({"f"} if "s" in whole else set()):
+        raise ValueError(f"{format_} has %{min(whole)}, which is a whole moment, and other parts of one")
     missing = [part for part, letters in parts.items() if used.isdisjoint(letters)]
-    if missing and not used.isdisjoint("YymdHIMSfsbB"):
+    if missing and not used.isdisjoint("YymdHIMSfsbBE"):
         raise ValueError(f"{format_} has no {' and no '.join(missing)}")
 
 
@@ -459,9 +464,10 @@ def _example(format_: str, locale: str | None) -> str:
 
 
 def in_format(moment: datetime, format_: str) -> str:
-    """A moment in a format, one without an offset in that of the examples. Not every system knows %s."""
+    """A moment in a format, one without an offset in that of the examples. Not every system knows %s, and none %E."""
     moment = moment if moment.tzinfo else moment.replace(tzinfo=_EXAMPLE_ZONE)
-    return moment.strftime(format_.replace("%s", str(int(moment.timestamp()))))
+    day = (moment.replace(tzinfo=None) - _DAY_ZERO).days
+    return moment.strftime(format_.replace("%s", str(int(moment.timestamp()))).replace("%E", str(day)))
 
 
 def localize(moment: datetime, zone: ZoneInfo, fold: Fold) -> datetime | CellProblem:

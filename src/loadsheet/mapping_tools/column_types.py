@@ -62,7 +62,7 @@ def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: st
     measure = next((known for concept, known in MEASURES.items() if concept in reading.concepts), "")
     packed = ["%H%M"] * ("moment" in reading.concepts and all(map(_PACKED_TIME.fullmatch, cells.shown)))
     guess = _moments(cells, locale, order, is_packed="moment" in reading.concepts)
-    guess = guess or times_in(cells, *packed) or _unformatted_days(cells, reading)
+    guess = guess or times_in(cells, *packed) or _day_numbers(cells, reading)
     if guess is None and reading.concepts & {"moment", "created"} and all(map(_EPOCH.fullmatch, cells.shown)):
         formats = [f"%s{'%f' * (length > 10)}" for length in sorted({len(text) for text in cells.shown})]
         guess = Guess("datetime", {"formats": formats}, f"{cells.filled} values are seconds since 1970")
@@ -131,19 +131,25 @@ def _moments(cells: Cells, locale: str, order: str, *, is_packed: bool) -> Guess
     return Guess("datetime", keys, evidence, "open" if found.ambiguous else found.order)
 
 
-def _unformatted_days(cells: Cells, reading: Reading) -> Guess | None:
-    """A guess for dates that a workbook holds as bare numbers of days: 46357 is 1 December 2026. A mapping refuses them."""
-    values = [float(value) for value in cells.values if isinstance(value, Native) and value.kind == "number"]
-    is_dated = reading.concepts & _OF_MOMENTS and not reading.concepts - _OF_MOMENTS
+def _day_numbers(cells: Cells, reading: Reading) -> Guess | None:
+    """A guess for dates that are numbers of days, as workbooks hold them: 46357 is 1 December 2026. In texts, the heading says that these are
+    dates.
+    """
+    is_dated, is_said = reading.concepts & _OF_MOMENTS, reading.concepts & _SAY_DATES
     if (
         not is_dated
-        or not values
-        or len(values) < len(cells.shown)
-        or not all(_IN_2015 <= day <= _IN_2045 for day in values)
+        or reading.concepts - _OF_MOMENTS
+        or not (is_said or all(isinstance(one, Native) for one in cells.values))
     ):
         return None
-    days = "CHECK with the sender: only cells that are formatted as dates are read, not numbers such as"
-    return Guess("datetime", {}, f"{cells.filled} values are numbers of days; {days} {next(iter(cells.shown))}")
+    read = _clock_reader(DAY_NUMBERS, None)
+    days = {str(value).strip(): read(str(value).strip()) for value in cells.values}
+    first, last = _USUAL if is_said else _NEAR
+    if not all(day is not None and first <= day.year <= last for day in days.values()):
+        return None
+    text, day = next(iter(days.items()))
+    said = f"{cells.filled} values are numbers of days; {CHECK} that {text} is {day:%Y-%m-%d}"
+    return Guess("datetime", {"formats": [DAY_NUMBERS]}, said)
 
 
 def _not_dates(others: Sequence[str]) -> str:
@@ -151,8 +157,12 @@ def _not_dates(others: Sequence[str]) -> str:
     return f"; {CHECK} the cells that are not dates, such as {a_few(others[:1])}" if others else ""
 
 
-_OF_MOMENTS = SIDES | {"moment", "created", "early", "late", "estimated", "shipping"}
-_IN_2015, _IN_2045 = 42_005, 53_327  # numbers of days since 1900
+DAY_NUMBERS = "%E"
+"""The format of numbers of days."""
+
+_SAY_DATES = frozenset({"moment", "created", "shipping"})
+_OF_MOMENTS = SIDES | _SAY_DATES | {"early", "late", "estimated", "reference"}
+_USUAL, _NEAR = (2000, 2099), (2015, 2045)  # years
 _clock_reader = cache(format_reader)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from loadsheet.contract import Field, Kind, Record
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.schema import SET
-from loadsheet.mapping_tools.column_types import country_code, currency_code
+from loadsheet.mapping_tools.column_types import DAY_NUMBERS, country_code, currency_code
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, NUMBERS, UTC_WORDS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import best_columns
@@ -363,7 +363,8 @@ def is_without_clock(day: DraftColumn) -> bool:
         return False
     natives = [cell for cell in day.column.cells.values if isinstance(cell, Native)]
     midnights = (cell.endswith(" 00:00:00") for cell in natives if cell.kind == "datetime")
-    return all(midnights) and not any("." in cell for cell in natives if cell.kind == "number")
+    numbers = day.column.cells.shown if DAY_NUMBERS in formats else ()
+    return all(midnights) and not any(mark in text for text in numbers for mark in ".,")
 
 
 # ---- usual values ----
