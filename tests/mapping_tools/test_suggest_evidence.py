@@ -97,6 +97,10 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "zones by their names": ("Order date;Mar 1, 2026 12:04:11 AM PST", "12 of 12 values read as %b %d, %Y %I:%M:%S %p %z"),
     "seconds since 1970": ("Order date;1795680300;1795734900", "type: datetime", "values are seconds since 1970"),
     "numbers as long as seconds since 1970": ("Customer code;1795680300", "!seconds", "!datetime"),
+    "what may be one thousand": ("Pcs;12;250;1.000", "type: integer", "whether 1.000 means thousands: refused as ambiguous", "!fills no field"),
+    "what may be thousands of kilograms": ("Weight kg;12;250;1.000", "whether 1.000 means thousands: read as a small number"),
+    "three decimals everywhere, as SAP writes them": ("Pcs;12.000;250.000;1.000", "type: decimal", "!thousands"),
+    "three decimals among amounts of two": ("Net value;12;250;99;1.000;7.5", "type: decimal", "!thousands"),
     "states that could be countries": ("Ship to state;OR;MA;FL", "type: text", "!countries"),
 }  # fmt: skip
 

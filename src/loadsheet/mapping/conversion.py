@@ -26,6 +26,7 @@ from loadsheet.mapping.notations import (
     PARTED,
     canonical,
     check_zone_word,
+    decimal_mark,
     format_reader,
     formats_reader,
     is_locale,
@@ -334,6 +335,8 @@ def _number(spec: Column, conventions: Conventions, locale: str | None) -> _Pars
     elif spec.currency is not None:
         amount = Amount(spec.currency, locale)
         read, of_number = amount.read, amount.of_number
+    elif is_whole:
+        read = _whole_reader(read, decimal_mark(locale))
     check = _range(spec)
 
     def parse(cell: str, *unit: str) -> Any:
@@ -346,6 +349,20 @@ def _number(spec: Column, conventions: Conventions, locale: str | None) -> _Pars
         return number if isinstance(number, CellProblem) else check(number)
 
     return parse
+
+
+def _whole_reader(read: Callable[[str], Decimal | CellProblem], point: str) -> Callable[[str], Decimal | CellProblem]:
+    """A reader of whole numbers that refuses `1,000` where the comma is the decimal mark: it may be 1 or 1000."""
+    thousands = re.compile(rf"[^0-9]*[1-9][0-9]{{0,2}}{re.escape(point)}000[^0-9]*")
+
+    def read_whole(text: str) -> Decimal | CellProblem:
+        number = read(text)
+        if isinstance(number, CellProblem) or not thousands.fullmatch(text):
+            return number
+        values = {"first": f"{number * 1000}", "second": f"{number}"}
+        return CellProblem("C316", values, "write {first} or {second}".format(**values))
+
+    return read_whole
 
 
 def _plain(cell: Native) -> Decimal:

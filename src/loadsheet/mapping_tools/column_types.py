@@ -287,7 +287,7 @@ def _listed(meant: Mapping[str, Any]) -> dict[str, Any]:
 
 class _Numbers(NamedTuple):
     """The numbers of a column: the cells that are numbers, their values with the number of cells, the units in the cells, whether all are
-    whole, and texts that are no numbers.
+    whole, texts that are no numbers, and those that may be thousands, such as `1,000` among German numbers that are all whole.
     """
 
     read: int
@@ -295,6 +295,7 @@ class _Numbers(NamedTuple):
     units: Counter[str]
     whole: bool
     others: list[str]
+    thousands: list[str]
 
 
 def _numbers(cells: Cells, locale: str, *, units_read: bool = True) -> _Numbers:
@@ -302,13 +303,14 @@ def _numbers(cells: Cells, locale: str, *, units_read: bool = True) -> _Numbers:
     reader, point = reader_of_numbers(locale or "en_GB"), decimal_mark(locale or "en_GB")
     values: Counter[float] = Counter()
     units: Counter[str] = Counter()
-    read, whole, others = 0, True, list[str]()
+    marked: Counter[str] = Counter()
+    read, plain, others = 0, 0, list[str]()
     for value, count in zip(cells.values, cells.counts, strict=True):
         if isinstance(value, Native):
             if value.kind != "number":
                 others.append(value.shown)
                 continue
-            read, whole = read + count, whole and "." not in value
+            read, plain = read + count, plain + ("." not in value) * count
             values[float(value)] += count
             found = number_of(value.priced)
         else:
@@ -318,11 +320,14 @@ def _numbers(cells: Cells, locale: str, *, units_read: bool = True) -> _Numbers:
             if found is None or not isinstance(number, Decimal):
                 others.append(value.strip())
                 continue
-            read, whole = read + count, whole and point not in found[0]
+            read, plain = read + count, plain + (point not in found[0]) * count
+            marked.update({found[0]: count} if point in found[0] else {})
             values[float(number)] += count
         if found is not None and found[1]:
             units[found[1]] += count
-    return _Numbers(read, dict(values), units, whole, others)
+    may_be = all(re.fullmatch(rf"[+-]?[1-9][0-9]{{0,2}}{re.escape(point)}000", text) for text in marked)
+    thousands = list(marked) if may_be and plain * 2 > read == plain + marked.total() else []
+    return _Numbers(read, dict(values), units, plain == read or bool(thousands), others, thousands)
 
 
 _FURTHER_SIDES = re.compile("[x\u00d7*/] *[0-9]", re.IGNORECASE)  # of a box: 120x80x100
@@ -345,9 +350,9 @@ def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bo
         return None
     keys: dict[str, Any] = {} if name == (locale or "en_GB") else {"locale": name}
     keys |= {"currency": currencies[0]} if currencies else {}
+    plain = "integer" if found.whole and not currencies and not measure else "decimal"
     evidence = f"{found.read} of {cells.filled} values are {'whole ' if found.whole and not measure else ''}numbers"
-    if found.others:
-        evidence += f"; {CHECK} the others: {a_few(found.others)}"
+    evidence += _doubts(found, is_refused=plain == "integer")
     if len(currencies) > 1:
         evidence += f"; {CHECK} the currency: {a_few(found.units)} may also mean {a_few(currencies[1:])}"
     if measure:
@@ -364,8 +369,16 @@ def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bo
             evidence += f"; {CHECK} the unit {measure}: {why}"
     per = conversion_factor(ALIASES[keys["from_unit"]], unit_named(measure, {})) if "from_unit" in keys else None
     guards, remark = _guards(found.values, float(per or 1))
-    plain = "integer" if found.whole and not currencies else "decimal"
     return Guess("quantity" if measure else plain, keys | guards, evidence + remark)
+
+
+def _doubts(found: _Numbers, *, is_refused: bool) -> str:
+    """The remarks on cells that are no numbers, or that may be other ones."""
+    remark = f"; {CHECK} the others: {a_few(found.others)}" if found.others else ""
+    if found.thousands:
+        read = "refused as ambiguous" if is_refused else "read as a small number"
+        remark += f"; {CHECK} whether {a_few(found.thousands)} means thousands: {read}"
+    return remark
 
 
 _OTHER_NOTATIONS = ("en_GB", "de_DE", "fr_FR", "de_CH")
