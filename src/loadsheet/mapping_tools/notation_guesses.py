@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from loadsheet.mapping.codes import currencies_meant
-from loadsheet.mapping.notations import format_reader, formats_reader, number_reader, split_amount
+from loadsheet.mapping.notations import decimal_mark, format_reader, formats_reader, number_reader, split_amount
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.texts import without_apostrophe
 from loadsheet.mapping_tools.columns import CHECK, sample, weekday_in
@@ -291,6 +291,10 @@ def locale_of(
         evidence = f"{counted[best]} of {sum(numbers.values())} numbers with a decimal mark are in {best} notation"
         others = [text for text in numbers if isinstance(reader_of_numbers(best)(text), CellProblem)]
         evidence += f"; {CHECK} the others, such as {others[0]}" if others else ""
+        marks = {decimal_mark(name) for name in candidates if counted[name] == counted[best]}
+        evidence += (
+            f"; {CHECK} whether {text} means thousands" if len(marks) > 1 and (text := next(iter(numbers))) else ""
+        )
     else:
         decides = "the language of the headings decides" if is_read else f"{CHECK}, no heading is in a known language"
         evidence = f"no number has a decimal mark; {decides}"
