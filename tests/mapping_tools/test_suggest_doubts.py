@@ -93,6 +93,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "a number of lines instead of packages": (three(), None, "total_packages: ", "# CHECK: each line counts as one package\n"),
     "the sides of boxes are no weights (Maße is no Masse)": (three("Gewicht (kg);12,5;7,25;9,5", "Maße (cm);120x80x100;60 x 40 x 30;80*60*9"), None,
         "total_weight: {col: gewicht_kg}\n", "! unit: kg, from_unit: cm"),
+    "a sum of weights that may be those of the orders": (orders("Goods;Oil;Nuts", "Kg;2;2;3;3;7;7", keys=["A-1", "A-1", "A-2", "A-2", "A-3", "A-3"]),
+        "order.create", " total_weight: {expr: '$sum([r.kg for r in rows])', round: 3}   # CHECK: all rows of each order have the same"),
     "numbers that are others in another notation": (three("Weight kg;1.250;12.000;340.500"), None,
         "  locale: en_GB   # 3 of 3 numbers with a decimal mark are in en_GB notation; CHECK whether 1.250 means thousands"),
     "numbers that are none in another notation": (three("Weight kg;1.250;12.000;340.50"), None, "!means thousands"),

@@ -584,6 +584,22 @@ WORKS = {  # the lines of a sheet, what its draft has or (after a !) has not, th
         "      footer: {begins_with: [erstellt von]}   # CHECK: a note below the rows, not records",
         "label: Auftrag, type: text, required: true, key: true}   # 2 values, 2 different",
     ], {"00471": 1, "00472": 1}, ""),
+    "the weight of an order on each of its rows": ([
+        "Order no;City;Article;Qty;Order weight (kg)", "A-1;York;Oil;2;12", "A-1;York;Nuts;1;12", "A-1;York;Rice;5;12", "A-2;Hull;Oil;1;7",
+    ], [" total_weight: {col: order_weight_kg}\n", "!multiplied"], {"A-1": 3, "A-2": 1}, '"total_weight":12'),
+    "the weight of an order on its first row": ([
+        "Sendung;Ort;Artikel;Anzahl;Sendungsgewicht kg", "A-1;Ulm;Oil;2;12", "A-1;Ulm;Nuts;1;", "A-2;Bonn;Oil;1;7",
+    ], [" total_weight: {col: sendungsgewicht_kg}\n", "!multiplied"], {"A-1": 2, "A-2": 1}, '"total_weight":12'),
+    "weights of lines under the heading of an order": ([
+        "Order no;City;Article;Order weight (kg)", "A-1;York;Oil;2", "A-1;York;Nuts;12.5", "A-2;Hull;Oil;1", "A-2;Hull;Nuts;5",
+    ], ["!total_weight", " weight: {col: order_weight_kg, round: 3}\n"], {"A-1": 2, "A-2": 2}, '"weight":12.5'),
+    "weights that may be those of an order": ([
+        "Order no;City;Article;Kg", *(f"A-{at};York;{item};{at * 3}" for at in range(1, 4) for item in ("Oil", "Nuts")),
+    ], [" weight: {col: kg, round: 3}   # CHECK: all rows of each order have the same; is it that of the whole order?\n"],
+        {"A-1": 2, "A-2": 2, "A-3": 2}, '"weight":3'),
+    "weights that are the same in all orders": ([
+        "Order no;City;Article;Kg", *(f"A-{at};York;{item};3" for at in range(1, 4) for item in ("Oil", "Nuts")),
+    ], [" weight: {col: kg, round: 3}\n", "!of the whole order"], {"A-1": 2, "A-2": 2, "A-3": 2}, '"weight":3'),
     "a place and its postal code in one cell": (
         ["Order no;PLZ/Ort", "A-1;01067 Dresden", "A-2;80331 München", "A-3;9711 LM Groningen"],
         ["label: PLZ/Ort", 'split: "(?P<plz_ort_postal>', " delivery_pincode: {col: plz_ort_postal}\n", " delivery_city: {col: plz_ort_city}\n"],

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
 
+from loadsheet.contract import Kind
 from loadsheet.mapping.units import common_unit, conversion_factor, unit_named
 from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, NUMBERS, Column
@@ -271,6 +272,7 @@ _ONCE = 0.8  # share of the rows without a key in which a column of the record i
 _FEW = 0.05  # share of rows without a key that are only gaps
 _FILLED = 0.98  # share of the cells of a key
 _DIFFERENT = 0.95
+_REPEATED = 3  # records with several rows, in each of which an amount is the same
 _ROWS_MOST = 12  # rows of a record on average, if rows agree in other columns
 _NO_KEYS = frozenset(
     {"other", "unused", "postal", "phone", "quantity", "weight", "item"}
@@ -361,6 +363,32 @@ def agreeing(keyed: RecordRows, column: Column) -> tuple[bool, bool]:
         same += len(values) == 1
         one += len(values - {_BLANK}) <= 1
     return one >= _AGREES * len(keyed.rows), same >= _AGREES * len(keyed.rows)
+
+
+def with_repeated_amounts(found: Match, keyed: RecordRows) -> Match:
+    """The match with the weight or volume that all rows of a record repeat, under a heading such as `Order weight`, as that of the record. Under
+    another heading, there is a doubt.
+    """
+    filled, fields = dict(found.filled), dict(found.operation.record.walk())
+    for path, one in found.filled.items():
+        measures = concepts_of(fields[path]) & {"weight", "volume"}
+        is_of_rows = (
+            "[]" in path and fields[path].kind is Kind.NUMERIC and len(one.column.cells.codes) == keyed.key.rows
+        )
+        if not measures or not is_of_rows or not keyed.several:
+            continue
+        fits, is_same = agreeing(keyed, one.column)
+        of_record = (other for other, field in fields.items() if concepts_of(field) == measures | {"total"})
+        total = next((other for other in of_record if "[]" not in other and fields[other].kind is Kind.NUMERIC), "")
+        if fits and found.operation.subject in one.column.concepts and total and total not in filled:
+            filled[total] = filled.pop(path)
+        elif (
+            is_same and keyed.several >= _REPEATED and len({one.column.cells.codes[rows[0]] for rows in keyed.rows}) > 1
+        ):
+            subject = found.operation.subject
+            doubt = f"all rows of each {subject} have the same; is it that of the whole {subject}?"
+            filled[path] = one._replace(doubt=one.doubt or doubt)
+    return Match(found.operation, filled)
 
 
 def identifies(sheet: Sheet, column: Column) -> bool:

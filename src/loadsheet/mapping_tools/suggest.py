@@ -45,6 +45,7 @@ from loadsheet.mapping_tools.relations import (
     sheets_of_same_kind,
     take_units,
     total_rows,
+    with_repeated_amounts,
 )
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.reading import fold_label
@@ -142,6 +143,9 @@ def _shape_tables(made: Draft, found: Match, places: dict[int, DraftTable], chos
     more = [found.filled[name].column for name in found.operation.record.key[1:] if name in found.filled]
     more += [column for column in made.main.sheet.columns if column is chosen_by]
     keyed = record_rows(made.main.sheet, key.column, *more) if key is not None else None
+    if keyed is not None:
+        found = with_repeated_amounts(found, keyed)
+        made.doubts |= {path: filled.doubt for path, filled in found.filled.items() if filled.doubt}
     _name_columns(made, found, places, keyed)
     take_units(made)
     if made.is_joined and key is not None:

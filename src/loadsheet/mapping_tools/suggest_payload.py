@@ -254,12 +254,14 @@ class _Filler:
         return (leaf, "; ".join(filter(None, remarks))) if leaf else None
 
     def _times(self, total: str, concept: str) -> str:
-        """A comment on a total in which each amount counts once for each piece; empty for another total."""
+        """A comment on a total: the doubt about its amount, and whether each amount counts once for each piece."""
         drafted, quantity = self._by_concept.get(concept), self._by_concept.get("quantity")
+        path = next((path for path, found in self._draft.filled.items() if found is drafted), "")
         if quantity is None or " * r." not in total:
-            return ""
+            return self._doubted(path, "")
         label = drafted.column.label if drafted is not None else f"the {concept}"
-        return f"{CHECK}: {label} counts as of one piece and is multiplied by {quantity.column.label}; is it of the whole line?"
+        remark = f"{CHECK}: {label} counts as of one piece and is multiplied by {quantity.column.label}; is it of the whole line?"
+        return self._doubted(path, remark)
 
     def _packages(self, lines: str, quantity: DraftColumn | None) -> tuple[str, str]:
         """The number of packages: the sum of the quantities, else the number of lines."""
