@@ -321,6 +321,20 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "# lines is joined on Shipment: 3 of 3 values also occur in orders",
         "# not read: products.csv: its column Code holds 2 of 2 values of Article: to look up its values",
         "add lookups: {products: {file: lookups/products.csv, key: Code, value: Class}}, and lookup: products at Article"),
+    "invoices of many lines where no heading names the order": (
+        "InvoiceNo;StockCode;Quantity;InvoiceDate;UnitPrice;CustomerID;Country\n" + "".join(
+            f"{number};{line};{line % 7};2026-03-0{number % 9 + 1};1.25;{number + 5000};{('France', 'Spain')[number % 2]}\n" for number in range(536365, 536385) for line in range(84000, 84020)), "order.create",
+        "# 20 of 20 values of InvoiceNo occur in several rows, so rows are grouped", "group:\n  by: [invoice_no]",
+        "order_id: {col: invoice_no}   # CHECK: no heading names the order, but the values identify rows"),
+    "a number of rows is no key beside a reference": (
+        "ID;PO / SO #;Country;Scheduled Delivery Date;Line Item Value\n" + "".join(
+            f"{at + 1};SCMS-{at // 2 + 100};{('France', 'Spain', 'Italy')[at // 2 % 3]};{at // 2 % 20 + 10}-Mar-26;{at}.50\n" for at in range(60)), "order.create",
+        "group:\n  by: [po_so]", "order_id: {col: po_so}   # CHECK: no heading names the order", "  # id:  "),
+    "postal codes with decimals": (
+        orders("Postal code;11057.0;11058.0"), None,
+        "CHECK 11057.0: a program added decimals; to send it without: $replace(postal_code, r'[.]0+$', '')"),
+    "the freight is no value of the goods": (
+        orders("price;5.50;7.25", "freight_value;1.10;2.40"), "order.create", "goods_value: {value: 0}   # CHECK: no column has it"),
     "a file with a row for each order comes with each drop": (
         {"orders.csv": "Order no;Address id;Weight (kg)\nA-1;K7;2\nA-2;K8;3\nA-3;K9;5\n", "addresses.csv": "Address id;City\nK8;Ulm\nK9;Kiel\nK7;Bonn\n"}, "order.update",
         "# not read: addresses.csv: its column Address id holds 3 of 3 values of Address id: to look up its values, add the file under source.companions, add the table addresses",

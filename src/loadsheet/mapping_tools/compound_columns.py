@@ -111,6 +111,7 @@ _FOR_BLANK = re.compile(r"([xX*?._\-])\1+|[-?.*]|none|unknown|tbd|tba", re.IGNOR
 _STATES_MOST = 12  # different values
 _CANCELLED = ("delete",)
 _LEFT_OUT = ("delete", "dropped")  # what a state says of rows that are not to be sent
+_WITH_DECIMALS = re.compile("[0-9]+[.]0+")
 _ZEROS_MOST = 2  # digits that a postal code may have lost, where others may be of other countries
 
 
@@ -119,6 +120,9 @@ def offers(sheet: Sheet, column: Column, name: str, *, at_top: bool) -> Iterator
     for_blank = [text for text in column.cells.shown if _FOR_BLANK.fullmatch(text)]
     if for_blank and column.guess.type == "text":
         yield f"{CHECK} whether {a_few(for_blank)} means blank: blank: {flow(for_blank)}"
+    with_decimals = [text for text in column.cells.shown if _WITH_DECIMALS.fullmatch(text)]
+    if column.guess.type == "text" and 2 * len(with_decimals) > len(column.cells.shown):
+        yield f"{CHECK} {a_few(with_decimals[:1])}: a program added decimals; to send it without: $replace({name}, r'[.]0+$', '')"
     if "postal" in column.concepts and (lost := _lost_zeros(sheet, column)):
         yield lost
     states = list(column.cells.shown)

@@ -273,7 +273,7 @@ _FEW = 0.05  # share of rows without a key that are only gaps
 _FILLED = 0.98  # share of the cells of a key
 _DIFFERENT = 0.95
 _REPEATED = 3  # records with several rows, in each of which an amount is the same
-_ROWS_MOST = 12  # rows of a record on average, if rows agree in other columns
+_ROWS_MOST, _LINES_MOST = 12, 100  # rows of a record on average, if rows agree in other columns; those of an invoice or another reference
 _NO_KEYS = frozenset(
     {"other", "unused", "postal", "phone", "quantity", "weight", "item"}
 )  # concepts of headings that are no keys
@@ -408,7 +408,9 @@ def identifies(sheet: Sheet, column: Column) -> bool:
         other for other in sheet.columns if other is not column and len(other.cells.values) > 1 and other.concepts
     ]
     agree = sum(agreeing(keyed, other)[0] for other in others)
-    return len(column.cells.values) * _ROWS_MOST >= column.rows and agree * 2 >= max(len(others), 4)
+    is_reference = "reference" in column.concepts
+    most = _LINES_MOST if is_reference else _ROWS_MOST
+    return len(column.cells.values) * most >= column.rows and agree * 2 >= (4 if is_reference else max(len(others), 4))
 
 
 WEAK = 0.2  # score of a key whose values do not identify records
@@ -431,6 +433,8 @@ def key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
     left = [column for column in sheet.columns[:_KEY_PLACES] if column in free]
     subject = found.operation.subject
     if column := next((column for column in (*left, *free) if identifies(sheet, column)), None):
+        references = (one for one in free if "reference" in one.concepts and identifies(sheet, one))
+        column = next(references, column) if _counts_rows(column) else column
         return Filled(first, column, 2 * WEAK, f"no heading names the {subject}, but the values identify rows")
     rated = [column for column in columns if column.filled and column.guess.type in {"text", "integer"}]
     rated = rated or [column for column in sheet.columns if column.filled]
@@ -439,6 +443,12 @@ def key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
         return None
     why = "has the most different values" if _no_reference(best) == _NONE else "is a reference"
     return Filled(first, best, WEAK, f"no column identifies the {subject}; this one {why}")
+
+
+def _counts_rows(column: Column) -> bool:
+    """Whether the values of a column only count the rows: 1, 2, 3."""
+    texts = [str(value) for value in column.cells.values]
+    return texts in ([str(number) for number in range(first, first + column.rows)] for first in (0, 1))
 
 
 _NONE = 2
