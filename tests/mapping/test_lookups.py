@@ -4,7 +4,9 @@ import pytest
 from sheets import EXAMPLES, codes, decode, documents, example_text, load_text, made, table, texts
 
 from loadsheet.errors import MappingError
+from loadsheet.languages import words_in
 from loadsheet.reading import Native
+from loadsheet.reports.fix_workbook.wording import word_problem
 
 # ---- code tables with several keys and wildcards ----
 
@@ -42,6 +44,31 @@ def test_a_table_keyed_by_a_looked_up_column_comes_after_it(tmp_path):
     lookups = {"zones": ZONES, "depots": "name,country,place\nD1,DE,Dresden\n"}
     (document,) = made(tmp_path, text, [["A", "DE", "Road", "01067", "D1"]], lookups=lookups)
     assert document.key == "Dresden/D-East/2"
+
+
+def test_a_code_without_a_value_that_is_required_is_a_gap_of_its_table(tmp_path):
+    text = """\
+mapping: towns
+version: 1
+target: tender.create
+source: {files: "*.csv", locale: de_DE}
+lookups: {towns: {file: towns.csv, key: code, value: [name, size]}}
+columns: {id: {label: ID, required: true, key: true}, town: {label: Ort, lookup: towns}}
+payload:
+  tender_id: {col: id}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  tender_status: {col: town.name}
+"""
+    found = made(
+        tmp_path, text, [["1", "U"], ["2", "B"], ["3", ""]], lookups={"towns": "code,name,size\nB,,3\nU,Ulm,2\n"}
+    )
+    gap, blank = (one.problems[0] for one in found[1:])
+    assert (gap.code, gap.found, blank.code, blank.hint) == ("K501", "B", "K501", "")
+    assert gap.hint == "the code table towns has no value for it: add it there, or correct the cell"
+    told = {language: word_problem(gap, words_in(language), {}).todo for language in ("en", "de")}
+    assert told["en"] == "Correct it if it is wrong; if not, contact the people who run loadsheet"
+    assert told["de"].startswith("Korrigieren Sie den Wert, wenn er falsch ist;")
 
 
 @pytest.mark.parametrize("setting", ["lookup: sizes", 'one_of: {Box: "12.5"}'])

@@ -112,6 +112,7 @@ from loadsheet.contract.summaries import (
     units_lacking,
 )
 from loadsheet.contract.validation import (
+    REQUIRED,
     UNAUTHORISED_NAME,
     UNKNOWN_METHOD_NAME,
     Checker,
@@ -141,6 +142,7 @@ __all__ = [
     "PARTY_FIELDS",
     "PATH_PREFIX",
     "PROVABLE",
+    "REQUIRED",
     "SENDING_ORDER",
     "UNAUTHORISED",
     "UNAUTHORISED_NAME",

@@ -42,8 +42,11 @@ _BODY_FAULT = "must be a JSON object"
 
 Checker = Callable[[object], tuple[Fault, ...]]
 
+REQUIRED = "is required"
+"""The text of a fault: a field is missing."""
+
 _WORDS = {
-    "missing": "is required",
+    "missing": REQUIRED,
     "extra_forbidden": "is not a field of this record",
     "string_type": "must be a text",
     "list_type": "must be an array",

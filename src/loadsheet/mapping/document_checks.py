@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from loadsheet.contract import REQUIRED
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.documents import Lineage, SourceRow, Trace, trace
 from loadsheet.mapping.grouping import Group
@@ -76,7 +77,7 @@ class DocumentProblems:
         """Add a problem of a payload path, at the first cell that the value comes from."""
         found = trace(self._lineage, self.source, self._frame.items, path)
         table = self._readers[0].table
-        row, column, text = self.source[0], None, ""
+        row, column, text, hint = self.source[0], None, "", ""
         if found:
             row = self.source[found[0].row]
             reader = self._reader(found[0].source.table)
@@ -84,9 +85,10 @@ class DocumentProblems:
             table = reader.table
             if slot is not None:
                 column, text = self._placed(reader, found[0].nth, slot.index, row)
+                hint = _of_code_table(reader, slot.index, values) if text.strip() else ""
         where = table.where(row.number, column, path)
         others = self._others(where, self._traced(found)) if level == "error" else ()
-        self.found.append(Problem(code, where, text, {"found": text, **values}, "", level, others))
+        self.found.append(Problem(code, where, text, {"found": text, **values}, hint, level, others))
 
     def cell(self, cell: Cell) -> str:
         """The cell as the shipper wrote it; empty for derived values and missing columns."""
@@ -195,6 +197,14 @@ class DocumentProblems:
             if slot is not None and (plan.position, slot.index) in self._frame.all_refused:
                 return True
         return False
+
+
+def _of_code_table(reader: RowReader, index: int, values: Mapping[str, Any]) -> str:
+    """Why a filled cell gives no value that is required: its code table has none; empty for another reason."""
+    lookup = reader.plan.columns[index].spec.lookup if index < len(reader.plan.columns) else None
+    if lookup is None or values.get("text") != REQUIRED:
+        return ""
+    return f"the code table {lookup} has no value for it: add it there, or correct the cell"
 
 
 class GroupChecks:

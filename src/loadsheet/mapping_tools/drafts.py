@@ -1,8 +1,8 @@
 """The draft of a mapping as values: its operation, its tables and columns, and what fills which field. `suggest.py` makes it,
 `yaml_writer.py` writes it.
 
-Owns: the evidence for each operation, as points with reasons (they only compare the operations of one sheet), and the column that chooses
-the operation of each row.
+Owns: the evidence for each operation, as points with reasons (they only compare the operations of one sheet), the column that chooses
+the operation of each row, and columns with the unit of an amount beside them.
 
 A draft takes over what the mappings of a folder have in common: constants such as the sender, and the time zone. So few places are left to
 fill in. A mapping that cannot be read is passed over.
@@ -17,8 +17,9 @@ from typing import Any
 from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Action, Operation
 from loadsheet.errors import MappingError
 from loadsheet.mapping.mapping_folder import mapping_files
+from loadsheet.mapping.units import common_unit, conversion_factor, unit_named
 from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.mapping_tools.columns import NUMBERS, Column, a_few
+from loadsheet.mapping_tools.columns import CHECK, NUMBERS, Column, a_few
 from loadsheet.mapping_tools.compound_columns import Sets, milestones
 from loadsheet.mapping_tools.field_matching import Match, match
 from loadsheet.mapping_tools.headings import (
@@ -339,3 +340,41 @@ def _constant(leaf: Any, constants: Any) -> str:
         for part in str(leaf["const"]).split("."):
             value = value.get(part) if isinstance(value, dict) else None
     return value if isinstance(value, str) else ""
+
+
+# ---- units in a column of their own, as ERP systems and marketplaces export them ----
+
+
+def take_units(made: Draft) -> None:
+    """Let each amount without a unit of its own read it from the nearest column that holds units of its measure, the one to its right first."""
+    for table in made.tables:
+        named = (one for one in table.columns if "unit" in one.column.concepts or not one.column.concepts)
+        units = [one for one in named if (words := one.column.cells.shown) and all(map(common_unit, words))]
+        for amount in table.columns:
+            steps = {
+                unit: unit.column.position - amount.column.position
+                for unit in units
+                if unit is not amount and _is_unit_of(amount, unit)
+            }
+            if steps:
+                _read_unit_from(made, amount, min(steps, key=lambda unit: (steps[unit] < 0, abs(steps[unit]))))
+
+
+def _is_unit_of(amount: DraftColumn, unit: DraftColumn) -> bool:
+    own = amount.keys.get("unit")
+    if amount.keys.get("type") != "quantity" or amount.column.unit or not own:
+        return False
+    words = unit.column.cells.shown
+    return all(conversion_factor(common_unit(word), unit_named(own, {})) is not None for word in words)
+
+
+def _read_unit_from(made: Draft, amount: DraftColumn, unit: DraftColumn) -> None:
+    """The unit column fills no field itself: the amount is converted, so its field of the unit is a constant."""
+    amount.keys.pop("from_unit", None)
+    amount.keys["unit_column"] = unit.name
+    amount.remark = "; ".join(part for part in amount.remark.split("; ") if not part.startswith(f"{CHECK} the unit"))
+    amount.remark += f"; its unit is in {unit.column.label}"
+    unit.keys["type"], unit.remark = "text", f"the units of {amount.column.label}"
+    unit.keys.pop("one_of", None)  # the amount needs the units as written
+    made.filled = {path: drafted for path, drafted in made.filled.items() if drafted is not unit}
+    made.use(unit)

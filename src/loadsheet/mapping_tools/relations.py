@@ -1,8 +1,8 @@
 """How rows and tables of a drop belong together, by the values of their columns and not by headings alone.
 
 Owns: the rows of each record and the columns that have one value for all of them; the table whose rows are the records, the table with their
-lines, and code tables offered for the rest; the column that identifies the records; and the columns that hold the unit of an amount beside
-them. Values may have lost their leading zeros in one of the tables.
+lines, and code tables offered for the rest; and the column that identifies the records. Values may have lost their leading zeros in one of
+the tables.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,10 +11,8 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from loadsheet.contract import Kind
-from loadsheet.mapping.units import common_unit, conversion_factor, unit_named
 from loadsheet.mapping.yamlfile import flow
-from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, NUMBERS, Column
-from loadsheet.mapping_tools.drafts import Draft, DraftColumn
+from loadsheet.mapping_tools.columns import MEASURES, MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.field_matching import Filled, Match
 from loadsheet.mapping_tools.headings import concepts_of, reading_of, vocabulary, words_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet
@@ -273,7 +271,10 @@ _FEW = 0.05  # share of rows without a key that are only gaps
 _FILLED = 0.98  # share of the cells of a key
 _DIFFERENT = 0.95
 _REPEATED = 3  # records with several rows, in each of which an amount is the same
-_ROWS_MOST, _LINES_MOST = 12, 100  # rows of a record on average, if rows agree in other columns; those of an invoice or another reference
+_ROWS_MOST, _LINES_MOST = (
+    12,
+    100,
+)  # rows of a record on average, if rows agree in other columns; those of an invoice or another reference
 _NO_KEYS = frozenset(
     {"other", "unused", "postal", "phone", "quantity", "weight", "item"}
 )  # concepts of headings that are no keys
@@ -459,41 +460,3 @@ def _no_reference(column: Column) -> int:
     if "reference" not in column.concepts:
         return _NONE
     return 0 if column.concepts & {"customer", "pickup"} else 1
-
-
-# ---- units in a column of their own, as ERP systems and marketplaces export them ----
-
-
-def take_units(made: Draft) -> None:
-    """Let each amount without a unit of its own read it from the nearest column that holds units of its measure, the one to its right first."""
-    for table in made.tables:
-        named = (one for one in table.columns if "unit" in one.column.concepts or not one.column.concepts)
-        units = [one for one in named if (words := one.column.cells.shown) and all(map(common_unit, words))]
-        for amount in table.columns:
-            steps = {
-                unit: unit.column.position - amount.column.position
-                for unit in units
-                if unit is not amount and _is_unit_of(amount, unit)
-            }
-            if steps:
-                _read_unit_from(made, amount, min(steps, key=lambda unit: (steps[unit] < 0, abs(steps[unit]))))
-
-
-def _is_unit_of(amount: DraftColumn, unit: DraftColumn) -> bool:
-    own = amount.keys.get("unit")
-    if amount.keys.get("type") != "quantity" or amount.column.unit or not own:
-        return False
-    words = unit.column.cells.shown
-    return all(conversion_factor(common_unit(word), unit_named(own, {})) is not None for word in words)
-
-
-def _read_unit_from(made: Draft, amount: DraftColumn, unit: DraftColumn) -> None:
-    """The unit column fills no field itself: the amount is converted, so its field of the unit is a constant."""
-    amount.keys.pop("from_unit", None)
-    amount.keys["unit_column"] = unit.name
-    amount.remark = "; ".join(part for part in amount.remark.split("; ") if not part.startswith(f"{CHECK} the unit"))
-    amount.remark += f"; its unit is in {unit.column.label}"
-    unit.keys["type"], unit.remark = "text", f"the units of {amount.column.label}"
-    unit.keys.pop("one_of", None)  # the amount needs the units as written
-    made.filled = {path: drafted for path, drafted in made.filled.items() if drafted is not unit}
-    made.use(unit)

@@ -27,6 +27,7 @@ from loadsheet.mapping_tools.drafts import (
     is_named,
     operation_column,
     ranked_operations,
+    take_units,
 )
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
 from loadsheet.mapping_tools.headings import SIDES, concepts_of, vocabulary, words_of
@@ -43,7 +44,6 @@ from loadsheet.mapping_tools.relations import (
     record_rows,
     related_tables,
     sheets_of_same_kind,
-    take_units,
     total_rows,
     with_repeated_amounts,
 )

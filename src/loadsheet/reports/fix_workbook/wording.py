@@ -312,6 +312,7 @@ FOR_SENDERS = {
     "delete it, or give its column a label": "put it below its own heading if it is needed; the row is sent as shown here",
     "quotes inside a value are doubled{0}": "check each value of the row and remove the quotes around it; the row is sent as shown here",
     "delete the blank rows or what stands below them{0}": "delete the blank rows in your own file and drop it again: the rows below this one were not read",
+    "the code table {0} has no value for it: add it there, or correct the cell": "correct it if it is wrong; if not, contact the people who run loadsheet",
     "put it into a row of its own, or have the mapping read more sets": "move it to a row of its own",
     '{0} is row {row} "{1}" and row {other} "{2}"': '{0} is "{1}" in row {row} of your file and "{2}" in row {other}',
     "{locale} writes {0}": "write it like {0}",
