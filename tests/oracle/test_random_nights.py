@@ -2,7 +2,8 @@
 
 import pytest
 from faulty_exchange import misbehaving
-from random_nights import TEXT_MAX, Walk
+from night_records import TEXT_MAX
+from random_nights import Walk
 
 
 @pytest.mark.parametrize("seed", [301, 305, 312])

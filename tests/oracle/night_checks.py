@@ -1,0 +1,107 @@
+"""What must be so after each of the random nights."""
+
+from collections import Counter
+
+from invariants import read_ledger, read_truth
+from night_records import KEYS, WEIGHTS
+
+
+class Checks:
+    """The oracle of a walk: what it holds against the documentation."""
+
+    def _check_rows(self, said, dropped):
+        """Each row that came is accounted for."""
+        own = [one for (night, file, _), one in self.of_row.items() if night == self.number and file in dropped]
+        rows = sum(len(one.all_rows) for one in own)
+        assert said["balance"]["balances"]
+        runs = {said["run"], *self.killed}
+        own = [file for drop in said["drops"] if drop["run"] in runs for file in drop["files"]]
+        assert sum(table["rows"] for file in own for table in file["tables"]) == rows, (own, rows)
+        overdue = [name for _, name, night in self.waiting if night < self.number]
+        assert not overdue or said["exit_code"], f"nobody is told that {overdue} did not come"
+
+    def _check_forecast(self, foreseen, said):
+        """A dry run says before what a run does of which the exchange refuses and loses nothing."""
+        if {"refused", "outcome unknown", "waiting to be sent"} & set(said["verdicts"]) or foreseen["already"][
+            "unknown"
+        ]:
+            return
+        own = Counter()
+        for drop in said["drops"]:
+            if drop["run"] == said["run"]:
+                own.update(drop["entries"])
+        told = Counter(foreseen["records"])
+        told["held"] += told.pop("waiting", 0)
+        told["accepted"] += told.pop("ready", 0)
+        assert +told == +own, (told, own)
+        assert foreseen["exit_code"] == said["exit_code"], (foreseen, said["verdicts"], said["settled"])
+
+    def _check_records(self, said, limited):
+        """What is not as its newest input says is an open exception, or waits; and a run that says that all is well lets none of its own so."""
+        orders, events = self._records()
+        pending = {key for _, key, *_ in self._entries("state in ('ready', 'sending', 'unknown')")}
+        for one, is_so, mappings in self._wishes(orders, events):
+            if is_so or one.key in pending:
+                continue
+            shown = [line for line in self.exceptions if line["Key"] == one.key and line["Mapping"] in mappings]
+            assert shown, f"{one!r}: not so, and no open exception; the exchange has {orders.get(one.key)}"
+            assert one.age[0] < self.number or said["exit_code"], f"{one!r}: not so, and the run said that all is well"
+        shown = Counter(
+            (line["Key"], line["Operation"], line["Mapping"])
+            for line in self.exceptions
+            if line["Operation"] != "order.status" and line["Outcome"] not in ("not sent: held", "outcome unknown")
+        )
+        assert set(shown.values()) <= {1}, shown
+
+    def _wishes(self, orders, events):
+        """Inputs that nothing newer replaced, each with whether the exchange is as it says, and the mappings whose exception may show it."""
+        for key in KEYS:
+            own = sorted((one for one in self.inputs if one.key == key and not one.corrected), key=lambda one: one.age)
+            deleted = max((one.age for one in own if one.kind == "deletes"), default=(0, 0))
+            created = max((one.age for one in own if one.kind in WEIGHTS and one.quality == "good"), default=(0, 0))
+            city, *goods = orders.get(key, (None, None, None))
+            updates = [one for one in own if one.kind == "updates" and one.age > deleted]
+            for kind in WEIGHTS:
+                decided = self._decided(key, own, kind)
+                for one in [one for one in own if one.kind == kind and one.age > max(deleted, decided)][-1:]:
+                    first = min(
+                        same.first or same.age for same in own if same.all_rows == one.all_rows and same.age > deleted
+                    )
+                    later = [update.cells[1] for update in updates if update.quality == "good" and update.age > first]
+                    is_so = [one.cells[2], one.items] == goods and (one.cells[1] == city or later)
+                    yield one, one.quality == "good" and is_so, (kind,)
+            for one in [one for one in own if one.kind == "deletes" and deleted > created][-1:]:
+                yield one, key not in orders, ("order-deletes",)
+            for one in [one for one in updates if one.age > created][-1:]:
+                yield one, one.quality == "good" and one.cells[1] == city, ("order-updates", "orders")
+            for one in [one for one in own if one.kind == "events"]:
+                yield one, events[one.cells[:2]] or deleted[0] >= one.age[0], ("events",)
+
+    def _decided(self, key, own, kind):
+        """When the other sender last said something of a record, if a person ever said that it is to be sent: then both mean one record."""
+        others = [one for one in own if one.kind in WEIGHTS and one.kind != kind]
+        is_one = any(one.released > (0, 0) for one in self.inputs if one.kind in WEIGHTS and one.key == key)
+        return max((max(one.released, one.age) for one in others if is_one), default=(0, 0))
+
+    def _check_calls(self):
+        """Nothing is sent twice, unless its answer was lost or a person said so."""
+        known = read_ledger(self.workspace.state / "ledger.db")
+        written = {attempt["request_hash"] for attempt in known.attempts}
+        assert written.issuperset(line["sha256"] for line in read_truth(self.served.truth))
+        lost = self.lost + Counter(key for _, _, keys in self.served.front.fired for key in keys.split())
+        for entry in known.entries:
+            most = 1 + self.released[entry["id"]] + max(lost[entry["key"]], 2 * bool(lost[entry["key"]]))
+            is_event = entry["operation"] == "order.status"  # one of a refused batch goes again alone
+            assert entry["attempts"] <= most or is_event, entry
+        if not self.lost and not any(operation == "order.status" for _, operation, _ in self.served.front.fired):
+            assert max(self._records()[1].values(), default=0) <= 1
+
+    def _check_quiet_nights(self):
+        """Nights without a file change nothing, once nothing is left to send."""
+        found = []
+        for _ in range(4):  # an answer may be lost in the first
+            said = self._run()
+            states = self.workspace.ask("select id, state from entries where state <> 'unknown' order by id")
+            shown = [(line["Exception"], line["Outcome"]) for line in self.exceptions]
+            found.append((said["exit_code"], self._records(), states, shown))
+        assert found[-2] == found[-1]
