@@ -346,6 +346,31 @@ def test_an_order_of_a_private_customer_goes_to_the_person_where_others_have_a_c
     assert (record["delivery_city"], record["pickup_startdatetime"]) == ("Leipzig", "2026-11-26 08:00:00")
 
 
+@pytest.mark.parametrize(
+    ("heading", "person"),
+    [
+        ("Commande;Livraison : prénom;Livraison : nom;Livraison : rue;Livraison : code postal;Livraison : ville", "Max;Meier"),
+        ("Bestellnummer;Vorname;Name;Straße;PLZ;Ort", "Max;Meier"),
+        ("Order no;Full name;Street;Postcode;City", "Max Meier"),
+        ("Numer zamówienia;Imię i nazwisko;Ulica;Kod pocztowy;Miasto", "Max Meier"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("company", ["", ";Firma", ";Société"])
+def test_a_private_customer_is_sent_with_the_whole_name_once(tmp_path, heading, person, company):
+    parts = company.replace(";", ";Livraison : ") if "Livraison" in heading else company
+    line = f"{person};Markt 4;04109;Leipzig{';' * bool(company)}"
+    text = suggested(tmp_path, table(heading + parts, line, line, line), "order.create")
+    assert re.search("  delivery_company: .*CHECK: the name of the person", text)
+    record = first_of(tmp_path, text)
+    assert (record["delivery_company"], record["involved_parties"][0]["party_name"]) == ("Max Meier", "Max Meier")
+
+
+def test_a_name_beside_a_first_name_is_that_of_a_company_if_it_ends_like_one(tmp_path):
+    lines = ["Eva;Klein GmbH;Ring 2;80331;München", "Max;Abt AG;Markt 4;04109;Leipzig"]
+    text = suggested(tmp_path, table("Bestellnummer;Vorname;Name;Straße;PLZ;Ort", *lines), "order.create")
+    assert first_of(tmp_path, text)["delivery_company"] == "Klein GmbH"
+
+
 def test_an_order_without_its_street_is_refused_although_it_has_a_house_number(tmp_path):
     lines = ["Meyer;Hauptstr.;12a;01067;Dresden", "Meyer;;7;01067;Dresden", "Meyer;Markt;;01067;Dresden"]
     sheet = table("Auftrag;Empfänger;Straße;Hausnummer;PLZ;Ort", *lines)

@@ -132,8 +132,10 @@ def _name_or_col(draft: Draft, drafted: DraftColumn, own: Sequence[DraftColumn])
     both = [next((one for one in own if part in one.column.concepts), None) for part in ("given", "family")]
     if drafted not in both or None in both:
         return f"{{col: {draft.ref(drafted)}}}"
-    names = [one for one in both if one is not None]
+    names = list(dict.fromkeys(one for one in both if one is not None))  # `Full name` is both
     draft.use(*names)
+    if len(names) == 1:
+        return f"{{col: {draft.ref(drafted)}}}"
     return f"{{expr: '$join([{', '.join(map(draft.ref, names))}], \" \")'}}"
 
 
@@ -194,6 +196,16 @@ def names_beside(company: DraftColumn) -> list[DraftColumn]:
     side = company.column.concepts & SIDES
     of_person = (one for one in company.table.columns if one.column.concepts & {"given", "family"})
     return [one for one in of_person if one.column.concepts & SIDES == side and one.column.filled]
+
+
+def names_without_company(draft: Draft, side: frozenset[str]) -> list[DraftColumn]:
+    """The columns with the first and the last name of the person on a side, in their order. Names without a side are those of the delivery."""
+    persons = (one for one in draft.main.columns if one.column.concepts & {"given", "family"} and one.column.filled)
+    return [
+        one
+        for one in persons
+        if (one.column.concepts & SIDES or {"delivery"}) == side and "payer" not in one.column.concepts
+    ]
 
 
 def _is_next_line(column: Column, first: Column, others: Iterable[Column]) -> bool:

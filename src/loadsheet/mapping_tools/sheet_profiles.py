@@ -64,6 +64,7 @@ _NO_VALUE = re.compile(r"null|\(null\)|<null>|\\n|nan|#?n/a|n\.a\.|--+", re.IGNO
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
 _WESTERN, _CENTRAL, _TURKISH = "cp1252", "cp1250", "cp1254"
 _IN_TURKISH = re.compile(r"[ğĞıİşŞçÇöÖüÜâÂîÎûÛ²³\W\d_a-z]*", re.IGNORECASE)
+_NAMES = frozenset({"name", "nom", "nome", "naam", "namn"})  # of a company, or the last one of a person
 _NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
 
 Progress = Callable[[int, int], None]
@@ -299,6 +300,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
         occurrence = again.index(position) + 1 if again else 0
         columns.append(Column(label, position, reading, unit, cells, guess, occurrence))
     twice = tuple(labels[positions[0]] for positions in doubles.values())
+    columns = [_with_last_name(column, columns) for column in columns]
     return Sheet(
         raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
         tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.outside.totals, raw.outside.footer, tuple(unnamed), raw.is_cut,
@@ -306,6 +308,18 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
         tuple(number for number, _ in raw.outside.prefilled), filled_columns(raw.outside.prefilled),
         raw.is_unquoted,
     )  # fmt: skip
+
+
+def _with_last_name(column: Column, columns: Sequence[Column]) -> Column:
+    """The column; a `Name` right beside the first name of the same person (`Vorname`, `Prénom`) is the last name, unless another one is."""
+    side, own = column.concepts & SIDES, column.concepts - SIDES - {"address", "customer"}
+    same = [one for one in columns if one.concepts & SIDES == side]
+    is_beside = any("given" in one.concepts and abs(one.position - column.position) == 1 for one in same)
+    is_name = own == {"company"} and words_of(column.label)[-1] in _NAMES and not column.cells.names_companies
+    if not (is_name and is_beside) or any("family" in one.concepts for one in same):
+        return column
+    concepts = column.concepts - {"company"} | {"contact", "family"}
+    return replace(column, reading=replace(column.reading, concepts=concepts))
 
 
 def _labelled(raw: _Raw) -> Iterator[str]:

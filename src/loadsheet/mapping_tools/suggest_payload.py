@@ -29,6 +29,7 @@ from loadsheet.mapping_tools.payload_parts import (
     join_columns,
     moment_in,
     names_beside,
+    names_without_company,
     numbered_entries,
     of_days,
     or_zero,
@@ -185,6 +186,10 @@ class _Filler:
         """The leaf for a field computed from other columns, if possible."""
         if "unit" in concepts:
             return f"{unit_leaf(field_)}}}", ""
+        if concepts - SIDES == {"company"} and (names := names_without_company(self._draft, concepts & SIDES)):
+            self._persons += names
+            person = f'$join([{", ".join(map(self._draft.ref, names))}], " ")'
+            return f"{{expr: '{person}'}}", f"{CHECK}: the name of the person; no column has a company"
         if field_.kind in DATE_SHAPES and (other := self._other_end(concepts)):
             if "late" in concepts and (clock := clock_of(self._draft, other, late=True)):
                 join_clock(self._draft, other, clock)
