@@ -101,6 +101,7 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "what may be thousands of kilograms": ("Weight kg;12;250;1.000", "whether 1.000 means thousands: read as a small number"),
     "three decimals everywhere, as SAP writes them": ("Pcs;12.000;250.000;1.000", "type: decimal", "!thousands"),
     "three decimals among amounts of two": ("Net value;12;250;99;1.000;7.5", "type: decimal", "!thousands"),
+    "countries in an address": ("Delivery address/Country;Germany;Austria", "type: country", "!one_of", "!CHECK"),
     "states that could be countries": ("Ship to state;OR;MA;FL", "type: text", "!countries"),
 }  # fmt: skip
 

@@ -89,7 +89,7 @@ def _is_identifier(cells: Cells, reading: Reading) -> bool:
     texts = cells.shown
     if any(len(text) > 1 and text[0] == "0" and text[1].isdigit() for text in texts):
         return True
-    if reading.concepts & _AMOUNTS:
+    if reading.concepts & (_AMOUNTS | {"country"}):
         return False
     return bool(reading.concepts & _IDENTIFIERS) or (
         bool(reading.concepts & _SUBJECTS) and not reading.concepts - _SUBJECTS - {"customer"}

@@ -212,6 +212,8 @@ def _extra_concepts(column: Column, target: Target) -> frozenset[str]:
         allowed |= _PROBABLY.get(target.side, frozenset()) | {"quantity"}
     if allowed & _PLACES:
         allowed |= _PLACES
+    if target.side and target.what <= _OF_ADDRESS | {"company"}:  # `Delivery address/City`
+        allowed |= {"address"}
     return column.concepts - allowed
 
 
