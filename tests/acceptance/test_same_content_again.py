@@ -520,3 +520,23 @@ def test_an_order_is_created_anew_although_an_update_of_another_party_waits_for_
         ("order.update", "held"),
         ("order.create", "accepted"),
     ]
+
+
+def test_a_held_upsert_creates_its_order_anew_if_that_was_deleted_before_a_person_releases_it(workspace):
+    """It was held as an update, because it came again after newer values."""
+    workspace.use(
+        {"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("order.create", "order.upsert")}
+    )
+    workspace.add("order-deletes")
+    old, new = (f"Order,City,Weight\nA-1,Kiel,{weight}\n" for weight in (7, 8))
+    for name, rows in (("orders", old), ("orders", new), ("orders", old), ("deletes", "Order\nA-1\n")):
+        workspace.drop(f"{name}.csv", rows)
+        workspace.run()
+    assert "order.create" in workspace.command("retry", "A-1").stdout
+    assert workspace.run().returncode == 0
+    assert workspace.ask("select operation, state from entries order by id") == [
+        ("order.create", "accepted"),
+        ("order.update", "accepted"),
+        ("order.create", "accepted"),
+        ("order.delete", "accepted"),
+    ]

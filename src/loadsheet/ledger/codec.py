@@ -96,7 +96,7 @@ def decode_instead(stored: bytes) -> Instead:
 def entry(row: Any, payload: bytes, rows: bytes) -> Entry:
     """An entry from a row of the entries table, with its columns in table order, and from its contents."""
     identity, drop, operation, key, lane, state, reason, _, content_hash, _, items, problems, *rest = row
-    receipt, attempts, created_at, changed_at, waits, removed, figures, _instead = rest
+    receipt, attempts, created_at, changed_at, waits, removed, figures, instead = rest
     return Entry(
         identity,
         drop,
@@ -117,6 +117,7 @@ def entry(row: Any, payload: bytes, rows: bytes) -> Entry:
         _WAITS[waits],
         removed,
         figures or b"",
+        decode_instead(instead).operation if instead else "",
     )
 
 

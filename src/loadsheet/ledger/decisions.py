@@ -16,9 +16,12 @@ from loadsheet.contract import BY_NAME, Action, update_of
 from loadsheet.display_text import as_argument
 from loadsheet.errors import LedgerError
 from loadsheet.ledger import codec
+from loadsheet.ledger.content_blocks import replace as replace_contents
+from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement, decisions, streamed_within
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Attempt, Decision, Entry, EntryHead, Settlement, State, Waits
 from loadsheet.ledger.transitions import PreviousState, Transaction, change_states
+from loadsheet.mapping.documents import Instead
 
 FORGET = "forget"
 """The choice of a decision that removed the contents of entries. Its evidence names the decisions whose words it removed."""
@@ -49,8 +52,20 @@ def apply_choices(transaction: Transaction, chosen: Sequence[Choice]) -> dict[in
         if entry.removed and choice.settlement.state is State.READY:
             raise LedgerError(f"the contents of {entry.key} were removed on {entry.removed[:10]}; drop its file again")
         if choice.operation:
-            _SEND_AS.run(connection, [{"entry": entry.id, "operation": choice.operation}])
+            _send_as(connection, entry, choice.operation)
     return change_states(transaction, [choice.settlement for choice in chosen])
+
+
+def _send_as(connection: Connection, entry: Entry, operation: str) -> None:
+    """Send an entry as this operation: in the other form of an upsert if it is that one's, else with the record that it has."""
+    changed = {"entry": entry.id, "operation": operation}
+    if entry.other != operation:
+        _SEND_AS.run(connection, [changed])
+        return
+    ((row, content),) = with_contents(connection, _FORMS.rows(connection, entry=entry.id))
+    form, own = codec.decode_instead(row.instead), Instead(entry.operation, content.payload, entry.content_hash)
+    replace_contents(connection, {entry.id: content._replace(payload=form.payload)})
+    _SWAP_FORMS.run(connection, [changed | {"hash": form.content_hash, "instead": codec.encode_instead(own)}])
 
 
 def append_to_chain(connection: Connection, decided: Sequence[Decision]) -> None:
@@ -121,9 +136,10 @@ def judge_retry(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[EntryH
     newer = [other for other in family if other.id > entry.id and other.state in (*_ALIVE, State.HELD, State.REFUSED)]
     if newer:
         return Retry(f"a newer version replaced it (entry {newer[-1].id})")
-    if not BY_NAME[entry.operation].creates:
-        return Retry()
-    return _retry_create(entry, lane)
+    if BY_NAME[entry.operation].creates:
+        return _retry_create(entry, lane)
+    creates = entry.other and BY_NAME[entry.other].creates
+    return Retry(operation=entry.other) if creates and _is_deleted(lane) else Retry()
 
 
 def _barred(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[EntryHead]) -> str:
@@ -155,6 +171,12 @@ def _retry_create(entry: Entry, lane: Sequence[EntryHead]) -> Retry:
     return Retry(operation=_updating(entry)) if exists else Retry()
 
 
+def _is_deleted(lane: Sequence[EntryHead]) -> bool:
+    """Whether the record of a lane was deleted by the last call that made it or deleted it."""
+    actions = [BY_NAME[other.operation].action for other in lane if other.state is State.ACCEPTED]
+    return [one for one in actions if one in (Action.CREATE, Action.DELETE)][-1:] == [Action.DELETE]
+
+
 def _updating(entry: Entry) -> str:
     operation = update_of(BY_NAME[entry.operation])
     return operation.name if operation else ""
@@ -162,6 +184,10 @@ def _updating(entry: Entry) -> str:
 
 _UNCHANGED_ENTRY = Statement("select 1 from entries where id = :entry and state = :state and changed_at = :changed_at")
 _SEND_AS = Statement("update entries set operation = :operation where id = :entry")
+_FORMS = Statement("select id, payload, rows, instead from entries where id = :entry")
+_SWAP_FORMS = Statement(
+    "update entries set operation = :operation, content_hash = :hash, instead = :instead where id = :entry"
+)
 _LAST_DECISION = Statement("select hash from decisions order by id desc limit 1")
 _INSERT_DECISION = Statement(
     """

@@ -100,7 +100,7 @@ def decide(
     document = with_operation(given, [*lane, *later] if later else lane, seen=seen)
     if changed == "update":
         document = as_update(document, lane)
-    return PlanningDecision(document, planned_state(document, lane, seen=seen), other_form(given, document, lane))
+    return PlanningDecision(document, planned_state(document, lane, seen=seen))
 
 
 class DocumentContext(NamedTuple):
@@ -122,7 +122,8 @@ def decide_new(
     decision = decide(own, lane, changed=changed, seen=known.seen)
     decision = held_as_of_another(decision, own, lane, seen=known.seen)
     decision = held_as_older(decision, own, lane, known.copies, known.returned)
-    return held_as_contradicted(decision, known.newer)
+    decision = held_as_contradicted(decision, known.newer)
+    return decision._replace(other=other_form(own, decision, lane))
 
 
 def held_as_older(
@@ -286,11 +287,12 @@ def with_operation(document: Document, lane: Sequence[EarlierEntry], *, seen: bo
     return replace(document, **document.instead._asdict(), instead=None)
 
 
-def other_form(given: Document, document: Document, lane: Sequence[EarlierEntry]) -> Instead | None:
+def other_form(given: Document, decision: PlanningDecision, lane: Sequence[EarlierEntry]) -> Instead | None:
     """The unused form of an upsert (see `with_operation`), or the create that was sent as an update, while an outcome on its lane may still
-    require it. Else None.
+    require it, or a person who releases it after a delete. Else None.
     """
-    if all(earlier.state in _SETTLED for earlier in lane):
+    document = decision.document
+    if decision.planned.state is not State.HELD and all(earlier.state in _SETTLED for earlier in lane):
         return None
     if document.instead is not None or document.operation == given.operation:
         return document.instead

@@ -238,7 +238,8 @@ class Drop:
 class Entry(NamedTuple):
     """The record of one document. `receipt` is the exchange's order number, if it gave one. `reason` explains the state in
     words. `attempts` counts committed intents to send. Times are ISO 8601 UTC texts. `removed` is when the contents were removed
-    (empty: they were not). Then the payload is empty, the rows have no cells, and `figures` keeps the values for control totals.
+    (empty: they were not). Then the payload is empty, the rows have no cells, and `figures` keeps the values for control totals. `other` is
+    the operation of the other form of an upsert, if that is kept.
     """
 
     id: int
@@ -260,6 +261,7 @@ class Entry(NamedTuple):
     waits: Waits = Waits.DECISION
     removed: str = ""
     figures: bytes = b""
+    other: str = ""
 
     @property
     def ordered(self) -> frozenset[str]:
