@@ -41,8 +41,8 @@ from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, Postco
 from loadsheet.mapping.routing import Route, Routes, route
 from loadsheet.problems import Problem
 from loadsheet.reading import Table, begins_like_totals, open_tables, places_of_totals
-from loadsheet.reading.tables import ALIKE_NOT_READ, NOT_READ
-from loadsheet.row_counts import DropTranslation, lost_columns, lost_sheets, new_sheets, with_counting_tables
+from loadsheet.reading.tables import ALIKE_NOT_READ, LAST_LINE, NOT_READ, UNENDED
+from loadsheet.row_counts import DropTranslation, cut_off, lost_columns, lost_sheets, new_sheets, with_counting_tables
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import sheet_of
 
@@ -193,7 +193,9 @@ class ReadDrop:
         return [*self._notation_check.problems(self.tables), *chain.from_iterable(self._parts_left_out().values())]
 
     def _parts_left_out(self) -> dict[str, list[Problem]]:
-        """By table, the problems of missing columns that earlier files had, and of sheets that are not read and that none of them had."""
+        """By table, the problems of missing columns that earlier files had, of sheets that are not read and that none of them had, and of a
+        last line that may be cut off.
+        """
         queries = self.context.queries
         if queries is None or self.opened.fixes is not None:
             return {}
@@ -202,12 +204,15 @@ class ReadDrop:
             headings = self.translated.headings(name)
             may_lose = bool(headings.missing and headings.unused)
             may_lose_sheets = (NOT_READ if sheet_of(name) else ALIKE_NOT_READ) in table.found
-            if (may_lose or may_lose_sheets) and (earlier := queries.earlier_tables(self.mapping.name, name)):
+            may_be_cut = table.found.get(LAST_LINE) == UNENDED
+            if (may_lose or may_lose_sheets or may_be_cut) and (
+                earlier := queries.earlier_tables(self.mapping.name, name)
+            ):
                 known = (heading for _, header, _ in earlier for heading in header)
                 lost = lost_columns(table, headings, known) if may_lose else None
                 notes = [notes for _, _, notes in earlier]
                 sheets = (new_sheets(table, notes), lost_sheets(table, [title for title, _, _ in earlier], notes))
-                found[name] = [problem for problem in (lost, *sheets) if problem is not None]
+                found[name] = [problem for problem in (lost, *sheets, cut_off(table, notes)) if problem is not None]
         return found
 
 

@@ -209,6 +209,7 @@ CATALOGUE: dict[str, Kind] = {
         "Sheet no longer read",
         'the sheet "{found}" had the table in earlier files, and the table is not found on it now',
     ),
+    "L625": Kind("File may be cut off", "the file ends within a line, which earlier files did not: it may be cut off"),
     "L622": Kind("Number of another sender", "the sender {other} has a record with the number {key}"),
     "L606": Kind("Rows not accounted for", "an internal error: {reason}"),
     # from the exchange

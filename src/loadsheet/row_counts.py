@@ -29,10 +29,20 @@ from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
 from loadsheet.mapping.rows import View, source_row
 from loadsheet.mapping.translator import keys_on_several_sheets, translate
-from loadsheet.problems import Problem, column_letters
+from loadsheet.problems import Problem, Where, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold_label
-from loadsheet.reading.tables import ABSENT, ALIKE_NOT_READ, CONTROL, NOT_READ, STRUCK_OUT, ColumnUse, WantedColumn
+from loadsheet.reading.tables import (
+    ABSENT,
+    ALIKE_NOT_READ,
+    CONTROL,
+    LAST_LINE,
+    NOT_READ,
+    STRUCK_OUT,
+    UNENDED,
+    ColumnUse,
+    WantedColumn,
+)
 from loadsheet.similar_text import one_typo_away, short_list
 from loadsheet.workbook_marks import sheet_of, table_of
 
@@ -328,6 +338,17 @@ def lost_sheets(table: Table, names: Iterable[str], earlier: Iterable[Mapping[st
         f"if it is not to be read any more: loadsheet retry --file {quote(table.file)}"
     )
     return Problem("L624", table.where(table.header_row), ", ".join(lost), {}, hint)
+
+
+def cut_off(table: Table, earlier: Iterable[Mapping[str, str]]) -> Problem | None:
+    """The problem of a text file that ends within a line although earlier files of its mapping did not: a transfer may have cut it off within
+    its last cell. `earlier` are the notes on the table in earlier files; versions before 0.6 did not note it.
+    """
+    ends = {found[LAST_LINE] for found in earlier if LAST_LINE in found}
+    if table.found.get(LAST_LINE) != UNENDED or not ends or UNENDED in ends:
+        return None
+    hint = f"if it is, drop the complete file; if the file is complete: loadsheet retry --file {quote(table.file)}"
+    return Problem("L625", Where(table.file), "", {}, hint)
 
 
 def _sheets_in(found: Mapping[str, str], note: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Columns that get a new heading, and sheets that are new: nothing of such a file is sent without their values until a person decides."""
+"""Columns that get a new heading, sheets that are new, and files that are cut off: nothing of such a file is sent until a person decides."""
 
 import openpyxl
 import pytest
@@ -101,6 +101,40 @@ def drop_sheets(workspace, **sheets):
         page.append([lane, 2.5])
         page.sheet_state = "hidden" if title.isupper() else "visible"
     book.save(workspace.inbox / "lanes.xlsx")
+
+
+def test_nothing_is_sent_of_a_file_that_may_be_cut_off_until_a_person_decides(lanes):
+    """The last value was 125 before the transfer was interrupted."""
+    lanes.drop("lanes2.csv", "No,Vol,Remark\nL2,3.5,\nL3,4.5,fra")
+    foreseen, done = lanes.run("--dry-run"), lanes.run()
+    assert (foreseen.returncode, done.returncode) == (1, 1)
+    assert "2x file may be cut off (L625)   e.g. lanes2.csv" in done.stdout
+    assert lanes.results("lanes2.csv")[0]["what to do"].startswith("Send the complete file again")
+    assert lanes.command("retry", "--file", "lanes2.csv").returncode == 0
+    assert lanes.run().returncode == 0
+    lanes.drop("lanes3.csv", "No,Vol,Remark\nL4,3.5,")
+    assert lanes.run().returncode == 0, "files of this sender may end so, as a person said"
+    assert lanes.states() == dict.fromkeys(["L1", "L2", "L3", "L4"], "accepted")
+
+
+def test_a_complete_file_replaces_the_one_that_was_cut_off(lanes):
+    """A row that lacks a cell where the file ends says so."""
+    lanes.drop("lanes2.csv", "No,Vol,Remark\nL2,3.5,\nL3,4")
+    assert lanes.run().returncode == 1
+    held, cut = lanes.results("lanes2.csv")
+    assert (held["outcome"], cut["outcome"]) == ("held", "invalid")
+    assert cut["what to do"] == "The file ends within this row; send the complete file again"
+    lanes.drop("lanes2.csv", "No,Vol,Remark\nL2,3.5,\nL3,4.5,\n")
+    assert lanes.run().returncode == 0
+    assert lanes.states() == dict.fromkeys(["L1", "L2", "L3"], "accepted")
+
+
+@pytest.mark.parametrize("end", ["", "\r\n\x1a", "\r", "\n\n  "])
+def test_a_file_that_ends_as_those_of_its_sender_do_is_sent(workspace, end):
+    workspace.use({"lanes": MAPPING})
+    for number in (1, 2):
+        workspace.drop(f"lanes{number}.csv", f"No,Vol,Remark\nL{number},2.5,fragile{end}")
+        assert workspace.run().returncode == 0
 
 
 @pytest.fixture

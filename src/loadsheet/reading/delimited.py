@@ -26,7 +26,18 @@ from loadsheet.reading.header import (
     rows_looked_at,
 )
 from loadsheet.reading.row_filters import mark_stray_rows
-from loadsheet.reading.tables import Bounds, Layout, Row, RowChecks, Table, Top, is_blank, with_line_feeds
+from loadsheet.reading.tables import (
+    LAST_LINE,
+    UNENDED,
+    Bounds,
+    Layout,
+    Row,
+    RowChecks,
+    Table,
+    Top,
+    is_blank,
+    with_line_feeds,
+)
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX
 _SEPARATOR_LINE = re.compile(r'"?sep=([^"\w\r\n])"?\s*', re.IGNORECASE)
@@ -119,6 +130,7 @@ def _open_table(text: Survey, name: str, layout: Layout, bounds: Bounds) -> Tabl
         "delimiter": _WORDS.get(start.dialect.delimiter, start.dialect.delimiter),
         "header row": start.header.row_range,
         "rows above the header": str(start.above),
+        LAST_LINE: UNENDED if text.unended else "complete",
     }
     header = start.header
     return Table(layout.name, name, "", header.labels, header.row, header.columns, body.rows, notes)
@@ -158,7 +170,7 @@ class _Body:
                     yield self._broken_row(number, cells, fault, lines)
                     continue
                 if len(cells) < width or not is_blank(cells[width:]):
-                    yield checks.ragged(number, cells)
+                    yield checks.ragged(number, cells, is_cut=number + lines - 1 == self.text.unended)
                     continue
                 del cells[width:]
             problem = checks.find_damage(number, cells) if needs_check or lines > 1 else None

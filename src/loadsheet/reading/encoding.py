@@ -41,6 +41,7 @@ _ENTITY = re.compile(r"&(?:[A-Za-z]{2,8}|#[0-9]{2,5}|#x[0-9A-Fa-f]{2,4});")
 _HIGH = re.compile(rb"[\x80-\xff]+")
 _HIGH_LEAST = 8
 _IN_RUNS = 0.3  # share of the bytes beyond ASCII that stand beside another one, in scripts other than Latin
+_AT_THE_END = " \t\0\x1a"  # what may stand below the last line, such as Ctrl-Z of DOS
 _NOT_WESTERN = b"\x81\x8d\x8f\x90\x9d"
 _PLAIN = 0.5  # share of the characters of a table
 _BAD_BYTE = re.compile("[\udc80-\udcff]")  # from "surrogateescape"
@@ -50,7 +51,8 @@ _BREAKS = re.compile(r"\r\n?|\n")
 @dataclass(frozen=True, slots=True)
 class Survey:
     """A text file that was read once completely. `mark` is the length of its byte order mark in bytes; `quotes` says whether it
-    has quotes or escapes, `controls` whether it has control characters; `longest_line` is in characters.
+    has quotes or escapes, `controls` whether it has control characters; `longest_line` is in characters. `unended` is the number of the last
+    line if it has no line end, else 0.
     """
 
     source: Source
@@ -60,6 +62,7 @@ class Survey:
     quotes: bool
     controls: bool
     longest_line: int
+    unended: int
 
     @property
     def shown_encoding(self) -> str:
@@ -208,6 +211,7 @@ def file_refusal(name: str, reason: str, hint: str, sheet: str = "") -> FileRefu
 def _survey_as(source: Source, name: str, encoding: str, mark: int, marks: str) -> Survey:
     blank, quotes, controls = True, False, False
     longest = line = 0  # the longest line, and the length of the last chunk's unfinished line
+    number, is_open = 1, False  # the number of that line, and whether it says something
     with source() as raw:
         raw.seek(mark)
         for text in _decode(raw, name, encoding):
@@ -219,11 +223,13 @@ def _survey_as(source: Source, name: str, encoding: str, mark: int, marks: str) 
                 controls = len(encoded.translate(None, _CONTROLS)) != len(encoded)
             longest = max(longest, line + len(pieces[0]), *map(len, pieces[1:]))
             line = len(pieces[-1]) + (line if len(pieces) == 1 else 0)
+            is_open = bool(pieces[-1].strip(_AT_THE_END)) or (is_open and len(pieces) == 1)
+            number += len(pieces) - 1
             if longest > LINE_LENGTH_MAX:
                 raise file_refusal(
                     name, f"a line holds more than {LINE_LENGTH_MAX:,} characters", "check that it is a table"
                 )
-    return Survey(source, encoding, mark, blank, quotes, controls, longest)
+    return Survey(source, encoding, mark, blank, quotes, controls, longest, number if is_open else 0)
 
 
 def _decode(raw: IO[bytes], name: str, encoding: str) -> Iterator[str]:

@@ -312,6 +312,9 @@ WITHOUT_ROWS = "sheets without rows"
 STRUCK_OUT = "rows struck out"
 """The key of `Table.found` for the first rows below the header that are struck out."""
 
+LAST_LINE, UNENDED = "last line", "without a line end"
+"""The key of `Table.found` for the end of a text file, and its value if the last line may be cut off."""
+
 _DELIMITERS = ",;\t|"
 
 OF_ONE_CELL = frozenset({"R209", "R212"})
@@ -336,13 +339,17 @@ class RowChecks:
         width = len(self.header)
         return (*cells[:width], *("",) * (width - len(cells)))
 
-    def ragged(self, number: int, cells: Sequence[str]) -> Row:
-        """A row with too few or too many cells. In a text file any value may be in the wrong column, so the problem names all cells."""
+    def ragged(self, number: int, cells: Sequence[str], *, is_cut: bool = False) -> Row:
+        """A row with too few or too many cells. In a text file any value may be in the wrong column, so the problem names all cells. `is_cut`:
+        the file ends within it.
+        """
         width = len(self.header)
         beyond = [place for place in range(width, len(cells)) if cells[place].strip()]
         surplus = ", ".join(cells[place] for place in beyond)[:100]
         if len(cells) == 1 and width > 2 and any(cells[0].count(mark) >= width - 1 for mark in _DELIMITERS):
             hint = "the whole row is one value in quotes: export the file again from its source"
+        elif len(cells) < width and is_cut:
+            hint = "the file ends within this row; send the complete file again"
         elif len(cells) < width:
             hint = "a cell is missing, so it is not clear which column each value belongs to"
         elif self.sheet:
