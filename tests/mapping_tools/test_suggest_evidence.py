@@ -102,6 +102,7 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "three decimals everywhere, as SAP writes them": ("Pcs;12.000;250.000;1.000", "type: decimal", "!thousands"),
     "three decimals among amounts of two": ("Net value;12;250;99;1.000;7.5", "type: decimal", "!thousands"),
     "countries in an address": ("Delivery address/Country;Germany;Austria", "type: country", "!one_of", "!CHECK"),
+    "a hyphen before the time": ("Date de création;02/03/2026 - 09:30:00", "12 of 12 values read as %d/%m/%Y - %H:%M:%S"),
     "states that could be countries": ("Ship to state;OR;MA;FL", "type: text", "!countries"),
 }  # fmt: skip
 

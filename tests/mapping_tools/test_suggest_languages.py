@@ -117,6 +117,18 @@ def test_a_heading_in_capitals_is_that_of_the_mapping_also_with_the_two_letters_
         ("Ağırlığı", {"weight"}),
         ("AĞIRLIK", {"weight"}),
         ("Кол-во мест", {"package", "count"}),
+        ("Order - Total Weight (oz)", {"order", "total", "weight"}),
+        ("Post to name", {"delivery", "name", "company"}),
+        ("Post by date", {"shipping", "late", "moment"}),
+        ("Shipping Provider Name", {"carrier"}),
+        ("Ship-to Country/Region Code", {"delivery", "country"}),
+        ("Document No.", {"order"}),
+        ("Sell-to Customer Name", {"customer", "company"}),
+        ("Uiterste leverdatum", {"delivery", "late", "moment"}),
+        ("Date limite d'expédition", {"pickup", "late", "moment"}),
+        ("Wunschlieferdatum", {"delivery", "moment"}),
+        ("Belegdatum", {"created"}),
+        ("Nazwa oferty", {"item"}),
     ],
 )
 def test_headings_without_blanks_and_with_endings_are_understood(label, concepts):
