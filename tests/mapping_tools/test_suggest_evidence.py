@@ -103,6 +103,9 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "three decimals among amounts of two": ("Net value;12;250;99;1.000;7.5", "type: decimal", "!thousands"),
     "countries in an address": ("Delivery address/Country;Germany;Austria", "type: country", "!one_of", "!CHECK"),
     "a hyphen before the time": ("Date de création;02/03/2026 - 09:30:00", "12 of 12 values read as %d/%m/%Y - %H:%M:%S"),
+    **{f"a price, not a weight: {label}": (f"{label};12,50;7,00;1.240,00", "type: decimal", "!unit: kg")
+       for label in ("Preis brutto", "Verkaufspreis (brutto)", "Gross price", "Cena brutto", "Price per kg", "Gross amount", "Wartość brutto")},
+    "a gross weight": ("Gewicht brutto;12,50;7,00;1.240,00", "type: quantity", "unit: kg"),
     "states that could be countries": ("Ship to state;OR;MA;FL", "type: text", "!countries"),
 }  # fmt: skip
 

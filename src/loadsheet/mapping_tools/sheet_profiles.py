@@ -64,6 +64,7 @@ _NO_VALUE = re.compile(r"null|\(null\)|<null>|\\n|nan|#?n/a|n\.a\.|--+", re.IGNO
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
 _WESTERN, _CENTRAL, _TURKISH = "cp1252", "cp1250", "cp1254"
 _IN_TURKISH = re.compile(r"[ğĞıİşŞçÇöÖüÜâÂîÎûÛ²³\W\d_a-z]*", re.IGNORECASE)
+_GROSS = frozenset({"gross", "brutto", "bruto", "brut", "lordo"})
 _NAMES = frozenset({"name", "nom", "nome", "naam", "namn"})  # of a company, or the last one of a person
 _NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
 
@@ -392,12 +393,23 @@ def _read_heading(label: str) -> tuple[Reading, str]:
     if upper and (unit := ALIASES.get(lowest.strip(" .()[]").casefold(), "")):
         return _without_unit(BETWEEN.join(upper))[0], unit
     own, unit = _without_unit(lowest)
+    own = _of_money(own, lowest)
     if not upper:
         return own, unit
     above = reading_of(BETWEEN.join(upper))
     concepts = above.concepts - (_OF_LINES if own.concepts - _NO_SUBJECT else frozenset())
     unknown = above.unknown + own.unknown if not own.concepts else own.unknown
     return Reading(own.concepts | concepts, unknown, own.languages, own.number), unit
+
+
+def _of_money(reading: Reading, label: str) -> Reading:
+    """The reading, without a weight in headings of money: `Preis brutto`, `Gross amount`, `Price per kg`."""
+    if "weight" not in reading.concepts or not reading.concepts & {"rate", "value"}:
+        return reading
+    rest = " ".join(word for word in words_of(label) if word not in _GROSS)
+    if "rate" not in reading.concepts and "weight" in reading_of(rest).concepts:
+        return reading
+    return replace(reading, concepts=reading.concepts - {"weight"})
 
 
 def _without_unit(label: str) -> tuple[Reading, str]:
