@@ -619,6 +619,23 @@ WORKS = {  # the lines of a sheet, what its draft has or (after a !) has not, th
     "weights that are the same in all orders": ([
         "Order no;City;Article;Kg", *(f"A-{at};York;{item};3" for at in range(1, 4) for item in ("Oil", "Nuts")),
     ], [" weight: {col: kg, round: 3}\n", "!of the whole order"], {"A-1": 2, "A-2": 2, "A-3": 2}, '"weight":3'),
+    "a row that explains the headings": ([
+        "Order ID,Recipient,City,Product name,Quantity,Created time",
+        "Platform unique order ID.,,,,Sold quantity.,Order created time.",
+        "5765,Muir,York,Lamp,2,03/02/2026 09:30:00 AM", "5765,Muir,York,Mug,1,03/02/2026 09:30:00 AM", "5766,Brigg,Hull,Mug,4,03/13/2026 10:30:00 AM",
+    ], ["      ignore_rows: 'order_id == \"Platform unique order ID.\"'   # CHECK: the row that explains the headings, not records",
+        "!the others", "!cells that are not dates"], {"5765": 2, "5766": 1}, '"quantity":2'),
+    "a first row with a number and with dates to come": ([
+        "Order no;City;Article;Qty;Kg;Delivery date", "A-1;York;Oil;2;on demand;by telephone", "A-2;Hull;Oil;1;7;03.03.2026", "A-3;Hull;Oil;1;8,5;04.03.2026",
+    ], ["!ignore_rows", "CHECK the others: on demand"], {"A-1": 1, "A-2": 1, "A-3": 1}, None),
+    "heads of orders with the sums of their lines": ([
+        "Order number;Post to name;Post to city;Item title;Quantity;Total price",
+        "A-1;Brigg;Hull;;7;20,25", "A-1;;;Oil;5;", "A-1;;;Nuts;2;", "A-2;Muir;York;Lamp;2;7,50", "A-3;Ames;Leeds;Oil;1;5",
+    ], ["      ignore_rows: 'item_title == null'   # CHECK: heads of records with several rows, with sums of these, not records"],
+        {"A-1": 2, "A-2": 1, "A-3": 1}, '"delivery_city":"Hull","goods_value":20.25,"packages":[{"package_type":"X","item_name":"Oil","quantity":5},'),
+    "a line without its article": ([
+        "Order no;City;Article;Kg", "A-1;York;;2", "A-1;York;Nuts;3", "A-2;Hull;Oil;1",
+    ], ["!ignore_rows"], {"A-1": 2, "A-2": 1}, None),
     "a place and its postal code in one cell": (
         ["Order no;PLZ/Ort", "A-1;01067 Dresden", "A-2;80331 München", "A-3;9711 LM Groningen"],
         ["label: PLZ/Ort", 'split: "(?P<plz_ort_postal>', " delivery_pincode: {col: plz_ort_postal}\n", " delivery_city: {col: plz_ort_city}\n"],
@@ -635,8 +652,9 @@ def test_a_draft_gives_the_records_of_its_sheet(tmp_path, lines, said, found, se
     assert mistakes(tmp_path, text) == []
     documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
     assert {document.key: len(document.rows) for document in documents} == found
-    assert [str(problem) for document in documents for problem in document.problems] == []
-    assert sent in documents[0].payload.decode()
+    if sent is not None:
+        assert [str(problem) for document in documents for problem in document.problems] == []
+        assert sent in documents[0].payload.decode()
 
 
 def test_the_stars_of_an_sap_list_are_totals(tmp_path):

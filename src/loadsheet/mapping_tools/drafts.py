@@ -8,7 +8,8 @@ A draft takes over what the mappings of a folder have in common: constants such 
 fill in. A mapping that cannot be read is passed over.
 """
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +18,10 @@ from typing import Any
 from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Action, Operation
 from loadsheet.errors import MappingError
 from loadsheet.mapping.mapping_folder import mapping_files
+from loadsheet.mapping.table_planning import RESERVED
 from loadsheet.mapping.units import common_unit, conversion_factor, unit_named
 from loadsheet.mapping.yamlfile import read_yaml
+from loadsheet.mapping_tools.column_types import country_code
 from loadsheet.mapping_tools.columns import CHECK, NUMBERS, Column, a_few
 from loadsheet.mapping_tools.compound_columns import Sets, milestones
 from loadsheet.mapping_tools.field_matching import Match, match
@@ -43,6 +46,9 @@ _FEW = 4  # columns in a sheet of cancellations
 _PLACES = 3  # fields of addresses in a sheet of whole records
 _TENDER = "tender"
 _ACTIONS_MOST = 8  # different codes
+_RESERVED = RESERVED | {"rows", "main"}
+_COUNTRIES_MOST = 12  # different names of countries to list
+_RARE = 20  # a code that occurs once in this many cells is probably a typing error
 _OF_ROWS = (Action.CREATE, Action.UPDATE, Action.DELETE)  # what a column of actions may say
 
 
@@ -216,7 +222,7 @@ class DraftColumn:
 @dataclass(slots=True, eq=False)
 class DraftTable:
     """A table of the draft: its name, the sheet, its columns, its join, the rule for ignored rows, and the column sets. `source` is the table
-    whose rows have the sets.
+    whose rows have the sets. `has_heads`: the first of several rows of a record is a head, which is ignored.
     """
 
     name: str
@@ -226,6 +232,7 @@ class DraftTable:
     ignore: str = ""
     sets: Sets | None = None
     source: "DraftTable | None" = None
+    has_heads: bool = False
 
     def named(self, column: Column) -> DraftColumn:
         """The draft's column for a column of the sheet."""
@@ -306,6 +313,50 @@ class Draft:
     def of_record(self) -> Iterator[DraftColumn]:
         """The unused columns with one value for the whole record."""
         return (drafted for drafted in self.unused if not self.varies(drafted) and drafted.column.filled)
+
+
+def codes_of(column: Column, known: tuple[str, ...], locale: str) -> tuple[dict[str, str | None] | list[str], str]:
+    """The codes of a column with the matching values of the interface, or without any the countries; None for an unknown code. Nothing if no
+    value of many or none is a country.
+    """
+    counts = Counter(column.cells.shown)
+    meant = {code: vocabulary().value_meant(code, known) or None for code in counts} if known else {}
+    meant = meant or _countries(counts, locale)
+    rare = [code for code, value in meant.items() if value is None and counts[code] == 1 and column.filled >= _RARE]
+    for code in rare:
+        del meant[code]
+    remark = f"; {CHECK}: left out as a typing error: {', '.join(rare)}" if rare else ""
+    if any(value is None for value in meant.values()):
+        remark += f"; {FILL_IN} the meaning of the codes: {', '.join(known or ('DE', 'US', '...'))}"
+    if meant and all(code == value for code, value in meant.items()):
+        return list(meant), remark
+    return meant, remark
+
+
+def _countries(counts: Counter[str], locale: str) -> dict[str, str | None]:
+    """The countries that texts name, in the language of the file or in another."""
+    if len(counts) > _COUNTRIES_MOST:
+        return {}
+    locales = [locale, *(habits["locale"] for habits in vocabulary().habits.values())]
+    codes = {text: next(filter(None, (country_code(text, one) for one in locales)), None) for text in counts}
+    return codes if any(codes.values()) else {}
+
+
+def slug(text: str, between: str = "_") -> str:
+    """A name of letters, digits and `between` from a text."""
+    words = re.findall(r"[a-z0-9]+", " ".join(words_of(text)))
+    slug = between.join(words)
+    return f"c_{slug}" if slug[:1].isdigit() else slug
+
+
+def unique_name(name: str, taken: set[str]) -> str:
+    """A name that is not taken and no word of the language; it is taken then."""
+    wanted, number = f"{name}_" if name in _RESERVED else name, 1
+    while wanted in taken:
+        number += 1
+        wanted = f"{name}_{number}"
+    taken.add(wanted)
+    return wanted
 
 
 def values_of(folder: Path) -> FolderValues:

@@ -31,6 +31,7 @@ from loadsheet.mapping_tools.table_rows import (
     Endings,
     Headings,
     ends_with_headings,
+    explanations,
     filled_columns,
     find_headings,
     is_form,
@@ -81,7 +82,8 @@ class Sheet:
     the rows above the headings, which a mapping cannot read; empty if there is none. `groups` are the first words of the titles of groups. `at_blank`: the
     table ends at its first blank row. `uneven` is the number of rows that cannot be read, since they have more or fewer cells than there are headings.
     `prefilled` are the numbers of the rows at the end in which a template filled in cells beforehand, `prefilled_columns` their positions.
-    `is_unquoted`: quotes in the text file belong to its values.
+    `is_unquoted`: quotes in the text file belong to its values. `explained` are the texts, by position, of a row below the headings that
+    explains them.
     """
 
     path: Path
@@ -105,6 +107,7 @@ class Sheet:
     prefilled: tuple[int, ...] = ()
     prefilled_columns: frozenset[int] = frozenset()
     is_unquoted: bool = False
+    explained: tuple[tuple[int, str], ...] = ()
 
     def column(self, label: str) -> Column | None:
         """The column with this heading, in any case."""
@@ -158,7 +161,8 @@ def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None
 class _Raw(NamedTuple):
     """A table as read: the file, its first rows, the headings, what rows outside it begin with, the numbers of its rows, the cells of its
     columns by position, whether there are further rows, the texts that programs write for no value, which are blank in the columns, the
-    number of rows with more or fewer cells than headings, and whether its quotes enclose nothing.
+    number of rows with more or fewer cells than headings, whether its quotes enclose nothing, and the texts of a row that explains the
+    headings.
     """
 
     path: Path
@@ -171,6 +175,7 @@ class _Raw(NamedTuple):
     blank: tuple[str, ...]
     uneven: int
     is_unquoted: bool
+    explained: tuple[tuple[int, str], ...]
 
 
 def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
@@ -232,6 +237,9 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     rows = list(islice(_counted(table.rows(), left_out), ROWS_READ + 1))
     damaged = {row.number for row in rows if row.problem is not None}
     found = split_endings([(row.number, row.cells) for row in rows[:ROWS_READ]], damaged, left_out)
+    explained = explanations(found.rows)
+    if explained:
+        found = found._replace(rows=found.rows[1:])
     if not found.rows:
         return None
     columns = {
@@ -244,7 +252,9 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     columns = {place: cells_without(cells, blank) for place, cells in columns.items()}
     is_ended = bool(found.at_blank or found.footer)
     uneven = sum(not is_ended or number < numbers[-1] for number in damaged)
-    return _Raw(path, top, headings, found, numbers, columns, len(rows) > ROWS_READ, blank, uneven, is_unquoted)
+    return _Raw(
+        path, top, headings, found, numbers, columns, len(rows) > ROWS_READ, blank, uneven, is_unquoted, explained
+    )
 
 
 def _opened(path: Path, layout: Layout, settings: Settings) -> tuple[Table, bool]:
@@ -307,7 +317,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
         tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.outside.totals, raw.outside.footer, tuple(unnamed), raw.is_cut,
         raw.blank, next(_labelled(raw), ""), raw.outside.groups, raw.outside.at_blank, raw.uneven,
         tuple(number for number, _ in raw.outside.prefilled), filled_columns(raw.outside.prefilled),
-        raw.is_unquoted,
+        raw.is_unquoted, raw.explained,
     )  # fmt: skip
 
 

@@ -5,32 +5,33 @@ the sheet does not prove. `suggest_payload.py` fills the payload, `yaml_writer.p
 """
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from loadsheet.contract import BY_NAME, Action, Kind, Operation
 from loadsheet.mapping.schema import SET
-from loadsheet.mapping.table_planning import RESERVED
-from loadsheet.mapping_tools.column_types import as_text, country_code
+from loadsheet.mapping_tools.column_types import as_text
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
 from loadsheet.mapping_tools.compound_columns import Parts, Sets, in_sets, offers, with_items, with_parts
 from loadsheet.mapping_tools.drafts import (
-    FILL_IN,
     Chooser,
     Draft,
     DraftColumn,
     DraftTable,
     FolderValues,
     OperationCandidate,
+    codes_of,
     is_named,
     operation_column,
     ranked_operations,
+    slug,
     take_units,
+    unique_name,
 )
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
-from loadsheet.mapping_tools.headings import SIDES, concepts_of, vocabulary, words_of
+from loadsheet.mapping_tools.headings import SIDES, concepts_of, words_of
 from loadsheet.mapping_tools.payload_parts import is_without_clock
 from loadsheet.mapping_tools.relations import (
     WEAK,
@@ -50,12 +51,9 @@ from loadsheet.mapping_tools.relations import (
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.reading import fold_label
 
-_COUNTRIES_MOST = 12  # different names of countries to list
-_RARE = 20  # a code that occurs once in this many cells is probably a typing error
 _OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
 _BLANK_IN_PREFILLED = 4  # columns; a row that lacks all of these is no record
 _POINTS_SHOWN = 3  # operations in the comment of the target
-_RESERVED = RESERVED | {"rows", "main"}
 
 
 def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | None = None) -> Draft:
@@ -86,7 +84,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     taken: set[str] = set()
     same_kind = sheets_of_same_kind(sheets, tables)
     made = Draft(
-        name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[tables.main].path.stem))), "-") or "draft",
+        name=slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[tables.main].path.stem))), "-") or "draft",
         operation=operation,
         why=_why(operation, candidates, is_asked=named is not None, is_chosen=chosen_by is not None),
         tables=[DraftTable(_table_name(sheets, number, tables, taken), sheets[number]) for number in numbers],
@@ -152,6 +150,7 @@ def _shape_tables(made: Draft, found: Match, places: dict[int, DraftTable], chos
         _join(made, key.column)
     if key is not None and keyed is not None and key.score > WEAK:
         _group(made, [made.main.named(column) for column in (key.column, *more)], keyed)
+        _leave_out_heads(made, keyed)
 
 
 def _why(operation: Operation, candidates: Sequence[OperationCandidate], *, is_asked: bool, is_chosen: bool) -> str:
@@ -218,7 +217,7 @@ def _table_name(sheets: Sequence[Sheet], number: int, tables: Tables, taken: set
         return "rows"  # its rows have this name in expressions
     sheet, several = sheets[number], len({other.path for other in sheets}) > 1
     text = sheet.path.stem if several and not sheet.title else sheet.title or sheet.path.stem
-    return _unique(_slug(re.sub(r"[0-9]+", " ", text)) or ("records" if number == tables.main else "lines"), taken)
+    return unique_name(slug(re.sub(r"[0-9]+", " ", text)) or ("records" if number == tables.main else "lines"), taken)
 
 
 # ---- columns ----
@@ -233,7 +232,7 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
         rows = set(range(len(table.sheet.rows))) - (totals if table is made.main else set())
         for column in table.sheet.columns:
             blank = "at" if column.label == SET else f"c{column.position + 1}"
-            drafted = DraftColumn(table, _unique(_slug(column.label.replace(SET, " ")) or blank, taken), column)
+            drafted = DraftColumn(table, unique_name(slug(column.label.replace(SET, " ")) or blank, taken), column)
             path = fields.get((number, id(column)), "")
             field_ = kinds.get(path)
             if table.sets is not None and column is table.sets.word:
@@ -251,13 +250,23 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
     if summed is not None and keyed is not None:
         _ignore_totals(made, (summed, word), keyed, min(totals))
     _ignore_prefilled(made)
-    for table in made.tables:  # rows such as `Customer: Acme` above the rows of each group
-        leftmost = min(table.columns, key=lambda drafted: drafted.column.position, default=None)
-        if leftmost is not None and leftmost.keys.get("type") == "text":
-            rules = [f'({leftmost.name} ?? "").starts_with("{word}")' for word in table.sheet.groups]
-            table.ignore = " or ".join([*rules, *([table.ignore] if table.ignore else [])])
+    for table in made.tables:
+        table.ignore = " or ".join([*_rules_by_text(table), *([table.ignore] if table.ignore else [])])
     order = list(found.filled)
     made.filled = {path: made.filled[path] for path in sorted(made.filled, key=order.index)}
+
+
+def _rules_by_text(table: DraftTable) -> Iterator[str]:
+    """The rules for rows with certain texts: titles such as `Customer: Acme` above the rows of each group, and the row that explains the
+    headings.
+    """
+    texts = [drafted for drafted in table.columns if drafted.keys.get("type") == "text"]
+    leftmost = min(table.columns, key=lambda drafted: drafted.column.position, default=None)
+    if leftmost in texts:
+        yield from (f'({leftmost.name} ?? "").starts_with("{word}")' for word in table.sheet.groups)
+    explained = dict(table.sheet.explained)
+    ruling = (drafted for drafted in texts if drafted.column.position in explained)
+    yield from (f'{drafted.name} == "{explained[drafted.column.position]}"' for drafted in islice(ruling, 1))
 
 
 def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
@@ -340,7 +349,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
         keys.pop("required", None)
         drafted.nullable = False
     if filled is not None and column.guess.type == "text" and (filled.known or "country" in concepts_of(filled)):
-        codes, remark = _codes(column, filled.known, drafted.table.sheet.habits.locale)
+        codes, remark = codes_of(column, filled.known, drafted.table.sheet.habits.locale)
         keys |= {"one_of": codes} if codes else {}
         drafted.remark += remark
     if blank and path and not in_set:
@@ -369,48 +378,6 @@ def _fill_down(drafted: DraftColumn, keyed: RecordRows | None, path: str) -> Non
         drafted.keys |= {"required": True, "fill_down": True}
         drafted.nullable = False
         drafted.remark += "; written in the first row of a record alone"
-
-
-def _codes(column: Column, known: tuple[str, ...], locale: str) -> tuple[dict[str, str | None] | list[str], str]:
-    """The codes of a column with the matching values of the interface, or without any the countries; None for an unknown code. Nothing if no
-    value of many or none is a country.
-    """
-    counts = Counter(column.cells.shown)
-    meant = {code: vocabulary().value_meant(code, known) or None for code in counts} if known else {}
-    meant = meant or _countries(counts, locale)
-    rare = [code for code, value in meant.items() if value is None and counts[code] == 1 and column.filled >= _RARE]
-    for code in rare:
-        del meant[code]
-    remark = f"; {CHECK}: left out as a typing error: {', '.join(rare)}" if rare else ""
-    if any(value is None for value in meant.values()):
-        remark += f"; {FILL_IN} the meaning of the codes: {', '.join(known or ('DE', 'US', '...'))}"
-    if meant and all(code == value for code, value in meant.items()):
-        return list(meant), remark
-    return meant, remark
-
-
-def _countries(counts: Counter[str], locale: str) -> dict[str, str | None]:
-    """The countries that texts name, in the language of the file or in another."""
-    if len(counts) > _COUNTRIES_MOST:
-        return {}
-    locales = [locale, *(habits["locale"] for habits in vocabulary().habits.values())]
-    codes = {text: next(filter(None, (country_code(text, one) for one in locales)), None) for text in counts}
-    return codes if any(codes.values()) else {}
-
-
-def _slug(text: str, between: str = "_") -> str:
-    words = re.findall(r"[a-z0-9]+", " ".join(words_of(text)))
-    slug = between.join(words)
-    return f"c_{slug}" if slug[:1].isdigit() else slug
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    wanted, number = f"{name}_" if name in _RESERVED else name, 1
-    while wanted in taken:
-        number += 1
-        wanted = f"{name}_{number}"
-    taken.add(wanted)
-    return wanted
 
 
 def _use_chooser(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
@@ -483,6 +450,22 @@ def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
             if is_same or drafted.keys.get("fill_down"):
                 made.one_value.append(drafted.name)
     _free_varying_texts(made)
+
+
+def _leave_out_heads(made: Draft, keyed: RecordRows) -> None:
+    """Leave out the first row of each record with several rows if it is a head without an item, as eBay exports orders: it has the place, and
+    the sums of the rows below, which take the place from it.
+    """
+    heads = {rows[0] for rows in keyed.rows}
+    own = [one for one in made.main.columns if one.name not in made.group and keyed.is_at_top(one.column)]
+    items = (one for path, one in made.filled.items() if "[]" in path and one.column.guess.type == "text")
+    for item in items if own and made.group and not made.is_joined else ():
+        if {row for row, code in enumerate(item.column.cells.codes) if code < 0} == heads:
+            made.main.ignore = " or ".join(filter(None, [made.main.ignore, f"{item.name} == null"]))
+            made.main.has_heads = True
+            for drafted in own:
+                drafted.keys["fill_down"] = True
+            return
 
 
 def _free_varying_texts(made: Draft) -> None:

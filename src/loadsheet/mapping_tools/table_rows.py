@@ -202,6 +202,9 @@ def is_form(top: Top) -> bool:
 _NOTES = 5  # rows at the end that may be notes
 _SUM_WORDS_MOST = 8  # words that can name a sum, signs between them included: a remark may have thousands
 _PREFILLED_LEAST = 3  # rows; one or two may be records that somebody began
+_EXPLAINED_LEAST = 2  # texts over columns of numbers and dates
+_COMPARED = 200  # rows
+_QUOTED = re.compile(r"[\"'\\\n]")
 _COUNTED = re.compile(r"(.*?)([0-9]{1,9})")
 _TITLE_OF_GROUP = re.compile(r"\w+:(?= )")
 
@@ -253,6 +256,24 @@ def split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int
     if not begins or any(map(begins_with([begins]), map(_first, rest))):
         begins, proper = "", [*proper, *(row for row in notes if row[0] not in damaged)]
     return Endings(words, (begins,) if begins else (), groups, proper)
+
+
+def explanations(rows: Rows) -> tuple[tuple[int, str], ...]:
+    """The texts, with their positions, of a first row that explains the headings, as marketplaces write them (`Order created time.` above dates): it has
+    different texts where all rows below have numbers or dates, and no value. Empty if there is none.
+    """
+    first, below = (rows[0][1], rows[1:_COMPARED]) if len(rows) > _EXPLAINED_LEAST else ((), ())
+    columns = [[cell for cell in column if cell.strip()] for column in zip(*(cells for _, cells in below), strict=True)]
+    over_values = [
+        cell.strip()
+        for cell, column in zip(first, columns, strict=False)
+        if cell.strip() and len(column) > 1 and all(map(_is_value, column))
+    ]
+    texts = [text for text in over_values if " " in text]
+    if len(texts) < _EXPLAINED_LEAST or len(set(over_values)) < len(over_values) or any(map(_is_value, over_values)):
+        return ()
+    found = ((place, cell.strip()) for place, cell in enumerate(first))
+    return tuple((place, text) for place, text in found if text and not _QUOTED.search(text))
 
 
 def _prefilled(rows: Rows) -> Rows:

@@ -185,8 +185,7 @@ def _rules(table: DraftTable) -> Iterator[str]:
             yield "      repeated: true"
         yield f"      filled_by: [{', '.join(table.named(column).name for column in table.sets.filled_by)}]"
     if table.ignore:
-        kinds = {"titles of groups": table.sheet.groups, "rows filled in beforehand": table.sheet.prefilled}
-        what = next((name for name, found in kinds.items() if found), "a total row")
+        what = ", ".join(_left_out(table)) or "a total row"
         yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: {what}, not records")
     if table.sheet.at_blank:
         yield _commented("      stop_at_blank: true", f"{CHECK}: what stands below the blank row is no record")
@@ -194,6 +193,18 @@ def _rules(table: DraftTable) -> Iterator[str]:
         what = "total rows" if key == "totals" else "a note below the rows"
         if words:
             yield _commented(f"      {key}: {{begins_with: {flow(words)}}}", f"{CHECK}: {what}, not records")
+
+
+def _left_out(table: DraftTable) -> Iterator[str]:
+    """What the rows are that the rule of a table leaves out, except totals."""
+    if table.sheet.groups:
+        yield "titles of groups"
+    if table.sheet.prefilled:
+        yield "rows filled in beforehand"
+    if table.sheet.explained:
+        yield "the row that explains the headings"
+    if table.has_heads:
+        yield "heads of records with several rows, with sums of these"
 
 
 def _zone(payload: Payload) -> Iterator[str]:
