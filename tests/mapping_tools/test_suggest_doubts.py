@@ -95,6 +95,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "total_weight: {col: gewicht_kg}\n", "! unit: kg, from_unit: cm"),
     "a sum of weights that may be those of the orders": (orders("Goods;Oil;Nuts", "Kg;2;2;3;3;7;7", keys=["A-1", "A-1", "A-2", "A-2", "A-3", "A-3"]),
         "order.create", " total_weight: {expr: '$sum([r.kg for r in rows])', round: 3}   # CHECK: all rows of each order have the same"),
+    "the whole address, as NetSuite exports it": ("Document number,Item,Quantity,Shipping address,Shipping city,Shipping zip\n"
+        + "".join(f'SO{at},Pump,{at * 3},"Acme\n{at} Pine Rd\nReno NV 8950{at}\nUnited States",Reno,8950{at}\n' for at in range(1, 5)), "order.create",
+        " delivery_address1: {col: shipping_address}   # CHECK: its cells hold Shipping zip too: it may be the whole address"),
+    "a street without the postal code": (three("Goods;Oil"), "order.create", " delivery_address1: {col: street}\n"),
     "numbers that are others in another notation": (three("Weight kg;1.250;12.000;340.500"), None,
         "  locale: en_GB   # 3 of 3 numbers with a decimal mark are in en_GB notation; CHECK whether 1.250 means thousands"),
     "numbers that are none in another notation": (three("Weight kg;1.250;12.000;340.50"), None, "!means thousands"),

@@ -38,6 +38,7 @@ _PROBABLY = {
 _IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivered
 _LINE_NUMBERS = frozenset("123")  # values that may as well number the lines of a record
 _CODES_MOST = 25  # different codes
+_COMPARED = 200  # rows
 _NO_PAIR = -9.0  # score of a column for a field that it cannot fill
 _LEAST = 0.4
 _TIE = 0.01  # decides between columns that fit one field alike: the one that is filled more, and `Address 1` before `Street`
@@ -408,6 +409,8 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
         missing -= {"quantity"}
     is_sided = bool(target.what) and any(one.concepts & SIDES and target.what <= one.concepts for _, one in columns)
     last_name = next((one.label for _, one in columns if "family" in one.concepts), "")
+    postal = (one for _, one in columns if "postal" in one.concepts and target.what == {"address"})
+    whole = next((one.label for one in postal if _holds(column, one)), "")
     no_country = "country" in concepts_of(target.field) and column.guess.type != "country"
     reasons: tuple[tuple[object, str], ...] = (
         (words, f'what is "{" ".join(words)}" in the heading?'),
@@ -428,6 +431,7 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
             target.what == {"company"} and not column.cells.names_companies and last_name,
             f"it may be the first name only: {last_name} has the last one",
         ),
+        (whole, f"its cells hold {whole} too: it may be the whole address"),
         (column.concepts == _MOMENT, "the heading does not say which date"),
         (
             target.side and not column.concepts & SIDES and is_sided,
@@ -443,6 +447,13 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
         ),
     )
     return next((text for holds, text in reasons if holds), "")
+
+
+def _holds(column: Column, other: Column) -> bool:
+    """Whether most cells of a column hold the cell of another one in their row, such as the postal code of an address."""
+    rows = zip(column.cells.codes[:_COMPARED], other.cells.codes[:_COMPARED], strict=False)
+    texts = [(column.cells.values[own], other.cells.values[its]) for own, its in rows if own >= 0 and its >= 0]
+    return column is not other and sum(its.strip() in own for own, its in texts) * 2 > len(texts)
 
 
 def _rival_doubt(column: Column, rivals: Sequence[Column], *, is_key: bool) -> str:
