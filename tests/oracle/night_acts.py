@@ -5,12 +5,9 @@ import re
 
 from faulty_exchange import FaultRule
 from invariants import read_truth
-from night_records import KEYS, PARTS, Dropped, Input
+from night_records import PARTS, Dropped, Input, key_of
 
 LOST = ("reset_after_effect", "reset_before_effect")
-OPERATIONS = ("order.create", "order.update", "order.delete", "order.status")
-KINDS = ("orders", "orders", "orders", "others", "others", "updates", "updates", "deletes", "events")
-QUALITIES = ("good", "good", "good", "wrong", "refused")
 
 
 class Acts:
@@ -21,27 +18,34 @@ class Acts:
         return self.number, self.serial
 
     def drop_new(self):
-        kind = self.random.choice(KINDS)
+        kind = self.random.choice(self.author.subject.kinds)
         age = self._age()
         inputs = {}
-        for key in self.random.sample(KEYS, self.random.choice((1, 1, 2, 3))):
-            quality = "good" if kind == "deletes" else self.random.choice(QUALITIES)
-            rows, packages = self.author.record(kind, key, quality, f"E{self.serial}")
-            inputs[key] = Input(kind, key, rows, packages, quality, age, f"{kind}_{self.serial}")
-        self._drop(Dropped(self._contents(kind, inputs, PARTS), self.number, inputs), "new")
+        for key in self.author.some_keys(kind):
+            quality = self.author.some_quality(kind)
+            parts = self.author.record(kind, key, quality, f"E{self.serial}")
+            if quality == "good" and self.random.random() < 0.1:
+                parts, quality = self._on_both_sheets(kind, parts)
+            inputs[key] = Input(kind, key, *parts, quality, age, f"{kind}_{self.serial}")
+        self._drop(Dropped(self._contents(kind, inputs, self.author.parts(kind)), self.number, inputs), "new")
+
+    def _on_both_sheets(self, kind, parts):
+        """An order with rows on two sheets, if it has several rows and there are sheets."""
+        rows = parts[0] + parts[1]
+        if kind != "orders" or self.author.layout != "sheets" or len(rows) == 1:
+            return parts, "good"
+        return (rows[:1], rows[1:]), "wrong"
 
     def _contents(self, kind, inputs, parts):
         """The bytes of the files in which these parts of the inputs stand, by name. The rows of a file may be in any order."""
-        contents = {}
-        for part in parts if self.author.has_packages(kind) else PARTS[:1]:
-            rows = [row for one in inputs.values() for row in getattr(one, part)]
+        written = {}
+        for part in parts:
+            rows = written[part] = [row for one in inputs.values() for row in getattr(one, part)]
             if self.random.random() < 0.3:
                 self.random.shuffle(rows)
             for one in inputs.values():
-                setattr(one, part, tuple(row for row in rows if row[0] == one.key))
-            file = "packages" if part == "packages" else kind
-            contents[f"{file}_{self.serial}.csv"] = self.author.file(file, rows, self.serial)
-        return contents
+                setattr(one, part, tuple(row for row in rows if key_of(kind, row) == one.key))
+        return self.author.contents(kind, written, self.serial)
 
     def drop_again(self):
         """What came before, under its names or others; of two files that are read together, one may be new."""
@@ -65,7 +69,7 @@ class Acts:
         for one in dropped.inputs.values():
             rows = dict(zip(PARTS, self.author.record(one.kind, one.key, "good", ""), strict=True))
             rows[kept] = getattr(one, kept)
-            quality = self.author.quality(one.kind, *rows.values())
+            quality = self.author.quality(*rows.values())
             inputs[one.key] = Input(one.kind, one.key, *rows.values(), quality, age, f"{one.kind}_{self.serial}")
         contents = dict(zip(PARTS, dropped.contents.values(), strict=True))
         ((_, contents[new]),) = self._contents("orders", inputs, [new]).items()
@@ -128,7 +132,7 @@ class Acts:
         ready = {number for number, *_ in self._entries("state = 'ready'")}
         for number, own, run, file in held:
             one = self.of_row[run, file, own]
-            if own == key and number in ready:
+            if number in ready:  # of a tender, also its quotes and decisions
                 self.released[number] += 1
                 one.released = self.number, self._age()[1] / 1e6  # before what the run reads
                 if one.quality == "good":
@@ -148,6 +152,9 @@ class Acts:
         self.log.append(f"  resolve {key} {words[0]}: {done.returncode} {(done.stdout + done.stderr).strip()[:200]}")
 
     def lose_an_answer(self):
-        operation, key = self.random.choice(OPERATIONS), self.random.choice(KEYS)
+        subject = self.author.subject
+        operation, key = self.random.choice(subject.operations), self.random.choice(subject.keys)
+        if operation in ("tender.quote", "tender.confirm"):
+            key += "/C1"
         self.served.front._rules.append(rule := FaultRule(self.random.choice(LOST), operation, key=key, at=(1,)))
         self.log.append(f"  lost: {rule}")

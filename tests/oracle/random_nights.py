@@ -1,5 +1,5 @@
-"""A random walk over nights: files of two shippers, what they and an operator do in between, and what each order should be then. Runs are killed,
-answers are lost, and a dry run says before what each run will do.
+"""A random walk over nights: files of two shippers, or of tenders and their carriers, what these and an operator do in between, and what each
+record should be then. Runs are killed, answers are lost, and a dry run says before what each run will do.
 
 The oracle knows the documentation and the interface, nothing of loadsheet's code. What a file says of a record is an input. It is as old as the
 first file with the same bytes, or with the same row in a fix file: what comes again as it was says nothing new.
@@ -21,6 +21,7 @@ from night_records import Author, mappings
 from outcome_check import check_outcome
 from workspace import Workspace
 
+LAYOUTS = ("rows", "lines", "joined", "tenders", "sheets")
 CHANGES_OF_FILES = ("os.rename", "os.remove", "os.mkdir", "shutil.rmtree")
 
 
@@ -40,14 +41,15 @@ class Walk(Acts, Fixing, Checks):
         self._use_mappings()
 
     def _use_mappings(self):
-        self.author = Author(self.random, self.random.choice(("rows", "lines", "joined")))
+        self.author = Author(self.random, self.random.choice(LAYOUTS))
         changed = self.random.choice(("update", "hold", "upsert"))
         stop_at = "40%" if self.random.random() < 0.3 else ""
         self.workspace.use(mappings(self.author.layout, changed, stop_at))
-        for name in ("order-updates", "order-deletes", "events"):
-            self.workspace.add(name)
         self.workspace.variables |= {"LOADSHEET_DISPATCH__CANARY": "0", "LOADSHEET_EXCHANGE": self.served.url}
-        self.log.append(f"orders in {self.author.layout}, changed: {changed}, stop_at: {stop_at or 'never'}")
+        self.is_impatient = self.random.random() < 0.5
+        if self.is_impatient:
+            self.workspace.variables["LOADSHEET_ARRIVAL__COMPANION_WAIT_S"] = "0.001"
+        self.log.append(f"{self.author.layout}, changed: {changed}, stop_at: {stop_at or 'never'}")
 
     def night(self):
         """A random night, held against the oracle."""
@@ -127,16 +129,20 @@ class Walk(Acts, Fixing, Checks):
         return [(entry, key, self.nights[run], file) for entry, key, run, file in self.workspace.ask(statement)]
 
     def _records(self):
-        """City, weight and items of each order at the exchange, and how often it has each event."""
+        """What the exchange has: city, weight and items of each order, the city of each tender, the rate of each quote, the last decision on
+        it, and how often each order has each event.
+        """
         with closing(sqlite3.connect(self.folder / "exchange.db")) as database:
-            orders = [loads(content) for (content,) in database.execute("select content from orders")]
-            events = [loads(content) for (content,) in database.execute("select content from status_events")]
-        records = {
-            one["order_id"]: (
-                one["delivery_city"],
-                int(one["total_weight"]),
-                tuple(p["item_name"] for p in one["packages"]),
-            )
-            for one in orders
-        }
-        return records, Counter((one["order_id"], one["status_code"]) for one in events)
+            tables = {
+                name: [loads(content) for (content,) in database.execute(f"select content from {name} order by number")]
+                for name in ("orders", "tenders", "quotes", "confirmations", "status_events")
+            }
+        records = {one["tender_id"]: (one["delivery_city"],) for one in tables["tenders"]}
+        for one in tables["orders"]:
+            items = tuple(package["item_name"] for package in one["packages"])
+            records[one["order_id"]] = one["delivery_city"], int(one["total_weight"]), items
+        for one in tables["quotes"]:
+            records["quotes", one["tender_id"], one["carrier_id"]] = int(one["tenderRate"])
+        for one in tables["confirmations"]:
+            records["decisions", one["tender_id"], one["carrier_id"]] = one["status"]
+        return records, Counter((one["order_id"], one["status_code"]) for one in tables["status_events"])
