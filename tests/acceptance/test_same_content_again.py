@@ -464,6 +464,24 @@ def test_what_a_person_released_counts_from_then_on(two_senders):
     ]
 
 
+def test_a_version_that_a_person_sent_undoes_no_newer_order_that_follows_a_delete(two_senders):
+    """The person released a delete as well. So the older version waits for the order, which the newer file brings."""
+    before = time.time() - 7200
+    for name in ("orders", "others"):
+        two_senders.edit(f"mappings/{name}.yaml", "version: 1", "version: 1\nchanged: update")
+    os.utime(two_senders.drop("deletes.csv", "Order\nA-1\n"), (before, before))
+    two_senders.nights(("others", "A-1,Bonn,1"))
+    os.utime(two_senders.drop("others2.csv", "Order,City,Weight\nA-1,Hamm,1\n"), (before, before))
+    two_senders.nights(("orders", "A-1,Ulm,1"))
+    two_senders.command("retry", "A-1")
+    assert two_senders.nights(("orders2", "A-1,Kiel,1")).returncode == 1
+    (order,) = json.loads(two_senders.command("pull", "orders", "--json").stdout)["results"]
+    assert order["delivery_city"] == "Kiel"
+    held = two_senders.ask("select operation, reason from entries where state = 'held'")
+    assert held == [("order.update", "waits for order A-1: it was created after this")]
+    assert two_senders.run().returncode == 0, "it is judged once"
+
+
 def test_a_change_is_not_with_the_exchange_if_its_order_was_deleted_by_a_person_since(two_senders):
     """The delete waited for the order, and was released after the change."""
     two_senders.nights(("deletes", "A-1"), ("orders", "A-1,Bonn,1"), ("updates", "A-1,Ulm"))

@@ -113,23 +113,21 @@ def hold_waiting(transaction: Transaction, *, only_changed: bool = False) -> int
     """
     connection, held = transaction.connection, 0
     changed = {row.lane for row in _CHANGED_LANES.rows(connection, run=transaction.run.id)} if only_changed else None
-    for rows, problems in _with_reasons(connection, State.HELD):
+    for rows, settlements in _with_reasons(connection, State.HELD):
         known = ({old.text for old in codec.decode_problems(row.problems)} for row in rows)
-        found = zip(rows, problems, known, strict=True)
+        found = zip(rows, settlements, known, strict=True)
         if changed is not None:
             changed |= _parents(connection, {row.lane for row in rows}).keys()
         change_states(
             transaction,
             [
-                _held_for_parent(row, problem)
-                for row, problem, texts in found
-                if problem.text not in texts and (changed is None or row.lane in changed)
+                settlement
+                for row, settlement, texts in found
+                if settlement.reason not in texts and (changed is None or row.lane in changed)
             ],
         )
-    for rows, problems in _with_reasons(connection, State.READY):
-        change_states(
-            transaction, [_held_for_parent(row, problem) for row, problem in zip(rows, problems, strict=True)]
-        )
+    for rows, settlements in _with_reasons(connection, State.READY):
+        change_states(transaction, settlements)
         held += len(rows)
     for rows in _chunks(connection, _READY_BEHIND_OPEN):
         change_states(transaction, [_held_for_earlier(row) for row in rows])
@@ -137,8 +135,8 @@ def hold_waiting(transaction: Transaction, *, only_changed: bool = False) -> int
     return held
 
 
-def _with_reasons(connection: Connection, state: State) -> Iterator[tuple[Sequence[Any], Sequence[Problem]]]:
-    """The entries in this state that wait for their order or tender, and why, in chunks."""
+def _with_reasons(connection: Connection, state: State) -> Iterator[tuple[Sequence[Any], Sequence[Settlement]]]:
+    """The entries in this state that wait for their order or tender, and the settlements that hold them and say why, in chunks."""
     for rows in _waiting(connection, Waits.PARENT, state):
         parents = _parents(connection, {row.lane for row in rows})
         because = _faults(connection, {row.lane for row in rows})
@@ -149,9 +147,9 @@ def _with_reasons(connection: Connection, state: State) -> Iterator[tuple[Sequen
         yield (
             rows,
             [
-                _problem_of_overtaken(row)
+                _held_as_overtaken(row)
                 if row.id in late
-                else _waits_for(row, parents[row.lane], near, because.get(row.lane))
+                else _held_for_parent(row, _waits_for(row, parents[row.lane], near, because.get(row.lane)))
                 for row in rows
             ],
         )
@@ -321,11 +319,12 @@ def _waits_for(row: Any, parents: Sequence[Parent], near: Mapping[str, str], bec
     return Problem("L607", values=values, hint=f"did you mean {meant}?" if meant else hint, because=because)
 
 
-def _problem_of_overtaken(row: Any) -> Problem:
-    """The problem of an entry that a later create has overtaken."""
+def _held_as_overtaken(row: Any) -> Settlement:
+    """The settlement that holds an entry that a later create has overtaken. Even an upsert waits for a person then."""
     harm = "delete the newer record" if row.operation in DELETES else "undo values of the newer record"
     values = {"parent": parent_of(row.lane), "why": _CREATED_AFTER}
-    return Problem("L607", values=values, hint=_OVERTAKEN.format(harm=harm, key=as_argument(row.key)))
+    problem = Problem("L607", values=values, hint=_OVERTAKEN.format(harm=harm, key=as_argument(row.key)))
+    return Settlement(row.id, State.HELD, problem.text, problems=(problem,), waits=Waits.PARENT)
 
 
 def _held_for_parent(row: Any, problem: Problem) -> Settlement:
@@ -361,7 +360,7 @@ def _overtaken(
     updates: dict[int, int] = {}
     for row in rows:
         action = BY_NAME[row.operation].action
-        if action not in (Action.DELETE, Action.UPDATE) or row.instead is not None:  # an upsert is judged again
+        if action not in (Action.DELETE, Action.UPDATE):
             continue
         states = (*_MAY_BE_MADE, State.READY) if soon and action is Action.UPDATE else _MAY_BE_MADE
         made = [
