@@ -88,7 +88,9 @@ def test_changes_are_folded_by_column_with_the_first_different_examples():
     ]
 
 
-@pytest.mark.parametrize("day", ["04.03.2026", "04. 03. 2026"])
+@pytest.mark.parametrize(
+    "day", ["04.03.2026", "04. 03. 2026", "04-Mar-26", "4. März 2026", "Mar 4, 2026", "Wed, 4 March 2026"]
+)
 def test_what_is_calculated_from_a_cell_that_arrived_is_no_change(day):
     row = ("A", "1", "DE", f"{day} 08:00", "")
     sent = {

@@ -39,7 +39,9 @@ _MOMENT = re.compile(
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _AMOUNT = re.compile(r"[-+]?[0-9][0-9.,'\u2019 \u00a0\u202f]*")
 _CURRENCY_BEFORE = re.compile(r"^(?:[$\u00a3\u20ac\u00a5\u20b9]|[A-Za-z]{3}\b)\s*")
-_DATE = re.compile(r"[0-9]{1,4}[-./] ?[0-9]{1,2}[-./] ?[0-9]{1,4}")
+_DATE = re.compile(
+    r"[0-9]{1,4}[-./] ?[0-9]{1,2}[-./] ?[0-9]{1,4}|\b[0-9]{1,2}[-. ]+[^\W\d_]{3,9}[-., ]+[0-9]{2,4}\b|\b[^\W\d_]{3,9}[-. ]+[0-9]{1,2}[-, ]+[0-9]{2,4}\b"
+)
 _HALF_DAY = re.compile(r"[0-9]\s*[ap]\.?\s*m", re.IGNORECASE)
 _PADDED = re.compile(r"0[0-9]")
 _FLAGS = ("yes", "no", "true", "false")
