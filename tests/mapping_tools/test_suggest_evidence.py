@@ -636,6 +636,15 @@ WORKS = {  # the lines of a sheet, what its draft has or (after a !) has not, th
     "a line without its article": ([
         "Order no;City;Article;Kg", "A-1;York;;2", "A-1;York;Nuts;3", "A-2;Hull;Oil;1",
     ], ["!ignore_rows"], {"A-1": 2, "A-2": 1}, None),
+    "a second table below a note": ([
+        "Order no;City;Pickup date;Kg;Remark", *(f"A-{at};York;0{at}.03.2026;{at * 2},5;" for at in range(1, 8)), "",
+        "Returns, for your information;;;;", "", "Return no;Customer;Returned on;Pieces;Reason",
+        *(f"R-{at};Muir;0{at}.02.2026;{at};broken" for at in range(1, 9)),
+    ], ["      stop_at_blank: true   # CHECK: what stands below the blank row is no record", "# 7 values, 7 different", "!the others"],
+        {f"A-{at}": 1 for at in range(1, 8)}, '"total_weight":2.5'),
+    "blank rows between the orders": ([
+        "Order no;City;Pickup date;Kg", "A-1;York;02.03.2026;2,5", "", "A-2;Hull;03.03.2026;7", "", "A-3;Leeds;;", "A-4;Ulm;04.03.2026;3",
+    ], ["!stop_at_blank"], {"A-1": 1, "A-2": 1, "A-3": 1, "A-4": 1}, None),
     "a place and its postal code in one cell": (
         ["Order no;PLZ/Ort", "A-1;01067 Dresden", "A-2;80331 München", "A-3;9711 LM Groningen"],
         ["label: PLZ/Ort", 'split: "(?P<plz_ort_postal>', " delivery_pincode: {col: plz_ort_postal}\n", " delivery_city: {col: plz_ort_city}\n"],

@@ -202,6 +202,7 @@ def is_form(top: Top) -> bool:
 _NOTES = 5  # rows at the end that may be notes
 _SUM_WORDS_MOST = 8  # words that can name a sum, signs between them included: a remark may have thousands
 _PREFILLED_LEAST = 3  # rows; one or two may be records that somebody began
+_BEFORE_HEADINGS = 3  # rows: notes, and the headings of another table
 _EXPLAINED_LEAST = 2  # texts over columns of numbers and dates
 _COMPARED = 200  # rows
 _QUOTED = re.compile(r"[\"'\\\n]")
@@ -229,8 +230,10 @@ def split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int
     if prefilled := _prefilled(rows):
         rows = rows[: len(rows) - len(prefilled)]
         return split_endings(rows, damaged, left_out)._replace(prefilled=prefilled)
-    end = _first_blank(rows, left_out)
-    if end and len(rows) - end <= _NOTES:  # below it few rows, with too few cells or with one
+    end, *more = (*_blanks(rows, left_out), 0)
+    if end and _begins_with_headings(rows[end:], rows[:end]):  # of another table
+        return split_endings(rows[:end], damaged, left_out)._replace(at_blank=True)
+    if end and len(more) == 1 and len(rows) - end <= _NOTES:  # below it few rows, with too few cells or with one
         short = [row for row in rows[end:] if row[0] in damaged]
         if short and all(row in short or _filled(row) == 1 for row in rows[end:]):
             return split_endings(rows[:end], damaged, left_out)._replace(at_blank=True)
@@ -308,14 +311,34 @@ def filled_columns(rows: Rows) -> frozenset[int]:
     return frozenset(place for _, cells in rows for place, cell in enumerate(cells) if cell.strip())
 
 
-def _first_blank(rows: Rows, left_out: Collection[int]) -> int:
-    """The number of rows above the only blank one; 0 if there is none, or several. `left_out` are the numbers of rows that are not among these."""
+def _begins_with_headings(rows: Rows, above: Rows) -> bool:
+    """Whether rows begin with the headings of another table, after a note at most: different words without a digit, also where nearly all cells
+    in the rows above have one.
+    """
+    columns = [
+        [cell for cell in column if cell.strip()] for column in zip(*(cells for _, cells in above), strict=False)
+    ]
+    numbered = {
+        place
+        for place, column in enumerate(columns)
+        if column and sum(map(bool, map(_A_DIGIT.search, column))) * 10 >= len(column) * 9
+    }
+    for _, cells in rows[:_BEFORE_HEADINGS]:
+        filled = {place: cell.strip() for place, cell in enumerate(cells) if cell.strip()}
+        if len(filled) < _WIDE:
+            continue
+        is_words = len(set(filled.values())) == len(filled) and not any(map(_A_DIGIT.search, filled.values()))
+        return is_words and len(numbered & filled.keys()) > 1
+    return False
+
+
+def _blanks(rows: Rows, left_out: Collection[int]) -> list[int]:
+    """The numbers of rows above each blank one. `left_out` are the numbers of rows that are not among these."""
     spans = [
         sum(number not in left_out for number in range(row[0], after[0])) - sum(cell.count("\n") for cell in row[1])
         for row, after in pairwise(rows)
     ]
-    blank = [place for place, span in enumerate(spans, 1) if span > 1]
-    return blank[0] if len(blank) == 1 else 0
+    return [place for place, span in enumerate(spans, 1) if span > 1]
 
 
 def _sum_word(row: tuple[int, tuple[str, ...]], usual: float = inf) -> str:
