@@ -84,6 +84,8 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "zeros and ones of a number": ("Pcs;0;1", "type: integer", "!yesno"),
     "crosses": ("ADR;x;", "type: yesno", '"yes": [x]', 'default: "no"', "CHECK their meaning"),
     "a total of the order": ("Order total;12,50;1.240,00", "type: decimal"),
+    "a few pieces that begin with another number than a row": ("Qty;2;3;1;2;1;2;1;2;3;1;2;3", "type: integer", "!fills no field"),
+    "a number of the row from another one on": ("Piece;7;8;9;10;11;12;13;14;15;16;17;18", "# ", "fills no field"),
     "a number of the row": ("Piece;1;2;3;4;5;6;7;8;9;10;11;12", "# ", "fills no field"),
     "a supplier may be the shipper": ("Supplier;Acme GmbH;Beta AG", "type: text", "!fills no field"),
     "crosses for blank": ("Customer email;XXXXXXXX", "CHECK whether XXXXXXXX means blank: blank: [XXXXXXXX]"),

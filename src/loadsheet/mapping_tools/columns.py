@@ -196,13 +196,14 @@ class Column:
 
     @cached_property
     def counts_rows(self) -> bool:
-        """Whether its cells only count rows: each number follows the one above, or begins again with 1."""
+        """Whether its cells only count rows: each number follows the one above, or begins again with 1, as the first one does."""
         if self.guess.type != "integer" or len(self.cells.values) < _SHOWN_MAX or self.filled < self.rows:
             return False
         numbers = [int(value) if value.strip().isdecimal() else -1 for value in self.cells.values]
         rows = [numbers[code] for code in self.cells.codes]
         steps = sum(after == before + 1 for before, after in pairwise(rows))
-        return steps * 3 > len(rows) and all(after in (before + 1, 1) for before, after in pairwise(rows))
+        is_begun = rows[0] == 1 or steps == len(rows) - 1
+        return is_begun and steps * 3 > len(rows) and all(after in (before + 1, 1) for before, after in pairwise(rows))
 
     @cached_property
     def holds_moments(self) -> bool:
