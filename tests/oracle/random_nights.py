@@ -56,8 +56,10 @@ class Walk(Acts, Fixing, Checks):
         self.number += 1
         self.log.append(f"night {self.number}")
         self.bring_late_files()
-        acts = [self.drop_new] * 8 + [self.drop_again] * 4 + [self.return_fix_file] * 4
-        acts += [self.retry] * 2 + [self.resolve] * 2 + [self.lose_an_answer]
+        acts = [self.drop_new] * 8
+        if self.number > 1:
+            acts += [self.drop_again] * 4 + [self.return_fix_file] * 4
+            acts += [self.retry] * 2 + [self.resolve] * 2 + [self.lose_an_answer]
         for _ in range(self.random.choice((1, 2, 2, 3, 4))):
             self.random.choice(acts)()
         limit = ("--limit", 1) if self.random.random() < 0.1 else ()
@@ -68,7 +70,7 @@ class Walk(Acts, Fixing, Checks):
         self._check_rows(said, dropped)
         self._check_records(said, bool(limit))
         self._check_calls()
-        if self.random.random() < 0.25:
+        if self.random.random() < 0.15:
             self._check_quiet_nights()
 
     def _command(self, *words):
