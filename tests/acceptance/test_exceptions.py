@@ -558,6 +558,23 @@ def test_two_old_files_that_come_again_close_no_exception_of_a_newer_one(workspa
     assert exception["Key"] == "A-1", "what the newest file wanted was never sent"
 
 
+def test_an_old_file_that_repeats_what_a_person_released_closes_no_exception_of_a_newer_one(workspace):
+    """The newer file waits for what the person released, and the old file comes again beside it."""
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    drop = {weight: f"Order,City,Weight\nA-1,Bonn,{weight}\n" for weight in (1, 2, 3)}
+    for weight in (1, 2):
+        workspace.drop(f"orders_{weight}.csv", drop[weight])
+        workspace.run()
+    assert workspace.command("retry", "A-1").returncode == 0
+    at = time.time() - 100
+    os.utime(workspace.drop("orders_3.csv", drop[3]), (at, at))
+    workspace.drop("orders_2.csv", drop[2])
+    assert workspace.run().returncode == 1
+    for _ in range(2):
+        assert [exception["Key"] for exception in sheet(workspace)] == ["A-1"], "the weight of 3 was never sent"
+        workspace.run()
+
+
 def test_what_a_person_sends_again_and_the_exchange_refuses_again_still_needs_someone(workspace):
     """Its file came again meanwhile, and then its fix file as it was: that is one exception."""
     workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})

@@ -190,9 +190,18 @@ class EntryVersions:
             found[entry] |= {line.id for line in repeats}
             known |= {line.id: line for line in repeats}
         first = self.as_they_came(line.id for line in known.values() if line.returned)
+        ages = self._ages_of([known[one] for some in found.values() if len(some) > 1 for one in some], first)
         return {
-            entry: _versions([known[one] for one in some], first, settled.get(entry)) for entry, some in found.items()
+            entry: _versions([known[one] for one in some], first, ages, settled.get(entry))
+            for entry, some in found.items()
         }
+
+    def _ages_of(self, lines: Sequence[_Line], first: Mapping[int, int]) -> dict[int, FileAge]:
+        """The age of what each of these entries says: that of the first copy of its file, or of that of the entry that had its rows `first`."""
+        drops_of = {line.id: line.drop for line in self._lines(first.values()).values()}
+        drop_of = {line.id: drops_of.get(first.get(line.id, 0), line.drop) for line in lines}
+        ages = self.ages({*drop_of.values()}) if drop_of else {}
+        return {entry: ages[drop][1] for entry, drop in drop_of.items()}
 
     def ages(self, wanted: Collection[int]) -> dict[int, tuple[FileAge, FileAge]]:
         """For each of these drops, its age and that of the first one whose files have the same bytes: maybe itself."""
@@ -409,12 +418,15 @@ def _rows_of(totals: "Counter[Cells]") -> list[tuple[int, SourceRow]]:
     return [(0, SourceRow(table, 0, cells)) for table, cells in totals.elements()]
 
 
-def _versions(lines: Iterable[_Line], first: Mapping[int, int], settled_by: int | None) -> Versions:
-    """The versions, in the order of planning after those that only follow others; without those of the drop that settled them, or later.
-    Those whose rows came back as they were stand behind the one that had them `first`.
+def _versions(
+    lines: Sequence[_Line], first: Mapping[int, int], ages: Mapping[int, FileAge], settled_by: int | None
+) -> Versions:
+    """The versions, those of older files first, after those that only follow others; without those of the drop that settled them, or later.
+    Those whose rows came back as they were stand behind the one that had them `first`. `ages` are those of several.
     """
-    before = (line for line in lines if settled_by is None or line.drop < settled_by)
-    ordered = sorted(before, key=lambda line: (not line.follows, first.get(line.id, line.id), line.id))
+    ordered = [line for line in lines if settled_by is None or line.drop < settled_by]
+    if len(lines) > 1:
+        ordered.sort(key=lambda line: (not line.follows, ages[line.id], first.get(line.id, line.id), line.id))
     waiting = ordered[-1].repeated or ordered[-1].id
     current = tuple(line.id for line in ordered if line.follows or waiting in (line.id, line.repeated))
     return Versions(tuple(line.id for line in ordered), settled_by is not None, current)

@@ -168,8 +168,7 @@ class _Part:
         self._known, self._versions = known, versions
         some = sorted(versions)
         self._latest = {entry: versions[entry].entries[-1] for entry in some}
-        self._newest = _newest(queries, versions)
-        latest = sorted({*self._latest.values(), *self._newest.values()})
+        latest = sorted({*self._latest.values()})
         self._heads = {head.id: head for head in queries.heads_by_id(sorted({*some, *latest}))}
         lanes = sorted({head.lane for head in self._heads.values()})
         settled = _settled(queries, lanes)
@@ -245,8 +244,7 @@ class _Part:
     def _is_superseded(self, head: EntryHead, now: _CurrentVerdict) -> bool:
         if now.verdict not in _STATES_SAY:
             return False
-        wanted = {self._latest[head.id], self._newest.get(head.id, head.id)}
-        return self._versions[head.id].settled or all(self._has_later(self._heads[one]) for one in wanted)
+        return self._versions[head.id].settled or self._has_later(self._heads[self._latest[head.id]])
 
     def _has_later(self, head: EntryHead) -> bool:
         """Whether a document of a later drop for the same record was accepted or is unchanged."""
@@ -342,21 +340,6 @@ class _Part:
         for head in settled:
             found[_record_of(head, self._origins[head.id][1])].append(head)
         return found
-
-
-def _newest(queries: LedgerQueries, versions: Mapping[int, Versions]) -> dict[int, int]:
-    """For each entry with several versions, the one that says something new last: an older file may have come again after it."""
-    several = {entry: one.entries for entry, one in versions.items() if len(one.entries) > 1}
-    wanted = sorted({one for some in several.values() for one in some})
-    origins, first = queries.origins_of(wanted), queries.versions.as_they_came(wanted)
-    origins |= queries.origins_of(sorted({*first.values()}))
-    ages = queries.versions.ages({drop for drop, _ in origins.values()})
-
-    def age(entry: int) -> Any:
-        drop, _ = origins[first.get(entry, entry)]
-        return ages[drop][1], first.get(entry, entry)
-
-    return {entry: max(some, key=age) for entry, some in several.items()}
 
 
 def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[EntryHead]:
