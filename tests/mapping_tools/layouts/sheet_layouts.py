@@ -54,7 +54,8 @@ class Col:
 @dataclass(frozen=True)
 class Sheet:
     """One table: its file, its sheet, its columns, and what surrounds them. `per` rows make a record. `raw` is the text of a file that is
-    written by hand; `first` is the number of its first data row and `rows` the number of its data rows.
+    written by hand; `first` is the number of its first data row and `rows` the number of its data rows. `heads` are the numbers of rows that
+    may be left out, because the rows below take their values.
     """
 
     file: str
@@ -72,12 +73,13 @@ class Sheet:
     lang: str = "en"
     raw: str = ""
     first: int = 2
+    heads: tuple[int, ...] = ()
     unrelated: bool = False
 
     @property
     def data_rows(self):
         """The numbers of the rows that belong to records."""
-        return range(self._first, self._first + self.rows)
+        return [number for number in range(self._first, self._first + self.rows) if number not in self.heads]
 
     @property
     def _heads(self):
