@@ -359,8 +359,8 @@ def _whole_reader(read: Callable[[str], Decimal | CellProblem], point: str) -> C
         number = read(text)
         if isinstance(number, CellProblem) or not thousands.fullmatch(text):
             return number
-        values = {"first": f"{number * 1000}", "second": f"{number}"}
-        return CellProblem("C316", values, "write {first} or {second}".format(**values))
+        first, second = f"{number * 1000}", f"{number}"
+        return CellProblem("C316", {"first": first, "second": second}, f"write {first} or {second}")
 
     return read_whole
 

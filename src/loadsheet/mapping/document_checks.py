@@ -85,7 +85,7 @@ class DocumentProblems:
             table = reader.table
             if slot is not None:
                 column, text = self._placed(reader, found[0].nth, slot.index, row)
-                hint = _of_code_table(reader, slot.index, values) if text.strip() else ""
+                hint = _gap_in_code_table(reader, slot.index, values) if text.strip() else ""
         where = table.where(row.number, column, path)
         others = self._others(where, self._traced(found)) if level == "error" else ()
         self.found.append(Problem(code, where, text, {"found": text, **values}, hint, level, others))
@@ -199,7 +199,7 @@ class DocumentProblems:
         return False
 
 
-def _of_code_table(reader: RowReader, index: int, values: Mapping[str, Any]) -> str:
+def _gap_in_code_table(reader: RowReader, index: int, values: Mapping[str, Any]) -> str:
     """Why a filled cell gives no value that is required: its code table has none; empty for another reason."""
     lookup = reader.plan.columns[index].spec.lookup if index < len(reader.plan.columns) else None
     if lookup is None or values.get("text") != REQUIRED:

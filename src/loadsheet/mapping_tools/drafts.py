@@ -2,7 +2,7 @@
 `yaml_writer.py` writes it.
 
 Owns: the evidence for each operation, as points with reasons (they only compare the operations of one sheet), the column that chooses
-the operation of each row, and columns with the unit of an amount beside them.
+the operation of each row, the names and codes of columns, and columns with the unit of an amount beside them.
 
 A draft takes over what the mappings of a folder have in common: constants such as the sender, and the time zone. So few places are left to
 fill in. A mapping that cannot be read is passed over.
@@ -344,9 +344,8 @@ def _countries(counts: Counter[str], locale: str) -> dict[str, str | None]:
 
 def slug(text: str, between: str = "_") -> str:
     """A name of letters, digits and `between` from a text."""
-    words = re.findall(r"[a-z0-9]+", " ".join(words_of(text)))
-    slug = between.join(words)
-    return f"c_{slug}" if slug[:1].isdigit() else slug
+    name = between.join(re.findall(r"[a-z0-9]+", " ".join(words_of(text))))
+    return f"c_{name}" if name[:1].isdigit() else name
 
 
 def unique_name(name: str, taken: set[str]) -> str:

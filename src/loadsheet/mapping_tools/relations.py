@@ -183,10 +183,9 @@ def _code_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
         f"its column {key.label} holds {count_common(other, key)} of {len(other.cells.values)} values of {other.label}"
     )
     values = [column for column in sheet.columns if column is not key]
-    comes_again = (
-        other.is_unique
-    )  # with a row for each record, such as their addresses, its next rows come with the next records
-    return f"{held}: {_added(sheet, values, {'key': key.label}, comes_again=comes_again)}, and lookup: {_name(sheet)} at {other.label}"
+    # with a row for each record, such as its address, the next rows come with the next records
+    added = _added(sheet, values, {"key": key.label}, comes_again=other.is_unique)
+    return f"{held}: {added}, and lookup: {_name(sheet)} at {other.label}"
 
 
 def _key_pair(columns: Sequence[Column], used: Sequence[Sheet]) -> tuple[Column, Column] | None:
@@ -271,10 +270,8 @@ _FEW = 0.05  # share of rows without a key that are only gaps
 _FILLED = 0.98  # share of the cells of a key
 _DIFFERENT = 0.95
 _REPEATED = 3  # records with several rows, in each of which an amount is the same
-_ROWS_MOST, _LINES_MOST = (
-    12,
-    100,
-)  # rows of a record on average, if rows agree in other columns; those of an invoice or another reference
+_ROWS_MOST = 12  # rows of a record on average, if rows agree in other columns
+_LINES_MOST = 100  # the same for an invoice or another reference
 _NO_KEYS = frozenset(
     {"other", "unused", "postal", "phone", "quantity", "weight", "item"}
 )  # concepts of headings that are no keys
@@ -435,7 +432,7 @@ def key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
     subject = found.operation.subject
     if column := next((column for column in (*left, *free) if identifies(sheet, column)), None):
         references = (one for one in free if "reference" in one.concepts and identifies(sheet, one))
-        column = next(references, column) if _counts_rows(column) else column
+        column = next(references, column) if _is_row_number(column) else column
         return Filled(first, column, 2 * WEAK, f"no heading names the {subject}, but the values identify rows")
     rated = [column for column in columns if column.filled and column.guess.type in {"text", "integer"}]
     rated = rated or [column for column in sheet.columns if column.filled]
@@ -446,8 +443,8 @@ def key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
     return Filled(first, best, WEAK, f"no column identifies the {subject}; this one {why}")
 
 
-def _counts_rows(column: Column) -> bool:
-    """Whether the values of a column only count the rows: 1, 2, 3."""
+def _is_row_number(column: Column) -> bool:
+    """Whether the values of a column, also of one of texts, only number all rows: 1, 2, 3."""
     texts = [str(value) for value in column.cells.values]
     return texts in ([str(number) for number in range(first, first + column.rows)] for first in (0, 1))
 

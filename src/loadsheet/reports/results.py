@@ -24,7 +24,7 @@ from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, Source
 from loadsheet.mapping.documents import LOOKED_UP, SourceRow
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, WORST_FIRST, Match
-from loadsheet.reports.fix_workbook import guides_in, remarks_on
+from loadsheet.reports.fix_workbook import guides_in, warnings_about
 from loadsheet.reports.fix_workbook.fix_sheets import native_value
 from loadsheet.reports.fix_workbook.wording import word_problem, word_rule
 from loadsheet.reports.report_files import (
@@ -112,9 +112,9 @@ class DropResults:
                 text, todo = self._texts_of(problem)
                 self._pages[file.name, ""].put(problem.where.row, _Line(SET_ASIDE, (text,), (todo,)))
         for name, page in self._by_table.items():
-            for problem in remarks_on(self._tables[name]):
-                remark = self._texts_of(problem)
-                page.remarks.update((place.row, *remark) for place in (problem.where, *problem.also))
+            for problem in warnings_about(self._tables[name]):
+                said = self._texts_of(problem)
+                page.warnings.update((place.row, *said) for place in (problem.where, *problem.also))
 
     def add(self, entry: Entry, match: Match) -> None:
         """Add the rows of an entry."""
@@ -197,13 +197,13 @@ class DropResults:
 
 
 class _Page:
-    """The rows of one sheet or text file, added in any order. Its `remarks` (row, text, what to do) stand beside that row, or beside the
+    """The rows of one sheet or text file, added in any order. Its `warnings` (row, text, what to do) stand beside that row, or beside the
     next one that is not ignored.
     """
 
     def __init__(self, words: Words, stack: ExitStack) -> None:
         self.header: Sequence[str] = ()
-        self.remarks: set[tuple[int, str, str]] = set()
+        self.warnings: set[tuple[int, str, str]] = set()
         self._words, self._spool = words, Spool(stack)
         self._joint, self._outcome = words.raw("; "), cache(words.raw)
 
@@ -220,12 +220,12 @@ class _Page:
 
     def rows(self) -> Iterator[tuple[int, _Line]]:
         """Each row once, in source order. A row of several records has the worst of their outcomes, and what is said of all."""
-        remarks = sorted(self.remarks, reverse=True)
+        warnings = sorted(self.warnings, reverse=True)
         for number, encoded in groupby(self._spool.lines(), key=itemgetter(0)):
             first, *others = (_lines.decode(line) for _, line in encoded)
             line = _merged(first, others) if others else first
-            while remarks and remarks[-1][0] <= number and line.outcome != IGNORED:
-                _, text, todo = remarks.pop()
+            while warnings and warnings[-1][0] <= number and line.outcome != IGNORED:
+                _, text, todo = warnings.pop()
                 line = line._replace(problems=(*line.problems, text), todo=(*line.todo, todo))
             yield number, line
 

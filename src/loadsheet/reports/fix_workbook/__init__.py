@@ -89,7 +89,7 @@ def is_to_fix(entry: Entry) -> bool:
     return entry.state in _WRONG
 
 
-def remarks_on(table: SourceTable) -> Iterator[Problem]:
+def warnings_about(table: SourceTable) -> Iterator[Problem]:
     """The warnings about a table that its sender can act on."""
     return (problem for problem in table.problems if problem.level == "warning" and problem.code != NOT_EXAMINED)
 
@@ -221,7 +221,7 @@ class _DropFix:
                 "{count} more records wait for others or for a decision; you do not need to do anything.",
                 self._held,
             )
-        for problem in (one for table in self.drop.tables for one in remarks_on(table)):
+        for problem in (one for table in self.drop.tables for one in warnings_about(table)):
             worded = word_problem(problem, self._words, self._titles)
             yield line_of(worded.text, worded.todo) + "."
 
