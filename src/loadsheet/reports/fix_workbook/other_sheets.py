@@ -476,15 +476,13 @@ def read_page(
     write_cell(sheet, 0, 0, words.say("What to fix"), large)
     names, files = ", ".join(words.say("“{0}”", name) for name in sheets), ", ".join(file.name for file in drop.files)
     row, body = 1, book.style(wrap=True, line=False, font_size=12)
-    for number, sentence in enumerate(sentences, start=1):
+    bold = book.style(line=False, font_size=12, bold=True)
+    steps = [(f"{at}.", words.say(text, sheets=names, file=files)) for at, text in enumerate(sentences, start=1)]
+    for number, text in (*steps, *(("", remark) for remark in more)):
         row += 1
-        text = words.say(sentence, sheets=names, file=files)
-        write_cell(sheet, row, 0, f"{number}.", book.style(line=False, font_size=12, bold=True))
+        write_cell(sheet, row, 0, number, bold)
         write_cell(sheet, row, 1, text, body)
         sheet.set_row(row, 18 * (1 + len(text) // 95) + 6)
-    for remark in more:
-        row += 1
-        write_cell(sheet, row, 1, remark, body)
     row += 1
     facts = (files, drop.run, f"{drop.meant_for} {drop.mapping_version}".strip())
     for name, text in zip(wording.FACTS, facts, strict=True):
