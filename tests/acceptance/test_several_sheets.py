@@ -141,14 +141,14 @@ def test_a_pattern_names_some_of_the_sheets(workspace):
 def test_an_order_on_two_sheets_is_neither_merged_nor_sent_in_part(workspace, mapping, changed):
     workspace.use({"orders": f"{mapping}changed: {changed}\n"})
     sheets = monthly([1, 2])
-    sheets["Feb"].append(["1-1", "Town 1", 5])
+    sheets["Feb"] = [[None, "Town 0", 1], *sheets["Feb"], ["1-1", "Town 1", 5]]
     book_of(workspace.inbox / "orders.xlsx", sheets)
     assert workspace.run().returncode == 1
-    del sheets["Feb"][-1], sheets["Jan"][0]
+    del sheets["Feb"][-1], sheets["Feb"][0], sheets["Jan"][0]
     assert sent(workspace) == weights(sheets)
-    assert counts(workspace)[0] == {"accepted": 5, "invalid": 2}
+    assert counts(workspace)[0] == {"accepted": 5, "invalid": 3}
     found = workspace.ask("select problems from entries where key = '1-1'")
-    assert [json.loads(text)[0]["values"]["rows"] for (text,) in found] == ["2 (Jan), 5 (Feb)"] * 2
+    assert [json.loads(text)[0]["values"]["rows"] for (text,) in found] == ["2 (Jan), 6 (Feb)"] * 2
 
 
 @pytest.mark.journey

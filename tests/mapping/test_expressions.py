@@ -155,6 +155,7 @@ def test_totals_go_over_rows():
     rows = [row_with(name=name) for name in ("P1", "P2", None, "P1")]
     assert value("$count($distinct([r.name for r in rows]))", rows=rows) == 2
     assert value("$join($distinct([r.name for r in rows]), '/')", rows=rows) == "P1/P2"
+    assert value("$same([r.name for r in rows])", rows=rows[:1]) is True
 
 
 NUMBERS = st.sampled_from(

@@ -96,6 +96,7 @@ WRITTEN = [  # lines of the payload, a row, settings, and the fields that follow
     *((OFFSET, {"Pickup": at}, {"zone": zone}, f'"timeoffset":"{hours}"') for zone, at, hours, _ in OFFSETS),
     *((OFFSET, {"Pickup": at}, {"zone": zone, "assumptions": CLOCK}, f'"timeoffset":"{clock}"') for zone, at, _, clock in OFFSETS),
     ("order_status: {value: OPEN}", {}, {}, '"order_status":"OPEN"'),
+    ("vehicle_type: {expr: 't\"PT23H59M\"', format: '%H:%M'}", {}, {}, '"vehicle_type":"23:59"'),
     (BLANKS, {}, {}, '"pickup_address2":"","pickup_province":"-"'),  # M23
     (PACKAGES.replace("x}}", "x}, inner_cargos: {value: []}}"), {}, {}, '"packages":[{"package_type":"Box","item_name":"x","inner_cargos":[]}]'),  # M24
     (MANY, ROW, {}, MANY_WRITTEN),
