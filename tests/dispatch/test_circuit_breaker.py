@@ -4,7 +4,7 @@ import pytest
 import ready_entries
 
 from loadsheet.dispatch import Outcome, OutcomeKind, StopReason
-from loadsheet.dispatch.circuit_breaker import FIRST_PAUSE_S, LONGEST_PAUSE_S, CircuitBreaker
+from loadsheet.dispatch.circuit_breaker import FIRST_PAUSE_S, LONGEST_PAUSE_S, CircuitBreaker, SettledLimit
 
 NOT_SENT = Outcome(OutcomeKind.NOT_SENT, "no connection")
 BUSY = Outcome(OutcomeKind.NOT_SENT, "busy", 429)
@@ -27,6 +27,12 @@ def miss(pace, naps, outcome=NOT_SENT):
     naps.sleep(pace.wait_s())
     assert pace.allowed_calls(1, 0) == 1
     return pace.note(outcome, naps.clock())
+
+
+def test_it_starts_with_the_limit_of_an_earlier_run(naps):
+    pace = pace_of(naps, connections=16)
+    pace.resume(SettledLimit(9, 0.05, shrank=True))
+    assert pace.limit == 9
 
 
 def test_calls_that_fail_together_count_as_one_miss(naps):
@@ -75,6 +81,9 @@ def test_a_pause_that_the_exchange_asks_for_is_kept_and_an_hour_of_them_ends_pau
     assert pace.allowed_calls(8, 0) == 1
     assert [miss(pace, naps, busy) for _ in range(2)] == [None, StopReason.BUSY]
     assert "paused" in StopReason.BUSY
+    naps.sleep(pace.wait_s())
+    pace.note(Outcome(OutcomeKind.UNKNOWN, "unavailable", 503, wait_s=9), naps.clock())
+    assert (pace.allowed_calls(8, 0), pace.wait_s()) == (0, 9)
 
 
 def test_a_refused_token_and_what_halts_end_it_at_once(naps):

@@ -298,6 +298,23 @@ def test_a_listing_is_asked_for_as_the_assumptions_say():
         assert (request.target, request.body) == (f"/tmsapi/getOrders{target}", body)
 
 
+def test_after_a_refused_token_every_request_has_the_new_one():
+    def takes_the_new_one(_number, request):
+        return lists([]) if request.headers["authorization"] == "Bearer new" else says(401, UNAUTHORISED)
+
+    asked = []
+    renew = lambda refused: asked.append(refused) or "new"  # noqa: E731 (a list and its answer)
+    with Scripted(takes_the_new_one) as server, Client(server.url, "old", settings(), renew=renew) as client:
+        client.release(client.connection())
+        assert client.listing(ORDERS, 1).total_count == 0
+        assert [client.connection().token, client.token, *asked] == ["new", "new", "old"]
+        client.release(kept := client.connection())
+        assert client.connection() is kept
+        assert client.listing(ORDERS, 7).total_count == 0
+    sent = [request.headers["authorization"] for request in server.requests]
+    assert sent == ["Bearer old", "Bearer new", "Bearer new"]
+
+
 RECORDS = [{"order_id": str(number)} for number in range(250)]
 
 

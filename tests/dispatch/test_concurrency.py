@@ -63,7 +63,7 @@ def test_after_nobody_was_there_it_starts_with_one_call():
     for now in range(2, 30):
         limit.finished(0.05, now, now + 0.05, at_limit=True)
         limits.append(limit.limit)
-    assert (limits[0], limits[-1], limits) == (2, 8, sorted(limits))
+    assert (limits[0], limits[2], limits[-1], limits) == (2, 4, 8, sorted(limits)), "it doubles to half of the last one"
 
 
 def test_it_does_not_grow_while_something_else_is_the_limit_but_does_where_no_wire_time_is_known():

@@ -119,12 +119,12 @@ GOOD_BODY = success(CREATE, GOOD["order.create"], ASSUMPTIONS, service_order=1)
 )
 def test_a_success_in_another_shape_is_unknown(body):
     outcome = judged(CREATE, 200, body)
-    assert (outcome.kind, outcome.halts) == (UNKNOWN, False)
+    assert (outcome.kind, outcome.status, outcome.halts) == (UNKNOWN, 200, False)
 
 
 def test_a_web_page_in_the_place_of_an_answer_is_unknown_and_ends_the_sending():
     outcome = judged(CREATE, 200, b"\n<!DOCTYPE html><title>Please log in</title>")
-    assert (outcome.kind, outcome.halts) == (UNKNOWN, True)
+    assert (outcome.kind, outcome.status, outcome.halts) == (UNKNOWN, 200, True)
     assert "Please log in" in outcome.reason
 
 
