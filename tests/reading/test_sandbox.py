@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from ctypes.util import find_library
 from itertools import zip_longest
 from pathlib import Path
 
@@ -131,6 +132,20 @@ def test_a_reader_can_do_nothing_but_read_its_file(tmp_path, fork_servers, monke
     assert len(came_of) == 30
     assert (canary.read_text(), canary.stat().st_mode & 0o7777) == ("untouched", 0o640)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["canary", "orders.csv"]
+
+
+@pytest.mark.skipif(not find_library("seccomp"), reason="libseccomp knows the numbers")
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_system_calls_have_the_numbers_of_the_kernel(machine):
+    sandbox_child = pytest.importorskip("loadsheet.reading.sandbox_child")
+    architecture, column = sandbox_child._ARCHITECTURES[machine]
+    name_of = ctypes.CDLL(find_library("seccomp")).seccomp_syscall_resolve_num_arch
+    name_of.restype = ctypes.c_char_p
+    calls = {**sandbox_child._CALLS, "tgkill": sandbox_child._SIGNAL_THREAD}
+    numbers = {name: call[column] for name, call in calls.items() if call[column] is not None}
+    found = {name: name_of(ctypes.c_uint32(architecture), number) for name, number in numbers.items()}
+    assert [known.decode() for known in found.values() if known] == [name for name, known in found.items() if known]
+    assert {name for name, known in found.items() if not known} <= {"fchmodat2", "setxattrat", "removexattrat"}, "later"
 
 
 def test_rows_come_back_as_they_are_read_in_our_own_process(tmp_path):

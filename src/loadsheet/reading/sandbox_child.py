@@ -60,24 +60,26 @@ _REFUSED_EVENTS = (
 _SET_SECCOMP, _SET_NO_NEW_PRIVILEGES, _FILTER = 22, 38, 2
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | 1  # SECCOMP_RET_ERRNO with EPERM
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-_CALLS = (  # numbers of system calls on x86_64 and aarch64 (Linux, syscall tables)
-    (41, 198), (53, 199), (49, 200), (50, 201), (43, 202), (288, 242), (42, 203),  # socket ... connect
-    (56, 220), (57, None), (58, None), (435, 435),  # clone, fork, vfork, clone3
-    (59, 221), (322, 281),  # execve, execveat
-    (62, 129), (101, 117), (310, 270), (311, 271),  # kill, ptrace, process_vm_readv, process_vm_writev
-    (200, 130), (129, 138), (297, 240),  # tkill, rt_sigqueueinfo, rt_tgsigqueueinfo
-    (434, 434), (424, 424), (438, 438), (141, 140),  # pidfd_open, pidfd_send_signal, pidfd_getfd, setpriority
-    (90, None), (91, 52), (268, 53), (452, 452),  # chmod, fchmod, fchmodat, fchmodat2; Landlock knows no attributes
-    (92, None), (94, None), (93, 55), (260, 54),  # chown, lchown, fchown, fchownat
-    (188, 5), (189, 6), (190, 7), (463, 463),  # setxattr, lsetxattr, fsetxattr, setxattrat
-    (197, 14), (198, 15), (199, 16), (466, 466),  # removexattr, lremovexattr, fremovexattr, removexattrat
-    (132, None), (235, None), (261, None), (280, 88), (76, 45),  # utime, utimes, futimesat, utimensat, truncate
-    (165, 40), (166, 39), (155, 41), (161, 51), (272, 97), (308, 268),  # mount, umount2, pivot_root, chroot, unshare, setns
-    (321, 280), (298, 241), (250, 219), (248, 217), (249, 218),  # bpf, perf_event_open, keyctl, add_key, request_key
-    (175, 105), (313, 273), (176, 106), (246, 104),  # kernel modules, kexec_load
-    (160, 164), (302, 261),  # setrlimit, prlimit64
-    (425, 425), (323, 282), (304, 265), (240, 180), (29, 194),  # io_uring_setup, userfaultfd, open_by_handle_at, mq_open, shmget
-)  # fmt: skip
+_CALLS: dict[str, tuple[int, int | None]] = {  # system calls with their numbers on x86_64 and aarch64 (Linux, syscall tables)
+    "socket": (41, 198), "socketpair": (53, 199), "bind": (49, 200), "listen": (50, 201),
+    "accept": (43, 202), "accept4": (288, 242), "connect": (42, 203),
+    "clone": (56, 220), "fork": (57, None), "vfork": (58, None), "clone3": (435, 435),
+    "execve": (59, 221), "execveat": (322, 281),
+    "kill": (62, 129), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424), "pidfd_getfd": (438, 438), "setpriority": (141, 140),
+    # Landlock knows no attributes
+    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "chown": (92, None), "lchown": (94, None), "fchown": (93, 55), "fchownat": (260, 54),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
+    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16), "removexattrat": (466, 466),
+    "utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88), "truncate": (76, 45),
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97), "setns": (308, 268),
+    "bpf": (321, 280), "perf_event_open": (298, 241), "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
+    "setrlimit": (160, 164), "prlimit64": (302, 261),
+    "io_uring_setup": (425, 425), "userfaultfd": (323, 282), "open_by_handle_at": (304, 265), "mq_open": (240, 180), "shmget": (29, 194),
+}  # fmt: skip
 _SIGNAL_THREAD = (234, 131)  # tgkill, by which a process also aborts itself
 _X32 = 0x40000000
 
@@ -169,7 +171,7 @@ def _forbid_calls(libc: ctypes.CDLL) -> None:
     if platform.machine() not in _ARCHITECTURES:
         return
     architecture, column = _ARCHITECTURES[platform.machine()]
-    numbers = [call[column] for call in _CALLS if call[column] is not None]
+    numbers = [number for call in _CALLS.values() if (number := call[column]) is not None]
     last = len(numbers) + 8  # index of the refusing instruction; jumps count from the next instruction
     program = [
         (0x20, 0, 0, 4),  # load the architecture
