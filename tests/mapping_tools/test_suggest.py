@@ -273,6 +273,15 @@ def test_a_template_without_rows_is_refused_as_such(tmp_path):
     assert "there are no rows below the headings (fill in a few rows as they will come)" in done.stderr
 
 
+@pytest.mark.parametrize("mark", [",", "."])
+def test_columns_of_a_fixed_width_are_refused_as_such(tmp_path, mark):
+    rows = [("Order", "City", "Weight"), ("A-1", "Bad Homburg", f"12{mark}5"), ("A-2", "Ulm", "7")]
+    written(tmp_path, "".join(f"{order:<8}{city:<20}{weight:>8}\n" for order, city, weight in rows))
+    done = loadsheet(tmp_path, "mapping", "suggest", "sheet.csv")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert "its columns are separated by spaces alone (save it as CSV or .xlsx)" in done.stderr
+
+
 # ---- the assignment of columns to fields has the highest sum of scores ----
 
 SCORES = st.dictionaries(

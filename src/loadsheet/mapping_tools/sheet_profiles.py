@@ -53,6 +53,7 @@ from loadsheet.settings import Settings
 
 ROWS_READ = 20_000  # enough for a guess; the evidence gives the number of values
 _A_DAY = re.compile(r"(?<![0-9])(20[0-9]{2})([-_.]?)(0[1-9]|1[0-2])\2(0[1-9]|1[0-9]|2[0-8])(?![0-9])")
+_GAP = re.compile(r"\S {2,}(?=\S)")
 _BRACKETS = re.compile(r"[(\[]([^)\]]+)[)\]]")
 _YES_OR_NO = re.compile(
     r"[(\[ ]*\b([yjosts] ?/ ?n|yes ?/ ?no|ja ?/ ?ne[ei]n?|oui ?/ ?non|s[iíì] ?/ ?no)\b[)\]]*", re.IGNORECASE
@@ -181,14 +182,24 @@ class _Raw(NamedTuple):
 def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
     name = shown_name(Path(path.name))
     tops = read_tops(path, name, settings)
-    found = [raw for top in tops if (raw := _table(path, _in_its_encoding(top), settings)) is not None]
+    readable = [_in_its_encoding(top) for top in tops if not _has_fixed_width(top)]
+    found = [raw for top in readable if (raw := _table(path, top, settings)) is not None]
     if not found:
         reason = "no row looks like headings above a table"
         hint = "write one heading over each column; a form cannot be read"
-        if any(map(ends_with_headings, tops)):
+        if any(map(_has_fixed_width, tops)):
+            reason, hint = "its columns are separated by spaces alone", "save it as CSV or .xlsx"
+        elif any(map(ends_with_headings, tops)):
             reason, hint = "there are no rows below the headings", "fill in a few rows as they will come"
         raise FileRefused(Problem("R201", Where(name), "", {"reason": reason}, hint))
     return found
+
+
+def _has_fixed_width(top: Top) -> bool:
+    """Whether no delimiter divides the first line of a text file, and several gaps of spaces stand in most lines."""
+    lines = [top.delimiter.join(cells) for _, cells in top.rows]
+    gaps = sum(len(_GAP.findall(line)) > 1 for line in lines)
+    return not top.sheet and bool(lines) and top.delimiter not in lines[0] and gaps > len(lines) / 2
 
 
 def _in_its_encoding(top: Top) -> Top:
