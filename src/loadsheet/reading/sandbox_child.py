@@ -164,6 +164,12 @@ def _allow(libc: ctypes.CDLL, rules: int, opened: int, rights: int) -> None:
     libc.syscall(_ADD_RULE, rules, 1, struct.pack("=Qi", rights, opened), 0)
 
 
+def forbidden_calls(machine: str) -> dict[str, int]:
+    """The system calls that a reader may not make, with their numbers on an architecture of `_ARCHITECTURES`."""
+    _, column = _ARCHITECTURES[machine]
+    return {name: number for name, call in _CALLS.items() if (number := call[column]) is not None}
+
+
 def _forbid_calls(libc: ctypes.CDLL) -> None:
     """seccomp: the system calls of `_CALLS`, and signals to other processes, fail with EPERM. Does nothing on an architecture whose call
     numbers are not in `_ARCHITECTURES`.
@@ -171,7 +177,7 @@ def _forbid_calls(libc: ctypes.CDLL) -> None:
     if platform.machine() not in _ARCHITECTURES:
         return
     architecture, column = _ARCHITECTURES[platform.machine()]
-    numbers = [number for call in _CALLS.values() if (number := call[column]) is not None]
+    numbers = forbidden_calls(platform.machine()).values()
     last = len(numbers) + 8  # index of the refusing instruction; jumps count from the next instruction
     program = [
         (0x20, 0, 0, 4),  # load the architecture
