@@ -174,6 +174,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "pickup_enddatetime: {expr: '$at(pickup_until ?? pickup_date, t\"PT16H\")'}   # CHECK the time"),
     "a day of an event": ("Order no;Status;Status date\nA-1;PICKED UP;02.03.2026\nA-2;DELIVERED;13.03.2026\n", None,
         "CHECK the time: no column has it; sent as 00:00"),
+    "a planned day of an event has no time": ("Order no;Status;Status time;Scheduled delivery date\nA-1;PICKED UP;02.03.2026 10:15;03.03.2026\n", None,
+        "    startDate: {col: scheduled_delivery_date}\n", "!startTime"),
     "a time in one cell is enough": (three().replace("DE;03.03.2026", "DE;03.03.2026 09:30"), None, " pickup_startdatetime: {col: pickup_date}\n"),
     "bands from 0 to 99": ({"sendungen.csv": FREIGHT, "vehicles.csv": "min kg,max kg,vehicle\n0,99,Van\n100,499,Truck\n"}, None,
         "range: {from: min kg, to: max kg, upper: included, gaps: allow}, value: vehicle}"),

@@ -393,7 +393,7 @@ class _Filler:
             leaf = ""
             if found is not None:
                 leaf = f"{{col: {self._draft.ref(found)}}}"
-                if found.column.guess.type == "datetime":
+                if found.column.guess.type == "datetime" and not is_without_clock(found):
                     filled[concepts_of(inner)] = leaf
             elif inner.kind is Kind.TIME:  # the time of the same moment
                 leaf = filled.get(concepts_of(inner), "")
