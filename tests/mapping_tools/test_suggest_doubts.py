@@ -176,6 +176,9 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "CHECK the time: no column has it; sent as 00:00"),
     "a planned day of an event has no time": ("Order no;Status;Status time;Scheduled delivery date\nA-1;PICKED UP;02.03.2026 10:15;03.03.2026\n", None,
         "    startDate: {col: scheduled_delivery_date}\n", "!startTime"),
+    "the reference of a shipper is no origin, and a name may be no destination": (
+        "Booking no;Shipper ref;Event;Event time;Consignee\nB-1;R 7;Loaded;02.03.2026 10:15;Alt GmbH\nB-2;R 9;Gate in;02.03.2026 11:15;Ulm AG\n", None,
+        "!origin:", " destination: {col: consignee}   # CHECK: the values may be names, not places\n"),
     "a time in one cell is enough": (three().replace("DE;03.03.2026", "DE;03.03.2026 09:30"), None, " pickup_startdatetime: {col: pickup_date}\n"),
     "bands from 0 to 99": ({"sendungen.csv": FREIGHT, "vehicles.csv": "min kg,max kg,vehicle\n0,99,Van\n100,499,Truck\n"}, None,
         "range: {from: min kg, to: max kg, upper: included, gaps: allow}, value: vehicle}"),

@@ -129,6 +129,7 @@ def _score(column: Column, target: Target) -> float:
     if (
         label & _NEVER
         or (column.counts_rows and not target.is_key)
+        or (target.side and "reference" in label)
         or not _type_fits(column, target.field)
         or (evidence := _evidence(column, target)) < 0
     ):
@@ -426,6 +427,10 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
             and not column.concepts & {"company", "customer", "supplier", "name"}
             and not column.cells.names_companies,
             "the values may be places",
+        ),
+        (
+            "place" in target.whole and not column.concepts & (_PLACES | {"place"}),
+            "the values may be names, not places",
         ),
         (
             target.what == {"company"} and not column.cells.names_companies and last_name,
