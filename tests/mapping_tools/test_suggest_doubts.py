@@ -179,6 +179,9 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "the reference of a shipper is no origin, and a name may be no destination": (
         "Booking no;Shipper ref;Event;Event time;Consignee\nB-1;R 7;Loaded;02.03.2026 10:15;Alt GmbH\nB-2;R 9;Gate in;02.03.2026 11:15;Ulm AG\n", None,
         "!origin:", " destination: {col: consignee}   # CHECK: the values may be names, not places\n"),
+    "the currency of a quote in its heading": ("Tender;Carrier ID;Rate (EUR)\nT-1;C7;1.250,00\nT-2;C8;980,50\n", "tender.quote",
+        " currency: {value: EUR}   # CHECK: no column has it; the amounts name it\n"),
+    "no currency without an amount": (three("Note (EUR);a;b"), "order.update", "!currency:"),
     "a time in one cell is enough": (three().replace("DE;03.03.2026", "DE;03.03.2026 09:30"), None, " pickup_startdatetime: {col: pickup_date}\n"),
     "bands from 0 to 99": ({"sendungen.csv": FREIGHT, "vehicles.csv": "min kg,max kg,vehicle\n0,99,Van\n100,499,Truck\n"}, None,
         "range: {from: min kg, to: max kg, upper: included, gaps: allow}, value: vehicle}"),

@@ -64,7 +64,7 @@ class _Filler:
         is_missing = draft.operation.action is Action.STATUS and not gives_event(draft.operation, draft.filled)
         self._event = event_code_field(draft.operation.record.fields) if is_missing else None
         self._lines = draft.tables[-1]  # the table whose rows are the packages
-        kinds = dict(draft.operation.record.walk())
+        self._kinds = kinds = dict(draft.operation.record.walk())
         self._by_concept: dict[str, DraftColumn] = {
             concept: drafted
             for path, drafted in draft.filled.items()
@@ -179,7 +179,9 @@ class _Filler:
         if kind is Kind.TIMEZONE or "timezone" in concepts:
             return self._zone_leaf(field_)
         if not needed:
-            return "", ""
+            is_priced = any({"rate", "value"} & concepts_of(self._kinds[path]) for path in self._draft.filled)
+            named = currency_of(self._draft) if "currency" in concepts and is_priced else ""
+            return (f"{{value: {named}}}", f"{CHECK}: no column has it; the amounts name it") if named else ("", "")
         return self._from_rows(field_, concepts) or self._assumed(field_, concepts) or self._constant(field_)
 
     def _from_rows(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
