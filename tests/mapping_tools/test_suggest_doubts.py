@@ -84,6 +84,10 @@ INVOICES = (  # lines of invoices: no heading is about a status
 TRANSIT = "Shipment no;Origin;Destination;Shipment date;Expected arrival;Actual arrival\n" + "".join(
     f"S-{at};Ulm;Leeds;2026-03-0{at};2026-03-1{at};2026-03-2{at}\n" for at in range(1, 6)
 )
+LANES = "Lane ID;Origin city;Destination city;Pickup date;Pickup window;Delivery date;Delivery window\n" + "".join(
+    f"L-{at};Ulm;York;02.03.2026;{window};04.03.2026;06:00-10:00\n"
+    for at, window in enumerate(("08:00-12:00", "22:00-02:00"))
+)
 EVENTS = "Shipment id;Event time;Event type;Event delay minutes\n" + "".join(
     f"{at % 9};2026-03-02 10:{at % 60:02}:00{'.25' * (at > 0)};{('At hub', 'Loaded')[at % 2]};{at % 7}\n"
     for at in range(400)
@@ -182,6 +186,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "the currency of a quote in its heading": ("Tender;Carrier ID;Rate (EUR)\nT-1;C7;1.250,00\nT-2;C8;980,50\n", "tender.quote",
         " currency: {value: EUR}   # CHECK: no column has it; the amounts name it\n"),
     "no currency without an amount": (three("Note (EUR);a;b"), "order.update", "!currency:"),
+    "windows in one cell, of tenders too": (LANES, "tender.create", "pickup_window_late < pickup_window_early ? t\"P1D\" : t\"PT0S\")'}   # CHECK: Pickup window late as",
+        " delivery_startdatetime: {expr: 'delivery_date + delivery_window_early'}", " delivery_enddatetime: {expr: 'delivery_date + delivery_window_late'}"),
+    "times that are none": ("Order no;Status;Date;Time\n" + "".join(f"A-{at};OUT;0{at}.03.2026;{14 + 2 * at}:00\n" for at in range(1, 6)), None,
+        "4 of 5 values read as %H:%M; CHECK the others, such as 24:00"),
     "a time in one cell is enough": (three().replace("DE;03.03.2026", "DE;03.03.2026 09:30"), None, " pickup_startdatetime: {col: pickup_date}\n"),
     "bands from 0 to 99": ({"sendungen.csv": FREIGHT, "vehicles.csv": "min kg,max kg,vehicle\n0,99,Van\n100,499,Truck\n"}, None,
         "range: {from: min kg, to: max kg, upper: included, gaps: allow}, value: vehicle}"),
@@ -226,6 +234,15 @@ def test_dates_that_are_numbers_of_days_are_drafted_and_read_as_such(tmp_path):
     assert (sent["createdon"], sent["pickup_startdatetime"], sent["delivery_startdatetime"]) == (
         "2026-11-30 00:00:00", "2026-12-01 08:00:00", "2026-12-02 12:00:00",
     )  # fmt: skip
+
+
+def test_a_window_over_midnight_ends_on_the_next_day(tmp_path):
+    text = suggested(tmp_path, LANES, "tender.create")
+    mapping = mapping_of(tmp_path, text, "tender.create")
+    sent = [json.loads(one.payload) for one in translated(mapping, [tmp_path / "sheet.csv"])]
+    assert [(one["pickup_startdatetime"], one["pickup_enddatetime"]) for one in sent] == [
+        ("2026-03-02 08:00:00", "2026-03-02 12:00:00"), ("2026-03-02 22:00:00", "2026-03-03 02:00:00"),
+    ]  # fmt: skip
 
 
 def test_packages_of_a_row_have_its_number_of_packages(tmp_path):

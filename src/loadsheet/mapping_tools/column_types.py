@@ -174,14 +174,16 @@ def times_in(cells: Cells, *formats: str) -> Guess | None:
     if not formats and sum(count for text, count in texts.items() if A_TIME.fullmatch(text)) * 2 < cells.filled:
         return None
     read = {
-        format_: sum(count for text, count in texts.items() if _clock_reader(format_, None)(text) is not None)
+        format_: {text for text in texts if _clock_reader(format_, None)(text) is not None}
         for format_ in formats or _TIMES
     }
     found = [format_ for format_ in read if read[format_]]
-    count = native + sum(read.values())
+    others = [text for text in texts if not any(text in own for own in read.values())]
+    count = cells.filled - sum(texts[text] for text in others)
     if not found or not enough_readable(count, cells.filled):
         return None
-    return Guess("time", {"formats": found}, f"{count} of {cells.filled} values read as {' or '.join(found)}")
+    remark = f"; {CHECK} the others, such as {a_few(others[:1])}" if others else ""
+    return Guess("time", {"formats": found}, f"{count} of {cells.filled} values read as {' or '.join(found)}{remark}")
 
 
 def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:

@@ -84,7 +84,7 @@ def _parts(column: Column) -> Parts | None:
             {text: re.fullmatch(pattern, text) for text in column.cells.texts} if concepts <= column.concepts else {}
         )
         read = sum(column.cells.texts[text] for text, match in matches.items() if match)
-        if enough_readable(read, column.filled) and len(matches) > 1:
+        if enough_readable(read, column.filled) and (len(matches) > 1 or "early" in pattern):
             evidence = f"in {read} of {column.filled} values"
             whole = replace(column, reading=replace(column.reading, concepts=frozenset({"unused"})))  # fills no field
             return Parts(whole, pattern, dict(_columns(column, matches, evidence)))

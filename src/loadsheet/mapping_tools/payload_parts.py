@@ -7,12 +7,14 @@ its countries and its currency; every value from there is marked CHECK. Fields a
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice, pairwise
 from typing import NamedTuple
 
 from loadsheet.contract import Field, Kind, Record
+from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.column_types import DAY_NUMBERS, country_code, currency_code
@@ -262,6 +264,28 @@ def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:
     draft.use(clock)
 
 
+def over_midnight(draft: Draft, early: DraftColumn | None, late: DraftColumn) -> tuple[str, str]:
+    """What to add to the end of a window whose times (`late`) are sometimes before those of its beginning, with a remark; empty otherwise."""
+    if early is None or not any(end < start for start, end in _pairs_of_times(early.column, late.column)):
+        return "", ""
+    start, end = (f'({draft.ref(one)} ?? t"PT0S")' if one.nullable else draft.ref(one) for one in (early, late))
+    return f' + ({end} < {start} ? t"P1D" : t"PT0S")', ", on the next day where it is before the beginning"
+
+
+def _pairs_of_times(early: Column, late: Column) -> Iterator[tuple[datetime, datetime]]:
+    """The times of day in both columns, row by row."""
+    formats = [*early.guess.keys.get("formats", []), *late.guess.keys.get("formats", []), "%H:%M:%S"]
+    readers = [format_reader(format_, None) for format_ in formats]
+    starts, ends = (
+        [next(filter(None, (read(value.strip()) for read in readers)), None) for value in one.cells.values]
+        for one in (early, late)
+    )
+    for codes in set(zip(early.cells.codes, late.cells.codes, strict=True)):
+        start, end = starts[codes[0]], ends[codes[1]]
+        if min(codes) >= 0 and start is not None and end is not None:
+            yield start, end
+
+
 def at_assumed_time(day: DraftColumn, text: str) -> str:
     """The expression for the days of a column without times (`text`) at an assumed time: otherwise 00:00 would be sent."""
     day.keys["type"] = "date"
@@ -306,6 +330,8 @@ def is_of_line(amounts: DraftColumn, counts: DraftColumn) -> bool:
     the ratio of their counts; an article number and its description are not always both filled. If none decides, the amounts of the first
     column of items are looked at, which may only be near to that ratio.
     """
+    if amounts.table is not counts.table:
+        return False
     locale = amounts.table.sheet.habits.locale
     columns = [
         drafted.column for drafted in amounts.table.columns if drafted.column.guess.type not in {*NUMBERS, *MOMENTS}

@@ -33,6 +33,7 @@ from loadsheet.mapping_tools.payload_parts import (
     numbered_entries,
     of_days,
     or_zero,
+    over_midnight,
     packages_of_row,
     party_entries,
     unit_leaf,
@@ -178,6 +179,8 @@ class _Filler:
             return self._offset(field_, needed=needed)
         if kind is Kind.TIMEZONE or "timezone" in concepts:
             return self._zone_leaf(field_)
+        if not needed and kind in DATE_SHAPES:
+            return self._end_by_clock(concepts) or ("", "")
         if not needed:
             is_priced = any({"rate", "value"} & concepts_of(self._kinds[path]) for path in self._draft.filled)
             named = currency_of(self._draft) if "currency" in concepts and is_priced else ""
@@ -193,9 +196,8 @@ class _Filler:
             person = f'$join([{", ".join(map(self._draft.ref, names))}], " ")'
             return f"{{expr: '{person}'}}", f"{CHECK}: the name of the person; no column has a company"
         if field_.kind in DATE_SHAPES and (other := self._other_end(concepts)):
-            if "late" in concepts and (clock := clock_of(self._draft, other, late=True)):
-                join_clock(self._draft, other, clock)
-                return self._moment_at(other, clock, ""), f"{CHECK}: {clock.column.label} as its time"
+            if by_clock := self._end_by_clock(concepts):
+                return by_clock
             sign = "+" if "late" in concepts else "-"
             return self._shifted(other, f' {sign} t"{_WINDOW}"'), f"{CHECK} the length; no column has it"
         is_new = self._draft.operation.creates and self._draft.chosen_by is None
@@ -297,16 +299,9 @@ class _Filler:
             return ""
         value = f"r.{or_zero(drafted)}" if drafted is not None else f"r.{concept}"
         is_total = drafted is not None and "total" in drafted.column.concepts
-        is_of_one = quantity is not None and not is_total and not self._is_whole(drafted)
-        times = f" * r.{or_zero(quantity, '1')}" if is_of_one else ""
+        is_whole = is_total or (drafted is not None and quantity is not None and is_of_line(drafted, quantity))
+        times = f" * r.{or_zero(quantity, '1')}" if quantity is not None and not is_whole else ""
         return f"$sum([{value}{times} for r in {self._lines.name}])"
-
-    def _is_whole(self, drafted: DraftColumn | None) -> bool:
-        """Whether a column has the amount of all pieces of a line."""
-        quantity = self._by_concept.get("quantity")
-        if drafted is None or quantity is None or quantity.table is not drafted.table:
-            return False
-        return is_of_line(drafted, quantity)
 
     # ---- moments ----
 
@@ -330,6 +325,16 @@ class _Filler:
         filled, fields = self._draft.filled, self._draft.operation.record.fields
         own = (field_ for field_ in fields if field_.kind in DATE_SHAPES and field_.name in filled)
         return next((filled[field_.name] for field_ in own if fits(concepts_of(field_))), None)
+
+    def _end_by_clock(self, concepts: frozenset[str]) -> tuple[str, str] | None:
+        """The end of a window on the day of its other end, at the time in a column of its own; None without such a column."""
+        day = self._other_end(concepts) if "late" in concepts else None
+        clock = clock_of(self._draft, day, late=True) if day is not None else None
+        if day is None or clock is None:
+            return None
+        join_clock(self._draft, day, clock)
+        next_day, remark = over_midnight(self._draft, self._clocks.get(day), clock)
+        return self._moment_at(day, clock, next_day), f"{CHECK}: {clock.column.label} as its time{remark}"
 
     def _shifted(self, day: DraftColumn, by: str) -> str:
         """The leaf for the moment in a column, with its time of day from a separate column if there is one, shifted by a duration."""
