@@ -91,7 +91,7 @@ CATALOGUE: dict[str, Kind] = {
         "Identifiers with decimals", 'numbers end in decimals in a column of texts, such as "{found}" ({rows})'
     ),
     "R225": Kind("Mixed date styles", "the dates of the column are written in different styles: {styles}"),
-    "R226": Kind("Garbled letters", 'letters are garbled, such as "{found}" ({rows})'),
+    "R226": Kind("Garbled letters or HTML", 'garbled letters or HTML, such as "{found}" ({rows})'),
     "R227": Kind(
         "Numbers as text", 'text that looks like a number appears among {numbers} numbers, such as "{found}" ({rows})'
     ),

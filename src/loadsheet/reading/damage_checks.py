@@ -38,6 +38,7 @@ _SHAPES = re.compile(
 )
 _NO_BREAK = re.compile("[\u00a0\u2007\u202f\u2010\u2011]")
 _MONTHS, DIGITS_KEPT = 12, 15
+_MARKED = re.compile("[&<?]")  # of ASCII texts, only those with one of these marks may be garbled
 _NO_LETTER = re.compile("[\ufffd\x80-\x9f]")  # \x80-\x9f: Windows quotes and dashes, decoded in another code page
 _LETTER_LOST = re.compile(r"[^=/@]*[^\W\d_]\?[a-z\u00df-\uffff][^=/@]*")  # not the address of a page
 
@@ -72,7 +73,7 @@ def shapes_of(cell: Key) -> tuple[Shape, ...]:
     else:
         found = _SHAPES.fullmatch(text)
         shape = _matched_shape(found) if found else _TEXT
-    if cell.isascii() and "&" not in cell and "?" not in cell:
+    if cell.isascii() and not _MARKED.search(cell):
         return (shape,)
     garbled = _NO_LETTER.search(cell) or _LETTER_LOST.fullmatch(cell) or repair_encoding(text) != text
     signs = ((_GARBLED, garbled), (_INVISIBLE, INVISIBLE.search(text)), (_UNBROKEN, _NO_BREAK.search(text)))
@@ -119,8 +120,7 @@ def _style(found: re.Match[str]) -> str:
 
 _BATCH = 4_000
 _EXAMINING = "warnings"
-_ROWS_SHOWN = 5
-_STYLES_SHOWN = 4
+_ROWS_SHOWN, _STYLES_SHOWN = 5, 4
 _NO_ROW = "nothing to do if there was nothing to send; otherwise send the file with its rows"
 _DOMINANT = 0.8  # share of values with a leading zero that have one width
 _FEW_OF = 0.2  # largest share of all values that counts as a small minority
@@ -451,9 +451,7 @@ def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> str:
     if real := _tally_of(tallies, "real date"):
         found["real dates"] = real
     for unclear in [style for style in found if style.startswith("?")]:
-        clear = [
-            style for style in found if style[1:2] == unclear[1:2] and style[0] in "DM" and len(style) == len(unclear)
-        ]
+        clear = [one for one in found if one[1:2] == unclear[1:2] and one[0] in "DM" and len(one) == len(unclear)]
         if clear:  # count ambiguous dates with the unambiguous style
             found[clear[0]] += found.pop(unclear)
     others = _tally_of(tallies, "text", "digits", "number")
@@ -484,6 +482,7 @@ _BESIDE_HINT = (
 )
 _ABSENT = "leave such cells blank, or list the words under `blank` in the mapping"
 _AS_TEXT = "they were probably pasted as text; let Excel convert them to numbers (the green corner), or check their decimal mark"
+_HTML = "another program changed the letters before the file was sent; export it again as UTF-8, without HTML"
 _CHECKS = (
     ("exponent", "R221", f"Excel shows long numbers in this form, and their last digits are lost; {_REFORMAT}"),
     (
@@ -491,7 +490,7 @@ _CHECKS = (
         "R222",
         f"Excel keeps only 15 digits of a number and replaces the others with zeros; other programs lose them too; {_REFORMAT}",
     ),
-    ("garbled", "R226", "another program changed the letters before the file was sent; export it again as UTF-8"),
+    ("garbled", "R226", _HTML),
     (
         "invisible",
         "R228",

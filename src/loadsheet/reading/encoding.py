@@ -38,6 +38,9 @@ WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
 _LATIN = ("cp1252", "cp1250", "cp1254", "cp1257")
 _BEYOND_LATIN = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp932", "gb18030", "big5", "cp949")
 _ENTITY = re.compile(r"&(?:[A-Za-z]{2,8}|#[0-9]{2,5}|#x[0-9A-Fa-f]{2,4});")
+_TAG = re.compile(
+    r"</?(?:a|b|br|div|em|font|h[1-6]|i|img|li|ol|p|span|strong|su[bp]|t[dr]|table|u|ul)(?: [^<>]*)?/?>", re.IGNORECASE
+)
 _HIGH = re.compile(rb"[\x80-\xff]+")
 _HIGH_LEAST = 8
 _IN_RUNS = 0.3  # share of the bytes beyond ASCII that stand beside another one, in scripts other than Latin
@@ -262,11 +265,11 @@ def _decode(raw: IO[bytes], name: str, encoding: str) -> Iterator[str]:
 
 
 def repair_encoding(text: str) -> str:
-    """The text before a program wrote it for HTML (`M&uuml;ller`), or decoded UTF-8 as a Western code page or Windows-1252 as Latin-1; the same
+    """The text before a program wrote it for HTML (`<b>M&uuml;ller</b>`), or decoded UTF-8 as a Western code page or Windows-1252 as Latin-1; the same
     text if none of it happened.
     """
-    if _ENTITY.search(text):
-        return html.unescape(text)
+    if _ENTITY.search(text) or _TAG.search(text):
+        return " ".join(html.unescape(_TAG.sub(" ", text)).split())
     for read_as, written_in in (("cp1252", "utf-8"), ("latin-1", "utf-8"), ("latin-1", "cp1252")):
         try:
             return text.encode(read_as).decode(written_in)
