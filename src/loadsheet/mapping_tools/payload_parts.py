@@ -40,6 +40,7 @@ _EARLIEST, _LATEST = "PT8H", "PT16H"  # assumed times of a window whose days hav
 _NO_REFERENCE = frozenset({"other", "unused", "moment", "status"})  # concepts of headings that are no references
 _HOUSE_NUMBER = re.compile(r"[0-9]{1,5} ?[a-z]?(?: ?[-/] ?[0-9]{1,5} ?[a-z]?)?$|s/?n$", re.IGNORECASE)
 _LAST_NUMBER = re.compile(r"\s*[0-9]+$")
+_FREIGHT = re.compile("fracht|freight|frete|flete|fret|vracht|transport|shipping|versand|envio|delivery")
 _CONTACTS = frozenset({"contact", "phone", "email", "payer"})
 _ROLES = ("payer", "carrier", "pickup", "delivery")  # the first one in the heading; the last is the default
 
@@ -344,6 +345,32 @@ def is_of_line(amounts: DraftColumn, counts: DraftColumn) -> bool:
         return best[1] > best[0]
     items = next((pairs[column.label] for column in columns if "item" in column.concepts), [])
     return sum((b / a) ** 2 > m / n for (n, a), (m, b) in items) * 2 > len(items)
+
+
+def value_of_pieces(draft: Draft, table: DraftTable) -> tuple[str, str] | None:
+    """The leaf, with its comment, for the value of the goods by the price of each line, times its quantity unless the prices are those of the
+    whole lines; None without both columns.
+    """
+    numbers = [one for one in table.columns if one.column.guess.type in NUMBERS]
+    count = next((one for one in numbers if "quantity" in one.column.concepts and one in draft.filled.values()), None)
+    price = next((one for one in numbers if one in draft.unused and _is_price(one.column)), None)
+    if count is None or price is None:
+        return None
+    draft.use(price)
+    if price.column.filled == price.column.rows and table.sets is None:
+        price.keys["required"], price.nullable = True, False
+    whole = is_of_line(price, count)
+    times = "" if whole else f" * r.{or_zero(count, '1')}"
+    said = f"as of {'the whole line' if whole else f'one piece and is multiplied by {count.column.label}'}; is it so?"
+    leaf = f"{{expr: '$sum([r.{or_zero(price)}{times} for r in {table.name}])', round: 2}}"
+    return leaf, f"{CHECK}: {price.column.label} counts {said}"
+
+
+def _is_price(column: Column) -> bool:
+    """Whether a heading is that of the price of a piece, such as `Unit price`, and not of the freight or of a kilogram."""
+    concepts = column.concepts - {"item", "package"}
+    is_price = concepts == {"rate"} or {"each"} <= concepts <= {"each", "rate", "value", "other"}
+    return is_price and not _FREIGHT.search(fold_label(column.label))
 
 
 def doubt_of_whole(drafted: DraftColumn) -> str:

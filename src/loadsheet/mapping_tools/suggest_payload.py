@@ -37,6 +37,7 @@ from loadsheet.mapping_tools.payload_parts import (
     packages_of_row,
     party_entries,
     unit_leaf,
+    value_of_pieces,
 )
 
 UNDER_CONSTANTS = f"{FILL_IN} under constants"
@@ -208,6 +209,8 @@ class _Filler:
 
     def _assumed(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
         """The usual value of a field without a column: the sheet's own currency, that of the other mappings in the folder, or of the language."""
+        if "value" in concepts and (by_pieces := value_of_pieces(self._draft, self._lines)):
+            return by_pieces
         value, count = self._draft.folder.fields.get(field_.name, ("", 0))
         named = currency_of(self._draft) if "currency" in concepts else ""
         if value and named in ("", value):
@@ -374,11 +377,8 @@ class _Filler:
             folder, own = self._draft.folder, heading_in_utc(self._draft)
             made.zone = UTC if own else folder.zone or self._habits.get("zone", "")
             why = "as in the other mappings" if folder.zone else "the sheet names no time zone"
-            remark = (
-                f"{CHECK}: {f'by the heading {own}' if own else why}"
-                if made.zone
-                else f"{FILL_IN} such as Europe/Berlin"
-            )
+            named = f"by the heading {own}" if own else why
+            remark = f"{CHECK}: {named}" if made.zone else f"{FILL_IN} such as Europe/Berlin"
             made.zone_remark = remark + coded_zones(self._draft)
 
     def _zone_leaf(self, field_: Field) -> tuple[str, str]:
