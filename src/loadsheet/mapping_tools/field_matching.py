@@ -31,6 +31,7 @@ _NAMES = frozenset({"company", "contact", "city", "province", "location", "addre
 _OF_ADDRESS = frozenset({"city", "postal", "country", "province", "address"})
 _PLACES = frozenset({"city", "location"})  # headings use the one for the other
 _MOMENT = frozenset({"moment"})
+_ITEM, _DESCRIBED = frozenset({"item"}), frozenset({"description"})
 _PROBABLY = {
     "delivery": frozenset({"customer"}),
     "pickup": frozenset({"supplier"}),
@@ -77,7 +78,7 @@ def match(sheets: Sequence[Sheet], operation: Operation, main: int = -1, lines: 
         for column in sheet.columns
         if main < 0 or number in (main, lines)
     ]
-    targets = list(targets_of(operation.record, operation))
+    targets = _with_described_item(list(targets_of(operation.record, operation)), columns)
     if lines < 0:
         return Match(operation, _assign(columns, _wanted_targets(targets, columns)))
     of_lines = [one for one in columns if one[0] == lines]
@@ -98,6 +99,15 @@ def best_columns(
     """
     targets = list(targets_of(record, operation, context=context, in_list=True))
     return {path: found.column for path, found in _assign([(0, column) for column in columns], targets).items()}
+
+
+def _with_described_item(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) -> list[Target]:
+    """The targets, the item among them by its description if no heading names it and nearly every row has one: remarks are rare."""
+    item = next((target for target in targets if target.what == _ITEM and target.needed), None)
+    described = any(column.concepts == _DESCRIBED and column.filled * 10 >= column.rows * 9 for _, column in columns)
+    if item is None or not described or any(_score(column, item) >= _LEAST for _, column in columns):
+        return list(targets)
+    return [replace(target, what=_DESCRIBED) if target is item else target for target in targets]
 
 
 def _wanted_targets(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) -> list[Target]:
@@ -207,7 +217,7 @@ def _extra_concepts(column: Column, target: Target) -> frozenset[str]:
         allowed |= {"total"}
     if target.is_key:
         allowed -= {"package"}
-    if target.what == {"item"}:
+    if target.what in (_ITEM, _DESCRIBED):
         allowed |= {"description"}
     if target.what == {"company"}:
         # `nombre` is a name in Spanish, a number in French
@@ -437,6 +447,7 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
             f"it may be the first name only: {last_name} has the last one",
         ),
         (whole, f"its cells hold {whole} too: it may be the whole address"),
+        (target.what == _DESCRIBED and target.needed, "no heading names the goods"),
         (column.concepts == _MOMENT, "the heading does not say which date"),
         (
             target.side and not column.concepts & SIDES and is_sided,
