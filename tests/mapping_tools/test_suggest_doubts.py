@@ -84,6 +84,9 @@ INVOICES = (  # lines of invoices: no heading is about a status
 TRANSIT = "Shipment no;Origin;Destination;Shipment date;Expected arrival;Actual arrival\n" + "".join(
     f"S-{at};Ulm;Leeds;2026-03-0{at};2026-03-1{at};2026-03-2{at}\n" for at in range(1, 6)
 )
+LINES = "Order no;Line;Article;Kg\n" + "".join(
+    f"A-{at};{line};Pump {line};{at * 10}\n" for at in (1, 2, 3) for line in (1, 2)
+)
 LANES = "Lane ID;Origin city;Destination city;Pickup date;Pickup window;Delivery date;Delivery window\n" + "".join(
     f"L-{at};Ulm;York;02.03.2026;{window};04.03.2026;06:00-10:00\n"
     for at, window in enumerate(("08:00-12:00", "22:00-02:00"))
@@ -198,6 +201,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "goods that only a description names": (orders("Description;Oil pump;Nuts", "Kg;2;3;7", "Remarks;;call"), "order.create",
         " item_name: {col: description}   # CHECK: no heading names the goods\n", " description: {col: remarks}"),
     "remarks are no goods": (orders("Kg;2;3;7", "Remarks;;call"), "order.create", "! packages:"),
+    "an amount that is the same in the whole sheet": (orders("Goods;Oil;Nuts", "Value;50", keys=["A-1", "A-1", "A-2", "A-2", "A-3", "A-3"]), "order.create",
+        " goods_value: {col: value}   # CHECK: all rows have the same; is it that of each row, or of the whole order?\n"),
+    "weights of orders on their lines in a table of their own": ({"heads.csv": three(), "lines.csv": LINES}, "order.create",
+        " weight: {col: kg, round: 3}   # CHECK: all rows of each order have the same; is it that of the whole order?\n"),
     "a time in one cell is enough": (three().replace("DE;03.03.2026", "DE;03.03.2026 09:30"), None, " pickup_startdatetime: {col: pickup_date}\n"),
     "bands from 0 to 99": ({"sendungen.csv": FREIGHT, "vehicles.csv": "min kg,max kg,vehicle\n0,99,Van\n100,499,Truck\n"}, None,
         "range: {from: min kg, to: max kg, upper: included, gaps: allow}, value: vehicle}"),

@@ -363,9 +363,9 @@ def agreeing(keyed: RecordRows, column: Column) -> tuple[bool, bool]:
     return one >= _AGREES * len(keyed.rows), same >= _AGREES * len(keyed.rows)
 
 
-def with_repeated_amounts(found: Match, keyed: RecordRows) -> Match:
+def with_repeated_amounts(found: Match, keyed: RecordRows, *, of_lines: bool = False) -> Match:
     """The match with the weight or volume that all rows of a record repeat, under a heading such as `Order weight`, as that of the record. Under
-    another heading, there is a doubt.
+    another heading, and in a table of lines, there is a doubt.
     """
     filled, fields = dict(found.filled), dict(found.operation.record.walk())
     for path, one in found.filled.items():
@@ -378,7 +378,7 @@ def with_repeated_amounts(found: Match, keyed: RecordRows) -> Match:
         fits, is_same = agreeing(keyed, one.column)
         of_record = (other for other, field in fields.items() if concepts_of(field) == measures | {"total"})
         total = next((other for other in of_record if "[]" not in other and fields[other].kind is Kind.NUMERIC), "")
-        if fits and found.operation.subject in one.column.concepts and total and total not in filled:
+        if fits and found.operation.subject in one.column.concepts and total and total not in filled and not of_lines:
             filled[total] = filled.pop(path)
         elif (
             is_same and keyed.several >= _REPEATED and len({one.column.cells.codes[rows[0]] for rows in keyed.rows}) > 1

@@ -13,7 +13,7 @@ from typing import Any
 from loadsheet.contract import BY_NAME, Action, Kind, Operation
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.column_types import as_text
-from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
+from loadsheet.mapping_tools.columns import CHECK, MEASURES, NUMBERS, Column
 from loadsheet.mapping_tools.compound_columns import Parts, Sets, in_sets, offers, with_items, with_parts
 from loadsheet.mapping_tools.drafts import (
     Chooser,
@@ -141,8 +141,12 @@ def _shape_tables(made: Draft, found: Match, places: dict[int, DraftTable], chos
     more = [found.filled[name].column for name in found.operation.record.key[1:] if name in found.filled]
     more += [column for column in made.main.sheet.columns if column is chosen_by]
     keyed = record_rows(made.main.sheet, key.column, *more) if key is not None else None
-    if keyed is not None:
+    if key is not None and keyed is not None:
         found = with_repeated_amounts(found, keyed)
+        for table in made.tables[1:]:
+            if table.source is None:
+                of_lines = record_rows(table.sheet, _partner(table, key.column))
+                found = with_repeated_amounts(found, of_lines, of_lines=True)
         made.doubts |= {path: filled.doubt for path, filled in found.filled.items() if filled.doubt}
     _name_columns(made, found, places, keyed)
     take_units(made)
@@ -402,10 +406,7 @@ def _join(made: Draft, key: Column) -> None:
     for table in made.tables[1:]:
         if table.source is not None:
             continue
-        other = next(
-            (column for column in table.sheet.columns if fold_label(column.label) == fold_label(key.label)), None
-        )
-        other = other or max(table.sheet.columns, key=lambda column: count_common(key, column))
+        other = _partner(table, key)
         drafted = table.named(other)
         for short, long in ((drafted, main), (main, drafted)):
             if length := padded_length(long.column, short.column):
@@ -423,6 +424,13 @@ def _join(made: Draft, key: Column) -> None:
         table.join = f"{drafted.name}: {main.name}"
         made.filled = {path: one for path, one in made.filled.items() if one is not drafted}
         made.use(drafted)
+
+
+def _partner(table: DraftTable, key: Column) -> Column:
+    """The column of a table of lines with the values of the key."""
+    columns = table.sheet.columns
+    named = next((column for column in columns if fold_label(column.label) == fold_label(key.label)), None)
+    return named or max(columns, key=lambda column: count_common(key, column))
 
 
 def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
@@ -447,6 +455,9 @@ def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
         fits, is_same = agreeing(keyed, drafted.column)
         if fits:
             made.of_group.add(drafted.name)
+            if len(drafted.column.cells.values) == 1 and drafted.column.guess.type in NUMBERS:
+                said = f"all rows have the same; is it that of each row, or of the whole {made.operation.subject}?"
+                made.doubts |= {path: said for path, one in made.filled.items() if one is drafted}
             if is_same or drafted.keys.get("fill_down"):
                 made.one_value.append(drafted.name)
     _free_varying_texts(made)
