@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import datetime
+from datetime import datetime, time
 
 import openpyxl
 import pytest
@@ -205,6 +205,11 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         " goods_value: {col: value}   # CHECK: all rows have the same; is it that of each row, or of the whole order?\n"),
     "weights of orders on their lines in a table of their own": ({"heads.csv": three(), "lines.csv": LINES}, "order.create",
         " weight: {col: kg, round: 3}   # CHECK: all rows of each order have the same; is it that of the whole order?\n"),
+    "times as texts beside real ones": ([["Order no", "Status", "Date", "Time"], *(
+            [f"A-{at}", "OUT", datetime(2026, 3, 2), f"0{at}:15 PM" if at % 2 else time(at, 30)] for at in range(1, 8))], "order.status",
+        " status_datetime: {expr: 'date + time'}   # CHECK"),
+    "times that are blank in places": (table("Order no;Status;Date;Time", "OUT;02.03.2026;10:15", "OUT;03.03.2026;"), None,
+        "CHECK: Time as its time; 00:00 where that is blank"),
     "a time in one cell is enough": (three().replace("DE;03.03.2026", "DE;03.03.2026 09:30"), None, " pickup_startdatetime: {col: pickup_date}\n"),
     "bands from 0 to 99": ({"sendungen.csv": FREIGHT, "vehicles.csv": "min kg,max kg,vehicle\n0,99,Van\n100,499,Truck\n"}, None,
         "range: {from: min kg, to: max kg, upper: included, gaps: allow}, value: vehicle}"),

@@ -171,7 +171,8 @@ def times_in(cells: Cells, *formats: str) -> Guess | None:
     native, texts = cells.kinds["time"], cells.texts
     if native and enough_readable(native, cells.filled):
         return Guess("time", {}, f"{native} of {cells.filled} values are workbook times")
-    if not formats and sum(count for text, count in texts.items() if A_TIME.fullmatch(text)) * 2 < cells.filled:
+    like = native + sum(count for text, count in texts.items() if A_TIME.fullmatch(text))
+    if not formats and like * 2 < cells.filled:
         return None
     read = {
         format_: {text for text in texts if _clock_reader(format_, None)(text) is not None}

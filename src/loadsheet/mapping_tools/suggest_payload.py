@@ -141,7 +141,8 @@ class _Filler:
         if clock := clock_of(self._draft, drafted):
             join_clock(self._draft, drafted, clock)
             self._clocks[drafted] = clock
-            return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time"
+            blank = "; 00:00 where that is blank" if clock.nullable else ""
+            return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time{blank}"
         if field_.kind is not Kind.DATE and is_without_clock(drafted):
             return of_days(self._draft, field_, drafted, self._other_end(concepts_of(field_)))
         return None
