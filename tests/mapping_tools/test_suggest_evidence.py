@@ -47,7 +47,7 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "euros in the cells": ("Goods value;1.234,50 €;€ 99,00;5", "type: decimal", "currency: EUR", "!CHECK"),
     "dollars in the cells": ("Goods value;$1,234.50;$99.00", "currency: USD", "CHECK the currency: $ may also mean CAD"),
     "prices without cents": (f"Goods value;990,-{';12,50' * 11}", "CHECK the others: 990,-"),
-    "two currencies in the cells": ("Goods value;5,00 €;7,00 £", "type: text", "!currency"),
+    "two currencies in the cells": ("Goods value;5,00 €;7,00 £", "type: text", "!currency: ", "CHECK: amounts with €, £ are not of one currency"),
     "codes of currencies in identifiers": ("Reference;CAD 1001;CAD 1002", "type: text", "!currency"),
     "weekdays before dates": ("Order date;Mo, 02.03.2026;Di, 03.03.2026", "12 of 12 values read as %a, %d.%m.%Y"),
     "long dates": ("Order date;Monday, March 2, 2026;Wednesday, April 1, 2026", "read as %a, %b %d, %Y"),

@@ -349,6 +349,10 @@ def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bo
         is_read = found.read * 2 >= cells.filled if half else enough_readable(found.read, cells.filled)
         if is_read and (measure or currencies or not found.units):
             break
+        if is_read and is_amount:
+            several = f"; {CHECK}: amounts with {a_few(found.units)} are not of one currency"
+            text = as_text(cells)
+            return text._replace(evidence=text.evidence + several)
     else:
         return None
     keys: dict[str, Any] = {} if name == (locale or "en_GB") else {"locale": name}
@@ -356,8 +360,7 @@ def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bo
     plain = "integer" if found.whole and not currencies and not measure else "decimal"
     evidence = f"{found.read} of {cells.filled} values are {'whole ' if found.whole and not measure else ''}numbers"
     evidence += _doubts(found, is_refused=plain == "integer")
-    if len(currencies) > 1:
-        evidence += f"; {CHECK} the currency: {a_few(found.units)} may also mean {a_few(currencies[1:])}"
+    evidence += _doubts_of_currency(found.units, currencies, locale)
     if measure:
         keys |= {"unit": measure}
         unit = unit or _unit_of_cells(found, measure)
@@ -384,6 +387,13 @@ def _doubts(found: _Numbers, *, is_refused: bool) -> str:
     return remark
 
 
+def _doubts_of_currency(units: Counter[str], currencies: Sequence[str], locale: str) -> str:
+    """The remarks on other currencies that the signs beside amounts may mean, and on the amounts in another one."""
+    remark = f"; {CHECK} the currency: {a_few(units)} may also mean {a_few(currencies[1:])}" if currencies[1:] else ""
+    odd = [word for word in units if currencies and currencies[0] not in currencies_meant(word, locale or None)]
+    return remark + (f"; {CHECK} the cells with {a_few(odd)}: refused as another currency" if odd else "")
+
+
 _OTHER_NOTATIONS = ("en_GB", "de_DE", "fr_FR", "de_CH")
 
 
@@ -399,12 +409,13 @@ def _plain_numbers(cells: Cells, name: str, locale: str, *, is_amount: bool) -> 
 
 
 def _currencies_of_cells(found: _Numbers, locale: str, *, is_amount: bool) -> list[str]:
-    """The currencies that all words and signs beside the numbers may mean, the likeliest first. A word that is not a sign
+    """The currencies that all words and signs beside the numbers, but for a few, may mean, the likeliest first. A word that is not a sign
     counts under headings of amounts only.
     """
     if not is_amount and not all(any(category(letter) == "Sc" for letter in word) for word in found.units):
         return []
-    meant = [currencies_meant(word, locale or None) for word in found.units]
+    usual = [word for word, count in found.units.items() if count * TOLERATED > found.units.total()]
+    meant = [currencies_meant(word, locale or None) for word in usual]
     return [code for code in meant[0] if all(code in each for each in meant)]
 
 

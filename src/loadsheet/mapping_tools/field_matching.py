@@ -173,10 +173,9 @@ def _likeness(column: Column, target: Target, *, recognised: float) -> float:
     """How much of the field the heading names, 0 to 1."""
     label, is_number = column.concepts, target.field.kind is Kind.NUMERIC
     if label == _MOMENT and target.field.kind in DATE_SHAPES:  # the only date is mostly that of the pickup
-        if target.field.kind is Kind.TIME:  # `Time` beside `Date` is the time of its day
-            return 0.0
         is_first = target.side == "pickup" and "late" not in target.whole
-        return 0.5 if target.what else (0.7 if target.needed else 0.5) if is_first else 0.0
+        is_time = target.field.kind is Kind.TIME  # `Time` beside `Date` is the time of its day
+        return 0.0 if is_time else 0.5 if target.what else (0.7 if target.needed else 0.5) if is_first else 0.0
     if not target.what:  # a moment of one side
         return 1.0 if target.side in label else 0.0
     counts = is_number and target.what - {"total"} == PIECES
