@@ -192,6 +192,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "{label: Rate, type: decimal, required: true, currency: EUR}   # 22 of 22 values are numbers; CHECK the cells with $: refused as another currency"),
     "amounts in several currencies": (table("Tender;Carrier ID;Rate", *[f"C7;{sign} 1.250,{at}" for at in range(10, 20) for sign in "€$"]), "tender.quote",
         "{label: Rate, type: text, required: true}   # 20 values, 20 different; CHECK: amounts with €, $ are not of one currency"),
+    "a list of cancelled orders, which all are to be deleted": ({"storno.csv": "Auftrag;Storniert am\nA-1;02.03.2026\nA-2;\n"}, None, "target: order.delete",
+        "!ignore_rows"),
     "no currency without an amount": (three("Note (EUR);a;b"), "order.update", "!currency:"),
     "windows in one cell, of tenders too": (LANES, "tender.create", "pickup_window_late < pickup_window_early ? t\"P1D\" : t\"PT0S\")'}   # CHECK: Pickup window late as",
         " delivery_startdatetime: {expr: 'delivery_date + delivery_window_early'}", " delivery_enddatetime: {expr: 'delivery_date + delivery_window_late'}"),

@@ -115,8 +115,10 @@ _WITH_DECIMALS = re.compile("[0-9]+[.]0+")
 _ZEROS_MOST = 2  # digits that a postal code may have lost, where others may be of other countries
 
 
-def offers(sheet: Sheet, column: Column, name: str, *, at_top: bool) -> Iterator[str]:
-    """Comments for a column of this name in the draft. `at_top`: only the first row of a record has a cell."""
+def offers(sheet: Sheet, column: Column, name: str, *, at_top: bool, deletes: bool) -> Iterator[str]:
+    """Comments for a column of this name in the draft. `at_top`: only the first row of a record has a cell. `deletes`: all rows are of records
+    to be deleted.
+    """
     for_blank = [text for text in column.cells.shown if _FOR_BLANK.fullmatch(text)]
     if for_blank and column.guess.type == "text":
         yield f"{CHECK} whether {a_few(for_blank)} means blank: blank: {flow(for_blank)}"
@@ -128,7 +130,9 @@ def offers(sheet: Sheet, column: Column, name: str, *, at_top: bool) -> Iterator
     states = list(column.cells.shown)
     if "status" in column.concepts and column.guess.type == "text" and len(states) <= _STATES_MOST:
         yield from _of_states(states, name, at_top=at_top)
-    if any(len(word) > 1 and vocabulary().value_meant(word, _CANCELLED) for word in words_of(column.label)):
+    if not deletes and any(
+        len(word) > 1 and vocabulary().value_meant(word, _CANCELLED) for word in words_of(column.label)
+    ):
         yield from _of_cancelled(column, name, at_top=at_top)
 
 

@@ -342,7 +342,10 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
     if in_set and sets is not None:
         blank = 0 if column.position in sets.always else 1
     at_top = keyed is not None and keyed.is_at_top(column)
-    drafted.remark = "; ".join([guess.evidence, *offers(drafted.table.sheet, column, drafted.name, at_top=at_top)])
+    offered = offers(
+        drafted.table.sheet, column, drafted.name, at_top=at_top, deletes=operation.action is Action.DELETE
+    )
+    drafted.remark = "; ".join([guess.evidence, *offered])
     if is_key or (path and not blank):
         keys["required"] = True
         drafted.nullable = False
