@@ -205,8 +205,8 @@ SHIPMENTS = """\
 Auftrag;Ladedatum;Ladezeit;Liefertermin;Empfänger;PLZ/Ort;Straße;Land
 00471;24.10.2026;07:30;25.10.2026 02:30;Möbel Höffner;01067 Dresden;Prager Str. 1;Deutschland
 00472;26.10.2026;8:15;27.10.2026 14:00;IKEA Wien;1110 Wien;Sverigestr. 1a;Österreich
-00473;27.10.2026;06:00;28.10.2026 24:00;Interio AG;8952 Schlieren;Zürcherstr. 5;Schweiz
-00474;27.10.2026;06:00;28.10.2026 24:00;Interio AG;8952 Schlieren;Zürcherstr. 5;Schweiz
+00473;27.10.2026;06:00;28.10.2026 24:30;Interio AG;8952 Schlieren;Zürcherstr. 5;Schweiz
+00474;27.10.2026;06:00;28.10.2026 24:30;Interio AG;8952 Schlieren;Zürcherstr. 5;Schweiz
 """
 CONTACTS = """\
 Auftrag;Abholung;Lieferung;Empfänger;Ort;Land;Ansprechpartner;Telefon;Frachtzahler;Verpackung;Artikel;Gewicht (kg);Innenverpackung Art;\
@@ -269,7 +269,7 @@ STARRED = "".join(f"{'*' if number % 3 == 0 else ''};A-{number};Ulm;12,5\n" for 
 DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has or (after a !) has not
     "times are no companies": (SHIPMENTS, "order.create", " pickup_company: {const: pickup_company}   # FILL IN under constants\n",
         " delivery_company: {col: empfanger}\n", " delivery_startdatetime: {col: liefertermin}\n",
-        "CHECK the cells that are not dates, such as 28.10.2026 24:00", " delivery_city: {col: plz_ort_city}\n",
+        "CHECK the cells that are not dates, such as 28.10.2026 24:30", " delivery_city: {col: plz_ort_city}\n",
         " pickup_startdatetime: {expr: 'ladedatum + ladezeit'}   # CHECK", """ pickup_enddatetime: {expr: 'ladedatum + ladezeit + t"PT4H"'}"""),
     "milestones with dates are sets of events": (TRACKED, None, "target: order.status", " status_code: {col: event}   # CHECK",
         " status_datetime: {col: at}\n", "!  origin:", "!  destination:",

@@ -446,6 +446,9 @@ def is_day(column: ColumnPlan, cell: str) -> bool:
     return any(moment.time() == time.min for read in days if (moment := read(text)) is not None)
 
 
+_END_OF_DAY = datetime.fromisoformat("1900-01-02")  # 24:00
+
+
 def _time(spec: Column, locale: str | None) -> _Parse:
     read = _declared(spec, spec.formats or list(_TIMES), locale)
 
@@ -459,7 +462,8 @@ def _time(spec: Column, locale: str | None) -> _Parse:
             moment = CellProblem("C304", {"expected": "a time of day"}, hint)
         if isinstance(moment, CellProblem):
             return moment
-        return timedelta(hours=moment.hour, minutes=moment.minute, seconds=moment.second)
+        is_end = moment == _END_OF_DAY
+        return timedelta(days=is_end, hours=moment.hour, minutes=moment.minute, seconds=moment.second)
 
     return parse
 

@@ -347,7 +347,7 @@ def _time_of_day(value: Any) -> Any:
     if not isinstance(value, timedelta):
         return value
     if not timedelta() <= value < timedelta(days=1):
-        raise ValueError(f"expected a time of day, found {value}")
+        raise ValueError(f"expected a time of day, found {value / timedelta(hours=1):g} h")
     minutes, seconds = divmod(int(value.total_seconds()), 60)
     return time(minutes // 60, minutes % 60, seconds)
 

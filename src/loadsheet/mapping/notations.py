@@ -245,7 +245,7 @@ def format_reader(format_: str, locale: str | None, *, any_weekday: bool = False
         found = match.groupdict()
         try:
             moment = _moment(found, locale)
-        except ValueError:  # 31 February, 25 o'clock
+        except (ValueError, OverflowError):  # 31 February, 25 o'clock
             return None
         weekday = found.get("weekday")
         fits = any_weekday or weekday is None or weekday_numbers(locale)[_folded(weekday)] == moment.weekday()
@@ -313,15 +313,15 @@ def _one_of(names: Iterable[str]) -> str:
 def _moment(found: Mapping[str, str | None], locale: str | None) -> datetime:
     name = found.get("month_name")
     month = month_numbers(locale)[_folded(name)] if name else int(found.get("month") or 1)
-    fraction = (found.get("fraction") or "").ljust(6, "0")
-    if found.get("epoch"):
-        return datetime.fromtimestamp(int(found["epoch"] or 0), UTC).replace(microsecond=int(fraction))
+    fraction = int((found.get("fraction") or "").ljust(6, "0"))
+    if epoch := found.get("epoch"):
+        return datetime.fromtimestamp(int(epoch), UTC).replace(microsecond=fraction)
     if serial := found.get("serial"):
         return _DAY_ZERO + timedelta(seconds=round(float(serial.replace(",", ".")) * 86_400))
-    return datetime(
-        _year(found), month, int(found.get("day") or 1), _hour(found), int(found.get("minute") or 0),
-        int(found.get("second") or 0), int(fraction), _offset(found.get("offset")),
-    )  # fmt: skip
+    day, hour = (_year(found), month, int(found.get("day") or 1)), _hour(found)
+    rest = (int(found.get("minute") or 0), int(found.get("second") or 0), fraction)
+    is_end = hour == 24 and not any(rest)  # of the day
+    return datetime(*day, 0 if is_end else hour, *rest, tzinfo=_offset(found.get("offset"))) + timedelta(days=is_end)
 
 
 def _year(found: Mapping[str, str | None]) -> int:
