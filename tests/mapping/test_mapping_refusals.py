@@ -114,7 +114,7 @@ CHANGES = {
         "{label: Tender, pad_left: {to: 5}, max_length: 3}": "m.yaml:12:46: pad_left pads to 5 characters, but max_length is 3 (no value fits)",
         "{label: Tender, min_length: 3, max_length: 2}": "m.yaml:12:54: max_length: 2 is less than min_length: 3 (no value fits)",
         "{label: Tender, control_total: true}": 'm.yaml:12:27: unknown key "control_total" (remove it: the reports total packages, weights, volumes and goods values of all records)',
-        "{label: Tender, type: integer, default: x}": "m.yaml:12:51: default x is not a value of this column (write it like 1.234)",
+        "{label: Tender, type: integer, default: x}": "m.yaml:12:51: default x is not a value of this column (write it like 12)",
     },
     "type: text, lookup: states": {
         "type: text, lookup: sates": 'm.yaml:13:46: there is no lookup "sates" (did you mean states?)',

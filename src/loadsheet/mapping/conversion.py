@@ -326,7 +326,7 @@ def _number(spec: Column, conventions: Conventions, locale: str | None) -> _Pars
     if locale is None:
         raise SettingError("type", f"{spec.type} needs a locale", "set source.locale, such as de_DE for 1.234,56")
     is_whole = spec.type == "integer" or spec.places == 0
-    read: Callable[..., Decimal | CellProblem] = number_reader(locale, Decimal(1234) if is_whole else PARTED)
+    read: Callable[..., Decimal | CellProblem] = number_reader(locale, Decimal(12) if is_whole else PARTED)
     of_number: Callable[..., Decimal | CellProblem] = _plain
     if spec.type == "quantity":
         unit, assumed = _units(spec, conventions, locale)

@@ -265,8 +265,16 @@ def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:
     draft.use(clock)
 
 
+def doubt_of_clock(day: DraftColumn, clock: DraftColumn) -> str:
+    """The comment on a column with the times of a date column: what is sent where one of them is blank."""
+    without = f"; not sent without {day.column.label}" if clock.nullable and day.nullable else ""
+    return (
+        f"{CHECK}: {clock.column.label} as its time{'; 00:00 where that is blank' if clock.nullable else ''}{without}"
+    )
+
+
 def over_midnight(draft: Draft, early: DraftColumn | None, late: DraftColumn) -> tuple[str, str]:
-    """What to add to the end of a window whose times (`late`) are sometimes before those of its beginning, with a remark; empty otherwise."""
+    """What to add to the day of the end of a window whose times (`late`) are sometimes before those of its beginning, with a remark; empty otherwise."""
     if early is None or not any(end < start for start, end in _pairs_of_times(early.column, late.column)):
         return "", ""
     start, end = (f'({draft.ref(one)} ?? t"PT0S")' if one.nullable else draft.ref(one) for one in (early, late))
@@ -311,7 +319,7 @@ def of_days(draft: Draft, field_: Field, day: DraftColumn, other: DraftColumn | 
     return f"{{expr: '{text}', when: '{there}'}}" if there else f"{{expr: '{text}'}}", remark
 
 
-def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None) -> tuple[str, str]:
+def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None, next_day: str = "") -> tuple[str, str]:
     """The expression for a moment, and the condition that it has a value (empty: always). Days without a time get an assumed one."""
     ref = draft.ref(day)
     text = f"({ref} ?? $now)" if day.nullable else ref
@@ -319,7 +327,7 @@ def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None) -> tupl
         text = at_assumed_time(day, text)
     if clock is not None:
         time = draft.ref(clock)
-        text += f' + ({time} ?? t"PT0S")' if clock.nullable else f" + {time}"
+        text += f'{next_day} + ({time} ?? t"PT0S")' if clock.nullable else f"{next_day} + {time}"
     return text, f"{ref} != null" if day.nullable else ""
 
 

@@ -18,6 +18,7 @@ from loadsheet.mapping_tools.payload_parts import (
     coded_zones,
     contents_entry,
     currency_of,
+    doubt_of_clock,
     doubt_of_whole,
     further_columns,
     habits_of,
@@ -141,8 +142,7 @@ class _Filler:
         if clock := clock_of(self._draft, drafted):
             join_clock(self._draft, drafted, clock)
             self._clocks[drafted] = clock
-            blank = "; 00:00 where that is blank" if clock.nullable else ""
-            return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time{blank}"
+            return self._shifted(drafted, ""), doubt_of_clock(drafted, clock)
         if field_.kind is not Kind.DATE and is_without_clock(drafted):
             return of_days(self._draft, field_, drafted, self._other_end(concepts_of(field_)))
         return None
@@ -338,14 +338,14 @@ class _Filler:
             return None
         join_clock(self._draft, day, clock)
         next_day, remark = over_midnight(self._draft, self._clocks.get(day), clock)
-        return self._moment_at(day, clock, next_day), f"{CHECK}: {clock.column.label} as its time{remark}"
+        return self._moment_at(day, clock, "", next_day), f"{doubt_of_clock(day, clock)}{remark}"
 
     def _shifted(self, day: DraftColumn, by: str) -> str:
         """The leaf for the moment in a column, with its time of day from a separate column if there is one, shifted by a duration."""
         return self._moment_at(day, self._clocks.get(day), by)
 
-    def _moment_at(self, day: DraftColumn, clock: DraftColumn | None, by: str) -> str:
-        text, there = moment_in(self._draft, day, clock)
+    def _moment_at(self, day: DraftColumn, clock: DraftColumn | None, by: str, next_day: str = "") -> str:
+        text, there = moment_in(self._draft, day, clock, next_day)
         return f"{{expr: '{text}{by}', when: '{there}'}}" if there else f"{{expr: '{text}{by}'}}"
 
     def _moment(self) -> DraftColumn | None:
@@ -477,8 +477,8 @@ class _Filler:
         entries: list[Line] = []
         for drafted in self._draft.of_record():
             concepts, is_price = drafted.column.concepts, drafted.column.guess.type in ("decimal", "quantity")
-            fits = not concepts - {"service", "pickup", "delivery"} if priced else is_reference(concepts)
-            if priced is is_price and fits:
+            is_named = not concepts - {"service", *SIDES} and "%" not in drafted.column.label
+            if priced is is_price and (is_named if priced else is_reference(concepts)):
                 entries += self._pair(record, drafted)
         if entries:
             remark = f"{CHECK}: columns that fill no other field"
