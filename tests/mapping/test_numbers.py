@@ -99,7 +99,7 @@ DECIMALS = st.decimals(-(10**12), 10**12, places=3)
 def test_the_example_of_a_whole_number_is_a_whole_number(locale, options):
     read = converter(locale=locale, **options)
     example = read("dos").hint.removeprefix("write it like ")
-    assert (read(example), read(example).as_tuple().exponent) == (1234, 0)
+    assert (read(example), read(example).as_tuple().exponent) == (12, 0)
 
 
 @given(DECIMALS, st.sampled_from(LOCALES))
