@@ -116,6 +116,11 @@ def test_bytes_that_no_mark_explains_are_refused_and_utf_16_without_mark_is_read
     assert cells_of(path, layout("Order", encodings=("utf-16",))) == CELLS
 
 
+def test_text_without_nuls_is_not_read_as_utf_16(tmp_path):
+    asked = layout("Order", encodings=("utf-8-sig", "utf-16-le", "cp1252"))
+    assert cells_of(text_file(tmp_path, "Order,Town\nA1,Kölln\n", encoding="cp1252"), asked)[0][-1] == "Kölln"
+
+
 # ---- delimiters ----
 
 

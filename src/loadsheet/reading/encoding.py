@@ -96,7 +96,9 @@ def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str 
     if head.count(0) * 8 > len(head) and not any(encoding.lower().startswith(WIDE) for encoding in encodings):
         raise file_refusal(name, "it holds binary data, or UTF-16 without a byte order mark", "save it as 'CSV UTF-8'")
     failures: list[FileRefused] = []
-    for encoding in encodings:
+    narrow = [encoding for encoding in encodings if not encoding.lower().startswith(WIDE)]
+    # a table in UTF-16 has NULs, in its delimiters at least
+    for encoding in encodings if 0 in head else narrow or encodings:
         try:
             surveyed = _survey_as(
                 source, name, _WITHOUT_MARK.get(encoding.lower().replace("_", "-"), encoding), 0, marks
