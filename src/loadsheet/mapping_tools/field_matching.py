@@ -325,7 +325,8 @@ def _named_values(column: Column, target: Target) -> float:
     if (
         not texts
         or len(texts) > _CODES_MOST
-        or column.guess.type not in {"text", "country", "currency"}
+        or column.guess.type
+        not in {"text", "country", "currency", *(["yesno"] if target.what <= column.concepts else [])}
         or column.holds_moments
     ):
         return -1.0

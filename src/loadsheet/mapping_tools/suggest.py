@@ -332,7 +332,8 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
     """Set the keys and the comment of a column that fills the field at `path` (empty: none)."""
     column, guess, is_key = drafted.column, drafted.column.guess, path in operation.record.key
     filled = next((field for where, field in operation.record.walk() if where == path), None)
-    is_text = filled is not None and filled.kind is Kind.STRING and guess.type == "integer"
+    is_code = filled is not None and bool(filled.known) and guess.type == "yesno"  # `Awarded?`
+    is_text = is_code or (filled is not None and filled.kind is Kind.STRING and guess.type == "integer")
     if is_text or (is_key and guess.type != "text"):  # an order number that is digits today may have letters tomorrow
         guess = as_text(column.cells)
     keys = drafted.keys = {**_heading_keys(column), "type": guess.type}
@@ -355,7 +356,11 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
     if "default" in keys:
         keys.pop("required", None)
         drafted.nullable = False
-    if filled is not None and column.guess.type == "text" and (filled.known or "country" in concepts_of(filled)):
+    if (
+        filled is not None
+        and (is_code or column.guess.type == "text")
+        and (filled.known or "country" in concepts_of(filled))
+    ):
         codes, remark = codes_of(column, filled.known, drafted.table.sheet.habits.locale)
         keys |= {"one_of": codes} if codes else {}
         drafted.remark += remark
