@@ -411,6 +411,25 @@ def test_an_old_file_that_was_unchanged_before_undoes_no_later_change(workspace)
     assert workspace.ask("select count(*) from attempts") == [(3,)]
 
 
+def test_an_old_file_undoes_no_later_change_with_a_new_version_of_its_mapping_either(workspace):
+    """One order was changed, one was deleted, and one is as it was: that one is sent with what the mapping adds."""
+    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
+    workspace.use({"orders": text})
+    workspace.add("order-deletes")
+    for files in (
+        {"orders.csv": "Order,City,Weight\nA-1,Bonn,1\nA-2,Bonn,1\nA-3,Bonn,1\n"},
+        {"orders2.csv": "Order,City,Weight\nA-1,Kiel,1\n", "deletes.csv": "Order\nA-2\n"},
+    ):
+        for name, content in files.items():
+            workspace.drop(name, content)
+        assert workspace.run().returncode == 0
+    workspace.edit("mappings/orders.yaml", "goods_value: {value: 10}", "goods_value: {value: 11}")
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,Bonn,1\nA-3,Bonn,1\n")
+    assert [workspace.run(*words).returncode for words in (["--dry-run"], [])] == [1, 1]
+    assert workspace.states() == {"A-1": "held", "A-2": "held", "A-3": "accepted"}
+    assert {problem["code"] for problem in workspace.run_json()["problems"]} == {"L619"}
+
+
 @pytest.fixture
 def two_senders(workspace):
     """Orders of two senders, updates and deletes; `files` are dropped one a night."""

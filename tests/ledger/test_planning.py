@@ -161,11 +161,11 @@ def test_a_copy_of_an_old_file_undoes_no_later_change(lane, operation, content, 
     earlier = [known(*entry, identity=place)._replace(drop=drop) for place, (*entry, drop) in enumerate(lane, start=1)]
     decision = decide(given, earlier, changed="hold", seen=True)
     assert decision.planned.state is READY
-    after = held_as_older(decision, given, earlier, {1}).planned
+    after = held_as_older(decision, given, earlier, {1: False}).planned
     assert (after.state, after.problem.code if after.problem else "") == ((HELD, "L619") if held else (READY, ""))
     older = "these are older values of A-1: another file has changed, corrected or deleted them since"
     assert after.problem is None or after.problem.text == older.replace("A-1", given.key)
-    assert held_as_older(decision, given, earlier, set()) == decision
+    assert held_as_older(decision, given, earlier, {}) == decision
 
 
 def test_a_copy_of_an_old_file_is_recognised_by_either_form_of_an_upsert():
@@ -175,7 +175,7 @@ def test_a_copy_of_an_old_file_is_recognised_by_either_form_of_an_upsert():
     given = replace(document(CREATE, "one"), instead=Instead(UPDATE, update.payload, update.content_hash))
     decision = decide(given, [made, changed], changed="hold", seen=True)
     assert (decision.document.operation, decision.planned.state) == (UPDATE, READY)
-    assert held_as_older(decision, given, [made, changed], {1}).planned.state is HELD
+    assert held_as_older(decision, given, [made, changed], {1: False}).planned.state is HELD
 
 
 FILES = [  # what each file of a run asks, with its last change, and which files hold the order against the last one's delete

@@ -5,7 +5,7 @@ Owns: what counts as the same content, as a change, and as a parent order or ten
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -105,11 +105,11 @@ def decide(
 
 class DocumentContext(NamedTuple):
     """What is known of a new document besides its lane. `seen`: a listing showed the lane's order or tender. `copies` are the earlier
-    drops with the same bytes as its own. `newer` is the file of the same run that arrived later and holds its record; empty: none.
+    drops with the same bytes as its own (see `copies_of`). `newer` is the file of the same run that arrived later and holds its record; empty: none.
     """
 
     seen: bool
-    copies: Collection[int]
+    copies: Mapping[int, bool]
     newer: str
     returned: Returned
 
@@ -130,11 +130,11 @@ def held_as_older(
     decision: PlanningDecision,
     given: Document,
     lane: Sequence[EarlierEntry],
-    copies: Collection[int],
+    copies: Mapping[int, bool],
     returned: Returned = NOT_RETURNED,
 ) -> PlanningDecision:
     """The decision, or held if old values would undo a later change. `copies` are the earlier drops with the same bytes: what another file
-    changed since the first of them that had this content, only a person can want to undo. So it is if another file changed it after the
+    changed since the first of them that had this content, or that another version of the mapping read, only a person can want to undo. So it is if another file changed it after the
     entry whose rows came back as they were, or if these were overruled.
     """
     document = decision.document
@@ -142,7 +142,8 @@ def held_as_older(
         return decision
     forms = {form.content_hash for form in (document, given, given.instead) if form is not None}
     family = _family(document, lane)
-    same = [earlier.id for earlier in family if earlier.drop in copies and earlier.content_hash in forms]
+    came = [earlier for earlier in family if earlier.drop in copies]
+    same = [earlier.id for earlier in came if copies[earlier.drop] or earlier.content_hash in forms]
     first = min(filter(None, [*same, returned.uncorrected, returned.repeated]), default=0)
     since = (earlier for earlier in _since(first, family) if earlier.state is not State.REFUSED)
     is_older = first and any(earlier.drop not in copies for earlier in since)

@@ -112,16 +112,25 @@ def find_returned(
     ]
 
 
-def copies_of(connection: Connection, wanted: Collection[int]) -> dict[int, set[int]]:
-    """For each of these drops, those before it whose files have the same bytes."""
+def copies_of(connection: Connection, wanted: Collection[int]) -> dict[int, dict[int, bool]]:
+    """For each of these drops, those before it whose files have the same bytes, each with whether another version of its mapping read it:
+    then its documents may differ although its rows do not.
+    """
     digests = defaultdict[int, set[str]](set)
     for row in _DIGESTS.rows_of(connection, sorted(wanted)):
         digests[row.drop_id].add(row.sha256)
     same = _by_digest(connection, {digest for some in digests.values() for digest in some})
-    return {
+    copies = {
         drop: {one for one in set.intersection(*(same[digest] for digest in digests[drop])) if one < drop}
         for drop in wanted
     }
+    asked = {drop for drop, some in copies.items() if some}.union(*copies.values())
+    read_by = {row.id: row for row in _READ_BY.rows_of(connection, sorted(asked))}
+    return {drop: {one: _is_remapped(read_by[drop], read_by[one]) for one in some} for drop, some in copies.items()}
+
+
+def _is_remapped(own: Any, copy: Any) -> bool:
+    return bool(own.name == copy.name and own.hash != copy.hash)
 
 
 def _by_digest(connection: Connection, digests: Collection[str]) -> defaultdict[str, set[int]]:
@@ -161,6 +170,12 @@ _EARLIER_ON_LANES = Statement(
     """
     select id, lane, state, reason, content_hash, drop_id from entries
     where state in ('refused', 'held', 'unchanged') and lane in (:wanted)
+    """
+)
+_READ_BY = Statement(
+    """
+    select drops.id, mappings.name, mappings.hash from drops
+    left join mappings on mappings.hash = drops.mapping_hash where drops.id in (:wanted)
     """
 )
 _DIGESTS = Statement("select drop_id, sha256 from files where drop_id in (:wanted)")
