@@ -34,12 +34,12 @@ class Runs:
     def __init__(self, ledger, clock):
         self.ledger, self.clock, self.run = ledger, clock, None
 
-    def next(self, *items, answers=lambda _: None, listed=None, file="in.csv", fixes=None):
+    def next(self, *items, answers=lambda _: None, listed=None, file="in.csv", fixes=None, **mapping):
         """A run with one file; `fixes` is the drop whose fix file it is. `listed` as in `settle_again`."""
         self.clock.pass_time(86_400)
         self.run = self.ledger.begin_run()
         if items:
-            plan(self.ledger, self.run, replace(drop_of(("orders", file)), fixes=fixes), items)
+            plan(self.ledger, self.run, replace(drop_of(("orders", file), **mapping), fixes=fixes), items)
             send(self.ledger, self.run, answers)
         return self.settle_again(listed)
 
@@ -125,15 +125,29 @@ def test_a_difference_stays_open_until_a_call_carries_its_value_or_the_exchange_
     assert runs.next(listed=[{**heavy, "delivery_city": "Dresden"}]) == [(1, FIRST, DIFFERENT, "replaced later")]
 
 
-def test_a_difference_stays_open_when_the_content_of_the_later_call_is_no_longer_kept(runs):
+def test_later_calls_keep_their_contents_while_a_difference_of_the_record_is_open(runs):
     listed = [order(1, delivery_city="Köln", total_weight=9)]
     runs.next(create(1, total_weight=9), listed=listed)
     key = {name: order(1)[name] for name in ("order_id", "sender_id", "receiver_id")}
     runs.next(document("order.update", {**key, "total_weight": 9}, [("orders", 2, ("A-00001",))]), listed=listed)
     runs.next()
     runs.next()
-    assert remove_payloads(Settings(retention={"payload_days": 1}), runs.ledger, runs.clock()) == 1
+    assert remove_payloads(Settings(retention={"payload_days": 1}), runs.ledger, runs.clock()) == 0
     assert runs.next(listed=listed) == [(1, FIRST, DIFFERENT, "")]
+
+
+@pytest.mark.parametrize(("set_by", "closed"), [({"delivery_city": "Ulm"}, ""), ({}, LATER)], ids=["in part", "whole"])
+def test_a_wrong_order_stays_open_behind_an_update_of_some_fields_also_once_contents_are_removed(runs, set_by, closed):
+    runs.next(create(1))
+    runs.next()
+    runs.next()
+    assert remove_payloads(Settings(retention={"payload_days": 1}), runs.ledger, runs.clock()) == 1
+    runs.next(invalid(1), file="b.csv")
+    key = {name: order(1)[name] for name in ("order_id", "sender_id", "receiver_id")}
+    update = document("order.update", {**key, **set_by} if set_by else order(1), [("orders", 2, ("A-00001",))])
+    mapping = {"mapping": "updates", "operation": "order.update"} if set_by else {}
+    *_, (_, _, _, last) = runs.next(update, file="u.csv", **mapping)
+    assert last == closed
 
 
 def fixing(entry, made):

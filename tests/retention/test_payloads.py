@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import databases
 import pytest
-from ledgers import document, drop_of, left_out, listing, plan, refused, tender, unknown, weight_problem
+from ledgers import document, drop_of, left_out, listing, plan, refused, send, tender, unknown, weight_problem
 from retention_runs import PERSON, orders, records
 
 from loadsheet import reconcile
@@ -171,6 +171,19 @@ def test_the_same_content_dropped_again_is_unchanged_and_other_content_is_held(h
     assert [(one.operation, one.state) for one in house.entries(drop)] == [("order.update", State.READY)]
 
 
+def test_an_order_without_contents_still_has_its_sender_and_its_last_version(house):
+    """The number of another sender is held. What was before a change is not taken for what the exchange has."""
+    house.night("orders.csv", orders(1), listed=records(1))
+    run = house.ledger.begin_run()
+    plan(house.ledger, run, drop_of(("orders", "new.csv")), orders(1, delivery_city="Köln"), changed="update")
+    send(house.ledger, run, lambda _: None)
+    house.expire()
+    _, theirs = house.night("others.csv", orders(1, sender_id="OTHER"))
+    _, old = house.night("as_before.csv", orders(1))
+    codes = [[problem.code for problem in one.problems] for drop in (theirs, old) for one in house.entries(drop)]
+    assert codes == [["L622"], ["L601"]]
+
+
 @databases.ON_BOTH
 def test_of_a_refusal_that_was_closed_only_the_fact_stays(house):
     """Retry and the reports of its run say that the values are removed, and what to do."""
@@ -205,6 +218,7 @@ def test_a_tender_keeps_the_figures_of_its_packages_and_nothing_else(house):
     before = books(house, run)
     house.expire()
     (entry,) = house.entries(drop)
-    assert entry.figures == b'{"packages":[{"quantity":"3","weight":"612.5","weight_uom":"KG"}]}'
+    packages = b'"packages":[{"quantity":"3","weight":"612.5","weight_uom":"KG"}]'
+    assert entry.figures == b'{%s,"sender_id":"ACME","receiver_id":"CARGO"}' % packages
     assert books(house, run) == before
     assert figures_of("order.status", b'{"order_id":"A-1"}') == figures_of("order.create", b"") == b""

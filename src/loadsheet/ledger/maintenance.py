@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, func, or_, select, update
 
-from loadsheet.contract import BY_NAME, decode_record, encode_record, figures_only, measures_of
+from loadsheet.contract import BY_NAME, PARTY_FIELDS, decode_record, encode_record, figures_only, measures_of
 from loadsheet.errors import LedgerError
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, damaged, with_contents
@@ -91,7 +91,7 @@ class Maintenance:
 
     def empty(self, drop: int, before: str) -> int:
         """Remove the contents of a drop's entries that were settled before a time and are no longer needed, a few hundred per
-        transaction. Returns their number. Excludes open exceptions, entries whose record may still be sent or looked up, and
+        transaction. Returns their number. Excludes entries of records that are an open exception, or may still be sent or looked up, and
         invalid and refused entries without a closed exception.
         """
         removed = 0
@@ -306,10 +306,14 @@ def _close_drop(connection: Connection, drop: int, now: str) -> None:
 
 
 def figures_of(operation: str, payload: bytes) -> bytes:
-    """The part of a payload that control totals need. Empty if there is nothing to add up."""
+    """The part of a payload that control totals need, and its parties. Empty if there is nothing to add up."""
     measures = measures_of(BY_NAME[operation])
-    figures = figures_only(measures, decode_record(payload)) if payload and measures else {}
-    return encode_record(figures) if figures else b""
+    if not (payload and measures):
+        return b""
+    record = decode_record(payload)
+    return encode_record(
+        figures_only(measures, record) | {name: record[name] for name in PARTY_FIELDS if name in record}
+    )
 
 
 def _without_cells(rows: bytes) -> bytes:
@@ -361,7 +365,10 @@ _REMOVABLE = Statement(  # an entry of a fix file that is still wrong has the ex
     )
     and not exists (
         select 1 from entries other
-        where other.lane = entries.lane and other.state in ('held', 'ready', 'sending', 'unknown')
+        where other.lane = entries.lane and entries.lane <> '' and (
+            other.state in ('held', 'ready', 'sending', 'unknown')
+            or exists (select 1 from exceptions where exceptions.entry_id = other.id and exceptions.closed_run_id is null)
+        )
     )
     and (
         state in ('accepted', 'unchanged')

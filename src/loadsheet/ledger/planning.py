@@ -56,6 +56,8 @@ class EarlierEntry(NamedTuple):
     problems: tuple[Problem, ...]
     given_up: bool = False
     drop: int = 0
+    figures: bytes = b""  # what is kept of a payload that was removed
+    is_whole: bool = False  # an update that was made of a create or an upsert
 
     @property
     def is_open(self) -> bool:
@@ -105,7 +107,8 @@ def decide(
 
 class DocumentContext(NamedTuple):
     """What is known of a new document besides its lane. `seen`: a listing showed the lane's order or tender. `copies` are the earlier
-    drops with the same bytes as its own (see `copies_of`). `newer` is the file of the same run that arrived later and holds its record; empty: none.
+    drops with the same bytes as its own (see `copies_of`). `newer` is the file of the same run that arrived later and holds its record;
+    empty: none.
     """
 
     seen: bool
@@ -134,8 +137,8 @@ def held_as_older(
     returned: Returned = NOT_RETURNED,
 ) -> PlanningDecision:
     """The decision, or held if old values would undo a later change. `copies` are the earlier drops with the same bytes: what another file
-    changed since the first of them that had this content, or that another version of the mapping read, only a person can want to undo. So it is if another file changed it after the
-    entry whose rows came back as they were, or if these were overruled.
+    changed since the first of them that had this content, or that another version of the mapping read, only a person can want to undo.
+    So it is if another file changed it after the entry whose rows came back as they were, or if these were overruled.
     """
     document = decision.document
     if not (copies or returned.uncorrected) or decision.planned.state is not State.READY:
@@ -179,7 +182,7 @@ def held_as_of_another(
     exists = exists or any(earlier.state is State.ACCEPTED or earlier.is_open for earlier in setting)
     versions = _versions(given, alive) or (setting if exists else [])
     standing = [earlier for earlier in versions if earlier.state is not State.REFUSED]
-    senders = list(filter(None, (sender_in(earlier.payload) for earlier in standing)))
+    senders = list(filter(None, (sender_in(earlier.payload or earlier.figures) for earlier in standing)))
     own = sender_in(document.payload)
     if not own or not senders or own in senders:
         return decision
@@ -189,7 +192,7 @@ def held_as_of_another(
 
 
 def sender_in(payload: bytes) -> str:
-    """The sender of a JSON record; empty if it has none, or its contents were removed."""
+    """The sender of a JSON record, or of what is kept of it; empty if it has none."""
     return parties_of(msgspec.json.decode(payload))[0] if payload else ""
 
 
@@ -357,12 +360,12 @@ def _same(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry
 
 
 def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry]:
-    """The earlier entries that set the whole record: its creates, and later updates with every field of the create (a changed
-    create is sent as such an update). A partial update does not count as a version.
+    """The earlier entries that set the whole record: its creates, and later updates with every field of the create (a changed create is
+    sent as such an update). A partial update does not count as a version. If the create's contents were removed, its mapping decides.
     """
     updating = update_of(BY_NAME[document.operation])
     versions: list[EarlierEntry] = []
-    created: set[str] = set()
+    created: set[str] | None = None
     for earlier in lane:
         if earlier.key != document.key:
             continue
@@ -372,8 +375,8 @@ def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierE
         elif (
             updating is not None
             and earlier.operation == updating.name
-            and created
-            and created <= _names_in(earlier.payload)
+            and created is not None
+            and (created <= _names_in(earlier.payload) if created else earlier.is_whole)
         ):
             versions.append(earlier)
     return versions

@@ -28,7 +28,7 @@ from loadsheet.ledger.planning import (
 from loadsheet.ledger.returned_rows import FixFiles, copies_of, find_returned
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change_states, record_events
-from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
+from loadsheet.mapping.documents import JOINT, Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import Problem, Where
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _record_entries(
             planned = planned._replace(problem=Problem(code, values={"key": given.key, **where}, level="warning"))
             decision = decision._replace(planned=planned)
         if planned.stays_on_lane:
-            lane.append(_as_earlier(identity, drop, decision))
+            lane.append(_as_earlier(identity, drop, given, decision))
         records.append(_entry_record(identity, drop, decision, transaction.now))
         contents[identity] = Content(decision.document.payload, codec.encode_rows(given.rows))
         events.append((identity, "", planned.state.value, planned.reason))
@@ -234,6 +234,8 @@ def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str
             problems,
             given_up,
             row.drop_id,
+            row.figures or b"",
+            is_whole=row.operation not in row.mapped.split(JOINT),
         )
         lanes.setdefault(row.lane, []).append(entry)
     return lanes
@@ -293,7 +295,7 @@ def seen_lanes(connection: Connection, wanted: Collection[str]) -> set[str]:
     return {row.lane for row in _SEEN.rows_of(connection, list(wanted))}
 
 
-def _as_earlier(identity: int, drop: int, decision: PlanningDecision) -> EarlierEntry:
+def _as_earlier(identity: int, drop: int, given: Document, decision: PlanningDecision) -> EarlierEntry:
     """The entry of a decision, as an earlier entry for the planning of later documents."""
     document, planned, _ = decision
     return EarlierEntry(
@@ -306,6 +308,7 @@ def _as_earlier(identity: int, drop: int, decision: PlanningDecision) -> Earlier
         planned.receipt,
         document.problems,
         drop=drop,
+        is_whole=document.operation != given.operation,
     )
 
 
@@ -366,7 +369,9 @@ def _stop(transaction: Transaction, drop: int, fates: Counter[State], why: Seque
 _LAST_ENTRY = Statement("select max(id) as id from entries")
 _ON_LANES = Statement(  # also held entries that wait for an outcome or a parent, or were abandoned
     """
-    select id, lane, operation, key, state, content_hash, payload, rows, receipt, problems, waits, drop_id, changed_at
+    select id, lane, operation, key, state, content_hash, payload, rows, receipt, problems, waits, drop_id, changed_at, figures, (
+        select mappings.operation from drops join mappings on mappings.hash = drops.mapping_hash where drops.id = entries.drop_id
+    ) as mapped
     from entries where lane in (:wanted) and (
         state in ('ready', 'sending', 'accepted', 'refused', 'unknown')
         or state = 'held' and waits <> ''

@@ -283,15 +283,15 @@ class _Part:
         return own == other or None in (own, other)
 
     def _find_sender(self, wanted: int) -> str | None:
-        """The sender of an entry; of one that could not be built, that of its file. None: removed."""
+        """The sender of an entry; of one that could not be built, that of its file. None: not known any more."""
         (entry,) = self._queries.entries_by_id([wanted])
-        if entry.removed:
-            return None
-        return sender_in(entry.payload) if entry.payload else self._sender_of_drop(entry.drop)
+        own = sender_in(entry.payload or entry.figures)
+        return own or (None if entry.removed else self._sender_of_drop(entry.drop))
 
     def _find_sender_of_drop(self, drop: int) -> str:
         """The sender of the first entry of a drop that was built; empty if none was."""
-        return sender_in(next((one.payload for one in self._queries.entries_of(drop) if one.payload), b""))
+        known = (one.payload or one.figures for one in self._queries.entries_of(drop))
+        return sender_in(next(filter(None, known), b""))
 
     @cached_property
     def _fields(self) -> dict[int, Collection[str]]:
@@ -319,8 +319,8 @@ class _Part:
         return sent | filled_fields(entry.rows, *self._sources[entry.drop])
 
     def _is_carried(self, head: EntryHead) -> bool:
-        """Whether the documents of later drops carry the whole of a create or update. What is not known, because it was removed,
-        counts as carried.
+        """Whether the documents of later drops carry the whole of a create or update. A later one whose contents were removed does; a create
+        that has no contents of its own is carried by what its mapping sent.
         """
         lane = self._on_lanes[head.lane] if head.operation in PROVABLE and head.operation not in DELETES else []
         later = [one for one in lane if self._is_later(one, head) and self._is_of_sender(one, head)]
@@ -329,10 +329,11 @@ class _Part:
         fields = self._fields
         created = [fields[one.id] for one in lane if BY_NAME[one.operation].creates][-1:]
         carried = {name for one in later for name in fields[one.id]}
-        if not all(fields[one.id] for one in later) or any(carried.issuperset(one) for one in created):
+        if not all(fields[one.id] for one in later) or any(one and carried.issuperset(one) for one in created):
             return True
-        whole = created if BY_NAME[head.operation].creates and not fields[head.id] else [fields[head.id]]
-        return all(carried.issuperset(one) for one in whole)
+        if fields[head.id] or not BY_NAME[head.operation].creates:
+            return carried.issuperset(fields[head.id])
+        return any(self._is_of_mapping(one, head) for one in later)
 
     def _by_record(self, settled: Iterable[EntryHead]) -> dict[Hashable, list[EntryHead]]:
         """The entries of each record that were accepted, or are unchanged from an accepted one."""

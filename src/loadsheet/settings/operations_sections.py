@@ -193,7 +193,7 @@ class RetentionSettings(Section):
     )
     payload_days: NonNegativeInt = Field(
         0,
-        description="Days for which payloads, cells and answers of settled records stay in the ledger. 0: forever. Hashes, states, totals and open records stay",
+        description="Days for which payloads, cells and answers of settled records stay in the ledger. 0: forever. Hashes, states, senders, totals and open records stay",
     )
     reports_days: NonNegativeInt = Field(
         0,
