@@ -150,6 +150,14 @@ def test_a_wrong_order_stays_open_behind_an_update_of_some_fields_also_once_cont
     assert last == closed
 
 
+def test_a_wrong_update_whose_fix_file_comes_back_as_it_was_is_settled_by_what_settled_it(runs):
+    wrong = replace(invalid(1), operation="order.update")
+    runs.next(wrong, replace(create(2), operation="order.update"), file="u.csv", mapping="updates")
+    runs.next(create(1))
+    *_, last = runs.next(fixing(1, wrong), file="u.fix.xlsx", fixes=1, mapping="updates")
+    assert last == (4, THIRD, INVALID, LATER)
+
+
 def fixing(entry, made):
     """A document made from the rows of an entry, returned in a fix file."""
     return replace(made, items={FIX_OF: (entry,)})

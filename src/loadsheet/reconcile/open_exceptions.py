@@ -283,10 +283,12 @@ class _Part:
         return own == other or None in (own, other)
 
     def _find_sender(self, wanted: int) -> str | None:
-        """The sender of an entry; of one that could not be built, that of its file. None: not known any more."""
+        """The sender of an entry; of one that could not be built, that of its file, or of the first file that it fixes. None: not known any
+        more.
+        """
         (entry,) = self._queries.entries_by_id([wanted])
-        own = sender_in(entry.payload or entry.figures)
-        return own or (None if entry.removed else self._sender_of_drop(entry.drop))
+        own, (_, root) = sender_in(entry.payload or entry.figures), self._origins[wanted]
+        return own or (None if entry.removed else self._sender_of_drop(root))
 
     def _find_sender_of_drop(self, drop: int) -> str:
         """The sender of the first entry of a drop that was built; empty if none was."""
