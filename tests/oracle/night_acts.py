@@ -122,20 +122,24 @@ class Acts:
             self._came(dropped)
 
     def retry(self):
-        """A person releases what is held or refused for a key: that is newer than all before."""
+        """A person releases what is held or refused for a key: that is newer than all before, unless something newer of the key
+        waits already. Of several that are released together, none is newer.
+        """
         held = self._entries("state in ('held', 'refused')")
         if not held:
             return
         key = self.random.choice(sorted({key for _, key, *_ in held}))
+        waiting = {key for _, key, *_ in self._entries("state = 'ready'")}
         done = self._command("retry", key, "--comment", "it is right")
         self.log.append(f"  retry {key}: {done.returncode} {done.stderr.strip()[:150]}")
         ready = {number for number, *_ in self._entries("state = 'ready'")}
+        age = self.number, self._age()[1] / 1e6  # before what the run reads
         for number, own, run, file in held:
             one = self.of_row[run, file, own]
             if number in ready:  # of a tender, also its quotes and decisions
                 self.released[number] += 1
-                one.released = self.number, self._age()[1] / 1e6  # before what the run reads
-                if one.quality == "good":
+                one.released = age
+                if one.quality == "good" and own not in waiting:
                     one.age = one.released
 
     def resolve(self):

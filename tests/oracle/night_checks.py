@@ -20,10 +20,10 @@ class Checks:
         assert not (self.waiting and self.is_impatient) or said["exit_code"], "nobody is told that a file did not come"
 
     def _check_forecast(self, foreseen, said):
-        """A dry run says before what a run does of which the exchange refuses and loses nothing."""
-        if {"refused", "outcome unknown", "waiting to be sent"} & set(said["verdicts"]) or foreseen["already"][
-            "unknown"
-        ]:
+        """A dry run says before what a run does that sends all, and of which the exchange refuses and loses nothing."""
+        if {"refused", "outcome unknown"} & set(said["verdicts"]) or foreseen["already"]["unknown"]:
+            return
+        if self._entries("state = 'ready'"):
             return
         own = Counter()
         for drop in said["drops"]:
@@ -73,7 +73,7 @@ class Checks:
                     first = min(
                         same.first or same.age for same in own if same.all_rows == one.all_rows and same.age > deleted
                     )
-                    later = [update for update in updates if update.quality == "good" and update.age > first]
+                    later = [update for update in updates if update.quality == "good" and update.age >= first]
                     is_so = key in records and one.goods == goods and (one.cells[1] == city or later)
                     yield one, one.quality == "good" and is_so, (kind,)
             for one in [one for one in own if one.kind == subject.deletes and deleted > created][-1:]:
@@ -99,7 +99,7 @@ class Checks:
                 is_so = records.get((one.kind, *one.cells[:2])) == one.cells[2]
                 yield one, one.quality == "good" and is_so, ("quotes",)
             for one in decisions[-1:]:
-                is_so = records.get((one.kind, *one.cells[:2])) == one.cells[3] or (quotes and quotes[-1].age > one.age)
+                is_so = records.get((one.kind, *one.cells[:2])) == one.cells[4] or (quotes and quotes[-1].age > one.age)
                 yield one, one.quality == "good" and is_so, ("confirmations",)
 
     def _decided(self, key, own, kind):

@@ -10,17 +10,20 @@ from workspace import SMALL
 CITIES, ITEMS = ("Bonn", "Ulm", "Kiel"), ("Bolts", "Glue", "Nuts")
 TOO_LONG = "a text with more than the forty characters that this exchange takes"
 TEXT_MAX = 40
-WEIGHTS = {"orders": (1, 2, 3), "others": (11, 12, 13)}  # those of a sender tell whose record it is
+WEIGHTS = {
+    "orders": (1, 2, 3),
+    "tenders": (1, 2, 3),
+    "others": (11, 12, 13),
+}  # those of a sender tell whose record it is
 ORDER, PACKAGE = ("Order", "City", "Weight"), ("Order", "Item")
-TENDER, QUOTE = ("Tender", "City"), ("Tender", "Carrier", "Rate")
+TENDER, QUOTE = ("Tender", "City", "Weight"), ("Tender", "Carrier", "Rate", "Currency")
 HEADINGS = {
     "orders": ORDER,
-    "others": ORDER,
     "updates": ORDER[:2],
     "deletes": ORDER[:1],
     "events": ("Order", "Code", "At"),
     "tenders": TENDER,
-    "changes": TENDER,
+    "changes": TENDER[:2],
     "withdrawals": TENDER[:1],
     "quotes": QUOTE,
     "decisions": (*QUOTE, "Decision"),
@@ -61,7 +64,7 @@ ORDERS = Subject(
 )
 TENDERS = Subject(
     ("T-1", "T-2"),
-    ("tenders",),
+    ("tenders", "others"),
     "changes",
     "withdrawals",
     OF_CARRIERS,
@@ -136,7 +139,7 @@ class Author:
     def __init__(self, random, layout):
         self.random, self.layout = random, layout
         self.subject = TENDERS if layout == "tenders" else ORDERS
-        self.headings = dict(HEADINGS)
+        self.headings = HEADINGS | {"others": TENDER if layout == "tenders" else ORDER}
         if layout in ("lines", "sheets"):
             self.headings["orders"] = (*ORDER, "Item")
         if layout == "joined":
@@ -150,8 +153,6 @@ class Author:
         return self.random.sample(keys, self.random.choice((1, 1, 2, len(keys))))
 
     def some_quality(self, kind):
-        if kind in OF_CARRIERS:
-            return self.random.choice(("good", "good", "good", "wrong"))
         return "good" if kind == self.subject.deletes else self.random.choice(QUALITIES)
 
     def parts(self, kind):
@@ -187,7 +188,8 @@ class Author:
             return (key,)
         if kind in OF_CARRIERS:
             rate = "x" if quality == "wrong" else self.random.choice((100, 200, 300))
-            cells = (*key.split("/"), rate, self.random.choice(("accept", "reject")))
+            currency = TOO_LONG if quality == "refused" else "EUR"
+            cells = (*key.split("/"), rate, currency, self.random.choice(("accept", "reject")))
             return cells[: len(HEADINGS[kind])]
         if kind == "events":
             code = {"good": mark, "wrong": "", "refused": f"{mark} {TOO_LONG}"}[quality]
@@ -245,8 +247,8 @@ def key_of(kind, row):
     return "/".join(row[:2]) if kind in OF_CARRIERS else row[0]
 
 
-def mappings(layout, changed, stop_at):
-    """The mappings of a walk: what becomes of changed records, and from which share of errors on nothing of a file is sent."""
+def mappings(layout, changed, stop_at, goods_value):
+    """The mappings of a walk: what becomes of changed records, from which share of errors on nothing of a file is sent, and what goods are worth."""
     subject, make = (
         TENDERS if layout == "tenders" else ORDERS,
         {"lines": _in_lines, "joined": _joined, "sheets": _on_sheets},
@@ -254,22 +256,34 @@ def mappings(layout, changed, stop_at):
     texts = {}
     for kind in subject.creates:
         text = _small(subject.creates[0]).replace("create", "upsert" if changed == "upsert" else "create")
+        text = text.replace("goods_value: {value: 10}", f"goods_value: {{value: {goods_value}}}")
         text += f"errors: {{stop_at: {stop_at}}}\n" if stop_at else ""
         if changed != "upsert":
             text = text.replace("target:", f"changed: {changed}\ntarget:")
+        if subject is TENDERS:
+            text = _weighed(text)
         if kind == "others":
-            text = text.replace("orders", "others").replace("ACME", "OTHER")
+            text = text.replace(subject.creates[0], "others").replace("ACME", "OTHER")
         elif layout in make:
             text = make[layout](text)
         texts[kind] = text
     for kind, name in subject.mappings.items():
         text = _small(name)
+        if kind in OF_CARRIERS:
+            text = text.replace("columns:", "columns:\n  currency: {label: Currency, type: text}")
+            text = text.replace("currency: {value: EUR}", "currency: {col: currency}")
         texts[name] = re.sub(r'files: \["\w+', f'files: ["{kind}', text)
     return texts
 
 
 def _small(name):
     return (SMALL / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def _weighed(tenders):
+    """The mapping of tenders with a column of weights, by which these are told apart."""
+    tenders = tenders.replace("constants:", "  weight: {label: Weight, type: decimal, required: true}\nconstants:")
+    return tenders.replace("item_name: {", "weight: {col: weight}\n        item_name: {")
 
 
 def _in_lines(orders):

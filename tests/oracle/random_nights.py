@@ -11,6 +11,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from json import loads
 from random import Random
+from shutil import copy
 
 from command_in_process import loadsheet
 from killed_steps import dies_at
@@ -38,23 +39,32 @@ class Walk(Acts, Fixing, Checks):
         self.fixes, self.released, self.nights, self.log = [], Counter(), {}, []
         self.killed = set()  # the runs of this night that were killed
         self.lost = Counter()  # the calls of each key that were on their way then
-        self._use_mappings()
-
-    def _use_mappings(self):
         self.author = Author(self.random, self.random.choice(LAYOUTS))
+        self._decide_settings()
+
+    def _decide_settings(self):
+        """What an operator does at first and may change later: mappings, patience, and how long things are kept."""
         changed = self.random.choice(("update", "hold", "upsert"))
         stop_at = "40%" if self.random.random() < 0.3 else ""
-        self.workspace.use(mappings(self.author.layout, changed, stop_at))
-        self.workspace.variables |= {"LOADSHEET_DISPATCH__CANARY": "0", "LOADSHEET_EXCHANGE": self.served.url}
+        self.workspace.use(mappings(self.author.layout, changed, stop_at, self.random.choice((10, 10, 11))))
         self.is_impatient = self.random.random() < 0.5
-        if self.is_impatient:
-            self.workspace.variables["LOADSHEET_ARRIVAL__COMPANION_WAIT_S"] = "0.001"
-        self.log.append(f"{self.author.layout}, changed: {changed}, stop_at: {stop_at or 'never'}")
+        days = self.random.choice("0012")
+        kept = {f"LOADSHEET_RETENTION__{what}_DAYS": days for what in ("ARCHIVE", "PAYLOAD", "REPORTS")}
+        self.workspace.variables |= kept | {
+            "LOADSHEET_ARRIVAL__COMPANION_WAIT_S": "0.001" if self.is_impatient else "86400",
+            "LOADSHEET_DISPATCH__CANARY": "0",
+            "LOADSHEET_EXCHANGE": self.served.url,
+        }
+        self.log.append(
+            f"{self.author.layout}, changed: {changed}, stop_at: {stop_at or 'never'}, kept for days: {days}"
+        )
 
     def night(self):
         """A random night, held against the oracle."""
         self.number += 1
         self.log.append(f"night {self.number}")
+        if self.random.random() < 0.1:
+            self._decide_settings()
         self.bring_late_files()
         acts = [self.drop_new] * 8
         if self.number > 1:
@@ -117,7 +127,9 @@ class Walk(Acts, Fixing, Checks):
         """What the run that has just ended says in its reports."""
         (folder,) = (path for path in set(self.workspace.reports()) - before if path.name not in self.killed)
         self.nights[folder.name] = self.number
-        self.fixes += sorted(folder.glob("*.fix.xlsx"))
+        for path in sorted(folder.glob("*.fix.xlsx")):
+            (self.folder / "mail" / folder.name).mkdir(parents=True, exist_ok=True)
+            self.fixes.append(copy(path, self.folder / "mail" / folder.name / path.name))
         self.exceptions = [line for line in self.workspace.sheet("Exceptions") if line["Exception"].startswith("E-")]
         return check_outcome(folder)
 
@@ -131,18 +143,19 @@ class Walk(Acts, Fixing, Checks):
         return [(entry, key, self.nights[run], file) for entry, key, run, file in self.workspace.ask(statement)]
 
     def _records(self):
-        """What the exchange has: city, weight and items of each order, the city of each tender, the rate of each quote, the last decision on
-        it, and how often each order has each event.
+        """What the exchange has: city, weight and items of each order or tender, the rate of each quote, the last decision on it, and how
+        often each order has each event.
         """
         with closing(sqlite3.connect(self.folder / "exchange.db")) as database:
             tables = {
                 name: [loads(content) for (content,) in database.execute(f"select content from {name} order by number")]
                 for name in ("orders", "tenders", "quotes", "confirmations", "status_events")
             }
-        records = {one["tender_id"]: (one["delivery_city"],) for one in tables["tenders"]}
-        for one in tables["orders"]:
+        records = {}
+        for one in (*tables["orders"], *tables["tenders"]):
             items = tuple(package["item_name"] for package in one["packages"])
-            records[one["order_id"]] = one["delivery_city"], int(one["total_weight"]), items
+            weight = one["total_weight"] if "order_id" in one else one["packages"][0]["weight"]
+            records[one.get("order_id") or one["tender_id"]] = one["delivery_city"], int(weight), items
         for one in tables["quotes"]:
             records["quotes", one["tender_id"], one["carrier_id"]] = int(one["tenderRate"])
         for one in tables["confirmations"]:
