@@ -430,6 +430,20 @@ def test_an_old_file_undoes_no_later_change_with_a_new_version_of_its_mapping_ei
     assert {problem["code"] for problem in workspace.run_json()["problems"]} == {"L619"}
 
 
+def test_the_values_before_a_change_that_left_one_blank_are_a_change(workspace):
+    """The update that a person released has no field for the blank cell."""
+    text = (SMALL / "orders.yaml").read_text(encoding="utf-8")
+    text = text.replace("columns:", "columns:\n  note: {label: Note, type: text}")
+    workspace.use({"orders": text.replace("  currency:", "  order_status: {col: note}\n  currency:")})
+    for name, row in (("orders", "A-1,Bonn,1,OPEN"), ("orders2", "A-1,Kiel,1,")):
+        workspace.drop(f"{name}.csv", f"Order,City,Weight,Note\n{row}\n")
+        workspace.run()
+    assert workspace.command("retry", "A-1", "--comment", "it is right").returncode == 0
+    workspace.drop("orders3.csv", "Order,City,Weight,Note\n\nA-1,Bonn,1,OPEN\n")
+    assert workspace.run().returncode == 1
+    assert workspace.states() == {"A-1": "held"}
+
+
 @pytest.fixture
 def two_senders(workspace):
     """Orders of two senders, updates and deletes; `files` are dropped one a night."""

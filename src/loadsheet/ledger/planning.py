@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, Action, may_differ_in_form, parties_of, same_content, update_of
+from loadsheet.contract import BY_NAME, Action, When, may_differ_in_form, parties_of, same_content, update_of
 from loadsheet.display_text import as_argument
 from loadsheet.ledger.codec import FIELDS, OTHER_VERSION, changes_to_keep
 from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned
@@ -360,10 +360,11 @@ def _same(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry
 
 
 def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry]:
-    """The earlier entries that set the whole record: its creates, and later updates with every field of the create (a changed create is
-    sent as such an update). A partial update does not count as a version. If the create's contents were removed, its mapping decides.
+    """The earlier entries that set the whole record: its creates, and later updates with every field of the create, or every one that only
+    creates require (fields may be blank now). A partial update is no version. If contents were removed, the mapping decides.
     """
-    updating = update_of(BY_NAME[document.operation])
+    updates = getattr(update_of(BY_NAME[document.operation]), "name", "")
+    required = {field.name for field in BY_NAME[document.operation].record.fields if field.when is When.ON_CREATE}
     versions: list[EarlierEntry] = []
     created: set[str] | None = None
     for earlier in lane:
@@ -372,14 +373,14 @@ def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierE
         if earlier.operation == document.operation:
             created = _names_in(earlier.payload)
             versions.append(earlier)
-        elif (
-            updating is not None
-            and earlier.operation == updating.name
-            and created is not None
-            and (created <= _names_in(earlier.payload) if created else earlier.is_whole)
-        ):
+        elif earlier.operation == updates and created is not None and _sets_all(earlier, created, required):
             versions.append(earlier)
     return versions
+
+def _sets_all(update: EarlierEntry, created: set[str], required: set[str]) -> bool:
+    known = [fields <= _names_in(update.payload) for fields in (created, required) if fields and update.payload]
+    return any(known) if known else update.is_whole
+
 
 
 def _names_in(payload: bytes) -> set[str]:
