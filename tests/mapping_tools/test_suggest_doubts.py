@@ -195,7 +195,7 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "a list of cancelled orders, which all are to be deleted": ({"storno.csv": "Auftrag;Storniert am\nA-1;02.03.2026\nA-2;\n"}, None, "target: order.delete",
         "!ignore_rows"),
     "decisions as yes and no": (table("Tender;Carrier ID;Awarded?;Agreed rate", "C7;Yes;100", "C8;No;90", "C9;No;95"), "tender.confirm",
-        "{label: Awarded?, type: text, required: true, one_of: {\"Yes\": accept, \"No\": reject}}", " status: {col: awarded}\n"),
+        '{label: Awarded?, type: text, required: true, one_of: {"Yes": accept, "No": reject}}', " status: {col: awarded}\n"),
     "no currency without an amount": (three("Note (EUR);a;b"), "order.update", "!currency:"),
     "windows in one cell, of tenders too": (LANES, "tender.create", "pickup_window_late < pickup_window_early ? t\"P1D\" : t\"PT0S\") + pickup_window_late'}   # CHECK: Pickup window late as",
         " delivery_startdatetime: {expr: 'delivery_date + delivery_window_early'}", " delivery_enddatetime: {expr: 'delivery_date + delivery_window_late'}"),

@@ -109,9 +109,12 @@ class Checks:
         is_one = any(one.released > (0, 0) for one in self.inputs if one.kind in creates and one.key == key)
         return max((max(one.released, one.age) for one in others if is_one), default=(0, 0))
 
+    def _ledger(self):
+        return read_ledger(self.workspace.state / "ledger.db")
+
     def _check_calls(self):
         """Nothing is sent twice, unless its answer was lost or a person said so."""
-        known = read_ledger(self.workspace.state / "ledger.db")
+        known = self._ledger()
         written = {attempt["request_hash"] for attempt in known.attempts}
         assert written.issuperset(line["sha256"] for line in read_truth(self.served.truth))
         lost = self.lost + Counter(key for _, _, keys in self.served.front.fired for key in keys.split())

@@ -85,7 +85,7 @@ class Fixing:
             rows = [list(map(str, row)) for row in one.all_rows]
             if one.kind == "events":
                 rows[0][-1] = wanted[0][-1]  # their time is a date there
-            if rows == wanted and fullmatch(rf"{one.root}(_copy\d+)?\..+", path.name):
+            if rows == wanted and fullmatch(rf"{one.root}(_copy\d+)?(-\d+)?\..+", path.name):
                 return one
         raise AssertionError(f"no input is {wanted} of {path}")
 

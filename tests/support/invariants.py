@@ -13,6 +13,9 @@ CREATES = ("order.create", "tender.create")
 DOUBLED = "L608"  # the problem that names an entry as possibly applied twice
 
 
+LEDGER_ROWS = ("entries order by id", "attempts order by entry_id, number", "files order by id")
+
+
 class Known(NamedTuple):
     """What a ledger knows: its entries, attempts and files, oldest first."""
 
@@ -31,8 +34,7 @@ def read_ledger(path: Path) -> Known:
         ledger.row_factory = sqlite3.Row
         assert [tuple(row) for row in ledger.execute("pragma integrity_check")] == [("ok",)]
         assert not ledger.execute("pragma foreign_key_check").fetchall()
-        queries = ("entries order by id", "attempts order by entry_id, number", "files order by id")
-        return Known(*([dict(row) for row in ledger.execute(f"select * from {query}")] for query in queries))
+        return Known(*([dict(row) for row in ledger.execute(f"select * from {rows}")] for rows in LEDGER_ROWS))
 
 
 def read_truth(path: Path) -> list[dict[str, Any]]:

@@ -377,10 +377,10 @@ def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierE
             versions.append(earlier)
     return versions
 
+
 def _sets_all(update: EarlierEntry, created: set[str], required: set[str]) -> bool:
     known = [fields <= _names_in(update.payload) for fields in (created, required) if fields and update.payload]
     return any(known) if known else update.is_whole
-
 
 
 def _names_in(payload: bytes) -> set[str]:
