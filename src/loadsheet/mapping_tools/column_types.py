@@ -40,7 +40,7 @@ _TIMES = (
 )  # fmt: skip
 _EPOCH = re.compile(r"1[4-9][0-9]{8}([0-9]{3})?")  # 2014 to 2033, in seconds or milliseconds
 _EIGHT = re.compile("[0-9]{8}")
-_PACKED_TIME = re.compile("[0-2][0-9][0-5][0-9]")
+_BARE_TIMES = {"%H%M": re.compile("[0-2][0-9][0-5][0-9]"), "%H.%M": re.compile("[0-2]?[0-9][.][0-5][0-9]")}
 _YES_NO_LOCALES = ("en", "de", "fr", "es", "nl", "it", "pl", "pt", "sv", "da", "cs", "fi", "nb")
 _TICKS = {"x": True, "✓": True, "✔": True, "t": True, "f": False, "-": False, "on": True, "off": False}
 _IDENTIFIERS = frozenset({"id", "reference", "postal", "phone", "address", "second", "code"})
@@ -60,7 +60,9 @@ def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: st
         saved = f"{CHECK} with the sender: opened in Excel or LibreOffice and saved, the workbook holds the results"
         return Guess("text", {}, f"{formulas} of {cells.filled} values are formulas without a result; {saved}")
     measure = next((known for concept, known in MEASURES.items() if concept in reading.concepts), "")
-    packed = ["%H%M"] * ("moment" in reading.concepts and all(map(_PACKED_TIME.fullmatch, cells.shown)))
+    packed = []
+    if "moment" in reading.concepts:  # the heading says that 1430 and 14.30 are times
+        packed = [format_ for format_, like in _BARE_TIMES.items() if all(map(like.fullmatch, cells.shown))]
     guess = _moments(cells, locale, order, is_packed="moment" in reading.concepts)
     guess = guess or times_in(cells, *packed) or _day_numbers(cells, reading)
     if guess is None and reading.concepts & {"moment", "created"} and all(map(_EPOCH.fullmatch, cells.shown)):

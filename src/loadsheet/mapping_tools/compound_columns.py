@@ -218,6 +218,9 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
         (field for field in fields if {"status", "moment"} <= concepts_of(field) and field.kind in DATE_SHAPES), None
     )
     found = milestones(sheet)
+    if moment is not None and len(found) == 1 and moment.name not in match.filled:
+        only = Filled(main, found[0], 1.0, "it is the moment of one event only")
+        match = Match(match.operation, match.filled | {moment.name: only})
     if (
         match.operation.action is not Action.STATUS
         or code is None

@@ -380,7 +380,9 @@ def _with_side(reading: Reading, *, is_moment: bool) -> Reading:
 
 
 def _with_order(columns: Sequence[Column], path: Path, habits: Habits) -> Iterator[Column]:
-    """The columns; what some prove of the order of day and month holds for the others, else what the date in the file's name says."""
+    """The columns; what some prove of the order of day and month holds for the others, else what the date in the file's name says, else what
+    the one with the most dates is read with.
+    """
     proved = {column.guess.order for column in columns} & {"day", "month"}
     named = _A_DAY.search(path.stem)
     remark = ""
@@ -390,12 +392,22 @@ def _with_order(columns: Sequence[Column], path: Path, habits: Habits) -> Iterat
         proved = {order_near(texts, day, habits.locale or None) for texts in unproved} - {""}
         remark = f"; {'or '.join(proved)} first, by the date in the file's name"
     order = next(iter(proved)) if len(proved) == 1 else ""
+    undecided = [column for column in columns if column.guess.order == "open"] if not proved else []
+    most = max(undecided, key=lambda column: len(column.cells.values), default=None)
+    if most is not None and any(_order_of(column) != _order_of(most) for column in undecided):
+        order, remark = _order_of(most), f"; {CHECK} day and month, as in {most.label}"
     for column in columns:
-        if column.guess.order == "open" and order:
+        if column.guess.order == "open" and order and column is not most:
             guess = guess_type(column.cells, column.reading, column.unit, habits.locale, order)
             yield replace(column, guess=guess._replace(evidence=f"{guess.evidence}{remark}"))
         else:
             yield column
+
+
+def _order_of(column: Column) -> str:
+    """The order of day and month in the first format of a column."""
+    format_ = column.guess.keys["formats"][0]
+    return "day" if format_.find("%d") < format_.find("%m") else "month"
 
 
 def _all_columns(raw: _Raw) -> Iterator[tuple[int, Cells]]:
