@@ -444,6 +444,30 @@ def test_the_values_before_a_change_that_left_one_blank_are_a_change(workspace):
     assert workspace.states() == {"A-1": "held"}
 
 
+def test_a_quote_is_sent_again_for_a_tender_that_was_withdrawn_and_came_anew(workspace):
+    """The withdrawal took it along. The old file brings it back only if a person says so."""
+    workspace.use({})
+    for name in ("tenders", "quotes", "tender-deletes"):
+        workspace.add(name)
+    (deletes,) = workspace.folder.glob("mappings/tender-deletes.yaml")
+    prefix = deletes.read_text(encoding="utf-8").split('files: ["')[1].split("*")[0]
+    quote = "Tender,Carrier,Rate\nT-1,C1,100\n"
+    for name, content in (
+        ("tenders.csv", "Tender,City\nT-1,Bonn\n"),
+        ("quotes.csv", quote),
+        (f"{prefix}.csv", "Tender\nT-1\n"),
+        ("tenders2.csv", "Tender,City\nT-1,Kiel\n"),
+    ):
+        workspace.drop(name, content)
+        assert workspace.run().returncode == 0
+    workspace.drop("quotes.csv", quote)
+    assert workspace.run().returncode == 1
+    assert {problem["code"] for problem in workspace.run_json()["problems"]} == {"L619"}
+    workspace.drop("quotes2.csv", quote + "\n")
+    assert workspace.run().returncode == 0
+    assert workspace.states()["T-1/C1"] == "accepted"
+
+
 @pytest.fixture
 def two_senders(workspace):
     """Orders of two senders, updates and deletes; `files` are dropped one a night."""

@@ -208,9 +208,9 @@ def held_as_contradicted(decision: PlanningDecision, newer: str) -> PlanningDeci
     return decision._replace(planned=PlannedState(State.HELD, CONTRADICTED, problem))
 
 
-def is_delete(document: Document) -> bool:
+def is_delete(one: Document | EarlierEntry) -> bool:
     """Whether it deletes its record."""
-    return BY_NAME[document.operation].action is Action.DELETE
+    return BY_NAME[one.operation].action is Action.DELETE
 
 
 def planned_state(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> PlannedState:
@@ -339,20 +339,19 @@ def _judge(document: Document, lane: Sequence[EarlierEntry]) -> PlannedState:
     if operation.repeatable:
         return _judge_by_content(document, _same(document, lane))
     if operation.action is Action.CREATE:
-        deletes = [
-            earlier for earlier in lane if BY_NAME[earlier.operation].action is Action.DELETE and earlier.is_open
-        ]
-        if deletes:
+        if deletes := [earlier for earlier in lane if is_delete(earlier) and earlier.is_open]:
             return _in_doubt(document, deletes)  # the earlier record may still exist
         return _judge_create(document, lane)
     return _judge_latest(document, _family(document, lane))
 
 
 def _family(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry]:
-    """The earlier entries that the document replaces, or that replace each other like it."""
-    if BY_NAME[document.operation].action not in _REPLACING:
-        return _same(document, lane)
-    return [earlier for earlier in lane if BY_NAME[earlier.operation].action in _REPLACING]
+    """The earlier entries that the document replaces, or that replace each other like it. A delete takes quotes and decisions along."""
+    operation = BY_NAME[document.operation]
+    if operation.action in _REPLACING:
+        return [earlier for earlier in lane if BY_NAME[earlier.operation].action in _REPLACING]
+    same = _same(document, lane)
+    return same if operation.repeatable else [one for one in lane if one in same or _has_deleted(one)]
 
 
 def _same(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry]:
@@ -389,12 +388,12 @@ def _names_in(payload: bytes) -> set[str]:
 
 
 def _since_delete(lane: Sequence[EarlierEntry]) -> Sequence[EarlierEntry]:
-    deletes = [
-        place
-        for place, earlier in enumerate(lane)
-        if BY_NAME[earlier.operation].action is Action.DELETE and earlier.state in _MADE
-    ]
+    deletes = [place for place, earlier in enumerate(lane) if _has_deleted(earlier)]
     return lane[deletes[-1] + 1 :] if deletes else lane
+
+
+def _has_deleted(earlier: EarlierEntry) -> bool:
+    return is_delete(earlier) and earlier.state in _MADE
 
 
 def _judge_by_content(document: Document, same: Sequence[EarlierEntry]) -> PlannedState:
@@ -432,7 +431,7 @@ def _is_of_deleted(document: Document, lane: Sequence[EarlierEntry]) -> bool:
     back. Behind a delete that is still to be sent, both were planned together, and the later one counts.
     """
     made = [earlier for earlier in _versions(document, lane) if earlier.state is State.ACCEPTED]
-    deletes = [earlier.state for earlier in lane if BY_NAME[earlier.operation].action is Action.DELETE]
+    deletes = [earlier.state for earlier in lane if is_delete(earlier)]
     return bool(made) and made[-1].content_hash == document.content_hash and deletes[-1:] == [State.ACCEPTED]
 
 
