@@ -430,6 +430,20 @@ def test_an_old_file_undoes_no_later_change_with_a_new_version_of_its_mapping_ei
     assert {problem["code"] for problem in workspace.run_json()["problems"]} == {"L619"}
 
 
+def test_an_old_file_that_was_held_undoes_no_later_change_with_a_new_version_of_its_mapping_either(workspace):
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    for name, city in (("orders", "Bonn"), ("orders2", "Kiel")):
+        workspace.drop(f"{name}.csv", f"Order,City,Weight\nA-1,{city},1\n")
+        workspace.run()
+    workspace.edit("mappings/orders.yaml", "target:", "changed: update\ntarget:")
+    workspace.drop("orders3.csv", "Order,City,Weight\nA-1,Ulm,1\n")
+    assert workspace.run().returncode == 0
+    workspace.edit("mappings/orders.yaml", "goods_value: {value: 10}", "goods_value: {value: 11}")
+    workspace.drop("orders2.csv", "Order,City,Weight\nA-1,Kiel,1\n")
+    assert workspace.run().returncode == 1
+    assert {problem["code"] for problem in workspace.run_json()["problems"]} == {"L619"}
+
+
 def test_the_values_before_a_change_that_left_one_blank_are_a_change(workspace):
     """The update that a person released has no field for the blank cell."""
     text = (SMALL / "orders.yaml").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ Owns: when rows are the same, which files are, and which rows a fix file correct
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -85,15 +85,19 @@ class FixFiles:
 
 
 def find_returned(
-    connection: Connection, documents: Sequence[Document], copies: Sequence[Collection[int]], fixes: FixFiles
+    connection: Connection, documents: Sequence[Document], copies: Sequence[Mapping[int, bool]], fixes: FixFiles
 ) -> list[Returned]:
-    """What is known of each of these documents. `copies` are, for each, the earlier drops with the same bytes as its own."""
+    """What is known of each of these documents. `copies` are, for each, the earlier drops with the same bytes as its own (see `copies_of`)."""
     named = [document.items.get(FIX_OF, ()) for document in documents]
     earlier = _earlier_in(connection, documents, copies)
     unsent = [[row.id for row in some if row.state != "unchanged"] for some in earlier]
     repeated = [
-        [row for row in some if row.state != "refused" and row.content_hash in _forms_of(document)]
-        for document, some in zip(documents, earlier, strict=True)
+        [
+            row
+            for row in some
+            if row.state != "refused" and (drops[row.drop_id] or row.content_hash in _forms_of(document))
+        ]
+        for document, some, drops in zip(documents, earlier, copies, strict=True)
     ]
     cells = _cells(connection, {entry for some in (*named, *unsent) for entry in some})
     same, sendable = [], set[int]()
