@@ -27,7 +27,19 @@ class Acts:
             if quality == "good" and self.random.random() < 0.1:
                 parts, quality = self._on_both_sheets(kind, parts)
             inputs[key] = Input(kind, key, *parts, quality, age, f"{kind}_{self.serial}")
-        self._drop(Dropped(self._contents(kind, inputs, self.author.parts(kind)), self.number, inputs), "new")
+        doubt = self.author.some_doubt(kind, inputs)
+        contents = self._contents(kind, inputs, self.author.parts(kind), doubt)
+        if doubt.startswith("lost"):
+            self._lose(doubt.split()[1], inputs)
+        self._drop(Dropped(contents, self.number, inputs, doubt), f"new ({doubt})" if doubt else "new")
+
+    def _lose(self, part, inputs):
+        """Nobody reads the rows of a sheet without headings."""
+        for one in [one for one in inputs.values() if getattr(one, part)]:
+            setattr(one, part, ())
+            one.quality = self.author.quality(one.rows, one.more)
+            if not one.all_rows:
+                del inputs[one.key]
 
     def _on_both_sheets(self, kind, parts):
         """An order with rows on two sheets, if it has several rows and there are sheets."""
@@ -36,7 +48,7 @@ class Acts:
             return parts, "good"
         return (rows[:1], rows[1:]), "wrong"
 
-    def _contents(self, kind, inputs, parts):
+    def _contents(self, kind, inputs, parts, doubt=""):
         """The bytes of the files in which these parts of the inputs stand, by name. The rows of a file may be in any order."""
         written = {}
         for part in parts:
@@ -45,7 +57,7 @@ class Acts:
                 self.random.shuffle(rows)
             for one in inputs.values():
                 setattr(one, part, tuple(row for row in rows if key_of(kind, row) == one.key))
-        return self.author.contents(kind, written, self.serial)
+        return self.author.contents(kind, written, self.serial, doubt)
 
     def drop_again(self):
         """What came before, under its names or others; of two files that are read together, one may be new."""
@@ -60,7 +72,7 @@ class Acts:
             copies = {
                 re.sub(r"\.", f"_copy{self.serial}.", name): content for name, content in dropped.contents.items()
             }
-            dropped = Dropped(copies, dropped.night, dropped.inputs)
+            dropped = Dropped(copies, dropped.night, dropped.inputs, dropped.doubt)
         self._drop(dropped, "again")
 
     def _drop_half_again(self, dropped, age):
@@ -75,7 +87,8 @@ class Acts:
         ((_, contents[new]),) = self._contents("orders", inputs, [new]).items()
         names = [f"{file}_{self.serial}.csv" for file in ("orders", "packages")]
         contents = dict(zip(names, contents.values(), strict=True))
-        self._drop(Dropped(contents, self.number, inputs), f"{kept} of {dropped.name} with new {new} as")
+        doubt = dropped.doubt if dropped.doubt == f"cut {kept}" else ""
+        self._drop(Dropped(contents, self.number, inputs, doubt), f"{kept} of {dropped.name} with new {new} as")
 
     def _drop(self, dropped, said):
         """Put files into the inbox. Of two that are read together, one may come on a later night."""
@@ -105,7 +118,7 @@ class Acts:
         if all({*other.contents.values()} != contents for other in self.files):
             self.files.append(dropped)
         self.inputs += [one for one in dropped.inputs.values() if one not in self.inputs]
-        self.of_row |= {(self.number, dropped.name, key): one for key, one in dropped.inputs.items()}
+        self.came[self.number, dropped.name] = dropped
 
     def bring_late_files(self):
         for one in list(self.waiting):
@@ -129,18 +142,18 @@ class Acts:
         if not held:
             return
         key = self.random.choice(sorted({key for _, key, *_ in held}))
-        waiting = {key for _, key, *_ in self._entries("state = 'ready'")}
+        waiting = {key for _, key, *_ in self._entries("state = 'ready' and operation like '%create'")}
         done = self._command("retry", key, "--comment", "it is right")
         self.log.append(f"  retry {key}: {done.returncode} {done.stderr.strip()[:150]}")
         ready = {number for number, *_ in self._entries("state = 'ready'")}
         age = self.number, self._age()[1] / 1e6  # before what the run reads
         for number, own, run, file in held:
-            one = self.of_row[run, file, own]
+            one = self.came[run, file].inputs[own]
             if number in ready:  # of a tender, also its quotes and decisions
                 self.released[number] += 1
                 one.released = age
                 if one.quality == "good" and own not in waiting:
-                    one.age = one.released
+                    one.age, one.corrected = age, None
 
     def resolve(self):
         """A person looks at the exchange and says what is there."""

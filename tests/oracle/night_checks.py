@@ -11,8 +11,8 @@ class Checks:
 
     def _check_rows(self, said, dropped):
         """Each row that came is accounted for."""
-        own = [one for (night, file, _), one in self.of_row.items() if night == self.number and file in dropped]
-        rows = sum(len(one.all_rows) for one in own)
+        came = [one for (night, file), one in self.came.items() if night == self.number and file in dropped]
+        rows = sum(len(one.all_rows) for file in came for one in file.inputs.values())
         assert said["balance"]["balances"]
         runs = {said["run"], *self.killed}
         own = [file for drop in said["drops"] if drop["run"] in runs for file in drop["files"]]
@@ -124,6 +124,37 @@ class Checks:
             assert entry["attempts"] <= most or is_event, entry
         if not self.lost and not any(operation == "order.status" for _, operation, _ in self.served.front.fired):
             assert max(self._records()[1].values(), default=0) <= 1
+
+    def _check_doubts(self):
+        """Nothing of a file in doubt was sent, unless a person said so, or no file before it shows that it is in doubt."""
+        statement = """
+            select entries.id, runs.name, sent.name, (select name from files where drop_id = drops.id order by id limit 1)
+            from attempts join entries on entries.id = attempts.entry_id join drops on drops.id = entries.drop_id
+            join runs on runs.id = drops.run_id join runs sent on sent.id = attempts.run_id order by attempts.started_at
+            """
+        rows = [
+            (entry, self.nights[run], self.nights[sent], file)
+            for entry, run, sent, file in self.workspace.ask(statement)
+        ]
+        known = {
+            (file.partition("_")[0], self.came[night, file].doubt)
+            for entry, night, _, file in rows
+            if self.released[entry]
+        }
+        sent = []
+        for _, night, sent_in, file in rows:
+            kind, one = file.partition("_")[0], self.came[night, file]
+            verb, _, part = one.doubt.partition(" ")
+            if one.doubt and (kind, one.doubt) not in known:
+                before = [other for then, other in sent if then < night and other.name.startswith(kind)]
+                shows = (
+                    [getattr(own, part) for other in before for own in other.inputs.values()]
+                    if verb == "lost"
+                    else before
+                )
+                assert not any(shows), f"{file} ({one.doubt}) was sent"
+                known |= {(kind, one.doubt)}
+            sent.append((sent_in, one))
 
     def _check_quiet_nights(self):
         """Nights without a file change nothing, once nothing is left to send."""

@@ -120,11 +120,14 @@ class Input:
 
 @dataclass
 class Dropped:
-    """A file as it was dropped, or files that are read together, with their inputs by key. The name is that of the first."""
+    """A file as it was dropped, or files that are read together, with their inputs by key. The name is that of the first. `doubt`: why a person
+    may have to decide (see `Author.some_doubt`).
+    """
 
     contents: dict
     night: int
     inputs: dict = field(default_factory=dict)
+    doubt: str = ""
 
     @property
     def name(self):
@@ -154,6 +157,17 @@ class Author:
 
     def some_quality(self, kind):
         return "good" if kind == self.subject.deletes else self.random.choice(QUALITIES)
+
+    def some_doubt(self, kind, inputs):
+        """What may be wrong with a file with these inputs: a text that ends within a line, or a workbook with a sheet without headings, or
+        with a new one that lacks a column.
+        """
+        filled = [part for part in PARTS if any(getattr(one, part) for one in inputs.values())]
+        if self.random.random() < 0.9:
+            return ""
+        if kind != "orders" or self.layout != "sheets":
+            return f"cut {self.random.choice(filled)}"
+        return self.random.choice(["new sheet", *(f"lost {part}" for part in filled if len(filled) > 1)])
 
     def parts(self, kind):
         """Those in which rows of one record may stand."""
@@ -218,25 +232,31 @@ class Author:
             return "wrong"
         return "refused" if TOO_LONG in cities else "good"
 
-    def contents(self, kind, parts, mark):
+    def contents(self, kind, parts, mark, doubt=""):
         """The bytes of the files with these rows, by name; no other files have them."""
         if kind == "orders" and self.layout == "sheets":
-            return {f"{kind}_{mark}.xlsx": _workbook(self.headings[kind], parts, mark)}
+            return {f"{kind}_{mark}.xlsx": _workbook(self.headings[kind], parts, mark, doubt)}
         found = {}
         for part, rows in parts.items():
-            lines = [self.headings_of(kind, part), *rows]
-            text = "".join(",".join(map(str, row)) + "\n" for row in lines) + "\n" * mark
+            heads, *lines = (",".join(map(str, row)) + "\n" for row in (self.headings_of(kind, part), *rows))
+            text = heads + "\n" * mark + "".join(lines)
+            if doubt == f"cut {part}":
+                text = text.removesuffix("\n")
             found[f"{kind if part == 'rows' else 'packages'}_{mark}.csv"] = text.encode()
         return found
 
 
-def _workbook(headings, parts, mark):
+def _workbook(headings, parts, mark, doubt):
     book, content = Workbook(), BytesIO()
     book.remove(book.active)
     book.properties.title = str(mark)
-    for title, rows in zip(SHEETS, parts.values(), strict=True):
+    for title, (part, rows) in zip(SHEETS, parts.items(), strict=True):
         sheet = book.create_sheet(title)
-        for row in (headings, *rows):
+        for row in rows if doubt == f"lost {part}" else (headings, *rows):
+            sheet.append(row)
+    if doubt == "new sheet":
+        sheet = book.create_sheet("Mar")
+        for row in (headings[:-1], ("A-1", "Bonn", 1)):
             sheet.append(row)
     book.save(content)
     return content.getvalue()

@@ -34,7 +34,7 @@ class Walk(Acts, Fixing, Checks):
         self.workspace = Workspace(folder / "home")
         self.number = self.serial = 0
         self.now = datetime(2026, 3, 4, 2, 15, tzinfo=UTC)
-        self.files, self.inputs, self.of_row = [], [], {}
+        self.files, self.inputs, self.came = [], [], {}
         self.waiting = []  # files whose others have not come yet
         self.fixes, self.released, self.nights, self.log = [], Counter(), {}, []
         self.killed = set()  # the runs of this night that were killed
@@ -80,6 +80,7 @@ class Walk(Acts, Fixing, Checks):
         self._check_rows(said, dropped)
         self._check_records(said, bool(limit))
         self._check_calls()
+        self._check_doubts()
         if self.random.random() < 0.15:
             self._check_quiet_nights()
 
