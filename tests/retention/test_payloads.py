@@ -101,6 +101,20 @@ def test_what_came_back_wrong_is_emptied_once_the_exception_of_its_record_is_clo
     assert [removed(house, one) for one in drops] == [{"A-00006"}] * 3
 
 
+@databases.ON_BOTH
+def test_a_fix_file_that_comes_back_as_it_was_deletes_no_newer_order(house):
+    delete = document("order.delete", {"order_id": "A-00001"}, [("orders", 2, ("A-00001", PERSON, "", "", ""))])
+    _, drop = house.night("deletes.csv", [delete], answers=refused, operation="order.delete")
+    (wrong,) = house.entries(drop)
+    house.night("orders.csv", orders(1), listed=records(1))
+    house.expire()
+    assert removed(house, drop) == {"A-00001"}
+    back = replace(drop_of(("orders", "deletes.fix.csv"), operation="order.delete"), fixes=drop.id)
+    drop = plan(house.ledger, house.ledger.begin_run(), back, [replace(delete, items={FIX_OF: (wrong.id,)})])
+    (entry,) = house.entries(drop)
+    assert (entry.state, [problem.code for problem in entry.problems]) == (State.HELD, ["L619"])
+
+
 def test_while_its_record_may_still_be_sent_or_looked_for_an_accepted_entry_is_kept(house):
     _, drop = house.night("orders.csv", orders(1, 2), listed=records(1, 2))
     house.night("changed.csv", orders(1, delivery_city="Köln"), listed=records(1, 2))  # held: changed

@@ -102,8 +102,8 @@ def find_returned(
     cells = _cells(connection, {entry for some in (*named, *unsent) for entry in some})
     same, sendable = [], set[int]()
     for document, some, others in zip(documents, named, unsent, strict=True):
-        own = cells_of(document.rows)
-        same.append([[entry for entry in entries if cells.get(entry) == own] for entries in (some, others)])
+        own = (cells_of(document.rows), *_forms_of(document))
+        same.append([[entry for entry in entries if cells.get(entry) in own] for entries in (some, others)])
         sendable.update(*same[-1] if document.usable else ())
     corrected = fixes.corrected(connection, sendable)
     return [
@@ -163,13 +163,17 @@ def _forms_of(document: Document) -> set[str]:
     return {form.content_hash for form in (document, document.instead) if form is not None}
 
 
-def _cells(connection: Connection, wanted: Collection[int]) -> "dict[int, Counter[Cells]]":
+def _cells(connection: Connection, wanted: Collection[int]) -> "dict[int, Counter[Cells] | str]":
+    """The cells of these entries, or the hash of what they sent if their cells were removed."""
     rows = with_contents(connection, _ENTRIES.rows_of(connection, sorted(wanted)))
-    return {row.id: cells_of(codec.decode_rows(content.rows)) for row, content in rows}
+    return {
+        row.id: row.content_hash if row.removed and row.content_hash else cells_of(codec.decode_rows(content.rows))
+        for row, content in rows
+    }
 
 
 _WRONG = ("invalid", "refused")
-_ENTRIES = Statement("select id, payload, rows from entries where id in (:wanted)")
+_ENTRIES = Statement("select id, payload, rows, removed, content_hash from entries where id in (:wanted)")
 _EARLIER_ON_LANES = Statement(
     """
     select id, lane, state, reason, content_hash, drop_id from entries
