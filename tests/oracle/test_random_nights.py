@@ -40,7 +40,7 @@ class OnServer(Walk):
     def _ask(self, statement, values=(), row=psycopg.rows.tuple_row):
         with psycopg.connect(self.url, options="-c search_path=loadsheet", row_factory=row) as ledger:
             try:
-                done = ledger.execute(statement.replace("?", "%s"), values)
+                done = ledger.execute(statement.replace("?", "%s"), values or None)
                 return done.fetchall() if done.description else []
             except psycopg.errors.UndefinedTable:  # not there yet
                 return []
