@@ -592,6 +592,17 @@ def test_what_a_person_sends_again_and_the_exchange_refuses_again_still_needs_so
     assert [(line["Key"], line["Outcome"]) for line in sheet(workspace)] == [("A-1", "refused")]
 
 
+def test_what_a_person_sends_again_and_the_exchange_refuses_needs_someone_although_a_newer_file_is_wrong(workspace):
+    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.add("order-updates")
+    for name, city in (("updates.csv", "Ulm"), ("updates2.csv", "")):
+        workspace.drop(name, f"Order,City\nA-1,{city}\n")
+        assert workspace.run().returncode, "the order is not known, then the city is missing"
+    workspace.command("retry", "A-1")
+    assert workspace.run().returncode == 1
+    assert [(line["Key"], line["Outcome"]) for line in sheet(workspace)] == [("A-1", "refused")]
+
+
 def test_a_delete_closes_no_exception_of_a_newer_file_of_the_same_run(workspace):
     """Deletes are planned last, whatever their file is."""
     workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Engine, Select, select
+from sqlalchemy import ColumnElement, Engine, Select, select, text
 
 from loadsheet.contract import BY_NAME, EVENTS, VERSIONS
 from loadsheet.ledger import codec
@@ -82,6 +82,7 @@ class _Line(NamedTuple):
     waits: str
     reason: str
     items: str
+    sent_in: int | None  # the last run that sent it
 
     @property
     def record(self) -> tuple[str, str] | None:
@@ -90,6 +91,11 @@ class _Line(NamedTuple):
             return None
         operation = BY_NAME[self.operation]
         return (operation.subject if operation.name in VERSIONS else operation.name), self.key
+
+    def age(self, of_file: FileAge) -> FileAge:
+        """Its age, by that of its file. What was refused in a later run, because a person sent it again or it had waited, is as new as that run."""
+        sent_in = self.sent_in or 0
+        return of_file._replace(run=sent_in) if self.state == State.REFUSED and sent_in > self.run else of_file
 
     @property
     def is_done(self) -> bool:
@@ -198,10 +204,10 @@ class EntryVersions:
 
     def _ages_of(self, lines: Sequence[_Line], first: Mapping[int, int]) -> dict[int, FileAge]:
         """The age of what each of these entries says: that of the first copy of its file, or of that of the entry that had its rows `first`."""
-        drops_of = {line.id: line.drop for line in self._lines(first.values()).values()}
-        drop_of = {line.id: drops_of.get(first.get(line.id, 0), line.drop) for line in lines}
-        ages = self.ages({*drop_of.values()}) if drop_of else {}
-        return {entry: ages[drop][1] for entry, drop in drop_of.items()}
+        had_them = self._lines(first.values())
+        of = {line.id: had_them.get(first.get(line.id, 0), line) for line in lines}
+        ages = self.ages({line.drop for line in of.values()}) if of else {}
+        return {entry: line.age(ages[line.drop][1]) for entry, line in of.items()}
 
     def ages(self, wanted: Collection[int]) -> dict[int, tuple[FileAge, FileAge]]:
         """For each of these drops, its age and that of the first one whose files have the same bytes: maybe itself."""
@@ -442,7 +448,8 @@ def _until(query: Any, run: Run | None) -> Any:
 
 
 _NAMES = ("operation", "key", "state", "waits", "reason", "items")
-_COLUMNS = f"entries.id, entries.drop_id, drops.run_id, mappings.name as mapping, {', '.join(f'entries.{name}' for name in _NAMES)}"
+_SENT_IN = "(select max(run_id) from attempts where attempts.entry_id = entries.id)"
+_COLUMNS = f"entries.id, entries.drop_id, drops.run_id, mappings.name as mapping, {', '.join(f'entries.{name}' for name in _NAMES)}, {_SENT_IN}"
 _FROM = "from entries join drops on drops.id = entries.drop_id join mappings on mappings.hash = drops.mapping_hash"
 _LINES = Statement(f"select {_COLUMNS} {_FROM} where entries.id in (:wanted)")
 _WITH_KEY = Statement(f"select {_COLUMNS} {_FROM} where entries.key in (:wanted)")
@@ -453,7 +460,14 @@ _AGES = Statement(
     """
 )
 _OF_FIXES = (
-    select(entries.c.id, entries.c.drop_id, drops.c.run_id, mappings.c.name, *(entries.c[name] for name in _NAMES))
+    select(
+        entries.c.id,
+        entries.c.drop_id,
+        drops.c.run_id,
+        mappings.c.name,
+        *(entries.c[name] for name in _NAMES),
+        text(_SENT_IN),
+    )
     .join(drops, drops.c.id == entries.c.drop_id)
     .join(mappings, mappings.c.hash == drops.c.mapping_hash)
 )
