@@ -482,6 +482,36 @@ def test_a_quote_is_sent_again_for_a_tender_that_was_withdrawn_and_came_anew(wor
     assert workspace.states()["T-1/C1"] == "accepted"
 
 
+TENDERS = """\
+mapping: lanes
+version: 1
+target: tender.create
+source: {files: ["lanes*.csv"], locale: en_GB}
+columns:
+  no:     {label: No, required: true, key: true}
+  code:   {label: Postcode}
+payload:
+  tender_id: {col: no}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  tender_status: {value: OPEN}
+  pickup_startdatetime: {value: "2026-03-04 08:00:00"}
+  pickup_pincode: {col: code}
+  packages: {each: rows, item: {package_type: {value: BOX}, item_name: {value: Box}}}
+"""
+
+
+def test_the_values_of_a_tender_before_a_change_that_left_one_blank_are_a_change(workspace):
+    workspace.use({"lanes": TENDERS})
+    for name, row in (("lanes", "L1,53111"), ("lanes2", "L1,")):
+        workspace.drop(f"{name}.csv", f"No,Postcode\n{row}\n")
+        workspace.run()
+    assert workspace.command("retry", "L1", "--comment", "it is right").returncode == 0
+    workspace.drop("lanes3.csv", "No,Postcode\n\nL1,53111\n")
+    assert workspace.run().returncode == 1
+    assert workspace.states() == {"L1": "held"}
+
+
 @pytest.fixture
 def two_senders(workspace):
     """Orders of two senders, updates and deletes; `files` are dropped one a night."""

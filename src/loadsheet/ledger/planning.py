@@ -360,7 +360,7 @@ def _same(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry
 
 def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry]:
     """The earlier entries that set the whole record: its creates, and later updates with every field of the create, or every one that only
-    creates require (fields may be blank now). A partial update is no version. If contents were removed, the mapping decides.
+    creates require (fields may be blank now). If there is none of those, or contents were removed, the mapping decides.
     """
     updates = getattr(update_of(BY_NAME[document.operation]), "name", "")
     required = {field.name for field in BY_NAME[document.operation].record.fields if field.when is When.ON_CREATE}
@@ -378,8 +378,8 @@ def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierE
 
 
 def _sets_all(update: EarlierEntry, created: set[str], required: set[str]) -> bool:
-    known = [fields <= _names_in(update.payload) for fields in (created, required) if fields and update.payload]
-    return any(known) if known else update.is_whole
+    names = _names_in(update.payload)
+    return (required <= names if required and names else update.is_whole) or (bool(created) and created <= names)
 
 
 def _names_in(payload: bytes) -> set[str]:
