@@ -200,6 +200,10 @@ CATALOGUE: dict[str, Kind] = {
     "L619": Kind(
         "Older file again", "these are older values of {key}: another file has changed, corrected or deleted them since"
     ),
+    "L626": Kind(
+        "Blank now, not cleared",
+        "values of {key} are blank now, and the exchange keeps those that were sent before: {fields}",
+    ),
     "L620": Kind("Newer file has it", "{file} is newer and still holds {key}, so {key} is not deleted"),
     "L621": Kind("Columns changed", "columns of earlier files are missing: {missing}; new ones are not read: {found}"),
     "L623": Kind(

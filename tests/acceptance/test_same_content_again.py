@@ -512,6 +512,33 @@ def test_the_values_of_a_tender_before_a_change_that_left_one_blank_are_a_change
     assert workspace.states() == {"L1": "held"}
 
 
+def test_a_warning_names_the_values_that_an_update_does_not_clear(workspace):
+    workspace.use({"lanes": TENDERS.replace("target:", "changed: update\ntarget:")})
+    for name, row in (("lanes", "L1,53111"), ("lanes2", "L1,")):
+        workspace.drop(f"{name}.csv", f"No,Postcode\n{row}\n")
+        assert workspace.run().returncode == 0
+    assert '"pickup_pincode":"53111"' in workspace.command("pull", "tenders", "--json").stdout
+    (row,) = workspace.results("lanes2.csv")
+    assert row["problem"] == (
+        "Warning: Values of L1 are blank now, and the exchange keeps those that were sent before: Postcode 53111 -> (blank) [L626]"
+    )
+    workspace.edit("mappings/lanes.yaml", "{col: code}", '{col: code, default: ""}')
+    workspace.drop("lanes3.csv", "No,Postcode\nL1,\n\n")
+    assert workspace.run().returncode == 0
+    assert workspace.run_json()["problems"] == []
+    assert '"pickup_pincode":""' in workspace.command("pull", "tenders", "--json").stdout
+
+
+@pytest.mark.parametrize("last", ["Kiel", ""])
+def test_a_person_who_sends_a_change_reads_what_it_does_not_clear(workspace, last):
+    workspace.use({"lanes": TENDERS})
+    for number, code in enumerate(("53111", last)):
+        workspace.drop(f"lanes{number}.csv", f"No,Postcode\nL1,{code}\n")
+        workspace.run()
+    shown = workspace.command("show", "L1").stdout
+    assert ("the update leaves pickup_pincode as before" in shown) == (not last)
+
+
 @pytest.fixture
 def two_senders(workspace):
     """Orders of two senders, updates and deletes; `files` are dropped one a night."""

@@ -12,11 +12,10 @@ import pytest
 from loadsheet.cli.resolve import resolve, retry
 from loadsheet.contract import BY_NAME
 from loadsheet.ledger import State
-from loadsheet.ledger.codec import changes_to_keep, further_changes, kept_changes
+from loadsheet.ledger.codec import changes_to_keep, field_differences, further_changes, kept_changes
 from loadsheet.ledger.planning import (
     EarlierEntry,
     decide,
-    field_differences,
     held_as_older,
     planned_state,
     recognized,

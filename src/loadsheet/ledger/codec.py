@@ -141,6 +141,9 @@ def table(row: Any) -> SourceTable:
     )
 
 
+NOT_KEPT = "the fields are unknown, because the accepted content has been removed"
+"""The text in place of the differences from a record whose contents were removed."""
+
 OTHER_VERSION = frozenset({"L601", "L605"})
 """The problems of a record of which another version came before."""
 
@@ -174,6 +177,29 @@ def changes_to_keep(operation: str, before: bytes, after: bytes, ordered: Collec
         if max(len(one.sent), len(one.held)) <= _LENGTH_MAX:
             kept |= {f"old {number}": one.held, f"new {number}": one.sent}
     return kept
+
+
+def field_differences(before: bytes, after: bytes) -> list[str]:
+    """The top-level fields in which two JSON records differ, each as `name 1 -> 2`, long ones only by name. `NOT_KEPT` if the
+    contents of the earlier record were removed (empty).
+    """
+    if not before:
+        return [NOT_KEPT]
+    old, new = (msgspec.json.decode(record, type=dict[str, msgspec.Raw]) for record in (before, after))
+    names = [name for name in {**old, **new} if _compact(old.get(name)) != _compact(new.get(name))]
+    shown = [_difference(name, old.get(name), new.get(name)) for name in names[:_SHOWN]]
+    more = len(names) - len(shown)
+    return [*shown, f"and {more} more"] if more else shown
+
+
+def _compact(raw: msgspec.Raw | None) -> Any:
+    return None if raw is None else bytes(raw)
+
+
+def _difference(name: str, old: msgspec.Raw | None, new: msgspec.Raw | None) -> str:
+    before, after = ("nothing" if raw is None else bytes(raw).decode() for raw in (old, new))
+    too_long = max(len(before), len(after)) > 60
+    return name if too_long or before[:1] in "[{" else f"{name} {before} -> {after}"
 
 
 def kept_changes(problem: Problem) -> list[ChangedValue]:

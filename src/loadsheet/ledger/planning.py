@@ -13,7 +13,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Action, When, may_differ_in_form, parties_of, same_content, update_of
 from loadsheet.display_text import as_argument
-from loadsheet.ledger.codec import FIELDS, OTHER_VERSION, changes_to_keep
+from loadsheet.ledger.codec import FIELDS, OTHER_VERSION, changes_to_keep, field_differences
 from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned
 from loadsheet.ledger.states import WITHOUT_OUTCOME, State, Waits
 from loadsheet.mapping.documents import Document, Instead
@@ -28,17 +28,15 @@ OF_ANOTHER = "another sender has this number"
 
 _WAITING_AS = re.compile(r"already waiting as entry (\d+)")
 
-NOT_KEPT = "the fields are unknown, because the accepted content has been removed"
-"""The text in place of the differences from a record whose contents were removed."""
-
 ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN)
 """States of the entries by which a new document of their lane is judged. Held entries that wait for an outcome or a parent count too."""
 
+_TO_CLEAR = 'to clear a text there: default: "" at its field in the mapping'
+_NO_FIELDS = b"{}"
 _SETTLED = (State.ACCEPTED, State.REFUSED)
 _MADE = (State.ACCEPTED, State.READY)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
 _SETTING = (Action.CREATE, Action.UPDATE)
-_DIFFERENCES_SHOWN = 5
 
 
 class EarlierEntry(NamedTuple):
@@ -102,7 +100,10 @@ def decide(
     document = with_operation(given, [*lane, *later] if later else lane, seen=seen)
     if changed == "update":
         document = as_update(document, lane)
-    return PlanningDecision(document, planned_state(document, lane, seen=seen))
+    planned = planned_state(document, lane, seen=seen)
+    if document.operation != given.operation and planned.state is State.READY:
+        planned = planned._replace(problem=_not_cleared(given, document, lane))
+    return PlanningDecision(document, planned)
 
 
 class DocumentContext(NamedTuple):
@@ -370,7 +371,7 @@ def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierE
         if earlier.key != document.key:
             continue
         if earlier.operation == document.operation:
-            created = _names_in(earlier.payload)
+            created = set(_fields_in(earlier.payload))
             versions.append(earlier)
         elif earlier.operation == updates and created is not None and _sets_all(earlier, created, required):
             versions.append(earlier)
@@ -378,13 +379,19 @@ def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierE
 
 
 def _sets_all(update: EarlierEntry, created: set[str], required: set[str]) -> bool:
-    names = _names_in(update.payload)
+    names = set(_fields_in(update.payload))
     return (required <= names if required and names else update.is_whole) or (bool(created) and created <= names)
 
 
-def _names_in(payload: bytes) -> set[str]:
+def _fields_in(payload: bytes) -> dict[str, msgspec.Raw]:
     """The top-level fields of a JSON record. Empty if its contents were removed."""
-    return set(msgspec.json.decode(payload, type=dict[str, msgspec.Raw])) if payload else set()
+    return msgspec.json.decode(payload, type=dict[str, msgspec.Raw]) if payload else {}
+
+
+def _left_out(before: bytes, after: bytes) -> dict[str, msgspec.Raw]:
+    """The top-level fields that the first JSON record has and the second lacks."""
+    fields = _fields_in(after)
+    return {name: value for name, value in _fields_in(before).items() if name not in fields}
 
 
 def _since_delete(lane: Sequence[EarlierEntry]) -> Sequence[EarlierEntry]:
@@ -462,39 +469,32 @@ def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> PlannedStat
     return PlannedState(State.HELD, "earlier outcome unknown", problem, waits=Waits.EARLIER)
 
 
+def _not_cleared(given: Document, update: Document, lane: Sequence[EarlierEntry]) -> Problem | None:
+    """The warning if the version before had fields that are blank in this one: an update without a field leaves it as it is."""
+    standing = [earlier for earlier in _versions(given, _since_delete(lane)) if earlier.state in _MADE]
+    blank = _left_out(standing[-1].payload, update.payload) if standing else {}
+    if not blank:
+        return None
+    values = _changes(update, msgspec.json.encode(blank), _NO_FIELDS)
+    return Problem("L626", values=values, hint=_TO_CLEAR, level="warning")
+
+
 def _judge_different(document: Document, earlier: EarlierEntry) -> PlannedState:
-    before, after = earlier.payload, document.payload
-    values = {"key": document.key, FIELDS: ", ".join(field_differences(before, after))}
-    values |= changes_to_keep(document.operation, before, after, document.ordered)
+    values = _changes(document, earlier.payload, document.payload)
     if earlier.state is not State.ACCEPTED:
         hint = f"once that one is sent, to send this one too: loadsheet retry {as_argument(document.key)}"
         return PlannedState(State.HELD, "an older version came first", Problem("L605", values=values, hint=hint))
     hint = f"to send it as an update: loadsheet retry {as_argument(document.key)}, or always: changed: update in the mapping"
+    if blank := _left_out(earlier.payload, document.payload):
+        hint += f"; the update leaves {', '.join(blank)} as before; {_TO_CLEAR}"
     return PlannedState(State.HELD, "changed since it was accepted", Problem("L601", values=values, hint=hint))
+
+
+def _changes(document: Document, before: bytes, after: bytes) -> dict[str, Any]:
+    """The values of a problem with the differences of two JSON records of a document."""
+    texts = ", ".join(field_differences(before, after))
+    return {"key": document.key, FIELDS: texts} | changes_to_keep(document.operation, before, after, document.ordered)
 
 
 def _again(document: Document) -> str:
     return f"once the cause is fixed: loadsheet retry {as_argument(document.key)}"
-
-
-def field_differences(before: bytes, after: bytes) -> list[str]:
-    """The top-level fields in which two JSON records differ, each as `name 1 -> 2`, long ones only by name. `NOT_KEPT` if the
-    contents of the earlier record were removed (empty).
-    """
-    if not before:
-        return [NOT_KEPT]
-    old, new = (msgspec.json.decode(record, type=dict[str, msgspec.Raw]) for record in (before, after))
-    names = [name for name in {**old, **new} if _compact(old.get(name)) != _compact(new.get(name))]
-    shown = [_difference(name, old.get(name), new.get(name)) for name in names[:_DIFFERENCES_SHOWN]]
-    more = len(names) - len(shown)
-    return [*shown, f"and {more} more"] if more else shown
-
-
-def _compact(raw: msgspec.Raw | None) -> Any:
-    return None if raw is None else bytes(raw)
-
-
-def _difference(name: str, old: msgspec.Raw | None, new: msgspec.Raw | None) -> str:
-    before, after = ("nothing" if raw is None else bytes(raw).decode() for raw in (old, new))
-    too_long = max(len(before), len(after)) > 60
-    return name if too_long or before[:1] in "[{" else f"{name} {before} -> {after}"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from loadsheet.contract import CREATES
 from loadsheet.errors import LedgerError
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import Statement
@@ -18,7 +19,8 @@ CHUNK = 500
 NEVER_SENT = "not sent: the ledger could not be reached before the call"
 _RESTORED = "the ledger was restored from a backup; this may have been sent since"
 _BEING_SENT = "being sent"
-_LASTING = ("L608",)  # a possible duplicate stays possible in every later state
+_LASTING = ("L608", "L626")
+"""The ledger's problems that later states do not end: a possible duplicate, and values that an update does not clear."""
 
 
 class Transaction(NamedTuple):
@@ -112,7 +114,7 @@ def change_states(transaction: Transaction, settlements: Sequence[Settlement]) -
                 "before": was.state,
                 "after": settlement.state.value,
                 "reason": settlement.reason,
-                "problems": _problems_after(was.problems, settlement.problems),
+                "problems": _problems_after(was, settlement.problems),
                 "receipt": settlement.receipt or was.receipt,
                 "now": transaction.now,
                 "waits": settlement.waits.value,
@@ -149,11 +151,14 @@ def record_events(transaction: Transaction, changes: Sequence[tuple[int, str, st
         _INSERT_EVENT.run(connection, rows)
 
 
-def _problems_after(stored: str, added: Sequence[Problem]) -> str:
+def _problems_after(was: PreviousState, added: Sequence[Problem]) -> str:
     """The problems of an entry after a change, encoded."""
-    if stored == "[]":
+    if was.problems == "[]":
         return codec.encode_problems(added)
-    return codec.encode_problems(still_valid(codec.decode_problems(stored)) + tuple(added))
+    kept = [problem for problem in still_valid(codec.decode_problems(was.problems)) if problem not in added]
+    if was.operation in CREATES:
+        kept = [problem for problem in kept if problem.code != "L626"]  # it was an update when it was planned
+    return codec.encode_problems([*kept, *added])
 
 
 def still_valid(problems: Sequence[Problem]) -> tuple[Problem, ...]:

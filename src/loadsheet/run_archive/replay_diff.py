@@ -15,8 +15,8 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Operation
 from loadsheet.ledger import TRANSITIONS, State
+from loadsheet.ledger.codec import field_differences
 from loadsheet.ledger.exporting import Row
-from loadsheet.ledger.planning import field_differences
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.states import INITIAL
 from loadsheet.run_archive.contents import joined_by_entry

@@ -308,11 +308,11 @@ _ITEMS = re.compile(r"\d+ items?")
 
 
 def placing(queries: LedgerQueries, words: Words) -> Callable[[Entry], Entry]:
-    """A function that gives the problems of an entry that was held for its changes the cells of these, and words them for its sender."""
+    """A function that gives the problems of an entry that keep changed values the cells of these, and words them for its sender."""
     origin = cache(queries.origin)
 
     def place(entry: Entry) -> Entry:
-        if not any(problem.code in OTHER_VERSION for problem in entry.problems) or not entry.rows or entry.removed:
+        if not any(map(kept_changes, entry.problems)) or not entry.rows or entry.removed:
             return entry
         problems = tuple(_placed(problem, entry, origin(entry.drop), words) for problem in entry.problems)
         return entry._replace(problems=problems)
@@ -321,8 +321,8 @@ def placing(queries: LedgerQueries, words: Words) -> Callable[[Entry], Entry]:
 
 
 def _placed(problem: Problem, entry: Entry, origin: Origin, words: Words) -> Problem:
-    changes = kept_changes(problem) if problem.code in OTHER_VERSION else []
-    if not changes:  # of an old ledger
+    changes = kept_changes(problem)
+    if not changes:
         return problem
     cells = [[where for where in origin.stating(entry, change.path) if where.column] for change in changes]
     told = _not_derived(list(zip(changes, cells, strict=True)))

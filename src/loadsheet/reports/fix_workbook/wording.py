@@ -6,6 +6,7 @@ write values and hints of problems as English sentences. They are recognized her
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -51,7 +52,7 @@ def word_problem(
     values["table"] = titles.get(values.get("table", ""), values.get("table", ""))
     if own := english.get(f"say_{words.language}"):  # the mapping's message of a check in this language
         values["say"] = own
-    text = words.raw(template_of(problem.code)).format_map(_Lenient(values))
+    text = words.raw(template_of(problem.code)).format_map(defaultdict(str, values))  # an old ledger may lack a value
     near = _NEAR.search(problem.hint) if problem.code in _WHOLE_VALUES else None
     suggestion = near[1].strip('"') if near else ""
     if suggestion.islower() and problem.found[:1].isupper():  # country names are stored in lower case
@@ -84,7 +85,7 @@ def takes_of(guide: ColumnGuide, words: Words) -> str:
 def _todo(problem: Problem, words: Words, values: Mapping[str, str], guide: ColumnGuide | None) -> str:
     hint = problem.hint if not _FOR_OPERATORS.search(problem.hint) else ""
     is_ours = problem.code[0] in "KX" and problem.where.path and not problem.where.column
-    usual = words.raw(_OURS if is_ours else TODO.get(problem.code, "")).format_map(_Lenient(values))
+    usual = words.raw(_OURS if is_ours else TODO.get(problem.code, "")).format_map(defaultdict(str, values))
     parts = [part for part in hint.split("; ") if part]
     known = [phrase for part in parts if (phrase := _phrase(part, words)) is not None]
     if known:
@@ -117,13 +118,6 @@ def _shown(named: Mapping[str, str], words: Words) -> dict[str, str]:
 
 def _sentence(text: str) -> str:
     return show_controls(text[:1].upper() + text[1:])
-
-
-class _Lenient(dict[str, str]):
-    """Values for a template; a value missing in an old ledger is empty."""
-
-    def __missing__(self, name: str) -> str:
-        return ""
 
 
 ERROR_HEADS = (
@@ -296,6 +290,7 @@ TODO = {
     "L623": "delete or hide the sheet if it is not meant to be sent; if it is, contact the people who run loadsheet",
     "L624": "restore the headings of the sheet; if it is not meant to be sent any more, contact the people who run loadsheet",
     "L625": "send the complete file again; if it is complete, contact the people who run loadsheet",
+    "L626": "nothing to do, unless they are to be deleted there too: then contact the people who run loadsheet",
     "L621": "restore the headings; if the columns are missing on purpose, contact the people who run loadsheet",
     "X701": "correct the value; if it is right, ask the exchange",
     "X702": "nothing to do: the next run asks the exchange",
