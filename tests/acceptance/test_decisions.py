@@ -16,7 +16,7 @@ from command_processes import shared_nursery
 from exchange_calls import OverSocket
 from faulty_exchange import misbehaving
 from orders import order_id
-from workspace import SMALL, Workspace
+from workspace import Workspace
 
 from loadsheet.ledger import open_ledger
 
@@ -233,11 +233,8 @@ def test_a_headline_counts_what_a_run_sent_not_what_earlier_runs_sent_of_the_sam
 @pytest.mark.journey
 def test_retry_sends_the_order_of_another_sender_also_after_a_newer_version_of_the_first_one(workspace):
     """But not an older version of the same sender."""
-    orders = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
-    workspace.use({"orders": orders, "others": orders.replace("orders", "others").replace("ACME", "OTHER")})
-    for name, weight in (("orders", 1), ("others", 2), ("others", 3), ("orders", 4)):
-        workspace.drop(f"{name}.csv", f"Order,City,Weight\nA-1,Bonn,{weight}\n")
-        workspace.run()
+    workspace.use_senders("orders", "others", changed="update")
+    workspace.nights("orders: A-1,Bonn,1", "others: A-1,Bonn,2", "others: A-1,Bonn,3", "orders: A-1,Bonn,4")
     assert [state for _, _, state in entries(workspace)] == ["accepted", "held", "held", "accepted"]
     told = json.loads(workspace.command("retry", "A-1", "--json").stdout)
     assert [one["message"] for one in told] == ["a newer version replaced it (entry 3)", "is sent by the next run"]

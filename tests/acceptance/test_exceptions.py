@@ -253,7 +253,7 @@ def test_of_a_fix_file_and_its_corrected_copy_in_one_inbox_each_row_has_its_fate
 @pytest.fixture
 def returned(workspace, tmp_path):
     """A workspace in which an order was wrong, and its fix file was accepted; with the fix file as it was."""
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
+    workspace.use_small("orders")
     workspace.drop_bad = lambda: workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\n,Ulm,x\nA-3,Bonn,x\n")
     workspace.drop_bad()
     workspace.run()
@@ -315,11 +315,8 @@ def test_a_fix_file_that_two_people_mend_in_different_ways_is_one_exception(retu
 
 
 def test_what_a_later_file_of_the_same_run_corrects_needs_nobody_and_every_row_has_its_fate(workspace):
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    workspace.drop("orders_1.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,Ulm,x\n")
-    time.sleep(0.01)  # files are taken in the order in which they changed last
-    workspace.drop("orders_2.csv", "Order,City,Weight\nA-2,Ulm,2\n")
-    done = workspace.run()
+    workspace.use_small("orders")
+    done = workspace.nights(("orders_1: A-1,Bonn,1 | A-2,Ulm,x", "orders_2: A-2,Ulm,2"))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("✓ 1 document that needed attention no longer does · 2 accepted · ")
     told = workspace.run_json()
@@ -332,34 +329,26 @@ def test_what_a_later_file_of_the_same_run_corrects_needs_nobody_and_every_row_h
 
 
 def test_a_record_that_a_later_file_of_the_same_run_has_wrong_again_is_to_be_corrected_once(workspace):
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    for number, right in enumerate(("A-1,Bonn,1\n", ""), 1):
-        workspace.drop(f"orders_{number}.csv", f"Order,City,Weight\n{right}A-2,Ulm,x\n")
-        time.sleep(0.01)
-    done = workspace.run()
+    workspace.use_small("orders")
+    done = workspace.nights(("orders_1: A-1,Bonn,1 | A-2,Ulm,x", "orders_2: A-2,Ulm,x"))
     assert (done.returncode, workspace.run_json()["needs_someone"]["entries"]) == (1, 1)
     assert [path.name for path in workspace.outbox.rglob("*.fix.*")] == ["orders_2.fix.xlsx"]
 
 
 def test_a_run_reported_again_still_counts_what_a_later_run_corrected(workspace):
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    workspace.drop("orders_1.csv", "Order,City,Weight\nA-2,Ulm,x\n")
-    workspace.run()
-    first = workspace.reports()[-1]
-    workspace.drop("orders_2.csv", "Order,City,Weight\nA-2,Ulm,2\n")
-    assert workspace.run().returncode == 0
+    workspace.use_small("orders")
+    assert workspace.nights("orders_1: A-2,Ulm,x", "orders_2: A-2,Ulm,2").returncode == 0
+    first, _ = workspace.reports()
     again = workspace.command("report", "--run", first.name)
     assert (again.returncode, again.stdout[:40]) == (1, "✗ 1 of 1 document needs attention · 0 ac")
     assert (first / "orders_1.fix.xlsx").exists()
 
 
 def test_an_old_export_whose_values_are_explained_needs_nobody_when_it_comes_again(workspace):
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    workspace.edit("mappings/orders.yaml", "target: order.create", "target: order.create\nchanged: update")
+    workspace.use_small("orders", changed="update")
 
     def drop(name, weight):
-        workspace.drop(f"orders_{name}.csv", f"Order,City,Weight\nA-1,Bonn,{weight}\n")
-        done = workspace.run()
+        done = workspace.nights(f"orders_{name}: A-1,Bonn,{weight}")
         return done.returncode, workspace.run_json()["entries"]
 
     assert drop("export", 1) == (0, {"accepted": 1})
@@ -373,101 +362,65 @@ def test_an_old_export_whose_values_are_explained_needs_nobody_when_it_comes_aga
     assert drop("correction", 2) == (1, {"held": 1}), "nobody has explained these"
 
 
+def opened(workspace, *heads):
+    """The open exceptions, of each what stands under these headings."""
+    return [tuple(line[head] for head in heads) for line in sheet(workspace)]
+
+
 @pytest.mark.parametrize("held_before", [False, True])
 def test_an_update_that_a_newer_order_overtook_stays_open_until_somebody_decides(workspace, held_before):
-    workspace.use({name: (SMALL / f"{name}.yaml").read_text(encoding="utf-8") for name in ("orders", "order-updates")})
-    at = time.time() - 1000
-    os.utime(workspace.drop("updates.csv", "Order,City\nA-1,Essen\n"), (at, at))
-    if held_before:
-        assert workspace.run().returncode == 1
-    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,5\n")
-    assert workspace.run().returncode == 1
-    assert dict(workspace.ask("select operation, state from entries")) == {
-        "order.create": "accepted",
-        "order.update": "held",
-    }
+    workspace.use_small("orders", "order-updates")
+    files = ("updates: A-1,Essen", "orders: A-1,Bonn,5")
+    assert workspace.nights(*(files if held_before else [files])).returncode == 1
+    found = dict(workspace.ask("select operation, state from entries"))
+    assert found == {"order.create": "accepted", "order.update": "held"}
     workspace.run()
-    (exception,) = sheet(workspace)
-    assert (exception["Key"], exception["Status"]) == ("A-1", "open")
+    assert opened(workspace, "Key", "Status") == [("A-1", "open")]
     assert workspace.command("retry", "A-1").returncode == 0
     assert workspace.run().returncode == 0
     assert sheet(workspace) == []
     assert dict(workspace.ask("select operation, state from entries"))["order.update"] == "accepted"
 
 
-@pytest.mark.parametrize("later", ["a whole version", "the order is deleted"])
+@pytest.mark.parametrize("later", ["orders3: A-1,Bonn,8", "deletes: A-1"], ids=["a whole version", "it is deleted"])
 def test_a_wrong_version_is_not_closed_by_an_update_of_other_fields(workspace, later):
-    names = ("orders", "order-updates", "order-deletes")
-    small = {name: (SMALL / f"{name}.yaml").read_text(encoding="utf-8") for name in names}
-    workspace.use(small | {"orders": small["orders"].replace("version: 1", "version: 1\nchanged: update")})
-    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,5\n")
-    assert workspace.run().returncode == 0
-    workspace.drop("orders2.csv", "Order,City,Weight\nA-1,Bonn,-7\n")
-    workspace.run()
-    workspace.drop("updates.csv", "Order,City\nA-1,Essen\n")
-    workspace.run()
-    (exception,) = sheet(workspace)
-    assert (exception["Key"], exception["Status"]) == ("A-1", "open"), "its weight was never sent"
-    content = "Order,City,Weight\nA-1,Bonn,8\n" if later == "a whole version" else "Order\nA-1\n"
-    workspace.drop("orders3.csv" if later == "a whole version" else "deletes.csv", content)
-    assert workspace.run().returncode == 0
+    workspace.use_small("orders", "order-updates", "order-deletes", changed="update")
+    workspace.nights("orders: A-1,Bonn,5", "orders2: A-1,Bonn,-7", "updates: A-1,Essen")
+    assert opened(workspace, "Key", "Status") == [("A-1", "open")], "its weight was never sent"
+    assert workspace.nights(later).returncode == 0
     assert sheet(workspace) == []
 
 
 def test_an_update_that_could_not_be_built_is_not_closed_by_one_of_other_fields(workspace):
-    small = {name: (SMALL / f"{name}.yaml").read_text(encoding="utf-8") for name in ("orders", "order-updates")}
+    workspace.use_small("orders", "order-updates")
     fields = "  delivery_city: {col: city}\n"
-    more = fields + "  total_weight: {col: weight}\n"
-    updates = small["order-updates"].replace(
-        "text, required: true}\nconstants", "text}\n  weight: {label: Weight, type: decimal}\nconstants"
-    )
-    workspace.use(small | {"order-updates": updates.replace(fields, more)})
-    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,5\n")
-    assert workspace.run().returncode == 0
-    workspace.drop("updates1.csv", "Order,City,Weight\nA-1,,heavy\n")
-    assert workspace.run().returncode == 65
-    workspace.drop("updates2.csv", "Order,City,Weight\nA-1,Essen,\n")
-    workspace.run()
-    (exception,) = sheet(workspace)
-    assert (exception["Key"], exception["Status"]) == ("A-1", "open"), "its weight was never sent"
-    workspace.drop("updates3.csv", "Order,City,Weight\nA-1,,7\n")
-    assert workspace.run().returncode == 0
-    assert sheet(workspace) == []
-
-
-def use_senders(workspace, *senders):
-    """A mapping of orders for each of these senders."""
-    mapping = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("version: 1", "version: 1\nchanged: update")
-
-    def of(sender):
-        own = mapping.replace("mapping: orders", f"mapping: {sender}").replace("orders*", f"{sender}*")
-        return own.replace("sender_id: ACME", f"sender_id: {sender.upper()}")
-
-    workspace.use({sender: of(sender) for sender in senders})
+    workspace.edit("mappings/order-updates.yaml", fields, f"{fields}  total_weight: {{col: weight}}\n")
+    column = "text}\n  weight: {label: Weight, type: decimal}\nconstants"
+    workspace.edit("mappings/order-updates.yaml", "text, required: true}\nconstants", column)
+    workspace.nights("orders: A-1,Bonn,5")
+    for number, (row, ends) in enumerate(
+        (("A-1,,heavy", [("A-1", "open")]), ("A-1,Essen,", [("A-1", "open")]), ("A-1,,7", []))
+    ):
+        workspace.drop(f"updates{number}.csv", f"Order,City,Weight\n{row}\n")
+        workspace.run()
+        assert opened(workspace, "Key", "Status") == ends, "open until its weight was sent"
 
 
 @pytest.mark.parametrize("weight", ["x", -1])
 def test_a_wrong_order_stays_open_if_another_sender_has_the_same_number_right(workspace, weight):
     """Also if its row could not be read at all. A dry run foresees it."""
-    use_senders(workspace, "first", "second")
-    at = time.time() - 100
-    os.utime(workspace.drop("first.csv", f"Order,City,Weight\nA-1,Bonn,{weight}\n"), (at, at))
-    workspace.drop("second.csv", "Order,City,Weight\nA-1,Ulm,1\n")
+    workspace.use_senders("first", "second", changed="update")
+    workspace.drop_rows(f"first: A-1,Bonn,{weight}", "second: A-1,Ulm,1")
     assert [workspace.run(*words).returncode for words in (["--dry-run"], [])] == [1, 1]
-    (line,) = sheet(workspace)
-    assert (line["Key"], line["File"]) == ("A-1", "first.csv")
+    assert opened(workspace, "Key", "File") == [("A-1", "first.csv")]
     assert (workspace.reports()[-1] / "first.fix.xlsx").exists()
-    workspace.drop("first.csv", "Order,City,Weight\nA-1,Bonn,2\n")
-    workspace.run()
-    assert "not sent: held" in [line["Outcome"] for line in sheet(workspace)], "its number is taken"
+    workspace.nights("first: A-1,Bonn,2")
+    assert ("not sent: held",) in opened(workspace, "Outcome"), "its number is taken"
 
 
 def test_a_fix_file_names_no_file_of_another_sender(workspace):
-    use_senders(workspace, "first", "second")
-    for name in ("first.csv", "second.csv"):
-        at = time.time() - 100 + len(name)
-        os.utime(workspace.drop(name, f"Order,City,Weight\nA-1,Bonn,{'x' if name == 'second.csv' else 1}\n"), (at, at))
-    assert workspace.run().returncode == 1
+    workspace.use_senders("first", "second", changed="update")
+    assert workspace.nights(("first: A-1,Bonn,1", "second: A-1,Bonn,x")).returncode == 1
     book = openpyxl.load_workbook(fix_book(workspace, "second").path)
     texts = {str(cell.value) for page in book for row in page.iter_rows() for cell in row}
     assert any("second.csv" in text for text in texts)
@@ -475,113 +428,78 @@ def test_a_fix_file_names_no_file_of_another_sender(workspace):
 
 
 def test_a_wrong_order_is_closed_by_a_right_one_of_its_sender_in_another_layout(workspace):
-    use_senders(workspace, "first")
+    workspace.use_senders("first", changed="update")
     workspace.add("orders")
-    workspace.edit("mappings/orders.yaml", "ACME", "FIRST")
-    workspace.drop("first.csv", "Order,City,Weight\nA-1,Bonn,x\nA-2,Bonn,1\n")
-    assert workspace.run().returncode == 1
-    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\n")
-    assert workspace.run().returncode == 0
+    assert workspace.nights("first: A-1,Bonn,x | A-2,Bonn,1").returncode == 1
+    assert workspace.nights("orders: A-1,Bonn,1").returncode == 0
     assert sheet(workspace) == []
 
 
 def test_a_wrong_order_is_to_be_fixed_although_an_update_of_it_waits(workspace):
     """The update, which may be of another party, waits for the very order. Each is an exception."""
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    workspace.add("order-updates")
-    at = time.time() - 100
-    os.utime(workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,x\n"), (at, at))
-    workspace.drop("updates.csv", "Order,City\nA-1,Ulm\n")
-    assert workspace.run().stdout.startswith("✗ 2 of 2 documents need attention · 0 accepted · ")
-    assert sorted(line["File"] for line in sheet(workspace)) == ["orders.csv", "updates.csv"]
+    workspace.use_small("orders", "order-updates")
+    done = workspace.nights(("orders: A-1,Bonn,x", "updates: A-1,Ulm"))
+    assert done.stdout.startswith("✗ 2 of 2 documents need attention · 0 accepted · ")
+    assert sorted(opened(workspace, "File")) == [("orders.csv",), ("updates.csv",)]
     assert fix_book(workspace, "orders").repair({"x": 1}) == 1
 
 
 def test_orders_of_senders_with_the_same_number_stay_open_whatever_the_others_send(workspace):
-    use_senders(workspace, "first", "second", "third")
-    for number, sender in enumerate(("first", "second", "third")):
-        at = time.time() - 100 + number
-        os.utime(workspace.drop(f"{sender}.csv", f"Order,City,Weight\nA-1,Bonn,{number + 1}\n"), (at, at))
-    assert workspace.run().returncode == 1
-    assert sorted(line["File"] for line in sheet(workspace)) == ["second.csv", "third.csv"]
-    workspace.drop("first2.csv", "Order,City,Weight\nA-1,Ulm,9\n")
-    workspace.run()
-    assert sorted(line["File"] for line in sheet(workspace)) == ["second.csv", "third.csv"]
-    workspace.drop("second.csv", "Order,City,Weight\nA-1,Bonn,2\n")
-    workspace.run()
-    assert len(sheet(workspace)) == 2, "the same order again is the same exception"
+    workspace.use_senders("first", "second", "third", changed="update")
+    assert workspace.nights(("first: A-1,Bonn,1", "second: A-1,Bonn,2", "third: A-1,Bonn,3")).returncode == 1
+    for file in ("first2: A-1,Ulm,9", "second: A-1,Bonn,2"):  # the same order again is the same exception
+        assert sorted(opened(workspace, "File")) == [("second.csv",), ("third.csv",)]
+        workspace.nights(file)
+    assert len(sheet(workspace)) == 2
     assert workspace.command("retry", "--file", "second.csv").returncode == 0
     workspace.run()
-    assert [line["File"] for line in sheet(workspace)] == ["third.csv"], "it was sent after all"
+    assert opened(workspace, "File") == [("third.csv",)], "it was sent after all"
 
 
 def test_a_row_that_comes_back_in_a_fix_file_as_it_was_closes_no_exception_of_a_newer_one(workspace):
     """A person released it; then the sender wrote other values, which were wrong, and only returned the old fix file."""
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    for city, code in (("Bonn", 0), ("Ulm", 1)):
-        workspace.drop("orders.csv", f"Order,City,Weight\nA-1,{city},5\n")
-        assert workspace.run().returncode == code
+    workspace.use_small("orders")
+    assert workspace.nights("orders: A-1,Bonn,5", "orders: A-1,Ulm,5").returncode == 1
     fixes = fix_book(workspace)
-    workspace.command("retry", "A-1")
-    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Kiel,x\n")
-    workspace.run()
+    workspace.nights("retry A-1", "orders: A-1,Kiel,x")
     fixes.save(workspace.inbox / "late.xlsx")
     done = workspace.run()
     assert done.stdout.startswith("! "), done.stdout
-    assert [line["Source value"] for line in sheet(workspace)] == ["x"]
+    assert opened(workspace, "Source value") == [("x",)]
 
 
 def test_an_old_file_that_comes_again_closes_no_exception_of_a_newer_one(workspace):
-    mapping = (SMALL / "orders.yaml").read_text(encoding="utf-8")
-    workspace.use({"orders": mapping.replace("version: 1", "version: 1\nchanged: update")})
-    old = "Order,City,Weight\nA-1,Bonn,5\n"
-    workspace.drop("orders.csv", old)
-    assert workspace.run().returncode == 0
-    workspace.drop("orders2.csv", "Order,City,Weight\nA-1,Bonn,-7\n")
-    assert workspace.run().returncode == 65
-    workspace.drop("orders.csv", old)
-    workspace.run()
-    (exception,) = sheet(workspace)
-    assert (exception["Key"], exception["Status"]) == ("A-1", "open"), "what the newer file wanted was never sent"
-    workspace.drop("orders3.csv", old.replace("\n", "\r\n"))
+    workspace.use_small("orders", changed="update")
+    assert workspace.nights("orders: A-1,Bonn,5", "orders2: A-1,Bonn,-7").returncode == 65
+    workspace.nights("orders: A-1,Bonn,5")
+    assert opened(workspace, "Key", "Status") == [("A-1", "open")], "what the newer file wanted was never sent"
+    workspace.drop("orders3.csv", "Order,City,Weight\r\nA-1,Bonn,5\r\n")
     assert workspace.run().returncode == 0
     assert sheet(workspace) == [], "a file written anew says that the old values are right"
 
 
 def test_two_old_files_that_come_again_close_no_exception_of_a_newer_one(workspace):
     """The older one is wrong as well, and was corrected by the other one in its time."""
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    for name, weight in (("wrong", "x"), ("right", 5), ("new", "y"), ("wrong", "x"), ("right", 5)):
-        workspace.drop(f"orders_{name}.csv", f"Order,City,Weight\nA-1,Bonn,{weight}\n")
-        workspace.run()
-    (exception,) = sheet(workspace)
-    assert exception["Key"] == "A-1", "what the newest file wanted was never sent"
+    workspace.use_small("orders")
+    old = ("orders_wrong: A-1,Bonn,x", "orders_right: A-1,Bonn,5")
+    workspace.nights(*old, "orders_new: A-1,Bonn,y", *old)
+    assert opened(workspace, "Key") == [("A-1",)], "what the newest file wanted was never sent"
 
 
 def test_an_old_file_that_repeats_what_a_person_released_closes_no_exception_of_a_newer_one(workspace):
     """The newer file waits for what the person released, and the old file comes again beside it."""
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    drop = {weight: f"Order,City,Weight\nA-1,Bonn,{weight}\n" for weight in (1, 2, 3)}
-    for weight in (1, 2):
-        workspace.drop(f"orders_{weight}.csv", drop[weight])
-        workspace.run()
-    assert workspace.command("retry", "A-1").returncode == 0
-    at = time.time() - 100
-    os.utime(workspace.drop("orders_3.csv", drop[3]), (at, at))
-    workspace.drop("orders_2.csv", drop[2])
-    assert workspace.run().returncode == 1
+    workspace.use_small("orders")
+    workspace.nights("orders_1: A-1,Bonn,1", "orders_2: A-1,Bonn,2", "retry A-1")
+    assert workspace.nights(("orders_3: A-1,Bonn,3", "orders_2: A-1,Bonn,2")).returncode == 1
     for _ in range(2):
-        assert [exception["Key"] for exception in sheet(workspace)] == ["A-1"], "the weight of 3 was never sent"
+        assert opened(workspace, "Key") == [("A-1",)], "the weight of 3 was never sent"
         workspace.run()
 
 
 def test_what_a_person_sends_again_and_the_exchange_refuses_again_still_needs_someone(workspace):
     """Its file came again meanwhile, and then its fix file as it was: that is one exception."""
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    workspace.add("order-updates")
-    for name in ("updates.csv", "updates2.csv"):
-        workspace.drop(name, "Order,City\nA-1,Ulm\n")
-        workspace.run()
+    workspace.use_small("orders", "order-updates")
+    workspace.nights("updates: A-1,Ulm", "updates2: A-1,Ulm")
     for _ in range(2):
         workspace.command("retry", "A-1")
         done = workspace.run()
@@ -589,146 +507,100 @@ def test_what_a_person_sends_again_and_the_exchange_refuses_again_still_needs_so
     workspace.command("retry", "A-1")
     fix_book(workspace).save(workspace.inbox / "late.xlsx")
     assert workspace.run().returncode == 1
-    assert [(line["Key"], line["Outcome"]) for line in sheet(workspace)] == [("A-1", "refused")]
+    assert opened(workspace, "Key", "Outcome") == [("A-1", "refused")]
 
 
 def test_what_a_person_sends_again_and_the_exchange_refuses_needs_someone_although_a_newer_file_is_wrong(workspace):
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    workspace.add("order-updates")
-    for name, city in (("updates.csv", "Ulm"), ("updates2.csv", "")):
-        workspace.drop(name, f"Order,City\nA-1,{city}\n")
-        assert workspace.run().returncode, "the order is not known, then the city is missing"
-    workspace.command("retry", "A-1")
+    workspace.use_small("orders", "order-updates")
+    workspace.nights("updates: A-1,Ulm", "updates2: A-1,", "retry A-1")
     assert workspace.run().returncode == 1
-    assert [(line["Key"], line["Outcome"]) for line in sheet(workspace)] == [("A-1", "refused")]
+    assert opened(workspace, "Key", "Outcome") == [("A-1", "refused")]
 
 
 def test_a_delete_closes_no_exception_of_a_newer_file_of_the_same_run(workspace):
     """Deletes are planned last, whatever their file is."""
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    workspace.add("order-deletes")
-    for name, content in (("orders", "Order,City,Weight\nA-1,Bonn,1\n"), ("deletes", "Order\nA-1\n")):
-        workspace.drop(f"{name}.csv", content)
-        workspace.run()
-    os.utime(workspace.drop("deletes2.csv", "Order\nA-1\n\n"), (time.time() - 7200,) * 2)
-    workspace.drop("orders2.csv", "Order,City,Weight\nA-1,Bonn,x\n")
-    assert workspace.run().returncode == 1
-    assert [line["Source value"] for line in sheet(workspace)] == ["x"]
+    workspace.use_small("orders", "order-deletes")
+    workspace.nights("orders: A-1,Bonn,1", "deletes: A-1")
+    assert workspace.nights(("deletes2: A-1 |", "orders2: A-1,Bonn,x")).returncode == 1
+    assert opened(workspace, "Source value") == [("x",)]
 
 
 def test_a_held_delete_stays_open_whatever_updates_its_order(workspace):
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    workspace.add("order-deletes")
-    workspace.add("order-updates")
-    os.utime(workspace.drop("deletes.csv", "Order\nA-1\n"), (time.time() - 7200,) * 2)
-    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\n")
-    workspace.run()
-    workspace.drop("updates.csv", "Order,City\nA-1,Ulm\n")
-    workspace.run()
-    assert [line["Operation"] for line in sheet(workspace)] == ["order.delete"]
+    workspace.use_small("orders", "order-updates", "order-deletes")
+    workspace.nights(("deletes: A-1", "orders: A-1,Bonn,1"), "updates: A-1,Ulm")
+    assert opened(workspace, "Operation") == [("order.delete",)]
 
 
 def test_an_update_that_a_person_sent_again_is_not_closed_by_a_delete_before_that(workspace):
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    workspace.add("order-deletes")
-    workspace.add("order-updates")
-    for name, content in (
-        ("updates", "Order,City\nA-1,Ulm\n"),
-        ("orders", "Order,City,Weight\nA-1,Bonn,1\n"),
-        ("deletes", "Order\nA-1\n"),
-    ):
-        workspace.drop(f"{name}.csv", content)
-        workspace.run()
-    workspace.command("retry", "A-1")
+    workspace.use_small("orders", "order-updates", "order-deletes")
+    workspace.nights("updates: A-1,Ulm", "orders: A-1,Bonn,1", "deletes: A-1", "retry A-1")
     assert workspace.run().returncode == 1
-    assert [(line["Operation"], line["Outcome"]) for line in sheet(workspace)] == [("order.update", "refused")]
+    assert opened(workspace, "Operation", "Outcome") == [("order.update", "refused")]
 
 
 def test_two_exceptions_of_a_record_become_one_when_a_newer_document_is_a_version_of_both(workspace):
     """One was held because another sender has the number; a person sent it."""
-    use_senders(workspace, "first", "second")
-    for name, weight in (("first", "1"), ("second", "x")):
-        workspace.drop(f"{name}.csv", f"Order,City,Weight\nA-1,Bonn,{weight}\n")
-        workspace.run()
-    workspace.drop("second2.csv", "Order,City,Weight\nA-1,Bonn,2\n")
-    workspace.run()
+    workspace.use_senders("first", "second", changed="update")
+    workspace.nights("first: A-1,Bonn,1", "second: A-1,Bonn,x", "second2: A-1,Bonn,2")
     assert len(sheet(workspace)) == 2
-    workspace.command("retry", "A-1")
-    workspace.drop("second3.csv", "Order,City,Weight\nA-1,Bonn,y\n")
-    workspace.run()
-    assert [line["Source value"] for line in sheet(workspace)] == ["y"]
+    workspace.nights("retry A-1", "second3: A-1,Bonn,y")
+    assert opened(workspace, "Source value") == [("y",)]
 
 
-def test_an_order_that_is_held_for_its_number_is_not_closed_by_an_untouched_fix_file_after_it(workspace, tmp_path):
+@pytest.fixture
+def narrow(workspace, tmp_path):
+    """Orders of two senders and deletes, at an exchange that takes no text of more than 40 letters."""
+    workspace.use_senders("first", "second", changed="update")
+    workspace.add("order-deletes")
+    with misbehaving(tmp_path, text_length_max=40) as served:
+        workspace.variables |= {"LOADSHEET_EXCHANGE": served.url}
+        yield workspace
+
+
+LONG = "Bonn" * 11
+
+
+def test_an_order_that_is_held_for_its_number_is_not_closed_by_an_untouched_fix_file_after_it(narrow):
     """That file is as old as the row that it had to correct: what closed that closes nothing newer."""
-    use_senders(workspace, "first", "second")
-    workspace.add("order-deletes")
-    heading = "Order,City,Weight\n"
-    with misbehaving(tmp_path, text_length_max=40) as served:
-        workspace.variables |= {"LOADSHEET_EXCHANGE": served.url}
-        workspace.drop("second.csv", f"{heading}A-1,{'Bonn' * 11},1\n")
-        workspace.run()
-        fixes = fix_book(workspace)
-        for name, rows in (
-            ("second2", f"{heading}A-1,Bonn,1\n"),
-            ("deletes", "Order\nA-1\n"),
-            ("first", f"{heading}A-1,Bonn,1\n"),
-            ("second3", f"{heading}A-1,Bonn,3\n"),
-        ):
-            workspace.drop(f"{name}.csv", rows)
-            workspace.run()
-        fixes.save(workspace.inbox / "late.xlsx")
-        workspace.run()
-    assert ("second3.csv", "not sent: held") in [(line["File"], line["Outcome"]) for line in sheet(workspace)]
+    narrow.nights(f"second: A-1,{LONG},1")
+    fixes = fix_book(narrow)
+    narrow.nights("second2: A-1,Bonn,1", "deletes: A-1", "first: A-1,Bonn,1", "second3: A-1,Bonn,3")
+    fixes.save(narrow.inbox / "late.xlsx")
+    narrow.run()
+    assert ("second3.csv", "not sent: held") in opened(narrow, "File", "Outcome")
 
 
-def test_what_is_refused_after_a_delete_is_not_closed_by_its_fix_file_as_it_was(workspace, tmp_path):
+def test_what_is_refused_after_a_delete_is_not_closed_by_its_fix_file_as_it_was(narrow):
     """A person sent it after the delete, which its file is older than."""
-    use_senders(workspace, "first", "second")
-    workspace.add("order-deletes")
-    heading = "Order,City,Weight\n"
-    with misbehaving(tmp_path, text_length_max=40) as served:
-        workspace.variables |= {"LOADSHEET_EXCHANGE": served.url}
-        for name, rows in (
-            ("first", f"{heading}A-1,Bonn,1\n"),
-            ("second", f"{heading}A-1,{'Bonn' * 11},2\n"),
-            ("deletes", "Order\nA-1\n"),
-        ):
-            workspace.drop(f"{name}.csv", rows)
-            workspace.run()
-        workspace.command("retry", "A-1")
-        assert workspace.run().returncode == 1
-        fix_book(workspace).save(workspace.inbox / "late.xlsx")
-        assert workspace.run().returncode == 1
-    assert [(line["Key"], line["Mapping"]) for line in sheet(workspace)] == [("A-1", "second")]
+    narrow.nights("first: A-1,Bonn,1", f"second: A-1,{LONG},2", "deletes: A-1", "retry A-1")
+    assert narrow.run().returncode == 1
+    fix_book(narrow).save(narrow.inbox / "late.xlsx")
+    assert narrow.run().returncode == 1
+    assert opened(narrow, "Key", "Mapping") == [("A-1", "second")]
 
 
-@pytest.mark.parametrize("content", ["1", "2"], ids=["same", "other"])
-def test_a_document_that_waits_for_an_outcome_needs_someone_in_its_own_file(workspace, tmp_path, content):
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    city = "Bonn" * 11  # refused after a lost answer, its outcome stays unknown
+@pytest.mark.parametrize("rows", ["A-1,{},1 |", "A-1,{},2"], ids=["same", "other"])
+def test_a_document_that_waits_for_an_outcome_needs_someone_in_its_own_file(workspace, tmp_path, rows):
+    """Refused after a lost answer, the outcome of the first stays unknown."""
+    workspace.use_small("orders")
     lost = {"fault": "reset_before_effect", "operation": "order.create", "at": (1,)}
     with misbehaving(tmp_path, lost, text_length_max=40) as served:
         workspace.variables |= {"LOADSHEET_EXCHANGE": served.url}
-        for number in ("1", content + "\n"):
-            workspace.drop(f"orders{len(number)}.csv", f"Order,City,Weight\nA-1,{city},{number}\n")
-            done = workspace.run()
+        done = workspace.nights(f"orders: A-1,{LONG},1", f"orders2: {rows.format(LONG)}")
     assert done.stdout.startswith("✗ 2 of 2 documents need attention"), done.stdout
     assert len(sheet(workspace)) == 1
 
 
 def test_a_corrected_row_that_is_held_is_not_closed_by_its_fix_file_as_it_was(workspace):
     """Another order with its number was accepted in the same run: a person decides which of them counts."""
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,x\n")
-    workspace.run()
+    workspace.use_small("orders")
+    workspace.nights("orders: A-1,Bonn,x")
     fixes = fix_book(workspace)
     untouched = fixes.path.read_bytes()
-    at = time.time() - 100
-    os.utime(workspace.drop("orders2.csv", "Order,City,Weight\nA-1,Bonn,1\n"), (at, at))
     fixes.repair({"x": 2})
+    workspace.drop_rows("orders2: A-1,Bonn,1")
     fixes.save(workspace.inbox / "mended.xlsx")
     assert workspace.run().returncode == 1
     workspace.drop("late.xlsx", untouched)
     workspace.run()
-    assert [line["Outcome"] for line in sheet(workspace)] == ["not sent: held"]
+    assert opened(workspace, "Outcome") == [("not sent: held",)]

@@ -426,18 +426,16 @@ def test_an_old_file_undoes_no_later_change_until_a_person_says_so(workspace):
 @pytest.mark.parametrize(("weights", "code"), [("x2", 0), ("2x", 1), ("xx", 1)])
 def test_a_dry_run_foresees_that_a_later_file_corrects_an_earlier_one(workspace, weights, code):
     workspace.use(SMALL)
-    for number, weight in enumerate(weights, 1):
-        workspace.drop(f"orders_{number}.csv", f"Order,City,Weight\nA-{number},Bonn,1\nA-9,Bonn,{weight}\n")
-        time.sleep(0.01)  # files are taken in the order in which they changed last
+    workspace.drop_rows(
+        *(f"orders_{number}: A-{number},Bonn,1 | A-9,Bonn,{one}" for number, one in enumerate(weights, 1))
+    )
     assert workspace.run("--dry-run").returncode == workspace.run().returncode == code
 
 
 def test_a_dry_run_foresees_that_an_update_is_overtaken_by_an_order_of_a_run_that_a_limit_ended(workspace):
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    workspace.add("order-updates")
-    workspace.drop("updates.csv", "Order,City\nA-1,Ulm\n")
-    workspace.run()
-    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,Bonn,1\n")
+    workspace.use_small("orders", "order-updates")
+    workspace.nights("updates: A-1,Ulm")
+    workspace.drop_rows("orders: A-1,Bonn,1 | A-2,Bonn,1")
     assert workspace.run("--limit", 1).returncode == 0
     assert [workspace.run(*words).returncode for words in (["--dry-run"], [])] == [1, 1]
 

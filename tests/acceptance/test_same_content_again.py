@@ -120,10 +120,8 @@ def test_where_the_mapping_says_that_order_counts_it_does(workspace, tmp_path):
 
 
 def test_a_dry_run_foresees_that_two_senders_of_its_files_have_the_same_number(tmp_path):
-    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
     workspace = Workspace(tmp_path / "mapped")
-    other = text.replace("orders", "others").replace("ACME", "OTHER")
-    workspace.use({"orders": text, "others": other})
+    workspace.use_senders("orders", "others", changed="update")
     with house(tmp_path, mappings=workspace / "mappings") as home:
         run(home, lambda _: None)
         for age, name in enumerate(("others.csv", "orders.csv")):
@@ -137,17 +135,11 @@ def test_a_dry_run_foresees_that_two_senders_of_its_files_have_the_same_number(t
 
 def test_a_dry_run_foresees_that_an_update_of_other_fields_corrects_no_wrong_order(workspace):
     """But that a right update corrects a wrong one."""
-    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
-    workspace.use({"orders": text})
-    workspace.add("order-updates")
-    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,Bonn,1\n")
-    assert workspace.run().returncode == 0
-    workspace.drop("updates_1.csv", "Order,City\nA-2,\n")
-    os.utime(workspace.inbox / "updates_1.csv", (time.time() - 20,) * 2)
-    workspace.drop("updates_2.csv", "Order,City\nA-1,Ulm\nA-2,Ulm\n")
+    workspace.use_small("orders", "order-updates", changed="update")
+    assert workspace.nights("orders: A-1,Bonn,1 | A-2,Bonn,1").returncode == 0
+    workspace.drop_rows("updates_1: A-2,", "updates_2: A-1,Ulm | A-2,Ulm")
     assert workspace.run("--dry-run").returncode == 0
-    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,x\n")
-    os.utime(workspace.inbox / "orders.csv", (time.time() - 20,) * 2)
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,x\n", age=600)
     assert [workspace.run(*words).returncode for words in (["--dry-run"], [])] == [1, 1]
 
 
@@ -231,11 +223,7 @@ def test_of_several_files_with_one_order_the_newer_counts_whatever_they_are(work
 def test_a_delete_waits_for_a_person_if_a_newer_file_of_the_run_still_holds_the_order(workspace, tmp_path):
     """Although that is unchanged since it was accepted."""
     workspace.use(SMALL)
-    orders, deletes = ("orders.csv", "Order,City,Weight\nA-1,Bonn,1\n"), ("deletes.csv", "Order\nA-1\n")
-
-    def drop(name, content, age):
-        changed = time.time() - age
-        os.utime(workspace.drop(name, content), (changed, changed))
+    orders, deletes = "orders: A-1,Bonn,1", "deletes: A-1"
 
     def at_the_exchange():
         workspace.command("pull", "orders", "--to", "all.json", *options)
@@ -243,10 +231,9 @@ def test_a_delete_waits_for_a_person_if_a_newer_file_of_the_run_still_holds_the_
 
     with misbehaving(tmp_path) as served:
         options = ("--exchange", served.url)
-        drop(*orders, age=0)
+        workspace.drop_rows(orders)
         workspace.run(*options)
-        drop(*orders, age=60)
-        drop(*deletes, age=3600)
+        workspace.drop_rows(deletes, orders)
         foreseen = workspace.run("--dry-run", "--json", *options)
         assert foreseen.returncode == workspace.run(*options).returncode == 1
         assert json.loads(foreseen.stdout)["records"]["held"] == 1
@@ -265,9 +252,8 @@ def compact(path):
 @pytest.fixture
 def refused(tmp_path):
     """A house in which the exchange refused an order and a row was wrong; changes are sent as updates. With the fix file as it came."""
-    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
     workspace = Workspace(tmp_path / "mapped")
-    workspace.use({"orders": text})
+    workspace.use_small("orders", changed="update")
     with house(tmp_path, mappings=workspace / "mappings") as home:
         home.exchange.refused.add("A-1")
         home.bad = b"Order,City,Weight\nA-1,Bonn,1\nA-2,Ulm,x\n"
@@ -337,8 +323,7 @@ RENUMBERED = {  # a row that the exchange refuses under the number A-1, and the 
 def renumbered(request, tmp_path):
     """A house in which the exchange refused a row of A-1, and the sender gave it the number A-2 in the second fix file."""
     workspace = Workspace(tmp_path / "mapped")
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    workspace.add(request.param)
+    workspace.use_small("orders", request.param)
     with house(tmp_path, mappings=workspace / "mappings") as home:
         home.name, bad, home.path = RENUMBERED[request.param]
         home.bad = bad.encode()
@@ -373,82 +358,57 @@ def test_a_row_that_got_another_number_in_a_fix_file_is_not_sent_under_the_old_o
 
 def test_a_delete_that_waited_deletes_no_order_of_a_newer_file_when_it_comes_again(workspace):
     """Nor does an update that waited undo its values. A person can send both."""
-    workspace.use({name: (SMALL / f"{name}.yaml").read_text(encoding="utf-8") for name in ("orders", "order-updates")})
-    workspace.add("order-deletes")
-    old = {"updates.csv": "Order,City\nA-1,Ulm\n", "deletes.csv": "Order\nA-2\n"}
-    for name, text in old.items():
-        workspace.drop(name, text)
-    assert workspace.run().returncode == 1
-    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,Bonn,1\n")
-    workspace.run()
-    for name, text in old.items():
-        workspace.drop(name, text)
-    assert workspace.run().returncode == 1
-    assert [workspace.states()[key] for key in ("A-1", "A-2")] == ["held", "held"]
+    workspace.use_small("orders", "order-updates", "order-deletes")
+    old = ("updates: A-1,Ulm", "deletes: A-2")
+    assert workspace.nights(old).returncode == 1
+    assert workspace.nights("orders: A-1,Bonn,1 | A-2,Bonn,1", old).returncode == 1
+    assert workspace.states() == {"A-1": "held", "A-2": "held"}
     assert workspace.ask("select count(*) from attempts") == [(2,)], "the two orders"
+
+
+def states(workspace):
+    """Those of all entries, oldest first."""
+    return [state for (state,) in workspace.ask("select state from entries order by id")]
 
 
 def test_an_old_file_that_was_unchanged_before_undoes_no_later_change(workspace):
     """An order as it was in two files, changed by a third; and a delete that two files had while it waited."""
-    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
-    workspace.use({"orders": text})
-    workspace.add("order-deletes")
-    old = {"orders2.csv": "Order,City,Weight\nA-1,Bonn,1\n\n", "deletes2.csv": "Order\nA-2\n\n"}
-
-    def night(files):
-        for name, content in files.items():
-            workspace.drop(name, content)
-        return workspace.run().returncode
-
-    night({"orders.csv": old["orders2.csv"].rstrip(), "deletes.csv": old["deletes2.csv"].rstrip()})
-    night(old)
-    night({"orders.csv": "Order,City,Weight\nA-1,Kiel,1\nA-2,Kiel,1\n"})
-    assert [state for (state,) in workspace.ask("select state from entries order by id")] == (
-        ["accepted", "held", "unchanged", "unchanged", "accepted", "accepted"]
-    )
-    assert night(old) == 1
-    assert [workspace.states()[key] for key in ("A-1", "A-2")] == ["held", "held"]
+    workspace.use_small("orders", "order-deletes", changed="update")
+    old = ("orders2: A-1,Bonn,1 |", "deletes2: A-2 |")
+    workspace.nights(("orders: A-1,Bonn,1", "deletes: A-2"), old, "orders: A-1,Kiel,1 | A-2,Kiel,1")
+    assert states(workspace) == ["accepted", "held", "unchanged", "unchanged", "accepted", "accepted"]
+    assert workspace.nights(old).returncode == 1
+    assert workspace.states() == {"A-1": "held", "A-2": "held"}
     assert workspace.ask("select count(*) from attempts") == [(3,)]
 
 
 def test_an_old_file_undoes_no_later_change_with_a_new_version_of_its_mapping_either(workspace):
-    """One order was changed, one was deleted, and one is as it was: that one is sent with what the mapping adds."""
-    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
-    workspace.use({"orders": text})
-    workspace.add("order-deletes")
-    for files in (
-        {"orders.csv": "Order,City,Weight\nA-1,Bonn,1\nA-2,Bonn,1\nA-3,Bonn,1\n"},
-        {"orders2.csv": "Order,City,Weight\nA-1,Kiel,1\n", "deletes.csv": "Order\nA-2\n"},
-    ):
-        for name, content in files.items():
-            workspace.drop(name, content)
-        assert workspace.run().returncode == 0
+    """One order was changed, one was deleted, and one is as it is: that one is sent with what the mapping adds."""
+    workspace.use_small("orders", "order-deletes", changed="update")
+    old = "orders: A-1,Bonn,1 | A-2,Bonn,1 | A-3,Bonn,1"
+    assert workspace.nights(old, ("orders2: A-1,Kiel,1", "deletes: A-2")).returncode == 0
     workspace.edit("mappings/orders.yaml", "goods_value: {value: 10}", "goods_value: {value: 11}")
-    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,Bonn,1\nA-3,Bonn,1\n")
+    workspace.drop_rows(old)
     assert [workspace.run(*words).returncode for words in (["--dry-run"], [])] == [1, 1]
     assert workspace.states() == {"A-1": "held", "A-2": "held", "A-3": "accepted"}
     assert {problem["code"] for problem in workspace.run_json()["problems"]} == {"L619"}
 
 
 def test_an_old_file_that_was_held_undoes_no_later_change_with_a_new_version_of_its_mapping_either(workspace):
-    workspace.use({"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8")})
-    for name, city in (("orders", "Bonn"), ("orders2", "Kiel")):
-        workspace.drop(f"{name}.csv", f"Order,City,Weight\nA-1,{city},1\n")
-        workspace.run()
+    workspace.use_small("orders")
+    workspace.nights("orders: A-1,Bonn,1", "orders2: A-1,Kiel,1")
     workspace.edit("mappings/orders.yaml", "target:", "changed: update\ntarget:")
-    workspace.drop("orders3.csv", "Order,City,Weight\nA-1,Ulm,1\n")
-    assert workspace.run().returncode == 0
+    assert workspace.nights("orders3: A-1,Ulm,1").returncode == 0
     workspace.edit("mappings/orders.yaml", "goods_value: {value: 10}", "goods_value: {value: 11}")
-    workspace.drop("orders2.csv", "Order,City,Weight\nA-1,Kiel,1\n")
-    assert workspace.run().returncode == 1
+    assert workspace.nights("orders2: A-1,Kiel,1").returncode == 1
     assert {problem["code"] for problem in workspace.run_json()["problems"]} == {"L619"}
 
 
 def test_the_values_before_a_change_that_left_one_blank_are_a_change(workspace):
     """The update that a person released has no field for the blank cell."""
-    text = (SMALL / "orders.yaml").read_text(encoding="utf-8")
-    text = text.replace("columns:", "columns:\n  note: {label: Note, type: text}")
-    workspace.use({"orders": text.replace("  currency:", "  order_status: {col: note}\n  currency:")})
+    workspace.use_small("orders")
+    workspace.edit("mappings/orders.yaml", "columns:", "columns:\n  note: {label: Note, type: text}")
+    workspace.edit("mappings/orders.yaml", "  currency:", "  order_status: {col: note}\n  currency:")
     for name, row in (("orders", "A-1,Bonn,1,OPEN"), ("orders2", "A-1,Kiel,1,")):
         workspace.drop(f"{name}.csv", f"Order,City,Weight,Note\n{row}\n")
         workspace.run()
@@ -460,9 +420,7 @@ def test_the_values_before_a_change_that_left_one_blank_are_a_change(workspace):
 
 def test_a_quote_is_sent_again_for_a_tender_that_was_withdrawn_and_came_anew(workspace):
     """The withdrawal took it along. The old file brings it back only if a person says so."""
-    workspace.use({})
-    for name in ("tenders", "quotes", "tender-deletes"):
-        workspace.add(name)
+    workspace.use_small("tenders", "quotes", "tender-deletes")
     (deletes,) = workspace.folder.glob("mappings/tender-deletes.yaml")
     prefix = deletes.read_text(encoding="utf-8").split('files: ["')[1].split("*")[0]
     quote = "Tender,Carrier,Rate\nT-1,C1,100\n"
@@ -539,52 +497,37 @@ def test_a_person_who_sends_a_change_reads_what_it_does_not_clear(workspace, las
     assert ("the update leaves pickup_pincode as before" in shown) == (not last)
 
 
-@pytest.fixture
-def two_senders(workspace):
-    """Orders of two senders, updates and deletes; `files` are dropped one a night."""
-    text = (SMALL / "orders.yaml").read_text(encoding="utf-8")
-    workspace.use({"orders": text, "others": text.replace("orders", "others").replace("ACME", "OTHER")})
+def use_senders(workspace, **more):
+    """Orders of two senders, and updates and deletes of the first."""
+    workspace.use_senders("orders", "others", **more)
     for name in ("order-updates", "order-deletes"):
         workspace.add(name)
 
-    def nights(*files):
-        for name, rows in files:
-            heading = {"deletes": "", "updates": ",City"}.get(name.rstrip("23"), ",City,Weight")
-            workspace.drop(f"{name}.csv", f"Order{heading}\n{rows}\n")
-            done = workspace.run()
-        return done
-
-    workspace.nights = nights
-    return workspace
-
 
 @pytest.mark.parametrize("first", ["orders", "others"], ids=["changed", "of another sender"])
-def test_an_order_that_was_held_is_not_sent_when_its_file_comes_again_after_a_delete(two_senders, first):
-    two_senders.nights((first, "A-1,Bonn,1"), ("orders2", "A-1,Ulm,2"), ("deletes", "A-1"))
-    assert two_senders.nights(("orders2", "A-1,Ulm,2")).returncode == 1
-    assert two_senders.states()["A-1"] == "held"
-    assert two_senders.ask("select count(*) from attempts") == [(2,)], "the first order and the delete"
-    two_senders.command("retry", "A-1")
-    two_senders.run()
-    assert two_senders.states()["A-1"] == "accepted", "a person wants it"
+def test_an_order_that_was_held_is_not_sent_when_its_file_comes_again_after_a_delete(workspace, first):
+    use_senders(workspace)
+    done = workspace.nights(f"{first}: A-1,Bonn,1", "orders2: A-1,Ulm,2", "deletes: A-1", "orders2: A-1,Ulm,2")
+    assert (done.returncode, workspace.states()["A-1"]) == (1, "held")
+    assert workspace.ask("select count(*) from attempts") == [(2,)], "the first order and the delete"
+    workspace.command("retry", "A-1")
+    workspace.run()
+    assert workspace.states()["A-1"] == "accepted", "a person wants it"
 
 
-def test_a_delete_that_a_newer_file_overruled_is_not_sent_when_its_file_comes_again(two_senders):
-    two_senders.nights(("orders", "A-1,Bonn,1"))
-    deletes = two_senders.drop("deletes.csv", "Order\nA-1\n")
-    os.utime(deletes, (time.time() - 7200,) * 2)
-    two_senders.nights(("orders2", "A-1,Bonn,1"))
-    assert two_senders.states()["A-1"] == "held"
-    assert two_senders.nights(("deletes", "A-1")).returncode == 1
-    assert two_senders.ask("select count(*) from attempts") == [(1,)], "the order"
+def test_a_delete_that_a_newer_file_overruled_is_not_sent_when_its_file_comes_again(workspace):
+    workspace.use_small("orders", "order-deletes")
+    workspace.nights("orders: A-1,Bonn,1", ("deletes: A-1", "orders2: A-1,Bonn,1"))
+    assert workspace.states()["A-1"] == "held"
+    assert workspace.nights("deletes: A-1").returncode == 1
+    assert workspace.ask("select count(*) from attempts") == [(1,)], "the order"
 
 
-def test_what_a_person_released_counts_from_then_on(two_senders):
+def test_what_a_person_released_counts_from_then_on(workspace):
     """A new delete of the order that came back is sent, and so is a new change of an order that was created anew."""
-    two_senders.nights(("others", "A-1,Bonn,11"), ("orders", "A-1,Ulm,2"), ("deletes", "A-1"))
-    two_senders.command("retry", "A-1")
-    two_senders.nights(("deletes2", "A-1\n"))
-    assert two_senders.ask("select operation, state from entries order by id") == [
+    use_senders(workspace)
+    workspace.nights("others: A-1,Bonn,11", "orders: A-1,Ulm,2", "deletes: A-1", "retry A-1", "deletes2: A-1 |")
+    assert workspace.ask("select operation, state from entries order by id") == [
         ("order.create", "accepted"),
         ("order.create", "accepted"),
         ("order.delete", "accepted"),
@@ -592,76 +535,48 @@ def test_what_a_person_released_counts_from_then_on(two_senders):
     ]
 
 
-def test_a_version_that_a_person_sent_undoes_no_newer_order_that_follows_a_delete(two_senders):
+def test_a_version_that_a_person_sent_undoes_no_newer_order_that_follows_a_delete(workspace):
     """The person released a delete as well. So the older version waits for the order, which the newer file brings."""
-    before = time.time() - 7200
-    for name in ("orders", "others"):
-        two_senders.edit(f"mappings/{name}.yaml", "version: 1", "version: 1\nchanged: update")
-    os.utime(two_senders.drop("deletes.csv", "Order\nA-1\n"), (before, before))
-    two_senders.nights(("others", "A-1,Bonn,1"))
-    os.utime(two_senders.drop("others2.csv", "Order,City,Weight\nA-1,Hamm,1\n"), (before, before))
-    two_senders.nights(("orders", "A-1,Ulm,1"))
-    two_senders.command("retry", "A-1")
-    assert two_senders.nights(("orders2", "A-1,Kiel,1")).returncode == 1
-    (order,) = json.loads(two_senders.command("pull", "orders", "--json").stdout)["results"]
+    use_senders(workspace, changed="update")
+    workspace.nights(("deletes: A-1", "others: A-1,Bonn,1"), ("others2: A-1,Hamm,1", "orders: A-1,Ulm,1"), "retry A-1")
+    assert workspace.nights("orders2: A-1,Kiel,1").returncode == 1
+    (order,) = json.loads(workspace.command("pull", "orders", "--json").stdout)["results"]
     assert order["delivery_city"] == "Kiel"
-    held = two_senders.ask("select operation, reason from entries where state = 'held'")
+    held = workspace.ask("select operation, reason from entries where state = 'held'")
     assert held == [("order.update", "waits for order A-1: it was created after this")]
-    assert two_senders.run().returncode == 0, "it is judged once"
+    assert workspace.run().returncode == 0, "it is judged once"
 
 
-def test_a_change_is_not_with_the_exchange_if_its_order_was_deleted_by_a_person_since(two_senders):
+def test_a_change_is_not_with_the_exchange_if_its_order_was_deleted_by_a_person_since(workspace):
     """The delete waited for the order, and was released after the change."""
-    two_senders.nights(("deletes", "A-1"), ("orders", "A-1,Bonn,1"), ("updates", "A-1,Ulm"))
-    two_senders.command("retry", "A-1")
-    assert two_senders.nights(("updates2", "A-1,Ulm\n")).returncode == 1
-    states = [state for (state,) in two_senders.ask("select state from entries order by id")]
-    assert states == ["accepted", "accepted", "accepted", "held"]
+    workspace.use_small("orders", "order-updates", "order-deletes")
+    files = ("deletes: A-1", "orders: A-1,Bonn,1", "updates: A-1,Ulm")
+    assert workspace.nights(*files, "retry A-1", "updates2: A-1,Ulm |").returncode == 1
+    assert states(workspace) == ["accepted", "accepted", "accepted", "held"]
 
 
 def test_an_update_of_another_party_makes_it_no_sender_of_the_order(workspace):
     """Its own order with the same number would overwrite the first one."""
-    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("target:", "changed: update\ntarget:")
-    workspace.use({"orders": text, "others": text.replace("orders", "others").replace("ACME", "OTHER")})
-    workspace.add("order-updates")
-    for name, rows in (
-        ("others", "City,Weight\nA-1,Jena,5"),
-        ("updates", "City\nA-1,Ulm"),
-        ("orders", "City,Weight\nA-1,Kiel,7"),
-    ):
-        workspace.drop(f"{name}.csv", f"Order,{rows}\n")
-        workspace.run()
-    states = [state for (state,) in workspace.ask("select state from entries order by id")]
-    assert states == ["accepted", "accepted", "held"]
+    use_senders(workspace, changed="update")
+    workspace.nights("others: A-1,Jena,5", "updates: A-1,Ulm", "orders: A-1,Kiel,7")
+    assert states(workspace) == ["accepted", "accepted", "held"]
     assert workspace.ask("select reason from entries where state = 'held'") == [("another sender has this number",)]
 
 
 def test_an_update_of_another_party_that_waits_for_an_order_holds_back_no_order(workspace):
     """It shows nothing: its own sender has no such order."""
-    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("ACME", "OTHER")
-    workspace.use({"orders": text})
-    workspace.add("order-updates")
-    for name, rows in (("updates", "City\nA-1,Ulm"), ("orders", "City,Weight\nA-1,Kiel,7")):
-        workspace.drop(f"{name}.csv", f"Order,{rows}\n")
-        workspace.run()
-    assert workspace.ask("select state from entries order by id") == [("held",), ("accepted",)]
+    use_senders(workspace)
+    workspace.nights("updates: A-1,Ulm", "others: A-1,Kiel,7")
+    assert states(workspace) == ["held", "accepted"]
 
 
 @pytest.mark.parametrize("operation", ["order.create", "order.upsert"])
 def test_an_order_is_created_anew_although_an_update_of_another_party_waits_for_it(workspace, operation):
     """The exchange had it before; it was looked up then, and deleted since."""
-    text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("order.create", operation)
-    workspace.use({"orders": text.replace("ACME", "OTHER")})
-    workspace.add("order-updates")
-    workspace.add("order-deletes")
-    orders = "Order,City,Weight\nA-1,Kiel,7\n"
-    for name, rows in (("updates", "Order,City\nA-1,Ulm\n"), ("orders", orders), ("deletes", "Order\nA-1\n")):
-        workspace.drop(f"{name}.csv", rows)
-        workspace.run()
-    at = time.time() - 100
-    os.utime(workspace.drop("updates2.csv", "Order,City\nA-1,Bonn\n"), (at, at))
-    workspace.drop("orders2.csv", orders.replace("7", "8"))
-    workspace.run()
+    use_senders(workspace)
+    workspace.edit("mappings/others.yaml", "order.create", operation)
+    workspace.nights("updates: A-1,Ulm", "others: A-1,Kiel,7", "deletes: A-1")
+    workspace.nights(("updates2: A-1,Bonn", "others2: A-1,Kiel,8"))
     assert workspace.ask("select operation, state from entries where id in (4, 5) order by id") == [
         ("order.update", "held"),
         ("order.create", "accepted"),
@@ -670,14 +585,9 @@ def test_an_order_is_created_anew_although_an_update_of_another_party_waits_for_
 
 def test_a_held_upsert_creates_its_order_anew_if_that_was_deleted_before_a_person_releases_it(workspace):
     """It was held as an update, because it came again after newer values."""
-    workspace.use(
-        {"orders": (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("order.create", "order.upsert")}
-    )
-    workspace.add("order-deletes")
-    old, new = (f"Order,City,Weight\nA-1,Kiel,{weight}\n" for weight in (7, 8))
-    for name, rows in (("orders", old), ("orders", new), ("orders", old), ("deletes", "Order\nA-1\n")):
-        workspace.drop(f"{name}.csv", rows)
-        workspace.run()
+    workspace.use_small("orders", "order-deletes")
+    workspace.edit("mappings/orders.yaml", "order.create", "order.upsert")
+    workspace.nights("orders: A-1,Kiel,7", "orders: A-1,Kiel,8", "orders: A-1,Kiel,7", "deletes: A-1")
     assert "order.create" in workspace.command("retry", "A-1").stdout
     assert workspace.run().returncode == 0
     assert workspace.ask("select operation, state from entries order by id") == [
