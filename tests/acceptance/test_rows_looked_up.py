@@ -2,7 +2,6 @@
 
 import json
 
-import openpyxl
 import pytest
 from faulty_exchange import misbehaving
 from ledgers import contents_in
@@ -57,14 +56,13 @@ def with_files(folder, orders, products):
 
 def correct(workspace, **values):
     """Put other values into the fix workbook, by sheet and what stands there, and drop it; gives the cells."""
-    (fix,) = workspace.outbox.glob("*/*.fix.xlsx")
-    book, found = openpyxl.load_workbook(fix), []
-    for sheet, changes in values.items():
-        cells = {str(cell.value): cell for row in book[sheet].iter_rows() for cell in row}
-        for before, after in changes.items():
-            cells[before].value = after
-            found.append(cells[before])
-    book.save(workspace.inbox / fix.name)
+    found = []
+    with workspace.fixing("*.fix.xlsx") as book:
+        for sheet, changes in values.items():
+            cells = {str(cell.value): cell for row in book[sheet].iter_rows() for cell in row}
+            for before, after in changes.items():
+                cells[before].value = after
+                found.append(cells[before])
     return found
 
 
@@ -163,16 +161,8 @@ payload:
 def test_two_mappings_of_one_workbook_look_up_the_same_sheet(tmp_path):
     shared = SHEETS.replace("  locale", "  shared: true\n  locale")
     workspace = Workspace(tmp_path, mappings={"products": shared, "status": STATUS})
-    book = openpyxl.Workbook()
-    book.active.title = "Orders"
-    products = [("P1", "Bolzen", 2.5), ("P2", "Mutter", "schwer"), ("P3", "Ring", 1)]
-    for page, rows in (
-        (book.active, [("Order", "SKU", "Count"), *ORDERS]),
-        (book.create_sheet("Products"), [("Artikel", "Name", "Gewicht"), *products]),
-    ):
-        for row in rows:
-            page.append(row)
-    book.save(workspace.inbox / "drop.xlsx")
+    products = [("Artikel", "Name", "Gewicht"), ("P1", "Bolzen", 2.5), ("P2", "Mutter", "schwer"), ("P3", "Ring", 1)]
+    workspace.drop_book("drop.xlsx", {"Orders": [("Order", "SKU", "Count"), *ORDERS], "Products": products})
     assert workspace.run().returncode == 1
     balance = workspace.run_json()["balance"]
     assert (balance["balances"], balance["read"]) == (True, 7)

@@ -13,7 +13,7 @@ import orders
 import pytest
 from exchange_process import exchange
 from faulty_exchange import misbehaving
-from openpyxl import Workbook, load_workbook
+from openpyxl import load_workbook
 from openpyxl.styles import Font
 from orders import order_id
 from workspace import SMALL
@@ -442,12 +442,11 @@ def test_a_dry_run_foresees_that_an_update_is_overtaken_by_an_order_of_a_run_tha
 
 def test_rows_that_are_struck_out_are_named_to_the_shipper_and_to_the_operator(workspace):
     """In the results at each of them, in the fix workbook before its rows, and in what the run prints."""
-    text = (SMALL / "orders.yaml").read_text(encoding="utf-8")
-    workspace.use({"orders": text.replace("orders*.csv", "orders*.xlsx")})
-    book = Workbook()
-    for row in (("Order", "City", "Weight"), *((f"A-{number}", "Ulm", number) for number in (1, 2, 3)), ("A-4", "", 1)):
-        book.active.append(row)
-    for cell in (*book.active[3], *book.active[4]):
+    workspace.use({})
+    workspace.add("orders", "orders*.csv", "orders*.xlsx")
+    rows = [("Order", "City", "Weight"), *((f"A-{number}", "Ulm", number) for number in (1, 2, 3)), ("A-4", "", 1)]
+    book = workspace.drop_book("orders.xlsx", {"Sheet": rows})
+    for cell in (*book["Sheet"][3], *book["Sheet"][4]):
         cell.font = Font(strike=True)
     book.save(workspace.inbox / "orders.xlsx")
     done = workspace.run()
@@ -466,15 +465,10 @@ def test_warnings_about_a_sheet_reach_its_shipper(workspace):
     """Beside the row that they are about, or else beside the first one that is not ignored; and in the fix workbook before its rows."""
     text = (SMALL / "orders.yaml").read_text(encoding="utf-8").replace("orders*.csv", "orders*.xlsx")
     workspace.use({"orders": text.replace("rows: {}", "rows: {sheet: Orders, ignore_rows: 'order == \"DRAFT\"'}")})
-    head, book = ("Order", "City", "Weight"), Workbook()
-    orders, returns = book.active, book.create_sheet("Returns")
-    orders.title = "Orders"
+    head = ("Order", "City", "Weight")
     sent = (("A-1", "Ulm", 1), ("A-2", "Bonn", 2, None, "by noon"), ("Total", "Ulm", 3), ("A-4", "", 1))
-    for row in (head, ("DRAFT", "Ulm", 1), *sent):
-        orders.append(row)
-    for row in (head, ("A-9", "Kiel", 9)):
-        returns.append(row)
-    book.save(workspace.inbox / "orders.xlsx")
+    sheets = {"Orders": [head, ("DRAFT", "Ulm", 1), *sent], "Returns": [head, ("A-9", "Kiel", 9)]}
+    workspace.drop_book("orders.xlsx", sheets)
     workspace.run()
     said = [(row["outcome"], row["problem"], row["what to do"]) for row in workspace.results("orders.xlsx")]
     sheets = "The mapping does not read other sheets with the same columns: 1 (Returns)"

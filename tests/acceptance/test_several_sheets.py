@@ -51,11 +51,14 @@ def weights(sheets):
     return {order: float(weight) for rows in sheets.values() for order, _, weight in rows}
 
 
+def at_the_exchange(workspace):
+    with closing(sqlite3.connect(workspace.state / "exchange.db")) as database:
+        return [json.loads(content) for (content,) in database.execute("select content from orders")]
+
+
 def sent(workspace):
     """The weights of the orders that the exchange has."""
-    with closing(sqlite3.connect(workspace.state / "exchange.db")) as database:
-        orders = [json.loads(content) for (content,) in database.execute("select content from orders")]
-    return {order["order_id"]: float(order["total_weight"]) for order in orders}
+    return {order["order_id"]: float(order["total_weight"]) for order in at_the_exchange(workspace)}
 
 
 def problems(workspace):
@@ -162,16 +165,14 @@ def test_the_fix_workbook_has_the_sheets_with_errors_and_comes_back(every, renam
     assert every.run().returncode == 1
     wrong = ["2-1", "4-1", "4-3", "5-2"]
     assert sent(every) == {order: weight for order, weight in right.items() if order not in wrong}
-    path = every.reports()[-1] / "orders.fix.xlsx"
-    book = openpyxl.load_workbook(path)
-    assert [page.title for page in book][:3] == ["Feb", "Apr", "May"]
-    assert [line[1].value for page in book.worksheets[:3] for line in page.iter_rows(min_row=2)] == wrong
-    for page in book.worksheets[:3]:
-        for line in page.iter_rows(min_row=2):
+    with every.fixing("orders.fix.xlsx", "any name.xlsx") as book:
+        assert [page.title for page in book][:3] == ["Feb", "Apr", "May"]
+        lines = [line for page in book.worksheets[:3] for line in page.iter_rows(min_row=2)]
+        assert [line[1].value for line in lines] == wrong
+        for line in lines:
             line[3].value = float(line[3].value.removeprefix("wrong "))
-    if renamed:
-        book["Apr"].title = "Apr (mended)"
-    book.save(every.inbox / "any name.xlsx")
+        if renamed:
+            book["Apr"].title = "Apr (mended)"
     assert every.run().returncode == 0
     assert sent(every) == right
     assert counts(every)[0] == {"accepted": 4}
@@ -180,16 +181,21 @@ def test_the_fix_workbook_has_the_sheets_with_errors_and_comes_back(every, renam
     assert counts(every)[0] == {"unchanged": 15}
 
 
-def test_a_sheet_whose_heading_was_changed_in_the_fix_workbook_is_not_left_out(every):
+@pytest.fixture
+def to_fix(every):
+    """A workspace whose file was wrong in a cell of each of its two sheets."""
     sheets = monthly([1, 2])
     sheets["Jan"][0][2] = sheets["Feb"][0][2] = "x"
     book_of(every.inbox / "orders.xlsx", sheets)
     every.run()
-    book = openpyxl.load_workbook(every.reports()[-1] / "orders.fix.xlsx")
-    book["Jan"]["D2"], book["Feb"]["D2"], book["Feb"]["B1"] = 1, 2, "Number"
-    book.save(every.inbox / "orders.fix.xlsx")
-    assert every.run().returncode == 65
-    assert problems(every) == {"R204": ["orders.fix.xlsx:Feb!1"]}
+    return every
+
+
+def test_a_sheet_whose_heading_was_changed_in_the_fix_workbook_is_not_left_out(to_fix):
+    with to_fix.fixing("orders.fix.xlsx") as book:
+        book["Jan"]["D2"], book["Feb"]["D2"], book["Feb"]["B1"] = 1, 2, "Number"
+    assert to_fix.run().returncode == 65
+    assert problems(to_fix) == {"R204": ["orders.fix.xlsx:Feb!1"]}
 
 
 @pytest.mark.journey
@@ -290,16 +296,13 @@ def test_mappings_that_share_the_sheets_count_each_row_once_and_get_their_rows_b
     assert workspace.run().returncode == 1
     assert workspace.run_json()["balance"]["rows"] == {"accepted": 2, "invalid": 3}
     assert sent(workspace) == {"Jan-1": 1.0, "Feb-1": 3.0, "Feb-3": 5.0}
-    book = openpyxl.load_workbook(workspace.reports()[-1] / "both.fix.xlsx")
-    assert [page.title for page in book][:3] == ["Jan", "Feb", "Feb events"]
-    for page in book.worksheets[:3]:
-        for line in page.iter_rows(min_row=2):
-            for cell in line:
-                if str(cell.value).endswith("x"):
-                    cell.value = int(cell.value[:-1])
-                elif cell.value == "never":
-                    cell.value = "2026-03-01 11:00"
-    book.save(workspace.inbox / "back.xlsx")
+    with workspace.fixing("both.fix.xlsx", "back.xlsx") as book:
+        assert [page.title for page in book][:3] == ["Jan", "Feb", "Feb events"]
+        for cell in (cell for page in book.worksheets[:3] for line in page.iter_rows(min_row=2) for cell in line):
+            if str(cell.value).endswith("x"):
+                cell.value = int(cell.value[:-1])
+            elif cell.value == "never":
+                cell.value = "2026-03-01 11:00"
     assert workspace.run().returncode == 0
     assert sent(workspace) == {"Jan-1": 1.0, "Jan-2": 2.0, "Feb-1": 3.0, "Feb-2": 4.0, "Feb-3": 5.0}
     assert len(workspace.ask("select 1 from entries where operation = 'order.status' and state = 'accepted'")) == 5
@@ -312,10 +315,9 @@ def test_rows_moved_to_one_sheet_of_the_fix_workbook_are_one_order(workspace):
     sheets["Feb"].append(["1-1", "Town 1", 5])
     book_of(workspace.inbox / "orders.xlsx", sheets)
     workspace.run()
-    book = openpyxl.load_workbook(workspace.reports()[-1] / "orders.fix.xlsx")
-    book["Jan"].append([cell.value for cell in book["Feb"][2]])
-    book["Feb"].delete_rows(2)
-    book.save(workspace.inbox / "orders.fix.xlsx")
+    with workspace.fixing("orders.fix.xlsx") as book:
+        book["Jan"].append([cell.value for cell in book["Feb"][2]])
+        book["Feb"].delete_rows(2)
     assert workspace.run().returncode == 0
     assert sent(workspace) == weights(sheets) | {"1-1": 106.0}
 
@@ -328,20 +330,14 @@ def test_the_name_of_the_sheet_may_be_a_value_also_when_it_comes_back(workspace)
     sheets = {"Errors": [["E-1", "Bonn", "x"]], "Köln": [["K-1", "Bonn", "y"], ["K-2", "Bonn", 2]]}
     book_of(workspace.inbox / "orders.xlsx", sheets)
     workspace.run()
-    book = openpyxl.load_workbook(workspace.reports()[-1] / "orders.fix.xlsx")
-    assert [page.title for page in book][:2] == ["Errors-2", "Köln"]
-    for page in book.worksheets[:2]:
-        page["D2"] = 1
-        page.title = f"{page.title} mended"
-    book.save(workspace.inbox / "orders.fix.xlsx")
+    with workspace.fixing("orders.fix.xlsx") as book:
+        assert [page.title for page in book][:2] == ["Errors-2", "Köln"]
+        for page in book.worksheets[:2]:
+            page["D2"] = 1
+            page.title = f"{page.title} mended"
     assert workspace.run().returncode == 0
-    with closing(sqlite3.connect(workspace.state / "exchange.db")) as database:
-        orders = [json.loads(content) for (content,) in database.execute("select content from orders")]
-    assert {order["order_id"]: order["pickup_city"] for order in orders} == {
-        "E-1": "Errors",
-        "K-1": "Köln",
-        "K-2": "Köln",
-    }
+    cities = {order["order_id"]: order["pickup_city"] for order in at_the_exchange(workspace)}
+    assert cities == {"E-1": "Errors", "K-1": "Köln", "K-2": "Köln"}
 
 
 @pytest.mark.journey
@@ -385,36 +381,26 @@ def test_an_order_is_the_same_on_another_sheet_of_a_later_file(workspace):
 
 
 @pytest.mark.journey
-def test_a_fix_workbook_comes_back_although_the_mapping_reads_one_sheet_since(every):
-    sheets = monthly([1, 2])
-    sheets["Jan"][0][2] = sheets["Feb"][0][2] = "x"
-    book_of(every.inbox / "orders.xlsx", sheets)
-    every.run()
-    every.edit("mappings/orders.yaml", '"*"', "Jan")
-    book = openpyxl.load_workbook(every.reports()[-1] / "orders.fix.xlsx")
-    book["Jan"]["D2"], book["Feb"]["D2"] = 101, 201
-    book.save(every.inbox / "orders.fix.xlsx")
-    assert every.run().returncode == 0
-    assert sent(every) == weights(monthly([1, 2]))
+def test_a_fix_workbook_comes_back_although_the_mapping_reads_one_sheet_since(to_fix):
+    to_fix.edit("mappings/orders.yaml", '"*"', "Jan")
+    with to_fix.fixing("orders.fix.xlsx") as book:
+        book["Jan"]["D2"], book["Feb"]["D2"] = 101, 201
+    assert to_fix.run().returncode == 0
+    assert sent(to_fix) == weights(monthly([1, 2]))
 
 
 @pytest.mark.journey
-def test_a_sheet_that_is_missing_in_the_fix_workbook_is_still_to_be_corrected(every):
-    sheets = monthly([1, 2])
-    sheets["Jan"][0][2] = sheets["Feb"][0][2] = "x"
-    book_of(every.inbox / "orders.xlsx", sheets)
-    every.run()
-    path = every.reports()[-1] / "orders.fix.xlsx"
-    book = openpyxl.load_workbook(path)
-    book["Jan"]["D2"] = 101
-    del book["Feb"]
-    book.save(every.inbox / "orders.fix.xlsx")
-    assert every.run().returncode == 0
-    assert every.states() == dict.fromkeys(weights(monthly([1, 2])), "accepted") | {"2-1": "invalid"}
-    assert [line["Key"] for line in every.sheet("Exceptions")] == ["2-1"]
-    book = openpyxl.load_workbook(path)
-    book["Feb"]["D2"] = 201
-    del book["Jan"]
-    book.save(every.inbox / "orders.fix.xlsx")
-    assert every.run().returncode == 0
-    assert sent(every) == weights(monthly([1, 2]))
+def test_a_sheet_that_is_missing_in_the_fix_workbook_is_still_to_be_corrected(to_fix):
+    with to_fix.fixing("orders.fix.xlsx", "second.xlsx") as book:
+        book["Feb"]["D2"] = 201
+        del book["Jan"]
+    second = (to_fix.inbox / "second.xlsx").rename(to_fix / "second.xlsx")
+    with to_fix.fixing("orders.fix.xlsx") as book:
+        book["Jan"]["D2"] = 101
+        del book["Feb"]
+    assert to_fix.run().returncode == 0
+    assert to_fix.states() == dict.fromkeys(weights(monthly([1, 2])), "accepted") | {"2-1": "invalid"}
+    assert [line["Key"] for line in to_fix.sheet("Exceptions")] == ["2-1"]
+    to_fix.drop("orders.fix.xlsx", second)
+    assert to_fix.run().returncode == 0
+    assert sent(to_fix) == weights(monthly([1, 2]))

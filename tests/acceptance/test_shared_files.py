@@ -5,7 +5,6 @@ import re
 import sqlite3
 from contextlib import closing
 
-import openpyxl
 import pytest
 from fix_workbooks import FixBook
 from killed_steps import dies_at
@@ -73,12 +72,7 @@ def test_two_sheets_are_two_operations(workspace):
         {"orders": mapping("orders", sheet="Orders"), "order-deletes": mapping("order-deletes", sheet="Cancelled")}
     )
     orders = [["Order", "City", "Weight", "Remark"], ["A-1", "Köln", 1, "urgent"], ["A-2", "Essen", 2, ""]]
-    book = openpyxl.Workbook()
-    book.active.title = "Orders"
-    for sheet, rows in ((book.active, orders), (book.create_sheet("Cancelled"), [["Order"], ["A-2"]])):
-        for row in rows:
-            sheet.append(row)
-    book.save(workspace.inbox / "both.xlsx")
+    book = workspace.drop_book("both.xlsx", {"Orders": orders, "Cancelled": [["Order"], ["A-2"]]})
     done = workspace.run()
     assert done.returncode == 0, done.stdout + done.stderr
     assert states(workspace) == ["order.create A-1 accepted", "order.create A-2 accepted", "order.delete A-2 accepted"]

@@ -101,12 +101,10 @@ def fixed(workspace, sheet, wrong, right):
     """The fix workbook of a sheet, its page and the cell of a wrong value; sent back with the right one, and what the order is then."""
     workspace.drop("pairs.csv", sheet)
     workspace.run()
-    (fix,) = workspace.outbox.glob("*/pairs.fix.xlsx")
-    book = openpyxl.load_workbook(fix)
-    page = book["pairs"]
-    (cell,) = [cell for row in page.iter_rows(min_row=2) for cell in row if cell.value == wrong]
-    cell.value = right
-    book.save(workspace.inbox / "pairs.fix.xlsx")
+    with workspace.fixing("pairs.fix.xlsx") as book:
+        page = book["pairs"]
+        (cell,) = [cell for row in page.iter_rows(min_row=2) for cell in row if cell.value == wrong]
+        cell.value = right
     workspace.run()
     shown = json.loads(workspace.command("show", "A", "--payload", "--json").stdout)
     (payload,) = [one["payload"] for one in shown if one["payload"]]

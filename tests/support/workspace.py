@@ -6,9 +6,10 @@ import re
 import shutil
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import openpyxl
 import orders
 import python_calamine
 from command_in_process import loadsheet
@@ -111,6 +112,25 @@ class Workspace(os.PathLike):
             heading = HEADINGS.get(re.match("[a-z]+", name)[0], "Order,City,Weight")
             lines = [heading, *(row.strip() for row in rows.split("|")), ""]
             self.drop(f"{name}.csv", "\n".join(lines), age=60 * (len(files) - place))
+
+    def drop_book(self, name, sheets):
+        """Put a workbook into the inbox, which has these sheets by title, each of them as its rows; returns the book."""
+        book = openpyxl.Workbook()
+        book.remove(book.active)
+        for title, rows in sheets.items():
+            page = book.create_sheet(title)
+            for row in rows:
+                page.append(row)
+        book.save(self.inbox / name)
+        return book
+
+    @contextmanager
+    def fixing(self, name, back=""):
+        """The only fix workbook of the last run whose name is so, to be changed; then it is in the inbox, maybe as `back`."""
+        (path,) = self.reports()[-1].glob(name)
+        book = openpyxl.load_workbook(path)
+        yield book
+        book.save(self.inbox / (back or path.name))
 
     def nights(self, *nights):
         """A run for each of these, the last of which is returned: a file, or several, as above; `retry A-1` is a command before the next."""
