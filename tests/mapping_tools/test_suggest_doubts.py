@@ -4,7 +4,6 @@ import json
 import re
 from datetime import datetime, time
 
-import openpyxl
 import pytest
 from drafting import (
     HEAD,
@@ -21,10 +20,6 @@ from drafting import (
 )
 
 from loadsheet.errors import FileRefused
-from loadsheet.mapping_tools.sheet_profiles import observe
-from loadsheet.mapping_tools.suggest import draft
-from loadsheet.mapping_tools.yaml_writer import write_draft
-from loadsheet.settings import Settings
 
 
 def three(*columns):
@@ -463,13 +458,12 @@ def test_days_without_a_time_are_not_sent_as_midnight(tmp_path, native):
 
 
 def test_offered_lookups_can_be_pasted(tmp_path):
-    paths = written(tmp_path, {"sendungen.csv": FREIGHT, "rates.csv": RATES, "fuel.csv": FUEL})
-    text = write_draft(draft(observe(paths, Settings()), None))
+    text = suggested(tmp_path, {"sendungen.csv": FREIGHT, "rates.csv": RATES, "fuel.csv": FUEL})
     fuel = "{label: Abholung, type: date, required: true, lookup: fuel}"
     assert unsaid(text, ["and lookup: rates, lookup_with: [kg] at Zone", f"and a column {fuel}"]) == []
     (tmp_path / "lookups").mkdir()
-    for path in paths[1:]:
-        path.rename(tmp_path / "lookups" / path.name)
+    for name in ("rates.csv", "fuel.csv"):
+        (tmp_path / name).rename(tmp_path / "lookups" / name)
     rates, surcharges = (re.search(rf"add lookups: {{({name}: .*?}})}}, and", text)[1] for name in ("rates", "fuel"))
     zone = "zone: {label: Zone, required: true, lookup: rates, lookup_with: [kg]}"
     text = re.sub(r"# zone: +{label: Zone, type: text}", zone, text).replace(
@@ -477,7 +471,7 @@ def test_offered_lookups_can_be_pasted(tmp_path):
     )
     text = text.replace("\nconstants:", f"\nlookups: {{{rates}, {surcharges}}}\nconstants:")
     text = re.sub("goods_value: .*", "goods_value: {expr: 'zone + fuel'}", text)
-    found = translated(mapping_of(tmp_path, text), paths[:1])
+    found = translated(mapping_of(tmp_path, text), [tmp_path / "sendungen.csv"])
     assert [json.loads(one.payload)["goods_value"] for one in found] == [47.0, 140.25, 47.75]
 
 
@@ -485,17 +479,12 @@ def test_offered_lookups_can_be_pasted(tmp_path):
 @pytest.mark.parametrize("numbers", ["other orders", "some of the same orders"])
 def test_two_sheets_of_one_layout_are_two_mappings(tmp_path, numbers, backwards):
     head = ["Number", "Collect", "Customer", "Street", "Postcode", "Town", "Boxes", "Kg", "Reason"]
-    book = openpyxl.Workbook()
-    book.remove(book.active)
+    place, sheets = ["Oy Ab", "Tie 1", "00100", "Helsinki"], {}
     for title, width in [("Orders", 8), ("Returns", 9)][:: -1 if backwards else 1]:
-        page = book.create_sheet(title)
-        page.append(head[:width])
         prefix = title[0] if numbers == "other orders" else "A"
-        for at in range(3):
-            place = ["Oy Ab", "Tie 1", "00100", "Helsinki"]
-            page.append([f"{prefix}-{at}", datetime(2026, 3, 9 + at), *place, at + 1, 2.5, "Broken"][:width])
-    book.save(tmp_path / "store.xlsx")
-    text = write_draft(draft(observe([tmp_path / "store.xlsx"], Settings()), None))
+        rows = [[f"{prefix}-{at}", datetime(2026, 3, 9 + at), *place, at + 1, 2.5, "Broken"] for at in range(3)]
+        sheets[title] = [row[:width] for row in (head, *rows)]
+    text = suggested(tmp_path, sheets)
     said = [
         "rows: {sheet: [Orders]}   # CHECK: Returns has the same headings, and is not read\n", "# not read: Returns: it has the headings of Orders and records of its own: write a second mapping for it",
         "with source: {shared: true} in both", "(extends: base/NAME.yaml)",
@@ -503,27 +492,25 @@ def test_two_sheets_of_one_layout_are_two_mappings(tmp_path, numbers, backwards)
     assert unsaid(text, said) == []
 
 
-def daily_export(path, *titles):
-    """A workbook with a sheet of notes, and one of orders for each of these titles."""
-    book = openpyxl.Workbook()
-    book.active.title = "Notes"
-    book.active.append(["exported by the web shop"])
+def daily_export(*titles):
+    """The sheets of a workbook: one of notes, and one of orders for each of these titles."""
+    head, place = (
+        ["Number", "Collect", "Customer", "Street", "Postcode", "Town", "Kg"],
+        ["Oy Ab", "Tie 1", "00100", "Helsinki"],
+    )
+    sheets = {"Notes": [["exported by the web shop"]]}
     for number, title in enumerate(titles):
-        page = book.create_sheet(title)
-        page.append(["Number", "Collect", "Customer", "Street", "Postcode", "Town", "Kg"])
-        for at in range(3):
-            page.append([f"A-{number}{at}", datetime(2026, 3, 9), "Oy Ab", "Tie 1", "00100", "Helsinki", 2.5 + at])
-    book.save(path)
-    return path
+        rows = [[f"A-{number}{at}", datetime(2026, 3, 9), *place, 2.5 + at] for at in range(3)]
+        sheets[title] = [head, *rows]
+    return sheets
 
 
 def test_the_only_table_of_a_workbook_may_have_another_name_in_the_next_file(tmp_path):
-    first = daily_export(tmp_path / "export.xlsx", "Orders 2026-03-09")
-    mapping = mapping_of(tmp_path, write_draft(draft(observe([first], Settings()), None)))
-    documents = translated(mapping, [daily_export(tmp_path / "next.xlsx", "Orders 2026-03-10")])
+    mapping = mapping_of(tmp_path, suggested(tmp_path, daily_export("Orders 2026-03-09")))
+    documents = translated(mapping, written(tmp_path, daily_export("Orders 2026-03-10")))
     assert [document.key for document in documents] == ["A-00", "A-01", "A-02"]
     with pytest.raises(FileRefused, match=r"R238.*Week 10, Week 11"):
-        translated(mapping, [daily_export(tmp_path / "two.xlsx", "Week 10", "Week 11")])
+        translated(mapping, written(tmp_path, daily_export("Week 10", "Week 11")))
 
 
 @pytest.mark.parametrize(
@@ -537,14 +524,12 @@ def test_the_only_table_of_a_workbook_may_have_another_name_in_the_next_file(tmp
     ],
 )
 def test_sheets_of_one_layout_for_months_or_places_are_read_by_one_mapping(tmp_path, titles):
-    path = daily_export(tmp_path / "export.xlsx", *titles)
-    text = write_draft(draft(observe([path], Settings()), None))
+    text = suggested(tmp_path, daily_export(*titles))
     remark = f"every sheet with these headings is read, here {', '.join(titles)}"
     assert f'    rows: {{sheet: "*"}}   # CHECK: {remark}\n' in text
     assert not any(f"not read: {title}" in text for title in titles)
     mapping = mapping_of(tmp_path, text)
-    following = daily_export(tmp_path / "export.xlsx", *titles, "Next")
-    found = [one.key for one in translated(mapping, [following])]
+    found = [one.key for one in translated(mapping, written(tmp_path, daily_export(*titles, "Next")))]
     assert found == [f"A-{number}{at}" for number in range(len(titles) + 1) for at in range(3)]
 
 
@@ -552,6 +537,6 @@ def test_sheets_of_one_layout_for_months_or_places_are_read_by_one_mapping(tmp_p
     "titles", [("Orders", "Cancelled"), ("2026", "Archive"), ("Orders", "Shipments"), ("Data", "Example")]
 )
 def test_sheets_of_one_layout_that_may_list_something_else_are_not_read_together(tmp_path, titles):
-    text = write_draft(draft(observe([daily_export(tmp_path / "export.xlsx", *titles)], Settings()), None))
+    text = suggested(tmp_path, daily_export(*titles))
     assert 'sheet: "*"' not in text
     assert "write a second mapping for it" in text

@@ -21,8 +21,6 @@ from drafting import (
 from loadsheet.errors import FileRefused
 from loadsheet.mapping_tools.drafts import values_of
 from loadsheet.mapping_tools.sheet_profiles import observe
-from loadsheet.mapping_tools.suggest import draft
-from loadsheet.mapping_tools.yaml_writer import write_draft
 from loadsheet.settings import Settings
 
 COLUMNS = {  # a column of an order sheet, and what the line of the draft has or (after a !) has not
@@ -127,7 +125,7 @@ def test_the_format_of_amounts_gives_their_currency(tmp_path):
     for cell in book.active["C"][1:]:
         cell.number_format = "[$PLN] #,##0.00"
     book.save(tmp_path / "jobs.xlsx")
-    text = write_draft(draft(observe([tmp_path / "jobs.xlsx"], Settings()), "order.create"))
+    text = suggested(tmp_path, tmp_path / "jobs.xlsx", "order.create")
     assert "type: decimal, required: true, currency: PLN, min: 0}" in drafted_columns(text)["Goods value"]
     assert "  currency: {value: PLN}" in text
 
@@ -265,6 +263,15 @@ def noted(*rows):
 
 
 ONE_IN_FIVE = table("Order no;Origin", "Beta AG", "Gamma", "Delta", "Omega", "Sigma")
+WIDE = (
+    "Order Name,Email,Quantity,Item name,Currency,Subtotal,Taxes,Shipping Method,Discount Code,Payment Reference,Notes"
+    + "".join(
+        f",{side} {word}"
+        for side in ("Billing", "Shipping")
+        for word in ("Name", "Street", "City", "Zip", "Country", "Phone")
+    )
+)
+WIDE += f"\n#1001,a@example.com,3,Mug{',' * 19}" * 3
 STARRED = "".join(f"{'*' if number % 3 == 0 else ''};A-{number};Ulm;12,5\n" for number in range(12))
 DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has or (after a !) has not
     "times are no companies": (SHIPMENTS, "order.create", " pickup_company: {const: pickup_company}   # FILL IN under constants\n",
@@ -532,6 +539,7 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "Order no;Ship to city;Qty\nA-1;Leeds;2\nA-2;York;1\n-----;-----;-----\nTotal;;3\n\nOrders: 2\nEnd of list\n", "order.update",
         "      stop_at_blank: true   # CHECK", "!not read"),
     "stars that mark records are no totals": (f"Urgent;Order no;City;Gross weight (kg)\n{STARRED}", None, "!totals:"),
+    "a wide export with mostly blank columns has headings": (WIDE, "order.create", "{label: Quantity,", "{label: Item name,"),
     "a table of two columns has no notes": ("Order;Delivery town\nA1;Hull\nA2;York\nOrder of Monday;\n", "order.update", "!footer"),
 }  # fmt: skip
 
@@ -652,6 +660,17 @@ WORKS = {  # the lines of a sheet, what its draft has or (after a !) has not, th
         ["label: PLZ/Ort", 'split: "(?P<plz_ort_postal>', " delivery_pincode: {col: plz_ort_postal}\n", " delivery_city: {col: plz_ort_city}\n"],
         {"A-1": 1, "A-2": 1, "A-3": 1}, '"delivery_city":"Dresden"',
     ),
+    "the stars of an SAP list are totals": ([
+        "-" * 40, "|Lieferung|Auftrag |Ort    |Bruttogew.|GE |", "-" * 40, "|80001001 |4500001 |Köln   | 1.240,500|KG |",
+        "|80001002 |4500002 |Kiel   |    12,500-|KG|", "|*        |        |       | 1.228,000|KG |", "-" * 40,
+        "|**       |        |       | 1.228,000|KG |", "-" * 40,
+    ], ['      totals: {begins_with: ["*", "**"]}   # CHECK: total rows, not records'], {"4500001": 1, "4500002": 1}, None),
+    "a count of records below a blank row": ([
+        "Order no,Ship to city,Qty", "", "A-1,Leeds,2", "A-2,York,1", "", "2,record(s) downloaded", "Seller ID : shop",
+    ], ["      stop_at_blank: true   # CHECK: what stands below the blank row is no record", "!footer"], {"A-1": 1, "A-2": 1}, None),
+    "quotes in a tab-separated report": ([
+        "Order no\tShip to city\tItem name\tQty", 'A-1\tLeeds\t"Nice case\t1', 'A-2\tYork\tScreen 24"\t2', "A-3\tHull\tBox\t3",
+    ], ["  quote: none   # CHECK: a quote is never closed"], {"A-1": 1, "A-2": 1, "A-3": 1}, '"item_name":"\\"Nice case"'),
 }  # fmt: skip
 
 
@@ -666,28 +685,6 @@ def test_a_draft_gives_the_records_of_its_sheet(tmp_path, lines, said, found, se
     if sent is not None:
         assert [str(problem) for document in documents for problem in document.problems] == []
         assert sent in documents[0].payload.decode()
-
-
-def test_the_stars_of_an_sap_list_are_totals(tmp_path):
-    line = f"{'-' * 40}\n"
-    sheet = (
-        f"{line}|Lieferung|Auftrag |Ort    |Bruttogew.|GE |\n{line}|80001001 |4500001 |Köln   | 1.240,500|KG |\n"
-        f"|80001002 |4500002 |Kiel   |    12,500-|KG|\n|*        |        |       | 1.228,000|KG |\n{line}"
-        f"|**       |        |       | 1.228,000|KG |\n{line}"
-    )
-    text = suggested(tmp_path, sheet, "order.update")
-    assert '      totals: {begins_with: ["*", "**"]}   # CHECK: total rows, not records' in text
-    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
-    assert [document.key for document in documents] == ["4500001", "4500002"]
-
-
-def test_a_count_of_records_below_a_blank_row_is_no_record(tmp_path):
-    sheet = "Order no,Ship to city,Qty\n\nA-1,Leeds,2\nA-2,York,1\n\n2,record(s) downloaded\nSeller ID : shop\n"
-    text = suggested(tmp_path, sheet, "order.update")
-    assert "      stop_at_blank: true   # CHECK: what stands below the blank row is no record" in text
-    assert "footer" not in text
-    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
-    assert [document.key for document in documents] == ["A-1", "A-2"]
 
 
 @pytest.mark.parametrize(
@@ -706,15 +703,6 @@ def test_rows_that_a_template_filled_in_beforehand_are_no_records(tmp_path, head
     assert unsaid(text, ["# CHECK: rows filled in beforehand, not records", "!fill_down"]) == [], text
     documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
     assert [document.key for document in documents] == ["A-1", "A-2", "A-3"]
-
-
-def test_quotes_in_a_tab_separated_report_belong_to_its_values(tmp_path):
-    rows = ['A-1\tLeeds\t"Nice case\t1', 'A-2\tYork\tScreen 24"\t2', "A-3\tHull\tBox\t3"]
-    text = suggested(tmp_path, "\n".join(["Order no\tShip to city\tItem name\tQty", *rows]), "order.update")
-    assert "  quote: none   # CHECK: a quote is never closed" in text
-    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
-    assert [document.key for document in documents] == ["A-1", "A-2", "A-3"]
-    assert b'"item_name":"\\"Nice case"' in documents[0].payload
 
 
 def test_a_quote_that_is_never_closed_is_refused_in_other_texts(tmp_path):
@@ -753,9 +741,9 @@ def test_rows_with_one_key_are_one_record(tmp_path, merged):
 
 
 def test_the_order_of_the_files_changes_nothing(tmp_path):
-    paths = written(tmp_path, FILES)
-    orders_of_files = (paths, paths[::-1], paths[1:] + paths[:1])
-    assert len({write_draft(draft(observe(some, Settings()), None)) for some in orders_of_files}) == 1
+    files = list(FILES.items())
+    turned = (files, files[::-1], files[1:] + files[:1])
+    assert len({suggested(tmp_path, dict(some)) for some in turned}) == 1
 
 
 def test_what_the_mappings_of_the_folder_have_in_common_is_taken_over(tmp_path):
@@ -768,7 +756,7 @@ def test_what_the_mappings_of_the_folder_have_in_common_is_taken_over(tmp_path):
             encoding="utf-8",
         )
     (folder / "broken.yaml").write_text("mapping: [", encoding="utf-8")
-    text = write_draft(draft(observe(written(tmp_path, orders()), Settings()), None, values_of(folder)))
+    text = suggested(tmp_path, orders(), None, values_of(folder))
     said = [
         "sender_id: {value: ACME}   # CHECK: no column has it; as in the other 2 mappings", "receiver_id: {value: CARRIER1}",
         "timezone: Europe/Berlin   # CHECK: as in the other mappings", "pickup_city: {const: pickup_city}",
@@ -781,26 +769,8 @@ def test_the_currency_of_a_heading_counts_before_that_of_other_mappings(tmp_path
     folder = tmp_path / "mappings"
     folder.mkdir()
     (folder / "one.yaml").write_text("mapping: one\npayload: {currency: {value: EUR}}\n", encoding="utf-8")
-    path = tmp_path / "orders.csv"
-    path.write_text(f"Order no,{heading}\nA-1,12.50\nA-2,9.00\n", encoding="utf-8")
-    text = write_draft(draft(observe([path], Settings()), "order.create", values_of(folder)))
+    text = suggested(tmp_path, f"Order no,{heading}\nA-1,12.50\nA-2,9.00\n", "order.create", values_of(folder))
     assert unsaid(text, [f"currency: {{value: {currency}}}"]) == []
-
-
-def test_a_wide_export_with_mostly_blank_columns_has_headings(tmp_path):
-    sides = [
-        f"{side} {word}"
-        for side in ("Billing", "Shipping")
-        for word in ("Name", "Street", "City", "Zip", "Country", "Phone")
-    ]
-    blank = ["Currency", "Subtotal", "Taxes", "Shipping Method", "Discount Code", "Payment Reference", "Notes", *sides]
-    path = tmp_path / "orders.csv"
-    row = "#1001,a@example.com,3,Mug" + "," * len(blank) + "\n"
-    path.write_text(
-        ",".join(["Order Name", "Email", "Quantity", "Item name", *blank]) + "\n" + row * 3, encoding="utf-8"
-    )
-    text = write_draft(draft(observe([path], Settings()), "order.create"))
-    assert unsaid(text, ["{label: Quantity,", "{label: Item name,"]) == []
 
 
 @pytest.mark.parametrize(
@@ -817,9 +787,8 @@ def test_a_wide_export_with_mostly_blank_columns_has_headings(tmp_path):
     ],
 )
 def test_a_file_in_the_encoding_of_its_country_is_drafted_in_it_marked(tmp_path, encoding, heading, cell):
-    path = tmp_path / "訂單.csv"
-    path.write_bytes(f"{heading};Kg\nA-1 {cell};2\nA-2 {cell};3\n".encode(encoding))
-    text = write_draft(draft(observe([path], Settings()), "order.update"))
+    sheet = {"訂單.csv": f"{heading};Kg\nA-1 {cell};2\nA-2 {cell};3\n".encode(encoding)}
+    text = suggested(tmp_path, sheet, "order.update")
     assert f"  encoding: [utf-8-sig, {encoding}]   # CHECK: guessed by the letters, such as {heading}\n" in text
     assert f"{{label: {heading}, type: text, required: true, key: true}}" in text
     assert "\nmapping: draft\n" in text
@@ -830,9 +799,7 @@ def test_a_file_in_the_encoding_of_its_country_is_drafted_in_it_marked(tmp_path,
     [("João", "Joăo"), ("Año", "Ańo"), ("Þórður", "Ţórđur"), ("één", ""), ("Höhe €5", ""), ("“quoted”", "")],
 )
 def test_a_few_letters_with_accents_are_those_of_western_europe(tmp_path, cell, otherwise):
-    path = tmp_path / "orders.csv"
-    path.write_bytes(f"Order no;Name\nA-1;{cell}\nA-2;Lee\n".encode("cp1252"))
-    text = write_draft(draft(observe([path], Settings()), "order.update"))
+    text = suggested(tmp_path, f"Order no;Name\nA-1;{cell}\nA-2;Lee\n".encode("cp1252"), "order.update")
     remark = f"   # CHECK: guessed by the letters, such as {cell}; in cp1250 it is {otherwise}" if otherwise else ""
     assert f"  encoding: [utf-8-sig, cp1252]{remark}\n" in text
 
@@ -849,7 +816,4 @@ def test_remarks_of_thousands_of_words_are_looked_at_once(tmp_path):
     """Within the CPU time of a test; it took minutes. Neither as words for a sum nor as a number with a unit."""
     words, letters = "a1 " * 10_000, "a" * 30_000 + "!"
     lines = "".join(f"{words}{number};{letters}{number}!\n" for number in range(3))
-    path = tmp_path / "orders.csv"
-    path.write_text(f"Remark;Comment\n{lines}", encoding="utf-8")
-    sheets = observe([path], Settings())
-    assert "label: Remark" in write_draft(draft(sheets, "order.update"))
+    assert "label: Remark" in suggested(tmp_path, f"Remark;Comment\n{lines}", "order.update")

@@ -1,6 +1,7 @@
 """Small sheets, the drafts of mappings that they give, and what is read from a draft."""
 
 import re
+from pathlib import Path
 
 import openpyxl
 from shipped_samples import NOW
@@ -38,23 +39,32 @@ def table(heading, *lines):
 
 
 def written(folder, sheet):
-    """The paths of a sheet, written: a text, its bytes or rows of cells as one file, a dictionary as a file for each name."""
-    if isinstance(sheet, dict):
-        for name, text in sheet.items():
-            (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-        return [folder / name for name in sheet]
+    """The paths of a sheet, written: a text, its bytes or rows of cells as one file, a dictionary as a file for each name, or, where it
+    has rows of cells, as one workbook with these sheets; a path as it is.
+    """
+    if isinstance(sheet, Path):
+        return [sheet]
     if isinstance(sheet, str | bytes):
         return written(folder, {"sheet.csv": sheet})
-    book = openpyxl.Workbook()
-    for row in sheet:
-        book.active.append(row)
-    book.save(folder / "sheet.xlsx")
-    return [folder / "sheet.xlsx"]
+    if isinstance(sheet, list):
+        return written(folder, {"Sheet": sheet})
+    if any(isinstance(rows, list) for rows in sheet.values()):
+        book = openpyxl.Workbook()
+        book.remove(book.active)
+        for title, rows in sheet.items():
+            page = book.create_sheet(title)
+            for row in rows:
+                page.append(row)
+        book.save(folder / "sheet.xlsx")
+        return [folder / "sheet.xlsx"]
+    for name, text in sheet.items():
+        (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return [folder / name for name in sheet]
 
 
-def suggested(folder, sheet, target=None):
-    """The draft for a sheet (see `written`)."""
-    return write_draft(draft(observe(written(folder, sheet), Settings()), target))
+def suggested(folder, sheet, target=None, *known):
+    """The draft for a sheet (see `written`); `known` are the values of other mappings."""
+    return write_draft(draft(observe(written(folder, sheet), Settings()), target, *known))
 
 
 def mistakes(folder, text):
