@@ -245,6 +245,17 @@ def drop_back(house, book, name="orders.fix.xlsx"):
     return house.night()
 
 
+def all_corrected(house):
+    """Whether everything that was wrong in the first run has a right version by now."""
+    with house.queries() as queries:
+        first = [entry.id for entry in queries.entries_of(house.broken.id) if entry.state is State.INVALID]
+        return queries.versions.corrected_among(first) == set(first)
+
+
+def edit(path, before, after, count=-1):
+    path.write_text(path.read_text(encoding="utf-8").replace(before, after, count), encoding="utf-8")
+
+
 def told(house, night, code):
     """The texts of the problems with this code, by sheet and cell or row."""
     with house.queries() as queries:
@@ -276,9 +287,7 @@ def test_a_fix_file_can_itself_be_fixed(house):
     third = drop_back(house, again, "again.xlsx")
     assert third.counts == {"accepted": 1}
     assert third.drops[0].fixes == second.drops[0].id
-    with house.queries() as queries:
-        first = [entry.id for entry in queries.entries_of(house.broken.id) if entry.state is State.INVALID]
-        assert queries.versions.corrected_among(first) == set(first)
+    assert all_corrected(house)
 
 
 def test_a_fix_file_of_a_fix_file_has_the_name_of_the_original(house):
@@ -419,9 +428,7 @@ def test_rows_with_the_identifier_of_another_record_are_errors_until_it_is_put_r
     for row in rows:
         again.book["packages"].cell(row, 2).value = "00000010"
     assert drop_back(house, again, "again.xlsx").counts == {"accepted": 2}
-    with house.queries() as queries:
-        first = [entry.id for entry in queries.entries_of(house.broken.id) if entry.state is State.INVALID]
-        assert queries.versions.corrected_among(first) == set(first)
+    assert all_corrected(house)
 
 
 def test_no_advice_to_delete_a_row_whose_order_number_was_filled_down_over_it(house):
@@ -444,8 +451,7 @@ def test_a_row_that_belongs_to_the_other_record_is_sent_with_it_when_the_file_co
 def test_a_row_left_over_by_a_wrong_identifier_joins_its_record_when_it_is_corrected(tmp_path):
     house = House(tmp_path, BENCH)
     write_orders(house.inbox, 3, first=1)
-    path = house.inbox / "packages.csv"
-    path.write_text(path.read_text(encoding="utf-8").replace("00000002", "000O0002"), encoding="utf-8")
+    edit(house.inbox / "packages.csv", "00000002", "000O0002")
     first = house.night()
     assert first.counts == {"accepted": 2, "invalid": 2}
     book = opened(house, first.drops[0])
@@ -460,8 +466,7 @@ def test_a_package_joins_its_order_where_a_check_of_their_number_failed(tmp_path
     check = '\nchecks:\n  - {id: three, rule: "$count(packages) == 3", say: an order has three packages}\n'
     mapping.write_text(mapping.read_text(encoding="utf-8") + check, encoding="utf-8")
     write_orders(house.inbox, 3, first=1)
-    path = house.inbox / "packages.csv"
-    path.write_text(path.read_text(encoding="utf-8").replace("00000002", "00000001", 1), encoding="utf-8")
+    edit(house.inbox / "packages.csv", "00000002", "00000001", 1)
     first = house.night()
     assert first.counts == {"accepted": 1, "invalid": 2}
     book = opened(house, first.drops[0])
@@ -509,7 +514,7 @@ payload: {order_id: {col: order}}
 
 def test_a_mapping_that_changed_since_reads_the_fix_file_as_it_was_then(house):
     path = house.settings.mappings / "bench-join.yaml"
-    path.write_text(path.read_text(encoding="utf-8").replace("min: 0.001", "min: 100"), encoding="utf-8")
+    edit(path, "min: 0.001", "min: 100")
     book = mended(house)
     night = drop_back(house, book)
     assert night.counts == {"accepted": 2}
@@ -695,8 +700,7 @@ def test_an_order_that_was_refused_and_comes_back_unchanged_is_not_sent_again(tm
 
 def test_what_differs_from_what_was_accepted_can_be_taken_back_in_the_fix_file(house):
     write_orders(house.inbox, 3, first=1)
-    path = house.inbox / "packages.csv"
-    path.write_text(path.read_text(encoding="utf-8").replace("Item 1", "Item I", 1), encoding="utf-8")
+    edit(house.inbox / "packages.csv", "Item 1", "Item I", 1)
     second = house.night()
     assert second.counts == {"held": 1, "unchanged": 2}
     book = opened(house, second.drops[0])
@@ -752,10 +756,7 @@ def test_a_fix_workbook_that_cannot_be_read_is_answered_as_one_in_the_language_o
     mapping = mapping.replace("constants:", "  remark: {label: Remark, type: text}\nconstants:")
     mapping += "  order_references:\n    list:\n      - {name: {value: remark}, value: {col: remark}}\n"
     workspace.use({"orders": mapping.replace("orders*.csv", "orders*.xlsx")})
-    sent = Workbook()
-    for row in (("Order", "City", "Weight", "Remark"), ("A-1", "Ulm", "x", "call")):
-        sent.active.append(row)
-    sent.save(workspace.inbox / "orders.xlsx")
+    workspace.drop_book("orders.xlsx", {"Sheet": [["Order", "City", "Weight", "Remark"], ["A-1", "Ulm", "x", "call"]]})
     workspace.run()
     book = FixBook(workspace.reports()[-1] / "orders.fix.xlsx")
     (sheet,) = book.sheets()
@@ -795,10 +796,9 @@ def test_a_number_and_a_date_in_a_fix_file_of_texts_are_no_mixed_style(workspace
     workspace.use({"loads": LOADS})
     workspace.drop("loads.csv", "Order;Ready;Kg\nA-1;02.03.2026;12,5\nA-1;soon;many\nA-1;03.03.2026;7\n")
     workspace.run()
-    book = load_workbook(workspace.reports()[0] / "loads.fix.xlsx")
-    for cell in (cell for row in book["loads"].iter_rows(min_row=2) for cell in row):
-        cell.value = {"soon": datetime(2026, 3, 4), "many": 80}.get(cell.value, cell.value)
-    book.save(workspace.inbox / "loads.fix.xlsx")
+    with workspace.fixing("loads.fix.xlsx") as book:
+        for cell in (cell for row in book["loads"].iter_rows(min_row=2) for cell in row):
+            cell.value = {"soon": datetime(2026, 3, 4), "many": 80}.get(cell.value, cell.value)
     said = workspace.run().stdout
     assert "R225" not in said
     assert "R227" not in said

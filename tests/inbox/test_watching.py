@@ -54,9 +54,20 @@ class Runs:
         self.look()
 
 
-def go(place, runs, *, run=None, unfinished=None, **more):
+def go(place, runs, *deeds, run=None, unfinished=None, **more):
+    """Watch, while `deeds` are done, one after the other; each is tried until it works."""
+
+    def do():
+        for deed in deeds:
+            while deed() is False:
+                time.sleep(0.01)
+
+    meanwhile = threading.Thread(target=do)
+    meanwhile.start()
     with WakeEvents([place], runs.say, **more) as wake_events:
-        return watch([Watch(place, run or runs, unfinished or runs.unfinished, runs.say)], wake_events)
+        ended = watch([Watch(place, run or runs, unfinished or runs.unfinished, runs.say)], wake_events)
+    meanwhile.join()
+    return ended
 
 
 @pytest.fixture
@@ -64,26 +75,11 @@ def place(tmp_path):
     return settings_in(tmp_path, **FAST)
 
 
-def meanwhile(*deeds):
-    """Do things, one after the other, while the watch goes on; each is tried until it works."""
-
-    def do():
-        for deed in deeds:
-            while deed() is False:
-                time.sleep(0.01)
-
-    thread = threading.Thread(target=do)
-    thread.start()
-    return thread
-
-
 def test_what_is_there_at_the_start_is_taken_and_so_is_what_comes(place):
     drop(place, "early.csv")
     before = signal.getsignal(signal.SIGTERM)
     runs = Runs(place, lambda runs: "n/late.csv" in runs.taken)
-    coming = meanwhile(lambda: bool(runs.taken), lambda: bool(drop(place, "n/late.csv")))
-    assert go(place, runs) == signal.SIGTERM
-    coming.join()
+    assert go(place, runs, lambda: bool(runs.taken), lambda: drop(place, "n/late.csv")) == signal.SIGTERM
     assert runs.taken == ["early.csv", "n/late.csv"]
     assert runs.said == []
     assert signal.getsignal(signal.SIGTERM) is before
@@ -100,9 +96,8 @@ def test_on_a_network_share_or_on_demand_the_watch_polls_and_says_so_once(tmp_pa
     place, mounts = settings_in(tmp_path, **FAST, **chosen), tmp_path / "mountinfo"
     mounts.write_text(mounted)
     runs = Runs(place, lambda runs: len(runs.taken) == 2)
-    coming = meanwhile(lambda: bool(drop(place, "a.csv")), lambda: bool(runs.taken), lambda: bool(drop(place, "b.csv")))
-    go(place, runs, mounts=mounts)
-    coming.join()
+    deeds = (lambda: drop(place, "a.csv"), lambda: bool(runs.taken), lambda: drop(place, "b.csv"))
+    go(place, runs, *deeds, mounts=mounts)
     assert runs.taken == ["a.csv", "b.csv"]
     (line,) = runs.said
     assert said in line
@@ -142,9 +137,7 @@ def test_files_that_come_one_after_the_other_are_taken_together(tmp_path):
             drop(place, f"{number}.csv")
             time.sleep(0.02)
 
-    coming = meanwhile(come)
-    go(place, runs)
-    coming.join()
+    go(place, runs, come)
     assert len(runs.times) <= 3
 
 
@@ -158,19 +151,14 @@ def test_a_file_that_never_ends_holds_up_the_others_for_a_while_only(place):
         time.sleep(0.02)
         return bool(runs.taken)
 
-    writer = meanwhile(grow)
-    go(place, runs)
-    writer.join()
+    go(place, runs, grow)
     assert runs.taken == ["a.csv"]
 
 
 def runs_until_another_comes(place, runs, quiet_s, exit_code=0, earlier=1):
     """How many runs there are if another file comes `quiet_s` after the first ones (as many as `earlier`)."""
-    coming = meanwhile(
-        lambda: len(runs.times) >= earlier, lambda: time.sleep(quiet_s), lambda: bool(drop(place, "other.csv", b"a"))
-    )
-    go(place, runs, run=lambda: runs()._replace(exit_code=exit_code))
-    coming.join()
+    deeds = (lambda: len(runs.times) >= earlier, lambda: time.sleep(quiet_s), lambda: drop(place, "other.csv", b"a"))
+    go(place, runs, *deeds, run=lambda: runs()._replace(exit_code=exit_code))
     return len(runs.times)
 
 
@@ -217,9 +205,7 @@ def test_what_may_pass_by_itself_is_tried_again_and_said_once(place):
             raise stopped
         return WatchedRun(75, stopped)
 
-    coming = meanwhile(lambda: bool(met), lambda: bool(drop(place, "b.csv")))
-    go(place, runs, run=run)
-    coming.join()
+    go(place, runs, lambda: bool(met), lambda: drop(place, "b.csv"), run=run)
     assert runs.taken == ["a.csv", "b.csv"]
     assert [text.split(";")[0] for text in runs.said] == ["nobody there", "the disk is full"]
     assert (met[1] - met[0] >= 0.05, met[2] - met[1] >= 0.1) == (True, True)
@@ -252,9 +238,7 @@ def test_an_inbox_that_is_unmounted_is_said_and_the_watch_goes_on_when_it_is_bac
         (tmp_path / "away").rename(place.inbox)
         drop(place, "b.csv")
 
-    coming = meanwhile(lambda: bool(runs.taken), unmount, lambda: bool(runs.said), mount)
-    go(place, runs)
-    coming.join()
+    go(place, runs, lambda: bool(runs.taken), unmount, lambda: bool(runs.said), mount)
     assert "is a different folder than before" in runs.said[0]
     assert runs.taken == ["a.csv", "b.csv"]
 
@@ -300,9 +284,7 @@ def test_ten_thousand_files_at_once_are_all_taken(tmp_path):
     place = settings_in(tmp_path, **FAST | {"settle_s": 1.0})
     runs = Runs(place, lambda runs: len(runs.taken) == 10_000)
     runs.deadline += 600
-    coming = meanwhile(lambda: [drop(place, f"{at % 50}/{at}.csv", b"%d" % at) for at in range(10_000)])
-    go(place, runs)
-    coming.join()
+    go(place, runs, lambda: [drop(place, f"{at % 50}/{at}.csv", b"%d" % at) for at in range(10_000)])
     assert len(set(runs.taken)) == len(runs.taken) == 10_000
     assert lies_in(place.inbox) == []
 

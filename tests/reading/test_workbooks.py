@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 import pytest
 import python_calamine
 import xlwt
-from openpyxl import Workbook, load_workbook
+from openpyxl import load_workbook
 from reading_corpus import (
     cells_of,
     inline,
@@ -495,10 +495,7 @@ payload: {order_id: {col: order}}
 
 def test_a_formula_without_a_value_comes_back_as_text_and_all_of_them_are_one_line(workspace):
     workspace.use({"loads": BOXES})
-    book = Workbook()
-    for row in (["Order", "Boxes"], ["A-1", "=C2*2"], ["A-2", "=C3*2"]):
-        book.active.append(row)
-    book.save(workspace.inbox / "loads.xlsx")
+    workspace.drop_book("loads.xlsx", {"Sheet": [["Order", "Boxes"], ["A-1", "=C2*2"], ["A-2", "=C3*2"]]})
     assert '"=C2*2"' in workspace.run().stdout
     fixes = load_workbook(workspace.reports()[0] / "loads.fix.xlsx")
     cells = [(cell.value, cell.data_type, cell.number_format) for cell in fixes.worksheets[0]["C"][1:]]
