@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
-from command_in_process import loadsheet
+from command_in_process import Terminal, loadsheet
 from workspace import Workspace
 
 from loadsheet.cli import invoke
@@ -17,13 +17,6 @@ from loadsheet.cli.check import explanations
 from loadsheet.problems import CATALOGUE
 
 HEADER = "Order,Deliver to,Street,City,Postcode,Country,Collect,Deliver,Item,Weight (kg),Value\n"
-
-
-class Keyboard(io.StringIO):
-    """A terminal at the end of its input."""
-
-    def isatty(self):
-        return True
 
 
 def test_a_run_and_the_test_of_the_mapping_work_at_once(tmp_path):
@@ -70,7 +63,7 @@ def test_an_exchange_is_written_into_the_settings_unless_it_is_no_address(tmp_pa
 
 
 def test_the_end_of_input_instead_of_an_exchange_makes_nothing_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", Keyboard())
+    monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     monkeypatch.chdir(tmp_path)
     assert (invoke(["init"]), list(tmp_path.iterdir())) == (2, [])

@@ -22,6 +22,7 @@ from loadsheet.errors import FolderError
 from loadsheet.inbox import archive, claim, peek, quick_scan, scan
 from loadsheet.inbox.files import is_written_to, needs_polling, shows_open_writers
 from loadsheet.inbox.sightings import Sightings, file_signature
+from loadsheet.ledger.location import network_kind
 from loadsheet.places import file_system_of
 from loadsheet.settings import Settings
 
@@ -382,6 +383,8 @@ def test_shares_are_known_by_their_file_system(tmp_path):
         ("/mnt/ssh", "tmpfs", False),
     ):
         assert file_system_of(Path(folder), mounts) == kind
+        assert network_kind(Path(folder), mounts) == (kind if polled else ""), "a ledger is refused there"
         assert (needs_polling(kind), shows_open_writers(kind)) == (polled, not polled)
         assert file_system_of(Path(folder), tmp_path / "nowhere") == ""
+    assert network_kind(tmp_path / "not" / "there" / "yet") == "", "this machine keeps its files somewhere"
     assert needs_polling("fuse.sshfs")

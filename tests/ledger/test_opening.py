@@ -23,7 +23,7 @@ from ready_entries import mark, new_orders, states
 from loadsheet.errors import LedgerBusy, LedgerError, LedgerMissing, SettingsError
 from loadsheet.ledger import Opening, State, open_ledger, read_ledger
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION
-from loadsheet.ledger.location import SqliteLedgerFiles, network_kind
+from loadsheet.ledger.location import SqliteLedgerFiles
 
 BEGAN = datetime(2026, 3, 4, 2, tzinfo=UTC)
 HOUR, NEXT_DAY = timedelta(hours=1), BEGAN + timedelta(days=1)
@@ -188,14 +188,6 @@ def test_only_its_owner_may_read_it_also_where_others_could_before(url, path):
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-MOUNTS = """
-21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
-32 21 0:44 / /mnt/share rw - nfs4 filer:/export rw
-33 32 8:2 / /mnt/share/local rw shared:4 - xfs /dev/sdb1 rw
-34 21 0:45 / /mnt/two\\040words rw - cifs //filer/share rw
-""".strip()
-
-
 def test_a_file_of_sqlite_that_was_read_only_with_the_ledger_is_writable_again(tmp_path):
     path = tmp_path / "ledger.db"
     with open_ledger(f"sqlite:///{path}"):
@@ -205,20 +197,6 @@ def test_a_file_of_sqlite_that_was_read_only_with_the_ledger_is_writable_again(t
     beside.chmod(0o400)
     with open_ledger(f"sqlite:///{path}"):
         assert stat.S_IMODE(beside.stat().st_mode) == 0o600
-
-
-def test_a_network_file_system_is_known_by_the_mount_that_holds_the_path(tmp_path):
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text(MOUNTS)
-    for path, kind in (
-        ("/var/lib/ledger.db", ""),
-        ("/mnt/share/state/ledger.db", "nfs4"),
-        ("/mnt/share/local/ledger.db", ""),
-        ("/mnt/shared/ledger.db", ""),
-        ("/mnt/two words/ledger.db", "cifs"),
-    ):
-        assert network_kind(Path(path), mounts) == kind, path
-    assert network_kind(tmp_path / "not" / "there" / "yet") == "", "this machine keeps its files somewhere"
 
 
 # durable, also when it is opened again

@@ -1,7 +1,6 @@
 """The commands for authors with real files: lint with its caret, preview, golden cases, diff, and one value explained."""
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -9,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_in_process import loadsheet
+from command_in_process import Terminal, loadsheet
 from hypothesis import given
 from hypothesis import strategies as st
 from workspace import Workspace
@@ -42,13 +41,6 @@ def with_mappings(folder, *names):
 @pytest.fixture
 def house(tmp_path):
     return with_mappings(tmp_path, *NEEDED)
-
-
-class Terminal(io.StringIO):
-    """A stdout that says it is a terminal."""
-
-    def isatty(self):
-        return True
 
 
 @pytest.fixture

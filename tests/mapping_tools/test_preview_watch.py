@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 from command import environment
+from command_in_process import Terminal
 
 from loadsheet.cli.mapping_results import show_at_each_save
 from loadsheet.errors import MappingError
@@ -99,13 +100,6 @@ def test_a_folder_of_mappings_that_is_replaced_is_watched_again(tmp_path):
     assert show_at_each_save(show, [], [folder]) == 0
     guard.cancel()
     assert shown == [True, False, True, True]
-
-
-class Terminal(io.StringIO):
-    """A stdout that says it is a terminal."""
-
-    def isatty(self):
-        return True
 
 
 @pytest.mark.parametrize(("out", "clears"), [(Terminal, 2), (io.StringIO, 0)])

@@ -1,6 +1,5 @@
 """The log: one file of JSON lines a run, lines on stderr on wish, and nothing in them that must not be there."""
 
-import io
 import json
 import re
 import string
@@ -9,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from command_in_process import Terminal
 from hypothesis import given
 from hypothesis import strategies as st
 from monitored_runs import TOKEN, Exchange, house, order_id, write_orders
@@ -177,13 +177,6 @@ def test_what_a_command_says_at_its_end_is_a_line_as_well_and_nothing_of_that_is
     assert capsys.readouterr().err.startswith("loadsheet: no token")
     say("and plain again")
     assert capsys.readouterr().err == "and plain again\n"
-
-
-class Terminal(io.StringIO):
-    encoding = "utf-8"
-
-    def isatty(self):
-        return True
 
 
 @pytest.mark.parametrize("chosen", ["auto", "human", "json"])

@@ -59,6 +59,15 @@ def stdout_to(file):
             os.dup2(nowhere.fileno(), file.fileno())
 
 
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal: of output, or of input at whose end it is."""
+
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
 def nobody_reads():
     """The end of a pipe, open for writing, whose reader has gone away."""
     reads, writes = os.pipe()
