@@ -5,6 +5,7 @@ from zipfile import ZipFile
 
 import pytest
 from exchange_process import exchange
+from notification_servers import web
 from orders import order_id
 from scripted_exchange import Move, Scripted, answer
 
@@ -66,13 +67,16 @@ HOW = [
 @pytest.mark.parametrize("how", HOW)
 def test_no_output_of_any_command_holds_the_token(workspace, how):
     workspace.write_orders(14)
-    with Scripted(speaks_of_it(**how)) as server:
+    with Scripted(speaks_of_it(**how)) as server, web() as collector:
         where = ("--exchange", server.url)
         workspace.variables |= {
             "LOADSHEET_TOKEN": CANARY,
             "LOADSHEET_DISPATCH__CANARY": "0",
             "LOADSHEET_DISPATCH__CONNECTIONS": "1",
             "LOADSHEET_DISPATCH__UNKNOWN_MAX": "100",
+            "LOADSHEET_MONITORING__LOG_LEVEL": "debug",
+            "LOADSHEET_MONITORING__METRICS_FILE": str(workspace / "loadsheet.prom"),
+            "LOADSHEET_MONITORING__OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}",
         }
         commands = [
             ("run", *where, "--json"),
@@ -97,6 +101,9 @@ def test_no_output_of_any_command_holds_the_token(workspace, how):
     assert {"refused", "unknown"} <= json.loads(done[0].stdout)["entries"].keys(), "the answers were met"
     assert [each.args for each in done if CANARY in each.stdout + each.stderr] == []
     assert holding(workspace, CANARY) == []
+    assert ("call answered" in done[0].stderr, (workspace / "loadsheet.prom").exists()) == (True, True)
+    traced = b"".join(body for *_, body, _ in collector.got)
+    assert (traced != b"", CANARY.encode() in traced) == (True, False)
 
 
 def holding(workspace, token):

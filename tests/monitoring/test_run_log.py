@@ -12,15 +12,12 @@ from command_in_process import Terminal
 from hypothesis import given
 from hypothesis import strategies as st
 from monitored_runs import TOKEN, Exchange, house, order_id, write_orders
-from notification_servers import web
 from orders import MAPPINGS
 from ready_entries import Naps, ledgers, orders, settings
-from scripted_exchange import answer
 
 from loadsheet import run_log
 from loadsheet.cli import invoke
 from loadsheet.cli.output import print_lines, say
-from loadsheet.contract import BY_NAME, Fault, refusal
 from loadsheet.dispatch import Client, SendOptions, send
 from loadsheet.settings import Settings
 
@@ -282,32 +279,6 @@ def test_the_token_of_a_client_appears_in_no_line_wherever_it_turns_up(quiet):
     (line,) = of(parsed(text), "an internal error")
     assert "RuntimeError: cannot send ***" in line["exception"]
     assert "in speak" in line["exception"]
-
-
-def test_an_exchange_that_repeats_the_token_puts_it_into_no_log_metric_trace_or_sentence(tmp_path, capsys):
-    answers = {
-        order_id(0): answer(400, refusal(BY_NAME["order.create"], [Fault("pickup_city", f"{TOKEN} may not")])),
-        order_id(1): answer(400, f"<html>{TOKEN}</html>".encode()),
-        order_id(2): answer(500, TOKEN.encode()),
-    }
-
-    def speak(connection, request):
-        connection.sendall(answers[request.payloads[0]["order_id"]])
-        return True
-
-    exchange = Exchange()
-    exchange._answer = speak
-    with web() as collector:
-        more = {"metrics_file": tmp_path / "m.prom", "otlp_endpoint": f"http://127.0.0.1:{collector.port}"}
-        with house(tmp_path, exchange, log_level="debug", **more) as here:
-            assert here.night(3).exit_code == 1
-            assert len(of(here.lines(), "call answered")) == 3
-        assert collector.got
-        assert TOKEN.encode() not in b"".join(body for *_, body, _ in collector.got)
-    out, err = capsys.readouterr()
-    assert "call answered" in err
-    assert TOKEN not in out + err + "".join(here.said)
-    assert [path for path in tmp_path.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()] == []
 
 
 def test_secrets_of_the_settings_and_of_urls_and_headers_are_hidden_without_anybody_naming_them(tmp_path):
