@@ -46,6 +46,7 @@ UNDER_CONSTANTS = f"{FILL_IN} under constants"
 
 _TRANSIT = "P1D"  # assumed time from pickup to delivery if the sheet has only one of them
 _WINDOW = "PT4H"  # assumed length of a window if the sheet has only one end
+_LENGTH = f"{CHECK} the length; no column has it"
 _ROAD_FACTOR = 333  # kg per cubic metre in road freight
 _OFFSETS = (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES)
 
@@ -64,6 +65,7 @@ class _Filler:
         self._persons: list[DraftColumn] = []  # whose names stand for blank companies
         self._clocks: dict[DraftColumn, DraftColumn] = {}  # by the column of dates
         self._habits = habits_of(draft)
+        self._changes = draft.operation.action is Action.UPDATE
         is_missing = draft.operation.action is Action.STATUS and not gives_event(draft.operation, draft.filled)
         self._event = event_code_field(draft.operation.record.fields) if is_missing else None
         self._lines = draft.tables[-1]  # the table whose rows are the packages
@@ -80,10 +82,7 @@ class _Filler:
         """The lines of the whole record."""
         self._find_zone()
         self._volume_from_sides()
-        record = self._draft.operation.record
-        for field_ in record.fields:
-            if field_.when is When.LISTED:
-                continue
+        for field_ in (one for one in self._draft.operation.record.fields if one.when is not When.LISTED):
             if field_.record is None:
                 self._top_leaf(field_)
             elif field_.kind is Kind.OBJECT:
@@ -182,7 +181,7 @@ class _Filler:
         if kind is Kind.TIMEZONE or "timezone" in concepts:
             return self._zone_leaf(field_)
         if not needed and kind in DATE_SHAPES:
-            return self._end_by_clock(concepts) or ("", "")
+            return (self._by_other_end(concepts) if self._changes else self._end_by_clock(concepts)) or ("", "")
         if not needed:
             is_priced = any({"rate", "value"} & concepts_of(self._kinds[path]) for path in self._draft.filled)
             named = currency_of(self._draft) if "currency" in concepts and is_priced else ""
@@ -197,11 +196,8 @@ class _Filler:
             self._persons += names
             person = f'$join([{", ".join(map(self._draft.ref, names))}], " ")'
             return f"{{expr: '{person}'}}", f"{CHECK}: the name of the person; no column has a company"
-        if field_.kind in DATE_SHAPES and (other := self._other_end(concepts)):
-            if by_clock := self._end_by_clock(concepts):
-                return by_clock
-            sign = "+" if "late" in concepts else "-"
-            return self._shifted(other, f' {sign} t"{_WINDOW}"'), f"{CHECK} the length; no column has it"
+        if field_.kind in DATE_SHAPES and (by_other := self._by_other_end(concepts)):
+            return by_other
         is_new = self._draft.operation.creates and self._draft.chosen_by is None
         if field_.kind in DATE_SHAPES and is_new and (day := self._other_side(concepts)):
             by = f' {"+" if "delivery" in concepts else "-"} t"{_TRANSIT}"' + f' + t"{_WINDOW}"' * ("late" in concepts)
@@ -282,8 +278,8 @@ class _Filler:
             path = next(path for path, found in self._draft.filled.items() if found is quantity)
             return f"{{expr: '$sum([r.{or_zero(quantity, '1')} for r in {lines}])'}}", self._doubted(path, "")
         if counted := self._top_column("package"):
-            blank = f"{CHECK}: for blank cells each line counts as one package"
             if not self._draft.varies(counted):
+                blank = f"{CHECK}: for blank cells each line counts as one package"
                 return f"{{expr: '{self._draft.ref(counted)} ?? $count({lines})'}}", blank
             return f"{{expr: '$sum([r.{or_zero(counted, '1')} for r in {counted.table.name}])'}}", ""
         numbers = [drafted.column.label for drafted in self._draft.unused if drafted.column.is_count]
@@ -330,6 +326,14 @@ class _Filler:
         own = (field_ for field_ in fields if field_.kind in DATE_SHAPES and field_.name in filled)
         return next((filled[field_.name] for field_ in own if fits(concepts_of(field_))), None)
 
+    def _by_other_end(self, concepts: frozenset[str]) -> tuple[str, str] | None:
+        """An end of a window by the other one. A change needs it too: the old one at the exchange may lie on the wrong side of the new one."""
+        if (other := self._other_end(concepts)) is None:
+            return None
+        sign, end = ("+", "end") if "late" in concepts else ("-", "beginning")
+        kept = f"; without this line the old {end} stays at the exchange" * self._changes
+        return self._end_by_clock(concepts) or (self._shifted(other, f' {sign} t"{_WINDOW}"'), f"{_LENGTH}{kept}")
+
     def _end_by_clock(self, concepts: frozenset[str]) -> tuple[str, str] | None:
         """The end of a window on the day of its other end, at the time in a column of its own; None without such a column."""
         day = self._other_end(concepts) if "late" in concepts else None
@@ -352,8 +356,7 @@ class _Filler:
         """A column with a moment of the record, if there is one: always filled and the same in all its rows, if possible."""
         moments = [found for found in self._draft.filled.values() if found.keys["type"] in MOMENTS]
         varies = self._draft.varies
-        rank = {one: ("created" in one.column.concepts, varies(one), one.nullable) for one in moments}
-        return min(rank, key=rank.__getitem__, default=None)
+        return min(moments, key=lambda one: ("created" in one.column.concepts, varies(one), one.nullable), default=None)
 
     def _offset(self, field_: Field, *, needed: bool) -> tuple[str, str]:
         moment = self._moment()
@@ -442,8 +445,7 @@ class _Filler:
             self._item_unit(field_, concepts)
         elif filled is not None:
             digits = ", round: 3" if filled.column.guess.type == "quantity" else ""
-            leaf = f"{{col: {filled.name}{digits}}}"
-            self._line(3, field_.name, leaf, self._doubted(here + field_.name, ""))
+            self._line(3, field_.name, f"{{col: {filled.name}{digits}}}", self._doubted(here + field_.name, ""))
         elif "volume" in concepts and "volume" in self._made.derived.get(self._lines.name, {}):
             self._line(3, field_.name, "{col: volume, round: 4, when: 'volume > 0'}", "")
         elif concepts == {"quantity"} and (counted := packages_of_row(self._draft)):
@@ -452,9 +454,7 @@ class _Filler:
             self._line(3, field_.name, *self._constant(field_))
 
     def _item_unit(self, field_: Field, concepts: frozenset[str]) -> None:
-        for measure in ("weight", "volume", "length", "width", "height"):
-            if measure not in concepts:
-                continue
+        for measure in concepts & {"weight", "volume", "length", "width", "height"}:
             drafted = self._by_concept.get(measure)
             leaf = unit_leaf(field_)
             if drafted is not None:
@@ -465,8 +465,8 @@ class _Filler:
 
     def _volume_from_sides(self) -> None:
         sides = [self._by_concept.get(side) for side in ("length", "width", "height")]
-        named = any(drafted.name == "volume" for drafted in self._lines.columns)
-        if "volume" in self._by_concept or named or any(side is None for side in sides):
+        named = {drafted.name for drafted in self._lines.columns} | self._by_concept.keys()
+        if "volume" in named or None in sides:
             return
         factors = [f"({side.name} ?? 0)" if side.nullable else side.name for side in sides if side is not None]
         self._made.derived[self._lines.name] = {"volume": f"{' * '.join(factors)} / 1000000"}
