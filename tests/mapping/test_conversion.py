@@ -116,6 +116,9 @@ VALUES = [  # the type of a column, its settings, and what cells become
     ("datetime", {"dates": ["%d/%m/%Y"]}, {"03/04/2026": "2026-04-03T00:00:00+02:00"}),
     ("datetime", {"dates": ["%Y-%m-%d"]}, {"2026-05-28": "2026-05-28T00:00:00+02:00"}),
     ("datetime", {"dates": ["%d-%b-%y"]}, {"02-Jun-68": "2068-06-02T00:00:00+02:00", "02-Jun-69": "1969-06-02T00:00:00+01:00"}),
+    ("datetime", {"dates": ["%a %d.%m.%Y %H:%M"]}, {
+        "Fri 13.03.2026 24:00": "2026-03-14T00:00:00+01:00", "Sat 13.03.2026 24:00": "C304", "Fri 13.03.2026 0:00": "2026-03-13T00:00:00+01:00",
+    }),
     ("datetime", {"dates": ["%d. %B %Y"]}, {"2. Juni 2026": "2026-06-02T00:00:00+02:00"}),
     ("datetime", {"dates": ["%m/%d/%Y %I:%M %p"]}, {
         "12/31/2026 12:05 AM": "2026-12-31T00:05:00+01:00", "12/31/2026 12:05 pm": "2026-12-31T12:05:00+01:00",
@@ -197,6 +200,9 @@ def test_a_cell_is_read_as_its_column_declares(type_, settings, cells):
         ("datetime", Native("2026-03-29 02:30:00", "datetime"), "C314"),
         ("date", Native("2026-03-01", "date"), "2026-03-01T00:00:00+01:00"),
         ("time", Native("08:30:00", "time"), "8:30:00"),
+        ("time", Native("24:00:00", "time"), "1 day, 0:00:00"),
+        ("time", Native("1", "number"), "C304"),
+        ("time", Native("1.25", "number", "30:00:00"), "C304"),
         ("yesno", Native("true", "flag"), True),
         ("text", Native("#N/A", "error"), "R207"),
         ("decimal", Native("#DIV/0!", "error"), "R207"),

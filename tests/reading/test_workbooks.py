@@ -75,6 +75,7 @@ VALUES = {  # what is written: what is read, its kind, what is shown
     "a time": (Typed(0.354166667, "hh:mm:ss"), "08:30:00", "time", "08:30:00"),
     "a duration": (Typed(1.25, "[h]:mm:ss"), "1.25", "number", "30:00:00"),
     "a short duration": (Typed(0.125, "[h]:mm:ss"), "03:00:00", "time", "03:00:00"),
+    "the end of a day": (Typed(1, "[h]:mm:ss"), "24:00:00", "time", "24:00:00"),
     "yes": (Typed(value=True), "true", "flag", "true"),
     "no": (Typed(value=False), "false", "flag", "false"),
     **{text: (error(text), text, "error", text) for text in ERROR_CODES},

@@ -285,6 +285,7 @@ def test_a_sheet_without_language_is_answered_in_that_of_the_settings(tmp_path, 
         (("datetime", "2026-03-04 08:15:00"), "x", (datetime(2026, 3, 4, 8, 15), "yyyy-mm-dd hh:mm")),
         (("time", "08:15:00"), "x", (time(8, 15), "hh:mm")),
         (("time", "08:15:30"), "x", (time(8, 15, 30), "hh:mm:ss")),
+        (("time", "24:00:00"), "x", (1.0, "[h]:mm")),
         (("flag", "false"), "false", (False, "General")),
     ],
 )

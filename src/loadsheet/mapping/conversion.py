@@ -456,7 +456,7 @@ def _time(spec: Column, locale: str | None) -> _Parse:
         if not isinstance(cell, Native):
             moment = read(cell)
         elif cell.kind == "time":
-            moment = datetime.fromisoformat(f"1900-01-01 {cell}")
+            moment = _END_OF_DAY if cell == "24:00:00" else datetime.fromisoformat(f"1900-01-01 {cell}")
         else:
             hint = f"the cell is a {cell.kind}; format it as a time"
             moment = CellProblem("C304", {"expected": "a time of day"}, hint)

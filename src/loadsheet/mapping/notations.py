@@ -247,8 +247,8 @@ def format_reader(format_: str, locale: str | None, *, any_weekday: bool = False
             moment = _moment(found, locale)
         except (ValueError, OverflowError):  # 31 February, 25 o'clock
             return None
-        weekday = found.get("weekday")
-        fits = any_weekday or weekday is None or weekday_numbers(locale)[_folded(weekday)] == moment.weekday()
+        weekday, day = found.get("weekday"), moment - timedelta(days=found.get("hour") == "24")
+        fits = any_weekday or weekday is None or weekday_numbers(locale)[_folded(weekday)] == day.weekday()
         return moment if fits else None
 
     return read

@@ -311,10 +311,10 @@ def _day(days: int, *, from_1904: bool) -> str:
 
 
 def duration(number: str, seconds: int) -> Native:
-    """Elapsed time: a time of day below 24 hours, else the number of days, displayed in hours."""
+    """Elapsed time: a time of day up to 24 hours, as `24:00` is the end of the day, else the number of days, displayed in hours."""
     hours, rest = divmod(seconds, 3600)
     clock = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
-    return Native(clock, "time") if seconds < _DAY else Native(number, "number", clock)
+    return Native(clock, "time") if seconds <= _DAY else Native(number, "number", clock)
 
 
 def _in_digits(number: str, pattern: str) -> str:

@@ -316,7 +316,7 @@ def _date(given: dict[str, str], how: Format) -> str:
 
 
 def _time(given: dict[str, str], _how: Format) -> str:
-    """A time of day, or from 24 hours the number of days, displayed in hours."""
+    """A time of day, or beyond 24 hours the number of days, displayed in hours."""
     found = _ELAPSED.fullmatch(given.get(f"{_OFFICE}time-value", ""))
     if not found or not any(found.groups()[1:]):
         return Native("#VALUE!", "error")

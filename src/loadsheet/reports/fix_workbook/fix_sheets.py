@@ -408,6 +408,8 @@ def native_value(cell: str, native: tuple[str, str], day: str) -> tuple[str | bo
     if kind == "number":
         return _number(cell, text)
     if kind == "time":
+        if text == "24:00:00":  # no time of day, but a duration
+            return 1.0, "[h]:mm"
         clock = time.fromisoformat(text)
         return clock, "hh:mm:ss" if clock.second else "hh:mm"
     moment = datetime.fromisoformat(text)
