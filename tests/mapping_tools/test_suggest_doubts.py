@@ -95,6 +95,9 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "a number of lines instead of packages": (three(), None, "total_packages: ", "# CHECK: each line counts as one package\n"),
     "the sides of boxes are no weights (Maße is no Masse)": (three("Gewicht (kg);12,5;7,25;9,5", "Maße (cm);120x80x100;60 x 40 x 30;80*60*9"), None,
         "total_weight: {col: gewicht_kg}\n", "! unit: kg, from_unit: cm"),
+    "the sides of packages by their letters": (orders("Goods;Oil;Nuts", "L;120;60", "B.;80;40", "H;100;30,5"), "order.create",
+        "{label: L, type: quantity, required: true, unit: cm, min: 0}", "CHECK the unit cm", " length: {col: l", " width: {col: b", " height: {col: h"),
+    "letters that are not the sides of packages": (orders("Goods;Oil;Nuts", "L;120;60", "H;100;30"), "order.create", "! length:", "! height:"),
     "a sum of weights that may be those of the orders": (orders("Goods;Oil;Nuts", "Kg;2;2;3;3;7;7", keys=["A-1", "A-1", "A-2", "A-2", "A-3", "A-3"]),
         "order.create", " total_weight: {expr: '$sum([r.kg for r in rows])', round: 3}   # CHECK: all rows of each order have the same"),
     "the whole address, as NetSuite exports it": ("Document number,Item,Quantity,Shipping address,Shipping city,Shipping zip\n"

@@ -306,7 +306,7 @@ def _habits(raw: Sequence[_Raw], languages: Counter[str], countries: Counter[str
 
 def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     doubles, labels = raw.headings.doubles, raw.headings.labels
-    columns, unnamed = [], []
+    columns, unnamed, sides = [], [], dict(_sides_in(labels))
     for position, cells in _all_columns(raw):
         label = labels[position] if position < len(labels) else ""
         again = doubles.get(fold_label(label), [])
@@ -314,6 +314,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
             unnamed.append(column_letters(position))
             continue
         reading, unit = _read_heading(label)
+        reading = sides.get(position, reading)
         guess = guess_type(cells, reading, unit, habits.locale)
         reading = _with_side(reading, is_moment=guess.type in (*MOMENTS, "time"))
         if again:
@@ -330,6 +331,14 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
         tuple(number for number, _ in raw.outside.prefilled), filled_columns(raw.outside.prefilled),
         raw.is_unquoted, raw.explained,
     )  # fmt: skip
+
+
+def _sides_in(labels: Sequence[str]) -> Iterator[tuple[int, Reading]]:
+    """What headings of one letter mean, by position, where all three sides of a package stand beside each other, such as `L`, `W`, `H`."""
+    letters = [_LETTERS.get(label.strip(" .").casefold(), "") for label in labels]
+    for at in range(len(letters) - 2):
+        if set(letters[at : at + 3]) == {"length", "width", "height"}:
+            yield from ((at + step, Reading(frozenset({letters[at + step]}), (), Counter())) for step in range(3))
 
 
 def _with_last_name(column: Column, columns: Sequence[Column]) -> Column:
