@@ -589,6 +589,17 @@ WORKS = {  # the lines of a sheet, what its draft has or (after a !) has not, th
         "A-2;R 18;Brigg Ltd;Hull;Shoes;3,5;STD",
     ], ["header_rows: 2", " delivery_city: {col: consignee_town}\n", "label: Service", "!not read"], {"A-1": 2, "A-2": 1},
         '"weight":7.25'),
+    "names of groups above headings that all differ": ([
+        "Order;;Pickup;;Delivery;;Goods;",
+        "No;Date;City;Zip;Town;Postcode;Article;Kg",
+        "A-1;02.03.2026;Leeds;LS1 4DY;York;YO1 9TL;Oil;2,5",
+        "A-1;02.03.2026;Leeds;LS1 4DY;York;YO1 9TL;Nuts;7,25",
+        "A-2;13.03.2026;Leeds;LS1 4DY;Hull;HU1 1AA;Oil;3",
+    ], ["header_rows: 2", " pickup_city: {col: pickup_city}\n", " delivery_city: {col: delivery_town}\n", " createdon: {col: order_date}", "unit: kg"],
+        {"A-1": 2, "A-2": 1}, '"weight":7.25'),
+    "a title above headings that all differ": ([
+        "Orders;;;from Leeds;;", "No;Consignee;Town;Postcode;Article;Kg", "A-1;Ames;York;YO1 9TL;Oil;2,5", "A-2;Brigg;Hull;HU1 1AA;Nuts;7,25",
+    ], ["!header_rows"], {"A-1": 1, "A-2": 1}, ""),
     "numbers kept as text by an apostrophe": (
         ["Order no;Consignee city;Qty;Gross kg", "A-1;York;   '2;  '0,5", "A-2;Hull;  '13;'1.001,5"],
         ["label: Qty, type: integer", "label: Gross kg, type: quantity"], {"A-1": 1, "A-2": 1}, '"total_weight":0.5',

@@ -432,13 +432,16 @@ def _all_columns(raw: _Raw) -> Iterator[tuple[int, Cells]]:
 def _read_heading(label: str) -> tuple[Reading, str]:
     """What a heading means, and its unit by pint's name. Of a heading over several rows, the lowest says what it is, unless it is a unit."""
     *upper, lowest = label.split(BETWEEN)
-    if upper and (unit := ALIASES.get(lowest.strip(" .()[]").casefold(), "")):
+    above = reading_of(BETWEEN.join(upper))
+    unit = ALIASES.get(lowest.strip(" .()[]").casefold(), "")
+    if upper and unit and not (above.concepts and above.concepts <= _OF_LINES):  # `Goods / Kg` has the weight
         return _without_unit(BETWEEN.join(upper))[0], unit
+    if upper and (phrase := " ".join(words_of(f"{upper[-1]} {lowest}"))) in vocabulary().phrases:  # `Order / Date`
+        return reading_of(phrase), ""
     own, unit = _without_unit(lowest)
     own = _of_money(own, lowest)
     if not upper:
         return own, unit
-    above = reading_of(BETWEEN.join(upper))
     concepts = above.concepts - (_OF_LINES if own.concepts - _NO_SUBJECT else frozenset())
     unknown = above.unknown + own.unknown if not own.concepts else own.unknown
     return Reading(own.concepts | concepts, unknown, own.languages, own.number), unit

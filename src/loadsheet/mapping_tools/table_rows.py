@@ -25,6 +25,7 @@ Rows = Sequence[tuple[int, tuple[str, ...]]]
 # ---- the rows of the headings ----
 
 _HEADING_ROWS = (1, 2, 3)  # possible numbers of rows with labels
+_GROUPED = 2  # rows: names of groups, and the headings
 _TITLE = 40  # characters; a longer text is a title
 _STRANGE = 2  # unknown words of a heading
 _VALUES = 4  # one heading in this many may look like a value
@@ -58,7 +59,7 @@ class Headings:
 
 def find_headings(top: Top) -> Headings | None:
     """The most probable headings: several texts, known words, and cells below them. Several rows are joined only if the lowest row has
-    duplicate labels, units, or none over columns that rows above label. None if no row looks like headings.
+    duplicate labels, units, or none over columns that rows above label, or if the upper row names groups of them. None if no row looks like headings.
     """
     top = top._replace(rows=tuple(row for row in top.rows if not is_separator(row[1])))
     scored = [
@@ -99,7 +100,25 @@ def _needs_rows_above(lines: Rows, below: Rows) -> bool:
     if _twice(lowest) or _are_units(lowest) or left > 1:
         return True
     are_headings = sum(map(_is_heading, lowest)) * 2 > len(lowest)
-    return left == 1 and are_headings and _has_values_under_upper(lines, below)
+    return are_headings and (_name_groups(lines) or (left == 1 and _has_values_under_upper(lines, below)))
+
+
+def _name_groups(lines: Rows) -> bool:
+    """Whether the upper one of two rows names groups of the headings below it, from the first one on: several headings without another word, each
+    over the first of its group. A title is one text, or has words of its own.
+    """
+    upper, lower = (
+        {place: cell.strip() for place, cell in enumerate(cells) if cell.strip()} for _, cells in (lines[0], lines[-1])
+    )
+    readings = [reading_of(text) for text in upper.values()]
+    return (
+        len(lines) == _GROUPED
+        and len(set(upper.values())) == len(upper) > 1
+        and len(upper) * 2 <= len(lower)
+        and min(upper) == min(lower)
+        and upper.keys() <= lower.keys()
+        and all(reading.concepts and not reading.unknown for reading in readings)
+    )
 
 
 def _has_values_under_upper(lines: Rows, below: Rows) -> bool:
@@ -144,7 +163,8 @@ def _score(lines: Rows, below: Rows, above: Rows) -> float:
         sum(sum(map(bool, map(str.strip, cells))) * 3 > len(labels) * 2 for _, cells in above) if len(labels) > 1 else 0
     )
     place = len(above) + len(lines) - 1
-    return known * 2 + len(labels) + values - place * 0.5 - _DOUBLE * _twice(_labels(lines)) - _ABOVE * full
+    grouped = _name_groups(lines) * 0.5
+    return known * 2 + len(labels) + values + grouped - place * 0.5 - _DOUBLE * _twice(_labels(lines)) - _ABOVE * full
 
 
 def _numbered(labels: Sequence[str], columns: Sequence[Sequence[str]]) -> int:
