@@ -141,6 +141,7 @@ CATALOGUE: dict[str, Kind] = {
     "C322": Kind(
         "Identifier in scientific notation", '"{found}" is a number in scientific notation, so its digits are lost'
     ),
+    "C323": Kind("Incomplete change", "{reason}"),
     "C318": Kind("Date far away", "the date {day} is {bound}"),
     "C320": Kind("In no range", "{value} is in no range of the table {table}; the nearest is {nearest}"),
     "C321": Kind("Several rows fit", "{table} has different values for {key} in its rows {rows}"),

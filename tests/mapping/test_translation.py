@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from sheets import ASSUMED, cells, codes, decode, documents, load_text, made, table, texts
+from sheets import ASSUMED, cells, codes, decode, documents, load_text, made, of_text, table, texts
 
 from loadsheet.contract import Assumptions, FlagForm
 from loadsheet.errors import MappingError
@@ -235,6 +235,9 @@ def test_a_required_field_that_is_absent_is_an_error_of_the_document(orders, ins
 
 # ---- what is said, and where ----
 
+BOTH_ENDS = "delivery_startdatetime: {col: pickup}\ndelivery_enddatetime: {col: deliver}"
+HALF = "only one end of the time window is given; the exchange keeps the other one as it was"
+
 
 def test_all_problems_of_a_row_are_said_in_one_pass_at_their_cells(orders):
     payload = "pickup_startdatetime: {col: pickup}\ndelivery_country: {col: country}\ntotal_weight: {expr: '(weight ?? 0) * 2'}"
@@ -287,6 +290,43 @@ def test_a_calculation_that_fails_names_its_field(orders):
     _, (document,) = orders("total_weight: {expr: '10 / (weight ?? 0)'}", {})
     said = "drop.csv:2 Weight: G407 error: total_weight cannot be calculated: division by zero"
     assert texts(document) == [said]
+
+
+@pytest.mark.parametrize(
+    ("payload", "row", "said"),
+    [
+        ("vehicle_type: {col: item}", {"Item": ""}, [("order_id", "nothing that is sent changes the record")]),
+        ("vehicle_type: {col: item}", {"Item": "Van"}, []),
+        ("timezone: {value: Europe/Berlin}", {}, [("order_id", "nothing that is sent changes the record")]),
+        (BOTH_ENDS, {"Pickup": "2026-03-02 08:00", "Deliver": "2026-03-03 08:00"}, []),
+        (BOTH_ENDS, {"Pickup": "2026-03-02 08:00", "Deliver": ""}, [("delivery_startdatetime", HALF)]),
+        (BOTH_ENDS, {"Pickup": "", "Deliver": "2026-03-02 08:00"}, [("delivery_enddatetime", HALF)]),
+        (BOTH_ENDS.partition("\n")[0], {"Pickup": "2026-03-02 08:00"}, []),  # lint says it
+    ],
+)
+def test_a_change_of_nothing_or_of_half_a_window_is_a_warning(orders, payload, row, said):
+    mapping, (document,) = orders(payload, row)
+    assert [(one.where.path, one.text) for one in document.problems] == said
+    assert (document.usable, {one.level for one in document.problems} <= {"warning"}) == (True, True)
+    notes = ["delivery_startdatetime without delivery_enddatetime: the exchange keeps the old one"]
+    assert [note.partition(": ")[2] for note in mapping.notes] == notes * (payload.count("datetime") == 1)
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"), [("0,00", ["C305"]), ("0", ["C305"]), ("0,01", []), ("100", []), ("", ["K501"])]
+)
+def test_a_rate_of_zero_is_a_warning(tmp_path, rate, said):
+    quotes = """mapping: quotes
+version: 1
+target: tender.quote
+source: {files: ["*.csv"], locale: de_DE}
+columns:
+  id:   {label: Tender, key: true, required: true}
+  rate: {label: Rate, type: decimal}
+payload: {tender_id: {col: id}, sender_id: {value: S}, receiver_id: {value: R}, carrier_id: {value: C}, tenderRate: {col: rate}}
+"""
+    (document,) = of_text(load_text(tmp_path, quotes), tmp_path, f"Tender;Rate\nT1;{rate}\n")
+    assert (codes(document), document.usable) == (said, bool(rate))
 
 
 def test_m20_a_window_that_ends_before_it_starts_is_refused_or_warned_of(orders):

@@ -212,9 +212,14 @@ def _last(shown, fragment):
 def _by_row(found):
     problems = {}
     for document in found:
-        for problem in getattr(document, "problems", ()):
+        for problem in _of_interest(getattr(document, "problems", ())):
             problems.setdefault(problem.where.row, []).append(problem)
     return problems
+
+
+def _of_interest(problems):
+    """The problems without the warning that an example, which shows one option, changes nothing of its order."""
+    return [problem for problem in problems if problem.code != "C323"]
 
 
 def _said(problem, *, show=True):
@@ -269,7 +274,7 @@ def _lines(item, mapping, fragment, *, several):
         yield f"{operation}{_json(record)}"
         if item.instead:
             yield f"or {item.instead.operation}"
-    for problem in item.problems:
+    for problem in _of_interest(item.problems):
         where = problem.where
         row = f"row {where.row}" if where.row else ""
         places = [where.file if several else "", where.sheet if several else "", row, where.column]

@@ -81,6 +81,7 @@ from loadsheet.contract.operations import (
     update_of,
 )
 from loadsheet.contract.records import (
+    RATE_FIELD,
     Field,
     Record,
     When,
@@ -89,6 +90,7 @@ from loadsheet.contract.records import (
     decode_value,
     encode_record,
     encode_sorted,
+    other_end,
     scalars_by_path,
     values_by_path,
 )
@@ -142,6 +144,7 @@ __all__ = [
     "PARTY_FIELDS",
     "PATH_PREFIX",
     "PROVABLE",
+    "RATE_FIELD",
     "REQUIRED",
     "SENDING_ORDER",
     "UNAUTHORISED",
@@ -205,6 +208,7 @@ __all__ = [
     "offer",
     "offered_to",
     "order_change",
+    "other_end",
     "overview_of",
     "parties_of",
     "plain_digits",

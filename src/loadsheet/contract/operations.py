@@ -15,6 +15,7 @@ from loadsheet.contract.records import Record
 
 PATH_PREFIX = "/tmsapi/"
 PARTY_FIELDS = ("sender_id", "receiver_id")
+_NO_CHANGE = frozenset({*PARTY_FIELDS, "timezone"})
 
 
 class Action(StrEnum):
@@ -80,6 +81,10 @@ class Operation:
     def creates(self) -> bool:
         """Whether fields required on create are required here."""
         return self.action is Action.CREATE
+
+    def changes(self, payload: Mapping[str, Any]) -> bool:
+        """Whether a payload has more than the names of its record and parties and a time zone."""
+        return not payload.keys() <= _NO_CHANGE | {*self.record.key}
 
     def key_of(self, payload: Mapping[str, Any]) -> str:
         """The business key of a payload: its key fields, joined by a slash; empty if the first is missing."""

@@ -155,11 +155,19 @@ def _sizes() -> tuple[Field, ...]:
 
 
 _POSTCODE = "pincode"
+RATE_FIELD = "tenderRate"
+_ENDS = ("_startdatetime", "_enddatetime")
 
 
 def country_field(postcode: str) -> str:
     """The field with the country of the address whose postal code this field holds; empty if it holds none."""
     return f"{postcode.removesuffix(_POSTCODE)}country" if postcode.endswith(_POSTCODE) else ""
+
+
+def other_end(name: str) -> str:
+    """The field with the other end of the window of which this field has one; empty if it has none."""
+    pairs = zip(_ENDS, reversed(_ENDS), strict=True)
+    return next((name.removesuffix(own) + other for own, other in pairs if name.endswith(own)), "")
 
 
 def _address() -> tuple[Field, ...]:
@@ -343,7 +351,7 @@ def _quote(name: str, *more: Field) -> Record:
             *_parties(),
             Field("timezone", "Time zone, for example a GMT-offset form"),
             Field("timeoffset", "Offset in minutes", kind=Kind.OFFSET_MINUTES),
-            _ident("tenderRate", "Quoted rate", When.ALWAYS),
+            _ident(RATE_FIELD, "Quoted rate", When.ALWAYS),
             Field("currency", "Currency code"),
             Field("response_datetime", "Response datetime", kind=Kind.DATETIME_ISO),
             _ident("carrier_id", "Carrier identification", When.ALWAYS),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from loadsheet.contract import REQUIRED
+from loadsheet.contract import RATE_FIELD, REQUIRED, Action, Operation, other_end
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.documents import Lineage, SourceRow, Trace, trace
 from loadsheet.mapping.grouping import Group
@@ -23,6 +23,8 @@ from loadsheet.reading.tables import Row
 
 _ALSO_MAX = 1_000
 _ONE_SHEET = "put all rows of one record on one sheet"
+_NOTHING = "nothing that is sent changes the record"
+_HALF = "only one end of the time window is given; the exchange keeps the other one as it was"
 _OUT_OF_ORDER = "a row below has the value: if the rows were sorted, send them in the order of the export"
 
 Cell = tuple[int, Row, int | None]
@@ -155,6 +157,8 @@ class DocumentProblems:
     def check_contract(self, variant: Variant, payload: dict[str, Any]) -> None:
         """Report the problems of one record of the document."""
         frame, faults = self._frame, tuple(variant.check_record(payload))
+        if not (self.has_errors or faults or frame.faults or frame.skipped):
+            self._warn_of_slips(variant.operation, payload)
         if not (faults or frame.faults or frame.skipped or frame.unlisted):
             return
         for path, code, values in frame.faults:
@@ -174,6 +178,20 @@ class DocumentProblems:
             if path not in refused:
                 values = {"path": path, "found": found, "expected": ", ".join(known)}
                 self.add_at(path, "K502", values, level="warning")
+
+    def _warn_of_slips(self, operation: Operation, payload: Mapping[str, Any]) -> None:
+        """Warn of what the interface permits, and a sender hardly means: a rate of 0, a change of nothing, and one of half a window."""
+        rate = str(payload.get(RATE_FIELD, ""))
+        if rate and not rate.strip("0.,"):
+            self.add_at(RATE_FIELD, "C305", {"expected": "more than 0"}, level="warning")
+        if operation.action is not Action.UPDATE:
+            return
+        if not operation.changes(payload):
+            self.add_at(operation.record.key[0], "C323", {"reason": _NOTHING}, level="warning")
+        for name in payload:
+            other = other_end(name)
+            if other and other in self._lineage and other not in payload:
+                self.add_at(name, "C323", {"reason": _HALF}, level="warning")
 
     def check_complete(self) -> None:
         """Report the suppressed faults if this document has no other error."""

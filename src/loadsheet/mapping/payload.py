@@ -19,6 +19,7 @@ from loadsheet.contract import (
     EXPECTED,
     SENDING_ORDER,
     WRITES,
+    Action,
     Checker,
     Field,
     Kind,
@@ -27,6 +28,7 @@ from loadsheet.contract import (
     When,
     checker,
     in_date_shape,
+    other_end,
 )
 from loadsheet.mapping.documents import Lineage, in_order, list_of
 from loadsheet.mapping.leaves import OMIT, LeafContext, Make, PayloadContext, check_units, plan_leaf
@@ -191,6 +193,7 @@ class _Variants:
             tree = _Tree(operation, self._around)
             nodes = tree.fields(spec, operation.record, None, "", loc)
             tree.check_constants(loc)
+            tree.note_half_windows(spec, loc)
             for path, sources in tree.lineage.items():
                 self.lineage[path] = tuple(dict.fromkeys((*self.lineage.get(path, ()), *sources)))
             self.known |= tree.known
@@ -335,6 +338,14 @@ class _Tree:
         for fault in checker(self._operation, self._assumptions)(self._fixed):
             if fault.path in self._fixed:
                 self._file.refuse((*loc, fault.path), f'"{self._fixed[fault.path]}": {fault.path} {fault.text}')
+
+    def note_half_windows(self, spec: Mapping[str, Any], loc: Loc) -> None:
+        """Note each end of a window that a change sends without the other one."""
+        for name in spec if self._operation.action is Action.UPDATE else ():
+            if (other := other_end(name)) and other not in spec:
+                self.notes.append(
+                    f"{self._file.place((*loc, name))}: {name} without {other}: the exchange keeps the old one"
+                )
 
     # ---- lists ----
 

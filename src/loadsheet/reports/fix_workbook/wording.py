@@ -121,17 +121,8 @@ def _sentence(text: str) -> str:
 
 
 ERROR_HEADS = (
-    "Where",
-    "Column",
-    "Your value",
-    "Problem",
-    "How to fix",
-    "Suggested value",
-    "How often",
-    "Also at",
-    "Original cell",
-    "Code",
-)
+    "Where", "Column", "Your value", "Problem", "How to fix", "Suggested value", "How often", "Also at", "Original cell", "Code",
+)  # fmt: skip
 CHANGED_INTRO = (
     "This is how we converted your values. Nothing here needs fixing; please check that it is what you meant."
 )
@@ -255,6 +246,7 @@ TODO = {
     "C316": "write {first} or {second}",
     "C318": "check the date; if it is right, leave it",
     "C322": "enter the whole number, in a cell formatted as text",
+    "C323": "fill in what is missing; if the change is meant as it is, leave it",
     "C320": "check the value",
     "C321": "keep one of the rows of {table}",
     "C319": "check the code; if it is right, leave it",
@@ -359,6 +351,9 @@ SENTENCES = (
     "to {high}",
     "before {day}",
     "after {day}",
+    "more than 0",
+    "nothing that is sent changes the record",
+    "only one end of the time window is given; the exchange keeps the other one as it was",
     "at least {count} characters",
     "cut to {count} characters",
     "at most {count} digits after the decimal point",
