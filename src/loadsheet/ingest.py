@@ -40,7 +40,7 @@ from loadsheet.mapping.mapping_folder import broken_mappings
 from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck, RepeatedLineCheck
 from loadsheet.mapping.routing import Route, Routes, route
 from loadsheet.problems import Problem
-from loadsheet.reading import Table, begins_like_totals, open_tables, places_of_totals
+from loadsheet.reading import Table, begins_like_totals, end_of_subtotal, open_tables, places_of_totals
 from loadsheet.reading.tables import ALIKE_NOT_READ, LAST_LINE, NOT_READ, UNENDED
 from loadsheet.row_counts import DropTranslation, cut_off, lost_columns, lost_sheets, new_sheets, with_counting_tables
 from loadsheet.settings import Settings
@@ -177,7 +177,8 @@ class ReadDrop:
             for row in _rows_of_totals(found):
                 first = min(self.tables[row.table].columns.values(), default=0)
                 self._totals_named[row.table] += any(
-                    begins_like_totals(row.cells[place]) for place in places_of_totals(first)
+                    begins_like_totals(row.cells[place]) or end_of_subtotal(row.cells[place])
+                    for place in places_of_totals(first)
                 )
             yield found
 

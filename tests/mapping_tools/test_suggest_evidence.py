@@ -616,6 +616,9 @@ WORKS = {  # the lines of a sheet, what its draft has or (after a !) has not, th
         "N. DDT;Città;CAP;Indirizzo;N. colli;Peso lordo Kg", "1/A;Bari;70121;Via Roma 1;3;12,5", ";;;;2;7", "Totale DDT 1/A;;;;5;19,5",
         "2/A;Roma;187;Via Po 2;4;30", ";;;;1;2", "Totale DDT 2/A;;;;5;32", "TOTALE GENERALE;;;;10;51,5",
     ], ["totals: {begins_with: [Totale, TOTALE GENERALE]}", "group:\n  by: [n_ddt]", "$sum([r.n_colli for r in rows])"], {"1/A": 2, "2/A": 2}, ""),
+    "subtotals of a pivot table": ([
+        "Customer;City;Order no;Weight (kg)", "Acme;York;A-1;12,5", ";;A-2;7", "Acme Total;;;19,5", "Gas;Hull;A-3;2", "Gas Total;;;2", "Grand Total;;;21,5",
+    ], ['ignore_rows: \'(customer ?? "").ends_with(" Total")\'', "!fill_down: true}"], {"A-1": 1, "A-2": 1, "A-3": 1}, '"total_weight":12.5'),
     "lines of totals and notes": ([
         "Auftrag;Empfänger;Ort;Gewicht (kg)", "00471;Möbel Höffner;Dresden;12,5", "00472;IKEA Wien;Wien;7", "Summe;;;19,5",
         "erstellt von SAP am 24.10.2026;;",

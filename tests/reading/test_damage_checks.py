@@ -270,6 +270,12 @@ def test_rows_that_begin_with_a_word_for_sums_are_pointed_out():
     assert warnings_about({"Order": ["A1", "Total Energies"], "Notes": ["Total", "Total"]}) == {}
 
 
+def test_subtotals_of_pivot_tables_are_pointed_out(tmp_path):
+    rows = "Customer;Order;City;Kg\nAcme;A1;Ulm;12,5\n;A2;Ulm;7\nAcme Total;;;19,5\nGas Total;A3;Bonn;7\nBeta Ergebnis;;;7\n"
+    (warning,) = warnings_of(open_one(text_file(tmp_path, rows), layout("Order", "City", "Kg", delimiters=(";",))))
+    assert (warning.code, warning.values["rows"], warning.found) == ("R242", "rows 4, 6", "Acme Total")
+
+
 def test_stars_that_mark_records_are_no_totals(tmp_path):
     rows = "Urgent;Order;Kg\n*;A1;12,5\n;A2;7\n*;;19,5\n"
     (warning,) = warnings_of(open_one(text_file(tmp_path, rows), layout("Order", "Kg", delimiters=(";",))))

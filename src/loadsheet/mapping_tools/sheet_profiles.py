@@ -80,7 +80,7 @@ class Sheet:
     duplicate headings. `totals` and `footer` are the first words of total rows and of notes at the
     end, which are not among the rows. `unnamed` are the letters of columns with values but no heading. `is_cut`: there are further
     rows, which were not looked at. `blank` are texts such as NULL, whose cells count as blank here. `above` is a label with its value from
-    the rows above the headings, which a mapping cannot read; empty if there is none. `groups` are the first words of the titles of groups. `at_blank`: the
+    the rows above the headings, which a mapping cannot read; empty if there is none. `groups` are the first words of the titles of groups, and the ends of subtotals. `at_blank`: the
     table ends at its first blank row. `uneven` is the number of rows that cannot be read, since they have more or fewer cells than there are headings.
     `prefilled` are the numbers of the rows at the end in which a template filled in cells beforehand, `prefilled_columns` their positions.
     `is_unquoted`: quotes in the text file belong to its values. `explained` are the texts, by position, of a row below the headings that

@@ -261,13 +261,12 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
 
 
 def _rules_by_text(table: DraftTable) -> Iterator[str]:
-    """The rules for rows with certain texts: titles such as `Customer: Acme` above the rows of each group, and the row that explains the
-    headings.
-    """
+    """The rules for titles such as `Customer: Acme` above the rows of each group, for subtotals, and for the row that explains the headings."""
     texts = [drafted for drafted in table.columns if drafted.keys.get("type") == "text"]
     leftmost = min(table.columns, key=lambda drafted: drafted.column.position, default=None)
     if leftmost in texts:
-        yield from (f'({leftmost.name} ?? "").starts_with("{word}")' for word in table.sheet.groups)
+        ends = {word: "ends" if word.startswith(" ") else "starts" for word in table.sheet.groups}
+        yield from (f'({leftmost.name} ?? "").{end}_with("{word}")' for word, end in ends.items())
     explained = dict(table.sheet.explained)
     ruling = (drafted for drafted in texts if drafted.column.position in explained)
     yield from (f'{drafted.name} == "{explained[drafted.column.position]}"' for drafted in islice(ruling, 1))

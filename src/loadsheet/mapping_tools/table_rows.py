@@ -15,7 +15,7 @@ from statistics import median
 from typing import NamedTuple
 
 from loadsheet.mapping_tools.headings import reading_of
-from loadsheet.reading import Native, Top, begins_like_totals, begins_with, fold_label, says_nothing
+from loadsheet.reading import Native, Top, begins_like_totals, begins_with, end_of_subtotal, fold_label, says_nothing
 from loadsheet.reading.header import labels_over
 from loadsheet.reading.row_filters import UNITS, is_separator
 
@@ -263,6 +263,8 @@ def split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int
     titles = Counter(match[0] for match in map(_TITLE_OF_GROUP.match, alone) if match)
     groups = tuple(word for word, count in titles.items() if count > 1)
     rest = [row for row in rest if not _first(row).startswith(groups)] if groups else rest
+    if ends := tuple(_ends_of_subtotals(rest)):
+        groups, rest = (*groups, *ends), [row for row in rest if not _first(row).endswith(ends)]
     usual = median([_filled(row) for row in rest if row[1][0].strip() and not _sum_word(row)] or [0])
     named = {row[0]: word for row in rest if (word := _sum_word(row, usual))}
     full = median([_filled(row) for row in rest if row[0] not in named] or [0])
@@ -279,6 +281,18 @@ def split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int
     if not begins or any(map(begins_with([begins]), map(_first, rest))):
         begins, proper = "", [*proper, *(row for row in notes if row[0] not in damaged)]
     return Endings(words, (begins,) if begins else (), groups, proper)
+
+
+def _ends_of_subtotals(rows: Rows) -> Iterator[str]:
+    """What the subtotals of a pivot table end with, such as ` Total`: rows with numbers alone behind a text, which stands without its end in a row above."""
+    first = {row[1][0].strip() for row in rows}
+    found: dict[str, list[bool]] = {}
+    for _, cells in rows:
+        if (end := end_of_subtotal(cells[0])) and not begins_like_totals(cells[0]):
+            others = [cell for cell in cells[1:] if cell.strip()]
+            is_sum = cells[0].strip().removesuffix(end) in first and bool(others) and all(map(_is_value, others))
+            found.setdefault(end, []).append(is_sum)
+    return (end for end, sums in found.items() if all(sums))
 
 
 def explanations(rows: Rows) -> tuple[tuple[int, str], ...]:

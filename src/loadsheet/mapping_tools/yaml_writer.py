@@ -112,7 +112,8 @@ def _unread_in(sheet: Sheet) -> Iterator[str]:
     if sheet.above:
         yield f"not read: the cells above the headings of {sheet.title or sheet.path.name}, such as {sheet.above}"
     for word in sheet.groups:
-        yield f"not read: the rows that begin with {word}, titles of groups"
+        kind = "end with{}, subtotals" if word.startswith(" ") else "begin with {}, titles of groups"
+        yield f"not read: the rows that {kind.format(word)}"
     if sheet.is_cut:
         yield f"only the first {len(sheet.rows):,} rows of {sheet.path.name} were looked at"
     if sheet.uneven:
@@ -198,7 +199,7 @@ def _rules(table: DraftTable) -> Iterator[str]:
 def _left_out(table: DraftTable) -> Iterator[str]:
     """What the rows are that the rule of a table leaves out, except totals."""
     if table.sheet.groups:
-        yield "titles of groups"
+        yield "titles of groups or subtotals"
     if table.sheet.prefilled:
         yield "rows filled in beforehand"
     if table.sheet.explained:

@@ -10,7 +10,14 @@ file. `read_tops` shows the first rows of a sample to the author of a mapping. N
 
 from loadsheet.reading.damage_checks import CellTally, DamageChecks
 from loadsheet.reading.header import fold_label
-from loadsheet.reading.row_filters import SUM_WORDS, begins_like_totals, begins_with, places_of_totals, says_nothing
+from loadsheet.reading.row_filters import (
+    SUM_WORDS,
+    begins_like_totals,
+    begins_with,
+    end_of_subtotal,
+    places_of_totals,
+    says_nothing,
+)
 from loadsheet.reading.sandbox import open_tables, read_tops, start_fork_server
 from loadsheet.reading.tables import Layout, Native, NativeKind, Row, Table, Top, WantedColumn
 
@@ -27,6 +34,7 @@ __all__ = [
     "WantedColumn",
     "begins_like_totals",
     "begins_with",
+    "end_of_subtotal",
     "fold_label",
     "open_tables",
     "places_of_totals",

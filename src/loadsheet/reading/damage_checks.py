@@ -16,7 +16,7 @@ from loadsheet.internal_errors import isolated
 from loadsheet.problems import NOT_EXAMINED, Problem, Where
 from loadsheet.reading.encoding import repair_encoding
 from loadsheet.reading.header import fold_label
-from loadsheet.reading.row_filters import begins_like_totals, places_of_totals
+from loadsheet.reading.row_filters import begins_like_totals, end_of_subtotal, places_of_totals
 from loadsheet.reading.tables import ABSENT, INVISIBLE, ColumnUse, Native, Row, Table, as_typed
 from loadsheet.similar_text import LookAlikes
 
@@ -283,10 +283,11 @@ class DamageChecks:
     def _note_sums(self, batch: Sequence[Row], columns: Sequence[Sequence[str]]) -> None:
         """Record rows that say in one of the first columns that they are totals."""
         places = places_of_totals(self._places[0]) if self._places else []
-        sums = {cell for place in places for cell in set(columns[place]) if begins_like_totals(cell)}
+        cells = {cell for place in places for cell in set(columns[place])}
+        sums = {cell for cell in cells if begins_like_totals(cell) or end_of_subtotal(cell)}
         for row in batch if sums else ():
             found = next((row.cells[place] for place in places if row.cells[place] in sums), "")
-            if found and not (found.lstrip().startswith("*") and self._holds_a_record(row)):
+            if found and ((found.lstrip()[:1] != "*" and begins_like_totals(found)) or not self._holds_a_record(row)):
                 self._sums.example = self._sums.example or found.strip()
                 self._sums.add(row.number)
 

@@ -38,7 +38,7 @@ SUM_WORDS = frozenset(
     {
         "sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals", "grand total", "gesamt summe",
         "overall total", "report total", "page total", "total general", "total geral", "eindtotaal", "totale generale", "slutsumma",
-        "razem", "suma czesciowa", "celkem", "mezisoucet", "toplam", "genel toplam", "ara toplam", "totaux", "totali", "totalt",
+        "gesamtergebnis", "gesamt ergebnis", "total result", "razem", "suma czesciowa", "celkem", "mezisoucet", "toplam", "genel toplam", "ara toplam", "totaux", "totali", "totalt",
         "*", "**", "***", "****",
         "subtotal", "sub total", "sub-total", "zwischensumme", "sous-total", "sous total", "subtotaal", "subtotale", "delsumma",
     }
@@ -49,6 +49,15 @@ SUM_WORDS = frozenset(
 def says_nothing(text: str) -> bool:
     """Whether a cell holds what formulas give for a row without values: a zero with or without its unit, a dash, an error, or no result."""
     return _SAYS_NOTHING.match(text.strip()) is not None
+
+
+_RESULTS = SUM_WORDS | {"ergebnis", "result", "resultat", "resultado", "risultato", "resultaat"}
+
+
+def end_of_subtotal(cell: str) -> str:
+    """The word for a sum at the end of a text, with the blank before it, as pivot tables name subtotals (`Acme Total`); empty if there is none."""
+    before, blank, word = cell.rstrip().rpartition(" ")
+    return f"{blank}{word}" if before.strip() and word.isalpha() and fold_label(word) in _RESULTS else ""
 
 
 def begins_like_totals(cell: str) -> bool:
