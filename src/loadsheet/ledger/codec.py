@@ -179,6 +179,17 @@ def changes_to_keep(operation: str, before: bytes, after: bytes, ordered: Collec
     return kept
 
 
+def fields_in(payload: bytes) -> dict[str, msgspec.Raw]:
+    """The top-level fields of a JSON record. Empty if its contents were removed."""
+    return msgspec.json.decode(payload, type=dict[str, msgspec.Raw]) if payload else {}
+
+
+def left_out(before: bytes, after: bytes) -> dict[str, msgspec.Raw]:
+    """The top-level fields that the first JSON record has and the second lacks."""
+    fields = fields_in(after)
+    return {name: value for name, value in fields_in(before).items() if name not in fields}
+
+
 def field_differences(before: bytes, after: bytes) -> list[str]:
     """The top-level fields in which two JSON records differ, each as `name 1 -> 2`, long ones only by name. `NOT_KEPT` if the
     contents of the earlier record were removed (empty).

@@ -13,7 +13,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Action, When, may_differ_in_form, parties_of, same_content, update_of
 from loadsheet.display_text import as_argument
-from loadsheet.ledger.codec import FIELDS, OTHER_VERSION, changes_to_keep, field_differences
+from loadsheet.ledger.codec import FIELDS, OTHER_VERSION, changes_to_keep, field_differences, fields_in, left_out
 from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned
 from loadsheet.ledger.states import WITHOUT_OUTCOME, State, Waits
 from loadsheet.mapping.documents import Document, Instead
@@ -371,7 +371,7 @@ def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierE
         if earlier.key != document.key:
             continue
         if earlier.operation == document.operation:
-            created = set(_fields_in(earlier.payload))
+            created = set(fields_in(earlier.payload))
             versions.append(earlier)
         elif earlier.operation == updates and created is not None and _sets_all(earlier, created, required):
             versions.append(earlier)
@@ -379,19 +379,8 @@ def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierE
 
 
 def _sets_all(update: EarlierEntry, created: set[str], required: set[str]) -> bool:
-    names = set(_fields_in(update.payload))
+    names = set(fields_in(update.payload))
     return (required <= names if required and names else update.is_whole) or (bool(created) and created <= names)
-
-
-def _fields_in(payload: bytes) -> dict[str, msgspec.Raw]:
-    """The top-level fields of a JSON record. Empty if its contents were removed."""
-    return msgspec.json.decode(payload, type=dict[str, msgspec.Raw]) if payload else {}
-
-
-def _left_out(before: bytes, after: bytes) -> dict[str, msgspec.Raw]:
-    """The top-level fields that the first JSON record has and the second lacks."""
-    fields = _fields_in(after)
-    return {name: value for name, value in _fields_in(before).items() if name not in fields}
 
 
 def _since_delete(lane: Sequence[EarlierEntry]) -> Sequence[EarlierEntry]:
@@ -472,7 +461,7 @@ def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> PlannedStat
 def _not_cleared(given: Document, update: Document, lane: Sequence[EarlierEntry]) -> Problem | None:
     """The warning if the version before had fields that are blank in this one: an update without a field leaves it as it is."""
     standing = [earlier for earlier in _versions(given, _since_delete(lane)) if earlier.state in _MADE]
-    blank = _left_out(standing[-1].payload, update.payload) if standing else {}
+    blank = left_out(standing[-1].payload, update.payload) if standing else {}
     if not blank:
         return None
     values = _changes(update, msgspec.json.encode(blank), _NO_FIELDS)
@@ -485,7 +474,7 @@ def _judge_different(document: Document, earlier: EarlierEntry) -> PlannedState:
         hint = f"once that one is sent, to send this one too: loadsheet retry {as_argument(document.key)}"
         return PlannedState(State.HELD, "an older version came first", Problem("L605", values=values, hint=hint))
     hint = f"to send it as an update: loadsheet retry {as_argument(document.key)}, or always: changed: update in the mapping"
-    if blank := _left_out(earlier.payload, document.payload):
+    if blank := left_out(earlier.payload, document.payload):
         hint += f"; the update leaves {', '.join(blank)} as before; {_TO_CLEAR}"
     return PlannedState(State.HELD, "changed since it was accepted", Problem("L601", values=values, hint=hint))
 

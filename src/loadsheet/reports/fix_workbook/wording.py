@@ -121,8 +121,17 @@ def _sentence(text: str) -> str:
 
 
 ERROR_HEADS = (
-    "Where", "Column", "Your value", "Problem", "How to fix", "Suggested value", "How often", "Also at", "Original cell", "Code",
-)  # fmt: skip
+    "Where",
+    "Column",
+    "Your value",
+    "Problem",
+    "How to fix",
+    "Suggested value",
+    "How often",
+    "Also at",
+    "Original cell",
+    "Code",
+)
 CHANGED_INTRO = (
     "This is how we converted your values. Nothing here needs fixing; please check that it is what you meant."
 )
