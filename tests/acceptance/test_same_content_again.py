@@ -497,6 +497,20 @@ def test_a_person_who_sends_a_change_reads_what_it_does_not_clear(workspace, las
     assert ("the update leaves pickup_pincode as before" in shown) == (not last)
 
 
+def test_a_warning_says_that_an_update_with_fewer_packages_removes_the_others(workspace):
+    tenders = TENDERS.replace("payload:", "group: {by: no}\npayload:").replace("{value: Box}", "{col: code}")
+    tenders = tenders.replace("{label: Postcode}", "{label: Box}").replace("  pickup_pincode: {col: code}\n", "")
+    updates = tenders.replace("create", "update").replace("lanes", "changes")
+    workspace.use({"lanes": tenders, "changes": updates})
+    for name, boxes in (("lanes1", "abc"), ("changes1", "xyz"), ("changes2", "y")):
+        workspace.drop(f"{name}.csv", "No,Box\n" + "".join(f"L1,{box}\n" for box in boxes))
+        assert workspace.run().returncode == 0
+        assert [problem["code"] for problem in workspace.run_json()["problems"]] == ["L627"] * (boxes == "y")
+    (row,) = workspace.results("changes2.csv")
+    assert row["problem"] == ("Warning: L1 had 3 in packages, and this update replaces all of them by 1 [L627]")
+    assert workspace.command("pull", "tenders", "--json").stdout.count("item_name") == 1
+
+
 def use_senders(workspace, **more):
     """Orders of two senders, and updates and deletes of the first."""
     workspace.use_senders("orders", "others", **more)

@@ -14,13 +14,13 @@ from loadsheet.contract import BY_NAME
 from loadsheet.ledger import State
 from loadsheet.ledger.codec import changes_to_keep, field_differences, further_changes, kept_changes
 from loadsheet.ledger.planning import (
-    EarlierEntry,
     decide,
     held_as_older,
     planned_state,
     recognized,
     with_operation,
 )
+from loadsheet.ledger.states import EarlierEntry
 from loadsheet.mapping.documents import Document, Instead, SourceRow
 from loadsheet.problems import Problem
 

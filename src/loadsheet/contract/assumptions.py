@@ -261,7 +261,7 @@ _FIXED = (
     Assumption("Errors", "When 405 is answered", "any known path with another method", "", "assumptions.unknown_path", "exchange"),
     Assumption("Conventions", "How large a number and how deep a nesting of JSON may be, and how many values a body may hold", "100 digits with a fraction or an exponent (which ends at 100 too), 4300 of a whole number, 64 levels, 200000 values; beyond that 400", "", "", "exchange"),
     Assumption("Update tender, Update order", "Whether an update may name another sender or receiver", "no: 400, but for an operator's token", "", "", "exchange"),
-    Assumption("Update tender, Update order", "What happens to a field that an update does not name", "it stays as it is; an empty text clears a text", "", "", "both"),
+    Assumption("Update tender, Update order", "What happens to a field that an update does not name", "it stays as it is; an empty text clears a text; a list is replaced as a whole", "", "", "both"),
     Assumption("States and transitions", "What two updates of one record at the same time leave", "each sets its own fields, one update after the other: changes of different fields both stay, of one field (an array is one) the later stays; no version is needed", "", "", "exchange"),
     Assumption("Authentication", "How often an address may try tokens that are not authorised", "for each address and each such token: 401 at once up to the set number per second, then with a growing delay, then 429", "", "server.wrong_tokens_per_second", "exchange"),
     Assumption("Errors", "What 425 and 429 mean", "nothing happened: the same call is sent again after Retry-After; our exchange never answers 425", "", "", "both"),

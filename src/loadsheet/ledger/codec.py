@@ -190,6 +190,12 @@ def left_out(before: bytes, after: bytes) -> dict[str, msgspec.Raw]:
     return {name: value for name, value in fields_in(before).items() if name not in fields}
 
 
+def list_lengths(payload: bytes) -> dict[str, int]:
+    """The number of items of each list at the top level of a JSON record. Empty if its contents were removed."""
+    lists = {name: raw for name, raw in fields_in(payload).items() if bytes(raw).startswith(b"[")}
+    return {name: len(msgspec.json.decode(raw, type=list[msgspec.Raw])) for name, raw in lists.items()}
+
+
 def field_differences(before: bytes, after: bytes) -> list[str]:
     """The top-level fields in which two JSON records differ, each as `name 1 -> 2`, long ones only by name. `NOT_KEPT` if the
     contents of the earlier record were removed (empty).

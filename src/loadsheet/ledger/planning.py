@@ -13,9 +13,17 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Action, When, may_differ_in_form, parties_of, same_content, update_of
 from loadsheet.display_text import as_argument
-from loadsheet.ledger.codec import FIELDS, OTHER_VERSION, changes_to_keep, field_differences, fields_in, left_out
+from loadsheet.ledger.codec import (
+    FIELDS,
+    OTHER_VERSION,
+    changes_to_keep,
+    field_differences,
+    fields_in,
+    left_out,
+    list_lengths,
+)
 from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned
-from loadsheet.ledger.states import WITHOUT_OUTCOME, State, Waits
+from loadsheet.ledger.states import EarlierEntry, State, Waits
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
 
@@ -37,30 +45,6 @@ _SETTLED = (State.ACCEPTED, State.REFUSED)
 _MADE = (State.ACCEPTED, State.READY)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
 _SETTING = (Action.CREATE, Action.UPDATE)
-
-
-class EarlierEntry(NamedTuple):
-    """An earlier entry on the same lane that is, was or will be at the exchange. A held one waits for an outcome or a parent, or
-    was given up: a person abandoned it although its outcome is unknown.
-    """
-
-    id: int
-    operation: str
-    key: str
-    state: State
-    content_hash: str
-    payload: bytes
-    receipt: str
-    problems: tuple[Problem, ...]
-    given_up: bool = False
-    drop: int = 0
-    figures: bytes = b""  # what is kept of a payload that was removed
-    is_whole: bool = False  # an update that was made of a create or an upsert
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its outcome is unknown."""
-        return self.state in WITHOUT_OUTCOME or self.given_up
 
 
 class PlannedState(NamedTuple):
@@ -101,8 +85,10 @@ def decide(
     if changed == "update":
         document = as_update(document, lane)
     planned = planned_state(document, lane, seen=seen)
-    if document.operation != given.operation and planned.state is State.READY:
-        planned = planned._replace(problem=_not_cleared(given, document, lane))
+    if planned.state is State.READY and lane:
+        is_version = document.operation != given.operation
+        problem = _not_cleared(given, document, lane) if is_version else _shortened(document, lane)
+        planned = planned._replace(problem=problem)
     return PlanningDecision(document, planned)
 
 
@@ -466,6 +452,21 @@ def _not_cleared(given: Document, update: Document, lane: Sequence[EarlierEntry]
         return None
     values = _changes(update, msgspec.json.encode(blank), _NO_FIELDS)
     return Problem("L626", values=values, hint=_TO_CLEAR, level="warning")
+
+
+def _shortened(update: Document, lane: Sequence[EarlierEntry]) -> Problem | None:
+    """The warning if a list of an update has fewer items than the record had: an update with some packages removes the others."""
+    if BY_NAME[update.operation].action is not Action.UPDATE:
+        return None
+    for name, count in list_lengths(update.payload).items():
+        standing = (
+            one.payload for one in reversed(_since_delete(lane)) if one.key == update.key and one.state in _MADE
+        )
+        before = next((lengths[name] for lengths in map(list_lengths, standing) if name in lengths), 0)
+        if count < before:
+            values = {"key": update.key, "list": name, "before": before, "after": count}
+            return Problem("L627", values=values, hint="if the others are to stay, list them too", level="warning")
+    return None
 
 
 def _judge_different(document: Document, earlier: EarlierEntry) -> PlannedState:

@@ -20,13 +20,12 @@ from loadsheet.ledger.ledger_tables import Statement, drops, files, mappings, ru
 from loadsheet.ledger.planning import (
     Changed,
     DocumentContext,
-    EarlierEntry,
     PlanningDecision,
     decide_new,
     is_delete,
 )
 from loadsheet.ledger.returned_rows import FixFiles, copies_of, find_returned
-from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
+from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, EarlierEntry, Run, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change_states, record_events
 from loadsheet.mapping.documents import JOINT, Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import Problem, Where

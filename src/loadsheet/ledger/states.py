@@ -281,6 +281,30 @@ class EntryHead(NamedTuple):
     changed_at: str
 
 
+class EarlierEntry(NamedTuple):
+    """An earlier entry on the same lane that is, was or will be at the exchange. A held one waits for an outcome or a parent, or
+    was given up: a person abandoned it although its outcome is unknown.
+    """
+
+    id: int
+    operation: str
+    key: str
+    state: State
+    content_hash: str
+    payload: bytes
+    receipt: str
+    problems: tuple[Problem, ...]
+    given_up: bool = False
+    drop: int = 0
+    figures: bytes = b""  # what is kept of a payload that was removed
+    is_whole: bool = False  # an update that was made of a create or an upsert
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its outcome is unknown."""
+        return self.state in WITHOUT_OUTCOME or self.given_up
+
+
 class IgnoredRow(NamedTuple):
     """A row that a rule excluded: its table, number and cells, and the rule in words."""
 

@@ -19,8 +19,8 @@ CHUNK = 500
 NEVER_SENT = "not sent: the ledger could not be reached before the call"
 _RESTORED = "the ledger was restored from a backup; this may have been sent since"
 _BEING_SENT = "being sent"
-_LASTING = ("L608", "L626")
-"""The ledger's problems that later states do not end: a possible duplicate, and values that an update does not clear."""
+_LASTING = ("L608", "L626", "L627")
+"""The ledger's problems that later states do not end: a possible duplicate, and what an update does not clear or removes."""
 
 
 class Transaction(NamedTuple):
