@@ -499,8 +499,9 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "the number of a quote in digits is no rate": ("Tender no;Carrier ID;Quote no\nT-1;C7;90017\nT-2;C7;90018\n", "tender.quote",
         "  tenderRate: null   # FILL IN", "!col: quote_no}"),
     "codes of quotes are no rates": ("Tender no;Carrier ID;Quote\nT-1;C7;Q-17\nT-2;C7;Q-18\n", "tender.quote", "!tenderRate: {col:"),
-    "Czech": ("Číslo objednávky;Order no;City\nA-1;A-1;Železná Ruda\nA-2;A-2;Plzeň\n".encode("cp1250"), "order.update",
-        "encoding: [utf-8-sig, cp1252]   # CHECK: guessed by the letters, such as Èíslo objednávky; in cp1250 it is Číslo objednávky\n"),
+    "Czech": ("Číslo objednávky;Order no;City\nA-1;A-1;Železná Ruda\nA-2;A-2;Plzeň\n".encode("cp1250"), "order.update", "encoding: [utf-8-sig, cp1250]   # CHECK"),
+    "Croatian, which the vocabulary lacks": ("Otpremnički broj;Order no;City\nA-1;A-1;Đakovo\nA-2;A-2;Čakovec\n".encode("cp1250"), "order.update",
+        "encoding: [utf-8-sig, cp1252]   # CHECK: guessed by the letters, such as Otpremnièki broj; in cp1250 it is Otpremnički broj\n"),
     "Turkish": (TURKISH.encode("cp1254"), "order.update", "encoding: [utf-8-sig, cp1254]   # CHECK: guessed"),
     "Icelandic": ("Order no;City\nA-1;Akureyri, Jónsson\nA-2;Höfn í Hornafirði, Guðný\n".encode("cp1252"), "order.update",
         "encoding: [utf-8-sig, cp1252]"),
@@ -699,6 +700,21 @@ def test_a_draft_gives_the_records_of_its_sheet(tmp_path, lines, said, found, se
     if sent is not None:
         assert [str(problem) for document in documents for problem in document.problems] == []
         assert sent in documents[0].payload.decode()
+
+
+def test_a_list_between_bars_has_columns_although_its_cells_are_filled_up_with_spaces(tmp_path):
+    line = f"{'-' * 60}\n"
+    head = f"24.11.2026           Auslieferungen anzeigen      Seite  1\n\n{line}"
+    rows = "".join(
+        f"|8000100{at}  |2{at}.11.2026 |Kiel      |      12,{at}00|KG |   {at % 2 + 3}|\n" for at in range(1, 6)
+    )
+    sheet = f"{head}|Lieferung |WADat      |Ort       |Gesamtgew.  |GEH|Packst|\n{line}{rows}{line}"
+    text = suggested(tmp_path, sheet, "order.update")
+    assert (
+        unsaid(text, ['  delimiter: ["|"]', " total_weight: {col: gesamtgew}", " total_packages: {col: packst}"]) == []
+    ), text
+    documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert [document.key for document in documents] == [f"8000100{at}" for at in range(1, 6)]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 (letters of other scripts)
-"""Drafts of sheets in Turkish, Russian and Chinese, in the encodings and notations of their countries: what is sent for the first order."""
+"""Drafts of sheets in Turkish, Czech, Russian and Chinese, in the encodings and notations of their countries: what is sent for the first order."""
 
 import msgspec
 import pytest
@@ -14,6 +14,14 @@ TURKISH = [
     ),
     "SP-1;03.03.2026;08:30;ÇELİK IŞIK LTD. ŞTİ.;Cadde 1;Eskişehir;26110;Türkiye;Yıldız Gıda;Bulvar 12;İzmir;35100;Türkiye;15.03.2026;Palet;3;Sıvı sabun;1.050,5;2,25;12.500,00;TRY;kırılır",
     "SP-2;13.03.2026;09:15;ÇELİK IŞIK LTD. ŞTİ.;Cadde 2;Eskişehir;26110;Türkiye;Çağ Tekstil;Bulvar 9;Diyarbakır;21100;Türkiye;16.03.2026;Koli;7;Kumaş;950,0;1,5;2.500,00;TRY;-",
+]
+CZECH = [
+    (
+        "Číslo objednávky;Datum nakládky;Čas nakládky;Odesílatel;Adresa nakládky;Město nakládky;PSČ nakládky;Země nakládky;Příjemce;Adresa dodání;"
+        "Město dodání;PSČ dodání;Země dodání;Datum dodání;Druh obalu;Počet kusů;Název zboží;Hmotnost brutto (kg);Objem (m3);Hodnota zboží;Měna;Poznámka"
+    ),
+    "CZ-1;03.03.2026;08:30;Řeznictví Dvořák s.r.o.;Nádražní 1;Plzeň;301 00;Česko;Truhlářství Žák;Dlouhá 12;Ústí nad Labem;400 01;Česko;15.03.2026;Paleta;3;Mýdlo;1 050,5;2,25;12 500,00;CZK;křehké",
+    "CZ-2;13.03.2026;09:15;Řeznictví Dvořák s.r.o.;Nádražní 2;Plzeň;301 00;Česko;Škoda a syn;Krátká 9;Jičín;506 01;Česko;16.03.2026;Karton;7;Látka;950,0;1,5;2 500,00;CZK;-",
 ]
 RUSSIAN = [
     (
@@ -34,10 +42,11 @@ CHINESE = [
     ("lines", "encoding", "locale", "names"),
     [
         (TURKISH, "cp1254", "tr_TR", ("SP-1", "ÇELİK IŞIK LTD. ŞTİ.", "Eskişehir", "Yıldız Gıda", "İzmir", "Sıvı sabun", "TR", "TRY", "kırılır")),
+        (CZECH, "cp1250", "cs_CZ", ("CZ-1", "Řeznictví Dvořák s.r.o.", "Plzeň", "Truhlářství Žák", "Ústí nad Labem", "Mýdlo", "CZ", "CZK", "křehké")),
         (RUSSIAN, "cp1251", "ru_RU", ("ЗК-1", "ООО «Вектор»", "Москва", "АО «Север»", "Казань", "Запчасти", "RU", "RUB", "хрупкое")),
         (CHINESE, "gb18030", "zh_CN", ("订-1", "上海华联有限公司", "上海", "北京天地公司", "北京", "汽车零件", "CN", "CNY", "易碎")),
     ],
-    ids=["Turkish", "Russian", "Chinese"],
+    ids=["Turkish", "Czech", "Russian", "Chinese"],
 )  # fmt: skip
 def test_a_sheet_in_this_language_is_drafted_and_read(tmp_path, lines, encoding, locale, names):
     sheet = "\n".join([*lines, ""]).encode(encoding)

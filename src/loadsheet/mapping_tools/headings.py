@@ -1,6 +1,6 @@
 """Headings: what they mean, and which fields they may name.
 
-A text is understood as a set of concepts, by `vocabulary.yaml` (words in twelve languages for each concept). Phrases come before words, camel
+A text is understood as a set of concepts, by `vocabulary.yaml` (words in thirteen languages for each concept). Phrases come before words, camel
 case, compounds and Chinese, which has no blanks, are split, small misspellings are accepted. The contract's help texts are read in the same way, so fields are identified
 by their meaning and no field name stands here. A field that a column may fill is such a concept too, with its side and what its heading
 may say.

@@ -196,10 +196,11 @@ def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
 
 
 def _has_fixed_width(top: Top) -> bool:
-    """Whether no delimiter divides the first line of a text file, and several gaps of spaces stand in most lines."""
+    """Whether no delimiter divides the first line of a text file, no bars or tabs most lines, and several gaps of spaces stand in most lines."""
     lines = [top.delimiter.join(cells) for _, cells in top.rows]
     gaps = sum(len(_GAP.findall(line)) > 1 for line in lines)
-    return not top.sheet and bool(lines) and top.delimiter not in lines[0] and gaps > len(lines) / 2
+    divided = top.delimiter in "|\t" and sum(top.delimiter in line for line in lines) > len(lines) / 2
+    return not top.sheet and bool(lines) and not divided and top.delimiter not in lines[0] and gaps > len(lines) / 2
 
 
 def _in_its_encoding(top: Top) -> Top:
