@@ -176,6 +176,22 @@ def test_files_of_one_name_in_several_folders_are_all_checked(workspace):
     assert both == tuple(2 * count for count in one)
 
 
+def test_all_files_of_a_folder_are_checked(workspace):
+    workspace.use_shipped("alder-parcels")
+    (workspace.inbox / "later").mkdir()
+    shutil.copy(SAMPLES / ALDER, workspace.inbox / "later")
+    workspace.drop("nobody.csv", SAMPLES / ALDER)
+    (workspace.inbox / ".hidden.csv").write_text("Order\n")
+    (workspace / "empty").mkdir()
+    done = workspace.command("check", "--json", "inbox")
+    found = json.loads(done.stdout)
+    alone = json.loads(workspace.command("check", "--json", f"inbox/later/{ALDER}").stdout)
+    assert (found["usable"], found["errors"]) == (alone["usable"], alone["errors"] + 1)
+    assert [one["where"]["file"] for one in found["problems"] if one["code"] == "A101"] == ["nobody.csv"]
+    empty = workspace.command("check", "empty")
+    assert (empty.returncode, "empty has no file to check" in empty.stderr) == (2, True)
+
+
 def test_a_fix_workbook_under_its_own_name_is_said_to_be_one(workspace):
     workspace.use_shipped("alder-parcels")
     workspace.drop(ALDER, SAMPLES / ALDER)

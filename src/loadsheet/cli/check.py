@@ -32,7 +32,7 @@ class CheckOptions(NamedTuple):
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--payloads", is_flag=True, help="Print one line of JSON for each document: operation, key, payload, source rows."
 )
@@ -50,7 +50,7 @@ class CheckOptions(NamedTuple):
 def check(
     files: tuple[Path, ...], *, options: CheckOptions, mappings: Path | None, config: Path | None, as_json: bool
 ) -> int:
-    """Read, translate and validate FILES and show what is wrong. Nothing is sent or stored, and no file is moved.
+    """Read, translate and validate FILES, or all files of a folder, and show what is wrong. Nothing is sent or stored, and no file is moved.
 
     The findings go to stdout; with --payloads, only the records do.
     """
@@ -64,6 +64,7 @@ def check(
     settings = load_for_files(config, mappings)
     start_fork_server(settings)
     loaded = load_folder(settings.mappings, settings.assumptions)
+    files = tuple(_files_of(files, settings.arrival.ignore))
     problems: list[dict[str, Any]] = []
 
     def show(found: "Finding") -> None:
@@ -86,6 +87,18 @@ def check(
         return result.exit_code
     show_lines([*_result_lines(result), *(_tried_lines(result, tried, corrections) if tried is not None else ())])
     return result.exit_code
+
+
+def _files_of(paths: Sequence[Path], ignored: Sequence[str]) -> Iterator[Path]:
+    """The files among the paths, and those below the folders, without the ones that an inbox skips."""
+    from loadsheet.inbox.files import is_ignored
+
+    for path in paths:
+        below = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+        found = [one for one in below if not any(is_ignored(part, ignored) for part in one.relative_to(path).parts)]
+        if not found:
+            raise click.BadParameter(f"{path} has no file to check", param_hint="FILES")
+        yield from found
 
 
 def _say_each(lines: Sequence[str]) -> None:
