@@ -246,13 +246,12 @@ def clock_of(draft: Draft, day: DraftColumn, *, late: bool = False) -> DraftColu
     if not is_without_clock(day):
         return None
     ends = late or "late" in day.column.concepts
-    alike = [
-        clock
-        for clock in draft.unused
-        if clock.table is day.table
-        and clock.keys.get("type") == "time"
-        and clock.column.concepts & SIDES == day.column.concepts & SIDES
-        and ("late" in clock.column.concepts) == ends
+    times = [one for one in draft.unused if one.table is day.table and one.keys.get("type") == "time"]
+    times = [clock for clock in times if ("late" in clock.column.concepts) == ends]
+    alike = [clock for clock in times if clock.column.concepts & SIDES == day.column.concepts & SIDES] or [
+        clock  # `New time` right beside `New delivery date`
+        for clock in times
+        if not clock.column.concepts & SIDES and clock.column.position == day.column.position + 1
     ]
     return alike[0] if len(alike) == 1 or (alike and day.column.label != SET) else None
 
