@@ -6,6 +6,7 @@ from datetime import datetime
 import openpyxl
 import pytest
 from drafting import (
+    HEAD,
     PLACES,
     drafted_columns,
     mapping_of,
@@ -715,6 +716,16 @@ def test_a_list_between_bars_has_columns_although_its_cells_are_filled_up_with_s
     ), text
     documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
     assert [document.key for document in documents] == [f"8000100{at}" for at in range(1, 6)]
+
+
+def test_the_known_headings_of_a_wide_dump_are_found_although_most_are_codes_over_blank_columns(tmp_path):
+    codes = ";".join(f"ZZQ{at:03}" for at in range(80))
+    rows = "".join(
+        f"{line};{';'.join('0' if at % 4 == 0 else '' for at in range(80))}\n"
+        for line in orders(keys=4).splitlines()[1:]
+    )
+    text = suggested(tmp_path, f"{HEAD};{codes}\n{rows}", "order.update")
+    assert unsaid(text, [" order_id: {col: order_no}", " delivery_city: {col: city}"]) == []
 
 
 @pytest.mark.parametrize(

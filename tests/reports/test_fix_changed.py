@@ -47,6 +47,7 @@ SAME, NUMBER, WORD, MOMENT, BLANK, TEXT = None, "number", "word", "moment", "bla
         ("1.234,50", "1234.5", SAME),
         ("1 234.50", "1234.50", SAME),
         ("1'234.5", "1234.5", SAME),
+        ("'4", "4.000", SAME),
         ("12,5 kg", "12.5", SAME),
         ("£1,234.50", "1234.50", SAME),
         ("EUR 99", "99", SAME),

@@ -27,6 +27,7 @@ Rows = Sequence[tuple[int, tuple[str, ...]]]
 _HEADING_ROWS = (1, 2, 3)  # possible numbers of rows with labels
 _GROUPED = 2  # rows: names of groups, and the headings
 _TITLE = 40  # characters; a longer text is a title
+_KNOWN_LEAST = 6  # known headings among very many
 _STRANGE = 2  # unknown words of a heading
 _VALUES = 4  # one heading in this many may look like a value
 _ABOVE = 4.0  # deduction for each row above that is as full as the headings: it could be the headings
@@ -152,7 +153,8 @@ def _score(lines: Rows, below: Rows, above: Rows) -> float:
     known = sum(map(_is_heading, labels))
     if not labels or filled > 2 * len(labels) or _is_repeated(lines[-1][1], below):
         return 0.0
-    if len(labels) > 2 * filled + 2 and known * 2 < len(labels):  # wide exports leave most of their columns blank
+    # wide exports leave most of their columns blank
+    if len(labels) > 2 * filled + 2 and known < min(_KNOWN_LEAST, len(labels) / 2):
         return 0.0
     columns = [*zip_longest(*(cells for _, cells in below), fillvalue="")]
     values = sum(any(_is_value(cell) for cell in column if cell.strip()) for column in columns)

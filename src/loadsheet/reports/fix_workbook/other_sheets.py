@@ -180,7 +180,7 @@ def _text(entry: Entry, cells: "_Cells") -> str:
 
 def difference_in_meaning(text: str, value: str) -> ChangeKind | None:
     """How a payload value differs in meaning from its source cell; None if both mean the same."""
-    shown, sent = " ".join(text.split()), " ".join(value.split())
+    shown, sent = " ".join(text.split()).removeprefix("'"), " ".join(value.split())
     if (sent in _FLAGS and shown) or _stands_in(sent.casefold(), shown.casefold()):
         return None
     if not shown:
