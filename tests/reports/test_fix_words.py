@@ -122,6 +122,10 @@ def test_the_guide_to_a_column_says_what_it_takes_where_the_problem_does_not():
     problem = Problem("C305", AT, "-1", {"expected": "from 0 to 9"})
     assert word_problem(problem, ENGLISH, {}, guide).todo == "Expected here: a number, in kg, blank means 1"
     assert word_problem(problem, ENGLISH, {}).todo == "Enter a valid value: from 0 to 9"
+    slip = Problem("C305", AT, "0,00", {"expected": "more than 0"}, level="warning")
+    assert word_problem(slip, GERMAN, {}, guide).todo == "Geben Sie einen passenden Wert ein: mehr als 0"
+    half = Problem("C323", AT, "04.03.2026", {"reason": "nothing that is sent changes the record"}, level="warning")
+    assert word_problem(half, ENGLISH, {}, guide).todo.startswith("Fill in what is missing")
 
 
 @pytest.mark.parametrize(

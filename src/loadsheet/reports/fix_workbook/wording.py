@@ -26,8 +26,8 @@ _WHOLE_VALUES = frozenset({"C302", "C306", "C308", "C309", "C311", "G403", "G404
 _OURS = "this value is not in your file: contact the people who run loadsheet"
 """What to do about a value that comes from the mapping, not from a cell."""
 
-_SAID_BETTER = frozenset({"C301", "C306", "C313", "C314", "C315"})
-"""Problems for which the advice of `TODO` is better than the guide to the column."""
+_SAID_BETTER = frozenset({"C301", "C306", "C313", "C314", "C315", "C323"})
+"""Problems for which the advice of `TODO` is better than the guide to the column. So it is for a warning of a value out of range."""
 
 
 class ProblemText(NamedTuple):
@@ -91,7 +91,8 @@ def _todo(problem: Problem, words: Words, values: Mapping[str, str], guide: Colu
     if known:
         return words.raw("; ").join(known)
     takes = takes_of(guide, words) if guide is not None else ""
-    if takes and problem.code[0] in "CK" and problem.code not in _SAID_BETTER:
+    is_better = problem.code in _SAID_BETTER or (problem.code, problem.level) == ("C305", "warning")
+    if takes and problem.code[0] in "CK" and not is_better:
         return words.say("expected here: {takes}", takes=takes)
     return usual or hint
 
