@@ -351,6 +351,22 @@ def test_a_column_of_cancelled_orders_is_marked_and_leaving_them_out_is_offered(
     assert [document.key for document in found] == sent
 
 
+@pytest.mark.parametrize("cells", ["TRUE;FALSE;TRUE", "x;;x", "ja;nein;ja"])
+def test_a_checkbox_that_may_say_which_rows_are_meant_is_marked(tmp_path, cells):
+    text = suggested(tmp_path, three(f"Ship?;{cells}"))
+    said = drafted_columns(text)["Ship?"]
+    assert "CHECK whether only rows with a yes are to be sent; all are" in said
+    rule = re.search("ignore_rows: '.*'", said)[0]
+    ruled = text.replace("    rows: {}", f"    rows: {{{rule}}}").replace("  # ship:", "  ship:")
+    found = translated(mapping_of(tmp_path, ruled), [tmp_path / "sheet.csv"])
+    assert [document.key for document in found] == ["A-1", "A-3"]
+
+
+@pytest.mark.parametrize("column", ["Ship?;TRUE;TRUE;TRUE", "Tail lift?;TRUE;FALSE;TRUE"])
+def test_other_checkboxes_are_not_marked(tmp_path, column):
+    assert "rows with a yes" not in suggested(tmp_path, three(column))
+
+
 IN_LINES = (  # the shop says of an order what it is in its first row alone
     "Order no;Consignee;Street;Postcode;City;Country;Pickup date;Delivery date;Article name;{column}\n"
     "A-1;Alt Lda;Kai 1;01067;Ulm;DE;02.03.2026;03.03.2026;Pump;{open}\nA-1;;;;;;;;Seal;\n"

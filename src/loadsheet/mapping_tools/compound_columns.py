@@ -110,6 +110,11 @@ def _columns(
 _FOR_BLANK = re.compile(r"([xX*?._\-])\1+|[-?.*]|none|unknown|tbd|tba", re.IGNORECASE)
 _STATES_MOST = 12  # different values
 _CANCELLED = ("delete",)
+_CHOOSING = frozenset(
+    ("ship", "send", "export", "include", "select", "selected", "release", "released", "approved", "active", "senden", "versenden", "freigegeben", "freigabe", "aktiv",
+     "envoyer", "enviar")
+)  # fmt: skip
+"""Words of headings of columns that may say which rows are meant, such as a checkbox `Ship?`."""
 _LEFT_OUT = ("delete", "dropped")  # what a state says of rows that are not to be sent
 _WITH_DECIMALS = re.compile("[0-9]+[.]0+")
 _ZEROS_MOST = 2  # digits that a postal code may have lost, where others may be of other countries
@@ -130,6 +135,14 @@ def offers(sheet: Sheet, column: Column, name: str, *, at_top: bool, deletes: bo
     states = list(column.cells.shown)
     if "status" in column.concepts and column.guess.type == "text" and len(states) <= _STATES_MOST:
         yield from _of_states(states, name, at_top=at_top)
+    is_yes_or_no, has_blank = column.guess.type == "yesno", column.filled < column.rows
+    is_marked = (is_yes_or_no and (has_blank or len(states) > 1)) or (has_blank and len(states) == 1)
+    if is_marked and _CHOOSING & {*words_of(column.label)}:
+        rule = f"{name} != true" if is_yes_or_no else f"{name} == null"
+        yield (
+            f"{CHECK} whether only rows with a yes are to be sent; all are. To leave out the others, by the table under source.tables:"
+            f" ignore_rows: '{rule}'"
+        )
     if not deletes and any(
         len(word) > 1 and vocabulary().value_meant(word, _CANCELLED) for word in words_of(column.label)
     ):
