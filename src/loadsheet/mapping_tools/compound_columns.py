@@ -117,6 +117,8 @@ _CHOOSING = frozenset(
 """Words of headings of columns that may say which rows are meant, such as a checkbox `Ship?`."""
 _LEFT_OUT = ("delete", "dropped")  # what a state says of rows that are not to be sent
 _WITH_DECIMALS = re.compile("[0-9]+[.]0+")
+_NUMBER_AND_LINE = re.compile(r"(?P<order>.*[0-9])[-/.](?P<line>[0-9]{1,6})")
+_ORDERS_LEAST = 3
 _ZEROS_MOST = 2  # digits that a postal code may have lost, where others may be of other countries
 
 
@@ -130,6 +132,8 @@ def offers(sheet: Sheet, column: Column, name: str, *, at_top: bool, deletes: bo
     with_decimals = [text for text in column.cells.shown if _WITH_DECIMALS.fullmatch(text)]
     if column.guess.type == "text" and 2 * len(with_decimals) > len(column.cells.shown):
         yield f"{CHECK} {a_few(with_decimals[:1])}: a program added decimals; to send it without: $replace({name}, r'[.]0+$', '')"
+    if column.guess.type == "text" and (lines := _numbers_of_lines(column)):
+        yield lines
     if "postal" in column.concepts and (lost := _lost_zeros(sheet, column)):
         yield lost
     states = list(column.cells.shown)
@@ -147,6 +151,22 @@ def offers(sheet: Sheet, column: Column, name: str, *, at_top: bool, deletes: bo
         len(word) > 1 and vocabulary().value_meant(word, _CANCELLED) for word in words_of(column.label)
     ):
         yield from _of_cancelled(column, name, at_top=at_top)
+
+
+def _numbers_of_lines(column: Column) -> str:
+    """The offer to take the number of the line off numbers such as `4711-10`, `4711-20`: most have several lines, each of which begins with the same."""
+    found = [_NUMBER_AND_LINE.fullmatch(text) for text in column.cells.shown]
+    lines: dict[str, list[int]] = defaultdict(list)
+    for match in found:
+        if match is None:
+            return ""
+        lines[match["order"]].append(int(match["line"]))
+    several = [text for text, own in lines.items() if len(own) > 1]
+    if len(several) < _ORDERS_LEAST or len(several) * 3 < len(lines) or len({min(own) for own in lines.values()}) > 1:
+        return ""
+    own = [match[0] for match in found if match is not None and match["order"] == several[0]]
+    pattern = "(?P<order>.+)[-/.](?P<line>[0-9]+)"
+    return f"{CHECK} whether {a_few(own)} are lines of one order; each is sent as one. To join them: split: '{pattern}', and group by a column with part_of"
 
 
 def _of_cancelled(column: Column, name: str, *, at_top: bool) -> Iterator[str]:
