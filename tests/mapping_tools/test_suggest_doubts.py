@@ -206,6 +206,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "CHECK whether 4711-10, 4711-20 are lines of one order; each is sent as one. To join them: split: '(?P<order>.+)[-/.](?P<line>[0-9]+)'"),
     "numbers of orders with a year": ("Order no;City\n" + "".join(f"2026-{at:03};Ulm\n" for at in range(1, 9)), "order.create", "!lines of one order"),
     "dates and versions are no lines": ("Order no;City;Ready\n" + "".join(f"A-{at}.{at % 3};Ulm;1.3.2026\n" for at in range(1, 9)), "order.create", "!lines of one order"),
+    "dates with the word for a year behind them": (table("Nr zamówienia;Data załadunku", "1.11.2026 r.", "13.11.2026 r."), "order.update",
+        'dates: ["%d.%m.%Y r."]', "2 of 2 values read as %d.%m.%Y r.", "pickup_startdatetime: {expr: '$at(data_zaladunku"),
     "a change of the end alone": (table("Order no;Deliver until;Vehicle", "04.03.2026 08:00;", "14.03.2026 10:00;Van"), "order.update",
         " delivery_startdatetime: {expr: 'deliver_until - t\"PT4H\"'}   # CHECK the length; no column has it; without this line the old beginning stays at"),
     "a change of days, of tenders too": (table("Tender;Pickup date", "04.03.2026", "14.03.2026"), "tender.update",

@@ -34,6 +34,7 @@ _DAY = re.compile(
     r"|(?P<named>9{1,2}(?P<dot>\.)?(?P<by>[ \-/.]*)(?P<month>[^\W\d_]{3,10})\.?(?P<then>[ \-/.,]+)(?P<year>9{4}|9{2}))$"
     r"|(?P<leading>[^\W\d_]{3,10}\.?(?P<space>[ \-])9{1,2}(?P<comma>,)?(?P<after>[ ]?(?=9{4})|-)(?P<last>9{4}|9{2}))$"
 )
+_OF_YEAR = re.compile(r"(?<=[0-9]{4}) ?[r\u0433]\.$")  # the word for a year in Polish (`13.11.2026 r.`) and Russian
 _LONGEST = 100  # characters of a number with its unit; a remark may have thousands
 _SPACES = re.compile(r"\s+")
 _A_MARK = re.compile(r"[0-9][.,'\u2019\u00a0\u202f][0-9]")
@@ -149,6 +150,8 @@ def _candidates(shape: str) -> tuple[str, ...]:
 
 
 def _of_days(shape: str) -> tuple[str, ...]:
+    if word := _OF_YEAR.search(shape):
+        return tuple(f"{format_}{word[0]}" for format_ in _of_days(shape[: word.start()]))
     clock = _CLOCK.search(shape)
     day = _DAY.match(shape[: clock.start()] if clock else shape)
     if day is None:
