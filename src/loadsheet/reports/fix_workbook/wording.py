@@ -133,9 +133,7 @@ ERROR_HEADS = (
     "Original cell",
     "Code",
 )
-CHANGED_INTRO = (
-    "This is how we converted your values. Nothing here needs fixing; please check that it is what you meant."
-)
+CHANGED_INTRO = "This is how we converted your values. Nothing needs fixing; please check that it is what you meant."
 CHANGED_HEADS = ("Column", "What was done", "How often", "Your value", "Became", "Original cell")
 CHANGED: dict[str, str] = {
     "number": "converted to another unit or rounded",
