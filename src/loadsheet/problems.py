@@ -205,9 +205,7 @@ CATALOGUE: dict[str, Kind] = {
         "Blank now, not cleared",
         "values of {key} are blank now, and the exchange keeps those that were sent before: {fields}",
     ),
-    "L627": Kind(
-        "Fewer items than before", "{key} had {before} in {list}, and this update replaces all of them by {after}"
-    ),
+    "L627": Kind("Fewer items than before", "this update replaces all {before} {list} of {key} by {after}"),
     "L620": Kind("Newer file has it", "{file} is newer and still holds {key}, so {key} is not deleted"),
     "L621": Kind("Columns changed", "columns of earlier files are missing: {missing}; new ones are not read: {found}"),
     "L623": Kind(

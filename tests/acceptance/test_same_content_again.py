@@ -507,7 +507,7 @@ def test_a_warning_says_that_an_update_with_fewer_packages_removes_the_others(wo
         assert workspace.run().returncode == 0
         assert [problem["code"] for problem in workspace.run_json()["problems"]] == ["L627"] * (boxes == "y")
     (row,) = workspace.results("changes2.csv")
-    assert row["problem"] == ("Warning: L1 had 3 in packages, and this update replaces all of them by 1 [L627]")
+    assert row["problem"] == ("Warning: This update replaces all 3 packages of L1 by 1 [L627]")
     assert workspace.command("pull", "tenders", "--json").stdout.count("item_name") == 1
 
 
