@@ -286,6 +286,25 @@ def test_m12_an_empty_required_constant_is_noted_or_refused_where_an_empty_text_
         load_text(tmp_path, text, Assumptions(empty_required="reject"))
 
 
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC"])
+def test_a_fixed_offset_is_noted_where_clocks_change(orders, zone):
+    mapping, _ = orders('timeoffset: {value: "1"}', zone=zone)
+    said = "timeoffset is 1 all year, but clocks in Europe/Berlin change; utc_offset_of follows them"
+    assert [said in note for note in mapping.notes] == [True] * (zone != "UTC")
+
+
+@pytest.mark.parametrize(
+    ("zone", "fits"), [("Europe/Vienna", True), ("Europe/London", False), ("Africa/Algiers", False)]
+)
+def test_the_zone_of_a_record_is_that_of_its_local_times(orders, zone, fits):
+    """Berlin and Algiers show the same time in winter only."""
+    if fits:
+        assert orders(f"timezone: {{value: {zone}}}")[1]
+        return
+    with pytest.raises(MappingError, match=f"timezone is {zone}, but times are sent as clocks in Europe/Berlin show"):
+        orders(f"timezone: {{value: {zone}}}")
+
+
 def test_a_calculation_that_fails_names_its_field(orders):
     _, (document,) = orders("total_weight: {expr: '10 / (weight ?? 0)'}", {})
     said = "drop.csv:2 Weight: G407 error: total_weight cannot be calculated: division by zero"

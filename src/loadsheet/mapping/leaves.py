@@ -6,12 +6,13 @@ has `{value: ""}`. `round` rounds half away from zero to the given number of dig
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from loadsheet.contract import (
     DATE_SHAPES,
@@ -27,11 +28,11 @@ from loadsheet.contract import (
 )
 from loadsheet.mapping.documents import Source
 from loadsheet.mapping.names import DocumentFrame, Names, Needs, Reference, with_positions
-from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes
+from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes, zone_names
 from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason_text
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
 from loadsheet.mapping.units import conversion_factor, unit_named
-from loadsheet.mapping.yamlfile import Loc, read_part
+from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 from loadsheet.similar_text import closest_or_known, short_list
 
 OMIT = object()
@@ -40,6 +41,7 @@ OMIT = object()
 Make = Callable[[DocumentFrame], Any]
 
 _NOTHING = Needs()
+_WINTER_AND_SUMMER = (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC))
 
 _TEXT_KINDS = frozenset({Kind.STRING, Kind.STRING_OR_NUMERIC, Kind.TIMEZONE, Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES})
 _TAKES: dict[Kind, tuple[str, frozenset[Type], str]] = {
@@ -150,6 +152,8 @@ def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafP
         context.refuse(at, f"{context.field.name}: {error or 'it cannot be rounded'}")
         return None
     if constant is not OMIT:
+        if not _is_zone_of_times(constant, context, loc):
+            return None
         return LeafPlan(lambda _: constant, found.sources, constant, is_fixed=True)
     if found.turned is not None:
         spelled = _chain([found.turned, spelled])
@@ -282,13 +286,42 @@ def _remedy(wanted: str, found: Type, leaf: Leaf, context: LeafContext, loc: Loc
 
 def _says_its_zone(format_: str, context: LeafContext, loc: Loc) -> bool:
     """Whether a literal zone in a format is the zone of its times. Adds a finding if not."""
-    zone = (context.payload.names.file.values or {}).get("source", {}).get("timezone")
     try:
-        check_zone_word(format_, zone if isinstance(zone, str) else None)
+        check_zone_word(format_, _source_zone(context.payload.names.file) or None)
     except ValueError as error:
         context.refuse(loc, f"{context.field.name}: {error}")
         return False
     return True
+
+
+def _is_zone_of_times(constant: object, context: LeafContext, loc: Loc) -> bool:
+    """Whether a constant time zone is that of the local times beside it. Adds a finding if not. True for any other field."""
+    zone = _source_zone(context.payload.names.file)
+    if context.field.kind is not Kind.TIMEZONE or not {zone, str(constant)} <= zone_names():
+        return True
+    if _offsets(zone) == _offsets(str(constant)):
+        return True
+    text = f"{context.field.name} is {constant}, but times are sent as clocks in {zone} show them (source.timezone)"
+    context.refuse(loc, text, "name one zone in both places; times with their zone behind them are converted to it")
+    return False
+
+
+def notes_on_offset(constant: object, field: Field, file: YamlFile) -> Iterator[str]:
+    """The note on a constant offset if the clocks of the file's time zone change in the year."""
+    zone = _source_zone(file)
+    if field.kind is Kind.OFFSET_HOURS and zone in zone_names() and len({*_offsets(zone)}) > 1:
+        yield f"{field.name} is {constant} all year, but clocks in {zone} change; utc_offset_of follows them"
+
+
+def _source_zone(file: YamlFile) -> str:
+    """The name of the time zone of the file's local times; empty if it is unknown or not the same for all rows."""
+    zone = (file.values or {}).get("source", {}).get("timezone")
+    return zone if isinstance(zone, str) else ""
+
+
+def _offsets(zone: str) -> list[timedelta | None]:
+    """The offsets of a time zone from UTC, in winter and in summer."""
+    return [moment.astimezone(ZoneInfo(zone)).utcoffset() for moment in _WINTER_AND_SUMMER]
 
 
 def _is_a_code(leaf: Leaf, context: LeafContext, loc: Loc) -> bool:

@@ -31,7 +31,7 @@ from loadsheet.contract import (
     other_end,
 )
 from loadsheet.mapping.documents import Lineage, in_order, list_of
-from loadsheet.mapping.leaves import OMIT, LeafContext, Make, PayloadContext, check_units, plan_leaf
+from loadsheet.mapping.leaves import OMIT, LeafContext, Make, PayloadContext, check_units, notes_on_offset, plan_leaf
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.names import Condition, DocumentFrame, with_positions
 from loadsheet.mapping.plans import TablePlan, Type
@@ -323,7 +323,7 @@ class _Tree:
             self._file.refuse(loc, text, "remove format: a date is written in the form of the field")
 
     def _note_constant(self, constant: object, found: Field, path: str, loc: Loc) -> None:
-        notes = []
+        notes = list(notes_on_offset(constant, found, self._file))
         if constant == "" and found.when in (When.ALWAYS, When.ON_CREATE):
             notes.append(f"{path} is required and sent empty (assumptions.empty_required)")
         if found.known and constant not in found.known and self._assumptions.known_values == "open":
