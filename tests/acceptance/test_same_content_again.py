@@ -485,6 +485,11 @@ def test_a_warning_names_the_values_that_an_update_does_not_clear(workspace):
     assert workspace.run().returncode == 0
     assert workspace.run_json()["problems"] == []
     assert '"pickup_pincode":""' in workspace.command("pull", "tenders", "--json").stdout
+    workspace.edit("mappings/lanes.yaml", '{col: code, default: ""}', "{col: code}")
+    workspace.edit("mappings/lanes.yaml", "OPEN", "CLOSED")
+    workspace.drop("lanes4.csv", "No,Postcode\nL1,\n\n\n")
+    assert workspace.run().returncode == 0
+    assert workspace.run_json()["problems"] == [], "an empty text is no value that stays"
 
 
 @pytest.mark.parametrize("last", ["Kiel", ""])

@@ -185,9 +185,13 @@ def fields_in(payload: bytes) -> dict[str, msgspec.Raw]:
 
 
 def left_out(before: bytes, after: bytes) -> dict[str, msgspec.Raw]:
-    """The top-level fields that the first JSON record has and the second lacks."""
+    """The top-level fields with a value in the first JSON record that the second lacks."""
     fields = fields_in(after)
-    return {name: value for name, value in fields_in(before).items() if name not in fields}
+    return {
+        name: value
+        for name, value in fields_in(before).items()
+        if name not in fields and bytes(value) not in (b'""', b"[]")
+    }
 
 
 def list_lengths(payload: bytes) -> dict[str, int]:
