@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-import openpyxl
 from shipped_samples import NOW
+from workspace import book_of
 
 from loadsheet.contract import BY_NAME, Assumptions, example_record
 from loadsheet.mapping.compile import lint, load
@@ -49,13 +49,7 @@ def written(folder, sheet):
     if isinstance(sheet, list):
         return written(folder, {"Sheet": sheet})
     if any(isinstance(rows, list) for rows in sheet.values()):
-        book = openpyxl.Workbook()
-        book.remove(book.active)
-        for title, rows in sheet.items():
-            page = book.create_sheet(title)
-            for row in rows:
-                page.append(row)
-        book.save(folder / "sheet.xlsx")
+        book_of(sheet).save(folder / "sheet.xlsx")
         return [folder / "sheet.xlsx"]
     for name, text in sheet.items():
         (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())

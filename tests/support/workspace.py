@@ -23,6 +23,17 @@ HEADINGS = {"updates": "Order,City", "deletes": "Order", "events": "Order,Code,A
 """Of the files of the small mappings by the word that their names begin with; files of all others are of orders."""
 
 
+def book_of(sheets):
+    """A workbook with these sheets by title, each of them as its rows."""
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets.items():
+        page = book.create_sheet(title)
+        for row in rows:
+            page.append(row)
+    return book
+
+
 def copy_mappings(target, *names):
     """The shipped mappings and what they name; of the mappings themselves only these, if any are named: to load all takes a second."""
     shutil.copytree(SHIPPED, target, dirs_exist_ok=True)
@@ -115,12 +126,7 @@ class Workspace(os.PathLike):
 
     def drop_book(self, name, sheets):
         """Put a workbook into the inbox, which has these sheets by title, each of them as its rows; returns the book."""
-        book = openpyxl.Workbook()
-        book.remove(book.active)
-        for title, rows in sheets.items():
-            page = book.create_sheet(title)
-            for row in rows:
-                page.append(row)
+        book = book_of(sheets)
         book.save(self.inbox / name)
         return book
 
