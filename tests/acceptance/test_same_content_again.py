@@ -502,16 +502,18 @@ def test_a_person_who_sends_a_change_reads_what_it_does_not_clear(workspace, las
     assert ("the update leaves pickup_pincode as before" in shown) == (not last)
 
 
-def test_a_warning_says_that_an_update_with_fewer_packages_removes_the_others(workspace):
+@pytest.mark.parametrize("again", ["changes", "lanes"])
+def test_a_warning_says_that_an_update_with_fewer_packages_removes_the_others(workspace, again):
+    """Also if it is a new version of its record: a second file may list only the further packages."""
     tenders = TENDERS.replace("payload:", "group: {by: no}\npayload:").replace("{value: Box}", "{col: code}")
     tenders = tenders.replace("{label: Postcode}", "{label: Box}").replace("  pickup_pincode: {col: code}\n", "")
     updates = tenders.replace("create", "update").replace("lanes", "changes")
-    workspace.use({"lanes": tenders, "changes": updates})
-    for name, boxes in (("lanes1", "abc"), ("changes1", "xyz"), ("changes2", "y")):
+    workspace.use({"lanes": tenders.replace("target:", "changed: update\ntarget:"), "changes": updates})
+    for name, boxes in (("lanes1", "abc"), (f"{again}2", "xyz"), (f"{again}3", "y")):
         workspace.drop(f"{name}.csv", "No,Box\n" + "".join(f"L1,{box}\n" for box in boxes))
         assert workspace.run().returncode == 0
         assert [problem["code"] for problem in workspace.run_json()["problems"]] == ["L627"] * (boxes == "y")
-    (row,) = workspace.results("changes2.csv")
+    (row,) = workspace.results(f"{again}3.csv")
     assert row["problem"] == ("Warning: This update replaces all 3 packages of L1 by 1 [L627]")
     assert workspace.command("pull", "tenders", "--json").stdout.count("item_name") == 1
 

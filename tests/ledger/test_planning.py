@@ -12,7 +12,7 @@ import pytest
 from loadsheet.cli.resolve import resolve, retry
 from loadsheet.contract import BY_NAME
 from loadsheet.ledger import State
-from loadsheet.ledger.codec import changes_to_keep, field_differences, further_changes, kept_changes
+from loadsheet.ledger.codec import changes_to_keep, field_differences, further_changes, kept_changes, list_lengths
 from loadsheet.ledger.planning import (
     decide,
     held_as_older,
@@ -48,7 +48,7 @@ def known(operation, state, content="one", identity=7):
 
 def verdict_on(document, lane):
     planned = planned_state(document, lane)
-    return planned.state, planned.problem.code if planned.problem else ""
+    return planned.state, planned.problems[0].code if planned.problems else ""
 
 
 READY, SENDING, ACCEPTED, REFUSED = State.READY, State.SENDING, State.ACCEPTED, State.REFUSED
@@ -109,7 +109,7 @@ def standing(lane):
 )
 def test_the_verdict_follows_from_the_lane(lane, operation, content, state, code):
     planned = planned_state(document(operation, content), standing(lane))
-    assert (planned.state, planned.problem.code if planned.problem else "") == (state, code)
+    assert (planned.state, planned.problems[0].code if planned.problems else "") == (state, code)
     assert planned.reason or state is State.READY
     assert planned.receipt == ("88001" if state is UNCHANGED and not code else "")
 
@@ -122,7 +122,7 @@ def test_a_create_that_was_sent_as_an_update_is_what_later_ones_are_judged_by(co
     made, sent = known(CREATE, ACCEPTED, "one"), known(CREATE, ACCEPTED, "two", identity=8)._replace(operation=UPDATE)
     assert verdict_on(document(CREATE, content), [made, sent]) == (state, code)
     if code:
-        assert f'note "two" -> "{content}"' in planned_state(document(CREATE, content), [made, sent]).problem.text
+        assert f'note "two" -> "{content}"' in planned_state(document(CREATE, content), [made, sent]).problems[0].text
     assert planned_state(document(CREATE, "one"), [made, sent._replace(state=REFUSED)]).state is UNCHANGED
     assert verdict_on(document(CREATE, content), [made, sent._replace(state=UNKNOWN)]) == (HELD, "L602")
 
@@ -131,7 +131,7 @@ def test_a_create_that_was_sent_as_an_update_is_what_later_ones_are_judged_by(co
 @pytest.mark.parametrize("state", [ACCEPTED, REFUSED, READY, UNKNOWN])
 def test_a_key_in_a_command_to_copy_stays_one_word_of_a_shell_and_is_no_option(state, key):
     hostile = replace(document(CREATE, "two" if state is not REFUSED else "one"), key=key)
-    problem = planned_state(hostile, [known(CREATE, state)._replace(key=key)]).problem
+    problem = planned_state(hostile, [known(CREATE, state)._replace(key=key)]).problems[0]
     name, *words = shlex.split(re.search(r"loadsheet (.*?)(, or always.*)?$", problem.hint)[1])
     command = {"retry": retry, "resolve": resolve}[name]
     assert command.make_context(name, words, resilient_parsing=True).params["key"] == key
@@ -161,9 +161,9 @@ def test_a_copy_of_an_old_file_undoes_no_later_change(lane, operation, content, 
     decision = decide(given, earlier, changed="hold", seen=True)
     assert decision.planned.state is READY
     after = held_as_older(decision, given, earlier, {1: False}).planned
-    assert (after.state, after.problem.code if after.problem else "") == ((HELD, "L619") if held else (READY, ""))
+    assert (after.state, after.problems[0].code if after.problems else "") == ((HELD, "L619") if held else (READY, ""))
     older = "these are older values of A-1: another file has changed, corrected or deleted them since"
-    assert after.problem is None or after.problem.text == older.replace("A-1", given.key)
+    assert not after.problems or after.problems[0].text == older.replace("A-1", given.key)
     assert held_as_older(decision, given, earlier, {}) == decision
 
 
@@ -226,9 +226,9 @@ def test_a_document_with_an_error_is_invalid_and_one_with_a_warning_is_not():
 
 def test_verdicts_say_what_changed_and_what_was_said_before():
     changed = planned_state(document(CREATE, "two"), [known(CREATE, ACCEPTED, "one")])
-    assert 'note "one" -> "two"' in changed.problem.text
+    assert 'note "one" -> "two"' in changed.problems[0].text
     again = planned_state(document(CREATE, "one"), [known(CREATE, REFUSED, "one")])
-    assert "pickup_city: is wrong" in again.problem.text
+    assert "pickup_city: is wrong" in again.problems[0].text
 
 
 @pytest.mark.parametrize(
@@ -240,12 +240,20 @@ def test_verdicts_say_what_changed_and_what_was_said_before():
         ({"a": 1}, {}, ["a 1 -> nothing"]),
         ({}, {"a": "x"}, ['a nothing -> "x"']),
         ({"a": [1]}, {"a": [2]}, ["a"]),
+        ({"a": [1, [2]]}, {"a": [3]}, ["a 2 items -> 1 items"]),
         ({"a": "x" * 99}, {"a": "y"}, ["a"]),
         (dict.fromkeys("abcdefgh", 1), {}, [f"{c} 1 -> nothing" for c in "abcde"] + ["and 3 more"]),
     ],
 )
 def test_differences_are_listed_by_field(before, after, told):
     assert field_differences(msgspec.json.encode(before), msgspec.json.encode(after)) == told
+
+
+def test_the_lengths_of_lists_count_the_lists_in_their_items_together():
+    packages = [{"inner_cargos": [{}, {}], "weight": 1}, {}, {"inner_cargos": [{}]}]
+    lengths = {"packages": 3, "packages.inner_cargos": 3, "order_references": 0}
+    assert list_lengths(msgspec.json.encode({"packages": packages, "order_references": []})) == lengths
+    assert list_lengths(b"") == {}
 
 
 @pytest.mark.parametrize(

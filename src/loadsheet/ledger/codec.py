@@ -4,8 +4,9 @@ A problem that holds another version of a record keeps the values in which the t
 Old ledgers have only a text with all of them.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -195,9 +196,20 @@ def left_out(before: bytes, after: bytes) -> dict[str, msgspec.Raw]:
 
 
 def list_lengths(payload: bytes) -> dict[str, int]:
-    """The number of items of each list at the top level of a JSON record. Empty if its contents were removed."""
-    lists = {name: raw for name, raw in fields_in(payload).items() if bytes(raw).startswith(b"[")}
-    return {name: len(msgspec.json.decode(raw, type=list[msgspec.Raw])) for name, raw in lists.items()}
+    """The number of items of each list of a JSON record, and of the lists within its items together (`packages.inner_cargos`). Empty if
+    its contents were removed.
+    """
+    return dict(_lengths("", [msgspec.json.decode(payload)])) if payload else {}
+
+
+def _lengths(path: str, records: Sequence[dict[str, Any]]) -> Iterator[tuple[str, int]]:
+    """The number of items of each list in records at a path."""
+    for name in dict.fromkeys(chain.from_iterable(records)):
+        lists = [found for record in records if isinstance(found := record.get(name), list)]
+        if lists:
+            items = list(chain.from_iterable(lists))
+            yield f"{path}{name}", len(items)
+            yield from _lengths(f"{path}{name}.", items)
 
 
 def field_differences(before: bytes, after: bytes) -> list[str]:
@@ -219,6 +231,9 @@ def _compact(raw: msgspec.Raw | None) -> Any:
 
 def _difference(name: str, old: msgspec.Raw | None, new: msgspec.Raw | None) -> str:
     before, after = ("nothing" if raw is None else bytes(raw).decode() for raw in (old, new))
+    if before[0] == after[0] == "[":
+        counts = [len(msgspec.json.decode(items)) for items in (before, after)]
+        return name if counts[0] == counts[1] else f"{name} {counts[0]} items -> {counts[1]} items"
     too_long = max(len(before), len(after)) > 60
     return name if too_long or before[:1] in "[{" else f"{name} {before} -> {after}"
 

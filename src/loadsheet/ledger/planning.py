@@ -48,11 +48,11 @@ _SETTING = (Action.CREATE, Action.UPDATE)
 
 
 class PlannedState(NamedTuple):
-    """The state of a planned document, the reason, and an additional problem, if any."""
+    """The state of a planned document, the reason, and additional problems."""
 
     state: State
     reason: str = ""
-    problem: Problem | None = None
+    problems: tuple[Problem, ...] = ()
     receipt: str = ""
     waits: Waits = Waits.DECISION
 
@@ -86,9 +86,8 @@ def decide(
         document = as_update(document, lane)
     planned = planned_state(document, lane, seen=seen)
     if planned.state is State.READY and lane:
-        is_version = document.operation != given.operation
-        problem = _not_cleared(given, document, lane) if is_version else _shortened(document, lane)
-        planned = planned._replace(problem=problem)
+        found = (_shortened(document, lane), _not_cleared(given, document, lane))
+        planned = planned._replace(problems=tuple(filter(None, found)))
     return PlanningDecision(document, planned)
 
 
@@ -141,7 +140,7 @@ def held_as_older(
         return decision
     hint = f"to go back to these values: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L619", values={"key": document.key}, hint=hint)
-    return decision._replace(planned=PlannedState(State.HELD, OLDER, problem))
+    return decision._replace(planned=PlannedState(State.HELD, OLDER, (problem,)))
 
 
 def _since(entry: int, family: Sequence[EarlierEntry]) -> Sequence[EarlierEntry]:
@@ -157,8 +156,8 @@ def held_as_of_another(
     of some fields names the record that it means, and its sender may be another party: it makes nobody the sender of the record. One that
     waits for it does not even show that it exists.
     """
-    document, held_for = decision.document, decision.planned.problem
-    is_other_version = held_for is not None and held_for.code in OTHER_VERSION
+    document = decision.document
+    is_other_version = any(problem.code in OTHER_VERSION for problem in decision.planned.problems)
     if not (BY_NAME[given.operation].creates or given.instead is not None):
         return decision
     if decision.planned.state is not State.READY and not is_other_version:
@@ -175,7 +174,7 @@ def held_as_of_another(
         return decision
     hint = f"if both mean one record, to send it all the same: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L622", values={"key": document.key, "other": senders[0]}, hint=hint)
-    return decision._replace(planned=PlannedState(State.HELD, OF_ANOTHER, problem))
+    return decision._replace(planned=PlannedState(State.HELD, OF_ANOTHER, (problem,)))
 
 
 def sender_in(payload: bytes) -> str:
@@ -192,7 +191,7 @@ def held_as_contradicted(decision: PlanningDecision, newer: str) -> PlanningDeci
         return decision
     hint = f"to delete it all the same: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L620", values={"key": document.key, "file": newer}, hint=hint)
-    return decision._replace(planned=PlannedState(State.HELD, CONTRADICTED, problem))
+    return decision._replace(planned=PlannedState(State.HELD, CONTRADICTED, (problem,)))
 
 
 def is_delete(one: Document | EarlierEntry) -> bool:
@@ -396,15 +395,13 @@ def _judge_create(document: Document, lane: Sequence[EarlierEntry]) -> PlannedSt
             return _in_doubt(document, doubts)
         return _judge_equal(document, last) if equal else _judge_different(document, last)
     if not same and _is_of_deleted(document, lane):
-        values, hint = {"key": document.key}, f"to create it again: loadsheet retry {as_argument(document.key)}"
-        return PlannedState(State.HELD, "deleted since it was accepted", Problem("L618", values=values, hint=hint))
+        hint = f"to create it again: loadsheet retry {as_argument(document.key)}"
+        deleted = Problem("L618", values={"key": document.key}, hint=hint)
+        return PlannedState(State.HELD, "deleted since it was accepted", (deleted,))
     if same and _equal(document, same[-1]):
         answer = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
-        return PlannedState(
-            State.REFUSED,
-            "refused before",
-            Problem("L604", values={"key": document.key, "text": answer}, hint=_again(document)),
-        )
+        before = Problem("L604", values={"key": document.key, "text": answer}, hint=_again(document))
+        return PlannedState(State.REFUSED, "refused before", (before,))
     return PlannedState(State.READY)
 
 
@@ -432,7 +429,7 @@ def _judge_equal(document: Document, earlier: EarlierEntry) -> PlannedState:
     if earlier.state is State.ACCEPTED:
         return PlannedState(State.UNCHANGED, f"{ALREADY} (entry {earlier.id})", receipt=earlier.receipt)
     waiting = Problem("L603", values={"key": document.key}, level="warning")
-    return PlannedState(State.UNCHANGED, f"already waiting as entry {earlier.id}", waiting)
+    return PlannedState(State.UNCHANGED, f"already waiting as entry {earlier.id}", (waiting,))
 
 
 def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> PlannedState:
@@ -441,11 +438,15 @@ def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> PlannedStat
     given_up = f"it was abandoned, so it is not verified: {choices}"
     hint = given_up if all(earlier.given_up for earlier in doubts) else look
     problem = Problem("L602", values={"key": document.key}, hint=hint)
-    return PlannedState(State.HELD, "earlier outcome unknown", problem, waits=Waits.EARLIER)
+    return PlannedState(State.HELD, "earlier outcome unknown", (problem,), waits=Waits.EARLIER)
 
 
 def _not_cleared(given: Document, update: Document, lane: Sequence[EarlierEntry]) -> Problem | None:
-    """The warning if the version before had fields that are blank in this one: an update without a field leaves it as it is."""
+    """The warning if an update sends a new version of a record, in which fields are blank that had a value in the one before: an update
+    without a field leaves it as it is.
+    """
+    if update.operation == given.operation:
+        return None
     standing = [earlier for earlier in _versions(given, _since_delete(lane)) if earlier.state in _MADE]
     blank = left_out(standing[-1].payload, update.payload) if standing else {}
     if not blank:
@@ -455,7 +456,9 @@ def _not_cleared(given: Document, update: Document, lane: Sequence[EarlierEntry]
 
 
 def _shortened(update: Document, lane: Sequence[EarlierEntry]) -> Problem | None:
-    """The warning if a list of an update has fewer items than the record had: an update with some packages removes the others."""
+    """The warning if a list of an update has fewer items than the record had: an update with some packages removes the others. So does a new
+    version of an order whose other packages are in another file.
+    """
     if BY_NAME[update.operation].action is not Action.UPDATE:
         return None
     for name, count in list_lengths(update.payload).items():
@@ -473,11 +476,11 @@ def _judge_different(document: Document, earlier: EarlierEntry) -> PlannedState:
     values = _changes(document, earlier.payload, document.payload)
     if earlier.state is not State.ACCEPTED:
         hint = f"once that one is sent, to send this one too: loadsheet retry {as_argument(document.key)}"
-        return PlannedState(State.HELD, "an older version came first", Problem("L605", values=values, hint=hint))
+        return PlannedState(State.HELD, "an older version came first", (Problem("L605", values=values, hint=hint),))
     hint = f"to send it as an update: loadsheet retry {as_argument(document.key)}, or always: changed: update in the mapping"
     if blank := left_out(earlier.payload, document.payload):
         hint += f"; the update leaves {', '.join(blank)} as before; {_TO_CLEAR}"
-    return PlannedState(State.HELD, "changed since it was accepted", Problem("L601", values=values, hint=hint))
+    return PlannedState(State.HELD, "changed since it was accepted", (Problem("L601", values=values, hint=hint),))
 
 
 def _changes(document: Document, before: bytes, after: bytes) -> dict[str, Any]:

@@ -191,7 +191,8 @@ def _record_entries(
         planned = decision.planned
         if planned.state is State.INVALID and given.lane in others:
             code, where = others[given.lane]
-            planned = planned._replace(problem=Problem(code, values={"key": given.key, **where}, level="warning"))
+            warning = Problem(code, values={"key": given.key, **where}, level="warning")
+            planned = planned._replace(problems=(warning,))
             decision = decision._replace(planned=planned)
         if planned.stays_on_lane:
             lane.append(_as_earlier(identity, drop, given, decision))
@@ -314,7 +315,7 @@ def _as_earlier(identity: int, drop: int, given: Document, decision: PlanningDec
 def _entry_record(identity: int, drop: int, decision: PlanningDecision, now: str) -> dict[str, Any]:
     """The row of `entries` for a document."""
     document, planned, other = decision
-    problems = (*document.problems, planned.problem) if planned.problem else document.problems
+    problems = (*document.problems, *planned.problems)
     return {
         "id": identity,
         "drop": drop,

@@ -19,7 +19,8 @@ CHUNK = 500
 NEVER_SENT = "not sent: the ledger could not be reached before the call"
 _RESTORED = "the ledger was restored from a backup; this may have been sent since"
 _BEING_SENT = "being sent"
-_LASTING = ("L608", "L626", "L627")
+_OF_UPDATES = ("L626", "L627")
+_LASTING = ("L608", *_OF_UPDATES)
 """The ledger's problems that later states do not end: a possible duplicate, and what an update does not clear or removes."""
 
 
@@ -157,7 +158,7 @@ def _problems_after(was: PreviousState, added: Sequence[Problem]) -> str:
         return codec.encode_problems(added)
     kept = [problem for problem in still_valid(codec.decode_problems(was.problems)) if problem not in added]
     if was.operation in CREATES:
-        kept = [problem for problem in kept if problem.code != "L626"]  # it was an update when it was planned
+        kept = [problem for problem in kept if problem.code not in _OF_UPDATES]  # it was an update when it was planned
     return codec.encode_problems([*kept, *added])
 
 

@@ -270,8 +270,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
 
 
 def _judged(row: Any, planned: PlannedState) -> Settlement:
-    problems = (planned.problem,) if planned.problem else ()
-    return Settlement(row.id, planned.state, planned.reason, planned.receipt, problems, waits=planned.waits)
+    return Settlement(row.id, planned.state, planned.reason, planned.receipt, planned.problems, waits=planned.waits)
 
 
 def _document(row: Any, content: Content) -> Document:
