@@ -16,7 +16,7 @@ from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, route_files, within_budget
 from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, SourceFile, SourceTable
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.compile import operations_of, version_of
+from loadsheet.mapping.compile import operations_of, version_of, zone_of
 from loadsheet.mapping.documents import MEANT_FOR, Document, Ignored
 from loadsheet.places import from_stored_path, to_stored_path
 from loadsheet.problems import Problem, Where
@@ -136,7 +136,8 @@ class LedgerSink:
         Returns the recorded drop. Raises FileRefused if a file cannot be read or changed meanwhile, and DoesNotBalance. Nothing is
         recorded then.
         """
-        mapping, rules = drop.mapping, PlanningRules(drop.mapping.changed, drop.error_share_max, self._known)
+        mapping = drop.mapping
+        rules = PlanningRules(mapping.changed, drop.error_share_max, self._known, zone_of(mapping))
         unplanned = _unplanned(self._run, drop)
         planned, fates = self._ledger.plan(self._run, unplanned, mapping.lineage, _items(drop), rules)
         rows = sum(drop.translated.rows().values())

@@ -206,6 +206,9 @@ CATALOGUE: dict[str, Kind] = {
         "values of {key} are blank now, and the exchange keeps those that were sent before: {fields}",
     ),
     "L627": Kind("Fewer items than before", "this update replaces all {before} {list} of {key} by {after}"),
+    "L628": Kind(
+        "Times of another time zone", "the times are in the time zone {own}, but those of {key} are in {other}"
+    ),
     "L620": Kind("Newer file has it", "{file} is newer and still holds {key}, so {key} is not deleted"),
     "L621": Kind("Columns changed", "columns of earlier files are missing: {missing}; new ones are not read: {found}"),
     "L623": Kind(

@@ -518,6 +518,45 @@ def test_a_warning_says_that_an_update_with_fewer_packages_removes_the_others(wo
     assert workspace.command("pull", "tenders", "--json").stdout.count("item_name") == 1
 
 
+MOVED = """\
+mapping: moved
+version: 1
+target: tender.update
+source: {files: ["moved*.csv"], locale: en_GB, timezone: Europe/Berlin, dates: ["%Y-%m-%d %H:%M"]}
+columns:
+  no: {label: No, required: true, key: true}
+  at: {label: Pickup, type: datetime}
+payload:
+  tender_id: {col: no}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  tender_status: {value: OPEN}
+  pickup_startdatetime: {col: at}
+  pickup_enddatetime: {col: at}
+"""
+
+
+@pytest.mark.parametrize("zone", ["Europe/Athens", "Europe/Paris", ""])
+@pytest.mark.parametrize("named", [True, False])
+def test_times_of_another_time_zone_than_that_of_their_tender_wait_for_a_person(workspace, zone, named):
+    ours = "payload:\n  timezone: {value: Europe/Berlin}" if named else "payload:"
+    theirs = f"payload:\n  timezone: {{value: {zone}}}" if zone else "payload:"
+    workspace.use({"lanes": TENDERS.replace("payload:", theirs), "moved": MOVED.replace("payload:", ours)})
+    workspace.drop("lanes.csv", "No,Postcode\nL1,53111\n")
+    assert workspace.run().returncode == 0
+    workspace.drop("moved.csv", "No,Pickup\nL1,2026-03-05 07:00\n")
+    is_other = zone == "Europe/Athens"
+    assert workspace.run().returncode == is_other
+    assert [problem["code"] for problem in workspace.run_json()["problems"]] == ["L628"] * is_other
+    if is_other:
+        (row,) = workspace.results("moved.csv")
+        text = "The times are in the time zone Europe/Berlin, but those of L1 are in Europe/Athens [L628]"
+        assert row["problem"] == text
+        assert workspace.command("retry", "L1", "--comment", "they moved").returncode == 0
+        assert workspace.run().returncode == 0
+    assert '"pickup_enddatetime":"2026-03-05 07:00:00"' in workspace.command("pull", "tenders", "--json").stdout
+
+
 def use_senders(workspace, **more):
     """Orders of two senders, and updates and deletes of the first."""
     workspace.use_senders("orders", "others", **more)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from loadsheet import exit_codes, extras, object_storage, reports
 from loadsheet.cli.doctor import DoctorResult, ok, warning, wrong
 from loadsheet.cli.options import held_ledger, ledger_to_read
+from loadsheet.contract import zone_names
 from loadsheet.errors import FolderError, LedgerBusy, LedgerError, SettingsError
 from loadsheet.inbox.files import needs_polling
 from loadsheet.ledger import Ledger, State
@@ -342,7 +343,7 @@ def _zones(settings: Settings, loaded: tuple[Mapping, ...]) -> Iterator[DoctorRe
     """Every time zone in settings and mappings, and the age of the time zone data."""
     named = {table.default_zone.key for mapping in loaded for table in mapping.plan.tables if table.default_zone}
     named |= {expected.timezone for expected in settings.expected_files.expect if expected.timezone}
-    unknown = sorted(name for name in named if name not in zoneinfo.available_timezones())
+    unknown = sorted(name for name in named if name not in zone_names())
     if unknown:
         yield wrong("time zones", f"{', '.join(unknown)}: unknown time zone", "install tzdata, or use another zone")
         return

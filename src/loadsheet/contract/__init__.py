@@ -50,10 +50,13 @@ from loadsheet.contract.kinds import (
     FlagForm,
     Kind,
     NumberForm,
+    clock_offsets,
     in_date_shape,
     in_range,
     plain_digits,
+    show_same_clock,
     wire_form,
+    zone_names,
 )
 from loadsheet.contract.operations import (
     BY_NAME,
@@ -179,6 +182,7 @@ __all__ = [
     "body_checker",
     "carrier_of",
     "checker",
+    "clock_offsets",
     "components",
     "country_field",
     "decode_record",
@@ -223,6 +227,7 @@ __all__ = [
     "scalars_by_path",
     "scan_listing",
     "schema_reference",
+    "show_same_clock",
     "success",
     "success_schema",
     "tender_change",
@@ -232,4 +237,5 @@ __all__ = [
     "update_of",
     "values_by_path",
     "wire_form",
+    "zone_names",
 ]

@@ -4,9 +4,12 @@ Owns: which Python values a kind accepts from a mapping, and how they are spelle
 """
 
 import re
-from datetime import UTC, date, datetime, time
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
 
 
 class Kind(StrEnum):
@@ -165,3 +168,23 @@ def _spell_number(value: object, numbers: NumberForm) -> Decimal | int | str:
     if isinstance(number, bool) or not isinstance(number, int | Decimal):
         raise ValueError(f"expected {EXPECTED[Kind.NUMERIC]}")  # noqa: TRY004 (one exception type for the caller)
     return plain_digits(number) if numbers is NumberForm.JSON_STRING else number
+
+
+_WINTER_AND_SUMMER = (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC))
+
+
+@cache
+def zone_names() -> frozenset[str]:
+    """Every time zone name of the installed IANA database."""
+    return frozenset(available_timezones())
+
+
+def show_same_clock(zone: str, other: str) -> bool:
+    """Whether clocks in two time zones agree in winter and in summer. True too if a name is none of `zone_names`: nothing is known then."""
+    return not {zone, other} <= zone_names() or clock_offsets(zone) == clock_offsets(other)
+
+
+@cache
+def clock_offsets(zone: str) -> Sequence[timedelta | None]:
+    """The offsets of a time zone from UTC, in winter and in summer."""
+    return [moment.astimezone(ZoneInfo(zone)).utcoffset() for moment in _WINTER_AND_SUMMER]

@@ -12,7 +12,6 @@ from decimal import Decimal
 from functools import cache, partial
 from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
-from zoneinfo import available_timezones
 
 from pydantic import (
     AfterValidator,
@@ -32,7 +31,16 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from loadsheet.contract.answers import PAGE_SIZE, Fault
 from loadsheet.contract.assumptions import Assumptions
-from loadsheet.contract.kinds import DATE_SHAPES, EXPECTED, NUMBER_TEXT, Kind, NumberForm, flag_meaning, in_date_shape
+from loadsheet.contract.kinds import (
+    DATE_SHAPES,
+    EXPECTED,
+    NUMBER_TEXT,
+    Kind,
+    NumberForm,
+    flag_meaning,
+    in_date_shape,
+    zone_names,
+)
 from loadsheet.contract.operations import Action, Answer, ErrorShape, Operation
 from loadsheet.contract.records import Field, Record, When
 
@@ -202,7 +210,7 @@ def _scalars(numbers: NumberForm, assumptions: _OfValues) -> Mapping[Kind, Any]:
     """The annotation of each kind that is neither an object nor an array."""
     text = Annotated[StrictStr, StringConstraints(max_length=assumptions.text_length_max)]
     number_text = Annotated[StrictStr, _must("a number in a text, such as 12.5", NUMBER_TEXT.fullmatch)]
-    timezone = Annotated[StrictStr, _must(EXPECTED[Kind.TIMEZONE], lambda name: name in _zones())]
+    timezone = Annotated[StrictStr, _must(EXPECTED[Kind.TIMEZONE], lambda name: name in zone_names())]
     if assumptions.number_forms == "both":
         numeric: Any = _Number | number_text
     elif numbers is NumberForm.JSON_NUMBER:
@@ -240,11 +248,6 @@ def _must(
         return value
 
     return validator(validated)
-
-
-@cache
-def _zones() -> frozenset[str]:
-    return frozenset(available_timezones())
 
 
 def _faults(found: Sequence[ErrorDetails]) -> tuple[Fault, ...]:
@@ -294,7 +297,7 @@ def components(operations: Sequence[Operation], assumptions: Assumptions) -> dic
         ),
     }
     if assumptions.timezones == "iana":
-        schemas[ZONE_NAME] = {"type": "string", "enum": sorted(available_timezones())}
+        schemas[ZONE_NAME] = {"type": "string", "enum": sorted(zone_names())}
     for operation in operations:
         record, creates = operation.record, operation.creates
         for inner in (record, *(field.record for _, field in record.walk() if field.record is not None)):

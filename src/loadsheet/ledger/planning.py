@@ -7,23 +7,16 @@ Owns: what counts as the same content, as a change, and as a parent order or ten
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from loadsheet.contract import BY_NAME, Action, When, may_differ_in_form, parties_of, same_content, update_of
 from loadsheet.display_text import as_argument
-from loadsheet.ledger.codec import (
-    FIELDS,
-    OTHER_VERSION,
-    changes_to_keep,
-    field_differences,
-    fields_in,
-    left_out,
-    list_lengths,
-)
+from loadsheet.ledger.codec import OTHER_VERSION, fields_in, left_out
 from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned
 from loadsheet.ledger.states import EarlierEntry, State, Waits
+from loadsheet.ledger.updates import TO_CLEAR, changed_values, not_cleared, other_zone, shortened
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
 
@@ -32,6 +25,7 @@ Changed = Literal["hold", "update"]
 
 ALREADY = "already with the exchange"
 OF_ANOTHER = "another sender has this number"
+OTHER_ZONE = "its record has another time zone"
 """The prefix of the reason of an unchanged entry whose record was accepted before."""
 
 _WAITING_AS = re.compile(r"already waiting as entry (\d+)")
@@ -39,8 +33,6 @@ _WAITING_AS = re.compile(r"already waiting as entry (\d+)")
 ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN)
 """States of the entries by which a new document of their lane is judged. Held entries that wait for an outcome or a parent count too."""
 
-_TO_CLEAR = 'to clear a text there: default: "" at its field in the mapping'
-_NO_FIELDS = b"{}"
 _SETTLED = (State.ACCEPTED, State.REFUSED)
 _MADE = (State.ACCEPTED, State.READY)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
@@ -86,21 +78,21 @@ def decide(
         document = as_update(document, lane)
     planned = planned_state(document, lane, seen=seen)
     if planned.state is State.READY and lane:
-        found = (_shortened(document, lane), _not_cleared(given, document, lane))
-        planned = planned._replace(problems=tuple(filter(None, found)))
+        planned = planned._replace(problems=_effects(given, document, lane))
     return PlanningDecision(document, planned)
 
 
 class DocumentContext(NamedTuple):
     """What is known of a new document besides its lane. `seen`: a listing showed the lane's order or tender. `copies` are the earlier
-    drops with the same bytes as its own (see `copies_of`). `newer` is the file of the same run that arrived later and holds its record;
-    empty: none.
+    drops with the same bytes as its own (see `copies_of`). `newer` is the file of the same run that arrived later and holds its record,
+    `zone` the time zone of its times; empty: none, or unknown.
     """
 
     seen: bool
     copies: Mapping[int, bool]
     newer: str
     returned: Returned
+    zone: str = ""
 
 
 def decide_new(
@@ -112,6 +104,7 @@ def decide_new(
     decision = held_as_of_another(decision, own, lane, seen=known.seen)
     decision = held_as_older(decision, own, lane, known.copies, known.returned)
     decision = held_as_contradicted(decision, known.newer)
+    decision = held_as_of_other_zone(decision, own, lane, known.zone)
     return decision._replace(other=other_form(own, decision, lane))
 
 
@@ -192,6 +185,20 @@ def held_as_contradicted(decision: PlanningDecision, newer: str) -> PlanningDeci
     hint = f"to delete it all the same: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L620", values={"key": document.key, "file": newer}, hint=hint)
     return decision._replace(planned=PlannedState(State.HELD, CONTRADICTED, (problem,)))
+
+
+def held_as_of_other_zone(
+    decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry], zone: str
+) -> PlanningDecision:
+    """The decision, or held if it changes times of a record that has another time zone than `zone`, or the one that the update itself
+    names: the exchange keeps one zone for all times of a record. A new version gives all of them.
+    """
+    document = decision.document
+    is_new_state = decision.planned.state is State.READY and document.operation == given.operation
+    if not is_new_state or BY_NAME[document.operation].action is not Action.UPDATE:
+        return decision
+    problem = other_zone(document, zone, _sent(document, lane))
+    return decision if problem is None else decision._replace(planned=PlannedState(State.HELD, OTHER_ZONE, (problem,)))
 
 
 def is_delete(one: Document | EarlierEntry) -> bool:
@@ -441,52 +448,32 @@ def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> PlannedStat
     return PlannedState(State.HELD, "earlier outcome unknown", (problem,), waits=Waits.EARLIER)
 
 
-def _not_cleared(given: Document, update: Document, lane: Sequence[EarlierEntry]) -> Problem | None:
-    """The warning if an update sends a new version of a record, in which fields are blank that had a value in the one before: an update
-    without a field leaves it as it is.
-    """
-    if update.operation == given.operation:
-        return None
-    standing = [earlier for earlier in _versions(given, _since_delete(lane)) if earlier.state in _MADE]
-    blank = left_out(standing[-1].payload, update.payload) if standing else {}
-    if not blank:
-        return None
-    values = _changes(update, msgspec.json.encode(blank), _NO_FIELDS)
-    return Problem("L626", values=values, hint=_TO_CLEAR, level="warning")
+def _effects(given: Document, document: Document, lane: Sequence[EarlierEntry]) -> tuple[Problem, ...]:
+    """The warnings of what a document that is sent as an update leaves or removes."""
+    if BY_NAME[document.operation].action is not Action.UPDATE:
+        return ()
+    sent = _sent(document, lane)
+    versions = [one.payload for one in _versions(given, _since_delete(lane)) if one.state in _MADE]
+    is_version = document.operation != given.operation and versions
+    found = (shortened(document, sent), not_cleared(document, versions[-1]) if is_version else None)
+    return tuple(filter(None, found))
 
 
-def _shortened(update: Document, lane: Sequence[EarlierEntry]) -> Problem | None:
-    """The warning if a list of an update has fewer items than the record had: an update with some packages removes the others. So does a new
-    version of an order whose other packages are in another file.
-    """
-    if BY_NAME[update.operation].action is not Action.UPDATE:
-        return None
-    for name, count in list_lengths(update.payload).items():
-        standing = (
-            one.payload for one in reversed(_since_delete(lane)) if one.key == update.key and one.state in _MADE
-        )
-        before = next((lengths[name] for lengths in map(list_lengths, standing) if name in lengths), 0)
-        if count < before:
-            values = {"key": update.key, "list": name, "before": before, "after": count}
-            return Problem("L627", values=values, hint="if the others are to stay, list them too", level="warning")
-    return None
+def _sent(document: Document, lane: Sequence[EarlierEntry]) -> list[bytes]:
+    """The JSON records that were sent, or will be, for the record of a document since it was deleted, newest first."""
+    alive = reversed(_since_delete(lane))
+    return [earlier.payload for earlier in alive if earlier.key == document.key and earlier.state in _MADE]
 
 
 def _judge_different(document: Document, earlier: EarlierEntry) -> PlannedState:
-    values = _changes(document, earlier.payload, document.payload)
+    values = changed_values(document, earlier.payload, document.payload)
     if earlier.state is not State.ACCEPTED:
         hint = f"once that one is sent, to send this one too: loadsheet retry {as_argument(document.key)}"
         return PlannedState(State.HELD, "an older version came first", (Problem("L605", values=values, hint=hint),))
     hint = f"to send it as an update: loadsheet retry {as_argument(document.key)}, or always: changed: update in the mapping"
     if blank := left_out(earlier.payload, document.payload):
-        hint += f"; the update leaves {', '.join(blank)} as before; {_TO_CLEAR}"
+        hint += f"; the update leaves {', '.join(blank)} as before; {TO_CLEAR}"
     return PlannedState(State.HELD, "changed since it was accepted", (Problem("L601", values=values, hint=hint),))
-
-
-def _changes(document: Document, before: bytes, after: bytes) -> dict[str, Any]:
-    """The values of a problem with the differences of two JSON records of a document."""
-    texts = ", ".join(field_differences(before, after))
-    return {"key": document.key, FIELDS: texts} | changes_to_keep(document.operation, before, after, document.ordered)
 
 
 def _again(document: Document) -> str:

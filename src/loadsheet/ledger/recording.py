@@ -51,12 +51,13 @@ class ReadTotals(NamedTuple):
 class PlanningRules(NamedTuple):
     """How the documents of a drop are planned. `changed`: the treatment of a create whose record was accepted with other
     content. `error_share_max`: the share (0 to 1) of invalid documents above which none is sent. `known`: the rows of another ledger
-    by which a check judges them, copied first.
+    by which a check judges them, copied first. `zone`: the time zone of the times of its files; empty if there is no single one.
     """
 
     changed: Changed = "hold"
     error_share_max: float = 1.0
     known: "EarlierRows | None" = None
+    zone: str = ""
 
 
 DEFAULT_RULES = PlanningRules()
@@ -84,7 +85,7 @@ def record_plan(
         if rules.known is not None:
             rules.known.copy(connection, {document.lane for document in documents}, drop.fixes)
             fixes = FixFiles()  # those that were copied now are new here
-        fates.update(_record_entries(transaction, identity, documents, rules.changed, fixes))
+        fates.update(_record_entries(transaction, identity, documents, rules, fixes))
         if fates.total() >= analyze_at:
             analyze_at = fates.total() * _ANALYZE_FACTOR
             _analyze(connection)
@@ -170,11 +171,9 @@ def _record_ignored(connection: Connection, drop: int, ignored: Sequence[Ignored
 
 
 def _record_entries(
-    transaction: Transaction, drop: int, documents: Sequence[Document], changed: Changed, fixes: FixFiles
+    transaction: Transaction, drop: int, documents: Sequence[Document], rules: PlanningRules, fixes: FixFiles
 ) -> list[State]:
-    """Judge documents by the entries on their lanes, and record each as an entry with an event. Returns their states. `changed`:
-    the treatment of a create whose record was accepted with other content.
-    """
+    """Judge documents by the entries on their lanes, and record each as an entry with an event. Returns their states."""
     connection = transaction.connection
     wanted = {document.lane for document in documents if document.usable}
     lanes, seen = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
@@ -186,8 +185,8 @@ def _record_entries(
     pairs = zip(documents, returned, strict=True)
     for identity, (given, same) in enumerate(pairs, start=(last.id or 0) + 1):  # safe: one writer at a time
         lane = lanes.setdefault(given.lane, [])
-        known = DocumentContext(given.lane in seen, copies, newer.get(given.lane, ""), same)
-        decision = decide_new(given, lane, known, changed=changed)
+        known = DocumentContext(given.lane in seen, copies, newer.get(given.lane, ""), same, rules.zone)
+        decision = decide_new(given, lane, known, changed=rules.changed)
         planned = decision.planned
         if planned.state is State.INVALID and given.lane in others:
             code, where = others[given.lane]

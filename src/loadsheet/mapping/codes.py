@@ -13,7 +13,8 @@ from babel import Locale
 from babel.core import get_global
 from babel.numbers import get_territory_currencies
 
-from loadsheet.mapping.notations import canonical, number_reader, split_amount, zone_names
+from loadsheet.contract import zone_names
+from loadsheet.mapping.notations import canonical, number_reader, split_amount
 from loadsheet.mapping.plans import CellProblem, SettingError
 from loadsheet.reading.tables import Native
 from loadsheet.similar_text import did_you_mean_value

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from loadsheet.contract import Assumptions, Operation, update_of
+from loadsheet.contract import Assumptions, Operation, update_of, zone_names
 from loadsheet.errors import MappingError
 from loadsheet.mapping.calculation import read_calendars
 from loadsheet.mapping.conversion import Conventions, converter
@@ -24,7 +24,7 @@ from loadsheet.mapping.layouts import column_guides_of, language_of, layouts_of,
 from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.lookups import read_lookup
 from loadsheet.mapping.names import CheckPlan, Names, plan_checks
-from loadsheet.mapping.notations import is_locale, zone_names
+from loadsheet.mapping.notations import is_locale
 from loadsheet.mapping.payload import TargetPlan, Targets, plan_targets, read_target
 from loadsheet.mapping.plans import JoinPlan, TablePlan, Type
 from loadsheet.mapping.schema import MappingSpec, ZoneSpec
@@ -117,6 +117,13 @@ def operations_of(mapping: Mapping) -> str:
 def version_of(mapping: Mapping) -> str:
     """The version of a mapping, or those of its parts, as the ledger keeps it."""
     return JOINT.join(str(part.version) for part in mapping.parts or (mapping,))
+
+
+def zone_of(mapping: Mapping) -> str:
+    """The time zone of the local times in a mapping's files; empty if each row has its own, or its tables differ."""
+    tables = [plan for part in mapping.parts or (mapping,) for plan in part.plan.tables]
+    zones = {plan.default_zone.key if plan.default_zone and plan.zone is None else "" for plan in tables}
+    return zones.pop() if len(zones) == 1 else ""
 
 
 def part_reading(table: str, mapping: Mapping) -> Mapping:

@@ -8,11 +8,10 @@ has `{value: ""}`. `round` rounds half away from zero to the given number of dig
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from functools import partial
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from loadsheet.contract import (
     DATE_SHAPES,
@@ -22,13 +21,16 @@ from loadsheet.contract import (
     Kind,
     NumberForm,
     Record,
+    clock_offsets,
     plain_digits,
+    show_same_clock,
     unit_field,
     wire_form,
+    zone_names,
 )
 from loadsheet.mapping.documents import Source
 from loadsheet.mapping.names import DocumentFrame, Names, Needs, Reference, with_positions
-from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes, zone_names
+from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason_text
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
 from loadsheet.mapping.units import conversion_factor, unit_named
@@ -41,7 +43,6 @@ OMIT = object()
 Make = Callable[[DocumentFrame], Any]
 
 _NOTHING = Needs()
-_WINTER_AND_SUMMER = (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC))
 
 _TEXT_KINDS = frozenset({Kind.STRING, Kind.STRING_OR_NUMERIC, Kind.TIMEZONE, Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES})
 _TAKES: dict[Kind, tuple[str, frozenset[Type], str]] = {
@@ -297,9 +298,7 @@ def _says_its_zone(format_: str, context: LeafContext, loc: Loc) -> bool:
 def _is_zone_of_times(constant: object, context: LeafContext, loc: Loc) -> bool:
     """Whether a constant time zone is that of the local times beside it. Adds a finding if not. True for any other field."""
     zone = _source_zone(context.payload.names.file)
-    if context.field.kind is not Kind.TIMEZONE or not {zone, str(constant)} <= zone_names():
-        return True
-    if _offsets(zone) == _offsets(str(constant)):
+    if context.field.kind is not Kind.TIMEZONE or show_same_clock(zone, str(constant)):
         return True
     text = f"{context.field.name} is {constant}, but times are sent as clocks in {zone} show them (source.timezone)"
     context.refuse(loc, text, "name one zone in both places; times with their zone behind them are converted to it")
@@ -309,7 +308,7 @@ def _is_zone_of_times(constant: object, context: LeafContext, loc: Loc) -> bool:
 def notes_on_offset(constant: object, field: Field, file: YamlFile) -> Iterator[str]:
     """The note on a constant offset if the clocks of the file's time zone change in the year."""
     zone = _source_zone(file)
-    if field.kind is Kind.OFFSET_HOURS and zone in zone_names() and len({*_offsets(zone)}) > 1:
+    if field.kind is Kind.OFFSET_HOURS and zone in zone_names() and len({*clock_offsets(zone)}) > 1:
         yield f"{field.name} is {constant} all year, but clocks in {zone} change; utc_offset_of follows them"
 
 
@@ -317,11 +316,6 @@ def _source_zone(file: YamlFile) -> str:
     """The name of the time zone of the file's local times; empty if it is unknown or not the same for all rows."""
     zone = (file.values or {}).get("source", {}).get("timezone")
     return zone if isinstance(zone, str) else ""
-
-
-def _offsets(zone: str) -> list[timedelta | None]:
-    """The offsets of a time zone from UTC, in winter and in summer."""
-    return [moment.astimezone(ZoneInfo(zone)).utcoffset() for moment in _WINTER_AND_SUMMER]
 
 
 def _is_a_code(leaf: Leaf, context: LeafContext, loc: Loc) -> bool:

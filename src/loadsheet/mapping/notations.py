@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Context, Decimal
 from functools import cache
 from typing import Literal
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from babel import Locale, UnknownLocaleError
 from babel.dates import get_day_names, get_month_names
@@ -492,9 +492,3 @@ def localize(moment: datetime, zone: ZoneInfo, fold: Fold) -> datetime | CellPro
 def offset_minutes(moment: datetime) -> int:
     """The UTC offset of an aware datetime in minutes, east positive."""
     return int((moment.utcoffset() or timedelta()).total_seconds() // 60)
-
-
-@cache
-def zone_names() -> frozenset[str]:
-    """Every time zone name of the installed IANA database."""
-    return frozenset(available_timezones())

@@ -292,6 +292,7 @@ TODO = {
     "L625": "send the complete file again; if it is complete, contact the people who run loadsheet",
     "L626": "nothing to do, unless they are to be deleted there too: then contact the people who run loadsheet",
     "L627": "if the others are to stay, list them too",
+    "L628": "give the times in the time zone of the record, or contact the people who run loadsheet",
     "L621": "restore the headings; if the columns are missing on purpose, contact the people who run loadsheet",
     "X701": "correct the value; if it is right, ask the exchange",
     "X702": "nothing to do: the next run asks the exchange",

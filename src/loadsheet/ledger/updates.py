@@ -1,0 +1,65 @@
+"""What an update does to a record besides changing its own fields: it leaves what is blank now, it replaces lists as a whole, and the exchange
+reads its times in the one time zone that the record has. Compares JSON records; knows neither entries nor states.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from loadsheet.contract import BY_NAME, Kind, show_same_clock
+from loadsheet.display_text import as_argument
+from loadsheet.ledger.codec import FIELDS, changes_to_keep, field_differences, left_out, list_lengths
+from loadsheet.mapping.documents import Document
+from loadsheet.problems import Problem
+
+TO_CLEAR = 'to clear a text there: default: "" at its field in the mapping'
+_NO_FIELDS = b"{}"
+_ZONE = "timezone"
+
+
+def not_cleared(update: Document, before: bytes) -> Problem | None:
+    """The warning if the version before had fields that are blank in this one: an update without a field leaves it as it is."""
+    blank = left_out(before, update.payload)
+    if not blank:
+        return None
+    values = changed_values(update, msgspec.json.encode(blank), _NO_FIELDS)
+    return Problem("L626", values=values, hint=TO_CLEAR, level="warning")
+
+
+def shortened(update: Document, sent: Sequence[bytes]) -> Problem | None:
+    """The warning if a list of an update has fewer items than the record had: an update with some packages removes the others. So does a new
+    version of an order whose other packages are in another file. `sent` is what was sent for the record, newest first.
+    """
+    for name, count in list_lengths(update.payload).items():
+        before = next((lengths[name] for lengths in map(list_lengths, sent) if name in lengths), 0)
+        if count < before:
+            values = {"key": update.key, "list": name, "before": before, "after": count}
+            return Problem("L627", values=values, hint="if the others are to stay, list them too", level="warning")
+    return None
+
+
+def other_zone(update: Document, zone: str, sent: Sequence[bytes]) -> Problem | None:
+    """The problem if an update changes some times of a record whose time zone shows other clocks. `zone` is that of the times of its file, if
+    known; the update may name one itself. `sent` is what was sent for the record, newest first.
+    """
+    new = msgspec.json.decode(update.payload)
+    times = [
+        field.name
+        for field in BY_NAME[update.operation].record.fields
+        if field.kind is Kind.DATETIME and field.name in new
+    ]
+    records = [msgspec.json.decode(payload) for payload in sent if payload]
+    known = next((str(record[_ZONE]) for record in records if record.get(_ZONE)), "")
+    own = str(new.get(_ZONE) or zone)
+    if not (times and known and own) or show_same_clock(own, known):
+        return None
+    values = {"key": update.key, "own": own, "other": known}
+    hint = f"give these times in {known} (source.timezone of the mapping); to send them as they are: loadsheet retry"
+    return Problem("L628", values=values, hint=f"{hint} {as_argument(update.key)}")
+
+
+def changed_values(document: Document, before: bytes, after: bytes) -> dict[str, Any]:
+    """The values of a problem with the differences of two JSON records of a document."""
+    texts = ", ".join(field_differences(before, after))
+    return {"key": document.key, FIELDS: texts} | changes_to_keep(document.operation, before, after, document.ordered)
