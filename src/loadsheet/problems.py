@@ -108,6 +108,7 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "R241": Kind("Possibly misspelled heading", 'column "{heading}" ({cell}) is not used. Did you mean "{meant}"?'),
     "R250": Kind("Column missing", "there is no column {missing}, and these columns are not read: {unused}"),
+    "R255": Kind("New column not read", "columns are not read that earlier files did not have: {found}"),
     "R251": Kind("Line twice", "lines of one record have the same {column} and are equal in every column ({rows})"),
     "R245": Kind("Sheet not read", "the mapping does not read other sheets with the same columns: {sheets}"),
     "R252": Kind("Struck-out rows are read", "rows that are struck out are read like the others: {rows}"),
@@ -230,8 +231,8 @@ CATALOGUE: dict[str, Kind] = {
 
 NOT_EXAMINED = "R290"
 
-_FOR_ITS_SENDER = {
-    "A101": "no mapping matches the file name {found}",
+FOR_ITS_SENDER = {
+    "A101": "no mapping matches a file named {found}",
     "L622": "another sender has a record with the number {key}",
 }
 """Templates for the sender of a file, where those of the catalogue mention the files of other senders."""
@@ -320,7 +321,7 @@ class Problem:
     @property
     def text_for_its_sender(self) -> str:
         """The message for the sender of the file: mentions nothing of other senders."""
-        template = _FOR_ITS_SENDER.get(self.code)
+        template = FOR_ITS_SENDER.get(self.code)
         return self.text if template is None else template.format(found=self.found, **self.shown())
 
     def __str__(self) -> str:

@@ -7,14 +7,14 @@ find different headings and leave out different rows. The first document with a 
 if no mapping makes anything of it. Its rule is that of the first mapping.
 
 Unused columns are information. A heading that looks like a misspelling of a missing column gives a warning, as does a missing column
-beside unused ones, which may be it under a new heading, and a control character in a heading. If earlier files had the missing column
-and none had the unused one, nothing of the drop is sent.
+beside unused ones, which may be it under a new heading, an unused one that no earlier file had, and a control character in a heading. If
+earlier files had the missing column and none had the unused one, nothing of the drop is sent.
 """
 
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
@@ -363,7 +363,7 @@ def lost_columns(table: Table, headings: HeadingNotes, earlier: Iterable[str]) -
     """
     known = {fold_label(heading) for heading in earlier}
     lost = [labels[0] for labels in headings.missing if any(fold_label(label) in known for label in labels)]
-    new = [shown for place, shown in headings.unused.items() if fold_label(table.header[place]) not in known]
+    new = _unknown_columns(table, headings, known)
     if not (lost and new):
         return None
     hint = (
@@ -372,6 +372,24 @@ def lost_columns(table: Table, headings: HeadingNotes, earlier: Iterable[str]) -
     )
     values = {"missing": short_list(lost, 5)}
     return Problem("L621", table.where(table.header_row), short_list(new, 5), values, hint)
+
+
+def new_columns(table: Table, headings: HeadingNotes, earlier: Iterable[str]) -> Problem | None:
+    """The warning of columns with a heading that are not read, if no earlier file had them: their values may change what a row means.
+    `earlier` are the headings of earlier files.
+    """
+    known = {fold_label(heading) for heading in (*earlier, "")}
+    known |= {fold_label(problem.found) for problem in headings.problems if problem.code == "R241"}
+    new = _unknown_columns(table, headings, known)
+    if not new:
+        return None
+    hint = "if they matter, add them to the mapping"
+    return Problem("R255", table.where(table.header_row), short_list(new, 5), {}, hint, "warning")
+
+
+def _unknown_columns(table: Table, headings: HeadingNotes, known: Collection[str]) -> list[str]:
+    """The columns that are not read and whose headings are not `known`."""
+    return [shown for place, shown in headings.unused.items() if fold_label(table.header[place]) not in known]
 
 
 def _column_use(column: ColumnPlan, *, is_key: bool) -> ColumnUse:

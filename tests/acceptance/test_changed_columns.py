@@ -48,6 +48,17 @@ def test_nothing_is_sent_of_a_file_whose_column_has_a_new_heading_until_a_person
     assert [problem["code"] for problem in lanes.run_json()["problems"]] == ["R250"]
 
 
+def test_the_first_file_with_a_column_that_is_not_read_warns_of_it(lanes):
+    files = {"No,Vol,Remark,Status,": "Status", "No,Vol,REMARK,Status": "", "No,Volumn,Status,Vol,Remark": "Volumn"}
+    for number, (heads, new) in enumerate(files.items(), start=2):
+        lanes.drop(f"lanes{number}.csv", f"{heads}\nL{number},1,,3,\nM{number},1,,,\n")
+        foreseen = lanes.run("--dry-run", "--json").stdout
+        assert lanes.run().returncode == 0
+        assert ("R255" in foreseen) == bool(new)
+        warning = f"Warning: Columns are not read that earlier files did not have: {new} [R255]" if new else ""
+        assert [row["problem"] for row in lanes.results(f"lanes{number}.csv")] == [warning, ""]
+
+
 @pytest.mark.parametrize(("heading", "said"), [("", "column B"), ("Volumn", "Volumn")], ids=["lost", "misspelt"])
 def test_the_file_is_sent_once_its_heading_is_corrected(lanes, heading, said):
     lanes.drop("lanes2.csv", f"No,{heading},Remark\nL2,3.5,\n")

@@ -87,7 +87,7 @@ def test_a_file_that_was_set_aside_is_answered_with_what_to_do_and_names_no_file
     assert "rival" not in str([cell.value for cell in cells(folder / "x.fix.xlsx")])
     for name, expected in (
         ("x.csv.results.csv", text),
-        ("ack/x.csv.ack.json", "no mapping matches the file name x.csv"),
+        ("ack/x.csv.ack.json", "no mapping matches a file named x.csv"),
         ("ack/x.csv.ack.csv", ""),
     ):
         content = (folder / name).read_text(encoding="utf-8-sig")

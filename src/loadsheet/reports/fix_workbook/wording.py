@@ -13,7 +13,7 @@ from typing import NamedTuple
 from loadsheet.display_text import show_controls
 from loadsheet.languages import Sentences, Words
 from loadsheet.ledger import ColumnGuide
-from loadsheet.problems import CATALOGUE, Problem
+from loadsheet.problems import CATALOGUE, FOR_ITS_SENDER, Problem
 
 _NEAR = re.compile(r"did you mean ([^?;]+)\?")
 _PATTERN = re.compile(r", (?:like the pattern|nach dem Muster) .*?(?=, (?:blank means|leer bedeutet)|$)")
@@ -159,8 +159,7 @@ ASIDE = (
     "Then drop your own file again; this workbook is for information only.",
 )
 
-PROBLEMS = {
-    "A101": "no mapping matches a file named {found}",
+PROBLEMS = FOR_ITS_SENDER | {
     "A116": "{found} stays in the inbox: the mapping {mapping} is wrong",
     "R203": "the text cannot be read: it is not {encoding} (line {line})",
     "R204": "the headings were not found: row {row} comes closest but lacks {missing}",
@@ -177,7 +176,6 @@ PROBLEMS = {
     "L601": "the exchange already has {key}, with other values: {fields}",
     "L608": "{key} was sent {sends} times because an answer was lost; the exchange may have it twice",
     "L609": "not sent, because the first {count} records of this kind of file were all refused: {text}",
-    "L622": "another sender has a record with the number {key}",
     "L612": 'the column is written in another way than it is read, as "{proof}" shows: {count} more values, such as "{found}", would be misread',
 }
 """Texts of problems for senders, by code, where those of `problems.CATALOGUE` say more than a sender needs."""
@@ -233,6 +231,7 @@ TODO = {
     "R245": "if their rows are to be sent, put them into the sheet that is read",
     "R247": "if they belong to the rows, give their columns headings next to the others",
     "R250": "if one of these is that column under a new heading, correct the heading",
+    "R255": "nothing to do, unless their values matter: then contact the people who run loadsheet",
     "R251": "delete the second line, unless both are meant",
     "R252": "delete them if they are not meant to be sent",
     "R290": "contact the people who run loadsheet",
