@@ -112,6 +112,7 @@ CATALOGUE: dict[str, Kind] = {
     "R251": Kind("Line twice", "lines of one record have the same {column} and are equal in every column ({rows})"),
     "R245": Kind("Sheet not read", "the mapping does not read other sheets with the same columns: {sheets}"),
     "R252": Kind("Struck-out rows are read", "rows that are struck out are read like the others: {rows}"),
+    "R256": Kind("Hidden rows are read", "hidden rows are read like the others: {rows}"),
     "R247": Kind("Cells beside the table", 'cells beside the table are not read, such as "{found}" ({rows})'),
     "R242": Kind("Possible row of totals", 'a row begins with "{found}", like a row of totals ({rows})'),
     "R243": Kind("Repeated heading", 'the heading "{label}" is expected {expected}; it is in the columns {columns}'),

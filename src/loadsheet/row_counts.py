@@ -36,6 +36,7 @@ from loadsheet.reading.tables import (
     ABSENT,
     ALIKE_NOT_READ,
     CONTROL,
+    HIDDEN_READ,
     LAST_LINE,
     NOT_READ,
     STRUCK_OUT,
@@ -105,7 +106,7 @@ class DropTranslation:
         if table.at:
             found = damage_checks.problems()
             kept = [problem for problem in found if problem.code not in _MIXED_STYLES]
-            return TableNotes((*_struck_rows(table), *kept))
+            return TableNotes((*_rows_in_doubt(table, STRUCK_OUT), *kept))
         headings = self.headings(table.name)
         return TableNotes(
             (*headings.problems, *damage_checks.problems()), tuple(headings.unused.values()), damage_checks.blank_rows
@@ -249,6 +250,7 @@ _WORDS = {
     "%f": "fraction", "%p": "AM/PM", "%z": "zone", "%s": "seconds since 1970", "%E": "day number", "%%": "%",
 }  # fmt: skip
 _MIXED_STYLES = frozenset({"R225", "R227"})
+_IN_DOUBT = {STRUCK_OUT: "R252", HIDDEN_READ: "R256"}
 _RENAMED = (
     "if one of these is that column under a new heading, correct the heading, or add it to the aliases of the column"
 )
@@ -299,7 +301,8 @@ def headings_of(
     lacking = _without_value(plans, missing)
     misspelt = list(_misspelt_headings(table, shown, labels))
     renamed = _renamed_columns(table, shown, [label for label, *_ in lacking], misspelt)
-    problems = [*_control_characters(table), *misspelt, *renamed, *_sheets_not_read(table), *_struck_rows(table)]
+    problems = [*_control_characters(table), *misspelt, *renamed, *_sheets_not_read(table)]
+    problems += _rows_in_doubt(table, STRUCK_OUT, HIDDEN_READ)
     return HeadingNotes(shown, lacking, tuple(problems))
 
 
@@ -478,8 +481,10 @@ def _sheets_not_read(table: Table) -> Iterator[Problem]:
         yield Problem("R245", table.where(table.header_row), "", {"sheets": sheets}, hint, "warning")
 
 
-def _struck_rows(table: Table) -> Iterator[Problem]:
-    if rows := table.found.get(STRUCK_OUT):
-        hint = "if they are not meant to be sent, delete them, and cancel what was already sent"
-        first, *others = [table.where(int(row)) for row in rows.split(", ") if row.isdigit()]
-        yield Problem("R252", first, "", {"rows": rows}, hint, "warning", also=tuple(others))
+def _rows_in_doubt(table: Table, *notes: str) -> Iterator[Problem]:
+    """A warning for each of these notes that names rows, because they may not be meant."""
+    hint = "if they are not meant to be sent, delete them, and cancel what was already sent"
+    for note in notes:
+        if rows := table.found.get(note):
+            first, *others = [table.where(int(row)) for row in rows.split(", ") if row.isdigit()]
+            yield Problem(_IN_DOUBT[note], first, "", {"rows": rows}, hint, "warning", also=tuple(others))

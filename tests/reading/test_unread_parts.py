@@ -179,6 +179,16 @@ def test_blank_rows_and_what_is_hidden_are_counted(check, check_json):
     assert check_json(lines)["tables"][0]["blank_rows"] == 3
 
 
+@pytest.mark.parametrize("form", WRITERS)
+def test_hidden_rows_are_a_warning_that_names_them_unless_the_mapping_says_what_becomes_of_them(check_json, form):
+    rows = [["About"], *ROWS, ["A3", "Box", "3"], ["A4", "Box", "4"]]
+    for said, found in {"": ["4, 5"], ", hidden_rows: read": [], ", hidden_rows: ignore": []}.items():
+        mapping = MAPPING.replace("sheet: Data", f"sheet: Data{said}")
+        problems = check_json(rows, form=form, mapping=mapping, hidden_rows=(0, 3, 4))["problems"]
+        named = [(one["level"], one["values"]["rows"]) for one in problems if one["code"] == "R256"]
+        assert named == [("warning", numbers) for numbers in found]
+
+
 def test_a_row_over_several_lines_is_no_blank_row_wherever_it_stands(check_json):
     every = [["Order", "Pack"], *([f"A{at}", '"a\nb"'] for at in range(4_001))]
     some = [["Order", "Pack"], *([f"A{at}", '"a\nb"' if at % 4_000 == 3_999 else "x"] for at in range(8_001))]

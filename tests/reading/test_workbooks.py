@@ -160,16 +160,16 @@ def test_a_row_that_holds_only_a_legend_ends_a_table_like_a_blank_one(tmp_path):
 
 @pytest.mark.parametrize("form", WRITERS)
 def test_what_is_hidden_or_merged_is_read_and_reported_in_every_format(tmp_path, form):
-    rows = [["Id", "Value", "More"], ["A1", "m", None], ["A2", None, "z"]]
+    rows = [["Id", "Value", "More"], ["A1", "m", None], ["A2", None, "z"], [None, None, None]]
     merged = ((1, 1, 2, 1), (2, 2, 2, 2)) if form == "xls" else ((1, 1, 2, 1),)  # old programs merge single cells
-    sheet = Sheet(rows, hidden_rows=(2,), hidden_columns=(2,), merged=merged, filtered=form != "xls")
+    sheet = Sheet(rows, hidden_rows=(2, 3), hidden_columns=(2,), merged=merged, filtered=form != "xls")
     cover = Sheet([["About"]], "Cover")
     secret = Sheet([HEAD, ["X", "Y"]], "Secret", hidden=True)
     path = written(tmp_path, *([secret, cover, sheet] if form == "ods" else [cover, secret, sheet]), form=form)
     table = open_one(path, ASKED)
     assert (table.sheet, [list(row.cells) for row in table.rows()]) == ("Data", [["A1", "m", ""], ["A2", "", "z"]])
     assert table.found["hidden sheets"] == "1 (Secret)"
-    assert table.found["hidden rows"] == "1 (read)"
+    assert table.found["hidden rows"] == "1 (read)", "the other one is blank"
     assert table.found["hidden columns"] == "1 (read): C"
     assert table.found["merged cells"].startswith("1 ")
     assert ("filter" in table.found) == (form != "xls")

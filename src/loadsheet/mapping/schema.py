@@ -147,7 +147,7 @@ class TableSpec(Part):
     comment: Text | None = None
     footer: Beginnings | None = None
     stop_at_blank: bool = False
-    hidden_rows: Literal["read", "ignore"] = "read"
+    hidden_rows: Literal["read", "ignore"] | None = None
     hidden_columns: Literal["read", "ignore"] = "read"
     ignore_rows: str | None = None
     totals: Totals | None = None

@@ -93,7 +93,8 @@ class RowFilters:
 
     `units_row`: whether the first row under the header holds units ("auto": detect). `comment` starts the first cell of a comment.
     `totals` are words that start the first text of a total row, in any column. The table ends at the first row that starts with
-    one of `footer`, and with `stop_at_blank` at a blank row. `hidden_rows` and `hidden_columns`: whether hidden ones are read.
+    one of `footer`, and with `stop_at_blank` at a blank row. `hidden_rows` and `hidden_columns`: whether hidden ones are read; None: they
+    are, with a warning.
     """
 
     units_row: Literal["auto"] | bool = "auto"
@@ -101,7 +102,7 @@ class RowFilters:
     totals: tuple[str, ...] = ()
     footer: tuple[str, ...] = ()
     stop_at_blank: bool = False
-    hidden_rows: Literal["read", "ignore"] = "read"
+    hidden_rows: Literal["read", "ignore"] | None = None
     hidden_columns: Literal["read", "ignore"] = "read"
 
 
@@ -311,6 +312,9 @@ WITHOUT_ROWS = "sheets without rows"
 
 STRUCK_OUT = "rows struck out"
 """The key of `Table.found` for the first rows below the header that are struck out."""
+
+HIDDEN_READ = "rows hidden"
+"""The key of `Table.found` for the first rows below the header that are hidden, if the mapping does not say what becomes of them."""
 
 LAST_LINE, UNENDED = "last line", "without a line end"
 """The key of `Table.found` for the end of a text file, and its value if the last line may be cut off."""

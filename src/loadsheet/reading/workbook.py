@@ -8,10 +8,10 @@ ignores them.
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from loadsheet.errors import FileRefused
@@ -30,6 +30,7 @@ from loadsheet.reading.row_filters import mark_stray_rows
 from loadsheet.reading.tables import (
     ALIKE_NOT_READ,
     CONTROL,
+    HIDDEN_READ,
     NOT_READ,
     STRUCK_OUT,
     WITHOUT_ROWS,
@@ -51,7 +52,7 @@ ONLY_BESIDE = "cells beside the table"
 """The rule that ignores rows without a cell below a heading."""
 
 _ROWS_LISTED = 20
-_DONE = {"read": "read", "ignore": "ignored"}
+_DONE = {None: "read", "read": "read", "ignore": "ignored"}
 
 
 Cells = list[tuple[int, str]]
@@ -91,6 +92,11 @@ class RowRanges:
         place = bisect_right(self._firsts, number) - 1
         return place >= 0 and number <= self._lasts[place]
 
+    def __iter__(self) -> Iterator[int]:
+        return chain.from_iterable(
+            range(first, last + 1) for first, last in zip(self._firsts, self._lasts, strict=True)
+        )
+
     def __len__(self) -> int:
         return sum(last - first + 1 for first, last in zip(self._firsts, self._lasts, strict=True))
 
@@ -103,7 +109,7 @@ _SILENT = "if they should show something, open the file in Excel, save it and se
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """The traits of a sheet besides its cells. `hidden_rows` are numbers from 1, `hidden_columns` positions from 0, `filtered` is the
+    """The traits of a sheet besides its cells. `hidden_rows` are numbers from 1 of rows with values, `hidden_columns` positions from 0, `filtered` is the
     range of a filter. `silent` counts formulas with an empty text as value, where the format cannot distinguish that from no value.
     `struck_rows` are numbers of rows that are struck out.
     """
@@ -307,7 +313,8 @@ def _table(body: "_Body", traits: Traits, aside: Mapping[str, Sequence[Sheet]]) 
         "rows above the header": str(body.above),
         **book.notes,
         **{name: f"{len(of)} ({', '.join(sheet.title for sheet in of)})" for name, of in aside.items() if of},
-        **_struck_below(header, traits),
+        **_numbers_below(header, STRUCK_OUT, traits.struck_rows),
+        **(_numbers_below(header, HIDDEN_READ, traits.hidden_rows) if row_filters.hidden_rows is None else {}),
         **traits.describe(_DONE[row_filters.hidden_rows], _DONE[row_filters.hidden_columns]),
     }
     if row_filters.hidden_rows == "ignore":
@@ -317,9 +324,10 @@ def _table(body: "_Body", traits: Traits, aside: Mapping[str, Sequence[Sheet]]) 
     return Table(name, book.name, title, header.labels, header.row, header.columns, body.rows, notes)
 
 
-def _struck_below(header: Header, traits: Traits) -> dict[str, str]:
-    rows = [str(number) for number in traits.struck_rows if number > header.row]
-    return {STRUCK_OUT: ", ".join(rows[:_ROWS_LISTED]) + (", ..." if rows[_ROWS_LISTED:] else "")} if rows else {}
+def _numbers_below(header: Header, note: str, numbers: Iterable[int]) -> dict[str, str]:
+    """The note that names the first of these rows below the header, if there are any."""
+    rows = list(islice((str(number) for number in numbers if number > header.row), _ROWS_LISTED + 1))
+    return {note: ", ".join(rows[:_ROWS_LISTED]) + (", ..." if rows[_ROWS_LISTED:] else "")} if rows else {}
 
 
 def _candidates(book: Book, layout: Layout) -> list[Sheet]:

@@ -148,7 +148,7 @@ class _Reader:
             merged = sum((bottom - top) * (right - left) > 1 for top, bottom, left, right in sheet.merged_cells)
             hidden_rows = RowRanges()
             for number in sorted(number for number, row in sheet.rowinfo_map.items() if row.hidden):
-                if number < sheet.nrows:
+                if number < sheet.nrows and any(sheet.row_values(number)):
                     hidden_rows.add(number + 1, number + 1)
             columns = {place for place, column in sheet.colinfo_map.items() if column.hidden and place < sheet.ncols}
             filtered = any(kind == _FILTERMODE for kind, _ in self._records(bound.offset))

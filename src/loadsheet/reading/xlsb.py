@@ -149,11 +149,14 @@ def _read_traits(package: Package, part: str, _dictionary: Dictionary) -> Traits
     """The traits of a sheet. Reads it completely; raises FileRefused if it is cut off or its checksum is wrong."""
     merged, filtered, ended, hidden_rows = 0, "", False, RowRanges()
     hidden_columns: set[int] = set()
+    hidden_row = 0  # it has no value yet
     with package.opened(part) as stream:
         for kind, data in _records(stream):
-            if kind == _ROW and data[11] & _ROW_HIDDEN:
-                number = _U32.unpack_from(data)[0] + 1
-                hidden_rows.add(number, number)
+            if kind == _ROW:
+                hidden_row = _U32.unpack_from(data)[0] + 1 if data[11] & _ROW_HIDDEN else 0
+            elif hidden_row and kind not in (_BLANK, _SHORT) and (kind <= _SHORT_LAST or kind == _RICH):
+                hidden_rows.add(hidden_row, hidden_row)
+                hidden_row = 0
             elif kind == _MERGED:
                 merged += 1
             elif kind == _COLUMN and data[16] & 1:

@@ -168,44 +168,64 @@ class _StruckRows:
         self._balance = 0
 
 
+class _HiddenRows:
+    """Finds the hidden rows with a value. `row` is one that has none yet; 0: none."""
+
+    def __init__(self) -> None:
+        self.rows, self.row = RowRanges(), 0
+
+    def see(self, name: str, given: Mapping[str, str]) -> None:
+        """Take a tag of a sheet."""
+        if name == "row":
+            self.row = int(given["r"]) if _is_hidden(given) else 0  # programs that hide rows also number them
+        elif self.row and name in ("v", "is"):
+            self.rows.add(self.row, self.row)
+            self.row = 0
+
+
+def _is_hidden(given: Mapping[str, str]) -> bool:
+    return given.get("hidden", "0") in ("1", "true")
+
+
 def read_traits(package: Package, part: str, dictionary: Dictionary) -> Traits:
     """The traits of a sheet. Reads it completely; raises FileRefused if its checksum is wrong or its XML malformed.
 
     The handler is on only for pieces that contain a word of a trait: without it, parsing takes a tenth of the time.
     """
     parser = safe_parser()
-    merged, filtered, before, hidden_rows = 0, "", b"", RowRanges()
+    merged, filtered, before = 0, "", b""
     hidden_columns: set[int] = set()
+    hidden = _HiddenRows()
     struck = _StruckRows(dictionary.struck)
     words = (*_TRAITS, *struck.words)
 
     def start(tag: str, given: dict[str, str]) -> None:
         nonlocal merged, filtered
-        if tag.endswith("mergeCell"):
+        name = local_name(tag)
+        if name == "mergeCell":
             merged += 1
-        elif tag.endswith("autoFilter"):
+        elif name == "autoFilter":
             filtered = given.get("ref", "")
-        elif given.get("hidden", "0") in ("1", "true"):
-            name = local_name(tag)
-            if name == "row":
-                number = int(given["r"])  # programs that hide rows also number them
-                hidden_rows.add(number, number)
-            elif name == "col":
-                first, last = int(given["min"]), int(given["max"])
-                hidden_columns.update(range(first - 1, min(last, COLUMNS_MAX)) if last < COLUMNS_MAX else ())
-        elif struck.words:
-            struck.see(local_name(tag), given)
+        elif name == "col" and _is_hidden(given):
+            first, last = int(given["min"]), int(given["max"])
+            hidden_columns.update(range(first - 1, min(last, COLUMNS_MAX)) if last < COLUMNS_MAX else ())
+        else:
+            hidden.see(name, given)
+            if struck.words:
+                struck.see(name, given)
 
     def look(piece: bytes) -> None:
         nonlocal before
         seen = before + piece  # a tag may begin in the piece before
         unsearchable = not before or b"\0" in seen[:_TAG_LENGTH]  # the first piece, and UTF-16
-        parser.StartElementHandler = start if unsearchable or any(word in seen for word in words) else None
+        parser.StartElementHandler = (
+            start if unsearchable or hidden.row or any(word in seen for word in words) else None
+        )
         before = seen[-_TAG_LENGTH:]
 
     for _ in package.feed(part, parser, [], look=look):
         pass
-    return Traits(merged, hidden_rows, tuple(sorted(hidden_columns)), filtered, struck_rows=struck.rows())
+    return Traits(merged, hidden.rows, tuple(sorted(hidden_columns)), filtered, struck_rows=struck.rows())
 
 
 def unescape(text: str) -> str:

@@ -234,6 +234,7 @@ TODO = {
     "R255": "nothing to do, unless their values matter: then contact the people who run loadsheet",
     "R251": "delete the second line, unless both are meant",
     "R252": "delete them if they are not meant to be sent",
+    "R256": "delete them if they are not meant to be sent",
     "R290": "contact the people who run loadsheet",
     "C301": "fill it in",
     "C302": "enter a number",
