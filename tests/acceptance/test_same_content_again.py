@@ -4,6 +4,8 @@ import json
 import os
 import time
 from collections import Counter
+from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from faulty_exchange import misbehaving
@@ -516,6 +518,24 @@ def test_a_warning_says_that_an_update_with_fewer_packages_removes_the_others(wo
     (row,) = workspace.results(f"{again}3.csv")
     assert row["problem"] == ("Warning: This update replaces all 3 packages of L1 by 1 [L627]")
     assert workspace.command("pull", "tenders", "--json").stdout.count("item_name") == 1
+
+
+@pytest.mark.parametrize("target", ["create", "create\nchanged: update", "upsert"])
+def test_the_time_of_a_run_makes_no_row_that_comes_again_a_change(workspace, target):
+    made = "payload:\n  createdon: {expr: $now}"
+    mapping = TENDERS.replace("locale:", "timezone: UTC, locale:").replace("payload:", made)
+    workspace.use({"lanes": mapping.replace("create\n", f"{target}\n")})
+    files = ["L1,53111\nL2,5020\n", "L2,5020\nL1,53111\nL3,1010\n", "L1,53113\n"]
+    for hour, rows in enumerate(files):
+        workspace.drop(f"lanes{hour}.csv", f"No,Postcode\n{rows}")
+        done = workspace.run(clock=partial(datetime, 2026, 3, 4, hour, tzinfo=UTC))
+        assert done.returncode == (hour == 2 and target == "create"), done.stdout
+    tenders = workspace.command("pull", "tenders", "--json").stdout
+    assert [tenders.count(f'"createdon":"2026-03-04 0{hour}:00:00"') for hour in range(3)] == (
+        [2, 1, 0] if target == "create" else [1, 1, 1]
+    )
+    verdicts = [row["verdict"] for row in workspace.results("lanes1.csv")]
+    assert verdicts == ["unchanged", "unchanged", "matched"]
 
 
 MOVED = """\

@@ -105,7 +105,21 @@ def decide_new(
     decision = held_as_older(decision, own, lane, known.copies, known.returned)
     decision = held_as_contradicted(decision, known.newer)
     decision = held_as_of_other_zone(decision, own, lane, known.zone)
-    return decision._replace(other=other_form(own, decision, lane))
+    document = with_record_sent(decision, given, lane)
+    return decision._replace(document=document, other=other_form(own, decision, lane))
+
+
+def with_record_sent(decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry]) -> Document:
+    """The document; if it is unchanged, with the record that was sent, so that the exchange's is not compared with `$now` of this run."""
+    document = decision.document
+    if decision.planned.state is not State.UNCHANGED or document.content_hash not in _hashes_of(given):
+        return document  # an order of rows that differs stays, so that each value is traced to its own cell
+    equal = (one.payload for one in reversed(lane) if _equal(document, one) and one.key == document.key and one.payload)
+    return replace(document, payload=next(equal, document.payload))
+
+
+def _hashes_of(document: Document) -> set[str]:
+    return {form.content_hash for form in (document, document.instead) if form is not None}
 
 
 def held_as_older(
@@ -122,7 +136,7 @@ def held_as_older(
     document = decision.document
     if not (copies or returned.uncorrected) or decision.planned.state is not State.READY:
         return decision
-    forms = {form.content_hash for form in (document, given, given.instead) if form is not None}
+    forms = {document.content_hash, *_hashes_of(given)}
     family = _family(document, lane)
     came = [earlier for earlier in family if earlier.drop in copies]
     same = [earlier.id for earlier in came if copies[earlier.drop] or earlier.content_hash in forms]

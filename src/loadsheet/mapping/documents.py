@@ -38,7 +38,7 @@ class Document:
     """One record to submit, or the reasons why it cannot be: everything the ledger keeps about it.
 
     - `payload`: the request record as JSON (UTF-8, numbers exact), empty if it could not be built
-    - `content_hash`: SHA-256 (hex) of the record with sorted keys, so that key order does not matter
+    - `content_hash`: SHA-256 (hex) of the record with sorted keys, so that key order does not matter, without fields that hold only `$now`
     - `rows`: all its source rows
     - `items`: the entries present in payload lists that the mapping writes out, where some were left out (and more for `locate`, see below)
     - `instead`: what to send if the record already exists according to the ledger

@@ -58,6 +58,7 @@ class TargetPlan:
 class Variant:
     """The record of one operation. `make` fills it as far as possible. `ordered` are the lists whose order is content, `declared` those with
     `ordered: true` in the form of `Document.items` (see `documents.in_order`), `instead` the variant for a record that exists already.
+    `times_of_run` are the fields that hold `$now` and nothing of a row: they are no content, or every row that comes again would be changed.
     """
 
     operation: Operation
@@ -65,6 +66,7 @@ class Variant:
     check_record: Checker
     ordered: tuple[str, ...]
     declared: Mapping[str, tuple[int, ...]]
+    times_of_run: frozenset[str]
     instead: "Variant | None" = None
 
 
@@ -200,7 +202,7 @@ class _Variants:
             self.notes += tree.notes
             check_record, ordered = checker(operation, self._around.assumptions), (*tree.ordered, *tree.written_out)
             self._variants[operation.name] = Variant(
-                operation, _object(nodes), check_record, ordered, in_order(tree.ordered)
+                operation, _object(nodes), check_record, ordered, in_order(tree.ordered), frozenset(tree.times_of_run)
             )
         return self._variants[operation.name]
 
@@ -239,6 +241,7 @@ class _Tree:
         self.known: dict[tuple[str, str], tuple[str, ...]] = {}
         self.notes: list[str] = []
         self.ordered: dict[str, None] = {}
+        self.times_of_run: set[str] = set()
         self.written_out: dict[str, None] = {}
         self._operation = operation
         self._context = context
@@ -311,6 +314,8 @@ class _Tree:
             if not via and value.get("col", "").rpartition(".")[2] == column:
                 before = self.known.get((table, column), found.known)
                 self.known[table, column] = tuple(one for one in before if one in found.known)
+        if "$now" in str(value.get("expr")) and not leaf.sources:
+            self.times_of_run.add(context.path)
         if leaf.constant is not OMIT:
             self._note_constant(leaf.constant, found, context.path, loc)
         return _Node(name, leaf.make, leaf.constant if leaf.is_fixed else OMIT)
@@ -343,9 +348,8 @@ class _Tree:
         """Note each end of a window that a change sends without the other one."""
         for name in spec if self._operation.action is Action.UPDATE else ():
             if (other := other_end(name)) and other not in spec:
-                self.notes.append(
-                    f"{self._file.place((*loc, name))}: {name} without {other}: the exchange keeps the old one"
-                )
+                place = self._file.place((*loc, name))
+                self.notes.append(f"{place}: {name} without {other}: the exchange keeps the old one")
 
     # ---- lists ----
 

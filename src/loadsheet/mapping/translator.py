@@ -209,8 +209,9 @@ class _DocumentBuilder:
             other = variant.instead.make(frame)
             self._problems.check_contract(variant.instead, other)
             frame.faults, frame.unlisted, frame.skipped = [], [], []
-            content_hash = hashlib.sha256(encode_sorted(other)).hexdigest()
-            instead = Instead(variant.instead.operation.name, encode_record(other), content_hash)
+            instead = Instead(
+                variant.instead.operation.name, encode_record(other), _content_hash(variant.instead, other)
+            )
         self._problems.check_contract(variant, payload)
         self._problems.check_complete()
         return payload, instead
@@ -222,7 +223,7 @@ class _DocumentBuilder:
             operation.key_of(payload),
             operation.lane_of(payload),
             encode_record(payload),
-            hashlib.sha256(encode_sorted(payload)).hexdigest(),
+            _content_hash(variant, payload),
             self._problems.source,
             tuple(self._problems.found),
             {**self._frame.items, **variant.declared} if variant.declared else self._frame.items,
@@ -390,3 +391,9 @@ class _DocumentBuilder:
             if unmatched:
                 rows[position] = [row for index, row in enumerate(rows[position]) if index not in unmatched]
         return Group(group.key, tuple(rows)) if rows != list(group.rows) else group
+
+
+def _content_hash(variant: Variant, record: Mapping[str, Any]) -> str:
+    """The `content_hash` of a record (see `Document`)."""
+    content = {name: value for name, value in record.items() if name not in variant.times_of_run}
+    return hashlib.sha256(encode_sorted(content)).hexdigest()
