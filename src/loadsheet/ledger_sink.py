@@ -17,7 +17,7 @@ from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, rout
 from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, SourceFile, SourceTable
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import operations_of, version_of, zone_of
-from loadsheet.mapping.documents import MEANT_FOR, Document, Ignored
+from loadsheet.mapping.documents import MEANT_FOR, Document, Ignored, fields_of
 from loadsheet.places import from_stored_path, to_stored_path
 from loadsheet.problems import Problem, Where
 from loadsheet.reading import Table
@@ -137,7 +137,9 @@ class LedgerSink:
         recorded then.
         """
         mapping = drop.mapping
-        rules = PlanningRules(mapping.changed, drop.error_share_max, self._known, zone_of(mapping))
+        rules = PlanningRules(
+            mapping.changed, drop.error_share_max, self._known, zone_of(mapping), fields_of(mapping.lineage)
+        )
         unplanned = _unplanned(self._run, drop)
         planned, fates = self._ledger.plan(self._run, unplanned, mapping.lineage, _items(drop), rules)
         rows = sum(drop.translated.rows().values())

@@ -494,6 +494,22 @@ def test_a_warning_names_the_values_that_an_update_does_not_clear(workspace):
     assert workspace.run_json()["problems"] == [], "an empty text is no value that stays"
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_fields_that_a_mapping_does_not_name_are_not_blank_in_its_sheet(workspace, named):
+    """A second mapping of the same tenders, by which a value is blank, or for which there is no such column."""
+    upserts = TENDERS.replace("create", "upsert")
+    others = (
+        upserts.replace("lanes", "others") if named else MOVED.replace("update", "upsert").replace("moved", "others")
+    )
+    workspace.use({"lanes": upserts, "others": others})
+    other = "No,Postcode\nL1,\n" if named else "No,Pickup\nL1,2026-03-05 07:00\n"
+    files = {"lanes.csv": "No,Postcode\nL1,53111\n", "others.csv": other}
+    for name, text in files.items():
+        workspace.drop(name, text)
+        assert workspace.run().returncode == 0
+    assert [problem["code"] for problem in workspace.run_json()["problems"]] == ["L626"] * named
+
+
 @pytest.mark.parametrize("last", ["Kiel", ""])
 def test_a_person_who_sends_a_change_reads_what_it_does_not_clear(workspace, last):
     workspace.use({"lanes": TENDERS})

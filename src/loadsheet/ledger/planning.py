@@ -5,7 +5,7 @@ Owns: what counts as the same content, as a change, and as a parent order or ten
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -76,16 +76,13 @@ def decide(
     document = with_operation(given, [*lane, *later] if later else lane, seen=seen)
     if changed == "update":
         document = as_update(document, lane)
-    planned = planned_state(document, lane, seen=seen)
-    if planned.state is State.READY and lane:
-        planned = planned._replace(problems=_effects(given, document, lane))
-    return PlanningDecision(document, planned)
+    return PlanningDecision(document, planned_state(document, lane, seen=seen))
 
 
 class DocumentContext(NamedTuple):
     """What is known of a new document besides its lane. `seen`: a listing showed the lane's order or tender. `copies` are the earlier
     drops with the same bytes as its own (see `copies_of`). `newer` is the file of the same run that arrived later and holds its record,
-    `zone` the time zone of its times; empty: none, or unknown.
+    `zone` the time zone of its times; empty: none, or unknown. `fields` are those that its mapping can fill.
     """
 
     seen: bool
@@ -93,6 +90,7 @@ class DocumentContext(NamedTuple):
     newer: str
     returned: Returned
     zone: str = ""
+    fields: Collection[str] | None = None
 
 
 def decide_new(
@@ -101,12 +99,29 @@ def decide_new(
     """The decision on a document that was just read. It has the hash of an earlier entry with the same content (see `recognized`)."""
     own = recognized(given, lane)
     decision = decide(own, lane, changed=changed, seen=known.seen)
+    decision = with_effects(decision, own, lane, known.fields)
     decision = held_as_of_another(decision, own, lane, seen=known.seen)
     decision = held_as_older(decision, own, lane, known.copies, known.returned)
     decision = held_as_contradicted(decision, known.newer)
     decision = held_as_of_other_zone(decision, own, lane, known.zone)
     document = with_record_sent(decision, given, lane)
     return decision._replace(document=document, other=other_form(own, decision, lane))
+
+
+def with_effects(
+    decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry], fields: Collection[str] | None = None
+) -> PlanningDecision:
+    """The decision, with the warnings of what a document that is sent as an update leaves or removes. `fields` are those that its mapping can
+    fill (None: all): others are not blank in its sheet.
+    """
+    document, planned = decision.document, decision.planned
+    if planned.state is not State.READY or not lane or BY_NAME[document.operation].action is not Action.UPDATE:
+        return decision
+    sent = _sent(document, lane)
+    versions = [one.payload for one in _versions(given, _since_delete(lane)) if one.state in _MADE]
+    is_version = document.operation != given.operation and versions
+    found = (shortened(document, sent), not_cleared(document, versions[-1], fields) if is_version else None)
+    return decision._replace(planned=planned._replace(problems=tuple(filter(None, found))))
 
 
 def with_record_sent(decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry]) -> Document:
@@ -460,17 +475,6 @@ def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> PlannedStat
     hint = given_up if all(earlier.given_up for earlier in doubts) else look
     problem = Problem("L602", values={"key": document.key}, hint=hint)
     return PlannedState(State.HELD, "earlier outcome unknown", (problem,), waits=Waits.EARLIER)
-
-
-def _effects(given: Document, document: Document, lane: Sequence[EarlierEntry]) -> tuple[Problem, ...]:
-    """The warnings of what a document that is sent as an update leaves or removes."""
-    if BY_NAME[document.operation].action is not Action.UPDATE:
-        return ()
-    sent = _sent(document, lane)
-    versions = [one.payload for one in _versions(given, _since_delete(lane)) if one.state in _MADE]
-    is_version = document.operation != given.operation and versions
-    found = (shortened(document, sent), not_cleared(document, versions[-1]) if is_version else None)
-    return tuple(filter(None, found))
 
 
 def _sent(document: Document, lane: Sequence[EarlierEntry]) -> list[bytes]:

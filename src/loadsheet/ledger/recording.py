@@ -51,13 +51,15 @@ class ReadTotals(NamedTuple):
 class PlanningRules(NamedTuple):
     """How the documents of a drop are planned. `changed`: the treatment of a create whose record was accepted with other
     content. `error_share_max`: the share (0 to 1) of invalid documents above which none is sent. `known`: the rows of another ledger
-    by which a check judges them, copied first. `zone`: the time zone of the times of its files; empty if there is no single one.
+    by which a check judges them, copied first. `zone`: the time zone of the times of its files; empty if there is no single one. `fields`:
+    the fields of records that its mapping can fill; None: all.
     """
 
     changed: Changed = "hold"
     error_share_max: float = 1.0
     known: "EarlierRows | None" = None
     zone: str = ""
+    fields: Collection[str] | None = None
 
 
 DEFAULT_RULES = PlanningRules()
@@ -185,7 +187,7 @@ def _record_entries(
     pairs = zip(documents, returned, strict=True)
     for identity, (given, same) in enumerate(pairs, start=(last.id or 0) + 1):  # safe: one writer at a time
         lane = lanes.setdefault(given.lane, [])
-        known = DocumentContext(given.lane in seen, copies, newer.get(given.lane, ""), same, rules.zone)
+        known = DocumentContext(given.lane in seen, copies, newer.get(given.lane, ""), same, rules.zone, rules.fields)
         decision = decide_new(given, lane, known, changed=rules.changed)
         planned = decision.planned
         if planned.state is State.INVALID and given.lane in others:

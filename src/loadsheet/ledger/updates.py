@@ -2,7 +2,7 @@
 reads its times in the one time zone that the record has. Compares JSON records; knows neither entries nor states.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -18,9 +18,12 @@ _NO_FIELDS = b"{}"
 _ZONE = "timezone"
 
 
-def not_cleared(update: Document, before: bytes) -> Problem | None:
-    """The warning if the version before had fields that are blank in this one: an update without a field leaves it as it is."""
-    blank = left_out(before, update.payload)
+def not_cleared(update: Document, before: bytes, fields: Collection[str] | None = None) -> Problem | None:
+    """The warning if the version before had fields that are blank in this one: an update without a field leaves it as it is. `fields` are
+    those that its mapping can fill; None: all.
+    """
+    found = left_out(before, update.payload)
+    blank = {name: value for name, value in found.items() if fields is None or name in fields}
     if not blank:
         return None
     values = changed_values(update, msgspec.json.encode(blank), _NO_FIELDS)

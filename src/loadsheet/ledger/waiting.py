@@ -28,6 +28,7 @@ from loadsheet.ledger.planning import (
     held_as_older,
     parent_exists,
     parent_of,
+    with_effects,
 )
 from loadsheet.ledger.recording import earlier_entries, in_order, seen_lanes
 from loadsheet.ledger.returned_rows import FixFiles, copies_of, find_returned
@@ -244,6 +245,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             later = [entry for entry in lane[place + 1 :] if BY_NAME[entry.operation].creates]
             changed: Changed = "update" if row.drop_id in policies else "hold"
             decision = decide(given, lane[:place], changed=changed, seen=row.lane in shown, later=later)
+            decision = with_effects(decision, given, lane[:place])
             decision = held_as_of_another(decision, given, lane[:place], seen=row.lane in shown)
             decision = held_as_older(decision, given, lane[:place], copies[row.drop_id], same)
             document, planned = decision.document, decision.planned

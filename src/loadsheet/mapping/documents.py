@@ -199,6 +199,11 @@ begin with its name: `acme/packages[].weight`.
 """
 
 
+def fields_of(lineage: Lineage) -> frozenset[str]:
+    """The fields of the record itself that have a source or a constant: `packages` for `acme/packages[].weight`."""
+    return frozenset(path.rpartition("/")[2].partition(".")[0].removesuffix("[]") for path in lineage)
+
+
 # ---- from a payload path to its cells ----
 
 STEP = re.compile(r"\[([0-9]+)\]")
