@@ -75,6 +75,7 @@ VALUES = [  # the type of a column, its settings, and what cells become
     ("text", {}, {
         "'02108": "02108", " '+49 89 1234 ": "+49 89 1234", "'12-3456/7": "12-3456/7",  # kept as text by an apostrophe
         "'26": "'26", "'s-Hertogenbosch": "'s-Hertogenbosch", "'90s chairs": "'90s chairs", "0'2108": "0'2108",
+        "'LS1 4DY": "LS1 4DY", "'K1A 0B1": "K1A 0B1", "'LV-1050": "LV-1050", "'T ZAND 12": "'T ZAND 12", "'S-GRAVENHAGE": "'S-GRAVENHAGE",
     }),
     ("text", {}, {  # kept as text by a formula, as exports for spreadsheet programs write it
         '="02108"': "02108", ' ="A-1" ': "A-1", '=""': None, '=" "': None, '="Köln"': "Köln", '="a"&"b"': '="a"&"b"', "=A1": "=A1", "=": "=",

@@ -37,7 +37,9 @@ from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native, as_typed
 from loadsheet.similar_text import did_you_mean, did_you_mean_value, short_list
 
-_KEPT_AS_TEXT = re.compile(r"'(?=(?:[^0-9]*[0-9]){3})[0-9+][0-9 ()./+\-]*")
+_KEPT_AS_TEXT = re.compile(
+    r"'(?:(?=(?:[^0-9]*[0-9]){3})[0-9+][0-9 ()./+\-]*|[A-Z]{1,2}-?[0-9][0-9A-Z]*(?:[ -][0-9][0-9A-Z]*)*)"
+)
 _AS_FORMULA = re.compile(r'="([^"]*)"')
 _BEFORE_A_VALUE = re.compile(r"'(?=[+-]?[.,]?[0-9])")
 _SCIENTIFIC = re.compile(r"[0-9](?:[.,][0-9]+)?E\+[0-9]{1,3}", re.IGNORECASE)
@@ -50,7 +52,7 @@ _Parse = Callable[[str], Any]
 
 
 def stripped_cell(cell: str) -> str:
-    """A cell without surrounding white space, invisible characters, and the marks by which programs keep digits as text (`'02108`, `="02108"`)."""
+    """A cell without surrounding white space, invisible characters, and the marks by which programs keep codes as text (`'02108`, `="02108"`)."""
     text = cell.strip().strip(_INVISIBLE).strip()
     if text[:1] == "=" and (kept := _AS_FORMULA.fullmatch(text)):
         text = kept[1].strip()
