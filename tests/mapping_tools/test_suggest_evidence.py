@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime
+from io import BytesIO
 
 import openpyxl
 import pytest
@@ -18,6 +19,7 @@ from drafting import (
     unsaid,
     written,
 )
+from workspace import book_of
 
 from loadsheet.errors import FileRefused
 from loadsheet.mapping_tools.drafts import values_of
@@ -216,6 +218,8 @@ A-2;02.03.2026 09:00;03.03.2026 12:00;Probe KG;Leipzig;DE;;;;KRT;Rohr;12;;;
 SIDES = table("Order no;Origin;Destination", *["Ulm;Acme GmbH", "Bonn;Beta AG"] * 3)
 SIDES_CM = ["Length (cm);120;80", "Width (cm);80;60", "Height (cm);100;90"]
 LINES = "Shipment;Article;Qty\n471;Pump;2\n471;Valve;1\n472;Pump;4\n473;Pump;1\n"
+LINES_BOOK = BytesIO()
+book_of({"Lines": [line.split(";") for line in LINES.splitlines()]}).save(LINES_BOOK)
 FILES = {
     "orders.csv": orders(keys=["471", "472", "473"]),
     "lines.csv": LINES,
@@ -517,6 +521,11 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "a heading that would be one of sets": (orders("Item {set};x;y"), None, "# not read: column I of sheet.csv has values but no heading\n"),
     "one key that stands twice is no group": (orders(keys=[*(f"A-{number}" for number in range(11)), "A-3"]), "order.create",
         "CHECK: 1 of 11 values of Order no occur twice or more", "!\ngroup:"),
+    "lines in a workbook beside a text file": (
+        {"orders.csv": orders(keys=["471", "472", "473"]), "lines.xlsx": LINES_BOOK.getvalue()}, "order.create", '  delimiter: [";"]\n'),
+    "one number of a hundred filled down too far is no group": (
+        table("Order no;Package type;Item name;Delivery town", *(f"Box;Pump;Town {number % 7}" for number in range(101))) + "A-101;Box;Pump;Hull\n",
+        "order.create", "CHECK: 1 of 101 values of Order no occur twice or more", "delivery_city: {col: delivery_town}", "!\ngroup:"),
     "scans of a carrier": (
         table("Order no;Scan type;Scan time;lat;lng;Scan location", "PICKED UP;1795680300;28.36;75.58;Pilani", "IN TRANSIT;1795734900;28.61;77.20;Delhi"), None,
         "target: order.status   #", 'dates: ["%s"]', "status_code: {col: scan_type}", "status_datetime: {col: scan_time}\n",

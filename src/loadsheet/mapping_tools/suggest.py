@@ -52,6 +52,7 @@ from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.reading import fold_label
 
 _OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
+_SELDOM = 100  # fewer than one key in this many: its rows are doubles, not the lines of one record
 _BLANK_IN_PREFILLED = 4  # columns; a row that lacks all of these is no record
 _POINTS_SHOWN = 3  # operations in the comment of the target
 
@@ -444,18 +445,16 @@ def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
     """Group the rows of a key into one record. Columns with one value for each group are recorded."""
     in_list = {drafted for path, drafted in made.filled.items() if "[]" in path}
     names = " and ".join(drafted.column.label for drafted in keys)
-    often = keyed.several * _OFTEN > keyed.groups or (in_list and not made.is_joined)
+    some = f"{keyed.several} of {keyed.groups} values of {names} occur"
+    often = keyed.several * (_SELDOM if in_list and not made.is_joined else _OFTEN) > keyed.groups
     if made.operation.repeatable or not (keyed.several and often):
         if keyed.several and not made.operation.repeatable:
-            made.evidence.append(f"{CHECK}: {keyed.several} of {keyed.groups} values of {names} occur twice or more")
+            made.evidence.append(f"{CHECK}: {some} twice or more; these rows are refused, unless they are grouped")
         return
     made.group = [drafted.name for drafted in keys]
     made.of_group |= set(made.group)
     sets = made.main.sets.columns if made.main.sets is not None else ()
-    if keyed.several:
-        made.evidence.append(
-            f"{keyed.several} of {keyed.groups} values of {names} occur in several rows, so rows are grouped"
-        )
+    made.evidence.append(f"{some} in several rows, so rows are grouped")
     for drafted in made.main.columns:
         if drafted in keys or drafted in in_list or drafted.column in sets:
             continue

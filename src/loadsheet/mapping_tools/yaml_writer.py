@@ -152,7 +152,7 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
     if encodings:
         known = ["utf-8-sig", *sorted(encodings - {"utf-8", "utf-8-sig"})]
         yield _commented(f"  encoding: {flow(known)}", _guessed_encoding(draft))
-        delimiters = list(dict.fromkeys(table.sheet.delimiter for table in draft.tables))
+        delimiters = dict.fromkeys(table.sheet.delimiter for table in draft.tables if table.sheet.encoding)
         yield "  delimiter: [" + ", ".join('"\\t"' if one == "\t" else f'"{one}"' for one in delimiters) + "]"
         if any(table.sheet.is_unquoted for table in draft.tables):
             yield _commented("  quote: none", f"{CHECK}: a quote is never closed, so quotes belong to the values")
