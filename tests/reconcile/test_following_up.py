@@ -153,9 +153,15 @@ def test_a_wrong_order_stays_open_behind_an_update_of_some_fields_also_once_cont
 def test_a_wrong_update_whose_fix_file_comes_back_as_it_was_is_settled_by_what_settled_it(runs):
     wrong = replace(invalid(1), operation="order.update")
     runs.next(wrong, replace(create(2), operation="order.update"), file="u.csv", mapping="updates")
-    runs.next(create(1))
+    runs.next(replace(create(1), operation="order.update"), mapping="updates")
     *_, last = runs.next(fixing(1, wrong), file="u.fix.xlsx", fixes=1, mapping="updates")
     assert last == (4, THIRD, INVALID, LATER)
+
+
+def test_a_create_closes_no_wrong_update_or_delete_because_they_may_have_waited_for_it(runs):
+    wrong, surplus = replace(invalid(1), operation="order.update"), replace(invalid(2), operation="order.delete")
+    runs.next(wrong, surplus, file="u.csv")
+    assert runs.next(create(1), create(2)) == [(1, FIRST, INVALID, ""), (2, FIRST, INVALID, "")]
 
 
 def fixing(entry, made):

@@ -13,7 +13,7 @@ rule decides about an exception:
    nothing of the first one. A row of a fix file that came back as it was settles nothing.
    One that another mapping read counts only if it has the same sender, or is a delete, which has none: an order of another sender with the
    number is another order. What is held because another sender has its number is settled only by one that its own mapping read.
-   A create settles no held update or delete: it may be the very order that these waited for. Only a delete settles a held delete.
+   A create settles no update or delete: it may be the very order that these waited for. Only a delete settles a delete.
    Updates settle only a document whose fields they carry, or one of whose record they carry every field of the create: the rest
    was never sent;
 4. it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides
@@ -189,7 +189,7 @@ class _Part:
         self._ages = queries.versions.ages({drop for drop, _ in self._origins.values()})
         self._later = self._by_record(settled)
         changes = [head for head in settled if not BY_NAME[head.operation].creates]
-        self._later_that_settle_held = {
+        self._later_that_settle = {
             Action.UPDATE: self._by_record(changes),
             Action.DELETE: self._by_record(head for head in changes if head.operation in DELETES),
         }
@@ -249,8 +249,7 @@ class _Part:
     def _has_later(self, head: EntryHead) -> bool:
         """Whether a document of a later drop for the same record was accepted or is unchanged."""
         _, root = self._origins[head.id]
-        held = self._later_that_settle_held.get(BY_NAME[head.operation].action) if head.state is State.HELD else None
-        later = self._later if held is None else held
+        later = self._later_that_settle.get(BY_NAME[head.operation].action, self._later)
         if head.id in self._of_another:
             return any(
                 self._is_later(one, head) and self._is_of_mapping(one, head) for one in self._on_lanes[head.lane]
