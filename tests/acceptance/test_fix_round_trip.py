@@ -486,7 +486,10 @@ def test_a_row_that_the_sheet_says_to_delete_may_be_deleted(tmp_path):
     book = opened(house, first.drops[0])
     sheet = book.book["orders"]
     assert [cell.value for cell in sheet["B"]] == ["Order", "00000001", "00000001"]
-    assert "Keep one of the rows and delete the others" in sheet["A3"].value
+    assert (
+        "If Order is wrong in one of the rows, correct it; otherwise keep one of the rows and delete the others"
+        in sheet["A3"].value
+    )
     sheet.delete_rows(3)
     assert drop_back(house, book).counts == {"accepted": 1}
 

@@ -260,7 +260,7 @@ TODO = {
     "C319": "check the code; if it is right, leave it",
     "C317": "move it to a row of its own",
     "G401": "enter the same value in all rows of {key}, or delete the rows that do not belong to it",
-    "G402": "keep one of the rows and delete the others",
+    "G402": "if {column} is wrong in one of the rows, correct it; otherwise keep one of the rows and delete the others",
     "G403": "add its rows there, or delete all rows of {key}",
     "G404": "add its row there, or correct {column}",
     "G405": "fill in {column}",
