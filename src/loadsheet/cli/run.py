@@ -128,13 +128,10 @@ def run_shippers(
     """Run these shippers, or forecast their runs; returns the exit code. `config` is the settings file that declares them."""
     action = _dry_run if dry_run else _run_shipper
     with _terminable():
-        code = (
-            _run_one(next(iter(found.values())), action, output)
-            if len(found) == 1
-            else _run_each(found, action, output)
-        )
-        say_strays(config, found)
-        return code
+        lost = exit_codes.NEEDS_SOMEONE if say_strays(config, found) and not output.exit_zero else exit_codes.DONE
+        if len(found) == 1:
+            return _run_one(next(iter(found.values())), action, output) or lost
+        return _run_each(found, action, output, lost)
 
 
 def _run_one(settings: "Settings | SettingsError", action: Action, output: OutputOptions) -> int:
@@ -153,8 +150,9 @@ def _run_each(
     found: "dict[str, Settings | SettingsError]",
     action: Action,
     output: OutputOptions,
+    lost: int,
 ) -> int:
-    """Run several shippers independently; returns the worst exit code."""
+    """Run several shippers independently; returns the worst exit code. `lost` is that of files outside their folders."""
     outcomes: dict[str, ShipperOutcome] = {}
     for name, settings in found.items():
         done = attempt_action(partial(_act_on, settings, action, output))
@@ -164,7 +162,7 @@ def _run_each(
             print_lines([f"{name}:", *outcome.lines])
         if outcome.stopped:
             say(f"loadsheet: {name}: {outcome.stopped}")
-    worst = exit_codes.worst([outcome.exit_code for outcome in outcomes.values()])
+    worst = exit_codes.worst([lost, *(outcome.exit_code for outcome in outcomes.values())])
     if output.as_json:
         shippers = {
             name: {
@@ -335,16 +333,16 @@ def _time_line(forecast: "Forecast", settings: "Settings", per_second: float) ->
     yield f"At the rate of the last run at this exchange ({rate}), sending takes about {amount:,.0f} {unit}"
 
 
-def say_strays(config: Path | None, shippers: "Mapping[str, Settings | SettingsError]") -> None:
+def say_strays(config: Path | None, shippers: "Mapping[str, Settings | SettingsError]") -> bool:
     """Report the files in the shared inbox that are outside the shippers' folders, because no run processes them; only if `shippers` are
-    all that are declared. For a shipper with wrong settings, its default folder counts.
+    all that are declared. For a shipper with wrong settings, its default folder counts. Returns whether there are any.
     """
     from loadsheet.inbox import files_outside
     from loadsheet.places import place_text as place_shown
     from loadsheet.settings import Settings
 
     if not serves_all(shippers):
-        return
+        return False
     try:
         shared = Settings.load(config)
         own = [found.inbox if isinstance(found, Settings) else shared.inbox / name for name, found in shippers.items()]
@@ -352,13 +350,12 @@ def say_strays(config: Path | None, shippers: "Mapping[str, Settings | SettingsE
         names = files_outside(shared, own) if shared.inbox_address or shared.inbox.is_dir() else []
     except (FolderError, SettingsError) as error:
         say(f"loadsheet: {error}")
-        return
+        return False
     if names:
         named = ", ".join(names[:_STRAYS_SHOWN]) + (" ..." if len(names) > _STRAYS_SHOWN else "")
-        count = "1 file is" if len(names) == 1 else f"{len(names)} files are"
-        say(
-            f"{count} in {place_shown(shared.inbox)}, outside the shippers' folders, and no run processes them: {named}"
-        )
+        count, them = ("1 file is", "it") if len(names) == 1 else (f"{len(names)} files are", "them")
+        say(f"{count} in {place_shown(shared.inbox)}, outside the shippers' folders: no run processes {them}: {named}")
+    return bool(names)
 
 
 @contextmanager
