@@ -145,6 +145,7 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "C323": Kind("Incomplete change", "{reason}"),
     "C318": Kind("Date far away", "the date {day} is {bound}"),
+    "C324": Kind("Delivery before pickup", "the delivery ends on {day}, before the pickup on {pickup}"),
     "C320": Kind("In no range", "{value} is in no range of the table {table}; the nearest is {nearest}"),
     "C321": Kind("Several rows fit", "{table} has different values for {key} in its rows {rows}"),
     "C319": Kind("Postal code too short", "the postal code {code} of {country} has {count} digits instead of {digits}"),

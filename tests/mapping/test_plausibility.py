@@ -156,14 +156,18 @@ def test_only_texts_of_rows_that_count_show_that_a_column_is_misread():
 
 DAY = datetime(2026, 3, 10, 12, tzinfo=UTC)
 PICKUP = (Source("rows", "pickup", "Pickup", "first"),)
-LINEAGE = {"pickup_startdatetime": PICKUP, "pickup_enddatetime": PICKUP}
-TABLE = Table("rows", "a.xlsx", "Data", ("Order", "Pickup"), 1, {}, lambda: iter(()), {})
+DELIVERY = (Source("rows", "delivery", "Delivery", "first"),)
+LINEAGE = {"pickup_startdatetime": PICKUP, "pickup_enddatetime": PICKUP, "delivery_enddatetime": DELIVERY}
+TABLE = Table("rows", "a.xlsx", "Data", ("Order", "Pickup", "Delivery"), 1, {}, lambda: iter(()), {})
 
 
-def warnings_about(day, **bounds):
+def warnings_about(day, delivered="", **bounds):
     record = {"order_id": "A1", "pickup_startdatetime": f"{day} 08:00:00", "pickup_enddatetime": f"{day} 12:00:00"}
+    record |= {"delivery_enddatetime": f"{delivered} 06:00:00"} if delivered else {}
     payload = json.dumps(record, separators=(",", ":")).encode()
-    document = Document("order.update", "A1", "order:A1", payload, "", (SourceRow("rows", 2, ("A1", day)),), ())
+    document = Document(
+        "order.update", "A1", "order:A1", payload, "", (SourceRow("rows", 2, ("A1", day, delivered)),), ()
+    )
     far = DateRangeCheck.around(DAY, **{"years_back": 10, "years_ahead": 5} | bounds)
     (found,) = far.watch([document], LINEAGE, {"rows": TABLE})
     assert found.payload == document.payload
@@ -183,6 +187,14 @@ def test_a_date_within_the_bounds_is_silent():
     assert warnings_about("2999-01-01", years_ahead=0) == ()
     leap = datetime(2028, 2, 29, tzinfo=UTC)
     assert DateRangeCheck.around(leap, years_back=1, years_ahead=1) == DateRangeCheck("2027-02-29", "2029-02-29")
+
+
+def test_a_delivery_that_ends_on_a_day_before_its_pickup_is_a_warning_at_its_cell():
+    (warning,) = warnings_about("2026-03-10", "2026-03-09")
+    assert (warning.code, warning.level, warning.where.cell, warning.found) == ("C324", "warning", "C2", "2026-03-09")
+    assert warning.text == "the delivery ends on 2026-03-09, before the pickup on 2026-03-10"
+    assert warnings_about("2026-03-10", "2026-03-10") == (), "times are not compared"
+    assert [one.code for one in warnings_about("2026-03-10", "1926-03-11")] == ["C318"], "one cell, one warning"
 
 
 def test_check_folds_them_by_column(checked):

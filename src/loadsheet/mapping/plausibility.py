@@ -231,12 +231,15 @@ def _refused_notation(problem: Problem) -> Notation | None:
 
 
 _DATES = re.compile(rb'"(\w*datetime)":"(\d{4}-\d\d-\d\d)')
+_PICKED_UP, _DELIVERED, _NEVER = b"pickup_startdatetime", b"delivery_enddatetime", b"9999-99-99"
 _HINT = "check the date; if it is right, there is nothing to do"
 
 
 @dataclass(frozen=True, slots=True)
 class DateRangeCheck:
-    """Warns of dates outside the first and the last usual day (ISO texts)."""
+    """Warns of dates outside the first and the last usual day (ISO texts), and of deliveries that end on a day before their pickup. Times
+    are not compared: those of a flight over the date line may seem to run backwards.
+    """
 
     first: str
     last: str
@@ -250,23 +253,28 @@ class DateRangeCheck:
     def watch(
         self, documents: Iterable[Document | Ignored], lineage: Lineage, tables: Mapping[str, Table]
     ) -> Iterator[Document | Ignored]:
-        """The documents, with a warning for each cell whose date is outside the bounds, however many fields it fills."""
+        """The documents, with a warning for each cell whose date is wrong, however many fields it fills."""
         first, last = self.first.encode(), self.last.encode()
         for document in documents:
-            dates = _DATES.findall(document.payload) if isinstance(document, Document) else []
-            far = [(path.decode(), day.decode()) for path, day in dates if not first <= day <= last]
-            if far and isinstance(document, Document):
+            days = dict(_DATES.findall(document.payload)) if isinstance(document, Document) else {}
+            wrong = [path for path, day in days.items() if not first <= day <= last]
+            wrong += [_DELIVERED] if days.get(_DELIVERED, _NEVER) < days.get(_PICKED_UP, b"") else []
+            if wrong and isinstance(document, Document):
                 warnings: dict[str, Problem] = {}
-                for path, day in far:
-                    warning = self._warning(document, path, day, lineage, tables)
+                for path in map(bytes.decode, wrong):
+                    warning = self._warning(document, path, days, lineage, tables)
                     warnings.setdefault(str(warning.where) or path, warning)
                 document = replace(document, problems=(*document.problems, *warnings.values()))  # noqa: PLW2901 (adds warnings)
             yield document
 
     def _warning(
-        self, document: Document, path: str, day: str, lineage: Lineage, tables: Mapping[str, Table]
+        self, document: Document, path: str, days: Mapping[bytes, bytes], lineage: Lineage, tables: Mapping[str, Table]
     ) -> Problem:
         _, where, found = _place(document, path, lineage, tables)
+        day = days[path.encode()].decode()
+        if self.first <= day <= self.last:
+            values = {"day": day, "pickup": days[_PICKED_UP].decode()}
+            return Problem("C324", where, found or day, values, _HINT, "warning")
         bound = f"before {self.first}" if day < self.first else f"after {self.last}"
         return Problem("C318", where, found or day, {"day": day, "bound": bound}, _HINT, "warning")
 

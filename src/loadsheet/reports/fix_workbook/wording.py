@@ -252,7 +252,7 @@ TODO = {
     "C314": "correct the time; if it is right, it may be of another time zone: contact the people who run loadsheet",
     "C315": "if the time is right, tell the people who run loadsheet whether it is the first or the second one; if not, correct it",
     "C316": "write {first} or {second}",
-    "C318": "check the date; if it is right, leave it",
+    **dict.fromkeys(("C318", "C324"), "check the date; if it is right, leave it"),
     "C322": "enter the whole number, in a cell formatted as text",
     "C323": "fill in what is missing; if the change is meant as it is, leave it",
     "C320": "check the value",
