@@ -94,7 +94,7 @@ EVENTS = "Shipment id;Event time;Event type;Event delay minutes\n" + "".join(
 DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has or (after a !) has not
     "a number of lines instead of packages": (three(), None, "total_packages: ", "# CHECK: each line counts as one package\n"),
     "the sides of boxes are no weights (Maße is no Masse)": (three("Gewicht (kg);12,5;7,25;9,5", "Maße (cm);120x80x100;60 x 40 x 30;80*60*9"), None,
-        "total_weight: {col: gewicht_kg}\n", "! unit: kg, from_unit: cm"),
+        " weight: {col: gewicht_kg, round: 3}\n", " length: {col: masse_cm_length, round: 3}\n", "! unit: kg, from_unit: cm"),
     "the sides of packages by their letters": (orders("Goods;Oil;Nuts", "L;120;60", "B.;80;40", "H;100;30,5"), "order.create",
         "{label: L, type: quantity, required: true, unit: cm, min: 0}", "CHECK the unit cm", " length: {col: l", " width: {col: b", " height: {col: h"),
     "letters that are not the sides of packages": (orders("Goods;Oil;Nuts", "L;120;60", "H;100;30"), "order.create", "! length:", "! height:"),

@@ -3,7 +3,7 @@
 
 import msgspec
 import pytest
-from drafting import mapping_of, suggested, translated, unsaid, written
+from drafting import mapping_of, mistakes, suggested, translated, unsaid, written
 
 from loadsheet.mapping_tools.headings import reading_of
 
@@ -158,3 +158,48 @@ def test_a_sheet_in_an_unknown_language_gives_no_country_by_its_numbers_and_a_we
         "pickup_country: null   # FILL IN",
     ]
     assert unsaid(text, [*said, "currency: null   # FILL IN", "  timezone: null   # FILL IN"]) == []
+
+
+@pytest.mark.parametrize(
+    ("heading", "cells", "marks", "sent"),
+    [
+        ("L/W/H", ("120/80/100", "60/40/35"), ["CHECK the unit cm", "!the order of its parts"], (120, 80, 100)),
+        ("LxWxH (cm)", ("120x80x100", "60x40x35"), ["!CHECK the unit", "!the order of its parts"], (120, 80, 100)),
+        ("Dimensions", ("120 x 80 x 100 cm", "60 x 40 x 35 cm"), ["!CHECK the unit", "CHECK the order of its parts"], (120, 80, 100)),
+        ("Abmessungen", ("1,20 x 0,80 x 1,00 m", "0,60 x 0,40 x 0,35 m"), ["from_unit: m,"], (120, 80, 100)),
+        ("Maße LxBxH", ("120*80*100", "60*40*35"), ["!the order of its parts"], (120, 80, 100)),
+        ("Maße", ("120x80x100", "60x40x35"), ["CHECK the order of its parts"], (120, 80, 100)),
+        ("B x H x T (mm)", ("800x1000x1200", "400x350x600"), ["from_unit: mm,"], (120, 80, 100)),
+        ("Dims (L x l x h) cm", ("120x80x100", "60x40x35"), [], (120, 80, 100)),
+        ("Longueur/largeur/hauteur cm", ("120/80/100", "60/40/35"), [], (120, 80, 100)),
+        ("Size", ('48" x 40" x 50"', '24x20x30"'), ['(?: *(?:\\"))?'], (121.92, 101.6, 127)),
+        ("Dimensions", ("10/12/11", "09/10/11"), ["CHECK the order of its parts", "!CHECK day"], (10, 12, 11)),
+    ],
+)  # fmt: skip
+def test_three_sides_in_one_cell_are_sent_as_length_width_and_height(tmp_path, heading, cells, marks, sent):
+    rows = "".join(
+        f"A-{at};{item};1;12,5;{cell}\n" for at, (item, cell) in enumerate(zip(("Pumpe", "Rohr"), cells, strict=True))
+    )
+    sheet = f"Auftrag;Artikel;Anzahl;Gewicht kg;{heading}\n{rows}"
+    text = suggested(tmp_path, sheet, "order.create")
+    assert unsaid(text, marks) == [], text
+    assert mistakes(tmp_path, text) == []
+    record = msgspec.json.decode(translated(mapping_of(tmp_path, text), written(tmp_path, sheet))[0].payload)
+    package = record["packages"][0]
+    assert tuple(package[side] for side in ("length", "width", "height")) == sent
+    assert (package["length_uom"], record["total_volume"]) == ("CM", round(sent[0] * sent[1] * sent[2] / 1e6, 4))
+
+
+@pytest.mark.parametrize(
+    ("heading", "cells"),
+    [("HBL", ("120/80/100", "60/40/35")), ("Article size", ("M8", "M10")), ("Dimensions", ("120x80", "60x40")), ("Box", ("Max/Box/Fix", "1/2/x"))],
+)  # fmt: skip
+def test_other_cells_are_no_sides(tmp_path, heading, cells):
+    text = suggested(tmp_path, f"Auftrag;Gewicht kg;{heading}\nA-1;2;{cells[0]}\nA-2;3;{cells[1]}\n", "order.create")
+    assert unsaid(text, ["!split", "!length"]) == []
+
+
+def test_sides_in_another_unit_are_refused(tmp_path):
+    sheet = "Auftrag;Artikel;Anzahl;Maße\nA-1;Pumpe;1;120x80x100 cm\nA-2;Rohr;1;1,2x0,8x1 m\nA-3;Rohr;1;60x40x35 cm\n"
+    found = translated(mapping_of(tmp_path, suggested(tmp_path, sheet, "order.create")), written(tmp_path, sheet))
+    assert [[one.code for one in document.problems if one.code == "C313"] for document in found] == [[], ["C313"], []]

@@ -1,4 +1,4 @@
-"""Columns that hold several values: in one cell (`01067 Dresden`), or in a row that repeats them (`Item 1`, `Qty 1`, `Item 2`, `Qty 2`; a date
+"""Columns that hold several values: in one cell (`01067 Dresden`, `120x80x100 cm`), or in a row that repeats them (`Item 1`, `Qty 1`, `Item 2`, `Qty 2`; a date
 under each milestone). And what single cells show: values that may stand for blank, lost zeros, states of rows to leave out.
 
 Owns: how such columns are recognised, and the columns that read their parts or sets; a part is found by a pattern of the mapping language.
@@ -13,16 +13,29 @@ from dataclasses import dataclass, replace
 
 from loadsheet.contract import DATE_SHAPES, Action
 from loadsheet.mapping.schema import SET
+from loadsheet.mapping.units import ALIASES
 from loadsheet.mapping.yamlfile import flow
-from loadsheet.mapping_tools.column_types import guess_type, times_in
-from loadsheet.mapping_tools.columns import CHECK, MOMENTS, Cells, Column, Guess, a_few, enough_readable, renamed
+from loadsheet.mapping_tools.column_types import as_text, guess_type, times_in
+from loadsheet.mapping_tools.columns import (
+    CHECK,
+    MEASURES,
+    MOMENTS,
+    Cells,
+    Column,
+    Guess,
+    a_few,
+    enough_readable,
+    renamed,
+)
 from loadsheet.mapping_tools.field_matching import Filled, Match
 from loadsheet.mapping_tools.headings import (
     SIDES,
+    SIDES_OF_BOX,
     Reading,
     concepts_of,
     event_code_field,
     gives_event,
+    sides_in,
     vocabulary,
     words_of,
 )
@@ -40,6 +53,15 @@ _LAYOUTS = (
     (frozenset({"moment"}), rf"[^0-9]*(?P<early>{_TIME})h?[^0-9:.h]+(?P<late>{_TIME})[^0-9]*"),
 )
 """The concepts that a heading must have, and the pattern of the cells, with a group for the concept of each part."""
+
+_OF_SIDES = frozenset({"dimensions", "weight"})  # `Maße` is French for weights, without its accents
+_BETWEEN_SIDES = " *[xX\u00d7*/] *"
+_SIDE = r"[0-9]+(?:[.,][0-9]+)?"
+_UNIT = r"(?P<unit>[^\W\d_]+|[\"″])?"
+_A_BOX = re.compile(rf"{_SIDE}.*?{_BETWEEN_SIDES}{_SIDE}.*?{_BETWEEN_SIDES}{_SIDE} *{_UNIT}")
+
+
+_NO_FIELD = Reading(frozenset({"unused"}), (), Counter())
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +90,7 @@ def with_parts(sheet: Sheet) -> tuple[Sheet, list[Parts]]:
     found: list[Parts] = []
     columns: list[Column] = []
     for column in sheet.columns:
-        if parts := _parts(column):
+        if parts := _parts(column) or _sides(column, sheet.habits.locale):
             found.append(parts)
             columns += [parts.whole, *parts.columns.values()]
         else:
@@ -86,13 +108,36 @@ def _parts(column: Column) -> Parts | None:
         read = sum(column.cells.texts[text] for text, match in matches.items() if match)
         if enough_readable(read, column.filled) and (len(matches) > 1 or "early" in pattern):
             evidence = f"in {read} of {column.filled} values"
-            whole = replace(column, reading=replace(column.reading, concepts=frozenset({"unused"})))  # fills no field
-            return Parts(whole, pattern, dict(_columns(column, matches, evidence)))
+            return Parts(replace(column, reading=_NO_FIELD), pattern, dict(_columns(column, matches, evidence)))
     return None
 
 
+def _sides(column: Column, locale: str) -> Parts | None:
+    """The sides of packages in cells such as `1,20 x 0,80 x 1,00 m`, all in one unit: cells in another one are refused."""
+    boxes = [found for text in column.cells.texts if (found := _A_BOX.fullmatch(text))]
+    if not boxes or not column.concepts & _OF_SIDES or column.cells.kinds:
+        return None
+    spelled = Counter(word for box in boxes if (word := box["unit"]))
+    unit = ALIASES.get(spelled.most_common(1)[0][0].casefold(), "") if spelled else ""
+    words = "|".join(sorted(re.escape(word) for word in spelled if ALIASES.get(word.casefold()) == unit))
+    order = sides_in(column.label)
+    behind = f"(?: *(?:{words}))?" if unit else ""
+    pattern = _BETWEEN_SIDES.join(f"(?P<{name}>{_SIDE}){behind}" for name in order or SIDES_OF_BOX)
+    matches = {text: re.fullmatch(pattern, text) for text in column.cells.texts}
+    read = sum(column.cells.texts[text] for text, match in matches.items() if match)
+    if not enough_readable(read, column.filled):
+        return None
+    said = "" if order else f"; {CHECK} the order of its parts: length, width, height"
+    guess = as_text(column.cells)
+    whole = replace(column, reading=_NO_FIELD, guess=guess._replace(evidence=f"{guess.evidence}{said}"))
+    columns = dict(
+        _columns(replace(column, unit=unit or column.unit), matches, f"in {read} of {column.filled} values", locale)
+    )
+    return Parts(whole, pattern, columns)
+
+
 def _columns(
-    column: Column, matches: Mapping[str, re.Match[str] | None], evidence: str
+    column: Column, matches: Mapping[str, re.Match[str] | None], evidence: str, locale: str = ""
 ) -> Iterator[tuple[str, Column]]:
     first = next(match for match in matches.values() if match)
     for number, concept in enumerate(first.groupdict(), start=1):
@@ -101,7 +146,11 @@ def _columns(
         reading = replace(column.reading, concepts=(column.concepts & (SIDES | {"moment"})) | {concept}, unknown=())
         times = times_in(cells, "%H:%M", "%H.%M", "%Hh%M", "%H") if concept in {"early", "late"} else None
         guess = times or Guess("text", {}, "")
-        guess = guess._replace(evidence=f"part {number} of the cell, {evidence}")
+        said = f"part {number} of the cell, {evidence}"
+        if concept in MEASURES:
+            guess = guess_type(cells, reading, column.unit, locale)
+            said = f"{said}; {guess.evidence}"
+        guess = guess._replace(evidence=said)
         yield concept, Column(f"{column.label} {concept}", column.position, reading, "", cells, guess)
 
 

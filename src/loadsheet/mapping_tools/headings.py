@@ -12,6 +12,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache
+from itertools import permutations
 from math import ceil
 from pathlib import Path
 
@@ -47,6 +48,14 @@ FREE = frozenset(
 )  # fmt: skip
 """Concepts that a heading may add without meaning something else."""
 
+SIDES_OF_BOX = ("length", "width", "height")
+LETTERS_OF_SIDES = {"l": {"length"}, "w": {"width"}, "b": {"width"}, "h": {"height"}}
+"""What letters mean as headings, where the heading or its neighbours say that they are sides."""
+
+_DEPTHS = {"d": {"length", "height"}, "t": {"length", "height"}}  # only where the other two sides are named
+_THREE = re.compile(
+    r"(?<![^\W_])([^\W\d_]+?) *[x\u00d7*/] *([^\W\d_]+?) *[x\u00d7*/] *([^\W\d_]+?)(?![^\W_])", re.IGNORECASE
+)
 _PARTIES = frozenset({"sender", "receiver"})
 _EXACT = frozenset(
     {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "payer", "contact", "email", "phone"}
@@ -209,6 +218,28 @@ def words_of(text: str) -> list[str]:
     """A text as folded words, split at camel case, before digits and at punctuation; `#` is a separate word."""
     spaced = _CAMEL.sub(" ", _ELIDED.sub("", text)).replace("#", " # ").translate(_PLAIN)
     return [word for part in _APART.split(spaced) if (word := fold_label(part) if part != "#" else part)]
+
+
+def three_sides(labels: Sequence[str]) -> tuple[str, ...]:
+    """Length, width and height in the order of three labels, such as `L`, `B`, `H` or `Width`, `Height`, `Depth`; empty if they are not these."""
+    options = [
+        (LETTERS_OF_SIDES | _DEPTHS).get(label.strip(" .").casefold()) or reading_of(label).concepts & {*SIDES_OF_BOX}
+        for label in labels
+    ]
+    options[1] = {"width"} if [*labels[:2]] == ["L", "l"] else options[1]  # longueur, largeur
+    orders = (order for order in permutations(SIDES_OF_BOX) if all(map(set.__contains__, map(set, options), order)))
+    return next(orders, ())
+
+
+def sides_in(label: str) -> tuple[str, ...]:
+    """Length, width and height in the order of a heading such as `Maße (LxBxH)`; empty if it does not name them."""
+    found = _THREE.search(label)
+    return three_sides(found.groups()) if found else ()
+
+
+def without_sides(label: str) -> str:
+    """A heading with one word for its length, width and height, if it names the three: `Maße (LxBxH) cm`."""
+    return _THREE.sub("dimensions", label) if sides_in(label) else label
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,13 @@ from loadsheet.mapping.units import ALIASES
 from loadsheet.mapping_tools.column_types import countries_read, guess_type
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, Cells, Column, cells_of, cells_without
 from loadsheet.mapping_tools.headings import (
+    LETTERS_OF_SIDES,
     SIDES,
     Reading,
     reading_of,
+    three_sides,
     vocabulary,
+    without_sides,
     words_of,
 )
 from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shapes_of_numbers
@@ -58,7 +61,6 @@ _BRACKETS = re.compile(r"[(\[]([^)\]]+)[)\]]")
 _YES_OR_NO = re.compile(
     r"[(\[ ]*\b([yjosts] ?/ ?n|yes ?/ ?no|ja ?/ ?ne[ei]n?|oui ?/ ?non|s[iíì] ?/ ?no)\b[)\]]*", re.IGNORECASE
 )
-_LETTERS = {"l": "length", "w": "width", "b": "width", "h": "height"}
 _TITLE = 40  # characters; a longer text is a title
 _OF_LINES = frozenset({"item", "package"})
 # what databases and programs write
@@ -336,10 +338,12 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
 
 def _sides_in(labels: Sequence[str]) -> Iterator[tuple[int, Reading]]:
     """What headings of one letter mean, by position, where all three sides of a package stand beside each other, such as `L`, `W`, `H`."""
-    letters = [_LETTERS.get(label.strip(" .").casefold(), "") for label in labels]
-    for at in range(len(letters) - 2):
-        if set(letters[at : at + 3]) == {"length", "width", "height"}:
-            yield from ((at + step, Reading(frozenset({letters[at + step]}), (), Counter())) for step in range(3))
+    for at in range(len(labels) - 2):
+        letters = labels[at : at + 3]
+        if all(len(label.strip(" .")) == 1 for label in letters):
+            yield from (
+                (at + step, Reading(frozenset({side}), (), Counter())) for step, side in enumerate(three_sides(letters))
+            )
 
 
 def _with_last_name(column: Column, columns: Sequence[Column]) -> Column:
@@ -432,7 +436,7 @@ def _all_columns(raw: _Raw) -> Iterator[tuple[int, Cells]]:
 @lru_cache(maxsize=1024)
 def _read_heading(label: str) -> tuple[Reading, str]:
     """What a heading means, and its unit by pint's name. Of a heading over several rows, the lowest says what it is, unless it is a unit."""
-    *upper, lowest = label.split(BETWEEN)
+    *upper, lowest = without_sides(label).split(BETWEEN)
     above = reading_of(BETWEEN.join(upper))
     unit = ALIASES.get(lowest.strip(" .()[]").casefold(), "")
     if upper and unit and not (above.concepts and above.concepts <= _OF_LINES):  # `Goods / Kg` has the weight
@@ -468,18 +472,18 @@ def _without_unit(label: str) -> tuple[Reading, str]:
     words = words_of(bare)
     words = words[:-1] if len(words) > 1 and words[-1].isdecimal() else words  # `Kg 2`
     reading = reading_of(bare)
-    if not unit and len(words) == 2 and words[0] in _LETTERS and words[1] in ALIASES:  # `W cm`
-        return Reading(frozenset({_LETTERS[words[0]]}), (), reading.languages), ALIASES[words[1]]
-    measured = bool(MEASURES.keys() & reading.concepts)
+    if not unit and len(words) == 2 and words[0] in LETTERS_OF_SIDES and words[1] in ALIASES:  # `W cm`
+        return Reading(frozenset(LETTERS_OF_SIDES[words[0]]), (), reading.languages), ALIASES[words[1]]
+    measured = bool((MEASURES.keys() | {"dimensions"}) & reading.concepts)
     if not unit and measured and len(words) > 1 and words[-1] in ALIASES:
         unit, bare = ALIASES[words[-1]], " ".join(words[:-1])
         reading = reading_of(bare)
-        if not MEASURES.keys() & reading.concepts:  # `Total kg`: the unit is the measure
+        if not (MEASURES.keys() | {"dimensions"}) & reading.concepts:  # `Total kg`: the unit is the measure
             reading = reading_of(label)
     elif not unit and measured:
         unit = ALIASES.get("".join(words), "")
-    if unit and len(words_of(bare)) == 1 and (side := _LETTERS.get(words_of(bare)[0])):
-        reading = Reading(frozenset({side}), (), reading.languages)
+    if unit and len(words_of(bare)) == 1 and (side := LETTERS_OF_SIDES.get(words_of(bare)[0])):
+        reading = Reading(frozenset(side), (), reading.languages)
     return (
         reading if reading.concepts else reading_of(label)
     ), unit  # of an unknown word, its unit says what it measures

@@ -298,7 +298,7 @@ def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
             made.use(whole)
             names = {concept: drafted.name for concept, drafted in used.items()}
             whole.keys["split"] = one.split(names)
-            if "early" in names:  # an address of a customer is no example for others
+            if names.keys() & {"early", "length"}:  # an address of a customer is no example for others
                 whole.keys["example"] = one.example
             for drafted in used.values():
                 drafted.keys.pop("label")
