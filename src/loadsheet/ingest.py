@@ -187,7 +187,7 @@ class ReadDrop:
                 first = min(self.tables[row.table].columns.values(), default=0)
                 self._totals_named[row.table] += any(
                     begins_like_totals(row.cells[place]) or end_of_subtotal(row.cells[place])
-                    for place in places_of_totals(first)
+                    for place in places_of_totals(first, len(row.cells))
                 )
             yield found
 

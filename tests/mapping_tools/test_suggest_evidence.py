@@ -630,6 +630,17 @@ WORKS = {  # the lines of a sheet, what its draft has or (after a !) has not, th
     "subtotals of a pivot table": ([
         "Customer;City;Order no;Weight (kg)", "Acme;York;A-1;12,5", ";;A-2;7", "Acme Total;;;19,5", "Gas;Hull;A-3;2", "Gas Total;;;2", "Grand Total;;;21,5",
     ], ['ignore_rows: \'(customer ?? "").ends_with(" Total")\'', "!fill_down: true}"], {"A-1": 1, "A-2": 1, "A-3": 1}, '"total_weight":12.5'),
+    "subtotals of a nested pivot table": ([
+        "Week;Customer;Order no;Article;City;Weight (kg)", "12;Acme;4711;Oil;York;12,5", ";;;Nuts;;7", ";;4711 Total;;;19,5", ";;4712;Oil;Hull;3", ";;4712 Total;;;3",
+        ";Acme Total;;;;22,5", "12 Total;;;;;22,5", "13;Gas;4713;Oil;Ulm;2", ";;4713 Total;;;2", ";Gas Total;;;;2", "13 Total;;;;;2", "Grand Total;;;;;24,5",
+    ], ["not read: the rows that end with Total, subtotals"], {"4711": 2, "4712": 1, "4713": 1}, '"packages":[{"package_type":"X","item_name":"Oil","weight":12.5'),
+    "subtotals with their word first behind a repeated text": ([
+        "Client;Commande;Article;Ville;Poids (kg)", "Acme;4711;Huile;Lyon;12,5", "Acme;4711;Noix;Lyon;7", "Acme;Total 4711;;;19,5", "Acme;4712;Huile;Lyon;2",
+        "Acme;Total 4712;;;2", "Total général;;;;21,5",
+    ], ['ignore_rows: \'(commande ?? "").starts_with("Total ")\''], {"4711": 2, "4712": 1}, '"weight":12.5'),
+    "an article that is named like a subtotal": ([
+        "Order no;City;Article;Kg", "A-1;York;Oil;2", "A-1;York;Oil Total;3", "A-2;Hull;Gas Total;1",
+    ], ["!ignore_rows"], {"A-1": 2, "A-2": 1}, None),
     "lines of totals and notes": ([
         "Auftrag;Empfänger;Ort;Gewicht (kg)", "00471;Möbel Höffner;Dresden;12,5", "00472;IKEA Wien;Wien;7", "Summe;;;19,5",
         "erstellt von SAP am 24.10.2026;;",

@@ -276,6 +276,13 @@ def test_subtotals_of_pivot_tables_are_pointed_out(tmp_path):
     assert (warning.code, warning.values["rows"], warning.found) == ("R242", "rows 4, 6", "Acme Total")
 
 
+def test_subtotals_of_the_second_level_are_pointed_out_but_no_records_that_are_named_like_them(tmp_path):
+    rows = "Customer;Order;City;Kg\nAcme;A1;Ulm;12,5\n;A1 Total;;7\n;Total;;19,5\nAcme;Gas Total;Bonn;7\nBeta;Total;Kiel;7\n"
+    wanted = layout("Customer", "Order", "City", "Kg", delimiters=(";",))
+    (warning,) = warnings_of(open_one(text_file(tmp_path, rows), wanted))
+    assert (warning.code, warning.values["rows"], warning.found) == ("R242", "rows 3, 4", "A1 Total")
+
+
 def test_stars_that_mark_records_are_no_totals(tmp_path):
     rows = "Urgent;Order;Kg\n*;A1;12,5\n;A2;7\n*;;19,5\n"
     (warning,) = warnings_of(open_one(text_file(tmp_path, rows), layout("Order", "Kg", delimiters=(";",))))

@@ -162,6 +162,26 @@ def sheets_of_same_kind(sheets: Sequence[Sheet], tables: Tables) -> list[Sheet]:
     return [] if shared or is_other_kind or len(keys) < len(own) else own
 
 
+def left_out(sheets: Sequence[Sheet], tables: Tables, same_kind: Sequence[Sheet]) -> list[tuple[Sheet, str]]:
+    """The sheets that are not read, each with the reason."""
+    main = sheets[tables.main].title or sheets[tables.main].path.stem
+    read = {(sheet.path, sheet.title) for sheet in (sheets[tables.main], *same_kind)}
+    reasons = []
+    for number, sheet in enumerate(sheets):
+        if number in (tables.main, tables.lines) or (sheet.path, sheet.title) in read:
+            continue
+        key = tables.main_key
+        other = sheet.column(key.label) if key is not None else None
+        why = f"it shares no key with {main}"
+        if key is not None and other is not None and can_be_joined(key, other):
+            more = "but a record has one list of packages; join it by hand if it belongs in them"
+            why = f"it shares {key.label} with {main}, {more if tables.lines >= 0 else 'but none of its columns fills a field'}"
+        elif other is not None:
+            why = f"both have {other.label}, but too few of its values match"
+        reasons.append((sheet, dict(tables.offers).get(number, why)))
+    return reasons
+
+
 def _same_layout(sheet: Sheet, main: Sheet) -> str:
     """The offer to map a table with the headings of the main one and records of its own; empty if it has others."""
     if not have_same_headings(sheet, main):

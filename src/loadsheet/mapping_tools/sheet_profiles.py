@@ -33,6 +33,7 @@ from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shap
 from loadsheet.mapping_tools.table_rows import (
     Endings,
     Headings,
+    Subtotal,
     ends_with_headings,
     explanations,
     filled_columns,
@@ -82,7 +83,7 @@ class Sheet:
     duplicate headings. `totals` and `footer` are the first words of total rows and of notes at the
     end, which are not among the rows. `unnamed` are the letters of columns with values but no heading. `is_cut`: there are further
     rows, which were not looked at. `blank` are texts such as NULL, whose cells count as blank here. `above` is a label with its value from
-    the rows above the headings, which a mapping cannot read; empty if there is none. `groups` are the first words of the titles of groups, and the ends of subtotals. `at_blank`: the
+    the rows above the headings, which a mapping cannot read; empty if there is none. `titles` are the first words of the titles of groups, `subtotals` says how those of a pivot table are named. `at_blank`: the
     table ends at its first blank row. `uneven` is the number of rows that cannot be read, since they have more or fewer cells than there are headings.
     `prefilled` are the numbers of the rows at the end in which a template filled in cells beforehand, `prefilled_columns` their positions.
     `is_unquoted`: quotes in the text file belong to its values. `explained` are the texts, by position, of a row below the headings that
@@ -104,7 +105,8 @@ class Sheet:
     is_cut: bool = False
     blank: tuple[str, ...] = ()
     above: str = ""
-    groups: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()
+    subtotals: tuple[Subtotal, ...] = ()
     at_blank: bool = False
     uneven: int = 0
     prefilled: tuple[int, ...] = ()
@@ -330,7 +332,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     return Sheet(
         raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
         tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.outside.totals, raw.outside.footer, tuple(unnamed), raw.is_cut,
-        raw.blank, next(_labelled(raw), ""), raw.outside.groups, raw.outside.at_blank, raw.uneven,
+        raw.blank, next(_labelled(raw), ""), raw.outside.titles, raw.outside.subtotals, raw.outside.at_blank, raw.uneven,
         tuple(number for number, _ in raw.outside.prefilled), filled_columns(raw.outside.prefilled),
         raw.is_unquoted, raw.explained,
     )  # fmt: skip

@@ -38,9 +38,9 @@ from loadsheet.mapping_tools.relations import (
     RecordRows,
     Tables,
     agreeing,
-    can_be_joined,
     count_common,
     key_by_values,
+    left_out,
     padded_length,
     record_rows,
     related_tables,
@@ -93,7 +93,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         unused=[],
         folder=folder or FolderValues(),
         doubts={path: filled.doubt for path, filled in found.filled.items() if filled.doubt},
-        left_out=_left_out(sheets, tables, same_kind),
+        left_out=left_out(sheets, tables, same_kind),
         same_kind=same_kind,
         is_confirmed=named is not None or is_named(operation, sheets) or _speaks_for(operation, found),
     )
@@ -197,26 +197,6 @@ def _with_key(found: Match, tables: Tables, key: Filled | None) -> Match:
     return Match(found.operation, {path: Filled(tables.main, tables.main_key, key.score, key.doubt), **filled})
 
 
-def _left_out(sheets: Sequence[Sheet], tables: Tables, same_kind: Sequence[Sheet]) -> list[tuple[Sheet, str]]:
-    """The sheets that are not read, each with the reason."""
-    main = sheets[tables.main].title or sheets[tables.main].path.stem
-    read = {(sheet.path, sheet.title) for sheet in (sheets[tables.main], *same_kind)}
-    reasons = []
-    for number, sheet in enumerate(sheets):
-        if number in (tables.main, tables.lines) or (sheet.path, sheet.title) in read:
-            continue
-        key = tables.main_key
-        other = sheet.column(key.label) if key is not None else None
-        why = f"it shares no key with {main}"
-        if key is not None and other is not None and can_be_joined(key, other):
-            more = "but a record has one list of packages; join it by hand if it belongs in them"
-            why = f"it shares {key.label} with {main}, {more if tables.lines >= 0 else 'but none of its columns fills a field'}"
-        elif other is not None:
-            why = f"both have {other.label}, but too few of its values match"
-        reasons.append((sheet, dict(tables.offers).get(number, why)))
-    return reasons
-
-
 def _table_name(sheets: Sequence[Sheet], number: int, tables: Tables, taken: set[str]) -> str:
     if tables.lines < 0:
         return "rows"  # its rows have this name in expressions
@@ -266,8 +246,13 @@ def _rules_by_text(table: DraftTable) -> Iterator[str]:
     texts = [drafted for drafted in table.columns if drafted.keys.get("type") == "text"]
     leftmost = min(table.columns, key=lambda drafted: drafted.column.position, default=None)
     if leftmost in texts:
-        ends = {word: "ends" if word.startswith(" ") else "starts" for word in table.sheet.groups}
-        yield from (f'({leftmost.name} ?? "").{end}_with("{word}")' for word, end in ends.items())
+        yield from (f'({leftmost.name} ?? "").starts_with("{word}")' for word in table.sheet.titles)
+    for one in table.sheet.subtotals:
+        drafted = next((drafted for drafted in table.columns if drafted.column.position == one.place), None)
+        if drafted is not None and drafted.keys.get("type") == "integer":
+            drafted.keys = {**_heading_keys(drafted.column), "type": "text"}
+        if drafted is not None and drafted.keys.get("type") == "text":
+            yield f'({drafted.name} ?? "").{one.found_by}("{one.text}")'
     explained = dict(table.sheet.explained)
     ruling = (drafted for drafted in texts if drafted.column.position in explained)
     yield from (f'{drafted.name} == "{explained[drafted.column.position]}"' for drafted in islice(ruling, 1))

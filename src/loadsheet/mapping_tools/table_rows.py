@@ -224,6 +224,7 @@ def is_form(top: Top) -> bool:
 _NOTES = 5  # rows at the end that may be notes
 _SUM_WORDS_MOST = 8  # words that can name a sum, signs between them included: a remark may have thousands
 _PREFILLED_LEAST = 3  # rows; one or two may be records that somebody began
+_LEVELS = 4  # of a pivot table
 _BEFORE_HEADINGS = 3  # rows: notes, and the headings of another table
 _EXPLAINED_LEAST = 2  # texts over columns of numbers and dates
 _COMPARED = 200  # rows
@@ -232,14 +233,30 @@ _COUNTED = re.compile(r"(.*?)([0-9]{1,9})")
 _TITLE_OF_GROUP = re.compile(r"\w+:(?= )")
 
 
+class Subtotal(NamedTuple):
+    """How the subtotals of a pivot table are named: the position of their column, the function of expressions that finds them, and its text, such
+    as `ends_with` and ` Total`.
+    """
+
+    place: int
+    found_by: str
+    text: str
+
+    def is_in(self, cells: Sequence[str]) -> bool:
+        """Whether a row of these cells is such a subtotal."""
+        cell = cells[self.place].strip()
+        return cell.endswith(self.text) if self.found_by == "ends_with" else cell.startswith(self.text)
+
+
 class Endings(NamedTuple):
-    """The first words of rows outside the table (totals, notes at the end, titles of groups), the rows without them, whether the table ends
-    at its first blank row, and the rows at the end that a template filled in beforehand.
+    """The first words of rows outside the table (totals, notes at the end, titles of groups), how subtotals are named, the rows without them, whether the table ends at its
+    first blank row, and the rows at the end that a template filled in beforehand.
     """
 
     totals: tuple[str, ...]
     footer: tuple[str, ...]
-    groups: tuple[str, ...]
+    titles: tuple[str, ...]
+    subtotals: tuple[Subtotal, ...]
     rows: list[tuple[int, tuple[str, ...]]]
     at_blank: bool = False
     prefilled: Rows = ()
@@ -262,11 +279,11 @@ def split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int
     notes = _notes(rows)
     rest = [row for row in rows[: len(rows) - len(notes)] if row[0] not in damaged]
     alone = [_first(row) for row in rest if len(row[1]) >= _WIDE and _filled(row) == 1]
-    titles = Counter(match[0] for match in map(_TITLE_OF_GROUP.match, alone) if match)
-    groups = tuple(word for word, count in titles.items() if count > 1)
-    rest = [row for row in rest if not _first(row).startswith(groups)] if groups else rest
-    if ends := tuple(_ends_of_subtotals(rest)):
-        groups, rest = (*groups, *ends), [row for row in rest if not _first(row).endswith(ends)]
+    begun = Counter(match[0] for match in map(_TITLE_OF_GROUP.match, alone) if match)
+    titles = tuple(word for word, count in begun.items() if count > 1)
+    rest = [row for row in rest if not _first(row).startswith(titles)] if titles else rest
+    subtotals = tuple(_subtotals(rest))
+    rest = [row for row in rest if not any(one.is_in(row[1]) for one in subtotals)]
     usual = median([_filled(row) for row in rest if row[1][0].strip() and not _sum_word(row)] or [0])
     named = {row[0]: word for row in rest if (word := _sum_word(row, usual))}
     full = median([_filled(row) for row in rest if row[0] not in named] or [0])
@@ -277,24 +294,35 @@ def split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int
     words = tuple(dict.fromkeys(named.values()))
     if not proper or any(map(begins_with(words), map(_first, proper))):
         words, proper = (), rest
-    begun = _first(notes[0]).split()[:2] if notes else []
-    begun = begun[:1] if begun and begun[0].endswith(":") else begun
-    begins = " ".join(word for word in begun if not re.search("[0-9]", word))  # without what changes from file to file
+    start = _first(notes[0]).split()[:2] if notes else []
+    start = start[:1] if start and start[0].endswith(":") else start
+    begins = " ".join(word for word in start if not re.search("[0-9]", word))  # without what changes from file to file
     if not begins or any(map(begins_with([begins]), map(_first, rest))):
         begins, proper = "", [*proper, *(row for row in notes if row[0] not in damaged)]
-    return Endings(words, (begins,) if begins else (), groups, proper)
+    return Endings(words, (begins,) if begins else (), titles, subtotals, proper)
 
 
-def _ends_of_subtotals(rows: Rows) -> Iterator[str]:
-    """What the subtotals of a pivot table end with, such as ` Total`: rows with numbers alone behind a text, which stands without its end in a row above."""
-    first = {row[1][0].strip() for row in rows}
-    found: dict[str, list[bool]] = {}
-    for _, cells in rows:
-        if (end := end_of_subtotal(cells[0])) and not begins_like_totals(cells[0]):
-            others = [cell for cell in cells[1:] if cell.strip()]
-            is_sum = cells[0].strip().removesuffix(end) in first and bool(others) and all(map(_is_value, others))
-            found.setdefault(end, []).append(is_sum)
-    return (end for end, sums in found.items() if all(sums))
+def _subtotals(rows: Rows) -> Iterator[Subtotal]:
+    """The subtotals of a pivot table, such as `Acme Total` or, behind another text, `Total 4711`: rows with numbers alone behind the name, of which
+    the rest stands in another row.
+    """
+    columns = [{cell.strip() for cell in column} for column in zip(*(cells for _, cells in rows), strict=True)]
+    found: dict[Subtotal, list[bool]] = {}
+    for row in rows:
+        for place, cell in enumerate(row[1][:_LEVELS]):
+            name, others = cell.strip(), [other for other in row[1][place + 1 :] if other.strip()]
+            word, _, named = name.partition(" ")
+            if begins_like_totals(name):
+                continue
+            if text := end_of_subtotal(name):
+                found_by, named = "ends_with", name.removesuffix(text)
+            elif begins_like_totals(word) and name != _first(row):
+                found_by, text = "starts_with", f"{word} "
+            else:
+                continue
+            is_sum = named in columns[place] and bool(others) and all(map(_is_value, others))
+            found.setdefault(Subtotal(place, found_by, text), []).append(is_sum)
+    return (subtotal for subtotal, sums in found.items() if all(sums))
 
 
 def explanations(rows: Rows) -> tuple[tuple[int, str], ...]:

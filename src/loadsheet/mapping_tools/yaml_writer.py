@@ -111,9 +111,10 @@ def _unread_in(sheet: Sheet) -> Iterator[str]:
         yield f"not read: column {letters} of {sheet.title or sheet.path.name} has values but no heading"
     if sheet.above:
         yield f"not read: the cells above the headings of {sheet.title or sheet.path.name}, such as {sheet.above}"
-    for word in sheet.groups:
-        kind = "end with{}, subtotals" if word.startswith(" ") else "begin with {}, titles of groups"
-        yield f"not read: the rows that {kind.format(word)}"
+    for word in sheet.titles:
+        yield f"not read: the rows that begin with {word}, titles of groups"
+    for one in sheet.subtotals:
+        yield f"not read: the rows that {'end' if one.found_by == 'ends_with' else 'begin'} with {one.text.strip()}, subtotals"
     if sheet.is_cut:
         yield f"only the first {len(sheet.rows):,} rows of {sheet.path.name} were looked at"
     if sheet.uneven:
@@ -198,7 +199,7 @@ def _rules(table: DraftTable) -> Iterator[str]:
 
 def _left_out(table: DraftTable) -> Iterator[str]:
     """What the rows are that the rule of a table leaves out, except totals."""
-    if table.sheet.groups:
+    if table.sheet.titles or table.sheet.subtotals:
         yield "titles of groups or subtotals"
     if table.sheet.prefilled:
         yield "rows filled in beforehand"

@@ -282,18 +282,16 @@ class DamageChecks:
 
     def _note_sums(self, batch: Sequence[Row], columns: Sequence[Sequence[str]]) -> None:
         """Record rows that say in one of the first columns that they are totals."""
-        places = places_of_totals(self._places[0]) if self._places else []
+        places = places_of_totals(self._places[0], len(columns)) if self._places else []
         cells = {cell for place in places for cell in set(columns[place])}
         sums = {cell for cell in cells if begins_like_totals(cell) or end_of_subtotal(cell)}
         for row in batch if sums else ():
-            found = next((row.cells[place] for place in places if row.cells[place] in sums), "")
-            if found and ((found.lstrip()[:1] != "*" and begins_like_totals(found)) or not self._holds_a_record(row)):
+            found, at = next(((row.cells[place], place) for place in places if row.cells[place] in sums), ("", 0))
+            may_be_record = found.lstrip()[:1] == "*" or not begins_like_totals(found) or at > self._places[0]
+            filled = sum(bool(row.cells[place].strip()) for place in self._places)  # stars mark urgent records too
+            if found and not (may_be_record and 2 * filled > len(self._places)):
                 self._sums.example = self._sums.example or found.strip()
                 self._sums.add(row.number)
-
-    def _holds_a_record(self, row: Row) -> bool:
-        """Whether most mapped cells are filled: stars also mark records, such as urgent ones."""
-        return 2 * sum(bool(row.cells[place].strip()) for place in self._places) > len(self._places)
 
     def _count_shapes(self, batch: Sequence[Row]) -> None:
         """Count the shapes of these rows. It runs over every cell, so each distinct cell is examined once in a batch."""

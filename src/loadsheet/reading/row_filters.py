@@ -65,11 +65,11 @@ def begins_like_totals(cell: str) -> bool:
     return _start(cell) in SUM_WORDS
 
 
-def places_of_totals(first: int) -> list[int]:
-    """The columns where a row of totals may say that it is one: `first`, the first that the mapping reads, and the table's first two before
-    it. Lists of SAP begin with a blank column.
+def places_of_totals(first: int, width: int) -> list[int]:
+    """The columns of a table of this width where a row of totals may say that it is one: `first`, the first that the mapping reads, the table's first two before it, since
+    lists of SAP begin with a blank column, and the next one, as in pivot tables of two levels.
     """
-    return [place for place in dict.fromkeys((0, 1, first)) if place <= first]
+    return [place for place in dict.fromkeys((0, 1, first, first + 1)) if place <= first + 1 and place < width]
 
 
 def begins_with(words: Sequence[str]) -> Callable[[str], str]:
