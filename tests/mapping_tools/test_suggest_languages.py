@@ -203,3 +203,42 @@ def test_sides_in_another_unit_are_refused(tmp_path):
     sheet = "Auftrag;Artikel;Anzahl;Maße\nA-1;Pumpe;1;120x80x100 cm\nA-2;Rohr;1;1,2x0,8x1 m\nA-3;Rohr;1;60x40x35 cm\n"
     found = translated(mapping_of(tmp_path, suggested(tmp_path, sheet, "order.create")), written(tmp_path, sheet))
     assert [[one.code for one in document.problems if one.code == "C313"] for document in found] == [[], ["C313"], []]
+
+
+ENDS = {
+    "delivery_enddatetime": "delivery deadline; deliver by; latest delivery; Required by; Need by date; Due date; Must arrive by; MABD; Delivery cut-off; Deliver no later than;"
+    " Liefertermin spätestens; Lieferung bis; spätester Liefertermin; Lieferfrist; livraison au plus tard; Date limite de livraison; Livrer avant le; Entrega hasta;"
+    " Fecha límite de entrega; Plazo de entrega; Uiterste leverdatum; Leveren uiterlijk; Leverans senast; Consegna entro; Consegna al più tardi; Termine di consegna;"
+    " Dostawa najpóźniej; Dostawa do; Entrega até; Prazo de entrega; Son teslim tarihi; En geç teslim; Доставка до; Крайний срок доставки; 最晚送货时间; 交货期限;"
+    " Nejpozdější dodání; Dodání do",
+    "pickup_enddatetime": "Pickup deadline; Latest collection; Abholung bis; Enlèvement au plus tard; Recogida hasta; Ophalen uiterlijk; Hämtning senast; Ritiro entro;"
+    " Odbiór najpóźniej; Coleta até; Yükleme en geç; Погрузка до; 最晚提货时间; Nakládka nejpozději",
+    "pickup_startdatetime": "pickup from; earliest pickup; Ready by; Available from; Pickup not before; Abholung ab; Verladung ab; frühester Abholtermin; Bereit ab;"
+    " Enlèvement à partir de; Recogida desde; Recogida a partir de; Ophalen vanaf; Hämtning tidigast; Ritiro dal; Ritiro non prima delle; Odbiór od; Odbiór najwcześniej;"
+    " Coleta a partir de; En erken yükleme; Погрузка с; Погрузка не ранее; 最早提货时间; Nakládka od; Nejdříve nakládka",
+    "delivery_startdatetime": "Deliver after; Deliver not before; Lieferung ab; Livraison à partir de; Entrega desde; Leveren vanaf; Leverans tidigast; Consegna dal;"
+    " Dostawa od; Entrega a partir de; En erken teslim; Доставка с; Dodání od; 最早送货时间",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ENDS)
+def test_words_for_an_end_of_a_window_are_those_of_that_end(field):
+    headings = ENDS[field].split("; ")
+    concepts = {"pickup" if "pickup" in field else "delivery", "late" if "end" in field else "early"}
+    assert [heading for heading in headings if not concepts <= reading_of(heading).concepts] == []
+    assert [heading for heading in headings if reading_of(heading).unknown] == []
+
+
+@pytest.mark.parametrize(
+    "heading", ["Delivery deadline", "Due date", "Lieferfrist", "Plazo de entrega", "Termine di consegna"]
+)
+def test_a_deadline_is_sent_as_the_end_of_the_window(tmp_path, heading):
+    sheet = f"Order no;City;{heading}\nA-1;Ulm;02.03.2026 10:00\nA-2;Bonn;13.03.2026 14:00\n"
+    text = suggested(tmp_path, sheet, "order.update")
+    record = msgspec.json.decode(
+        translated(mapping_of(tmp_path, text, "order.update"), written(tmp_path, sheet))[0].payload
+    )
+    assert (record["delivery_startdatetime"], record["delivery_enddatetime"]) == (
+        "2026-03-02 06:00:00",
+        "2026-03-02 10:00:00",
+    )
