@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 (letters of other scripts)
-"""Drafts of sheets in Turkish, Czech, Russian and Chinese, in the encodings and notations of their countries: what is sent for the first order."""
+"""Drafts of sheets in Turkish, Czech, Russian, Chinese, Greek and Japanese, in the encodings and notations of their countries: what is sent for the first order."""
 
 import msgspec
 import pytest
@@ -36,6 +36,16 @@ CHINESE = [
     '订-1,2026年3月3日,08:30,上海华联有限公司,世纪大道1号,上海,200120,中国,北京天地公司,建国路5号,北京,100022,中国,2026/3/15,托盘,3,汽车零件,"1,050.5",2.25,"12,500.00",CNY,易碎',
     '订-2,2026年3月13日,09:15,上海华联有限公司,世纪大道2号,上海,200120,中国,广州宏远公司,建国路6号,广州,510000,中国,2026/3/6,纸箱,7,轮胎,950.0,1.5,"2,500.00",CNY,-',
 ]
+GREEK = [
+    "Αρ. Παραγγελίας;Ημ/νία Φόρτωσης;Ώρα Φόρτωσης;Αποστολέας;Διεύθυνση Φόρτωσης;Πόλη Φόρτωσης;Τ.Κ. Φόρτωσης;Χώρα Φόρτωσης;Παραλήπτης;Διεύθυνση Παράδοσης;Πόλη Παράδοσης;Τ.Κ. Παράδοσης;Χώρα Παράδοσης;Ημ/νία Παράδοσης;Είδος Συσκευασίας;Ποσότητα;Περιγραφή Είδους;Μικτό Βάρος (kg);Όγκος (m3);Αξία;Νόμισμα;Παρατηρήσεις",
+    "ΠΑ-1;03/03/2026;08:30;Αφοί Παπαδόπουλοι ΑΕ;Λ. Αθηνών 1;Πειραιάς;185 31;Ελλάδα;Σούπερ Μάρκετ Ήλιος;Οδός Ερμού 12;Θεσσαλονίκη;546 24;Ελλάδα;15/03/2026;Παλέτα;3;Ελαιόλαδο;1.050,5;2,25;12.500,00;EUR;εύθραυστο",
+    "ΠΑ-2;13/03/2026;09:15;Αφοί Παπαδόπουλοι ΑΕ;Λ. Αθηνών 2;Πειραιάς;185 31;Ελλάδα;Ταβέρνα Γαλάζιο;Πλατεία 9;Πάτρα;262 21;Ελλάδα;16/03/2026;Κιβώτιο;7;Φέτα;950,0;1,5;2.500,00;EUR;-",
+]
+JAPANESE = [
+    "注文番号,集荷日,集荷時間,荷送人,集荷先住所,集荷先市区町村,集荷先郵便番号,集荷先国,荷受人,お届け先住所,お届け先市区町村,お届け先郵便番号,お届け先国,お届け日,荷姿,数量,品名,総重量(kg),容積(m3),金額,通貨,備考",
+    '注-1,2026/03/03,08:30,株式会社東京精機,神宮前1-2-3,渋谷区,150-0001,日本,大阪商店,中之島5-6,大阪市,530-0005,日本,2026/03/15,パレット,3,自動車部品,"1,050.5",2.25,"12,500",JPY,割れ物',
+    '注-2,2026/03/13,09:15,株式会社東京精機,神宮前1-2-4,渋谷区,150-0001,日本,名古屋物産,栄7-8,名古屋市,460-0008,日本,2026/03/16,段ボール,7,タイヤ,950.0,1.5,"2,500",JPY,-',
+]
 
 
 @pytest.mark.parametrize(
@@ -45,8 +55,10 @@ CHINESE = [
         (CZECH, "cp1250", "cs_CZ", ("CZ-1", "Řeznictví Dvořák s.r.o.", "Plzeň", "Truhlářství Žák", "Ústí nad Labem", "Mýdlo", "CZ", "CZK", "křehké")),
         (RUSSIAN, "cp1251", "ru_RU", ("ЗК-1", "ООО «Вектор»", "Москва", "АО «Север»", "Казань", "Запчасти", "RU", "RUB", "хрупкое")),
         (CHINESE, "gb18030", "zh_CN", ("订-1", "上海华联有限公司", "上海", "北京天地公司", "北京", "汽车零件", "CN", "CNY", "易碎")),
+        (GREEK, "cp1253", "el_GR", ("ΠΑ-1", "Αφοί Παπαδόπουλοι ΑΕ", "Πειραιάς", "Σούπερ Μάρκετ Ήλιος", "Θεσσαλονίκη", "Ελαιόλαδο", "GR", "EUR", "εύθραυστο")),
+        (JAPANESE, "cp932", "ja_JP", ("注-1", "株式会社東京精機", "渋谷区", "大阪商店", "大阪市", "自動車部品", "JP", "JPY", "割れ物")),
     ],
-    ids=["Turkish", "Czech", "Russian", "Chinese"],
+    ids=["Turkish", "Czech", "Russian", "Chinese", "Greek", "Japanese"],
 )  # fmt: skip
 def test_a_sheet_in_this_language_is_drafted_and_read(tmp_path, lines, encoding, locale, names):
     sheet = "\n".join([*lines, ""]).encode(encoding)
@@ -138,15 +150,24 @@ def test_a_heading_in_capitals_is_that_of_the_mapping_also_with_the_two_letters_
         ("Wunschlieferdatum", {"delivery", "moment"}),
         ("Belegdatum", {"created"}),
         ("Nazwa oferty", {"item"}),
+        ("ΑΡ. ΠΑΡΑΓΓΕΛΙΑΣ", {"order"}),
+        ("Παράδοση έως", {"delivery", "late"}),
+        ("お届け先名", {"delivery", "company"}),
+        ("納期", {"delivery", "late", "moment"}),
     ],
 )
 def test_headings_without_blanks_and_with_endings_are_understood(label, concepts):
     assert reading_of(label).concepts >= concepts
 
 
+@pytest.mark.parametrize(("label", "unknown"), [("备用重量", ("备用",)), ("仮重量", ("仮",)), ("お届け先の住所", ())])
+def test_what_is_unknown_in_a_heading_without_blanks_is_asked(label, unknown):
+    assert reading_of(label).unknown == unknown
+
+
 def test_a_sheet_in_an_unknown_language_does_not_say_that_its_language_decides(tmp_path):
-    rows = "".join(f"A-{number};Αθήνα;{number};{number}0;1{number}.03.2026\n" for number in range(1, 5))
-    text = suggested(tmp_path, f"Παραγγελία;Πόλη;Ποσότητα;Βάρος;Ημερομηνία\n{rows}", "order.update")
+    rows = "".join(f"A-{number};თბილისი;{number};{number}0;1{number}.03.2026\n" for number in range(1, 5))
+    text = suggested(tmp_path, f"შეკვეთა;ქალაქი;რაოდენობა;წონა;თარიღი\n{rows}", "order.update")
     assert "  locale: en_GB   # no number has a decimal mark; CHECK, no heading is in a known language" in text
 
 

@@ -27,7 +27,7 @@ UTC_WORDS = frozenset({"utc", "gmt"})  # of headings such as `Event time (UTC)`
 
 _TRIED_MAX = 500  # distinct values that a guess is decided by
 _SHOWN_MAX = 3
-_LANGUAGES = ("en", "de", "fr", "es", "nl", "sv", "it", "pl", "cs", "pt", "tr", "ru")  # of months
+_LANGUAGES = ("en", "de", "fr", "es", "nl", "sv", "it", "pl", "cs", "pt", "tr", "ru", "el")  # of months
 _DATED = re.compile(
     r"[0-9]{1,4}(\. |[./\-])[0-9]{1,2}\1[0-9]{2,4}(?![0-9])|(19|20)[0-9]{2}(0[1-9]|1[0-2])[0-3][0-9]$"
     r"|(19|20)[0-9]{2}(?P<mark>\. |[./\-])[0-9]{1,2}(?P=mark)[0-9]{1,2}(?![0-9])|(19|20)[0-9]{2}年[0-9]{1,2}月"

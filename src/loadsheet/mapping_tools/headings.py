@@ -1,7 +1,7 @@
 """Headings: what they mean, and which fields they may name.
 
-A text is understood as a set of concepts, by `vocabulary.yaml` (words in thirteen languages for each concept). Phrases come before words, camel
-case, compounds and Chinese, which has no blanks, are split, small misspellings are accepted. The contract's help texts are read in the same way, so fields are identified
+A text is understood as a set of concepts, by `vocabulary.yaml` (words in fifteen languages for each concept). Phrases come before words; camel
+case, compounds, and Chinese and Japanese, which have no blanks, are split; small misspellings are accepted. The contract's help texts are read in the same way, so fields are identified
 by their meaning and no field name stands here. A field that a column may fill is such a concept too, with its side and what its heading
 may say.
 """
@@ -28,7 +28,7 @@ _HOW_TO_FILL = re.compile(
 )
 _ELIDED = re.compile(r"\b[dl]['\u2019]")  # d'enlèvement
 _APART = re.compile(r"[\s_/.,;:()\[\]\-+&?!*|\"'\uff08\uff09\uff1a\uff0f\uff0c\u3001\u3010\u3011]+")
-_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")  # Japanese and Chinese
 _ALIKE = 0.88  # for words of at least five letters
 _PART_MIN = 4  # letters of a word that may be part of a compound
 _FUZZY_MIN = 5
@@ -107,7 +107,11 @@ class Vocabulary:
         at, number = 0, 0
         while at < len(words):
             phrase, taken = self._longest(words, at)
-            found = [phrase] if phrase else self._parts(words[at])
+            if not phrase and _WITHOUT_BLANKS.search(words[at]):
+                found, rest = self._without_blanks(words[at])
+                unknown += [rest] if rest and found else []
+            else:
+                found = [phrase] if phrase else self._parts(words[at])
             if not found and words[at].isdecimal():
                 number = int(words[at])
             elif not found and words[at] not in self.fillers:
@@ -135,8 +139,6 @@ class Vocabulary:
 
     def _parts(self, word: str) -> list[str]:
         """The known words in a compound (`lieferadresse`), otherwise the known word it is similar to (`recipent`)."""
-        if _CHINESE.search(word):
-            return self._chinese_parts(word)
         for end in range(len(word) - 2, _PART_MIN - 1, -1):
             rest = word[end:].removeprefix("s") or word[end:]
             if word[:end] in self.phrases:
@@ -159,15 +161,16 @@ class Vocabulary:
             apart = length - _ALIKE * (length + other) / 2
             yield from (known for known, its in self._by_length.get(other, ()) if (letters & ~its).bit_count() <= apart)
 
-    def _chinese_parts(self, word: str) -> list[str]:
-        """The known words in a text without blanks, the longest first from left to right."""
-        found, at = list[str](), 0
+    def _without_blanks(self, word: str) -> tuple[list[str], str]:
+        """The known words in a text without blanks, the longest first from left to right, and the other letters."""
+        found, rest, at = list[str](), "", 0
         while at < len(word):
             known = (word[at:end] for end in range(len(word), at, -1) if word[at:end] in self.phrases)
             part = next(known, "")
             found += [part] if part else []
+            rest += word[at] if not part and word[at] not in self.fillers else ""
             at += len(part) or 1
-        return found
+        return found, rest
 
 
 def _letters_in(text: str) -> int:
@@ -204,7 +207,7 @@ def vocabulary() -> Vocabulary:
         data.values["countries"],
         {action: frozenset(words.split(", ")) for action, words in data.values["verbs"].items()},
         frozenset(data.values["action_headings"].split(", ")),
-        frozenset(data.values["fillers"].split(", ")),
+        frozenset(map(fold_label, data.values["fillers"].split(", "))),
     )
 
 

@@ -133,8 +133,7 @@ class Habits:
     @property
     def language(self) -> str:
         """The language of most headings; English by default."""
-        top = self.languages.most_common(1)
-        return top[0][0] if top and top[0][1] > self.languages["en"] else "en"
+        return max(("en", *vocabulary().habits), key=lambda language: self.languages[language])
 
 
 # ---- the table of a file ----
