@@ -113,8 +113,8 @@ def _moments(cells: Cells, locale: str, order: str, *, is_packed: bool) -> Guess
     dated = sum(count for text, count in texts.items() if text in packed or looks_dated(text))
     if native * 2 < cells.filled and dated * 2 < sum(texts.values()):
         return None
-    locales = [locale, *(habits["locale"] for habits in vocabulary().habits.values())] if dated else []
-    by_locale = ((name, formats_of(texts, name or None, order)) for name in dict.fromkeys(locales))
+    locales = vocabulary().locales_from(locale) if dated else []
+    by_locale = ((name, formats_of(texts, name or None, order)) for name in locales)
     named, found = next(((name, formats) for name, formats in by_locale if formats), (locale, None))
     read = native + (found.read if found else 0)
     if read * 2 < cells.filled or (not found and not native):
@@ -200,7 +200,7 @@ def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
             return _named(type_, words, cells, reader)
     if "country" not in concepts and (concepts - SIDES or not (_all_long(texts, 2) and len(texts) > 1)):
         return None
-    for name in dict.fromkeys([locale, *(habits["locale"] for habits in vocabulary().habits.values())]):
+    for name in vocabulary().locales_from(locale):
         if enough_readable(countries_read(texts, name), cells.filled):
             guess = _named("country", "countries", cells, _reader("country", name))
             return guess if name == locale else guess._replace(keys={"locale": name})

@@ -234,6 +234,10 @@ class DraftTable:
     source: "DraftTable | None" = None
     has_heads: bool = False
 
+    def leave_out(self, rule: str) -> None:
+        """Ignore the rows of this rule as well."""
+        self.ignore = f"{self.ignore} or {rule}" if self.ignore else rule
+
     def named(self, column: Column) -> DraftColumn:
         """The draft's column for a column of the sheet."""
         return next(found for found in self.columns if found.column is column)
@@ -306,6 +310,11 @@ class Draft:
         """Mark columns as used."""
         self.unused = [drafted for drafted in self.unused if drafted not in used]
 
+    def doubted(self, path: str, remark: str = "") -> str:
+        """A comment with the doubt about the column of this path."""
+        doubt = self.doubts.get(path)
+        return "; ".join(filter(None, (f"{CHECK}: {doubt}", remark))) if doubt else remark
+
     def varies(self, drafted: DraftColumn) -> bool:
         """Whether a column may have several values in one record."""
         return drafted.table is not self.main or (bool(self.group) and drafted.name not in self.of_group)
@@ -337,7 +346,7 @@ def _countries(counts: Counter[str], locale: str) -> dict[str, str | None]:
     """The countries that texts name, in the language of the file or in another."""
     if len(counts) > _COUNTRIES_MOST:
         return {}
-    locales = [locale, *(habits["locale"] for habits in vocabulary().habits.values())]
+    locales = vocabulary().locales_from(locale)
     codes = {text: next(filter(None, (country_code(text, one) for one in locales)), None) for text in counts}
     return codes if any(codes.values()) else {}
 

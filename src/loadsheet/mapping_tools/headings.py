@@ -98,6 +98,10 @@ class Vocabulary:
             found.setdefault(len(phrase), []).append((phrase, _letters_in(phrase)))
         return found
 
+    def locales_from(self, first: str) -> list[str]:
+        """This locale, and those of all languages."""
+        return list(dict.fromkeys([first, *(habits["locale"] for habits in self.habits.values())]))
+
     def read(self, text: str) -> Reading:
         """The concepts of a heading or a sentence. Whether a column must be filled, in brackets, is not read."""
         words = words_of(_HOW_TO_FILL.sub(" ", text))

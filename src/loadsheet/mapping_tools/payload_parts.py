@@ -6,41 +6,31 @@ its countries and its currency; every value from there is marked CHECK. Fields a
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice, pairwise
 from typing import NamedTuple
 
-from loadsheet.contract import Field, Kind, Record
+from loadsheet.contract import Field, Record
 from loadsheet.mapping.notations import format_reader
-from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.column_types import DAY_NUMBERS, country_code, currency_code
-from loadsheet.mapping_tools.columns import CHECK, MOMENTS, NUMBERS, UTC_WORDS, Column
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC_WORDS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import best_columns
 from loadsheet.mapping_tools.headings import SIDES, concepts_of, vocabulary
-from loadsheet.mapping_tools.notation_guesses import number_of, reader_of_numbers
 from loadsheet.reading import Native, fold_label
 from loadsheet.similar_text import short_list
 
 _Found = list[tuple[Field, DraftColumn]]
 
-_Pair = tuple[tuple[float, float], tuple[float, float]]
-
 _WIRE_UNITS = {"length": "CM", "width": "CM", "height": "CM"}
 _KILOS = "KG"  # the unit of weights
-_COMPARED = 500  # rows
-_PAIRS_LEAST = 3  # pairs of rows that decide
-_CLEAR = 0.8  # share of pairs
-_NEAR = 0.02  # of amounts that are rounded
 _EARLIEST, _LATEST = "PT8H", "PT16H"  # assumed times of a window whose days have none
 _NO_REFERENCE = frozenset({"other", "unused", "moment", "status"})  # concepts of headings that are no references
 _HOUSE_NUMBER = re.compile(r"[0-9]{1,5} ?[a-z]?(?: ?[-/] ?[0-9]{1,5} ?[a-z]?)?$|s/?n$", re.IGNORECASE)
 _LAST_NUMBER = re.compile(r"\s*[0-9]+$")
-_FREIGHT = re.compile("fracht|freight|frete|flete|fret|vracht|transport|shipping|versand|envio|delivery")
 _CONTACTS = frozenset({"contact", "phone", "email", "payer"})
 _ROLES = ("payer", "carrier", "pickup", "delivery")  # the first one in the heading; the last is the default
 
@@ -55,13 +45,13 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Payload:
-    """The finished payload of a draft: its lines, the constants (None: to fill in) with their meanings, derived values by table, and the
-    time zone with its comment.
+    """The finished payload of a draft: its lines, the constants (None: to fill in) with their meanings, the expression for the volume of a package
+    (empty: not needed), and the time zone with its comment.
     """
 
     lines: list[Line] = field(default_factory=list)
     constants: dict[str, str] = field(default_factory=dict)
-    derived: dict[str, dict[str, str]] = field(default_factory=dict)
+    volume: str = ""
     zone: str = ""
     zone_column: DraftColumn | None = None
     zone_remark: str = ""
@@ -139,7 +129,7 @@ def _name_or_col(draft: Draft, drafted: DraftColumn, own: Sequence[DraftColumn])
     draft.use(*names)
     if len(names) == 1:
         return f"{{col: {draft.ref(drafted)}}}"
-    return f"{{expr: '$join([{', '.join(map(draft.ref, names))}], \" \")'}}"
+    return f"{{expr: '{joined(draft, names)}'}}"
 
 
 def _matching_columns(own: Sequence[DraftColumn], record: Record, context: frozenset[str], draft: Draft) -> _Found:
@@ -159,14 +149,6 @@ def is_reference(concepts: frozenset[str]) -> bool:
     if concepts & _NO_REFERENCE:
         return False
     return "reference" in concepts or (bool(concepts & {"order", "tender"}) and concepts <= {"order", "tender", "id"})
-
-
-def packages_of_row(draft: Draft) -> DraftColumn | None:
-    """The column with the number of packages of a record, if each record is one row."""
-    if draft.group or draft.is_joined:
-        return None
-    filled = (one for one in draft.operation.record.fields if one.kind is Kind.NUMERIC and one.name in draft.filled)
-    return next((draft.filled[one.name] for one in filled if "package" in concepts_of(one)), None)
 
 
 # ---- names and streets in several columns ----
@@ -191,24 +173,23 @@ def join_columns(draft: Draft, first: DraftColumn, further: Sequence[DraftColumn
     """The leaf for a text in several columns, in their order. Without the first one, there is none."""
     in_order = sorted((first, *further), key=lambda one: one.column.position)
     there = f", when: '{draft.ref(first)} != null'" if first.nullable else ""
-    return f"{{expr: '$join([{', '.join(map(draft.ref, in_order))}], \" \")'{there}}}"
+    return f"{{expr: '{joined(draft, in_order)}'{there}}}"
 
 
-def names_beside(company: DraftColumn) -> list[DraftColumn]:
-    """The columns with the first and the last name of the person at the place of a company, in their order."""
-    side = company.column.concepts & SIDES
-    of_person = (one for one in company.table.columns if one.column.concepts & {"given", "family"})
-    return [one for one in of_person if one.column.concepts & SIDES == side and one.column.filled]
-
-
-def names_without_company(draft: Draft, side: frozenset[str]) -> list[DraftColumn]:
+def names_on(side: frozenset[str], table: DraftTable) -> list[DraftColumn]:
     """The columns with the first and the last name of the person on a side, in their order. Names without a side are those of the delivery."""
-    persons = (one for one in draft.main.columns if one.column.concepts & {"given", "family"} and one.column.filled)
+    persons = (one for one in table.columns if one.column.concepts & {"given", "family"} and one.column.filled)
+    own = side or {"delivery"}
     return [
         one
         for one in persons
-        if (one.column.concepts & SIDES or {"delivery"}) == side and "payer" not in one.column.concepts
+        if (one.column.concepts & SIDES or {"delivery"}) == own and "payer" not in one.column.concepts
     ]
+
+
+def joined(draft: Draft, columns: Iterable[DraftColumn]) -> str:
+    """The expression for the texts of several columns, with blanks between them."""
+    return f'$join([{", ".join(map(draft.ref, columns))}], " ")'
 
 
 def _is_next_line(column: Column, first: Column, others: Iterable[Column]) -> bool:
@@ -328,104 +309,6 @@ def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None, next_da
         time = draft.ref(clock)
         text += f'{next_day} + ({time} ?? t"PT0S")' if clock.nullable else f"{next_day} + {time}"
     return text, f"{ref} != null" if day.nullable else ""
-
-
-# ---- amounts of a line ----
-
-
-def is_of_line(amounts: DraftColumn, counts: DraftColumn) -> bool:
-    """Whether amounts are those of all pieces of a line. The column of the items is the one whose equal cells have one amount, or amounts in
-    the ratio of their counts; an article number and its description are not always both filled. If none decides, the amounts of the first
-    column of items are looked at, which may only be near to that ratio.
-    """
-    if amounts.table is not counts.table:
-        return False
-    locale = amounts.table.sheet.habits.locale
-    columns = [
-        drafted.column for drafted in amounts.table.columns if drafted.column.guess.type not in {*NUMBERS, *MOMENTS}
-    ]
-    columns = [column for column in columns if len(column.cells.codes) == len(amounts.column.cells.codes)]
-    pairs = {column.label: _pairs(amounts.column, counts.column, column, locale) for column in columns}
-    shares = [_shares(found) for found in pairs.values() if len(found) >= _PAIRS_LEAST]
-    best = max(shares, key=max, default=(0.0, 0.0))
-    if max(best) >= _CLEAR:
-        return best[1] > best[0]
-    items = next((pairs[column.label] for column in columns if "item" in column.concepts), [])
-    return sum((b / a) ** 2 > m / n for (n, a), (m, b) in items) * 2 > len(items)
-
-
-def value_of_pieces(draft: Draft, table: DraftTable) -> tuple[str, str] | None:
-    """The leaf, with its comment, for the value of the goods by the price of each line, times its quantity unless the prices are those of the
-    whole lines; None without both columns.
-    """
-    numbers = [one for one in table.columns if one.column.guess.type in NUMBERS]
-    count = next((one for one in numbers if "quantity" in one.column.concepts and one in draft.filled.values()), None)
-    price = next((one for one in numbers if one in draft.unused and _is_price(one.column)), None)
-    if count is None or price is None:
-        return None
-    draft.use(price)
-    if price.column.filled == price.column.rows and table.sets is None:
-        price.keys["required"], price.nullable = True, False
-    whole = is_of_line(price, count)
-    times = "" if whole else f" * r.{or_zero(count, '1')}"
-    said = f"as of {'the whole line' if whole else f'one piece and is multiplied by {count.column.label}'}; is it so?"
-    leaf = f"{{expr: '$sum([r.{or_zero(price)}{times} for r in {table.name}])', round: 2}}"
-    return leaf, f"{CHECK}: {price.column.label} counts {said}"
-
-
-def _is_price(column: Column) -> bool:
-    """Whether a heading is that of the price of a piece, such as `Unit price`, and not of the freight or of a kilogram."""
-    concepts = column.concepts - {"item", "package"}
-    is_price = concepts == {"rate"} or {"each"} <= concepts <= {"each", "rate", "value", "other"}
-    return is_price and not _FREIGHT.search(fold_label(column.label))
-
-
-def doubt_of_whole(drafted: DraftColumn) -> str:
-    """A comment on a sum of weights or volumes beside quantities; empty if heading or rows say that they are those of a line."""
-    others = (one for one in drafted.table.columns if one.column.guess.type in NUMBERS and one is not drafted)
-    counts = next((one for one in others if "quantity" in one.column.concepts), None)
-    concepts = drafted.column.concepts
-    if counts is None or not concepts & {"weight", "volume"} or "total" in concepts or is_of_line(drafted, counts):
-        return ""
-    return f"{CHECK}: {drafted.column.label} counts as of the whole line; if it is of one piece, multiply it by {counts.column.label}"
-
-
-def _shares(pairs: Sequence[_Pair]) -> tuple[float, float]:
-    """The shares of pairs with one amount, and with amounts in the ratio of their counts."""
-    one = sum(abs(b / a - 1) < _NEAR for (_, a), (_, b) in pairs)
-    ratio = sum(abs(b * n / (a * m) - 1) < _NEAR for (n, a), (m, b) in pairs)
-    return one / len(pairs), ratio / len(pairs)
-
-
-def _pairs(amounts: Column, counts: Column, items: Column, locale: str) -> list[_Pair]:
-    """Pairs of rows of the same item with different counts, each row as its count and its amount."""
-    rows: dict[int, set[tuple[float, float]]] = defaultdict(set)
-    codes = zip(items.cells.codes, counts.cells.codes, amounts.cells.codes, strict=True)
-    for item, count, amount in islice((found for found in codes if min(found) >= 0), _COMPARED):
-        rows[item].add((_number(counts, count, locale), _number(amounts, amount, locale)))
-    known = ([row for row in sorted(found) if min(row) > 0] for found in rows.values())
-    return [pair for found in known for pair in pairwise(found) if pair[0][0] < pair[1][0]]
-
-
-def _number(column: Column, code: int, locale: str) -> float:
-    """The number in a distinct cell; 0 if it is none."""
-    cell = column.cells.values[code]
-    if isinstance(cell, Native) and cell.kind == "number":
-        return float(cell)
-    found = number_of(cell)
-    value = reader_of_numbers(column.guess.keys.get("locale", locale))(found[0]) if found else 0
-    return 0.0 if isinstance(value, CellProblem) else float(str(value))
-
-
-def or_zero(drafted: DraftColumn | None, otherwise: str = "0") -> str:
-    """The name of a column of numbers, in which a blank cell means `otherwise`."""
-    if drafted is None:
-        return otherwise
-    if drafted.nullable and "default" not in drafted.keys:
-        drafted.keys["default"] = int(otherwise)
-        drafted.remark += f"; {CHECK} that a blank cell means {otherwise}"
-        drafted.nullable = False
-    return drafted.name
 
 
 def is_without_clock(day: DraftColumn) -> bool:

@@ -38,13 +38,14 @@ _TEXTS = frozenset({"text", "integer", "country", "currency"})
 
 
 class Tables(NamedTuple):
-    """The number of the table with the records, that of the table with their lines (-1: none), the column of the first by which they join, and
+    """The number of the table with the records, that of the table with their lines (-1: none), the columns of both by which they join, and
     remarks on other tables, by their numbers.
     """
 
     main: int
     lines: int = -1
     main_key: Column | None = None
+    lines_key: Column | None = None
     offers: tuple[tuple[int, str], ...] = ()
 
 
@@ -67,7 +68,7 @@ def related_tables(sheets: Sequence[Sheet], key: Column | None, of: int) -> Tabl
         and not _is_another_list(sheets[number], sheets[main], column)
     ]
     lines = max(others, key=lambda number: (holders[number].rows, -number), default=-1)
-    found = Tables(main, lines, holders[main])
+    found = Tables(main, lines, holders[main], holders.get(lines))
     return found._replace(offers=tuple(_offers(sheets, found)))
 
 

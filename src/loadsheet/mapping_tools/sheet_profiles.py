@@ -300,9 +300,8 @@ def _habits(raw: Sequence[_Raw], languages: Counter[str], countries: Counter[str
     numbers = Counter[str]()
     for cells in (cells for found in raw for cells in found.columns.values()):
         numbers.update(shapes_of_numbers(cells.texts))
-    own = vocabulary().habits[habits.language]["locale"]
-    known = [own, *(language["locale"] for language in vocabulary().habits.values())]
-    named = {locale: countries_read(countries, locale) for locale in dict.fromkeys(known)} if countries else {}
+    known = vocabulary().locales_from(vocabulary().habits[habits.language]["locale"])
+    named = {locale: countries_read(countries, locale) for locale in known} if countries else {}
     habits.locale, habits.locale_evidence = locale_of(numbers, known, named, is_read=bool(languages))
     habits.numbers = numbers.total()
     return habits
@@ -474,7 +473,7 @@ def _without_unit(label: str) -> tuple[Reading, str]:
     words = words[:-1] if len(words) > 1 and words[-1].isdecimal() else words  # `Kg 2`
     reading = reading_of(bare)
     if not unit and len(words) == 2 and words[0] in LETTERS_OF_SIDES and words[1] in ALIASES:  # `W cm`
-        return Reading(frozenset(LETTERS_OF_SIDES[words[0]]), (), reading.languages), ALIASES[words[1]]
+        unit, bare = ALIASES[words[1]], words[0]
     measured = bool((MEASURES.keys() | {"dimensions"}) & reading.concepts)
     if not unit and measured and len(words) > 1 and words[-1] in ALIASES:
         unit, bare = ALIASES[words[-1]], " ".join(words[:-1])

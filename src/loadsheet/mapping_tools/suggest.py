@@ -49,7 +49,6 @@ from loadsheet.mapping_tools.relations import (
     with_repeated_amounts,
 )
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.reading import fold_label
 
 _OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
 _SELDOM = 100  # fewer than one key in this many: its rows are doubles, not the lines of one record
@@ -76,7 +75,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     sheets, tables, of_items = _items_apart(sheets, tables, with_sets[tables.main], operation)
     found = match(sheets, operation, tables.main, tables.lines)
     if tables.lines >= 0 and all(filled.sheet != tables.lines for filled in found.filled.values()):
-        tables = tables._replace(lines=-1)  # its columns fill nothing
+        tables = tables._replace(lines=-1, lines_key=None)  # its columns fill nothing
         found = match(sheets, operation, tables.main)
     found = _with_key(found, tables, key)
     found, own, sets = in_sets(found, sheets, tables.main)
@@ -102,7 +101,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         items = made.tables[1]
         items.name, items.sets, items.source = "items", of_items, made.main
         made.main.name = f"{operation.subject}s"
-    _shape_tables(made, found, dict(zip(numbers, made.tables, strict=True)), chosen_by)
+    _shape_tables(made, found, dict(zip(numbers, made.tables, strict=True)), chosen_by, tables.lines_key)
     _name_parts(made, [parts for _, found_parts in split for parts in found_parts])
     if choosing is not None:
         _use_chooser(made, choosing, by_it=chosen_by is not None)
@@ -134,9 +133,11 @@ def _items_apart(
     return apart, tables._replace(lines=len(sheets)), sets
 
 
-def _shape_tables(made: Draft, found: Match, places: dict[int, DraftTable], chosen_by: Column | None) -> None:
-    """Name the columns, join the tables and group the rows. Rows of one key for different operations (`chosen_by` a column) are different
-    records.
+def _shape_tables(
+    made: Draft, found: Match, places: dict[int, DraftTable], chosen_by: Column | None, lines_key: Column | None
+) -> None:
+    """Name the columns, join the tables (by `lines_key` in that of the lines) and group the rows. Rows of one key for different operations
+    (`chosen_by` a column) are different records.
     """
     key = found.filled.get(found.operation.record.key[0])
     more = [found.filled[name].column for name in found.operation.record.key[1:] if name in found.filled]
@@ -144,15 +145,13 @@ def _shape_tables(made: Draft, found: Match, places: dict[int, DraftTable], chos
     keyed = record_rows(made.main.sheet, key.column, *more) if key is not None else None
     if key is not None and keyed is not None:
         found = with_repeated_amounts(found, keyed)
-        for table in made.tables[1:]:
-            if table.source is None:
-                of_lines = record_rows(table.sheet, _partner(table, key.column))
-                found = with_repeated_amounts(found, of_lines, of_lines=True)
+        if lines_key is not None:
+            found = with_repeated_amounts(found, record_rows(made.tables[1].sheet, lines_key), of_lines=True)
         made.doubts |= {path: filled.doubt for path, filled in found.filled.items() if filled.doubt}
     _name_columns(made, found, places, keyed)
     take_units(made)
-    if made.is_joined and key is not None:
-        _join(made, key.column)
+    if lines_key is not None and key is not None:
+        _join(made, key.column, lines_key)
     if key is not None and keyed is not None and key.score > WEAK:
         _group(made, [made.main.named(column) for column in (key.column, *more)], keyed)
         _leave_out_heads(made, keyed)
@@ -232,11 +231,12 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
                 made.filled[path] = drafted
             else:
                 made.unused.append(drafted)
+    for table in made.tables:
+        for rule in _rules_by_text(table):
+            table.leave_out(rule)
     if summed is not None and keyed is not None:
         _ignore_totals(made, (summed, word), keyed, min(totals))
     _ignore_prefilled(made)
-    for table in made.tables:
-        table.ignore = " or ".join([*_rules_by_text(table), *([table.ignore] if table.ignore else [])])
     order = list(found.filled)
     made.filled = {path: made.filled[path] for path in sorted(made.filled, key=order.index)}
 
@@ -296,7 +296,7 @@ def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row
     rule = f'{table.named(column).name} == "{text}"'
     if not keyed.is_written_once:
         rule = f"{table.named(keyed.key).name} == null and {rule}"
-    table.ignore = rule
+    table.leave_out(rule)
     made.evidence.append(f"row {table.sheet.rows[row]} has no {keyed.key.label} and contains {text}: a total row")
 
 
@@ -307,8 +307,7 @@ def _ignore_prefilled(made: Draft) -> None:
         always = [drafted for drafted in used if drafted.column.filled == drafted.column.rows]
         names = [drafted.name for drafted in always if drafted.column.position not in table.sheet.prefilled_columns]
         if names and table.sheet.prefilled:
-            rule = " and ".join(f"{name} == null" for name in names[:_BLANK_IN_PREFILLED])
-            table.ignore = " or ".join(filter(None, [table.ignore, rule]))
+            table.leave_out(" and ".join(f"{name} == null" for name in names[:_BLANK_IN_PREFILLED]))
             first, *_, last = table.sheet.prefilled
             made.evidence.append(f"rows {first} to {last} hold only what was filled in beforehand")
 
@@ -394,36 +393,26 @@ def _use_chooser(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
 # ---- join and group ----
 
 
-def _join(made: Draft, key: Column) -> None:
-    main = made.main.named(key)
-    for table in made.tables[1:]:
-        if table.source is not None:
-            continue
-        other = _partner(table, key)
-        drafted = table.named(other)
-        for short, long in ((drafted, main), (main, drafted)):
-            if length := padded_length(long.column, short.column):
-                short.keys["pad_left"] = {"to": length}
-                short.keys["type"] = "text"
-                short.remark += f"; {CHECK} the leading zeros: with them the values match the other table"
-        made.evidence.append(
-            f"{table.name} is joined on {other.label}: {count_common(key, other)} of {len(other.cells.values)} values also occur in {made.main.name}"
-        )
-        drafted.keys["required"], drafted.nullable = True, False
-        if drafted.keys["type"] != main.keys["type"]:  # 00471 and 471 are compared as texts
-            for one in (drafted, main):
-                kept = {name: value for name, value in one.keys.items() if name not in one.column.guess.keys}
-                one.keys = kept | {"type": "text"}
-        table.join = f"{drafted.name}: {main.name}"
-        made.filled = {path: one for path, one in made.filled.items() if one is not drafted}
-        made.use(drafted)
-
-
-def _partner(table: DraftTable, key: Column) -> Column:
-    """The column of a table of lines with the values of the key."""
-    columns = table.sheet.columns
-    named = next((column for column in columns if fold_label(column.label) == fold_label(key.label)), None)
-    return named or max(columns, key=lambda column: count_common(key, column))
+def _join(made: Draft, key: Column, other: Column) -> None:
+    """Join the table of lines to that of the records by their keys."""
+    main, table = made.main.named(key), made.tables[1]
+    drafted = table.named(other)
+    for short, long in ((drafted, main), (main, drafted)):
+        if length := padded_length(long.column, short.column):
+            short.keys["pad_left"] = {"to": length}
+            short.keys["type"] = "text"
+            short.remark += f"; {CHECK} the leading zeros: with them the values match the other table"
+    made.evidence.append(
+        f"{table.name} is joined on {other.label}: {count_common(key, other)} of {len(other.cells.values)} values also occur in {made.main.name}"
+    )
+    drafted.keys["required"], drafted.nullable = True, False
+    if drafted.keys["type"] != main.keys["type"]:  # 00471 and 471 are compared as texts
+        for one in (drafted, main):
+            kept = {name: value for name, value in one.keys.items() if name not in one.column.guess.keys}
+            one.keys = kept | {"type": "text"}
+    table.join = f"{drafted.name}: {main.name}"
+    made.filled = {path: one for path, one in made.filled.items() if one is not drafted}
+    made.use(drafted)
 
 
 def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
@@ -463,7 +452,7 @@ def _leave_out_heads(made: Draft, keyed: RecordRows) -> None:
     items = (one for path, one in made.filled.items() if "[]" in path and one.column.guess.type == "text")
     for item in items if own and made.group and not made.is_joined else ():
         if {row for row, code in enumerate(item.column.cells.codes) if code < 0} == heads:
-            made.main.ignore = " or ".join(filter(None, [made.main.ignore, f"{item.name} == null"]))
+            made.main.leave_out(f"{item.name} == null")
             made.main.has_heads = True
             for drafted in own:
                 drafted.keys["fill_down"] = True

@@ -1,6 +1,6 @@
 """The payload of a draft: for every field of the record a leaf, or a constant to fill in.
 
-Owns: values computed without a column (totals from rows, ends of windows, offsets, units), and the marks of leaves. Fields are
+Owns: values computed without a column (ends of windows, offsets, units), and the marks of leaves. `payload_totals.py` has the totals. Fields are
 identified by their meaning and kind in the contract. Knows no text of a column: that is the job of `suggest.py`.
 """
 
@@ -19,27 +19,23 @@ from loadsheet.mapping_tools.payload_parts import (
     contents_entry,
     currency_of,
     doubt_of_clock,
-    doubt_of_whole,
     further_columns,
     habits_of,
     heading_in_utc,
-    is_of_line,
     is_reference,
     is_without_clock,
     join_clock,
     join_columns,
+    joined,
     moment_in,
-    names_beside,
-    names_without_company,
+    names_on,
     numbered_entries,
     of_days,
-    or_zero,
     over_midnight,
-    packages_of_row,
     party_entries,
     unit_leaf,
-    value_of_pieces,
 )
+from loadsheet.mapping_tools.payload_totals import Totals, doubt_of_whole, or_zero, value_of_pieces
 
 UNDER_CONSTANTS = f"{FILL_IN} under constants"
 """The comment at the use of a constant that is to be filled in."""
@@ -47,7 +43,6 @@ UNDER_CONSTANTS = f"{FILL_IN} under constants"
 _TRANSIT = "P1D"  # assumed time from pickup to delivery if the sheet has only one of them
 _WINDOW = "PT4H"  # assumed length of a window if the sheet has only one end
 _LENGTH = f"{CHECK} the length; no column has it"
-_ROAD_FACTOR = 333  # kg per cubic metre in road freight
 _OFFSETS = (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES)
 
 
@@ -68,20 +63,13 @@ class _Filler:
         self._changes = draft.operation.action is Action.UPDATE
         is_missing = draft.operation.action is Action.STATUS and not gives_event(draft.operation, draft.filled)
         self._event = event_code_field(draft.operation.record.fields) if is_missing else None
-        self._lines = draft.tables[-1]  # the table whose rows are the packages
-        self._kinds = kinds = dict(draft.operation.record.walk())
-        self._by_concept: dict[str, DraftColumn] = {
-            concept: drafted
-            for path, drafted in draft.filled.items()
-            if path.count("[]") == 1 and drafted.table is self._lines
-            for concept in ("weight", "volume", "length", "width", "height", "quantity")
-            if concept in concepts_of(kinds[path]) and kinds[path].kind is Kind.NUMERIC
-        }
+        self._totals = Totals(draft)
+        self._is_one_row = not draft.group and not draft.is_joined
 
     def payload(self) -> Payload:
         """The lines of the whole record."""
         self._find_zone()
-        self._volume_from_sides()
+        self._made.volume = self._totals.volume
         for field_ in (one for one in self._draft.operation.record.fields if one.when is not When.LISTED):
             if field_.record is None:
                 self._top_leaf(field_)
@@ -99,7 +87,7 @@ class _Filler:
         found = self._draft.filled.get(field_.name)
         if found is not None and not (found.nullable and needed and self._counts(field_)):
             leaf, remark = self._from_column(field_, found, needed=needed)
-            remark = self._doubted(field_.name, remark)
+            remark = self._draft.doubted(field_.name, remark)
             if field_.kind is Kind.DATETIME_ISO and not self._made.zone:  # sent in UTC
                 remark = "; ".join(filter(None, (remark, f"{FILL_IN} source.timezone")))
         else:
@@ -109,11 +97,6 @@ class _Filler:
 
     def _is_required(self, field_: Field) -> bool:
         return field_.is_required(creates=self._draft.operation.creates)
-
-    def _doubted(self, path: str, remark: str) -> str:
-        """A comment with the doubt about the column of this path."""
-        doubt = self._draft.doubts.get(path)
-        return "; ".join(filter(None, (f"{CHECK}: {doubt}", remark))) if doubt else remark
 
     def _from_column(self, field_: Field, drafted: DraftColumn, *, needed: bool) -> tuple[str, str]:
         varies = self._draft.varies(drafted)
@@ -159,10 +142,12 @@ class _Filler:
             drafted.nullable = False
             drafted.remark += f"; {CHECK} the default for blank cells"
             return f"{{col: {name}}}", ""
-        if "company" in concepts and (names := names_beside(drafted)):
+        if "company" in concepts and (names := names_on(drafted.column.concepts & SIDES, drafted.table)):
             self._persons += names
-            person = f'$join([{", ".join(map(self._draft.ref, names))}], " ")'
-            return f"{{expr: '{name} ?? {person}'}}", f"{CHECK}: the name of the person where it is blank"
+            return (
+                f"{{expr: '{name} ?? {joined(self._draft, names)}'}}",
+                f"{CHECK}: the name of the person where it is blank",
+            )
         if {"second", "province", "postal"} & concepts:
             remark = f"{CHECK}: sent empty for blank cells; without the default such records are refused"
             return f'{{col: {name}, default: ""}}', remark
@@ -183,7 +168,8 @@ class _Filler:
         if not needed and kind in DATE_SHAPES:
             return (self._by_other_end(concepts) if self._changes else self._end_by_clock(concepts)) or ("", "")
         if not needed:
-            is_priced = any({"rate", "value"} & concepts_of(self._kinds[path]) for path in self._draft.filled)
+            kinds = dict(self._draft.operation.record.walk())
+            is_priced = any({"rate", "value"} & concepts_of(kinds[path]) for path in self._draft.filled)
             named = currency_of(self._draft) if "currency" in concepts and is_priced else ""
             return (f"{{value: {named}}}", f"{CHECK}: no column has it; the amounts name it") if named else ("", "")
         return self._from_rows(field_, concepts) or self._assumed(field_, concepts) or self._constant(field_)
@@ -192,21 +178,23 @@ class _Filler:
         """The leaf for a field computed from other columns, if possible."""
         if "unit" in concepts:
             return f"{unit_leaf(field_)}}}", ""
-        if concepts - SIDES == {"company"} and (names := names_without_company(self._draft, concepts & SIDES)):
+        if concepts - SIDES == {"company"} and (names := names_on(concepts & SIDES, self._draft.main)):
             self._persons += names
-            person = f'$join([{", ".join(map(self._draft.ref, names))}], " ")'
-            return f"{{expr: '{person}'}}", f"{CHECK}: the name of the person; no column has a company"
+            return (
+                f"{{expr: '{joined(self._draft, names)}'}}",
+                f"{CHECK}: the name of the person; no column has a company",
+            )
         if field_.kind in DATE_SHAPES and (by_other := self._by_other_end(concepts)):
             return by_other
         is_new = self._draft.operation.creates and self._draft.chosen_by is None
         if field_.kind in DATE_SHAPES and is_new and (day := self._other_side(concepts)):
             by = f' {"+" if "delivery" in concepts else "-"} t"{_TRANSIT}"' + f' + t"{_WINDOW}"' * ("late" in concepts)
             return self._shifted(day, by), f"{CHECK}: no column has it; one day is assumed"
-        return self._total(concepts) if field_.kind is Kind.NUMERIC else None
+        return self._totals.leaf(concepts) if field_.kind is Kind.NUMERIC else None
 
     def _assumed(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
         """The usual value of a field without a column: the sheet's own currency, that of the other mappings in the folder, or of the language."""
-        if "value" in concepts and (by_pieces := value_of_pieces(self._draft, self._lines)):
+        if "value" in concepts and (by_pieces := value_of_pieces(self._draft, self._totals.lines)):
             return by_pieces
         value, count = self._draft.folder.fields.get(field_.name, ("", 0))
         named = currency_of(self._draft) if "currency" in concepts else ""
@@ -233,82 +221,12 @@ class _Filler:
             return self._habits.get("currency", "")
         return field_.known[0] if "mode" in concepts else ""
 
-    def _total(self, concepts: frozenset[str]) -> tuple[str, str] | None:
-        """A total over the rows of the record, times the quantity of each row if there is one."""
-        lines, quantity = self._lines.name, self._by_concept.get("quantity")
-        if "package" in concepts:
-            return self._packages(lines, quantity)
-        weight, volume = self._sum("weight"), self._sum("volume")
-        remark = self._times(weight, "weight") if concepts & {"weight", "chargeable"} else self._times(volume, "volume")
-        if "chargeable" in concepts:
-            return self._chargeable(weight, volume, remark)
-        if "weight" in concepts and weight:
-            return f"{{expr: '{weight}', round: 3}}", remark
-        return (f"{{expr: '{volume}', round: 4}}", remark) if "volume" in concepts and volume else None
-
-    def _chargeable(self, weight: str, volume: str, remark: str) -> tuple[str, str] | None:
-        """The chargeable weight: the larger one of the weight and that of the volume, else the weight."""
-        remarks = [f"{CHECK}: no column has it; sent as the weight"]
-        whole, leaf = self._top_column("weight"), ""
-        if weight and volume:
-            remarks = [f"{CHECK}: 1 cubic metre counts as {_ROAD_FACTOR} kg", remark]
-            leaf = f"{{expr: '$max([{weight}, {volume} * {_ROAD_FACTOR}])', round: 3}}"
-        elif whole is not None and self._draft.varies(whole):
-            leaf = f"{{expr: '$sum([r.{or_zero(whole)} for r in {whole.table.name}])', round: 3}}"
-        elif whole is not None and not whole.nullable:
-            leaf = f"{{col: {self._draft.ref(whole)}}}"
-        elif weight:
-            remarks.append(remark)
-            leaf = f"{{expr: '{weight}', round: 3}}"
-        return (leaf, "; ".join(filter(None, remarks))) if leaf else None
-
-    def _times(self, total: str, concept: str) -> str:
-        """A comment on a total: the doubt about its amount, and whether each amount counts once for each piece."""
-        drafted, quantity = self._by_concept.get(concept), self._by_concept.get("quantity")
-        path = next((path for path, found in self._draft.filled.items() if found is drafted), "")
-        if quantity is None or " * r." not in total:
-            return self._doubted(path, "")
-        label = drafted.column.label if drafted is not None else f"the {concept}"
-        remark = f"{CHECK}: {label} counts as of one piece and is multiplied by {quantity.column.label}; is it of the whole line?"
-        return self._doubted(path, remark)
-
-    def _packages(self, lines: str, quantity: DraftColumn | None) -> tuple[str, str]:
-        """The number of packages: the sum of the quantities, else the number of lines."""
-        if quantity is not None:
-            path = next(path for path, found in self._draft.filled.items() if found is quantity)
-            return f"{{expr: '$sum([r.{or_zero(quantity, '1')} for r in {lines}])'}}", self._doubted(path, "")
-        if counted := self._top_column("package"):
-            if not self._draft.varies(counted):
-                blank = f"{CHECK}: for blank cells each line counts as one package"
-                return f"{{expr: '{self._draft.ref(counted)} ?? $count({lines})'}}", blank
-            return f"{{expr: '$sum([r.{or_zero(counted, '1')} for r in {counted.table.name}])'}}", ""
-        numbers = [drafted.column.label for drafted in self._draft.unused if drafted.column.is_count]
-        instead = f", unless {' or '.join(numbers[:2])} has the number" if numbers else ""
-        return f"{{expr: '$count({lines})'}}", f"{CHECK}: each line counts as one package{instead}"
-
-    def _top_column(self, concept: str) -> DraftColumn | None:
-        """The column that fills a total of the record."""
-        fields = (one for one in self._draft.operation.record.fields if one.kind is Kind.NUMERIC)
-        named = (one.name for one in fields if concept in concepts_of(one) and "chargeable" not in concepts_of(one))
-        return next((self._draft.filled[name] for name in named if name in self._draft.filled), None)
-
-    def _sum(self, concept: str) -> str:
-        drafted, quantity = self._by_concept.get(concept), self._by_concept.get("quantity")
-        derived = concept in self._made.derived.get(self._lines.name, {})
-        if drafted is None and not derived:
-            return ""
-        value = f"r.{or_zero(drafted)}" if drafted is not None else f"r.{concept}"
-        is_total = drafted is not None and "total" in drafted.column.concepts
-        is_whole = is_total or (drafted is not None and quantity is not None and is_of_line(drafted, quantity))
-        times = f" * r.{or_zero(quantity, '1')}" if quantity is not None and not is_whole else ""
-        return f"$sum([{value}{times} for r in {self._lines.name}])"
-
     # ---- moments ----
 
     def _counts(self, field_: Field) -> bool:
         """Whether a field can be counted from the rows without a column."""
         has_lines = any("[]" in path for path in self._draft.filled)
-        return field_.kind is Kind.NUMERIC and has_lines and self._total(concepts_of(field_)) is not None
+        return field_.kind is Kind.NUMERIC and has_lines and self._totals.leaf(concepts_of(field_)) is not None
 
     def _other_end(self, concepts: frozenset[str]) -> DraftColumn | None:
         """The column with the other end of the same window."""
@@ -409,14 +327,18 @@ class _Filler:
             elif inner.kind is Kind.TIME:  # the time of the same moment
                 leaf = filled.get(concepts_of(inner), "")
             if leaf:
-                lines.append(Line(2, f"{inner.name}: {leaf}", self._doubted(f"{field_.name}.{inner.name}", "")))
+                lines.append(Line(2, f"{inner.name}: {leaf}", self._draft.doubted(f"{field_.name}.{inner.name}")))
         if lines:
             self._made.lines += [Line(1, f"{field_.name}:"), *lines]
 
     def _list(self, field_: Field, record: Record) -> None:
         here = f"{field_.name}[]."
         if any(path.startswith(here) for path in self._draft.filled):
-            self._made.lines += [Line(1, f"{field_.name}:"), Line(2, f"each: {self._lines.name}"), Line(2, "item:")]
+            self._made.lines += [
+                Line(1, f"{field_.name}:"),
+                Line(2, f"each: {self._totals.lines.name}"),
+                Line(2, "item:"),
+            ]
             for inner in record.fields:
                 self._item_leaf(inner, here)
             return
@@ -435,7 +357,7 @@ class _Filler:
 
     def _item_leaf(self, field_: Field, here: str) -> None:
         if field_.record is not None:
-            found = contents_entry(self._draft, self._lines, field_.record)
+            found = contents_entry(self._draft, self._totals.lines, field_.record)
             if found:
                 self._entries(3, field_, found, "the contents")
             return
@@ -445,31 +367,23 @@ class _Filler:
             self._item_unit(field_, concepts)
         elif filled is not None:
             digits = ", round: 3" if filled.column.guess.type == "quantity" else ""
-            self._line(3, field_.name, f"{{col: {filled.name}{digits}}}", self._doubted(here + field_.name, ""))
-        elif "volume" in concepts and "volume" in self._made.derived.get(self._lines.name, {}):
+            self._line(3, field_.name, f"{{col: {filled.name}{digits}}}", self._draft.doubted(here + field_.name))
+        elif "volume" in concepts and self._totals.volume:
             self._line(3, field_.name, "{col: volume, round: 4, when: 'volume > 0'}", "")
-        elif concepts == {"quantity"} and (counted := packages_of_row(self._draft)):
+        elif concepts == {"quantity"} and self._is_one_row and (counted := self._totals.top_column("package")):
             self._line(3, field_.name, f"{{col: {counted.name}}}", f"{CHECK}: all packages of the row are alike")
         elif field_.when is When.ALWAYS:
             self._line(3, field_.name, *self._constant(field_))
 
     def _item_unit(self, field_: Field, concepts: frozenset[str]) -> None:
         for measure in concepts & {"weight", "volume", "length", "width", "height"}:
-            drafted = self._by_concept.get(measure)
+            drafted = self._totals.by_concept.get(measure)
             leaf = unit_leaf(field_)
             if drafted is not None:
                 when = f", when: '{drafted.name} != null'" if drafted.nullable else ""
                 self._line(3, field_.name, f"{leaf}{when}}}", "")
-            elif measure == "volume" and measure in self._made.derived.get(self._lines.name, {}):
+            elif measure == "volume" and self._totals.volume:
                 self._line(3, field_.name, f"{leaf}, when: 'volume > 0'}}", "")
-
-    def _volume_from_sides(self) -> None:
-        sides = [self._by_concept.get(side) for side in ("length", "width", "height")]
-        named = {drafted.name for drafted in self._lines.columns} | self._by_concept.keys()
-        if "volume" in named or None in sides:
-            return
-        factors = [f"({side.name} ?? 0)" if side.nullable else side.name for side in sides if side is not None]
-        self._made.derived[self._lines.name] = {"volume": f"{' * '.join(factors)} / 1000000"}
 
     def _pairs(self, field_: Field, record: Record) -> None:
         """A list of names and values, for columns without a field."""

@@ -293,17 +293,14 @@ def _constants(payload: Payload) -> Iterator[str]:
 
 
 def _derived(draft: Draft, payload: Payload) -> Iterator[str]:
-    if payload.derived:
+    if payload.volume:
         yield ""
         yield "derived:"
-        for table, values in payload.derived.items():
-            pad = "  "
-            if draft.is_joined:
-                yield f"  {table}:"
-                pad = "    "
-            for name, text in values.items():
-                leaf = f"{pad}{name}: {{type: decimal, expr: '{text}'}}"
-                yield _commented(leaf, f"{CHECK}: cubic metres of one piece")
+        if draft.is_joined:
+            yield f"  {draft.tables[-1].name}:"
+        pad = "    " if draft.is_joined else "  "
+        leaf = f"{pad}volume: {{type: decimal, expr: '{payload.volume}'}}"
+        yield _commented(leaf, f"{CHECK}: cubic metres of one piece")
 
 
 def _shared_formats(draft: Draft) -> list[str]:
