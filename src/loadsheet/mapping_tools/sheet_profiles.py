@@ -33,10 +33,8 @@ from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shap
 from loadsheet.mapping_tools.table_rows import (
     Endings,
     Headings,
-    Subtotal,
     ends_with_headings,
     explanations,
-    filled_columns,
     find_headings,
     is_form,
     split_endings,
@@ -79,15 +77,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A detected table: the file, its sheet, encoding and delimiter of a text file, the number of heading rows, row numbers, columns, and
-    duplicate headings. `totals` and `footer` are the first words of total rows and of notes at the
-    end, which are not among the rows. `unnamed` are the letters of columns with values but no heading. `is_cut`: there are further
-    rows, which were not looked at. `blank` are texts such as NULL, whose cells count as blank here. `above` is a label with its value from
-    the rows above the headings, which a mapping cannot read; empty if there is none. `titles` are the first words of the titles of groups, `subtotals` says how those of a pivot table are named. `at_blank`: the
-    table ends at its first blank row. `uneven` is the number of rows that cannot be read, since they have more or fewer cells than there are headings.
-    `prefilled` are the numbers of the rows at the end in which a template filled in cells beforehand, `prefilled_columns` their positions.
-    `is_unquoted`: quotes in the text file belong to its values. `explained` are the texts, by position, of a row below the headings that
-    explains them.
+    """A detected table: the file, its sheet, encoding and delimiter of a text file, the number of heading rows, row numbers, columns, what stands
+    outside of it (without the rows of the table), and duplicate headings. `unnamed` are the letters of columns with values but no heading.
+    `is_cut`: there are further rows, which were not looked at. `blank` are texts such as NULL, whose cells count as blank here. `above` is a label
+    with its value from the rows above the headings, which a mapping cannot read; empty if there is none. `uneven` is the number of rows that
+    cannot be read, since they have more or fewer cells than there are headings. `is_unquoted`: quotes in the text file belong to its values.
+    `explained` are the texts, by position, of a row below the headings that explains them.
     """
 
     path: Path
@@ -98,19 +93,13 @@ class Sheet:
     rows: tuple[int, ...]
     columns: tuple[Column, ...]
     habits: "Habits"
+    outside: Endings
     doubles: tuple[str, ...] = ()
-    totals: tuple[str, ...] = ()
-    footer: tuple[str, ...] = ()
     unnamed: tuple[str, ...] = ()
     is_cut: bool = False
     blank: tuple[str, ...] = ()
     above: str = ""
-    titles: tuple[str, ...] = ()
-    subtotals: tuple[Subtotal, ...] = ()
-    at_blank: bool = False
     uneven: int = 0
-    prefilled: tuple[int, ...] = ()
-    prefilled_columns: frozenset[int] = frozenset()
     is_unquoted: bool = False
     explained: tuple[tuple[int, str], ...] = ()
 
@@ -328,12 +317,24 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     twice = tuple(labels[positions[0]] for positions in doubles.values())
     columns = [_with_last_name(column, columns) for column in columns]
     return Sheet(
-        raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
-        tuple(_with_order(columns, raw.path, habits)), habits, twice, raw.outside.totals, raw.outside.footer, tuple(unnamed), raw.is_cut,
-        raw.blank, next(_labelled(raw), ""), raw.outside.titles, raw.outside.subtotals, raw.outside.at_blank, raw.uneven,
-        tuple(number for number, _ in raw.outside.prefilled), filled_columns(raw.outside.prefilled),
-        raw.is_unquoted, raw.explained,
-    )  # fmt: skip
+        raw.path,
+        raw.top.sheet,
+        raw.top.encoding,
+        raw.top.delimiter,
+        raw.headings.rows,
+        raw.rows,
+        tuple(_with_order(columns, raw.path, habits)),
+        habits,
+        raw.outside._replace(rows=[]),
+        doubles=twice,
+        unnamed=tuple(unnamed),
+        is_cut=raw.is_cut,
+        blank=raw.blank,
+        above=next(_labelled(raw), ""),
+        uneven=raw.uneven,
+        is_unquoted=raw.is_unquoted,
+        explained=raw.explained,
+    )
 
 
 def _sides_in(labels: Sequence[str]) -> Iterator[tuple[int, Reading]]:

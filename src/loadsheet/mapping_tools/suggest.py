@@ -49,6 +49,7 @@ from loadsheet.mapping_tools.relations import (
     with_repeated_amounts,
 )
 from loadsheet.mapping_tools.sheet_profiles import Sheet
+from loadsheet.mapping_tools.table_rows import filled_columns
 
 _OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
 _SELDOM = 100  # fewer than one key in this many: its rows are doubles, not the lines of one record
@@ -246,8 +247,8 @@ def _rules_by_text(table: DraftTable) -> Iterator[str]:
     texts = [drafted for drafted in table.columns if drafted.keys.get("type") == "text"]
     leftmost = min(table.columns, key=lambda drafted: drafted.column.position, default=None)
     if leftmost in texts:
-        yield from (f'({leftmost.name} ?? "").starts_with("{word}")' for word in table.sheet.titles)
-    for one in table.sheet.subtotals:
+        yield from (f'({leftmost.name} ?? "").starts_with("{word}")' for word in table.sheet.outside.titles)
+    for one in table.sheet.outside.subtotals:
         drafted = next((drafted for drafted in table.columns if drafted.column.position == one.place), None)
         if drafted is not None and drafted.keys.get("type") == "integer":
             drafted.keys = {**_heading_keys(drafted.column), "type": "text"}
@@ -303,13 +304,15 @@ def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row
 def _ignore_prefilled(made: Draft) -> None:
     """Ignore the rows that a template filled in beforehand, by columns that are blank in them alone."""
     for table in made.tables:
+        prefilled = table.sheet.outside.prefilled
         used = [drafted for drafted in table.columns if drafted in made.filled.values()]
         always = [drafted for drafted in used if drafted.column.filled == drafted.column.rows]
-        names = [drafted.name for drafted in always if drafted.column.position not in table.sheet.prefilled_columns]
-        if names and table.sheet.prefilled:
+        names = [drafted.name for drafted in always if drafted.column.position not in filled_columns(prefilled)]
+        if names and prefilled:
             table.leave_out(" and ".join(f"{name} == null" for name in names[:_BLANK_IN_PREFILLED]))
-            first, *_, last = table.sheet.prefilled
-            made.evidence.append(f"rows {first} to {last} hold only what was filled in beforehand")
+            made.evidence.append(
+                f"rows {prefilled[0][0]} to {prefilled[-1][0]} hold only what was filled in beforehand"
+            )
 
 
 def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int], keyed: RecordRows | None) -> None:

@@ -111,9 +111,9 @@ def _unread_in(sheet: Sheet) -> Iterator[str]:
         yield f"not read: column {letters} of {sheet.title or sheet.path.name} has values but no heading"
     if sheet.above:
         yield f"not read: the cells above the headings of {sheet.title or sheet.path.name}, such as {sheet.above}"
-    for word in sheet.titles:
+    for word in sheet.outside.titles:
         yield f"not read: the rows that begin with {word}, titles of groups"
-    for one in sheet.subtotals:
+    for one in sheet.outside.subtotals:
         yield f"not read: the rows that {'end' if one.found_by == 'ends_with' else 'begin'} with {one.text.strip()}, subtotals"
     if sheet.is_cut:
         yield f"only the first {len(sheet.rows):,} rows of {sheet.path.name} were looked at"
@@ -189,9 +189,9 @@ def _rules(table: DraftTable) -> Iterator[str]:
     if table.ignore:
         what = ", ".join(_left_out(table)) or "a total row"
         yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: {what}, not records")
-    if table.sheet.at_blank:
+    if table.sheet.outside.at_blank:
         yield _commented("      stop_at_blank: true", f"{CHECK}: what stands below the blank row is no record")
-    for key, words in (("totals", table.sheet.totals), ("footer", table.sheet.footer)):
+    for key, words in (("totals", table.sheet.outside.totals), ("footer", table.sheet.outside.footer)):
         what = "total rows" if key == "totals" else "a note below the rows"
         if words:
             yield _commented(f"      {key}: {{begins_with: {flow(words)}}}", f"{CHECK}: {what}, not records")
@@ -199,9 +199,9 @@ def _rules(table: DraftTable) -> Iterator[str]:
 
 def _left_out(table: DraftTable) -> Iterator[str]:
     """What the rows are that the rule of a table leaves out, except totals."""
-    if table.sheet.titles or table.sheet.subtotals:
+    if table.sheet.outside.titles or table.sheet.outside.subtotals:
         yield "titles of groups or subtotals"
-    if table.sheet.prefilled:
+    if table.sheet.outside.prefilled:
         yield "rows filled in beforehand"
     if table.sheet.explained:
         yield "the row that explains the headings"
