@@ -315,6 +315,25 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "eight digits of an identifier": (table("Order no;City;Customer reference", "Ulm;30112026", "Bonn;01122026"), "order.update", "!dates:"),
     "a whole address of the customer beside another one": (table("Order no;Pickup city;Customer city;Customer street", "Ulm;Bonn;Kade 1", "Kiel;Rom;Kade 2"),
         "order.update", "delivery_address1: {col: customer_street}\n", "!it is the customer's"),
+    "a province behind the place of the pickup": (
+        table("Pedido;Población carga;Provincia;Cliente;Dirección;CP;Población", "El Ejido;Almería;Rewe;Eifeltor 1;50997;Köln", "Níjar;Almería;Tesco;Imperial Way 2;28001;Reading"),
+        "order.update", "delivery_province: {col: provincia}   # CHECK: it stands behind Población carga, which is not of the delivery\n",
+        " delivery_address1: {col: direccion}\n"),
+    "addresses from which goods return": (
+        table("RMA;Original order;Return from;Address;Zip;City;Collect on", "A-9;Ann Berg;Storgatan 1;11122;Stockholm;2026-03-09", "A-8;Bo Ek;Ringvägen 7;41101;Göteborg;2026-03-09"),
+        "order.create", " order_id: {col: rma}\n", "delivery_city: {col: city}   # CHECK: it stands behind Return from",
+        "delivery_address1: {col: address}   # CHECK: it stands behind Return from", "value: {col: original_order}"),
+    "when bids are due is no date of the delivery": (
+        "Lane ID,Origin city,Dest city,Bid due date\nL1,Dallas,Atlanta,2026-03-20\nL2,Laredo,Detroit,2026-03-21\n", "tender.create", "!delivery_enddatetime", "# bid_due_date:"),
+    "a window of time right beside the only day of the delivery": (
+        table("Auftrag;Kunde;Ort;Liefertermin;Zeitfenster;Nachnahme EUR", "Abt;Ulm;18.03.2026;08-12 Uhr;5,00", "Ott;Bonn;19.03.2026;12-16 Uhr;7,50"), "order.create",
+        " delivery_startdatetime: {expr: 'liefertermin + zeitfenster_early'}", " delivery_enddatetime: {expr: 'liefertermin + zeitfenster_late'}", "!has the last one"),
+    "hours of the delivery in German": (
+        table("Lieferschein;Ort;Anliefertermin;Anlieferzeit von;Anlieferzeit bis", "Ulm;16.03.2026;06:00;08:00", "Bonn;16.03.2026;08:00;10:00"), "order.update",
+        " delivery_startdatetime: {expr: 'anliefertermin + anlieferzeit_von'}", " delivery_enddatetime: {expr: 'anliefertermin + anlieferzeit_bis'}"),
+    "bundles and pieces": (
+        table("Auftrag;Bunde;Stück;Länge mm;Gewicht kg;Ort", "2;18;12000;480;Essen", "1;9;12000;460;Hamm", "4;40;6000;190;Hagen"), "order.create",
+        " total_packages: {col: bunde}\n"),
     "the only date of a new order": (table("Order no;Date;City", "02.03.2026;Ulm", "03.03.2026;Bonn"), "order.create",
         "pickup_startdatetime: {expr: '$at(date, t\"PT8H\")'}   # CHECK: the heading does not say which date; CHECK the time"),
     "a weak guess": (orders("Wt zzyx;12,5;7"), None, '# CHECK: what is "zzyx" in the heading?', " total_weight: "),

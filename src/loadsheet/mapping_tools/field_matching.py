@@ -424,6 +424,7 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
     last_name = next((one.label for _, one in columns if "family" in one.concepts), "")
     postal = (one for _, one in columns if "postal" in one.concepts and target.what == {"address"})
     whole = next((one.label for one in postal if _holds(column, one)), "")
+    before = _other_side_before(column, target, columns) if target.side and not column.concepts & SIDES else ""
     no_country = "country" in concepts_of(target.field) and column.guess.type != "country"
     reasons: tuple[tuple[object, str], ...] = (
         (words, f'what is "{" ".join(words)}" in the heading?'),
@@ -455,6 +456,10 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
             target.side and not column.concepts & SIDES and is_sided,
             f"the heading does not mention the {target.side}, other headings do",
         ),
+        (
+            before,
+            f"it stands behind {before}, which is not of the {target.side}",
+        ),
         (no_country, "most of the values are no countries in this language"),
         (
             "status" in target.whole
@@ -465,6 +470,17 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
         ),
     )
     return next((text for holds, text in reasons if holds), "")
+
+
+def _other_side_before(column: Column, target: Target, columns: Sequence[tuple[int, Column]]) -> str:
+    """The heading to the left that says whose places the next columns are, if that is the other side; empty otherwise."""
+    parts = _OF_ADDRESS | {"company", "name", "customer", "place"}
+    own = next(number for number, one in columns if one is column)
+    here = (one for number, one in columns if number == own and one.position < column.position)
+    before = [one for one in here if one.concepts & parts and not one.holds_moments]
+    sided = [one for one in before if one.concepts & (SIDES | {"customer"})]
+    last = max(sided, key=lambda one: one.position, default=None)
+    return last.label if last is not None and last.concepts & SIDES == SIDES - {target.side} else ""
 
 
 def _holds(column: Column, other: Column) -> bool:

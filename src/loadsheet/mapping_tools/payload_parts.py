@@ -229,12 +229,15 @@ def clock_of(draft: Draft, day: DraftColumn, *, late: bool = False) -> DraftColu
     ends = late or "late" in day.column.concepts
     times = [one for one in draft.unused if one.table is day.table and one.keys.get("type") == "time"]
     times = [clock for clock in times if ("late" in clock.column.concepts) == ends]
-    alike = [clock for clock in times if clock.column.concepts & SIDES == day.column.concepts & SIDES] or [
-        clock  # `New time` right beside `New delivery date`
-        for clock in times
-        if not clock.column.concepts & SIDES and clock.column.position == day.column.position + 1
-    ]
+    alike = [clock for clock in times if clock.column.concepts & SIDES == day.column.concepts & SIDES]
+    alike = alike or [clock for clock in times if is_time_of(clock.column, day.column)]
     return alike[0] if len(alike) == 1 or (alike and day.column.label != SET) else None
+
+
+def is_time_of(clock: Column, day: Column) -> bool:
+    """Whether a column of times may be that of days: of their side, or without one right beside them: `New time` beside `New delivery date`."""
+    side = clock.concepts & SIDES
+    return side == day.concepts & SIDES or (not side and clock.position == day.position + 1)
 
 
 def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:

@@ -31,8 +31,8 @@ from loadsheet.mapping_tools.drafts import (
     unique_name,
 )
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
-from loadsheet.mapping_tools.headings import SIDES, concepts_of, words_of
-from loadsheet.mapping_tools.payload_parts import is_without_clock
+from loadsheet.mapping_tools.headings import concepts_of, words_of
+from loadsheet.mapping_tools.payload_parts import is_time_of, is_without_clock
 from loadsheet.mapping_tools.relations import (
     WEAK,
     RecordRows,
@@ -262,7 +262,7 @@ def _rules_by_text(table: DraftTable) -> Iterator[str]:
 def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
     """Let the columns of parts that fill a field, or hold the times of a date, read them from the whole cell; leave the others out."""
     filled = set(made.filled.values())
-    sides = {day.column.concepts & SIDES for day in filled if is_without_clock(day)}
+    days = [day.column for day in filled if is_without_clock(day)]
     for table in made.tables:
         by_column = {id(drafted.column): drafted for drafted in table.columns}
         for one in parts:
@@ -273,7 +273,8 @@ def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
             used = {
                 concept: drafted
                 for concept, drafted in own.items()
-                if drafted in filled or (drafted.keys["type"] == "time" and drafted.column.concepts & SIDES in sides)
+                if drafted in filled
+                or (drafted.keys["type"] == "time" and any(is_time_of(drafted.column, day) for day in days))
             }
             for drafted in own.values():
                 if drafted not in used.values():
