@@ -277,6 +277,7 @@ def mappings(layout, changed, stop_at, goods_value):
     for kind in subject.creates:
         text = _small(subject.creates[0]).replace("create", "upsert" if changed == "upsert" else "create")
         text = text.replace("goods_value: {value: 10}", f"goods_value: {{value: {goods_value}}}")
+        text = text.replace("payload:", "payload:\n  createdon: {expr: $now}")
         text += f"errors: {{stop_at: {stop_at}}}\n" if stop_at else ""
         if changed != "upsert":
             text = text.replace("target:", f"changed: {changed}\ntarget:")

@@ -17,7 +17,7 @@ from loadsheet.ledger.codec import OTHER_VERSION, fields_in, left_out
 from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned
 from loadsheet.ledger.states import EarlierEntry, State, Waits
 from loadsheet.ledger.updates import TO_CLEAR, changed_values, not_cleared, other_zone, shortened
-from loadsheet.mapping.documents import Document, Instead
+from loadsheet.mapping.documents import Document, Instead, times_of_run_in
 from loadsheet.problems import Problem
 
 Changed = Literal["hold", "update"]
@@ -104,8 +104,8 @@ def decide_new(
     decision = held_as_older(decision, own, lane, known.copies, known.returned)
     decision = held_as_contradicted(decision, known.newer)
     decision = held_as_of_other_zone(decision, own, lane, known.zone)
-    document = with_record_sent(decision, given, lane)
-    return decision._replace(document=document, other=other_form(own, decision, lane))
+    decision = with_earlier_times(decision, lane)
+    return decision._replace(other=other_form(own, decision, lane))
 
 
 def with_effects(
@@ -124,17 +124,18 @@ def with_effects(
     return decision._replace(planned=planned._replace(problems=tuple(filter(None, found))))
 
 
-def with_record_sent(decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry]) -> Document:
-    """The document; if it is unchanged, with the record that was sent, so that the exchange's is not compared with `$now` of this run."""
-    document = decision.document
-    if decision.planned.state is not State.UNCHANGED or document.content_hash not in _hashes_of(given):
-        return document  # an order of rows that differs stays, so that each value is traced to its own cell
-    equal = (one.payload for one in reversed(lane) if _equal(document, one) and one.key == document.key and one.payload)
-    return replace(document, payload=next(equal, document.payload))
-
-
-def _hashes_of(document: Document) -> set[str]:
-    return {form.content_hash for form in (document, document.instead) if form is not None}
+def with_earlier_times(decision: PlanningDecision, lane: Sequence[EarlierEntry]) -> PlanningDecision:
+    """The decision. Of an unchanged document, the fields that hold the time of this run have that of the run which sent it, or none if its
+    contents were removed: the exchange's record is compared with them.
+    """
+    document, names = decision.document, times_of_run_in(decision.document.items)
+    if decision.planned.state is not State.UNCHANGED or not names:
+        return decision
+    equal = (fields_in(one.payload) for one in reversed(lane) if _equal(document, one) and one.key == document.key)
+    before = next(equal, {})
+    own = {name: before.get(name) if name in names else value for name, value in fields_in(document.payload).items()}
+    payload = msgspec.json.encode({name: value for name, value in own.items() if value is not None})
+    return decision._replace(document=replace(document, payload=payload))
 
 
 def held_as_older(
@@ -151,7 +152,7 @@ def held_as_older(
     document = decision.document
     if not (copies or returned.uncorrected) or decision.planned.state is not State.READY:
         return decision
-    forms = {document.content_hash, *_hashes_of(given)}
+    forms = {form.content_hash for form in (document, given, given.instead) if form is not None}
     family = _family(document, lane)
     came = [earlier for earlier in family if earlier.drop in copies]
     same = [earlier.id for earlier in came if copies[earlier.drop] or earlier.content_hash in forms]

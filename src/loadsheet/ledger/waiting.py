@@ -28,6 +28,7 @@ from loadsheet.ledger.planning import (
     held_as_older,
     parent_exists,
     parent_of,
+    with_earlier_times,
     with_effects,
 )
 from loadsheet.ledger.recording import earlier_entries, in_order, seen_lanes
@@ -248,6 +249,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             decision = with_effects(decision, given, lane[:place])
             decision = held_as_of_another(decision, given, lane[:place], seen=row.lane in shown)
             decision = held_as_older(decision, given, lane[:place], copies[row.drop_id], same)
+            decision = with_earlier_times(decision, lane[:place])
             document, planned = decision.document, decision.planned
             if planned.waits is Waits.EARLIER:
                 continue  # an earlier entry was abandoned: its outcome is unknown until a person decides
@@ -258,7 +260,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
                 [lane[place]._replace(state=planned.state, **sent_as)] if planned.stays_on_lane else []
             )
             settlements.append(_judged(row, planned))
-            if document.operation != row.operation:
+            if (document.operation, document.payload) != (row.operation, content.payload):
                 previous = Instead(row.operation, content.payload, row.content_hash)  # in case it changes back
                 instead = None if row.instead is None else codec.encode_instead(previous)
                 updates.append({"entry": row.id, **sent_as, "instead": instead})

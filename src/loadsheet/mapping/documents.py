@@ -132,12 +132,22 @@ def list_of(path: str) -> str:
     return f"{path}[]"
 
 
-_ORDERED = "(ordered) "
+_ORDERED, _TIME_OF_RUN = "(ordered) ", "(time of run) "
 
 
 def in_order(paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """The entries of `items` for lists with `ordered: true` in the mapping."""
     return {f"{_ORDERED}{path}": () for path in paths}
+
+
+def at_time_of_run(names: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """The entries of `items` for fields that hold `$now` and nothing of a row."""
+    return {f"{_TIME_OF_RUN}{name}": () for name in names}
+
+
+def times_of_run_in(items: Iterable[str]) -> frozenset[str]:
+    """The fields that hold `$now` and nothing of a row, read from `items`."""
+    return frozenset(name.removeprefix(_TIME_OF_RUN) for name in items if name.startswith(_TIME_OF_RUN))
 
 
 def ordered_in(items: Iterable[str]) -> frozenset[str]:

@@ -30,7 +30,7 @@ from loadsheet.contract import (
     in_date_shape,
     other_end,
 )
-from loadsheet.mapping.documents import Lineage, in_order, list_of
+from loadsheet.mapping.documents import Lineage, at_time_of_run, in_order, list_of
 from loadsheet.mapping.leaves import OMIT, LeafContext, Make, PayloadContext, check_units, notes_on_offset, plan_leaf
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.names import Condition, DocumentFrame, with_positions
@@ -56,9 +56,9 @@ class TargetPlan:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The record of one operation. `make` fills it as far as possible. `ordered` are the lists whose order is content, `declared` those with
-    `ordered: true` in the form of `Document.items` (see `documents.in_order`), `instead` the variant for a record that exists already.
-    `times_of_run` are the fields that hold `$now` and nothing of a row: they are no content, or every row that comes again would be changed.
+    """The record of one operation. `make` fills it as far as possible. `ordered` are the lists whose order is content,
+    `times_of_run` the fields that hold `$now` and nothing of a row, which are no content: else what comes again would be a change.
+    `declared` has both in the form of `Document.items`, `instead` is the variant for a record that exists already.
     """
 
     operation: Operation
@@ -201,8 +201,9 @@ class _Variants:
             self.known |= tree.known
             self.notes += tree.notes
             check_record, ordered = checker(operation, self._around.assumptions), (*tree.ordered, *tree.written_out)
+            declared = in_order(tree.ordered) | at_time_of_run(sorted(tree.times_of_run))
             self._variants[operation.name] = Variant(
-                operation, _object(nodes), check_record, ordered, in_order(tree.ordered), frozenset(tree.times_of_run)
+                operation, _object(nodes), check_record, ordered, declared, frozenset(tree.times_of_run)
             )
         return self._variants[operation.name]
 
@@ -322,8 +323,7 @@ class _Tree:
 
     def _check_format(self, format_: str, found: Field, loc: Loc) -> None:
         """Check that the field accepts what a format writes. Otherwise every record would be refused."""
-        sample = _SAMPLE.strftime(format_)
-        if not in_date_shape(found.kind, sample):
+        if not in_date_shape(found.kind, sample := _SAMPLE.strftime(format_)):
             text = f"{found.name} would be {sample}; it takes {EXPECTED[found.kind]}"
             self._file.refuse(loc, text, "remove format: a date is written in the form of the field")
 
