@@ -165,6 +165,7 @@ _CHOOSING = frozenset(
 )  # fmt: skip
 """Words of headings of columns that may say which rows are meant, such as a checkbox `Ship?`."""
 _LEFT_OUT = ("delete", "dropped")  # what a state says of rows that are not to be sent
+_RETURNS = ("return",)
 _WITH_DECIMALS = re.compile("[0-9]+[.]0+")
 _NUMBER_AND_LINE = re.compile(r"(?P<order>.*[0-9])[-/.](?P<line>[0-9]{1,6})")
 _ORDERS_LEAST = 3
@@ -188,6 +189,8 @@ def offers(sheet: Sheet, column: Column, name: str, *, at_top: bool, deletes: bo
     states = list(column.cells.shown)
     if "status" in column.concepts and column.guess.type == "text" and len(states) <= _STATES_MOST:
         yield from _of_states(states, name, at_top=at_top)
+    if column.guess.type == "text" and len(states) <= _STATES_MOST and (back := _of_words(states, _RETURNS)):
+        yield f"{CHECK} whether rows with {a_few(back)} go the other way; all are sent from the pickup to the delivery"
     is_yes_or_no, has_blank = column.guess.type == "yesno", column.filled < column.rows
     is_marked = (is_yes_or_no and (has_blank or len(states) > 1)) or (has_blank and len(states) == 1)
     if is_marked and _CHOOSING & {*words_of(column.label)}:
@@ -245,11 +248,16 @@ def _lost_zeros(sheet: Sheet, column: Column) -> str:
     return f"{CHECK} whether {a_few(short)} lost zeros, others have {longest} digits: pad_left: {{to: {longest}}}"
 
 
+def _of_words(states: list[str], meaning: tuple[str, ...]) -> list[str]:
+    """The states with a word of such a meaning, unless all are. A letter alone is no word."""
+    meant = vocabulary().value_meant
+    found = [text for text in states if any(len(word) > 1 and meant(word, meaning) for word in words_of(text))]
+    return found if len(found) < len(states) else []
+
+
 def _of_states(states: list[str], name: str, *, at_top: bool) -> Iterator[str]:
     """The offer to ignore rows with some of these states, if not all are alike."""
-    meant = vocabulary().value_meant  # a letter alone is no word
-    out = [text for text in states if any(len(word) > 1 and meant(word, _LEFT_OUT) for word in words_of(text))]
-    if out and len(out) < len(states):
+    if out := _of_words(states, _LEFT_OUT):
         texts = ", ".join(f'"{text}"' for text in out)
         rule = f"{name} == {texts}" if len(out) == 1 else f"{name} in [{texts}]"
         said = "orders whose first row has" if at_top else "rows with"
