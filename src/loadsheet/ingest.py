@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 from loadsheet import inbox, run_log
 from loadsheet.contract import SENDING_ORDER, Action
 from loadsheet.display_text import count_of
+from loadsheet.earlier_files import changed_columns, cut_off, lost_columns, lost_sheets, new_sheets
 from loadsheet.errors import FileRefused, LoadsheetError
 from loadsheet.fix_files import (
     FixFile,
@@ -42,19 +43,11 @@ from loadsheet.mapping.routing import Route, Routes, route
 from loadsheet.problems import Problem
 from loadsheet.reading import Table, begins_like_totals, end_of_subtotal, open_tables, places_of_totals
 from loadsheet.reading.tables import ALIKE_NOT_READ, LAST_LINE, NOT_READ, UNENDED
-from loadsheet.row_counts import (
-    DropTranslation,
-    cut_off,
-    lost_columns,
-    lost_sheets,
-    new_columns,
-    new_sheets,
-    with_counting_tables,
-)
+from loadsheet.row_counts import DropTranslation, with_counting_tables
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import sheet_of
 
-_SAID_BY = {"L621": ("R250", "R255"), "L623": ("R245",)}
+_SAID_BY = {"L621": ("R250", "R255", "R257"), "L623": ("R245",)}
 """The warnings on a table that are left out because a problem of the whole file says the same, by that problem."""
 
 
@@ -171,7 +164,7 @@ class ReadDrop:
         for name, notes in self.translated.notes().items():
             problems = [problem for problem in notes.problems if not self._is_named(name, problem)]
             said = {code for problem in held.get(name, ()) for code in _SAID_BY.get(problem.code, ())}
-            problems += self._columns_new(name)
+            problems += self._columns_changed(name)
             problems = [problem for problem in problems if problem.code not in said]
             if self.opened.fixes is None:
                 known = {problem.where.column for problem in problems if problem.code == "R223"}
@@ -202,15 +195,13 @@ class ReadDrop:
             return ()
         return [*self._notation_check.problems(self.tables), *chain.from_iterable(self._parts_left_out().values())]
 
-    def _columns_new(self, name: str) -> list[Problem]:
-        """The warning of columns of a table that are not read and that no earlier file had, if there are any."""
+    def _columns_changed(self, name: str) -> list[Problem]:
+        """The warnings of columns of a table that are not as in earlier files."""
         queries, headings = self.context.queries, self.translated.headings(name)
-        if queries is None or self.opened.fixes is not None or not headings.unused:
+        if queries is None or self.opened.fixes is not None or not (headings.unused or headings.missing):
             return []
-        earlier = queries.earlier_tables(self.mapping.name, name)
-        known = (heading for _, header, _ in earlier for heading in header)
-        found = new_columns(self.tables[name], headings, known) if earlier else None
-        return [found] if found else []
+        earlier = [header for _, header, _ in queries.earlier_tables(self.mapping.name, name)]
+        return list(changed_columns(self.tables[name], headings, earlier)) if earlier else []
 
     def _parts_left_out(self) -> dict[str, list[Problem]]:
         """By table, the problems of missing columns that earlier files had, of sheets that are not read and that none of them had, and of a

@@ -109,6 +109,7 @@ CATALOGUE: dict[str, Kind] = {
     "R241": Kind("Possibly misspelled heading", 'column "{heading}" ({cell}) is not used. Did you mean "{meant}"?'),
     "R250": Kind("Column missing", "there is no column {missing}, and these columns are not read: {unused}"),
     "R255": Kind("New column not read", "columns are not read that earlier files did not have: {found}"),
+    "R257": Kind("Column gone", "columns are missing that all earlier files had: {found}"),
     "R251": Kind("Line twice", "lines of one record have the same {column} and are equal in every column ({rows})"),
     "R245": Kind("Sheet not read", "the mapping does not read other sheets with the same columns: {sheets}"),
     "R252": Kind("Struck-out rows are read", "rows that are struck out are read like the others: {rows}"),

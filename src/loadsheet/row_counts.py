@@ -7,18 +7,16 @@ find different headings and leave out different rows. The first document with a 
 if no mapping makes anything of it. Its rule is that of the first mapping.
 
 Unused columns are information. A heading that looks like a misspelling of a missing column gives a warning, as does a missing column
-beside unused ones, which may be it under a new heading, an unused one that no earlier file had, and a control character in a heading. If
-earlier files had the missing column and none had the unused one, nothing of the drop is sent.
+beside unused ones, which may be it under a new heading, and a control character in a heading. `earlier_files` compares them with earlier files.
 """
 
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
-from shlex import quote
 from typing import NamedTuple
 
 from loadsheet.mapping.compile import Mapping as CompiledMapping
@@ -29,7 +27,7 @@ from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
 from loadsheet.mapping.rows import View, source_row
 from loadsheet.mapping.translator import keys_on_several_sheets, translate
-from loadsheet.problems import Problem, Where, column_letters
+from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold_label
 from loadsheet.reading.tables import (
@@ -37,15 +35,12 @@ from loadsheet.reading.tables import (
     ALIKE_NOT_READ,
     CONTROL,
     HIDDEN_READ,
-    LAST_LINE,
-    NOT_READ,
     STRUCK_OUT,
-    UNENDED,
     ColumnUse,
     WantedColumn,
 )
 from loadsheet.similar_text import one_typo_away, short_list
-from loadsheet.workbook_marks import sheet_of, table_of
+from loadsheet.workbook_marks import table_of
 
 
 class DropTranslation:
@@ -306,93 +301,11 @@ def headings_of(
     return HeadingNotes(shown, lacking, tuple(problems))
 
 
-def new_sheets(table: Table, earlier: Iterable[Mapping[str, str]]) -> Problem | None:
-    """The problem of a workbook with a sheet that is not read although it has the columns of the table and rows of its own, if no earlier file
-    had it: its rows would be left out. `earlier` are the notes on the table in earlier files.
-    """
-    known = {title for found in earlier for title in _sheets_in(found, ALIKE_NOT_READ)}
-    new = [title for title in _sheets_in(table.found, ALIKE_NOT_READ) if title not in known]
-    if not new:
-        return None
-    hint = (
-        f"{_read_them(table, 'it')}, or hide or delete it, and drop the file again; "
-        f"if it is not meant: loadsheet retry --file {quote(table.file)}"
-    )
-    return Problem("L623", table.where(table.header_row), ", ".join(new), {}, hint)
-
-
-def _read_them(table: Table, them: str) -> str:
+def sheets_to_read(table: Table, them: str) -> str:
     """How to have sheets read that are not. If the mapping reads several, these lack a heading or have other names."""
     if table_of(table.name) != table.name:
         return "correct the headings and the name of the sheet, as the mapping has them"
     return f'have the mapping read {them} (sheet: "*", or source.shared)'
-
-
-def lost_sheets(table: Table, names: Iterable[str], earlier: Iterable[Mapping[str, str]]) -> Problem | None:
-    """The problem of a workbook with a sheet on which earlier files had the table, and which is not read: its headings may be gone. `names` are
-    those of the table in earlier files, `earlier` the notes on it there.
-    """
-    read, known = set(map(sheet_of, names)), {title for found in earlier for title in _sheets_in(found, NOT_READ)}
-    lost = [title for title in _sheets_in(table.found, NOT_READ) if title in read - known]
-    if not lost:
-        return None
-    hint = (
-        "restore its headings, or hide or delete it, and drop the file again; "
-        f"if it is not to be read any more: loadsheet retry --file {quote(table.file)}"
-    )
-    return Problem("L624", table.where(table.header_row), ", ".join(lost), {}, hint)
-
-
-def cut_off(table: Table, earlier: Iterable[Mapping[str, str]]) -> Problem | None:
-    """The problem of a text file that ends within a line although earlier files of its mapping did not: a transfer may have cut it off within
-    its last cell. `earlier` are the notes on the table in earlier files; versions before 0.6 did not note it.
-    """
-    ends = {found[LAST_LINE] for found in earlier if LAST_LINE in found}
-    if table.found.get(LAST_LINE) != UNENDED or not ends or UNENDED in ends:
-        return None
-    hint = f"if it is, drop the complete file; if the file is complete: loadsheet retry --file {quote(table.file)}"
-    return Problem("L625", Where(table.file), "", {}, hint)
-
-
-def _sheets_in(found: Mapping[str, str], note: str) -> list[str]:
-    """The sheets that a note on a table names."""
-    _, _, titles = found.get(note, "").removesuffix(")").partition(" (")
-    return [title for title in titles.split(", ") if title]
-
-
-def lost_columns(table: Table, headings: HeadingNotes, earlier: Iterable[str]) -> Problem | None:
-    """The problem of a table that lacks a column that earlier files had, while a column that none of them had is not read: it may be the
-    same one, and its values would be left out. `earlier` are the headings of earlier files.
-    """
-    known = {fold_label(heading) for heading in earlier}
-    lost = [labels[0] for labels in headings.missing if any(fold_label(label) in known for label in labels)]
-    new = _unknown_columns(table, headings, known)
-    if not (lost and new):
-        return None
-    hint = (
-        "correct the headings, or add the new ones to `aliases` in the mapping, and drop the file again; "
-        f"if nothing is to be sent for the missing columns: loadsheet retry --file {quote(table.file)}"
-    )
-    values = {"missing": short_list(lost, 5)}
-    return Problem("L621", table.where(table.header_row), short_list(new, 5), values, hint)
-
-
-def new_columns(table: Table, headings: HeadingNotes, earlier: Iterable[str]) -> Problem | None:
-    """The warning of columns with a heading that are not read, if no earlier file had them: their values may change what a row means.
-    `earlier` are the headings of earlier files.
-    """
-    known = {fold_label(heading) for heading in (*earlier, "")}
-    known |= {fold_label(problem.found) for problem in headings.problems if problem.code == "R241"}
-    new = _unknown_columns(table, headings, known)
-    if not new:
-        return None
-    hint = "if they matter, add them to the mapping"
-    return Problem("R255", table.where(table.header_row), short_list(new, 5), {}, hint, "warning")
-
-
-def _unknown_columns(table: Table, headings: HeadingNotes, known: Collection[str]) -> list[str]:
-    """The columns that are not read and whose headings are not `known`."""
-    return [shown for place, shown in headings.unused.items() if fold_label(table.header[place]) not in known]
 
 
 def _column_use(column: ColumnPlan, *, is_key: bool) -> ColumnUse:
@@ -477,7 +390,7 @@ def _renamed_columns(
 
 def _sheets_not_read(table: Table) -> Iterator[Problem]:
     if sheets := table.found.get(ALIKE_NOT_READ):
-        hint = f"hide or delete them, or {_read_them(table, 'them')}"
+        hint = f"hide or delete them, or {sheets_to_read(table, 'them')}"
         yield Problem("R245", table.where(table.header_row), "", {"sheets": sheets}, hint, "warning")
 
 

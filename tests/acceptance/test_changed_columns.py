@@ -59,6 +59,13 @@ def test_the_first_file_with_a_column_that_is_not_read_warns_of_it(lanes):
         assert [row["problem"] for row in lanes.results(f"lanes{number}.csv")] == [warning, ""]
 
 
+def test_the_first_file_without_a_column_that_all_had_warns_of_it(lanes):
+    for number, said in {2: "Warning: Columns are missing that all earlier files had: Volume [R257]", 3: ""}.items():
+        lanes.drop(f"lanes{number}.csv", f"No\nL{number}\n")
+        assert lanes.run().returncode == 0
+        assert [row["problem"] for row in lanes.results(f"lanes{number}.csv")] == [said]
+
+
 @pytest.mark.parametrize(("heading", "said"), [("", "column B"), ("Volumn", "Volumn")], ids=["lost", "misspelt"])
 def test_the_file_is_sent_once_its_heading_is_corrected(lanes, heading, said):
     lanes.drop("lanes2.csv", f"No,{heading},Remark\nL2,3.5,\n")
