@@ -78,24 +78,18 @@ def lost_columns(table: Table, headings: HeadingNotes, earlier: Iterable[str]) -
 
 def changed_columns(table: Table, headings: HeadingNotes, earlier: Sequence[Sequence[str]]) -> Iterator[Problem]:
     """The warnings of columns that are not read and that no earlier file had, whose values may change what a row means, and of missing ones
-    that all of them had. `earlier` are the headings of each earlier file.
+    that all of them had. `earlier` are the headings of each earlier file. Headings without a letter, such as a date, may differ each day.
     """
+    misspelt = [problem.found for problem in headings.problems if problem.code == "R241"]
     files = [{fold_label(heading) for heading in header} for header in earlier]
-    known = {
-        "",
-        *chain.from_iterable(files),
-        *(fold_label(one.found) for one in headings.problems if one.code == "R241"),
-    }
-    if new := _unknown_columns(table, headings, known):
+    known = {"", *chain.from_iterable(files), *map(fold_label, misspelt)}
+    if new := [label for label in _unknown_columns(table, headings, known) if any(map(str.isalpha, label))]:
         hint = "if they matter, add them to the mapping"
         yield Problem("R255", table.where(table.header_row), short_list(new, 5), {}, hint, "warning")
-    said = any(problem.code in ("R241", "R250") for problem in headings.problems)
-    gone = [
-        labels[0]
-        for labels in headings.missing
-        if all(not header.isdisjoint(map(fold_label, labels)) for header in files)
-    ]
-    if gone and not said:
+    if misspelt or any(problem.code == "R250" for problem in headings.problems):
+        return
+    wanted = [(labels[0], {fold_label(label) for label in labels}) for labels in headings.missing]
+    if gone := [label for label, folded in wanted if not any(folded.isdisjoint(header) for header in files)]:
         hint = "if they are not missing on purpose, restore them and drop the file again"
         yield Problem("R257", table.where(table.header_row), short_list(gone, 5), {}, hint, "warning")
 

@@ -49,7 +49,7 @@ def test_nothing_is_sent_of_a_file_whose_column_has_a_new_heading_until_a_person
 
 
 def test_the_first_file_with_a_column_that_is_not_read_warns_of_it(lanes):
-    files = {"No,Vol,Remark,Status,": "Status", "No,Vol,REMARK,Status": "", "No,Volumn,Status,Vol,Remark": "Volumn"}
+    files = {"No,Vol,Remark,Status,": "Status", "No,Vol,REMARK,Status": "", "No,Volumn,Status,Vol,4.12.": "Volumn"}
     for number, (heads, new) in enumerate(files.items(), start=2):
         lanes.drop(f"lanes{number}.csv", f"{heads}\nL{number},1,,3,\nM{number},1,,,\n")
         foreseen = lanes.run("--dry-run", "--json").stdout
