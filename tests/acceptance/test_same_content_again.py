@@ -554,6 +554,19 @@ def test_the_time_of_a_run_makes_no_row_that_comes_again_a_change(workspace, tar
     assert verdicts == ["unchanged", "unchanged", "matched"]
 
 
+def test_an_event_at_the_time_of_a_run_is_new_unless_it_repeats_the_last_one(workspace):
+    """Its sheet has no time, so the same status on another day may be another event."""
+    workspace.use_small("orders", "events")
+    workspace.edit("mappings/events.yaml", "{col: at}", "{expr: $now}")
+    workspace.edit("mappings/events.yaml", "  at: {label: At, type: datetime, required: true}\n", "")
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\n")
+    for hour, (code, total) in enumerate([("HELD", 1), ("HELD", 1), ("GONE", 2), ("HELD", 3), ("HELD", 3)]):
+        workspace.drop(f"events{hour}.csv", f"Order,Code\nA-1,{code}\n" + "\n" * hour)
+        assert workspace.run(clock=partial(datetime, 2026, 3, 4, hour, tzinfo=UTC)).returncode == 0
+        (sent,) = workspace.ask("select count(*) from entries where operation = 'order.status' and state = 'accepted'")
+        assert sent == (total,), (hour, code)
+
+
 MOVED = """\
 mapping: moved
 version: 1

@@ -359,7 +359,7 @@ def parent_of(lane: str) -> str:
 
 def _judge(document: Document, lane: Sequence[EarlierEntry]) -> PlannedState:
     operation = BY_NAME[document.operation]
-    if operation.repeatable:
+    if operation.repeatable and not times_of_run_in(document.items):  # else one that repeats the last is the same
         return _judge_by_content(document, _same(document, lane))
     if operation.action is Action.CREATE:
         if deletes := [earlier for earlier in lane if is_delete(earlier) and earlier.is_open]:
