@@ -62,7 +62,10 @@ def test_the_first_file_with_a_column_that_is_not_read_warns_of_it(lanes):
 def test_the_first_file_without_a_column_that_all_had_warns_of_it(lanes):
     for number, said in {2: "Warning: Columns are missing that all earlier files had: Volume [R257]", 3: ""}.items():
         lanes.drop(f"lanes{number}.csv", f"No\nL{number}\n")
-        assert lanes.run().returncode == 0
+        done = lanes.run("--verbose")
+        assert done.returncode == 0
+        assert ("· 1 warning ·" in done.stdout.partition("\n")[0]) == bool(said)
+        assert ("· 1 warning" in lanes.command("runs").stdout.splitlines()[1]) == bool(said)
         assert [row["problem"] for row in lanes.results(f"lanes{number}.csv")] == [said]
 
 

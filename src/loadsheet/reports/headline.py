@@ -69,6 +69,8 @@ def _headline(summary: RunSummary) -> Headline:
     else:
         text = _clean(summary)
         details = [*(accepted if len(accepted) > 1 or settled else ()), *remarks]
+    warned = sum(problem.count for problem in summary.problems if problem.level == "warning")
+    details += [count_of(warned, "warning")] if warned else []
     tone = BAD if failed else NOTE if points or remarks else GOOD if summary.entries else PLAIN
     balance = " · ".join(part for _, part in _balance_parts(summary))
     return Headline(tone, capitalized(text), tuple(details), balance, tuple(_todo(summary)))
