@@ -50,7 +50,9 @@ def test_events_wait_for_their_order_over_runs_and_go_with_it(house):
     assert house.run().returncode == 1
     assert states(house, "order.status") == ["held", "held"]
     assert house.run_json()["balance"]["balances"] is True
-    assert "Waits for order 00000001: it has not been sent yet" in house.results("events.csv")[0]["problem"]
+    row = house.results("events.csv")[0]
+    assert "Waits for order 00000001: it has not been sent yet" in row["problem"]
+    assert "if that is a wrong number, correct it and drop the file again" in row["what to do"]
     house.write_orders(1, first=1)
     assert house.run().returncode == 1, "the other one still waits"
     assert states(house, "order.status") == ["accepted", "held"]

@@ -275,7 +275,7 @@ TODO = {
     "L604": "correct it; the same values are not sent again",
     "L605": "if this version is right, ask the people who run loadsheet to send it as a change; if not, enter the values of the other one",
     "L606": "contact the people who run loadsheet",
-    "L607": "nothing to do: it is sent once {parent} is there",
+    "L607": "it is sent once {parent} is there; if that is a wrong number, correct it and drop the file again",
     "L608": "ask the exchange whether it has a duplicate",
     "L609": "contact the people who run loadsheet",
     "L611": "correct the file and send it again, or ask the people who run loadsheet to send the other records",
