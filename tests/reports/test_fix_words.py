@@ -94,6 +94,17 @@ def test_a_problem_is_worded_for_the_sender(problem, text, todo, suggestion):
     assert (message.text, message.todo, message.suggestion) == (text, todo, suggestion)
 
 
+def test_a_calculated_time_that_exists_twice_names_no_key_of_the_mapping():
+    twice = "2026-10-25 02:30 occurs twice in this time zone: the clocks went back; set source.fold to first or second"
+    text = word_problem(Problem("G407", AT, "", {"target": "start", "reason": twice}), ENGLISH, {}).text
+    assert text.endswith(
+        "2026-10-25 02:30 happens twice, because the clocks went back: tell the people who run loadsheet whether it is the first or the second one"
+    )
+    gap = "2026-03-29 02:30 does not exist in this time zone: the clocks went forward"
+    text = word_problem(Problem("G407", AT, "", {"target": "start", "reason": gap}), GERMAN, {}).text
+    assert text.endswith("2026-03-29 02:30 gibt es nicht: Die Uhren wurden vorgestellt")
+
+
 def test_payload_fields_and_our_commands_are_not_for_senders():
     fields = Problem("K501", AT, "", {"path": "total_weight", "text": "is required"})
     assert word_problem(fields, ENGLISH, {}).text == "The value is required"
