@@ -291,7 +291,7 @@ class _Filler:
         if column is not None:
             zones = column.column.cells.shown
             made.zone, made.zone_column = max(sorted(zones), key=lambda zone: zones[zone]), column
-            made.zone_remark = f"each row has its own; {CHECK} the default for blank cells"
+            made.zone_remark = f"each row has its own, and sends its times in it; {CHECK} the default for blank cells"
             column.keys.pop("required", None)
             column.nullable = True
             self._draft.use(column)
