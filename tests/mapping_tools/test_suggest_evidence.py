@@ -540,6 +540,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "a heading that would be one of sets": (orders("Item {set};x;y"), None, "# not read: column I of sheet.csv has values but no heading\n"),
     "one key that stands twice is no group": (orders(keys=[*(f"A-{number}" for number in range(11)), "A-3"]), "order.create",
         "CHECK: 1 of 11 values of Order no occur twice or more", "!\ngroup:"),
+    "one word among the codes of currencies": (
+        table("Order no;Currency Code", *["GBP"] * 30, "Pounds"), "order.update", "type: currency, required: true}   # 30 of 31 values are currency codes; CHECK the others, such as Pounds"),
     "lines in a workbook beside a text file": (
         {"orders.csv": orders(keys=["471", "472", "473"]), "lines.xlsx": LINES_BOOK.getvalue()}, "order.create", '  delimiter: [";"]\n'),
     "one number of a hundred filled down too far is no group": (
