@@ -188,6 +188,18 @@ def test_a_row_without_a_key_is_in_order_again_if_the_corrected_file_comes_after
     assert open_and_closed(loads) == ([], [line["Exception"]])
 
 
+def test_a_quote_without_its_carrier_is_closed_by_the_corrected_file(workspace):
+    """Half of a key identifies no record."""
+    workspace.use_small("tenders", "quotes")
+    workspace.drop("tenders.csv", "Tender,City\nT-1,Ulm\n")
+    workspace.drop("quotes.csv", "Tender,Carrier,Rate\nT-1,,90\n")
+    assert workspace.run().returncode == 1
+    (line,) = sheet(workspace)
+    workspace.drop("quotes.csv", "Tender,Carrier,Rate\nT-1,CARGO,90\n")
+    assert workspace.run().returncode == 0
+    assert open_and_closed(workspace) == ([], [line["Exception"]])
+
+
 def test_a_row_without_a_key_stays_open_beside_an_equal_row_that_was_sent_before(loads):
     loads.drop_loads("L1,Essen,2", "L2,Ulm,3", ",Ulm,3", "Total,,8")
     (line,) = sheet(loads)

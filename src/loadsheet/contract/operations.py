@@ -87,9 +87,9 @@ class Operation:
         return not payload.keys() <= _NO_CHANGE | {*self.record.key}
 
     def key_of(self, payload: Mapping[str, Any]) -> str:
-        """The business key of a payload: its key fields, joined by a slash; empty if the first is missing."""
+        """The business key of a payload: its key fields, joined by a slash; empty if one is missing."""
         parts = [str(payload.get(name, "")) for name in self.record.key]
-        return "/".join(parts) if parts[0] else ""
+        return "/".join(parts) if all(parts) else ""
 
     def lane_of(self, payload: Mapping[str, Any]) -> str:
         """The lane of a payload: `order:ID` or `tender:ID`. Calls on one lane never overlap."""
