@@ -22,8 +22,8 @@ from loadsheet.mapping.compile import lint
 from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.translator import translate
 from loadsheet.mapping.yamlfile import read_yaml
+from loadsheet.mapping_tools.best_pairs import best_pairs
 from loadsheet.mapping_tools.drafts import FILL_IN
-from loadsheet.mapping_tools.field_matching import best_pairs
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.yaml_writer import marks_in, write_draft

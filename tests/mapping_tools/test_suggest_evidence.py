@@ -315,6 +315,14 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "eight digits of an identifier": (table("Order no;City;Customer reference", "Ulm;30112026", "Bonn;01122026"), "order.update", "!dates:"),
     "a whole address of the customer beside another one": (table("Order no;Pickup city;Customer city;Customer street", "Ulm;Bonn;Kade 1", "Kiel;Rom;Kade 2"),
         "order.update", "delivery_address1: {col: customer_street}\n", "!it is the customer's"),
+    "places of a sheet that only collects": (
+        table("Auftrag;Anfallstelle;Straße;PLZ;Ort;Anzahl;Abholung ab;Menge (t)", "Klinik;Weg 1;18059;Rostock;1;02.03.2026 07:00;2,5", "Werft;Allee 9;18119;Rostock;2;03.03.2026 07:00;8,0"),
+        "order.create", "delivery_city: {col: ort}   # CHECK: the headings only mention the pickup\n", " total_weight: {col: menge_t}\n", " total_packages: {col: anzahl}"),
+    "a quantity with a unit is what it measures": (
+        table("Order no;City;Product;Qty (m3);Menge t", "Ulm;Oil;2.5;2", "Bonn;Rape;3;2.5"), "order.create", " volume: {col: qty_m3, round: 3}\n", " weight: {col: menge_t, round: 3}\n", "! quantity:"),
+    "a number that is no key although its heading says so": (
+        table("Ticket;Load no;Site;Time on site;Pour date", "1;A;07:30;02/03/2026", "2;A;08:00;13/03/2026", "1;B;09:00;14/03/2026").replace("A-", "T-"), "order.update",
+        "order_id: {col: load_no}   # CHECK: rows with the same value differ in all others of the record\n"),
     "a province behind the place of the pickup": (
         table("Pedido;Población carga;Provincia;Cliente;Dirección;CP;Población", "El Ejido;Almería;Rewe;Eifeltor 1;50997;Köln", "Níjar;Almería;Tesco;Imperial Way 2;28001;Reading"),
         "order.update", "delivery_province: {col: provincia}   # CHECK: it stands behind Población carga, which is not of the delivery\n",

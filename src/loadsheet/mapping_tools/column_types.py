@@ -19,7 +19,6 @@ from loadsheet.mapping.units import ALIASES, common_unit, conversion_factor, uni
 from loadsheet.mapping_tools.columns import (
     A_TIME,
     CHECK,
-    MEASURES,
     MOMENTS,
     TOLERATED,
     Cells,
@@ -28,7 +27,7 @@ from loadsheet.mapping_tools.columns import (
     enough_readable,
     looks_dated,
 )
-from loadsheet.mapping_tools.headings import SIDES, Reading, vocabulary
+from loadsheet.mapping_tools.headings import MEASURES, SIDES, Reading, vocabulary
 from loadsheet.mapping_tools.notation_guesses import formats_of, number_of, reader_of_numbers
 from loadsheet.reading import Native
 

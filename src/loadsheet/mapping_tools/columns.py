@@ -19,7 +19,6 @@ from loadsheet.reading import Native, fold_label
 
 CHECK = "CHECK"  # marks a guess that the sheet does not prove
 TOLERATED = 10  # one value in ten may be unreadable, and at least one: real sheets have typing errors
-MEASURES = {"weight": "kg", "volume": "m**3", "length": "cm", "width": "cm", "height": "cm"}
 MOMENTS = frozenset({"datetime", "date"})
 NUMBERS = frozenset({"integer", "decimal", "quantity"})
 UTC = "UTC"

@@ -18,7 +18,6 @@ from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.column_types import as_text, guess_type, times_in
 from loadsheet.mapping_tools.columns import (
     CHECK,
-    MEASURES,
     MOMENTS,
     Cells,
     Column,
@@ -29,6 +28,7 @@ from loadsheet.mapping_tools.columns import (
 )
 from loadsheet.mapping_tools.field_matching import Filled, Match
 from loadsheet.mapping_tools.headings import (
+    MEASURES,
     SIDES,
     SIDES_OF_BOX,
     Reading,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record
+from loadsheet.mapping_tools.best_pairs import best_pairs
 from loadsheet.mapping_tools.column_types import currency_code
 from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, UTC_WORDS, Column, a_few
 from loadsheet.mapping_tools.headings import (
@@ -40,7 +41,6 @@ _IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivere
 _LINE_NUMBERS = frozenset("123")  # values that may as well number the lines of a record
 _CODES_MOST = 25  # different codes
 _COMPARED = 200  # rows
-_NO_PAIR = -9.0  # score of a column for a field that it cannot fill
 _LEAST = 0.4
 _TIE = 0.01  # decides between columns that fit one field alike: the one that is filled more, and `Address 1` before `Street`
 _CLOSE = 0.08  # scores of two columns that fit one field alike
@@ -373,44 +373,6 @@ def _with_one_address(found: dict[str, Filled], targets: Mapping[str, Target]) -
     return found
 
 
-def best_pairs(scores: Mapping[tuple[int, int], float]) -> dict[int, int]:
-    """The assignment of places to goals with the highest sum (the Hungarian method), each place and each goal at most once."""
-    places = sorted({place for place, _ in scores})
-    goals = sorted({goal for _, goal in scores})
-    blanks = [0.0] * len(places)  # a goal for each place that means no field
-    cost = [[-scores.get((place, goal), _NO_PAIR) for goal in goals] + blanks for place in places]
-    of_goal = _hungarian_method(cost, len(goals) + len(places))
-    return {places[of_goal[goal]]: goals[goal] for goal in range(len(goals)) if of_goal[goal] >= 0}
-
-
-def _hungarian_method(cost: Sequence[Sequence[float]], width: int) -> list[int]:
-    """For each of `width` goals the row that takes it (-1: none), so that the sum of costs is least. Each row takes one goal, by the shortest
-    path that augments the assignment of the rows before it; potentials keep reduced costs at or above 0.
-    """
-    of_goal, potential, price = [-1] * (width + 1), [0.0] * len(cost), [0.0] * (width + 1)
-    for row in range(len(cost)):
-        of_goal[width], at = row, width
-        least, way, done = [float("inf")] * width, [width] * width, [False] * (width + 1)
-        while of_goal[at] >= 0:
-            done[at], own = True, of_goal[at]
-            for goal in range(width):
-                reduced = cost[own][goal] - potential[own] - price[goal]
-                if not done[goal] and reduced < least[goal]:
-                    least[goal], way[goal] = reduced, at
-            onward = min((goal for goal in range(width) if not done[goal]), key=least.__getitem__)
-            step = least[onward]
-            for goal in range(width + 1):
-                if done[goal]:
-                    potential[of_goal[goal]] += step
-                    price[goal] -= step
-                elif goal < width:
-                    least[goal] -= step
-            at = onward
-        while at != width:
-            of_goal[at], at = of_goal[way[at]], way[at]
-    return of_goal
-
-
 # ---- doubts ----
 
 
@@ -460,6 +422,10 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
             before,
             f"it stands behind {before}, which is not of the {target.side}",
         ),
+        (
+            target.side == "delivery" and not column.concepts & SIDES and _only_collects(columns),
+            "the headings only mention the pickup",
+        ),
         (no_country, "most of the values are no countries in this language"),
         (
             "status" in target.whole
@@ -470,6 +436,12 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
         ),
     )
     return next((text for holds, text in reasons if holds), "")
+
+
+def _only_collects(columns: Sequence[tuple[int, Column]]) -> bool:
+    """Whether headings mention the pickup, and none a delivery or a customer."""
+    named = frozenset[str]().union(*(one.concepts for _, one in columns))
+    return "pickup" in named and not named & {"delivery", "customer"}
 
 
 def _other_side_before(column: Column, target: Target, columns: Sequence[tuple[int, Column]]) -> str:

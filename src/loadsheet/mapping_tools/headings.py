@@ -9,7 +9,7 @@ may say.
 import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache
 from itertools import permutations
@@ -17,8 +17,10 @@ from math import ceil
 from pathlib import Path
 
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record, When
+from loadsheet.mapping.units import ALIASES, conversion_factor, unit_named
 from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.reading import fold_label
+from loadsheet.reading.header import BETWEEN
 from loadsheet.similar_text import one_typo_away
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-zA-Z]{3})(?=[0-9])")
@@ -36,6 +38,9 @@ _LONGEST_PHRASE = 4
 _PLAIN = str.maketrans(
     {"ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "æ": "ae", "œ": "oe"}
 )  # letters that Unicode does not take apart
+MEASURES = {"weight": "kg", "volume": "m**3", "length": "cm", "width": "cm", "height": "cm"}
+"""The concepts of amounts that have a unit, with the unit of a draft."""
+
 SIDES = frozenset({"pickup", "delivery"})
 """The concepts that say where a place or a moment belongs."""
 
@@ -49,9 +54,7 @@ FREE = frozenset(
 """Concepts that a heading may add without meaning something else."""
 
 SIDES_OF_BOX = ("length", "width", "height")
-LETTERS_OF_SIDES = {"l": {"length"}, "w": {"width"}, "b": {"width"}, "h": {"height"}}
-"""What letters mean as headings, where the heading or its neighbours say that they are sides."""
-
+_LETTERS_OF_SIDES = {"l": {"length"}, "w": {"width"}, "b": {"width"}, "h": {"height"}}
 _DEPTHS = {"d": {"length", "height"}, "t": {"length", "height"}}  # only where the other two sides are named
 _THREE = re.compile(
     r"(?<![^\W_])([^\W\d_]+?) *[x\u00d7*/] *([^\W\d_]+?) *[x\u00d7*/] *([^\W\d_]+?)(?![^\W_])", re.IGNORECASE
@@ -230,7 +233,7 @@ def words_of(text: str) -> list[str]:
 def three_sides(labels: Sequence[str]) -> tuple[str, ...]:
     """Length, width and height in the order of three labels, such as `L`, `B`, `H` or `Width`, `Height`, `Depth`; empty if they are not these."""
     options = [
-        (LETTERS_OF_SIDES | _DEPTHS).get(label.strip(" .").casefold()) or reading_of(label).concepts & {*SIDES_OF_BOX}
+        (_LETTERS_OF_SIDES | _DEPTHS).get(label.strip(" .").casefold()) or reading_of(label).concepts & {*SIDES_OF_BOX}
         for label in labels
     ]
     options[1] = {"width"} if [*labels[:2]] == ["L", "l"] else options[1]  # longueur, largeur
@@ -244,7 +247,7 @@ def sides_in(label: str) -> tuple[str, ...]:
     return three_sides(found.groups()) if found else ()
 
 
-def without_sides(label: str) -> str:
+def _without_sides(label: str) -> str:
     """A heading with one word for its length, width and height, if it names the three: `Maße (LxBxH) cm`."""
     return _THREE.sub("dimensions", label) if sides_in(label) else label
 
@@ -328,3 +331,83 @@ def targets_of(
             needed = field.is_required(creates=operation.creates)
             exact = _EXACT if PLANNED & planned else _EXACT - PLANNED
             yield Target(here, field, what, side, whole, context, needed, in_list, is_key, operation.subject, exact)
+
+
+# ---- a heading with its unit ----
+
+_BRACKETS = re.compile(r"[(\[]([^)\]]+)[)\]]")
+_YES_OR_NO = re.compile(
+    r"[(\[ ]*\b([yjosts] ?/ ?n|yes ?/ ?no|ja ?/ ?ne[ei]n?|oui ?/ ?non|s[iíì] ?/ ?no)\b[)\]]*", re.IGNORECASE
+)
+_GROSS = frozenset({"gross", "brutto", "bruto", "brut", "lordo"})
+_NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
+
+_OF_LINES = frozenset({"item", "package"})
+_MEASURED = MEASURES.keys() | {"dimensions", "quantity"}
+_WORDS = frozenset({"in", "to"})  # units that are words as well: `Qty in`
+
+
+@lru_cache(maxsize=1024)
+def read_heading(label: str) -> tuple[Reading, str]:
+    """What a heading means, and its unit by pint's name. Of a heading over several rows, the lowest says what it is, unless it is a unit."""
+    *upper, lowest = _without_sides(label).split(BETWEEN)
+    above = reading_of(BETWEEN.join(upper))
+    unit = ALIASES.get(lowest.strip(" .()[]").casefold(), "")
+    if upper and unit and not (above.concepts and above.concepts <= _OF_LINES):  # `Goods / Kg` has the weight
+        return _without_unit(BETWEEN.join(upper))[0], unit
+    if upper and (phrase := " ".join(words_of(f"{upper[-1]} {lowest}"))) in vocabulary().phrases:  # `Order / Date`
+        return reading_of(phrase), ""
+    own, unit = _without_unit(lowest)
+    own = _of_measure(_of_money(own, lowest), unit)
+    if not upper:
+        return own, unit
+    concepts = above.concepts - (_OF_LINES if own.concepts - _NO_SUBJECT else frozenset())
+    unknown = above.unknown + own.unknown if not own.concepts else own.unknown
+    return Reading(own.concepts | concepts, unknown, own.languages, own.number), unit
+
+
+def _of_money(reading: Reading, label: str) -> Reading:
+    """The reading, without a weight in headings of money: `Preis brutto`, `Gross amount`, `Price per kg`."""
+    if "weight" not in reading.concepts or not reading.concepts & {"rate", "value"}:
+        return reading
+    rest = " ".join(word for word in words_of(label) if word not in _GROSS)
+    if "rate" not in reading.concepts and "weight" in reading_of(rest).concepts:
+        return reading
+    return replace(reading, concepts=reading.concepts - {"weight"})
+
+
+def _of_measure(reading: Reading, unit: str) -> Reading:
+    """The reading of a quantity with a unit of weight or volume, such as `Menge (t)`: that is what it measures."""
+    if not unit or "quantity" not in reading.concepts:
+        return reading
+    measures = (
+        concept for concept in ("weight", "volume") if conversion_factor(unit, unit_named(MEASURES[concept], {}))
+    )
+    return replace(reading, concepts=reading.concepts - {"quantity"} | {next(measures, "other")})
+
+
+def _without_unit(label: str) -> tuple[Reading, str]:
+    """A heading without its unit, and that unit by pint's name: `Gross wt (kg)`, `GrossLb`, `L (in)`."""
+    unit, bare = "", _YES_OR_NO.sub("", label)
+    for inner in _BRACKETS.findall(label):
+        word = inner.replace(" ", "").replace(".", "")
+        if word.casefold() in ALIASES:
+            unit, bare = ALIASES[word.casefold()], label.replace(f"({inner})", "").replace(f"[{inner}]", "")
+    words = words_of(bare)
+    words = words[:-1] if len(words) > 1 and words[-1].isdecimal() else words  # `Kg 2`
+    reading = reading_of(bare)
+    if not unit and len(words) == 2 and words[0] in _LETTERS_OF_SIDES and words[1] in ALIASES:  # `W cm`
+        unit, bare = ALIASES[words[1]], words[0]
+    measured = bool(_MEASURED & reading.concepts) and not ("quantity" in reading.concepts and words[-1] in _WORDS)
+    if not unit and measured and len(words) > 1 and words[-1] in ALIASES:
+        unit, bare = ALIASES[words[-1]], " ".join(words[:-1])
+        reading = reading_of(bare)
+        if not _MEASURED & reading.concepts:  # `Total kg`: the unit is the measure
+            reading = reading_of(label)
+    elif not unit and measured:
+        unit = ALIASES.get("".join(words), "")
+    if unit and len(words_of(bare)) == 1 and (side := _LETTERS_OF_SIDES.get(words_of(bare)[0])):
+        reading = Reading(frozenset(side), (), reading.languages)
+    return (
+        reading if reading.concepts else reading_of(label)
+    ), unit  # of an unknown word, its unit says what it measures

@@ -11,9 +11,9 @@ from itertools import islice, pairwise
 
 from loadsheet.contract import Kind
 from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, NUMBERS, Column
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
-from loadsheet.mapping_tools.headings import SIDES_OF_BOX, concepts_of
+from loadsheet.mapping_tools.headings import MEASURES, SIDES_OF_BOX, concepts_of
 from loadsheet.mapping_tools.notation_guesses import number_of, reader_of_numbers
 from loadsheet.reading import Native, fold_label
 

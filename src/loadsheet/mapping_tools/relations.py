@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from loadsheet.contract import Kind
 from loadsheet.mapping.yamlfile import flow
-from loadsheet.mapping_tools.columns import MEASURES, MOMENTS, NUMBERS, Column
+from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.field_matching import Filled, Match
-from loadsheet.mapping_tools.headings import concepts_of, reading_of, vocabulary, words_of
+from loadsheet.mapping_tools.headings import MEASURES, concepts_of, reading_of, vocabulary, words_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.reading import SUM_WORDS, fold_label
 

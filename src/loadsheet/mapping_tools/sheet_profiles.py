@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import lru_cache
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -16,17 +15,15 @@ from typing import NamedTuple
 from loadsheet.errors import FileRefused
 from loadsheet.inbox.files import shown_name
 from loadsheet.mapping.schema import SET
-from loadsheet.mapping.units import ALIASES
 from loadsheet.mapping_tools.column_types import countries_read, guess_type
-from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, Cells, Column, cells_of, cells_without
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS, Cells, Column, cells_of, cells_without
 from loadsheet.mapping_tools.headings import (
-    LETTERS_OF_SIDES,
     SIDES,
     Reading,
+    read_heading,
     reading_of,
     three_sides,
     vocabulary,
-    without_sides,
     words_of,
 )
 from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shapes_of_numbers
@@ -50,27 +47,18 @@ from loadsheet.reading import (
     open_tables,
     read_tops,
 )
-from loadsheet.reading.header import BETWEEN
 from loadsheet.settings import Settings
 
 ROWS_READ = 20_000  # enough for a guess; the evidence gives the number of values
 _A_DAY = re.compile(r"(?<![0-9])(20[0-9]{2})([-_.]?)(0[1-9]|1[0-2])\2(0[1-9]|1[0-9]|2[0-8])(?![0-9])")
 _GAP = re.compile(r"\S {2,}(?=\S)")
-_BRACKETS = re.compile(r"[(\[]([^)\]]+)[)\]]")
-_YES_OR_NO = re.compile(
-    r"[(\[ ]*\b([yjosts] ?/ ?n|yes ?/ ?no|ja ?/ ?ne[ei]n?|oui ?/ ?non|s[iíì] ?/ ?no)\b[)\]]*", re.IGNORECASE
-)
 _TITLE = 40  # characters; a longer text is a title
-_OF_LINES = frozenset({"item", "package"})
 # what databases and programs write
 _NO_VALUE = re.compile(r"null|\(null\)|<null>|\\n|nan|#?n/a|n\.a\.|--+", re.IGNORECASE)
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
 _WESTERN, _CENTRAL, _TURKISH = "cp1252", "cp1250", "cp1254"
 _IN_TURKISH = re.compile(r"[ğĞıİşŞçÇöÖüÜâÂîÎûÛ²³\W\d_a-z]*", re.IGNORECASE)
-_GROSS = frozenset({"gross", "brutto", "bruto", "brut", "lordo"})
 _NAMES = frozenset({"name", "nom", "nome", "naam", "namn"})  # of a company, or the last one of a person
-_NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
-
 Progress = Callable[[int, int], None]
 """Reports progress: the columns done, and the total."""
 
@@ -305,7 +293,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
         if not fold_label(label) or SET in label:  # a mapping would take the latter for a set of columns
             unnamed.append(column_letters(position))
             continue
-        reading, unit = _read_heading(label)
+        reading, unit = read_heading(label)
         reading = sides.get(position, reading)
         guess = guess_type(cells, reading, unit, habits.locale)
         reading = _with_side(reading, is_moment=guess.type in (*MOMENTS, "time"))
@@ -432,59 +420,3 @@ def _all_columns(raw: _Raw) -> Iterator[tuple[int, Cells]]:
         label = raw.headings.labels[position] if position < len(raw.headings.labels) else ""
         if position in raw.columns or fold_label(label):
             yield position, raw.columns.get(position, blank)
-
-
-@lru_cache(maxsize=1024)
-def _read_heading(label: str) -> tuple[Reading, str]:
-    """What a heading means, and its unit by pint's name. Of a heading over several rows, the lowest says what it is, unless it is a unit."""
-    *upper, lowest = without_sides(label).split(BETWEEN)
-    above = reading_of(BETWEEN.join(upper))
-    unit = ALIASES.get(lowest.strip(" .()[]").casefold(), "")
-    if upper and unit and not (above.concepts and above.concepts <= _OF_LINES):  # `Goods / Kg` has the weight
-        return _without_unit(BETWEEN.join(upper))[0], unit
-    if upper and (phrase := " ".join(words_of(f"{upper[-1]} {lowest}"))) in vocabulary().phrases:  # `Order / Date`
-        return reading_of(phrase), ""
-    own, unit = _without_unit(lowest)
-    own = _of_money(own, lowest)
-    if not upper:
-        return own, unit
-    concepts = above.concepts - (_OF_LINES if own.concepts - _NO_SUBJECT else frozenset())
-    unknown = above.unknown + own.unknown if not own.concepts else own.unknown
-    return Reading(own.concepts | concepts, unknown, own.languages, own.number), unit
-
-
-def _of_money(reading: Reading, label: str) -> Reading:
-    """The reading, without a weight in headings of money: `Preis brutto`, `Gross amount`, `Price per kg`."""
-    if "weight" not in reading.concepts or not reading.concepts & {"rate", "value"}:
-        return reading
-    rest = " ".join(word for word in words_of(label) if word not in _GROSS)
-    if "rate" not in reading.concepts and "weight" in reading_of(rest).concepts:
-        return reading
-    return replace(reading, concepts=reading.concepts - {"weight"})
-
-
-def _without_unit(label: str) -> tuple[Reading, str]:
-    """A heading without its unit, and that unit by pint's name: `Gross wt (kg)`, `GrossLb`, `L (in)`."""
-    unit, bare = "", _YES_OR_NO.sub("", label)
-    for inner in _BRACKETS.findall(label):
-        word = inner.replace(" ", "").replace(".", "")
-        if word.casefold() in ALIASES:
-            unit, bare = ALIASES[word.casefold()], label.replace(f"({inner})", "").replace(f"[{inner}]", "")
-    words = words_of(bare)
-    words = words[:-1] if len(words) > 1 and words[-1].isdecimal() else words  # `Kg 2`
-    reading = reading_of(bare)
-    if not unit and len(words) == 2 and words[0] in LETTERS_OF_SIDES and words[1] in ALIASES:  # `W cm`
-        unit, bare = ALIASES[words[1]], words[0]
-    measured = bool((MEASURES.keys() | {"dimensions"}) & reading.concepts)
-    if not unit and measured and len(words) > 1 and words[-1] in ALIASES:
-        unit, bare = ALIASES[words[-1]], " ".join(words[:-1])
-        reading = reading_of(bare)
-        if not (MEASURES.keys() | {"dimensions"}) & reading.concepts:  # `Total kg`: the unit is the measure
-            reading = reading_of(label)
-    elif not unit and measured:
-        unit = ALIASES.get("".join(words), "")
-    if unit and len(words_of(bare)) == 1 and (side := LETTERS_OF_SIDES.get(words_of(bare)[0])):
-        reading = Reading(frozenset(side), (), reading.languages)
-    return (
-        reading if reading.concepts else reading_of(label)
-    ), unit  # of an unknown word, its unit says what it measures

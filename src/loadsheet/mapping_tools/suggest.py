@@ -13,7 +13,7 @@ from typing import Any
 from loadsheet.contract import BY_NAME, Action, Kind, Operation
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.column_types import as_text
-from loadsheet.mapping_tools.columns import CHECK, MEASURES, NUMBERS, Column
+from loadsheet.mapping_tools.columns import CHECK, NUMBERS, Column
 from loadsheet.mapping_tools.compound_columns import Parts, Sets, in_sets, offers, with_items, with_parts
 from loadsheet.mapping_tools.drafts import (
     Chooser,
@@ -31,7 +31,7 @@ from loadsheet.mapping_tools.drafts import (
     unique_name,
 )
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
-from loadsheet.mapping_tools.headings import concepts_of, words_of
+from loadsheet.mapping_tools.headings import MEASURES, concepts_of, words_of
 from loadsheet.mapping_tools.payload_parts import is_time_of, is_without_clock
 from loadsheet.mapping_tools.relations import (
     WEAK,
@@ -149,6 +149,10 @@ def _shape_tables(
         if lines_key is not None:
             found = with_repeated_amounts(found, record_rows(made.tables[1].sheet, lines_key), of_lines=True)
         made.doubts |= {path: filled.doubt for path, filled in found.filled.items() if filled.doubt}
+        if _have_nothing_in_common(keyed, found):
+            made.doubts.setdefault(
+                found.operation.record.key[0], "rows with the same value differ in all others of the record"
+            )
     _name_columns(made, found, places, keyed)
     take_units(made)
     if lines_key is not None and key is not None:
@@ -156,6 +160,13 @@ def _shape_tables(
     if key is not None and keyed is not None and key.score > WEAK:
         _group(made, [made.main.named(column) for column in (key.column, *more)], keyed)
         _leave_out_heads(made, keyed)
+
+
+def _have_nothing_in_common(keyed: RecordRows, found: Match) -> bool:
+    """Whether rows of one key differ in all columns that fill the record itself."""
+    own = [one.column for path, one in found.filled.items() if "[]" not in path and one.column is not keyed.key]
+    own = [column for column in own if len(column.cells.values) > 1 and column.rows == keyed.key.rows]
+    return bool(keyed.rows and own) and not any(agreeing(keyed, column)[0] for column in own)
 
 
 def _why(operation: Operation, candidates: Sequence[OperationCandidate], *, is_asked: bool, is_chosen: bool) -> str:
