@@ -323,6 +323,14 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "a number that is no key although its heading says so": (
         table("Ticket;Load no;Site;Time on site;Pour date", "1;A;07:30;02/03/2026", "2;A;08:00;13/03/2026", "1;B;09:00;14/03/2026").replace("A-", "T-"), "order.update",
         "order_id: {col: load_no}   # CHECK: rows with the same value differ in all others of the record\n"),
+    "goods of a consignor": (
+        table("Order,Consignor,Consignor address,Consignor town,Consignee,Consignee town,Load date".replace(",", ";"), "Akzo;Lane 1;Felling;Jotun;Hull;02.03.2026", "Brenntag;Mill 2;York;Mondi;Leeds;03.03.2026"),
+        "order.update", " pickup_company: {col: consignor}\n", " pickup_address1: {col: consignor_address}\n", " pickup_city: {col: consignor_town}\n", " delivery_city: {col: consignee_town}\n"),
+    "carriers of a load and what they hold": (
+        table("Auftrag;Ort;Bezeichnung;LT-Typ;Anz. LT;Menge/LT;Gesamtmenge;Bruttogewicht/LT", "Ulm;Pumpe;GLT;12;20;240;14,2", "Bonn;Ventil;KLT;2;400;800;310,0"), "order.create",
+        " package_type: {col: lt_typ}\n", " total_packages: {col: anz_lt}\n", "# menge_lt:", "{label: Bruttogewicht/LT, type: quantity, required: true, unit: kg, min: 0}"),
+    "averages and names of loads": (
+        table("Load;Shipment name;From;To;Ø Gewicht kg", "FBA 03/02;Essen;Milano;18000", "FBA 03/13;Berlin;Paris;9000"), "order.update", "!total_weight: {col", "!company: {col", "# average_gewicht_kg:"),
     "a province behind the place of the pickup": (
         table("Pedido;Población carga;Provincia;Cliente;Dirección;CP;Población", "El Ejido;Almería;Rewe;Eifeltor 1;50997;Köln", "Níjar;Almería;Tesco;Imperial Way 2;28001;Reading"),
         "order.update", "delivery_province: {col: provincia}   # CHECK: it stands behind Población carga, which is not of the delivery\n",

@@ -154,6 +154,8 @@ def test_a_heading_in_capitals_is_that_of_the_mapping_also_with_the_two_letters_
         ("Παράδοση έως", {"delivery", "late"}),
         ("お届け先名", {"delivery", "company"}),
         ("納期", {"delivery", "late", "moment"}),
+        ("Auszug Ort", {"pickup", "city"}),
+        ("Nach PLZ", {"delivery", "postal"}),
     ],
 )
 def test_headings_without_blanks_and_with_endings_are_understood(label, concepts):

@@ -29,6 +29,7 @@ _HOW_TO_FILL = re.compile(
     re.IGNORECASE,
 )
 _ELIDED = re.compile(r"\b[dl]['\u2019]")  # d'enlèvement
+_AVERAGE = re.compile(r"(?<![^\W_])[\u00d8\u00f8\u2300](?![^\W_])")  # the sign, not a letter of a word
 _APART = re.compile(r"[\s_/.,;:()\[\]\-+&?!*|\"'\uff08\uff09\uff1a\uff0f\uff0c\u3001\u3010\u3011]+")
 _WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")  # Japanese and Chinese
 _ALIKE = 0.88  # for words of at least five letters
@@ -226,7 +227,7 @@ def reading_of(text: str) -> Reading:
 
 def words_of(text: str) -> list[str]:
     """A text as folded words, split at camel case, before digits and at punctuation; `#` is a separate word."""
-    spaced = _CAMEL.sub(" ", _ELIDED.sub("", text)).replace("#", " # ").translate(_PLAIN)
+    spaced = _CAMEL.sub(" ", _AVERAGE.sub("average", _ELIDED.sub("", text))).replace("#", " # ").translate(_PLAIN)
     return [word for part in _APART.split(spaced) if (word := fold_label(part) if part != "#" else part)]
 
 
@@ -344,7 +345,8 @@ _NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  #
 
 _OF_LINES = frozenset({"item", "package"})
 _MEASURED = MEASURES.keys() | {"dimensions", "quantity"}
-_WORDS = frozenset({"in", "to"})  # units that are words as well: `Qty in`
+_PREPOSITIONS = frozenset({"in", "to"})  # units that are words as well: `From / to`
+_NO_UNITS = _PREPOSITIONS | {"l", "lt"}  # behind a quantity: `Menge/LT`
 
 
 @lru_cache(maxsize=1024)
@@ -352,13 +354,14 @@ def read_heading(label: str) -> tuple[Reading, str]:
     """What a heading means, and its unit by pint's name. Of a heading over several rows, the lowest says what it is, unless it is a unit."""
     *upper, lowest = _without_sides(label).split(BETWEEN)
     above = reading_of(BETWEEN.join(upper))
-    unit = ALIASES.get(lowest.strip(" .()[]").casefold(), "")
+    bare = lowest.strip(" .()[]").casefold()
+    unit = ALIASES.get(bare, "") if bare not in _PREPOSITIONS else ""
     if upper and unit and not (above.concepts and above.concepts <= _OF_LINES):  # `Goods / Kg` has the weight
         return _without_unit(BETWEEN.join(upper))[0], unit
     if upper and (phrase := " ".join(words_of(f"{upper[-1]} {lowest}"))) in vocabulary().phrases:  # `Order / Date`
         return reading_of(phrase), ""
     own, unit = _without_unit(lowest)
-    own = _of_measure(_of_money(own, lowest), unit)
+    own, unit = _of_measure(_of_money(own, lowest), unit)
     if not upper:
         return own, unit
     concepts = above.concepts - (_OF_LINES if own.concepts - _NO_SUBJECT else frozenset())
@@ -376,14 +379,15 @@ def _of_money(reading: Reading, label: str) -> Reading:
     return replace(reading, concepts=reading.concepts - {"weight"})
 
 
-def _of_measure(reading: Reading, unit: str) -> Reading:
-    """The reading of a quantity with a unit of weight or volume, such as `Menge (t)`: that is what it measures."""
-    if not unit or "quantity" not in reading.concepts:
-        return reading
-    measures = (
-        concept for concept in ("weight", "volume") if conversion_factor(unit, unit_named(MEASURES[concept], {}))
-    )
-    return replace(reading, concepts=reading.concepts - {"quantity"} | {next(measures, "other")})
+def _of_measure(reading: Reading, unit: str) -> tuple[Reading, str]:
+    """The reading with its unit, without one that does not fit (`Gewicht/LT`). A quantity in a unit of weight or volume is that: `Menge (t)`."""
+    fitting = [measure for measure, own in MEASURES.items() if unit and conversion_factor(unit, unit_named(own, {}))]
+    if unit and not reading.concepts & {*fitting, "dimensions", "quantity"}:
+        return reading, "" if reading.concepts & MEASURES.keys() else unit
+    if "quantity" not in reading.concepts or not unit:
+        return reading, unit
+    measure = fitting[0] if fitting[0] in ("weight", "volume") else "other"
+    return replace(reading, concepts=reading.concepts - {"quantity"} | {measure}), unit
 
 
 def _without_unit(label: str) -> tuple[Reading, str]:
@@ -398,7 +402,7 @@ def _without_unit(label: str) -> tuple[Reading, str]:
     reading = reading_of(bare)
     if not unit and len(words) == 2 and words[0] in _LETTERS_OF_SIDES and words[1] in ALIASES:  # `W cm`
         unit, bare = ALIASES[words[1]], words[0]
-    measured = bool(_MEASURED & reading.concepts) and not ("quantity" in reading.concepts and words[-1] in _WORDS)
+    measured = bool(_MEASURED & reading.concepts) and not ("quantity" in reading.concepts and words[-1] in _NO_UNITS)
     if not unit and measured and len(words) > 1 and words[-1] in ALIASES:
         unit, bare = ALIASES[words[-1]], " ".join(words[:-1])
         reading = reading_of(bare)
