@@ -129,34 +129,25 @@ def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None
         for place, cells in found.columns.items():
             if "country" in reading_of("".join(found.headings.labels[place : place + 1])).concepts:
                 countries.update(cells.shown)
-    habits = {path: _habits([found for found in raw if found.path == path], languages, countries) for path in paths}
+    habits = {
+        path: _habits([found for found in raw if found.sheet.path == path], languages, countries) for path in paths
+    }
     numbers = [len(found.columns) for found in raw]
     sheets = []
     for found, done in zip(raw, accumulate(numbers), strict=True):
-        sheets.append(_sheet(found, habits[found.path]))
+        sheets.append(_sheet(found, habits[found.sheet.path]))
         if progress is not None:
             progress(done, sum(numbers))
     return sheets
 
 
 class _Raw(NamedTuple):
-    """A table as read: the file, its first rows, the headings, what rows outside it begin with, the numbers of its rows, the cells of its
-    columns by position, whether there are further rows, the texts that programs write for no value, which are blank in the columns, the
-    number of rows with more or fewer cells than headings, whether its quotes enclose nothing, and the texts of a row that explains the
-    headings.
-    """
+    """A table as read: its sheet without columns and habits, its first rows, the headings, and the cells of its columns by position."""
 
-    path: Path
+    sheet: Sheet
     top: Top
     headings: Headings
-    outside: Endings
-    rows: tuple[int, ...]
     columns: dict[int, Cells]
-    is_cut: bool
-    blank: tuple[str, ...]
-    uneven: int
-    is_unquoted: bool
-    explained: tuple[tuple[int, str], ...]
 
 
 def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
@@ -241,12 +232,13 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     }
     numbers = tuple(number for number, _ in found.rows)
     blank = tuple(sorted({text for cells in columns.values() for text in cells.texts if _NO_VALUE.fullmatch(text)}))
-    columns = {place: cells_without(cells, blank) for place, cells in columns.items()}
     is_ended = bool(found.at_blank or found.footer)
-    uneven = sum(not is_ended or number < numbers[-1] for number in damaged)
-    return _Raw(
-        path, top, headings, found, numbers, columns, len(rows) > ROWS_READ, blank, uneven, is_unquoted, explained
-    )
+    sheet = Sheet(
+        path, top.sheet, top.encoding, top.delimiter, headings.rows, numbers, (), Habits(Counter()), found._replace(rows=[]),
+        is_cut=len(rows) > ROWS_READ, blank=blank, uneven=sum(not is_ended or number < numbers[-1] for number in damaged),
+        is_unquoted=is_unquoted, explained=explained,
+    )  # fmt: skip
+    return _Raw(sheet, top, headings, {place: cells_without(cells, blank) for place, cells in columns.items()})
 
 
 def _opened(path: Path, layout: Layout, settings: Settings) -> tuple[Table, bool]:
@@ -302,26 +294,14 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
             guess = guess._replace(evidence=f"{guess.evidence}; {CHECK}: {remark}")
         occurrence = again.index(position) + 1 if again else 0
         columns.append(Column(label, position, reading, unit, cells, guess, occurrence))
-    twice = tuple(labels[positions[0]] for positions in doubles.values())
     columns = [_with_last_name(column, columns) for column in columns]
-    return Sheet(
-        raw.path,
-        raw.top.sheet,
-        raw.top.encoding,
-        raw.top.delimiter,
-        raw.headings.rows,
-        raw.rows,
-        tuple(_with_order(columns, raw.path, habits)),
-        habits,
-        raw.outside._replace(rows=[]),
-        doubles=twice,
+    return replace(
+        raw.sheet,
+        columns=tuple(_with_order(columns, raw.sheet.path, habits)),
+        habits=habits,
+        doubles=tuple(labels[positions[0]] for positions in doubles.values()),
         unnamed=tuple(unnamed),
-        is_cut=raw.is_cut,
-        blank=raw.blank,
         above=next(_labelled(raw), ""),
-        uneven=raw.uneven,
-        is_unquoted=raw.is_unquoted,
-        explained=raw.explained,
     )
 
 
@@ -415,7 +395,7 @@ def _order_of(column: Column) -> str:
 
 def _all_columns(raw: _Raw) -> Iterator[tuple[int, Cells]]:
     """The columns with a heading or a value, by position. A column without a value has blank cells."""
-    blank = cells_of("" for _ in raw.rows)
+    blank = cells_of("" for _ in raw.sheet.rows)
     for position in range(max(len(raw.headings.labels), max(raw.columns, default=0) + 1)):
         label = raw.headings.labels[position] if position < len(raw.headings.labels) else ""
         if position in raw.columns or fold_label(label):
