@@ -189,6 +189,7 @@ def test_a_sheet_in_an_unknown_language_gives_no_country_by_its_numbers_and_a_we
         ("L/W/H", ("120/80/100", "60/40/35"), ["CHECK the unit cm", "!the order of its parts"], (120, 80, 100)),
         ("LxWxH (cm)", ("120x80x100", "60x40x35"), ["!CHECK the unit", "!the order of its parts"], (120, 80, 100)),
         ("Dimensions", ("120 x 80 x 100 cm", "60 x 40 x 35 cm"), ["!CHECK the unit", "CHECK the order of its parts"], (120, 80, 100)),
+        ("Dims LxWxH", ("120x80x100 cm", "600x400x350"), ["CHECK the unit of cells without one"], (120, 80, 100)),
         ("Abmessungen", ("1,20 x 0,80 x 1,00 m", "0,60 x 0,40 x 0,35 m"), ["from_unit: m,"], (120, 80, 100)),
         ("Maße LxBxH", ("120*80*100", "60*40*35"), ["!the order of its parts"], (120, 80, 100)),
         ("Maße", ("120x80x100", "60x40x35"), ["CHECK the order of its parts"], (120, 80, 100)),

@@ -59,8 +59,6 @@ _BETWEEN_SIDES = " *[xX\u00d7*/] *"
 _SIDE = r"[0-9]+(?:[.,][0-9]+)?"
 _UNIT = r"(?P<unit>[^\W\d_]+|[\"″])?"
 _A_BOX = re.compile(rf"{_SIDE}.*?{_BETWEEN_SIDES}{_SIDE}.*?{_BETWEEN_SIDES}{_SIDE} *{_UNIT}")
-
-
 _NO_FIELD = Reading(frozenset({"unused"}), (), Counter())
 
 
@@ -90,7 +88,7 @@ def with_parts(sheet: Sheet) -> tuple[Sheet, list[Parts]]:
     found: list[Parts] = []
     columns: list[Column] = []
     for column in sheet.columns:
-        if parts := _parts(column) or _sides(column, sheet.habits.locale):
+        if parts := _parts(column, sheet.habits.locale):
             found.append(parts)
             columns += [parts.whole, *parts.columns.values()]
         else:
@@ -98,46 +96,47 @@ def with_parts(sheet: Sheet) -> tuple[Sheet, list[Parts]]:
     return replace(sheet, columns=tuple(columns)), found
 
 
-def _parts(column: Column) -> Parts | None:
-    if column.guess.type != "text" or column.cells.kinds:
-        return None
-    for concepts, pattern in _LAYOUTS:
-        matches = (
-            {text: re.fullmatch(pattern, text) for text in column.cells.texts} if concepts <= column.concepts else {}
-        )
+def _parts(column: Column, locale: str) -> Parts | None:
+    for pattern, unit, doubt in () if column.cells.kinds else (*_layouts(column), *_boxes(column)):
+        matches = {text: re.fullmatch(pattern, text) for text in column.cells.texts}
         read = sum(column.cells.texts[text] for text, match in matches.items() if match)
-        if enough_readable(read, column.filled) and (len(matches) > 1 or "early" in pattern):
-            evidence = f"in {read} of {column.filled} values"
-            return Parts(replace(column, reading=_NO_FIELD), pattern, dict(_columns(column, matches, evidence)))
+        if enough_readable(read, column.filled) and (len(matches) > 1 or "postal" not in pattern):
+            guess = as_text(column.cells)
+            whole = replace(column, reading=_NO_FIELD, guess=guess._replace(evidence=f"{guess.evidence}{doubt}"))
+            measured, evidence = replace(column, unit=unit), f"in {read} of {column.filled} values"
+            return Parts(whole, pattern, dict(_columns(measured, matches, evidence, locale)))
     return None
 
 
-def _sides(column: Column, locale: str) -> Parts | None:
-    """The sides of packages in cells such as `1,20 x 0,80 x 1,00 m`, all in one unit: cells in another one are refused."""
-    boxes = [found for text in column.cells.texts if (found := _A_BOX.fullmatch(text))]
-    if not boxes or not column.concepts & _OF_SIDES or column.cells.kinds:
-        return None
-    spelled = Counter(word for box in boxes if (word := box["unit"]))
+def _layouts(column: Column) -> Iterator[tuple[str, str, str]]:
+    """The patterns that the heading of a column of texts allows, without a unit and a doubt."""
+    if column.guess.type == "text":
+        yield from ((pattern, "", "") for concepts, pattern in _LAYOUTS if concepts <= column.concepts)
+
+
+def _boxes(column: Column) -> Iterator[tuple[str, str, str]]:
+    """The pattern of the sides of packages in cells such as `1,20 x 0,80 x 1,00 m`, with their unit (cells in another one are refused) and the
+    doubts about them.
+    """
+    found = [box for text in column.cells.texts if (box := _A_BOX.fullmatch(text))]
+    if not found or not column.concepts & _OF_SIDES:
+        return
+    spelled = Counter(word for box in found if (word := box["unit"]))
     unit = ALIASES.get(spelled.most_common(1)[0][0].casefold(), "") if spelled else ""
     words = "|".join(sorted(re.escape(word) for word in spelled if ALIASES.get(word.casefold()) == unit))
-    order = sides_in(column.label)
     behind = f"(?: *(?:{words}))?" if unit else ""
-    pattern = _BETWEEN_SIDES.join(f"(?P<{name}>{_SIDE}){behind}" for name in order or SIDES_OF_BOX)
-    matches = {text: re.fullmatch(pattern, text) for text in column.cells.texts}
-    read = sum(column.cells.texts[text] for text, match in matches.items() if match)
-    if not enough_readable(read, column.filled):
-        return None
-    said = "" if order else f"; {CHECK} the order of its parts: length, width, height"
-    guess = as_text(column.cells)
-    whole = replace(column, reading=_NO_FIELD, guess=guess._replace(evidence=f"{guess.evidence}{said}"))
-    columns = dict(
-        _columns(replace(column, unit=unit or column.unit), matches, f"in {read} of {column.filled} values", locale)
+    order = sides_in(column.label)
+    doubt = "" if order else f"; {CHECK} the order of its parts: length, width, height"
+    doubt += f"; {CHECK} the unit of cells without one" if unit and spelled.total() < len(found) else ""
+    yield (
+        _BETWEEN_SIDES.join(f"(?P<{name}>{_SIDE}){behind}" for name in order or SIDES_OF_BOX),
+        unit or column.unit,
+        doubt,
     )
-    return Parts(whole, pattern, columns)
 
 
 def _columns(
-    column: Column, matches: Mapping[str, re.Match[str] | None], evidence: str, locale: str = ""
+    column: Column, matches: Mapping[str, re.Match[str] | None], evidence: str, locale: str
 ) -> Iterator[tuple[str, Column]]:
     first = next(match for match in matches.values() if match)
     for number, concept in enumerate(first.groupdict(), start=1):
