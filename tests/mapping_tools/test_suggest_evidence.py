@@ -331,6 +331,19 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         " package_type: {col: lt_typ}\n", " total_packages: {col: anz_lt}\n", "# menge_lt:", "{label: Bruttogewicht/LT, type: quantity, required: true, unit: kg, min: 0}"),
     "averages and names of loads": (
         table("Load;Shipment name;From;To;Ø Gewicht kg", "FBA 03/02;Essen;Milano;18000", "FBA 03/13;Berlin;Paris;9000"), "order.update", "!total_weight: {col", "!company: {col", "# average_gewicht_kg:"),
+    "new values beside the old ones": (
+        table("Order no;Old delivery date;New delivery date;Old qty;New qty", "03.03.2026;05.03.2026;10;8", "04.03.2026;16.03.2026;5;4"), "order.update",
+        " delivery_startdatetime: {expr: '$at(new_delivery_date, ", " total_packages: {col: new_qty}", "# old_delivery_date:", "# old_qty:"),
+    "a unit of weight in its own column of SAP": (
+        table("Order;Ship-to City;Net Wt;Gross Wt;Wt Unit;Req Del Dt;GI Date", "Reno;100;110;LB;2026-03-05;2026-03-02", "Tampa;20;22;LB;2026-03-17;2026-03-13"), "order.update",
+        "unit_column: wt_unit", " delivery_startdatetime: {expr: '$at(req_del_dt, ", " pickup_startdatetime: {expr: '$at(gi_date, ", "!CHECK the unit"),
+    "names with whole addresses": (
+        table("Auftrag;Ladestelle;Paletten", "Müller GmbH, Weg 1, 70173 Stuttgart;2", "Kern GmbH, Hof 5, 50667 Köln;5"), "order.update",
+        "pickup_company: {col: ladestelle}   # CHECK: it may be the name with the whole address"),
+    "a table over two rows with loads and what they hold": (
+        [["Order", "Load", None, None, "Unload", None, None], [None, "Date", "Company", "Town", "Date", "Company", "Town"],
+         ["T1", datetime(2026, 3, 2, 8), "Acme", "Ulm", datetime(2026, 3, 3, 10), "Beta", "Lyon"], ["T2", datetime(2026, 3, 3, 8), "Acme", "Bonn", datetime(2026, 3, 4, 10), "Gama", "Wien"]],
+        "order.update", " pickup_company: {col: load_company}", " pickup_city: {col: load_town}", " delivery_city: {col: unload_town}"),
     "a province behind the place of the pickup": (
         table("Pedido;Población carga;Provincia;Cliente;Dirección;CP;Población", "El Ejido;Almería;Rewe;Eifeltor 1;50997;Köln", "Níjar;Almería;Tesco;Imperial Way 2;28001;Reading"),
         "order.update", "delivery_province: {col: provincia}   # CHECK: it stands behind Población carga, which is not of the delivery\n",

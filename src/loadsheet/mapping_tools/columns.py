@@ -54,6 +54,7 @@ _LOOKS: dict[str, re.Pattern[str]] = {
 """What a text may look like. A look counts if nine of ten distinct values have it."""
 
 
+_IN_PARTS = re.compile(r"[,;\n].*[0-9]", re.DOTALL)
 _TOWN_OF_STATE = re.compile(r"[ ,][A-Z]{2}$")
 _COMPANY = re.compile(
     r"\b(gmbh|ag|kg|ohg|ug|e\.? ?k|ltd|limited|plc|llc|inc|corp|co|sarl|sas?|srl|s\.?r\.?l|s\.?p\.?a|spa|sl|s\.?l|bv|b\.v|nv|ab|as|a/s|oy|lda"
@@ -131,6 +132,11 @@ class Cells:
         others = [text for text in self.shown if not _COMPANY.search(text)]
         companies = len(self.shown) - len(others)
         return companies * 5 >= len(self.shown) > 0 and companies > sum(map(bool, map(_TOWN_OF_STATE.search, others)))
+
+    @property
+    def holds_addresses(self) -> bool:
+        """Whether most values are several parts with a number in a later one: `Acme Ltd, Kade 8, 9711 LM Groningen`."""
+        return sum(_IN_PARTS.search(text) is not None for text in self.shown) * 2 > len(self.shown)
 
     @cached_property
     def has_digits(self) -> bool:

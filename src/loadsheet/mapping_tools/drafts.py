@@ -26,6 +26,7 @@ from loadsheet.mapping_tools.columns import CHECK, NUMBERS, Column, a_few
 from loadsheet.mapping_tools.compound_columns import Sets, milestones
 from loadsheet.mapping_tools.field_matching import Match, match
 from loadsheet.mapping_tools.headings import (
+    MEASURES,
     SIDES,
     concepts_of,
     event_code_field,
@@ -407,7 +408,8 @@ def _constant(leaf: Any, constants: Any) -> str:
 def take_units(made: Draft) -> None:
     """Let each amount without a unit of its own read it from the nearest column that holds units of its measure, the one to its right first."""
     for table in made.tables:
-        named = (one for one in table.columns if "unit" in one.column.concepts or not one.column.concepts)
+        of_units = MEASURES.keys() | {"unit"}
+        named = (one for one in table.columns if one.column.concepts & of_units or not one.column.concepts)
         units = [one for one in named if (words := one.column.cells.shown) and all(map(common_unit, words))]
         for amount in table.columns:
             steps = {

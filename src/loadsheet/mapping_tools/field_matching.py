@@ -382,11 +382,10 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
     extra, missing = _extra_concepts(column, target), target.what - column.concepts - {"company", "type"}
     if "package" in column.concepts and not set(column.cells.shown) <= _LINE_NUMBERS:  # `Boxes`
         missing -= {"quantity"}
-    is_sided = bool(target.what) and any(one.concepts & SIDES and target.what <= one.concepts for _, one in columns)
     last_name = next((one.label for _, one in columns if "family" in one.concepts), "")
     postal = (one for _, one in columns if "postal" in one.concepts and target.what == {"address"})
     whole = next((one.label for one in postal if _holds(column, one)), "")
-    before = _other_side_before(column, target, columns) if target.side and not column.concepts & SIDES else ""
+    side = _doubt_of_side(column, target, columns) if target.side and not column.concepts & SIDES else ""
     no_country = "country" in concepts_of(target.field) and column.guess.type != "country"
     reasons: tuple[tuple[object, str], ...] = (
         (words, f'what is "{" ".join(words)}" in the heading?'),
@@ -412,20 +411,10 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
             f"it may be the first name only: {last_name} has the last one",
         ),
         (whole, f"its cells hold {whole} too: it may be the whole address"),
+        (target.what == {"company"} and column.cells.holds_addresses, "it may be the name with the whole address"),
         (target.what == _DESCRIBED and target.needed, "no heading names the goods"),
         (column.concepts == _MOMENT, "the heading does not say which date"),
-        (
-            target.side and not column.concepts & SIDES and is_sided,
-            f"the heading does not mention the {target.side}, other headings do",
-        ),
-        (
-            before,
-            f"it stands behind {before}, which is not of the {target.side}",
-        ),
-        (
-            target.side == "delivery" and not column.concepts & SIDES and _only_collects(columns),
-            "the headings only mention the pickup",
-        ),
+        (side, side),
         (no_country, "most of the values are no countries in this language"),
         (
             "status" in target.whole
@@ -438,21 +427,24 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
     return next((text for holds, text in reasons if holds), "")
 
 
-def _only_collects(columns: Sequence[tuple[int, Column]]) -> bool:
-    """Whether headings mention the pickup, and none a delivery or a customer."""
-    named = frozenset[str]().union(*(one.concepts for _, one in columns))
-    return "pickup" in named and not named & {"delivery", "customer"}
-
-
-def _other_side_before(column: Column, target: Target, columns: Sequence[tuple[int, Column]]) -> str:
-    """The heading to the left that says whose places the next columns are, if that is the other side; empty otherwise."""
+def _doubt_of_side(column: Column, target: Target, columns: Sequence[tuple[int, Column]]) -> str:
+    """The reason to doubt that a heading without a side means that of its field: what the other headings say. Empty if there is none."""
+    if target.what and any(one.concepts & SIDES and target.what <= one.concepts for _, one in columns):
+        return f"the heading does not mention the {target.side}, other headings do"
     parts = _OF_ADDRESS | {"company", "name", "customer", "place"}
     own = next(number for number, one in columns if one is column)
-    here = (one for number, one in columns if number == own and one.position < column.position)
-    before = [one for one in here if one.concepts & parts and not one.holds_moments]
-    sided = [one for one in before if one.concepts & (SIDES | {"customer"})]
+    before = (one for number, one in columns if number == own and one.position < column.position)
+    sided = [
+        one
+        for one in before
+        if one.concepts & parts and one.concepts & (SIDES | {"customer"}) and not one.holds_moments
+    ]
     last = max(sided, key=lambda one: one.position, default=None)
-    return last.label if last is not None and last.concepts & SIDES == SIDES - {target.side} else ""
+    if last is not None and last.concepts & SIDES == SIDES - {target.side}:
+        return f"it stands behind {last.label}, which is not of the {target.side}"
+    named = frozenset[str]().union(*(one.concepts for _, one in columns))
+    only_collects = "pickup" in named and not named & {"delivery", "customer"}
+    return "the headings only mention the pickup" if target.side == "delivery" and only_collects else ""
 
 
 def _holds(column: Column, other: Column) -> bool:

@@ -149,7 +149,7 @@ def _shape_tables(
         if lines_key is not None:
             found = with_repeated_amounts(found, record_rows(made.tables[1].sheet, lines_key), of_lines=True)
         made.doubts |= {path: filled.doubt for path, filled in found.filled.items() if filled.doubt}
-        if _have_nothing_in_common(keyed, found):
+        if not made.operation.repeatable and _have_nothing_in_common(keyed, found):
             made.doubts.setdefault(
                 found.operation.record.key[0], "rows with the same value differ in all others of the record"
             )
