@@ -344,6 +344,12 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         [["Order", "Load", None, None, "Unload", None, None], [None, "Date", "Company", "Town", "Date", "Company", "Town"],
          ["T1", datetime(2026, 3, 2, 8), "Acme", "Ulm", datetime(2026, 3, 3, 10), "Beta", "Lyon"], ["T2", datetime(2026, 3, 3, 8), "Acme", "Bonn", datetime(2026, 3, 4, 10), "Gama", "Wien"]],
         "order.update", " pickup_company: {col: load_company}", " pickup_city: {col: load_town}", " delivery_city: {col: unload_town}"),
+    "tonnes of a contract, and the price of the transport": (
+        table("Auftrag;Ware;Menge to;Cena dopravy;Ort", "Weizen;27,5;9500;Brake", "Raps;26,1;7200;Ulm"), "order.create",
+        " weight: {col: menge_to, round: 3}\n", "from_unit: t,", "!cena_dopravy *", "! quantity:"),
+    "days of orders and deliveries in short French": (
+        table("N° Cde;Date cde;Date livr.;Ville", "28/02/2026;03/03/2026;Évry", "13/02/2026;16/03/2026;Lille"), "order.create",
+        " order_id: {col: n_cde}\n", " createdon: {col: date_cde}", " delivery_startdatetime: {expr: '$at(date_livr, t\"PT8H\")'}   # CHECK the time"),
     "a province behind the place of the pickup": (
         table("Pedido;Población carga;Provincia;Cliente;Dirección;CP;Población", "El Ejido;Almería;Rewe;Eifeltor 1;50997;Köln", "Níjar;Almería;Tesco;Imperial Way 2;28001;Reading"),
         "order.update", "delivery_province: {col: provincia}   # CHECK: it stands behind Población carga, which is not of the delivery\n",

@@ -24,7 +24,9 @@ _COMPARED = 500  # rows
 _PAIRS_LEAST = 3  # pairs of rows that decide
 _CLEAR = 0.8  # share of pairs
 _NEAR = 0.02  # of amounts that are rounded
-_FREIGHT = re.compile("fracht|freight|frete|flete|fret|vracht|transport|shipping|versand|envio|delivery")
+_FREIGHT = re.compile(
+    "fracht|freight|frete|flete|fret|vracht|transport|shipping|versand|envio|delivery|doprav|przewoz|navlun|nakliye"
+)
 
 
 class Totals:
