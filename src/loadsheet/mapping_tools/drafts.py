@@ -121,14 +121,8 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
         is_key = columns == 1 and operation.record.key[0] in filled
         yield (2.0, "only the key has a column") if is_key else (0.0 if columns <= _FEW else -4.0, "")
     elif operation.action is Action.QUOTE:
-        rate = next(
-            (
-                filled[path]
-                for path, field in operation.record.walk()
-                if path in filled and "rate" in concepts_of(field)
-            ),
-            None,
-        )
+        rates = (path for path, field in operation.record.walk() if "rate" in concepts_of(field))
+        rate = next((filled[path] for path in rates if path in filled), None)
         yield (2.0, f"{rate.column.label} has the rate of a carrier") if rate else (0.0, "")
     elif operation.action is Action.STATUS:
         events = max(len(milestones(sheet)) for sheet in sheets)

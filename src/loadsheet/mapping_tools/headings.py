@@ -1,4 +1,4 @@
-"""Headings: what they mean, and which fields they may name.
+"""Headings: what they mean, with their units, and which fields they may name.
 
 A text is understood as a set of concepts, by `vocabulary.yaml` (words in fifteen languages for each concept). Phrases come before words; camel
 case, compounds, and Chinese and Japanese, which have no blanks, are split; small misspellings are accepted. The contract's help texts are read in the same way, so fields are identified

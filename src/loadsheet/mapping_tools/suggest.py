@@ -221,7 +221,6 @@ def _table_name(sheets: Sequence[Sheet], number: int, tables: Tables, taken: set
 
 def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keyed: RecordRows | None) -> None:
     fields = {(filled.sheet, id(filled.column)): path for path, filled in found.filled.items()}
-    kinds = dict(found.operation.record.walk())
     summed, word, totals = total_rows(made.main.sheet, keyed) if keyed is not None else (None, "", set[int]())
     for number, table in places.items():
         taken = {other.name for other in made.tables}  # a column with a table's name would hide it in expressions
@@ -230,13 +229,11 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
             blank = "at" if column.label == SET else f"c{column.position + 1}"
             drafted = DraftColumn(table, unique_name(slug(column.label.replace(SET, " ")) or blank, taken), column)
             path = fields.get((number, id(column)), "")
-            field_ = kinds.get(path)
             if table.sets is not None and column is table.sets.word:
                 drafted.keys, drafted.remark = {"from_set": True, "type": "text"}, column.guess.evidence
                 drafted.nullable = False
             else:
                 _describe(drafted, path, found.operation, rows, keyed if table is made.main else None)
-                _refuse_negative(drafted, field_.kind if field_ is not None else None)
                 _fill_down(drafted, keyed if table is made.main else None, path)
             table.columns.append(drafted)
             if path:
@@ -330,17 +327,16 @@ def _ignore_prefilled(made: Draft) -> None:
 def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int], keyed: RecordRows | None) -> None:
     """Set the keys and the comment of a column that fills the field at `path` (empty: none)."""
     column, guess, is_key = drafted.column, drafted.column.guess, path in operation.record.key
-    filled = next((field for where, field in operation.record.walk() if where == path), None)
+    filled = dict(operation.record.walk()).get(path)
     is_code = filled is not None and bool(filled.known) and guess.type == "yesno"  # `Awarded?`
     is_text = is_code or (filled is not None and filled.kind is Kind.STRING and guess.type == "integer")
     if is_text or (is_key and guess.type != "text"):  # an order number that is digits today may have letters tomorrow
         guess = as_text(column.cells)
     keys = drafted.keys = {**_heading_keys(column), "type": guess.type}
     sets = drafted.table.sets
-    in_set = sets is not None and column in sets.columns
+    own = sets if sets is not None and column in sets.columns else None
     blank = sum(code < 0 and row in rows for row, code in enumerate(column.cells.codes))
-    if in_set and sets is not None:
-        blank = 0 if column.position in sets.always else 1
+    blank = int(column.position not in own.always) if own is not None else blank
     at_top = keyed is not None and keyed.is_at_top(column)
     offered = offers(
         drafted.table.sheet, column, drafted.name, at_top=at_top, deletes=operation.action is Action.DELETE
@@ -363,8 +359,10 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
         codes, remark = codes_of(column, filled.known, drafted.table.sheet.habits.locale)
         keys |= {"one_of": codes} if codes else {}
         drafted.remark += remark
-    if blank and path and not in_set:
+    if blank and path and own is None:
         drafted.remark += f"; {blank} of {len(rows)} cells blank"
+    if filled is not None and filled.kind is Kind.NUMERIC:
+        _refuse_negative(drafted)
 
 
 def _heading_keys(column: Column) -> dict[str, Any]:
@@ -372,10 +370,10 @@ def _heading_keys(column: Column) -> dict[str, Any]:
     return {"label": column.label, **({"occurrence": column.occurrence} if column.occurrence else {})}
 
 
-def _refuse_negative(drafted: DraftColumn, kind: Kind | None) -> None:
+def _refuse_negative(drafted: DraftColumn) -> None:
     """Refuse negative amounts, unless some are negative and the author has to decide."""
     concepts = MEASURES.keys() | {"quantity", "package", "value"}
-    if kind is Kind.NUMERIC and drafted.column.concepts & concepts and "min" not in drafted.keys:
+    if drafted.column.concepts & concepts and "min" not in drafted.keys:
         texts = drafted.column.cells.shown
         if not any(text.startswith(("-", "\N{MINUS SIGN}", "(")) or text.endswith("-") for text in texts):
             drafted.keys["min"] = 0
