@@ -350,6 +350,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "days of orders and deliveries in short French": (
         table("N° Cde;Date cde;Date livr.;Ville", "28/02/2026;03/03/2026;Évry", "13/02/2026;16/03/2026;Lille"), "order.create",
         " order_id: {col: n_cde}\n", " createdon: {col: date_cde}", " delivery_startdatetime: {expr: '$at(date_livr, t\"PT8H\")'}   # CHECK the time"),
+    "the sides of each package of a row": (
+        table("Ordernr;Kolli;Mått (cm);Vikt kg;Ort", "2;120x80x100;340;Lund", "4;80x60x110;500;Malmö", "1;60x40x35;12;Ystad"), "order.create",
+        " total_volume: {expr: '$sum([r.volume * r.kolli for r in rows])', round: 4}   # CHECK: the volume counts as of one piece and is multiplied by Kolli",
+        " total_weight: {expr: '$sum([r.vikt_kg for r in rows])', round: 3}\n"),
     "a province behind the place of the pickup": (
         table("Pedido;Población carga;Provincia;Cliente;Dirección;CP;Población", "El Ejido;Almería;Rewe;Eifeltor 1;50997;Köln", "Níjar;Almería;Tesco;Imperial Way 2;28001;Reading"),
         "order.update", "delivery_province: {col: provincia}   # CHECK: it stands behind Población carga, which is not of the delivery\n",

@@ -30,13 +30,14 @@ _FREIGHT = re.compile(
 
 
 class Totals:
-    """The totals of a draft's records. `lines` is the table whose rows are the packages, `by_concept` has its columns of amounts, and `volume` is
+    """The totals of a draft's records. `lines` is the table whose rows are the packages (`is_one_row`: each is a record), `by_concept` has its columns of amounts, and `volume` is
     the expression for the cubic metres of one piece by its sides; empty if there is none.
     """
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self.lines = draft.tables[-1]
+        self.is_one_row = not draft.group and not draft.is_joined
         kinds = dict(draft.operation.record.walk())
         self.by_concept: dict[str, DraftColumn] = {
             concept: drafted
@@ -85,13 +86,19 @@ class Totals:
 
     def _times(self, total: str, concept: str) -> str:
         """A comment on a total: the doubt about its amount, and whether each amount counts once for each piece."""
-        drafted, quantity = self.by_concept.get(concept), self.by_concept.get("quantity")
+        drafted, quantity = self.by_concept.get(concept), self._pieces(concept)
         path = next((path for path, found in self._draft.filled.items() if found is drafted), "")
         if quantity is None or " * r." not in total:
             return self._draft.doubted(path, "")
         label = drafted.column.label if drafted is not None else f"the {concept}"
         remark = f"{CHECK}: {label} counts as of one piece and is multiplied by {quantity.column.label}; is it of the whole line?"
         return self._draft.doubted(path, remark)
+
+    def _pieces(self, concept: str) -> DraftColumn | None:
+        """The column with the number of pieces that an amount counts for. A volume by sides is that of each package of a row."""
+        is_by_sides = concept == "volume" and concept not in self.by_concept
+        packages = self.top_column("package") if is_by_sides and self.is_one_row else None
+        return self.by_concept.get("quantity", packages)
 
     def _packages(self, lines: str, quantity: DraftColumn | None) -> tuple[str, str]:
         """The number of packages: the sum of the quantities, else the number of lines."""
@@ -114,7 +121,7 @@ class Totals:
         return next((self._draft.filled[name] for name in named if name in self._draft.filled), None)
 
     def _sum(self, concept: str) -> str:
-        drafted, quantity = self.by_concept.get(concept), self.by_concept.get("quantity")
+        drafted, quantity = self.by_concept.get(concept), self._pieces(concept)
         derived = concept == "volume" and bool(self.volume)
         if drafted is None and not derived:
             return ""

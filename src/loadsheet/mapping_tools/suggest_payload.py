@@ -64,7 +64,6 @@ class _Filler:
         is_missing = draft.operation.action is Action.STATUS and not gives_event(draft.operation, draft.filled)
         self._event = event_code_field(draft.operation.record.fields) if is_missing else None
         self._totals = Totals(draft)
-        self._is_one_row = not draft.group and not draft.is_joined
 
     def payload(self) -> Payload:
         """The lines of the whole record."""
@@ -370,7 +369,7 @@ class _Filler:
             self._line(3, field_.name, f"{{col: {filled.name}{digits}}}", self._draft.doubted(here + field_.name))
         elif "volume" in concepts and self._totals.volume:
             self._line(3, field_.name, "{col: volume, round: 4, when: 'volume > 0'}", "")
-        elif concepts == {"quantity"} and self._is_one_row and (counted := self._totals.top_column("package")):
+        elif concepts == {"quantity"} and self._totals.is_one_row and (counted := self._totals.top_column("package")):
             self._line(3, field_.name, f"{{col: {counted.name}}}", f"{CHECK}: all packages of the row are alike")
         elif field_.when is When.ALWAYS:
             self._line(3, field_.name, *self._constant(field_))
