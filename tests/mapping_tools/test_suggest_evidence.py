@@ -354,6 +354,11 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         table("Ordernr;Kolli;Mått (cm);Vikt kg;Ort", "2;120x80x100;340;Lund", "4;80x60x110;500;Malmö", "1;60x40x35;12;Ystad"), "order.create",
         " total_volume: {expr: '$sum([r.volume * r.kolli for r in rows])', round: 4}   # CHECK: the volume counts as of one piece and is multiplied by Kolli",
         " total_weight: {expr: '$sum([r.vikt_kg for r in rows])', round: 3}\n"),
+    "quantities in units of weight and volume": (
+        table("Bestellung;Artikel;Menge;ME;Paletten;Ort", "Mehl;400;KG;6;Ulm", "Öl;120;L;1;Bonn", "Salz;50;ST;1;Kiel"), "order.create",
+        " quantity: {col: menge}   # CHECK: ME has units of weight or volume: it may be no number of pieces\n", " total_packages: {col: paletten}\n"),
+    "places of those to whom goods are sent": (
+        table("Sendung;Name;Ort;Versanddatum", "Max;Dresden;02.03.2026", "Eva;Graz;03.03.2026"), "order.update", " delivery_city: {col: ort}\n"),
     "a province behind the place of the pickup": (
         table("Pedido;Población carga;Provincia;Cliente;Dirección;CP;Población", "El Ejido;Almería;Rewe;Eifeltor 1;50997;Köln", "Níjar;Almería;Tesco;Imperial Way 2;28001;Reading"),
         "order.update", "delivery_province: {col: provincia}   # CHECK: it stands behind Población carga, which is not of the delivery\n",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record
+from loadsheet.mapping.units import common_unit
 from loadsheet.mapping_tools.best_pairs import best_pairs
 from loadsheet.mapping_tools.column_types import currency_code
 from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, UTC_WORDS, Column, a_few
@@ -385,6 +386,7 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
     last_name = next((one.label for _, one in columns if "family" in one.concepts), "")
     postal = (one for _, one in columns if "postal" in one.concepts and target.what == {"address"})
     whole = next((one.label for one in postal if _holds(column, one)), "")
+    unit = next((one.label for _, one in columns if _has_units_of(column, one)), "")
     side = _doubt_of_side(column, target, columns) if target.side and not column.concepts & SIDES else ""
     no_country = "country" in concepts_of(target.field) and column.guess.type != "country"
     reasons: tuple[tuple[object, str], ...] = (
@@ -415,6 +417,7 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
         (target.what == _DESCRIBED and target.needed, "no heading names the goods"),
         (column.concepts == _MOMENT, "the heading does not say which date"),
         (side, side),
+        (unit and target.what == {"quantity"}, f"{unit} has units of weight or volume: it may be no number of pieces"),
         (no_country, "most of the values are no countries in this language"),
         (
             "status" in target.whole
@@ -443,8 +446,15 @@ def _doubt_of_side(column: Column, target: Target, columns: Sequence[tuple[int, 
     if last is not None and last.concepts & SIDES == SIDES - {target.side}:
         return f"it stands behind {last.label}, which is not of the {target.side}"
     named = frozenset[str]().union(*(one.concepts for _, one in columns))
-    only_collects = "pickup" in named and not named & {"delivery", "customer"}
+    is_collected = any({"pickup", "early"} <= one.concepts for _, one in columns)  # a window, not the day of dispatch
+    only_collects = is_collected and not named & {"delivery", "customer"}
     return "the headings only mention the pickup" if target.side == "delivery" and only_collects else ""
+
+
+def _has_units_of(column: Column, other: Column) -> bool:
+    """Whether the next column has the units of this one, some of them of weights or volumes."""
+    is_next = other.position == column.position + 1 and "unit" in other.concepts
+    return is_next and any(map(common_unit, other.cells.shown))
 
 
 def _holds(column: Column, other: Column) -> bool:
