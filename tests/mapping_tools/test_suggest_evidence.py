@@ -69,6 +69,7 @@ COLUMNS = {  # a column of an order sheet, and what the line of the draft has or
     "a status of payment": ("Financial Status;paid;pending", "# ", "fills no field"),
     "a month by its name": ("Order date;03-Mar-26;28-Feb-26", "12 of 12 values read as %d-%b-%y"),
     "several styles of dates": ("Order date;03.03.2026;2026-03-04;5.3.26 8:00", "%d.%m.%Y or %Y-%m-%d or %d.%m.%y %H:%M", "!CHECK"),
+    "dates among moments": ("Delivery date;03.03.2026 8:00;04.03.2026 9:30;05.03.2026", "CHECK dates without a time, which are sent as 00:00"),
     "spaces behind the dots of dates": ("Order date;23. 11. 2026;4. 12. 2026", "12 of 12 values read as %d. %m. %Y"),
     "days that could be years": ("Order date;23-11-26;30-11-26;29-02-27", "read as %d-%m-%y", "as 29-02-27"),
     "years that could be days": ("Order date;26-11-23;26-11-30;26-12-01", "12 of 12 values read as %y-%m-%d", "!CHECK"),

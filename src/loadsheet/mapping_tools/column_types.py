@@ -126,6 +126,9 @@ def _moments(cells: Cells, locale: str, order: str, *, is_packed: bool) -> Guess
     evidence = f"{read} of {cells.filled} values read as {' or '.join(found.formats)}"
     evidence += f" ({native} of them are workbook dates)" if native else ""
     evidence += _not_dates(found.others) if read < cells.filled else ""
+    are_timed = ["%H" in one or "%I" in one for one in found.formats]  # the most frequent format first
+    if are_timed[0] and not all(are_timed):
+        evidence += f"; {CHECK} dates without a time, which are sent as 00:00"
     if found.ambiguous:
         evidence += f"; {CHECK} day and month: {found.ambiguous} reads all of them too"
     keys = {"formats": list(found.formats)} | ({} if named == locale else {"locale": named})
