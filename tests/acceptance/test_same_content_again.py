@@ -510,6 +510,17 @@ def test_fields_that_a_mapping_does_not_name_are_not_blank_in_its_sheet(workspac
     assert [problem["code"] for problem in workspace.run_json()["problems"]] == ["L626"] * named
 
 
+@pytest.mark.parametrize(("code", "said"), [("53113", []), ("", ["L626"])])
+def test_a_field_that_a_mapping_does_not_give_its_updates_is_not_blank(workspace, code, said):
+    update = "payload_of:\n  tender.update:\n    tender_id: {col: no}\n    sender_id: {value: A}\n    receiver_id: {value: B}\n"
+    update += "    tender_status: {value: CLOSED}\n"
+    workspace.use({"lanes": TENDERS.replace("create", "upsert") + update})
+    for name, now in (("lanes", "53111"), ("lanes2", code)):
+        workspace.drop(f"{name}.csv", f"No,Postcode\nL1,{now}\n")
+        assert workspace.run().returncode == 0
+    assert [problem["code"] for problem in workspace.run_json()["problems"]] == said
+
+
 @pytest.mark.parametrize("last", ["Kiel", ""])
 def test_a_person_who_sends_a_change_reads_what_it_does_not_clear(workspace, last):
     workspace.use({"lanes": TENDERS})

@@ -120,7 +120,8 @@ def with_effects(
     sent = _sent(document, lane)
     versions = [one.payload for one in _versions(given, _since_delete(lane)) if one.state in _MADE]
     is_version = document.operation != given.operation and versions
-    found = (shortened(document, sent), not_cleared(document, versions[-1], fields) if is_version else None)
+    blank = not_cleared(document, versions[-1], given.payload, fields) if is_version else None
+    found = (shortened(document, sent), blank)
     return decision._replace(planned=planned._replace(problems=tuple(filter(None, found))))
 
 

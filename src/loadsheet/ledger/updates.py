@@ -9,7 +9,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Kind, show_same_clock
 from loadsheet.display_text import as_argument
-from loadsheet.ledger.codec import FIELDS, changes_to_keep, field_differences, left_out, list_lengths
+from loadsheet.ledger.codec import FIELDS, changes_to_keep, field_differences, fields_in, left_out, list_lengths
 from loadsheet.mapping.documents import Document
 from loadsheet.problems import Problem
 
@@ -18,12 +18,13 @@ _NO_FIELDS = b"{}"
 _ZONE = "timezone"
 
 
-def not_cleared(update: Document, before: bytes, fields: Collection[str] | None = None) -> Problem | None:
-    """The warning if the version before had fields that are blank in this one: an update without a field leaves it as it is. `fields` are
-    those that its mapping can fill; None: all.
+def not_cleared(update: Document, before: bytes, whole: bytes, fields: Collection[str] | None = None) -> Problem | None:
+    """The warning if the version before had fields that are blank in this one: an update without a field leaves it as it is. `whole` is the
+    record as it would be created, which may have more fields than the mapping gives its update. `fields` are those that the mapping can fill;
+    None: all.
     """
-    found = left_out(before, update.payload)
-    blank = {name: value for name, value in found.items() if fields is None or name in fields}
+    found, filled = left_out(before, update.payload), fields_in(whole)
+    blank = {name: value for name, value in found.items() if name not in filled and (fields is None or name in fields)}
     if not blank:
         return None
     values = changed_values(update, msgspec.json.encode(blank), _NO_FIELDS)
