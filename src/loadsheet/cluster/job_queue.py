@@ -424,7 +424,7 @@ def _reason(error: BaseException) -> str:
 
 def _silence_loggers() -> None:
     """Stop these libraries from logging: we report what matters."""
-    for name in ("procrastinate", "psycopg.pool"):
+    for name in ("procrastinate", "psycopg"):
         logger = logging.getLogger(name)
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
