@@ -84,6 +84,8 @@ from loadsheet.contract.operations import (
     update_of,
 )
 from loadsheet.contract.records import (
+    FIRST_PICKUP,
+    LAST_DELIVERY,
     RATE_FIELD,
     Field,
     Record,
@@ -138,6 +140,8 @@ __all__ = [
     "EVENTS",
     "EXACT",
     "EXPECTED",
+    "FIRST_PICKUP",
+    "LAST_DELIVERY",
     "LISTED_KEYS",
     "LISTINGS",
     "MEASURES",

@@ -4,7 +4,6 @@ Owns: which Python values a kind accepts from a mapping, and how they are spelle
 """
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -185,6 +184,6 @@ def show_same_clock(zone: str, other: str) -> bool:
 
 
 @cache
-def clock_offsets(zone: str) -> Sequence[timedelta | None]:
+def clock_offsets(zone: str) -> tuple[timedelta | None, ...]:
     """The offsets of a time zone from UTC, in winter and in summer."""
-    return [moment.astimezone(ZoneInfo(zone)).utcoffset() for moment in _WINTER_AND_SUMMER]
+    return tuple(moment.astimezone(ZoneInfo(zone)).utcoffset() for moment in _WINTER_AND_SUMMER)

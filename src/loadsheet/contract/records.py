@@ -157,6 +157,8 @@ def _sizes() -> tuple[Field, ...]:
 _POSTCODE = "pincode"
 RATE_FIELD = "tenderRate"
 _ENDS = ("_startdatetime", "_enddatetime")
+FIRST_PICKUP, LAST_DELIVERY = "pickup_startdatetime", "delivery_enddatetime"
+"""The fields between which a shipment is on its way."""
 
 
 def country_field(postcode: str) -> str:

@@ -15,7 +15,6 @@ from loadsheet.problems import Problem
 
 TO_CLEAR = 'to clear a text there: default: "" at its field in the mapping'
 _NO_FIELDS = b"{}"
-_ZONE = "timezone"
 
 
 def not_cleared(update: Document, before: bytes, whole: bytes, fields: Collection[str] | None = None) -> Problem | None:
@@ -47,16 +46,13 @@ def other_zone(update: Document, zone: str, sent: Sequence[bytes]) -> Problem | 
     """The problem if an update changes some times of a record whose time zone shows other clocks. `zone` is that of the times of its file, if
     known; the update may name one itself. `sent` is what was sent for the record, newest first.
     """
-    new = msgspec.json.decode(update.payload)
-    times = [
-        field.name
-        for field in BY_NAME[update.operation].record.fields
-        if field.kind is Kind.DATETIME and field.name in new
-    ]
-    records = [msgspec.json.decode(payload) for payload in sent if payload]
-    known = next((str(record[_ZONE]) for record in records if record.get(_ZONE)), "")
-    own = str(new.get(_ZONE) or zone)
-    if not (times and known and own) or show_same_clock(own, known):
+    fields, new = BY_NAME[update.operation].record.fields, msgspec.json.decode(update.payload)
+    if not any(field.kind is Kind.DATETIME and field.name in new for field in fields):
+        return None
+    (name,) = (field.name for field in fields if field.kind is Kind.TIMEZONE)
+    zones = (msgspec.json.decode(payload).get(name) for payload in sent if payload)
+    own, known = str(new.get(name) or zone), str(next(filter(None, zones), ""))
+    if not (own and known) or show_same_clock(own, known):
         return None
     values = {"key": update.key, "own": own, "other": known}
     hint = f"give these times in {known} (source.timezone of the mapping); to send them as they are: loadsheet retry"

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import country_field
+from loadsheet.contract import FIRST_PICKUP, LAST_DELIVERY, country_field
 from loadsheet.mapping.codes import country_reader
 from loadsheet.mapping.documents import Document, Ignored, Lineage, SourceRow, locate
 from loadsheet.mapping.notations import decimal_mark
@@ -231,7 +231,7 @@ def _refused_notation(problem: Problem) -> Notation | None:
 
 
 _DATES = re.compile(rb'"(\w*datetime)":"(\d{4}-\d\d-\d\d)')
-_PICKED_UP, _DELIVERED, _NEVER = b"pickup_startdatetime", b"delivery_enddatetime", b"9999-99-99"
+_PICKED_UP, _DELIVERED, _NEVER = FIRST_PICKUP.encode(), LAST_DELIVERY.encode(), b"9999-99-99"
 _HINT = "check the date; if it is right, there is nothing to do"
 
 
