@@ -565,6 +565,16 @@ def test_the_time_of_a_run_makes_no_row_that_comes_again_a_change(workspace, tar
     assert verdicts == ["unchanged", "unchanged", "matched"]
 
 
+def test_whether_a_record_has_the_time_of_a_run_is_a_change(workspace):
+    """A cell decides it that fills nothing else."""
+    made = "payload:\n  createdon: {expr: $now, when: 'code == \"sold\"'}"
+    mapping = TENDERS.replace("locale:", "timezone: UTC, locale:").replace("payload:", made)
+    workspace.use({"lanes": mapping.replace("  pickup_pincode: {col: code}\n", "")})
+    for code, held in (("open", False), ("sold", True)):
+        workspace.drop(f"lanes_{code}.csv", f"No,Postcode\nL1,{code}\n")
+        assert (workspace.run().returncode == 1) == held
+
+
 def test_an_event_at_the_time_of_a_run_is_new_unless_it_repeats_the_last_one(workspace):
     """Its sheet has no time, so the same status on another day may be another event."""
     workspace.use_small("orders", "events")

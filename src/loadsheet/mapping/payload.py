@@ -315,7 +315,7 @@ class _Tree:
             if not via and value.get("col", "").rpartition(".")[2] == column:
                 before = self.known.get((table, column), found.known)
                 self.known[table, column] = tuple(one for one in before if one in found.known)
-        if "$now" in str(value.get("expr")) and not leaf.sources:
+        if "$now" in str(value.get("expr")) and not leaf.sources and "when" not in value:
             self.times_of_run.add(context.path)
         if leaf.constant is not OMIT:
             self._note_constant(leaf.constant, found, context.path, loc)
