@@ -837,6 +837,16 @@ def test_a_quote_that_is_never_closed_is_refused_in_other_texts(tmp_path):
         suggested(tmp_path, 'Order no,Ship to city,Qty\nA-1,"Leeds,1\nA-2,York,2\n', "order.update")
 
 
+def test_notes_of_many_lines_do_not_hide_the_columns_of_a_text_file(tmp_path):
+    """A web shop exports the answers of a form in one cell of 20 lines."""
+    head, *lines = orders(keys=9).splitlines()
+    notes = "\n".join(f"Question {at}: answer" for at in range(1, 21))
+    text = suggested(
+        tmp_path, "\n".join([f"{head};Note Attributes", *(f'{line};"{notes}"' for line in lines)]), "order.update"
+    )
+    assert unsaid(text, ['  delimiter: [";"]', " order_id: {col: order_no}", " delivery_city: {col: city}"]) == [], text
+
+
 def test_lines_that_repeat_each_other_are_not_taken_for_what_a_template_filled_in(tmp_path):
     head, *lines = orders(keys=["A-1", "A-2"]).splitlines()
     below = [f"{';' * head.count(';')};Pallet;{count};0" for count in (2, 2, 2)]

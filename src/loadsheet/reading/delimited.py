@@ -10,7 +10,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Literal, NamedTuple, Self
 
 from loadsheet.errors import FileRefused
@@ -99,18 +99,22 @@ def delimited_top(source: Source, name: str, bounds: Bounds) -> Top:
     if text.blank:
         raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
     with text.open() as stream:
-        top = list(_up_to_limit(islice(stream, TOP_ROWS)))
+        top = list(_up_to_limit(islice(stream, TOP_ROWS + bounds.record_lines_max)))
+        is_cut = bool(next(stream, ""))
     separator = _SEPARATOR_LINE.fullmatch(top[0])
     skip = 1 if separator else 0
     best, most = Top("", (), text.encoding, ","), 0
     for delimiter in (separator[1],) if separator else ("\t", ";", ",", "|"):
         dialect = _Dialect(delimiter, '"', "", "")
-        records = list(_quoted_records(top[skip:], dialect, skip + 1, bounds.record_lines_max, 0))
-        rows = tuple((record.number, tuple(record.cells)) for record in records if not is_blank(record.cells))
+        records = _quoted_records(top[skip:], dialect, skip + 1, bounds.record_lines_max, 0)
+        whole = takewhile(lambda record: not (is_cut and record.fault == "open"), records)
+        rows = tuple(
+            (record.number, tuple(record.cells)) for record in islice(whole, TOP_ROWS) if not is_blank(record.cells)
+        )
         widths = Counter(len(cells) for _, cells in rows)
-        width, count = max(widths.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
-        if not best.rows or (width - 1) * count > most:
-            best, most = Top("", rows, text.encoding, delimiter), (width - 1) * count
+        cells = max(((width - 1) * count for width, count in widths.items()), default=0)
+        if not best.rows or cells > most:
+            best, most = Top("", rows, text.encoding, delimiter), cells
     return best
 
 
