@@ -265,6 +265,15 @@ def test_a_verdict_of_the_contract_is_said_at_the_cell_behind_the_field(orders):
     assert (problem.where.path, problem.where.cell, problem.where.column) == ("packages[1].item_name", "H3", "Item")
 
 
+def test_a_blank_cell_is_one_problem_however_many_fields_need_it(orders):
+    payload = PACKAGES.replace("{value: x}", "{col: item}").replace("{col: kind}", "{col: item}")
+    _, (document,) = orders(payload, {"Item": ""}, {"Item": ""}, more="group: {by: [id]}\n", sheet="S")
+    assert [(problem.code, problem.where.cell, problem.text) for problem in document.problems] == [
+        ("K501", f"H{row}", f"packages[{at}].package_type (also packages[{at}].item_name) is required")
+        for at, row in enumerate((2, 3))
+    ]
+
+
 def test_a_value_outside_the_named_ones_is_a_warning_or_refused_if_the_list_is_closed(orders):
     mapping, (document,) = orders(f"{PACKAGES}\ntransport_mode: {{value: BIKE}}", {"Kind": "Sack"})
     (problem,) = document.problems

@@ -20,6 +20,7 @@ from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, JoinPlan, r
 from loadsheet.mapping.rows import ReadRow, RowReader, SetRow, with_set_number
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row
+from loadsheet.similar_text import short_list
 
 _ALSO_MAX = 1_000
 _ONE_SHEET = "put all rows of one record on one sheet"
@@ -173,6 +174,7 @@ class DocumentProblems:
                 self._add_fault(fault.path, fault.text)
         for path in frame.skipped:
             self._suppressed.setdefault(path, "has no value because a cell that it needs was refused")
+        self._join_missing()
         refused = {fault.path for fault in faults}
         for path, found, known in frame.unlisted:
             if path not in refused:
@@ -204,6 +206,25 @@ class DocumentProblems:
 
     def _add_fault(self, path: str, text: str) -> None:
         self.add_at(path, "K501", {"path": path or "the record", "text": text})
+
+    def _join_missing(self) -> None:
+        """Make one problem of all required fields that lack the same cell: for its sender, a blank cell is one mistake."""
+        first: dict[Where, tuple[int, list[str]]] = {}
+        kept: list[Problem] = []
+        for problem in self.found:
+            here = replace(problem.where, path="")
+            is_missing = problem.code == "K501" and problem.values["text"] == REQUIRED and here.column
+            if is_missing and here in first:
+                first[here][1].append(problem.values["path"])
+                continue
+            if is_missing:
+                first[here] = (len(kept), [])
+            kept.append(problem)
+        for place, also in first.values():
+            if also:
+                path = f"{kept[place].values['path']} (also {short_list(also, 5)})"
+                kept[place] = replace(kept[place], values={**kept[place].values, "path": path})
+        self.found = kept
 
     def _was_refused(self, path: str) -> bool:
         """Whether the field has no value because a cell behind this path was refused."""
