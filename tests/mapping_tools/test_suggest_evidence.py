@@ -617,6 +617,14 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "      stop_at_blank: true   # CHECK", "!not read"),
     "stars that mark records are no totals": (f"Urgent;Order no;City;Gross weight (kg)\n{STARRED}", None, "!totals:"),
     "a wide export with mostly blank columns has headings": (WIDE, "order.create", "{label: Quantity,", "{label: Item name,"),
+    "a time of fulfilment is no pickup": (table("Order no;Fulfilled at;Delivery town", *["2026-11-20 10:00;Hull"] * 5, ";York"), "order.create",
+        "  pickup_startdatetime: null   # FILL IN", "!col: fulfilled_at"),
+    "a date that 2 of 220 rows have is not the required one": (
+        table("Order no;Date;Pickup date;Delivery town", *(f"20.11.2026;{'21.11.2026' if at < 2 else ''};Hull" for at in range(220))),
+        "order.create", "$at(date, ", "!col: pickup_date"),
+    "two ways to ship identify no orders": (
+        "Forma de envío;Factura;Ciudad\n" + "".join(f"{('Aire', 'Tierra')[at % 2]};F-{at};Lugo\n" for at in range(420)), "order.create",
+        "  order_id: {col: factura}", "!\ngroup:"),
     "a table of two columns has no notes": ("Order;Delivery town\nA1;Hull\nA2;York\nOrder of Monday;\n", "order.update", "!footer"),
 }  # fmt: skip
 

@@ -42,6 +42,8 @@ _IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivere
 _LINE_NUMBERS = frozenset("123")  # values that may as well number the lines of a record
 _CODES_MOST = 25  # different codes
 _COMPARED = 200  # rows
+_FILLED_LEAST = 100  # a required field is not filled by a column that is blank in more than 99 of 100 rows
+_ROWS_MOST = 200  # of one record, on average
 _LEAST = 0.4
 _TIE = 0.01  # decides between columns that fit one field alike: the one that is filled more, and `Address 1` before `Street`
 _CLOSE = 0.08  # scores of two columns that fit one field alike
@@ -140,6 +142,7 @@ def _score(column: Column, target: Target) -> float:
     if (
         label & _NEVER
         or (column.counts_rows and not target.is_key)
+        or (target.needed and 0 < column.filled * _FILLED_LEAST < column.rows)
         or (target.side and "reference" in label)
         or not _type_fits(column, target.field)
         or (evidence := _evidence(column, target)) < 0
@@ -312,10 +315,12 @@ def _evidence_of_words(column: Column, concepts: frozenset[str]) -> float:
 
 def _evidence_of_identity(column: Column) -> float:
     """Whether the cells identify records: codes or numbers without a fraction, most of them different."""
-    if column.guess.type in {"decimal", "yesno", "country", "currency"} or len(column.cells.values) < 2 < column.filled:
+    count = len(column.cells.values)
+    repeats = count < 2 < column.filled or count * _ROWS_MOST < column.filled
+    if repeats or column.guess.type in {"decimal", "yesno", "country", "currency"}:
         return -1.0
     is_code = bool(column.cells.looks & {"code", "digits"})
-    return 0.3 * is_code + 0.4 * len(column.cells.values) / max(column.filled, 1)
+    return 0.3 * is_code + 0.4 * count / max(column.filled, 1)
 
 
 def _named_values(column: Column, target: Target) -> float:
