@@ -605,6 +605,7 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         table("Order no;Recipient;Company;City;Carrier name", "Jo Lee;Firm;Leeds;DHL", "Al Mo;Mill;York;UPS"), "order.update",
         "delivery_company: {col: company}   # CHECK: Recipient could fill it as well"),
     "a carrier is no company of an address": (table("Order no;City;Carrier name", "Leeds;DHL", "York;UPS"), "order.update", "!delivery_company"),
+    "a name of packagings is no company of an address": (table("Order no;City;Packaging name", "Leeds;Polymailer", "York;Tall box"), "order.update", "!delivery_company"),
     "a recipient without a company": (table("Order no;Recipient", "Jo Lee", "Al Mo"), "order.update", "delivery_company: {col: recipient}"),
     "a window of the shortest and the longest day": (
         table("Order number;Sale date;Minimum estimated delivery date;Maximum estimated delivery date", "Nov-20-26;Nov-30-26;Dec-02-26"), "order.create",

@@ -39,6 +39,7 @@ _PROBABLY = {
     "pickup": frozenset({"supplier"}),
 }  # headings that mostly name these companies
 _IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivered
+_NO_PARTIES = frozenset({"carrier", "package"})  # their names are not those of a party
 _LINE_NUMBERS = frozenset("123")  # values that may as well number the lines of a record
 _CODES_MOST = 25  # different codes
 _COMPARED = 200  # rows
@@ -150,7 +151,7 @@ def _score(column: Column, target: Target) -> float:
         return 0.0
     if (label ^ target.whole) & target.exact & ((label | target.whole) - target.context):
         return 0.0
-    if target.what == {"company"} and "carrier" in label - target.whole:
+    if target.what == {"company"} and (label - target.whole) & _NO_PARTIES:
         return 0.0
     own = label & SIDES
     if (target.side and own and target.side not in own) or (
