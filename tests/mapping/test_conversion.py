@@ -329,7 +329,7 @@ def test_an_expected_date_is_shown_in_the_language_of_the_file_and_read(locale, 
 
 
 NAMES = {  # other spellings, other and former names
-    "CI": ["Côte d'Ivoire", "Côte d\u2019Ivoire", "Cote d`Ivoire", "COTE D'IVOIRE", "Ivory Coast"],
+    "CI": ["Côte d'Ivoire", "Côte d\u2019Ivoire", "Cote d`Ivoire", "COTE D'IVOIRE", "Ivory Coast", "Costa de Marfil"],
     "CD": ["Congo, DRC", "DRC", "Congo, Democratic Republic of the", "Democratic Republic of the Congo"],
     "CG": ["Congo, Republic of the", "Congo (Brazzaville)"],
     "KR": ["South Korea", "Republic of Korea", "Korea, Republic of", "Korea, South"],
@@ -345,6 +345,7 @@ NAMES = {  # other spellings, other and former names
     "CV": ["Cape Verde", "Cabo Verde"], "TL": ["East Timor", "Timor-Leste"], "VA": ["Vatican", "Vatican City", "Holy See"],
     "BA": ["Bosnia and Herzegovina", "Bosnia & Herzegovina", "Bosnia-Herzegovina"], "LC": ["St. Lucia", "Saint Lucia", "St Lucia"],
     "ST": ["Sao Tome and Principe"], "TT": ["Trinidad and Tobago"], "HK": ["Hong Kong"], "TW": ["Taiwan"], "RE": ["Reunion"], "CW": ["Curacao"],
+    "AT": ["Oesterreich"], "SA": ["Arabia Saudita"], "DO": ["Rep. Dominicana"],
 }  # fmt: skip
 
 

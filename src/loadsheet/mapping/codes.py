@@ -32,23 +32,27 @@ _SHARED_SIGNS = {
 }  # fmt: skip
 """Signs that several currencies have, the most frequent first, and short words that are read beside an amount only."""
 _ALIASES = {
-    "AE": "emirates, uae, vae, emirate, united arab emirates, vereinigte arabische emirate", "BA": "bosnia, bosnien, bosnia herzegovina",
-    "BN": "brunei darussalam", "BO": "plurinational state of bolivia", "BY": "white russia, weissrussland, republic of belarus",
+    "AE": "emirates, uae, vae, emirate, united arab emirates, vereinigte arabische emirate, emiratos árabes", "AT": "oesterreich",
+    "BA": "bosnia, bosnien, bosnie, bosnia herzegovina, bosnien herzegowina", "BN": "brunei darussalam",
+    "BO": "plurinational state of bolivia", "BS": "bahamas", "BY": "white russia, weissrussland, wit rusland, republic of belarus",
     "CD": "drc, dr congo, congo drc, congo kinshasa, democratic republic of the congo, zaire", "CG": "congo brazzaville, republic of the congo",
-    "CH": "helvetia, swiss confederation", "CI": "ivory coast, elfenbeinküste", "CN": "prc, people's republic of china", "CV": "cape verde, cabo verde, kapverden",
-    "CZ": "czech republic, tschechische republik, tschechei, république tchèque, repubblica ceca, república checa",
-    "DE": "federal republic of germany, bundesrepublik deutschland, brd", "FM": "federated states of micronesia", "FK": "falkland islands, malvinas",
-    "GB": "uk, britain, great britain, grossbritannien, united kingdom of great britain and northern ireland, grande bretagne, gran bretagna, "
-    "gran bretaña, storbritannien, wielka brytania",
-    "GM": "gambia", "BS": "bahamas", "HK": "hong kong, hongkong", "IE": "eire, republic of ireland, republik irland", "IR": "islamic republic of iran",
-    "KP": "dprk, democratic people's republic of korea", "KR": "republic of korea, korea south, rok", "LA": "lao pdr, lao people's democratic republic, lao",
-    "LY": "libyan arab jamahiriya", "MD": "moldavia, moldawien, republic of moldova", "MK": "macedonia, mazedonien, republic of north macedonia, fyrom",
-    "MM": "burma, birma, myanmar", "MO": "macau, macao", "NL": "holland, hollande, olanda, holanda, holandia, netherlands, the netherlands",
-    "PS": "palestine, palästina, state of palestine", "RU": "russian federation, russische föderation", "SK": "slovak republic, slowakische republik",
-    "SY": "syrian arab republic", "SZ": "swaziland, swasiland", "TL": "east timor, osttimor", "TR": "turkey, türkiye, turkiye",
-    "TW": "taiwan province of china, republic of china", "TZ": "united republic of tanzania",
-    "US": "usa, ee uu, eeuu, united states of america, the united states, vereinigte staaten von amerika, états unis d'amérique",
-    "VA": "vatican, vatikan, holy see", "VE": "bolivarian republic of venezuela", "VN": "viet nam", "ZA": "rsa",
+    "CH": "helvetia, swiss confederation", "CI": "ivory coast, elfenbeinküste, costa de marfil, costa do marfim, wybrzeże kości słoniowej",
+    "CN": "prc, people's republic of china", "CV": "cape verde, cabo verde, kapverden",
+    "CZ": "czech republic, tschechische republik, tschechei, république tchèque, repubblica ceca, república checa, república tcheca, republika czeska",
+    "DE": "federal republic of germany, bundesrepublik deutschland, brd", "DO": "rep dominicana",
+    "FK": "falkland islands, malvinas", "FM": "federated states of micronesia",
+    "GB": "uk, britain, great britain, grossbritannien, united kingdom of great britain and northern ireland, grande bretagne, gran bretagna, gran bretaña, "
+    "grã bretanha, groot brittannië, ver königreich, storbritannien, wielka brytania", "GM": "gambia", "HK": "hong kong, hongkong",
+    "IE": "eire, republic of ireland, republik irland", "IR": "islamic republic of iran", "KP": "dprk, democratic people's republic of korea",
+    "KR": "republic of korea, korea south, rok", "LA": "lao pdr, lao people's democratic republic, lao", "LY": "libyan arab jamahiriya",
+    "MD": "moldavia, moldawien, republic of moldova", "MK": "macedonia, mazedonien, macédoine, macedonië, republic of north macedonia, fyrom",
+    "MM": "burma, birma, birmania, birmanie, birmânia, myanmar", "MO": "macau, macao", "MX": "méjico",
+    "NL": "holland, hollande, olanda, holanda, holandia, netherlands, the netherlands",
+    "PS": "palestine, palästina, state of palestine", "RU": "russian federation, russische föderation", "SA": "arabia saudita",
+    "SK": "slovak republic, slowakische republik", "SY": "syrian arab republic", "SZ": "swaziland, swasiland, suazilandia", "TL": "east timor, osttimor",
+    "TR": "turkey, türkiye, turkiye", "TW": "taiwan province of china, republic of china", "TZ": "united republic of tanzania",
+    "US": "usa, vs, eua, ee uu, eeuu, united states of america, the united states, vereinigte staaten von amerika, états unis d'amérique", "VA": "vatican, vatikan, holy see",
+    "VE": "bolivarian republic of venezuela", "VN": "viet nam", "ZA": "rsa",
 }  # fmt: skip
 """Other names of countries beside CLDR's: spellings, official and former names."""
 _ON_VEHICLES = {
