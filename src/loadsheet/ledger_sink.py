@@ -70,6 +70,9 @@ def _claims(settings: Settings) -> Iterator[inbox.Claims]:
         yield claims
 
 
+_ANEW = "if it is to be sent all the same, save it anew, so that its bytes differ, and drop it again"
+
+
 class LedgerSink:
     """Plans the drops of one run in its ledger. `left` are the problems of files that went back to the inbox, and warnings. `fault`
     is the last internal error. `known` are the rows of another ledger by which the documents are judged (see `PlanningRules`).
@@ -116,7 +119,15 @@ class LedgerSink:
                 self.set_aside(file, problem)
 
     def take(self, drop: ReadDrop) -> None:
-        """Plan the documents and archive the files. If rows are missing in the ledger, set the files aside."""
+        """Plan the documents and archive the files. Set the files aside if rows are missing in the ledger, or if a run sent them that the
+        ledger does not know: it was restored from an older copy.
+        """
+        copies = [inbox.find_archived_copy(file, self._settings) for file in drop.files]
+        if all(copies) and not any(self._ledger.queries.first_with(file.sha256) for file in drop.files):
+            for file, earlier in zip(drop.files, copies, strict=True):
+                values = {MEANT_FOR: drop.mapping.name, "earlier": earlier}
+                self.set_aside(file, Problem("A120", Where(file.name), file.name, values, hint=_ANEW))
+            return
         try:
             planned = self.plan(drop)
         except DoesNotBalance as fault:
@@ -125,8 +136,8 @@ class LedgerSink:
                 self.set_aside(file, Problem("L606", Where(file.name), values=values))
             self.fault = fault
             return
-        for file in drop.files:
-            if earlier := inbox.find_archived_copy(file, self._settings):
+        for file, earlier in zip(drop.files, copies, strict=True):
+            if earlier:
                 self.left.append(Problem("A110", Where(file.name), file.name, {"earlier": earlier}, level="warning"))
             self._put_away(planned, file, ())
 

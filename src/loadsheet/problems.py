@@ -55,6 +55,7 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "A118": Kind("Hidden files", "skipped because their names begin with a dot (arrival.ignore): {names}"),
     "A119": Kind("Left for the next run", "a run takes at most {limit}; files that wait in the inbox: {count}"),
+    "A120": Kind("Not in this ledger", "{found} was processed before as {earlier}, of which this ledger knows nothing"),
     # reading
     "R201": Kind("File cannot be read", "the file cannot be read: {reason}"),
     "R202": Kind("File is empty", "the file holds no rows"),
@@ -236,6 +237,7 @@ NOT_EXAMINED = "R290"
 
 FOR_ITS_SENDER = {
     "A101": "no mapping matches a file named {found}",
+    "A120": "{found} was processed before, and is not sent twice",
     "L622": "another sender has a record with the number {key}",
 }
 """Templates for the sender of a file, where those of the catalogue mention the files of other senders."""

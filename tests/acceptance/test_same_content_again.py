@@ -588,6 +588,29 @@ def test_an_event_at_the_time_of_a_run_is_new_unless_it_repeats_the_last_one(wor
         assert sent == (total,), (hour, code)
 
 
+def test_a_file_that_a_restored_ledger_does_not_know_is_set_aside_and_its_events_are_not_sent_twice(workspace):
+    workspace.use_small("orders", "events")
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\n")
+    assert workspace.run().returncode == 0
+    copy = workspace / "copy.db"
+    assert workspace.command("ledger", "backup", "--to", str(copy)).returncode == 0
+    events = "Order,Code,At\nA-1,DEP,2026-03-01 10:00\n"
+    for expected in (0, 70, 65):
+        workspace.drop("events.csv", events)
+        assert (
+            workspace.run(LOADSHEET_LEDGER__ACCEPT_OLDER="false" if expected == 70 else "true").returncode == expected
+        )
+        if not expected:
+            assert workspace.command("ledger", "restore", str(copy), "--yes").returncode == 0
+    assert "of which this ledger knows nothing" in (workspace.reports()[-1] / "run.json").read_text(encoding="utf-8")
+    (aside,) = workspace.outbox.glob("*/set-aside/events.csv")
+    assert aside.read_text(encoding="utf-8") == events
+    assert workspace.ask("select count(*) from entries where operation = 'order.status'") == [(0,)]
+    workspace.drop("events.csv", events + "\n")  # saved anew
+    assert workspace.run().returncode == 0
+    assert workspace.ask("select count(*) from entries where operation = 'order.status'") == [(1,)]
+
+
 MOVED = """\
 mapping: moved
 version: 1

@@ -29,7 +29,7 @@ TRANSLATED = LANGUAGES[1:]
 SENDERS = [
     code
     for code in CATALOGUE
-    if re.fullmatch(r"A1(?:0[1236]|1[126])|[RCGK]\d+|L60[1-9]|L61[126-9]|L62[0-8]|X70[123]", code)
+    if re.fullmatch(r"A1(?:0[1236]|1[126]|20)|[RCGK]\d+|L60[1-9]|L61[126-9]|L62[0-8]|X70[123]", code)
 ]
 TABLES = [  # texts that are translated where they are used, not where they are written
     wording.PROBLEMS, wording.TODO, wording.SENTENCES, wording._OURS, wording.FOR_SENDERS, layouts.DESCRIBED, layouts.DETAILS,

@@ -129,9 +129,9 @@ def restore(*, settings: "Settings", file: Path, yes: bool, as_json: bool) -> in
         print_lines([f"the old ledger is kept as {done.replaced}"])
     if done.older:
         say(
-            "It is older than the last run recorded here, so it does not know what was sent since. Make sure that those files are not"
-            " dropped again, then run once with LOADSHEET_LEDGER__ACCEPT_OLDER=true. Entries that were ready in the copy become unknown"
-            " and are verified at the exchange before anything is sent."
+            "It is older than the last run recorded here, so it does not know what was sent since. Those files are set aside if they are"
+            " dropped again, but not under another form. Run once with LOADSHEET_LEDGER__ACCEPT_OLDER=true. Entries that were ready in"
+            " the copy become unknown and are verified at the exchange before anything is sent."
         )
     return 0
 

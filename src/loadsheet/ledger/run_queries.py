@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Engine, Select, desc, func, or_, select, update
+from sqlalchemy import Connection, Engine, Select, desc, func, or_, select, true, update
 
 from loadsheet import exit_codes
 from loadsheet.ledger import codec
@@ -234,9 +234,10 @@ class RunQueries:
         ordered = self._all(select(runs.c.name).where(runs.c.name.in_(reporting)).order_by(runs.c.id))
         return [row.name for row in ordered]
 
-    def first_with(self, sha256: str, before: int) -> Drop | None:
-        """The first drop before this one that has a file with these bytes, if any."""
-        query = select(files.c.drop_id).where(files.c.sha256 == sha256, files.c.drop_id < before)
+    def first_with(self, sha256: str, before: int | None = None) -> Drop | None:
+        """The first drop, or the first before this one, that has a file with these bytes, if any."""
+        earlier = files.c.drop_id < before if before is not None else true()
+        query = select(files.c.drop_id).where(files.c.sha256 == sha256, earlier)
         return next(iter(self._drops(query.order_by(files.c.drop_id).limit(1))), None)
 
     def drops_named(self, name: str) -> list[int]:

@@ -187,7 +187,7 @@ TODO = {
     "A106": "nothing to do: it is read again",
     "A111": "drop {companion} beside it",
     "A112": "drop the original file again, with your corrections in it",
-    "A116": "contact the people who run loadsheet",
+    **dict.fromkeys(("A116", "A120"), "contact the people who run loadsheet"),
     **dict.fromkeys(("R201", "R233", "R234", "R235"), "save it again in the program that made it, then send it again"),
     "R202": "send the file with its rows",
     "R203": "save it as “CSV UTF-8” and send it again",
