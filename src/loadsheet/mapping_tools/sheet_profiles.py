@@ -154,7 +154,13 @@ def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
     name = shown_name(Path(path.name))
     tops = read_tops(path, name, settings)
     readable = [_in_its_encoding(top) for top in tops if not _has_fixed_width(top)]
-    found = [raw for top in readable if (raw := _table(path, top, settings)) is not None]
+    wanted = {str(number): one for number, top in enumerate(readable) if (one := _wanted(str(number), top)) is not None}
+    tables, is_unquoted = _opened(path, [layout for *_, layout in wanted.values()], settings) if wanted else ({}, False)
+    read = (
+        _table(path, top, headings, tables[name], is_unquoted=is_unquoted)
+        for name, (top, headings, _) in wanted.items()
+    )
+    found = [raw for raw in read if raw is not None]
     if not found:
         reason = "no row looks like headings above a table"
         hint = "write one heading over each column; a form cannot be read"
@@ -202,7 +208,8 @@ def _known_words(top: Top) -> int:
     return sum(bool(reading.concepts) - len(reading.unknown) for reading in readings)
 
 
-def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
+def _wanted(name: str, top: Top) -> tuple[Top, Headings, Layout] | None:
+    """The headings of a table, and a layout with this name that reads all columns; None if these are no rows of a table."""
     headings = None if is_form(top) else find_headings(top)
     if headings is None:
         return None
@@ -210,12 +217,15 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     once = [label for label in headings.labels if fold_label(label) and fold_label(label) not in headings.doubles]
     if not once:
         return None
-    wanted = tuple(WantedColumn(str(place), (label,), required=False) for place, label in enumerate(once))
+    columns = tuple(WantedColumn(str(place), (label,), required=False) for place, label in enumerate(once))
     layout = Layout(
-        "rows", wanted, (top.sheet,) if top.sheet else (), headings.row,
+        name, columns, (top.sheet,) if top.sheet else (), headings.row,
         (top.encoding or "utf-8-sig",), (top.delimiter or ",",), header_rows=headings.rows,
     )  # fmt: skip
-    table, is_unquoted = _opened(path, layout, settings)
+    return top, headings, layout
+
+
+def _table(path: Path, top: Top, headings: Headings, table: Table, *, is_unquoted: bool) -> _Raw | None:
     left_out = set[int]()
     rows = list(islice(_counted(table.rows(), left_out), ROWS_READ + 1))
     damaged = {row.number for row in rows if row.problem is not None}
@@ -241,15 +251,15 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     return _Raw(sheet, top, headings, {place: cells_without(cells, blank) for place, cells in columns.items()})
 
 
-def _opened(path: Path, layout: Layout, settings: Settings) -> tuple[Table, bool]:
-    """The table of a file, and whether its quotes enclose nothing: marketplaces do not quote the values of their tab separated reports."""
+def _opened(path: Path, layouts: Sequence[Layout], settings: Settings) -> tuple[dict[str, Table], bool]:
+    """The tables of a file, and whether its quotes enclose nothing: marketplaces do not quote the values of their tab separated reports."""
     name = shown_name(Path(path.name))
     try:
-        return open_tables(path, name, [layout], settings)["rows"], False
+        return open_tables(path, name, layouts, settings), False
     except FileRefused as refused:
-        if refused.problem.code != "R206" or layout.delimiters != ("\t",):
+        if refused.problem.code != "R206" or any(layout.delimiters != ("\t",) for layout in layouts):
             raise
-    return open_tables(path, name, [replace(layout, quote="")], settings)["rows"], True
+    return open_tables(path, name, [replace(layout, quote="") for layout in layouts], settings), True
 
 
 def _counted(rows: Iterator[Row], left_out: set[int]) -> Iterator[Row]:
