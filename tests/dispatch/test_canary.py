@@ -149,3 +149,31 @@ def test_a_known_mapping_is_tried_in_each_folder_that_is_new(ledger, accepted, t
     found = states(ledger, drop)
     assert found == (["refused"] * 3 + ["held"] * 7 if tried else ["refused"] * 10)
     assert report.held == found.count("held")
+
+
+@pytest.mark.parametrize("canary", [3, 0])
+def test_decisions_leave_after_all_quotes_and_those_without_a_quote_hold_up_no_other(ledger, canary):
+    run, quoted = ledger.begin_run(), range(20)
+    numbers = [100, 0, 101, 1, 102, *range(2, 20)]  # of the decisions: those from 100 on are on tenders without a quote
+    tenders, quotes, decisions = (
+        ready_entries.plan(
+            ledger, run, operation, [ready_entries.payload_of(operation, one) for one in some], file=file
+        )
+        for operation, some, file in (
+            ("tender.create", [*range(100, 103), *quoted], "tenders.csv"),
+            ("tender.quote", quoted, "quotes.csv"),
+            ("tender.confirm", numbers, "awards.csv"),
+        )
+    )
+    arrived = []
+
+    def decides(connection, request):
+        (record,) = request.payloads
+        arrived.append((request.operation.name, record["tender_id"]))
+        is_known = request.operation.name != "tender.confirm" or ("tender.quote", record["tender_id"]) in arrived
+        return (accepts if is_known else NO).act(connection, request)
+
+    send(Move(decides), ledger, run, canary=canary)
+    assert Counter(states(ledger, tenders, quotes)) == {"accepted": 43}
+    assert states(ledger, decisions) == ["refused" if number >= 100 else "accepted" for number in numbers]
+    assert [operation for operation, _ in arrived[-23:]] == ["tender.confirm"] * 23

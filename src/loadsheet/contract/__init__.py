@@ -61,6 +61,7 @@ from loadsheet.contract.kinds import (
 from loadsheet.contract.operations import (
     BY_NAME,
     CREATES,
+    DECISIONS,
     DELETES,
     EVENTS,
     LISTED_KEYS,
@@ -136,6 +137,7 @@ __all__ = [
     "BY_NAME",
     "CREATES",
     "DATE_SHAPES",
+    "DECISIONS",
     "DELETES",
     "EVENTS",
     "EXACT",

@@ -174,6 +174,7 @@ def _named(*actions: Action) -> frozenset[str]:
 
 
 CREATES, DELETES, EVENTS = _named(Action.CREATE), _named(Action.DELETE), _named(Action.STATUS)
+DECISIONS = _named(Action.CONFIRM)
 VERSIONS = _named(Action.CREATE, Action.UPDATE)
 """Operations whose document is a version of a record."""
 

@@ -12,12 +12,12 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from loadsheet.contract import BY_NAME, CREATES
+from loadsheet.contract import BY_NAME, CREATES, DECISIONS
 from loadsheet.dispatch.calls_in_flight import Call, CallsInFlight, FinishedCall, build_calls
 from loadsheet.dispatch.circuit_breaker import CallLog, CircuitBreaker, LastLimit, StopReason
 from loadsheet.dispatch.client import Client
@@ -217,6 +217,7 @@ class _Sending:
         self._counts: Counter[State] = Counter()
         self._calls = 0
         self._ahead = 0
+        self._decisions_wait = True
         self._stopped: StopReason | None = None
         self._superseded = False
         self._ids_in_flight: set[int] = set()  # entries of the calls in flight
@@ -338,13 +339,21 @@ class _Sending:
         return calls[:allowed]
 
     def _ready(self, limit: int) -> list[Submission]:
-        """The oldest entries that may leave: as many as allowed of those on trial, and all others."""
-        waiting, trials = CREATES if self._creates_blocked else (), self._canary.on_trial
+        """The oldest entries that may leave, decisions on quotes after everything else: they depend on quotes that still wait for tenders."""
+        if self._decisions_wait:
+            if (others := self._oldest(limit, DECISIONS)) or self._in_flight:
+                return others
+            self._decisions_wait = False
+        return self._oldest(limit)
+
+    def _oldest(self, limit: int, left_out: Collection[str] = ()) -> list[Submission]:
+        """The oldest entries that may leave, but for these operations: as many as allowed of those on trial, and all others."""
+        waiting, trials = {*left_out, *(CREATES if self._creates_blocked else ())}, self._canary.on_trial
         tried = [
             submission
             for part, places in self._canary.places()
             if part[1] not in waiting
-            for submission in self._ledger.ready_of(part, min(places, limit), parts_out=trials)
+            for submission in self._ledger.ready_of(part, min(places, limit), parts_out=trials, operations_out=waiting)
         ]
         others = self._ledger.ready(limit, parts_out=trials, operations_out=waiting)
         return sorted([*tried, *others], key=lambda submission: submission.id)[:limit] if tried else others

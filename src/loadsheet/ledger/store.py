@@ -210,10 +210,13 @@ class Ledger:
         with self._reading() as connection:
             return ready_submissions(connection, limit, LeftOut(parts_out, operations_out))
 
-    def ready_of(self, part: Part, limit: int, *, parts_out: Collection[Part]) -> list[Submission]:
+    def ready_of(
+        self, part: Part, limit: int, *, parts_out: Collection[Part], operations_out: Collection[str] = ()
+    ) -> list[Submission]:
         """The same for one drop and operation."""
+        left_out = LeftOut([other for other in parts_out if other != part], operations_out)
         with self._reading() as connection:
-            return ready_submissions(connection, limit, LeftOut([other for other in parts_out if other != part]), part)
+            return ready_submissions(connection, limit, left_out, part)
 
     def mark_sending(self, run: Run, calls: Sequence[tuple[Sequence[Submission], bytes]]) -> None:
         """Commit the intent to send before any byte leaves. Each call is its submissions and its request body.
