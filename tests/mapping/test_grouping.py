@@ -300,15 +300,51 @@ payload: {order_id: {col: id}, status_datetime: {col: at}}
 """
 
 
+BY_DAY_AND_TIME = """\
+mapping: events
+version: 1
+target: order.status
+source: {files: ["*.csv"], dates: ["%Y-%m-%d"], timezone: UTC}
+columns:
+  id:   {label: ID, required: true}
+  day:  {label: Day, type: date, required: true}
+  time: {label: Time, type: time}
+order: [id, day, time]
+payload: {order_id: {col: id}, status_datetime: {expr: 'day + (time ?? t"PT0H")'}}
+"""
+IN_ZONES = [
+    ["b", "2026-03-01 08:00", ""],
+    ["a", "2026-03-01 12:00", "Asia/Tokyo"],  # 03:00 in UTC
+    ["a", "2026-03-01 04:00", "UTC"],
+    ["b", "2026-03-01 08:00", ""],
+]
+IN_TWO_CELLS = [
+    ["b", "2026-03-01", "8:00"],
+    ["a", "2026-03-01", ""],
+    ["a", "2026-03-01", "10:00"],
+    ["b", "2026-03-01", "8:00"],
+]
+
+
 @pytest.mark.parametrize("memory_rows", [0, 100])
-def test_events_are_sorted_by_instant_and_never_merged(tmp_path, memory_rows):
-    rows = [
-        ["b", "2026-03-01 08:00", ""],
-        ["a", "2026-03-01 12:00", "Asia/Tokyo"],  # 03:00 in UTC
-        ["a", "2026-03-01 04:00", "UTC"],
-        ["b", "2026-03-01 08:00", ""],
-    ]
-    found = made(tmp_path, SORTED, rows, memory_rows=memory_rows)
+@pytest.mark.parametrize(
+    ("mapping", "rows"),
+    [
+        (SORTED, IN_ZONES),
+        (BY_DAY_AND_TIME, IN_TWO_CELLS),
+        (
+            BY_DAY_AND_TIME,
+            [
+                ["b", "2026-03-01", "23:59"],
+                ["a", "2026-03-01", "9:30"],
+                ["a", "2026-03-01", "10:15"],
+                ["b", "2026-03-02", ""],
+            ],
+        ),
+    ],
+)
+def test_events_are_sorted_by_instant_and_never_merged(tmp_path, mapping, rows, memory_rows):
+    found = made(tmp_path, mapping, rows, memory_rows=memory_rows)
     assert said(found) == [("a", [3], []), ("a", [4], []), ("b", [2], []), ("b", [5], [])]
 
 

@@ -225,7 +225,7 @@ CHANGES = {
     "checks:": {
         "batch: {max_records: 5}\nchecks:": "m.yaml:39:1: tender.create sends one record per call; only order.status supports batch",
         "changed: later\nchecks:": "m.yaml:39:10: changed: later is not one of hold, update",
-        "order: [weight]\nchecks:": "m.yaml:39:9: only texts and dates can be sorted, Weight is a number",
+        "order: [weight]\nchecks:": "m.yaml:39:9: only texts, dates and times can be sorted, Weight is a number",
     },
 }  # fmt: skip
 CASES = [(old, new, said) for old, changes in CHANGES.items() for new, said in changes.items()]

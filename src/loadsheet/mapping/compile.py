@@ -417,8 +417,8 @@ class _Compiler:
         indexes = self._indexes(main, self._spec.order, ("order",))
         for number, index in enumerate(indexes):
             kind = main.columns[index].slot.type
-            if kind not in (Type.TEXT, Type.MOMENT):
-                text = f"only texts and dates can be sorted, {main.label(index)} is {kind.value}"
+            if kind not in (Type.TEXT, Type.MOMENT, Type.SPAN):
+                text = f"only texts, dates and times can be sorted, {main.label(index)} is {kind.value}"
                 self._file.refuse(("order", number), text)
         return tuple(indexes)
 

@@ -11,7 +11,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby, islice
 from operator import itemgetter
@@ -153,8 +153,9 @@ class KeyedTable:
 
 
 def _sortable(value: object) -> str:
-    """A text that sorts like the value: moments by instant. Types other than text and moments are refused at load."""
-    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value or "")
+    """A text that sorts like the value: moments by instant. Types other than texts, moments and times of day are refused at load."""
+    text = f"{value.total_seconds():016.6f}" if isinstance(value, timedelta) else str(value or "")
+    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else text
 
 
 class _FillDown:

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from loadsheet.contract import EVENTS
 from loadsheet.display_text import count_of, one_line
 from loadsheet.inbox.files import shown_name
 from loadsheet.mapping.yamlfile import flow
@@ -29,6 +30,7 @@ def write_draft(draft: Draft) -> str:
         "",
         *_columns(draft),
         *_group(draft),
+        *_order(draft, payload),
         *_constants(payload),
         *_derived(draft, payload),
         "",
@@ -282,6 +284,17 @@ def _group(draft: Draft) -> Iterator[str]:
         names = {drafted.name for drafted in draft.main.columns if drafted not in unused}
         same = flow([name for name in draft.one_value if name in names])
         yield _commented(f"  one_value: {same}", "the same in nearly every group")
+
+
+def _order(draft: Draft, payload: Payload) -> Iterator[str]:
+    """Events of a record are sent as they happened: the last one that arrives says how it stands."""
+    key = draft.filled.get(draft.operation.record.key[0])
+    text = next((line.text for line in payload.lines if line.text.startswith("status_datetime:")), "")
+    words = set(re.findall(r"\w+", text.partition(":")[2]))
+    times = [one.name for one in draft.main.columns if one.name in words and one.keys.get("type") in {*MOMENTS, "time"}]
+    if draft.operation.name in EVENTS and key is not None and times and not draft.is_joined:
+        yield ""
+        yield f"order: {flow([key.name, *times])}   # sent oldest first, record by record"
 
 
 def _constants(payload: Payload) -> Iterator[str]:
