@@ -29,9 +29,10 @@ SAID = Problem("X701", values={"text": "pickup_city: is wrong"})
 
 def document(operation, content="one", *problems):
     contract = BY_NAME[operation]
-    body = {"order_id": "A-1", "tender_id": "T-1", "carrier_id": "C-1", "note": content}
+    field, _, value = content.rpartition("=")
+    body = {"order_id": "A-1", "tender_id": "T-1", "carrier_id": "C-1", field or "note": value}
     more = {"delivery_city": "Ulm"} if contract.creates else {}
-    record = {name: body[name] for name in (*contract.record.key, "note")} | more
+    record = {name: body[name] for name in (*contract.record.key, field or "note")} | more
     payload = msgspec.json.encode(record)
     digest = hashlib.sha256(payload).hexdigest()
     return Document(
@@ -80,6 +81,19 @@ TABLE = [
     ("another was refused", [(UPDATE, ACCEPTED, "x"), (UPDATE, REFUSED, "y")], UPDATE, "x", UNCHANGED, ""),
     ("another update", [(UPDATE, ACCEPTED, "x")], UPDATE, "y", READY, ""),
     ("back to an earlier update", [(UPDATE, ACCEPTED, "x"), (UPDATE, ACCEPTED, "y")], UPDATE, "x", READY, ""),
+    ("another field since", [(UPDATE, ACCEPTED, "x"), (UPDATE, ACCEPTED, "city=Ulm")], UPDATE, "x", UNCHANGED, ""),
+    ("another field to be set", [(UPDATE, ACCEPTED, "x"), (UPDATE, READY, "city=Ulm")], UPDATE, "x", UNCHANGED, ""),
+    ("another field in doubt", [(UPDATE, ACCEPTED, "x"), (UPDATE, UNKNOWN, "city=Ulm")], UPDATE, "x", READY, ""),
+    (
+        "back, and another field since",
+        [(UPDATE, ACCEPTED, "x"), (UPDATE, ACCEPTED, "y"), (UPDATE, ACCEPTED, "city=Ulm")],
+        *(UPDATE, "x", READY, ""),
+    ),
+    (
+        "created anew, and another field since",
+        [(UPDATE, ACCEPTED, "x"), (DELETE, ACCEPTED, ""), (CREATE, ACCEPTED, "one"), (UPDATE, ACCEPTED, "city=Ulm")],
+        *(UPDATE, "x", READY, ""),
+    ),
     ("an update in doubt", [(UPDATE, UNKNOWN, "x")], UPDATE, "x", HELD, "L602"),
     ("another update behind one in doubt", [(UPDATE, UNKNOWN, "x")], UPDATE, "y", READY, ""),
     ("an update that was refused", [(UPDATE, REFUSED, "x")], UPDATE, "x", READY, ""),

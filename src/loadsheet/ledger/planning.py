@@ -16,7 +16,7 @@ from loadsheet.display_text import as_argument
 from loadsheet.ledger.codec import OTHER_VERSION, fields_in, left_out
 from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned
 from loadsheet.ledger.states import EarlierEntry, State, Waits
-from loadsheet.ledger.updates import TO_CLEAR, changed_values, not_cleared, other_zone, shortened
+from loadsheet.ledger.updates import TO_CLEAR, changed_values, not_cleared, other_zone, sets_other_fields, shortened
 from loadsheet.mapping.documents import Document, Instead, times_of_run_in
 from loadsheet.problems import Problem
 
@@ -182,9 +182,8 @@ def held_as_of_another(
     """
     document = decision.document
     is_other_version = any(problem.code in OTHER_VERSION for problem in decision.planned.problems)
-    if not (BY_NAME[given.operation].creates or given.instead is not None):
-        return decision
-    if decision.planned.state is not State.READY and not is_other_version:
+    is_new = BY_NAME[given.operation].creates or given.instead is not None
+    if not is_new or (decision.planned.state is not State.READY and not is_other_version):
         return decision
     alive = _since_delete(lane)
     setting = [earlier for earlier in alive if BY_NAME[earlier.operation].action in _SETTING]
@@ -438,7 +437,8 @@ def _judge_create(document: Document, lane: Sequence[EarlierEntry]) -> PlannedSt
         return PlannedState(State.HELD, "deleted since it was accepted", (deleted,))
     if same and _equal(document, same[-1]):
         answer = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
-        before = Problem("L604", values={"key": document.key, "text": answer}, hint=_again(document))
+        hint = f"once the cause is fixed: loadsheet retry {as_argument(document.key)}"
+        before = Problem("L604", values={"key": document.key, "text": answer}, hint=hint)
         return PlannedState(State.REFUSED, "refused before", (before,))
     return PlannedState(State.READY)
 
@@ -454,6 +454,8 @@ def _is_of_deleted(document: Document, lane: Sequence[EarlierEntry]) -> bool:
 
 def _judge_latest(document: Document, family: Sequence[EarlierEntry]) -> PlannedState:
     standing = [earlier for earlier in family if earlier.state is not State.REFUSED]
+    while standing and sets_other_fields(standing[-1], document):
+        standing.pop()
     return _judge_equal(document, standing[-1]) if standing and _equal(document, standing[-1]) else _NEW
 
 
@@ -494,7 +496,3 @@ def _judge_different(document: Document, earlier: EarlierEntry) -> PlannedState:
     if blank := left_out(earlier.payload, document.payload):
         hint += f"; the update leaves {', '.join(blank)} as before; {TO_CLEAR}"
     return PlannedState(State.HELD, "changed since it was accepted", (Problem("L601", values=values, hint=hint),))
-
-
-def _again(document: Document) -> str:
-    return f"once the cause is fixed: loadsheet retry {as_argument(document.key)}"

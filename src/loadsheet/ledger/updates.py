@@ -1,5 +1,5 @@
 """What an update does to a record besides changing its own fields: it leaves what is blank now, it replaces lists as a whole, and the exchange
-reads its times in the one time zone that the record has. Compares JSON records; knows neither entries nor states.
+reads its times in the one time zone that the record has. Compares JSON records.
 """
 
 from collections.abc import Collection, Sequence
@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, Kind, show_same_clock
+from loadsheet.contract import BY_NAME, Action, Kind, show_same_clock
 from loadsheet.display_text import as_argument
 from loadsheet.ledger.codec import FIELDS, changes_to_keep, field_differences, fields_in, left_out, list_lengths
+from loadsheet.ledger.states import EarlierEntry, State
 from loadsheet.mapping.documents import Document
 from loadsheet.problems import Problem
 
@@ -40,6 +41,19 @@ def shortened(update: Document, sent: Sequence[bytes]) -> Problem | None:
             values = {"key": update.key, "list": name, "before": before, "after": count}
             return Problem("L627", values=values, hint="if the others are to stay, list them too", level="warning")
     return None
+
+
+def sets_other_fields(earlier: EarlierEntry, update: Document) -> bool:
+    """Whether an earlier update of the record leaves every field of this one as this one sets it. Not known if contents were removed."""
+    is_update = earlier.operation == update.operation and BY_NAME[update.operation].action is Action.UPDATE
+    if not is_update or earlier.state not in (State.ACCEPTED, State.READY):
+        return False
+    before, own = fields_in(earlier.payload), fields_in(update.payload)
+    return (
+        earlier.content_hash != update.content_hash
+        and all(own.get(name, value) == value for name, value in before.items())
+        and bool(before)
+    )
 
 
 def other_zone(update: Document, zone: str, sent: Sequence[bytes]) -> Problem | None:
