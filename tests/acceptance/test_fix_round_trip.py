@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 import pytest
-from fix_workbooks import FixBook, House, write_fix, write_fixes
+from fix_workbooks import RED, FixBook, House, write_fix, write_fixes
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from libreoffice import convert
@@ -805,3 +805,41 @@ def test_a_number_and_a_date_in_a_fix_file_of_texts_are_no_mixed_style(workspace
     said = workspace.run().stdout
     assert "R225" not in said
     assert "R227" not in said
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "children", "heading"),
+    [
+        ("events", "orders", "Order,Code,At\n{0},PU,2026-03-01 08:00\n", "Order"),
+        ("orders", "events", "Order,Code,At\n{0},PU,2026-03-01 08:00\n", "Order"),
+        ("quotes", "tenders", "Tender,Carrier,Rate\n{0},C1,100\n", "Tender"),
+        ("orders", "order-deletes", "Order\n{0}\n", "Order"),
+    ],
+)
+def test_a_number_that_looks_like_another_comes_back_and_its_corrected_row_ends_the_wait(
+    workspace, first, then, children, heading
+):
+    """In: an event, a quote or a delete of A-1O, where A-10 is meant, before or after A-10."""
+    workspace.use_small(first, then)
+    parents = {"orders": "Order,City,Weight\n{0},Bonn,1\n", "tenders": "Tender,City\n{0},Bonn\n"}
+    (parent,) = {first, then} & parents.keys()
+    (child,) = {first, then} - parents.keys()
+    files = {parent: f"{parent}.csv", child: f"{child.removeprefix('order-')}.csv"}
+    for name in (first, then):
+        workspace.drop(files[name], {parent: parents[parent].format("A-10"), child: children.format("A-1O")}[name])
+        done = workspace.run()
+    assert done.returncode == 1
+    with workspace.fixing("*.fix.xlsx", back="mended.xlsx") as book:
+        heads, line = book.worksheets[0].iter_rows()
+        assert "Did you mean A-10?" in line[0].value
+        (red,) = (cell for cell in line if cell.fill.fgColor.rgb == RED and cell.column > 1)
+        assert (heads[red.column - 1].value, red.value) == (heading, "A-1O")
+        red.value = "A-10"
+    assert workspace.run().returncode == 0
+    workspace.drop(files[parent].replace(".", "2."), parents[parent].format("A-1O"))
+    workspace.drop(files[child], children.format("A-1O"))
+    assert workspace.run().returncode == 1
+    operations = "select key, state from entries where operation not like '%create' order by id"
+    old, mended, again = workspace.ask(operations)
+    assert (mended[0].partition("/")[0], mended[1]) == ("A-10", "accepted")
+    assert (old[1], again[1]) == ("held", "held"), "neither the wrong row nor its copy follows A-1O"

@@ -151,6 +151,9 @@ OTHER_VERSION = frozenset({"L601", "L605"})
 FIELDS = "fields"
 """The value of such a problem with all differences in one text, for operators."""
 
+MEANT = "meant"
+"""The value of a problem with the number of the order or tender that its sender may have meant."""
+
 _MORE = "more"
 _SHOWN = 5
 _LENGTH_MAX = 60

@@ -14,7 +14,7 @@ import msgspec
 from loadsheet.contract import BY_NAME, Action, When, may_differ_in_form, parties_of, same_content, update_of
 from loadsheet.display_text import as_argument
 from loadsheet.ledger.codec import OTHER_VERSION, fields_in, left_out
-from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned
+from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned, older_values
 from loadsheet.ledger.states import EarlierEntry, State, Waits
 from loadsheet.ledger.updates import TO_CLEAR, changed_values, not_cleared, other_zone, sets_other_fields, shortened
 from loadsheet.mapping.documents import Document, Instead, times_of_run_in
@@ -162,9 +162,7 @@ def held_as_older(
     is_older = first and any(earlier.drop not in copies for earlier in since)
     if not (is_older or returned.overruled):
         return decision
-    hint = f"to go back to these values: loadsheet retry {as_argument(document.key)}"
-    problem = Problem("L619", values={"key": document.key}, hint=hint)
-    return decision._replace(planned=PlannedState(State.HELD, OLDER, (problem,)))
+    return decision._replace(planned=PlannedState(State.HELD, OLDER, (older_values(document.key),)))
 
 
 def _since(entry: int, family: Sequence[EarlierEntry]) -> Sequence[EarlierEntry]:

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from loadsheet.display_text import as_argument
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement
 from loadsheet.mapping.documents import FIX_OF, Document, SourceRow
+from loadsheet.problems import Problem
 
 Cells = tuple[str, tuple[str, ...]]
 
@@ -34,6 +36,12 @@ NOT_RETURNED = Returned()
 OLDER = "an older file came again"
 CONTRADICTED = "a newer file still holds it"
 """Reasons of held entries: old values would undo a later change, and a delete of what a newer file of its run has."""
+
+
+def older_values(key: str) -> Problem:
+    """The problem of an entry that another file has changed, corrected or deleted since."""
+    hint = f"to go back to these values: loadsheet retry {as_argument(key)}"
+    return Problem("L619", values={"key": key}, hint=hint)
 
 
 def cells_of(rows: Iterable[SourceRow]) -> "Counter[Cells]":

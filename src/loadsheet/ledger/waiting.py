@@ -32,7 +32,7 @@ from loadsheet.ledger.planning import (
     with_effects,
 )
 from loadsheet.ledger.recording import earlier_entries, in_order, seen_lanes
-from loadsheet.ledger.returned_rows import FixFiles, copies_of, find_returned
+from loadsheet.ledger.returned_rows import OLDER, FixFiles, copies_of, find_returned, older_values
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change_states, still_valid
 from loadsheet.mapping.documents import JOINT, Document, Instead
@@ -116,7 +116,7 @@ def hold_waiting(transaction: Transaction, *, only_changed: bool = False) -> int
     connection, held = transaction.connection, 0
     changed = {row.lane for row in _CHANGED_LANES.rows(connection, run=transaction.run.id)} if only_changed else None
     for rows, settlements in _with_reasons(connection, State.HELD):
-        known = ({old.text for old in codec.decode_problems(row.problems)} for row in rows)
+        known = ([(old.text, old.hint) for old in codec.decode_problems(row.problems)] for row in rows)
         found = zip(rows, settlements, known, strict=True)
         if changed is not None:
             changed |= _parents(connection, {row.lane for row in rows}).keys()
@@ -124,8 +124,9 @@ def hold_waiting(transaction: Transaction, *, only_changed: bool = False) -> int
             transaction,
             [
                 settlement
-                for row, settlement, texts in found
-                if settlement.reason not in texts and (changed is None or row.lane in changed)
+                for row, settlement, told in found
+                if any((new.text, new.hint) not in told for new in settlement.problems)
+                and (changed is None or row.lane in changed)
             ],
         )
     for rows, settlements in _with_reasons(connection, State.READY):
@@ -142,9 +143,10 @@ def _with_reasons(connection: Connection, state: State) -> Iterator[tuple[Sequen
     for rows in _waiting(connection, Waits.PARENT, state):
         parents = _parents(connection, {row.lane for row in rows})
         because = _faults(connection, {row.lane for row in rows})
-        near = _near_parents(
-            connection, {row.lane for row in rows if row.lane not in because and not parents[row.lane]}
-        )
+        unknown = {
+            lane for lane in {row.lane for row in rows} - because.keys() if not any(map(_was_there, parents[lane]))
+        }
+        near = _near_parents(connection, unknown)
         late = _overtaken(connection, rows, parents)
         yield (
             rows,
@@ -188,15 +190,17 @@ def _parents(connection: Connection, lanes: Collection[str]) -> defaultdict[str,
 
 
 def _release_children(transaction: Transaction, *, orphans: bool) -> int:
-    connection, released = transaction.connection, 0
+    connection, released, fixes = transaction.connection, 0, FixFiles()
     for state in (State.READY, State.HELD):  # in this order: a released held entry becomes ready
         for rows in _waiting(connection, Waits.PARENT, state):
             lanes = {row.lane for row in rows}
             parents, shown = _parents(connection, lanes), seen_lanes(connection, lanes)
             late = _overtaken(connection, rows, parents, soon=True)
+            corrected = fixes.corrected(connection, {row.id for row in rows}) if state is State.HELD else set()
+            change_states(transaction, [_held_as_older(row) for row in rows if row.id in corrected])
             settlements, go = [], []
             for row in rows:
-                if row.id in late:
+                if row.id in late or row.id in corrected:
                     continue
                 family: Sequence[Parent] = parents[row.lane]
                 if row.operation in DELETES:  # planned before the create, it must not delete the created record
@@ -314,12 +318,18 @@ def _near_parents(connection: Connection, lanes: Collection[str]) -> dict[str, s
     return {lane: found.pop() for lane, found in keys.items() if len(found) == 1}
 
 
+def _was_there(parent: Parent) -> bool:
+    return parent.operation in CREATES or parent.state is State.ACCEPTED
+
+
 def _waits_for(row: Any, parents: Sequence[Parent], near: Mapping[str, str], because: Problem | None) -> Problem:
     """The problem of an entry whose order or tender is not there. `near`: by lane, the key of the one that may be meant."""
     hint = _HINT.format(key=as_argument(row.key)) if row.instead is None else _JUDGED_AGAIN
-    values = {"parent": parent_of(row.lane), "why": _why(parents)}
     meant = near.get(row.lane, "")
-    return Problem("L607", values=values, hint=f"did you mean {meant}?" if meant else hint, because=because)
+    values = {"parent": parent_of(row.lane), "why": _why(parents)}
+    if meant:
+        return Problem("L607", values={**values, codec.MEANT: meant}, hint=f"did you mean {meant}?", because=because)
+    return Problem("L607", values=values, hint=hint, because=because)
 
 
 def _held_as_overtaken(row: Any) -> Settlement:
@@ -328,6 +338,11 @@ def _held_as_overtaken(row: Any) -> Settlement:
     values = {"parent": parent_of(row.lane), "why": _CREATED_AFTER}
     problem = Problem("L607", values=values, hint=_OVERTAKEN.format(harm=harm, key=as_argument(row.key)))
     return Settlement(row.id, State.HELD, problem.text, problems=(problem,), waits=Waits.PARENT)
+
+
+def _held_as_older(row: Any) -> Settlement:
+    """The settlement that holds an entry whose row came back in a fix file with other cells: it must not follow when its parent comes."""
+    return Settlement(row.id, State.HELD, OLDER, problems=(older_values(row.key),))
 
 
 def _held_for_parent(row: Any, problem: Problem) -> Settlement:

@@ -20,9 +20,10 @@ from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
 
+from loadsheet.contract import BY_NAME, Action
 from loadsheet.languages import Words, known_language, words_in
 from loadsheet.ledger import ColumnGuide, Drop, Entry, Origin, Run, SourceTable, State
-from loadsheet.ledger.codec import FIELDS, OTHER_VERSION, ChangedValue, further_changes, kept_changes
+from loadsheet.ledger.codec import FIELDS, MEANT, OTHER_VERSION, ChangedValue, further_changes, kept_changes
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import LOOKUP_RULE, STEP, part_of_table
 from loadsheet.problems import NOT_EXAMINED, Problem, Where, column_letters
@@ -83,10 +84,15 @@ _WRONG = (State.INVALID, State.REFUSED)
 
 
 def is_to_fix(entry: Entry) -> bool:
-    """Whether an entry was not sent or was refused, and its sender can fix it. Other holds need an operator or another record."""
-    if entry.state is State.HELD:
-        return any(problem.code in OTHER_VERSION for problem in entry.problems) and not entry.waits
-    return entry.state in _WRONG
+    """Whether an entry was not sent or was refused, and its sender can fix it, also one whose number looks like that of another order. Other
+    holds need an operator or another record. The number of an update may be wrong in some of its rows only: its sender corrects the own file.
+    """
+    if entry.state is not State.HELD:
+        return entry.state in _WRONG
+    if entry.waits:
+        may_stand_alone = BY_NAME[entry.operation].action not in (Action.CREATE, Action.UPDATE)
+        return may_stand_alone and any(MEANT in problem.values for problem in entry.problems)
+    return any(problem.code in OTHER_VERSION for problem in entry.problems)
 
 
 def warnings_about(table: SourceTable) -> Iterator[Problem]:
@@ -308,11 +314,14 @@ _ITEMS = re.compile(r"\d+ items?")
 
 
 def placing(queries: LedgerQueries, words: Words) -> Callable[[Entry], Entry]:
-    """A function that gives the problems of an entry that keep changed values the cells of these, and words them for its sender."""
+    """A function that gives the problems of an entry that keep changed values, or a number that was meant, the cells of these, and words them
+    for its sender.
+    """
     origin = cache(queries.origin)
 
     def place(entry: Entry) -> Entry:
-        if not any(map(kept_changes, entry.problems)) or not entry.rows or entry.removed:
+        is_placed = any(kept_changes(problem) or MEANT in problem.values for problem in entry.problems)
+        if not is_placed or not entry.rows or entry.removed:
             return entry
         problems = tuple(_placed(problem, entry, origin(entry.drop), words) for problem in entry.problems)
         return entry._replace(problems=problems)
@@ -321,6 +330,9 @@ def placing(queries: LedgerQueries, words: Words) -> Callable[[Entry], Entry]:
 
 
 def _placed(problem: Problem, entry: Entry, origin: Origin, words: Words) -> Problem:
+    if MEANT in problem.values:
+        where, *also = origin.stating(entry, BY_NAME[entry.operation].record.key[0]) or (problem.where,)
+        return replace(problem, where=where, also=tuple(also))
     changes = kept_changes(problem)
     if not changes:
         return problem
