@@ -843,3 +843,54 @@ def test_a_number_that_looks_like_another_comes_back_and_its_corrected_row_ends_
     old, mended, again = workspace.ask(operations)
     assert (mended[0].partition("/")[0], mended[1]) == ("A-10", "accepted")
     assert (old[1], again[1]) == ("held", "held"), "neither the wrong row nor its copy follows A-1O"
+
+
+HEADS_AND_EVENTS = """\
+mapping: edi
+version: 1
+target: order.status
+source:
+  files: ["edi*.csv"]
+  timezone: Europe/Berlin
+  dates: ["%Y-%m-%d %H:%M"]
+  tables:
+    events: {kind: {label: Type, is: E}}
+    heads:  {kind: {label: Type, is: H}}
+lookups: {head: {table: heads, key: order}}
+columns:
+  heads: {order: {label: A, required: true}}
+  events:
+    order: {above: heads.order, lookup: head, required: true, key: true}
+    code:  {place: 2, required: true}
+    at:    {place: 3, type: datetime, required: true}
+payload: {order_id: {col: order.order}, status_code: {col: code}, status_datetime: {col: at}}
+"""
+
+
+def test_events_below_heads_stay_below_them_in_a_fix_workbook(workspace):
+    workspace.use_small("orders")
+    (workspace / "mappings" / "edi.yaml").write_text(HEADS_AND_EVENTS, encoding="utf-8")
+    workspace.drop("orders.csv", "Order,City,Weight\nA-1,Bonn,1\nA-2,Bonn,1\nA-3,Bonn,1\n")
+    rows = [
+        "Type;A;B",
+        "H;A-1",
+        "E;PU;2026-03-01 08:00",
+        "H;A-2",
+        "E;PU;soon",
+        "E;DL;2026-03-02 08:00",
+        "H;A-3",
+        "E;PU;late",
+    ]
+    workspace.drop("edi.csv", "\n".join([*rows, ""]))
+    assert workspace.run().returncode == 1
+    with workspace.fixing("edi.fix.xlsx") as book:
+        for cell in (cell for row in book.worksheets[0].iter_rows() for cell in row):
+            cell.value = {"soon": "2026-03-01 09:00", "late": "2026-03-01 10:00"}.get(cell.value, cell.value)
+    assert workspace.run().returncode == 0
+    sent = map(json.loads, House.held(workspace)["status_events"].elements())
+    assert sorted((one["order_id"], one["status_datetime"]) for one in sent) == [
+        ("A-1", "2026-03-01T08:00:00"),
+        ("A-2", "2026-03-01T09:00:00"),
+        ("A-2", "2026-03-02T08:00:00"),
+        ("A-3", "2026-03-01T10:00:00"),
+    ]

@@ -89,6 +89,8 @@ class FixRows:
         self._marked = marked
         self._spools = {table.name: Spool(stack) for table in drop.tables}
         self._taken = {table.name: bytearray() for table in drop.tables}
+        sheets = list(dict.fromkeys((table.file, table.sheet) for table in drop.tables))
+        self._sheets = {table.name: sheets.index((table.file, table.sheet)) for table in drop.tables}
         self.count = 0
 
     def holds(self, entry: Entry) -> bool:
@@ -96,8 +98,11 @@ class FixRows:
         return any(self._has(row) for row in entry.rows)
 
     def add(self, entry: Entry, remarks: Sequence[tuple[Place, RowRemark]]) -> None:
-        """Add the new rows of an entry, and the remarks on any of its rows."""
+        """Add the new rows of an entry, and the remarks on any of its rows. Their marks count in the order of the file, in which a head stands
+        above its lines: rows that a sender has sorted go back into that order.
+        """
         fresh = [row for row in dict.fromkeys(entry.rows) if not self._has(row)]
+        fresh.sort(key=lambda row: (self._sheets[row.table], row.number))
         for number, row in enumerate(fresh, start=1):
             self._take(row, str(RowMark(entry.id, number, len(fresh))) if self._marked else "", entry.key)
         for place, remark in remarks:
