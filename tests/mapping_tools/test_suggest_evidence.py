@@ -626,6 +626,18 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "two ways to ship identify no orders": (
         "Forma de envío;Factura;Ciudad\n" + "".join(f"{('Aire', 'Tierra')[at % 2]};F-{at};Lugo\n" for at in range(420)), "order.create",
         "  order_id: {col: factura}", "!\ngroup:"),
+    "offers of a French portal": (
+        {"offres.csv": "N° appel d'offres;Code transporteur;Prix HT;Devise;Date offre\n" + "".join(
+            f"AO-{at};C1;1 240,50;EUR;28/11/2026 11:5{at}\n" for at in range(4))},
+        None, "\ntarget: tender.quote   # ", "tenderRate: {col: prix_ht}", "response_datetime: {col: date_offre}", "!height"),
+    "events of a French portal": (
+        {"suivi.csv": "N° commande;Code événement;Date;Heure;Lieu\n" + "".join(f"C-{at};LIV;2{at}/11/2026;08:0{at};Lyon\n" for at in range(6))},
+        None, "\ntarget: order.status   # ", "\norder: [n_commande, date, heure]   # ", "status_datetime: {expr: 'date + heure'}"),
+    "tenders that a Polish shipper withdraws": (
+        {"wycofane.csv": "Nr przetargu;Powód;Data wycofania\nP-1;brak;30.11.2026\nP-2;brak;30.11.2026\n"}, None, "\ntarget: tender.delete   # "),
+    "packages without the places and dates of their orders": (
+        "Auftrag;Verpackung;Artikel;Gewicht kg;Anzahl;Länge cm;Breite cm;Höhe cm\n" + "".join(
+            f"A-{at // 2};EUP;Pumpe;12,5;1;120;80;10{at}\n" for at in range(8)), None, "\ntarget: order.update   # ", "packages:\n", "!order.create   #"),
     "a table of two columns has no notes": ("Order;Delivery town\nA1;Hull\nA2;York\nOrder of Monday;\n", "order.update", "!footer"),
 }  # fmt: skip
 

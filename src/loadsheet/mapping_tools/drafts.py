@@ -112,7 +112,8 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
     of_record = sum("[]" not in path for path in filled)
     has_lines = len(filled) > of_record >= _WITH_LINES
     some = len(filled) >= _SOME and places >= _PLACES - 1
-    many = len(filled) >= _MANY or places >= _PLACES or has_lines or some
+    of_packages = not places and all("[]" in path or path == operation.record.key[0] for path in filled)
+    many = not of_packages and (len(filled) >= _MANY or places >= _PLACES or has_lines or some)
     if operation.action is Action.CREATE:
         yield (8.0, f"{_columns_of(len(filled))}, {places} of them for addresses") if many else (-2.0, "")
     elif operation.action is Action.UPDATE:
