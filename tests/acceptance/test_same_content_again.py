@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 from faulty_exchange import misbehaving
-from fix_workbooks import FixBook
+from fix_workbooks import FixBook, House
 from monitored_runs import house, order_id
 from orders import write_orders
 from outcome_check import check_outcome
@@ -749,3 +749,21 @@ def test_a_held_upsert_creates_its_order_anew_if_that_was_deleted_before_a_perso
         ("order.create", "accepted"),
         ("order.delete", "accepted"),
     ]
+
+
+def test_a_list_that_makes_and_changes_orders_sends_nothing_when_it_comes_again(workspace):
+    """Each order has a later value in the same list. Its first row would set that back, and its second one be held as older."""
+    workspace.use_shipped("lindqvist-changes")
+    made = "N;{0};Kund;Gata 1;21122;Lund;SE;2026-03-01 08:00;2026-03-02 08:00;1;100;1;1000;"
+    rows = [made.format("A-1"), "U;A-1;;;;Kiruna;;;;;50;;;", made.format("A-2"), "X;A-2;;;;;;;;;;;;"]
+    rows += ["U;A-3;;;;Kiruna;;;;;;;;", made.format("A-3")]
+    heads = "Åtgärd;Order;Mottagare;Gata;Postnr;Ort;Land;Hämtning;Leverans;Kolli;Vikt;Volym;Värde;Orsak"
+    for _ in range(2):
+        workspace.drop("lindqvist_changes_1.csv", "\n".join([heads, *rows, ""]))
+        workspace.run()
+    sent = workspace.ask("select key, operation from entries where state = 'accepted' order by id")
+    assert Counter(sent).most_common(1)[0][1] == 1
+    again = workspace.ask("select key, operation, state, reason from entries where drop_id = 2 order by id")
+    assert {state for key, _, state, _ in again if key != "A-2"} == {"unchanged"}, again
+    orders = {one["order_id"]: one for one in map(json.loads, House.held(workspace)["orders"].elements())}
+    assert (orders["A-1"]["delivery_city"], orders["A-1"]["total_weight"]) == ("Kiruna", 50)

@@ -151,31 +151,32 @@ def test_a_key_in_a_command_to_copy_stays_one_word_of_a_shell_and_is_no_option(s
     assert command.make_context(name, words, resilient_parsing=True).params["key"] == key
 
 
-OLDER = [  # the lane with the drop of each entry, what comes in a copy of drop 1, and whether it is held
-    ("changed since", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "x", True),
-    ("to be changed", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, READY, "y", 2)], UPDATE, "x", True),
-    ("both still to be sent", [(UPDATE, READY, "x", 1), (UPDATE, READY, "y", 2)], UPDATE, "x", True),
-    ("it was refused itself", [(UPDATE, REFUSED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "x", True),
-    ("it was refused last", [(UPDATE, ACCEPTED, "y", 2), (UPDATE, REFUSED, "x", 1)], UPDATE, "x", False),
-    ("of another file", [(UPDATE, ACCEPTED, "x", 2), (UPDATE, ACCEPTED, "y", 3)], UPDATE, "x", False),
-    ("other values by now", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "z", False),
-    ("both of this file", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 1)], UPDATE, "x", False),
-    ("created anew", [(DELETE, ACCEPTED, "", 1), (CREATE, ACCEPTED, "one", 2)], DELETE, "", True),
-    ("it never left", [(DELETE, HELD, "", 1), (CREATE, ACCEPTED, "one", 2)], DELETE, "", True),
-    ("another quote since", [(QUOTE, ACCEPTED, "x", 1), (QUOTE, ACCEPTED, "y", 2)], QUOTE, "x", True),
+OLDER = [  # the lane with the drop of each entry, what comes in a copy of drop 1, and its state
+    ("changed since", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "x", HELD),
+    ("to be changed", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, READY, "y", 2)], UPDATE, "x", HELD),
+    ("both still to be sent", [(UPDATE, READY, "x", 1), (UPDATE, READY, "y", 2)], UPDATE, "x", HELD),
+    ("it was refused itself", [(UPDATE, REFUSED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "x", HELD),
+    ("it was refused last", [(UPDATE, ACCEPTED, "y", 2), (UPDATE, REFUSED, "x", 1)], UPDATE, "x", READY),
+    ("of another file", [(UPDATE, ACCEPTED, "x", 2), (UPDATE, ACCEPTED, "y", 3)], UPDATE, "x", READY),
+    ("other values by now", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 2)], UPDATE, "z", READY),
+    ("both of this file", [(UPDATE, ACCEPTED, "x", 1), (UPDATE, ACCEPTED, "y", 1)], UPDATE, "x", UNCHANGED),
+    ("deleted by this file", [(DELETE, ACCEPTED, "", 1), (CREATE, ACCEPTED, "one", 1)], DELETE, "", UNCHANGED),
+    ("created anew", [(DELETE, ACCEPTED, "", 1), (CREATE, ACCEPTED, "one", 2)], DELETE, "", HELD),
+    ("it never left", [(DELETE, HELD, "", 1), (CREATE, ACCEPTED, "one", 2)], DELETE, "", HELD),
+    ("another quote since", [(QUOTE, ACCEPTED, "x", 1), (QUOTE, ACCEPTED, "y", 2)], QUOTE, "x", HELD),
 ]
 
 
 @pytest.mark.parametrize(
-    ("lane", "operation", "content", "held"), [row[1:] for row in OLDER], ids=[row[0] for row in OLDER]
+    ("lane", "operation", "content", "state"), [row[1:] for row in OLDER], ids=[row[0] for row in OLDER]
 )
-def test_a_copy_of_an_old_file_undoes_no_later_change(lane, operation, content, held):
+def test_a_copy_of_an_old_file_undoes_no_later_change(lane, operation, content, state):
     given = document(operation, content)
     earlier = [known(*entry, identity=place)._replace(drop=drop) for place, (*entry, drop) in enumerate(lane, start=1)]
     decision = decide(given, earlier, changed="hold", seen=True)
     assert decision.planned.state is READY
     after = held_as_older(decision, given, earlier, {1: False}).planned
-    assert (after.state, after.problems[0].code if after.problems else "") == ((HELD, "L619") if held else (READY, ""))
+    assert (after.state, after.problems[0].code if after.problems else "") == (state, "L619" if state is HELD else "")
     older = "these are older values of A-1: another file has changed, corrected or deleted them since"
     assert not after.problems or after.problems[0].text == older.replace("A-1", given.key)
     assert held_as_older(decision, given, earlier, {}) == decision

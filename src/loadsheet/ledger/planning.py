@@ -161,7 +161,11 @@ def held_as_older(
     since = (earlier for earlier in _since(first, family) if earlier.state is not State.REFUSED)
     is_older = first and any(earlier.drop not in copies for earlier in since)
     if not (is_older or returned.overruled):
-        return decision
+        sent = next((one for one in came if one.state is State.ACCEPTED and one.content_hash in forms), None)
+        own = (
+            given if sent and (given.operation, given.content_hash) == (sent.operation, sent.content_hash) else document
+        )
+        return decision if sent is None else PlanningDecision(own, _judge_equal(own, sent))
     return decision._replace(planned=PlannedState(State.HELD, OLDER, (older_values(document.key),)))
 
 
