@@ -25,15 +25,14 @@ Changed = Literal["hold", "update"]
 
 ALREADY = "already with the exchange"
 OF_ANOTHER = "another sender has this number"
+DELETED = "deleted since it was accepted"
 OTHER_ZONE = "its record has another time zone"
-"""The prefix of the reason of an unchanged entry whose record was accepted before."""
 
 _WAITING_AS = re.compile(r"already waiting as entry (\d+)")
 
 ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN)
 """States of the entries by which a new document of their lane is judged. Held entries that wait for an outcome or a parent count too."""
 
-_SETTLED = (State.ACCEPTED, State.REFUSED)
 _MADE = (State.ACCEPTED, State.READY)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
 _SETTING = (Action.CREATE, Action.UPDATE)
@@ -117,11 +116,10 @@ def with_effects(
     document, planned = decision.document, decision.planned
     if planned.state is not State.READY or not lane or BY_NAME[document.operation].action is not Action.UPDATE:
         return decision
-    sent = _sent(document, lane)
     versions = [one.payload for one in _versions(given, _since_delete(lane)) if one.state in _MADE]
     is_version = document.operation != given.operation and versions
     blank = not_cleared(document, versions[-1], given.payload, fields) if is_version else None
-    found = (shortened(document, sent), blank)
+    found = (shortened(document, _sent(document, lane)), blank)
     return decision._replace(planned=planned._replace(problems=tuple(filter(None, found))))
 
 
@@ -147,11 +145,12 @@ def held_as_older(
     returned: Returned = NOT_RETURNED,
 ) -> PlanningDecision:
     """The decision, or held if old values would undo a later change. `copies` are the earlier drops with the same bytes: what another file
-    changed since the first of them that had this content, or that another version of the mapping read, only a person can want to undo.
-    So it is if another file changed it after the entry whose rows came back as they were, or if these were overruled.
+    changed since the first of them that had this content, or that another version of the mapping read, or after the entry whose rows came
+    back as they were, only a person can want to undo. If only later rows of these drops changed it, all of the file is there: unchanged.
     """
     document = decision.document
-    if not (copies or returned.uncorrected) or decision.planned.state is not State.READY:
+    is_deleted = decision.planned.reason == DELETED
+    if not (copies or returned.uncorrected) or not (decision.planned.state is State.READY or is_deleted):
         return decision
     forms = {form.content_hash for form in (document, given, given.instead) if form is not None}
     family = _family(document, lane)
@@ -166,7 +165,8 @@ def held_as_older(
             given if sent and (given.operation, given.content_hash) == (sent.operation, sent.content_hash) else document
         )
         return decision if sent is None else PlanningDecision(own, _judge_equal(own, sent))
-    return decision._replace(planned=PlannedState(State.HELD, OLDER, (older_values(document.key),)))
+    held = PlannedState(State.HELD, OLDER, (older_values(document.key),))
+    return decision if is_deleted else decision._replace(planned=held)
 
 
 def _since(entry: int, family: Sequence[EarlierEntry]) -> Sequence[EarlierEntry]:
@@ -321,7 +321,7 @@ def other_form(given: Document, decision: PlanningDecision, lane: Sequence[Earli
     require it, or a person who releases it after a delete. Else None.
     """
     document = decision.document
-    if decision.planned.state is not State.HELD and all(earlier.state in _SETTLED for earlier in lane):
+    if decision.planned.state is not State.HELD and all(one.state in (State.ACCEPTED, State.REFUSED) for one in lane):
         return None
     if document.instead is not None or document.operation == given.operation:
         return document.instead
@@ -436,7 +436,7 @@ def _judge_create(document: Document, lane: Sequence[EarlierEntry]) -> PlannedSt
     if not same and _is_of_deleted(document, lane):
         hint = f"to create it again: loadsheet retry {as_argument(document.key)}"
         deleted = Problem("L618", values={"key": document.key}, hint=hint)
-        return PlannedState(State.HELD, "deleted since it was accepted", (deleted,))
+        return PlannedState(State.HELD, DELETED, (deleted,))
     if same and _equal(document, same[-1]):
         answer = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
         hint = f"once the cause is fixed: loadsheet retry {as_argument(document.key)}"
