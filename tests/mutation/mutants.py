@@ -5,9 +5,8 @@ draws a sample that rotates by day, chooses the tests and works in two copies of
 constant of a module, draws no sample, and does not see what child processes of the tests reach.)
 
 First the tests of a room run once, with a mark in each function, to learn which test reaches which function. Then each mutant faces the
-tests that reach its function until one fails, the quickest first. If they take too long together, those that reach many other functions
-are left out. A timeout counts as a failure. The exit code says only whether this
-driver works, whatever survives.
+tests that reach its function until one fails, the quickest first; the slowest are left out if they take too long together. A timeout
+counts as a failure. The exit code says only whether this driver works, whatever survives.
 """
 
 import argparse
@@ -22,7 +21,6 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import NamedTuple
 
 from cosmic_ray.mutating import mutate_code
 from tests.mutation.copies import MARKS, Copy, Plugin, finished, marked
@@ -50,15 +48,8 @@ def test_files(room: str) -> list[str]:
     return [str(file.relative_to(ROOT)) for file in sorted(found, key=lambda file: -file.stat().st_size)]
 
 
-class Reach(NamedTuple):
-    """How many functions a test reaches, and how long it takes."""
-
-    functions: int
-    seconds: float
-
-
-def tests_that_reach(room: str, paths: list[str], copies: list[Copy]) -> dict[tuple[str, int], dict[str, Reach]]:
-    """The tests that reach each function of some files; function 0 is the file as a whole."""
+def tests_that_reach(room: str, paths: list[str], copies: list[Copy]) -> dict[tuple[str, int], dict[str, float]]:
+    """The tests that reach each function of some files, with the seconds that they take; function 0 is the file as a whole."""
     sources = {path: (ROOT / path).read_text(encoding="utf-8") for path in paths}
     places = [(path, node.lineno) for path, source in sources.items() for node in functions(ast.parse(source))]
     for order, copy in enumerate(copies):
@@ -81,18 +72,19 @@ def tests_that_reach(room: str, paths: list[str], copies: list[Copy]) -> dict[tu
         for name, test in json.loads(report.read_text(encoding="utf-8")).items():
             reached = {places[number] for number in test["reached"]} if test["passed"] else set()
             for place in reached | {(path, 0) for path, _ in reached}:
-                found[place][name] = Reach(len(reached), test["seconds"])
+                found[place][name] = test["seconds"]
         report.unlink()
     return found
 
 
-def chosen(tests: dict[str, Reach]) -> tuple[list[str], float]:
-    """Some tests, the quickest first, and how long they take: those that reach the fewest functions, for SECONDS_MAX in all."""
-    kept: dict[str, float] = {}
+def chosen(tests: dict[str, float]) -> tuple[list[str], float]:
+    """The quickest tests, for SECONDS_MAX in all, and how long they take."""
+    kept, seconds = [], 0.0
     for name in sorted(tests, key=tests.__getitem__):
-        if not kept or sum(kept.values()) + tests[name].seconds <= SECONDS_MAX:
-            kept[name] = tests[name].seconds
-    return sorted(kept, key=kept.__getitem__), sum(kept.values())
+        if not kept or seconds + tests[name] <= SECONDS_MAX:
+            kept.append(name)
+            seconds += tests[name]
+    return kept, seconds
 
 
 def change_of(mutant: Mutant, source: str, mutated: str) -> str:
