@@ -1,8 +1,15 @@
-"""The probe against our own exchange in many personalities: it finds exactly what is set, and leaves nothing behind."""
+"""The probe against our own exchange in many personalities: it finds exactly what is set, and leaves nothing behind.
 
+What it asks and finds is kept in probe.*.txt. LOADSHEET_REWRITE=1 writes it anew; read the difference before you commit it.
+"""
+
+import os
+import re
+import textwrap
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -61,10 +68,10 @@ PERSONALITIES = {
 }
 
 
-def probed(url, *, given=None, **settings):
+def probed(url, *, given=None, report=lambda _line: None, **settings):
     loaded = Settings.load(exchange=url, **settings)
     with Client(url, TOKEN, loaded) as client:
-        return probe(client, loaded, given=given, pause_s=0)
+        return probe(client, loaded, given=given, pause_s=0, report=report)
 
 
 def url_of(caller):
@@ -129,6 +136,22 @@ def test_every_value_that_shows_stands_in_a_personality():
         field = Assumptions.model_fields[name]
         values = FREE_VALUES.get(name) or set(get_args(field.annotation)) - {field.default}
         assert {(name, value) for value in values} <= tried
+
+
+@pytest.mark.parametrize("name", ["permissive", "strict"])
+def test_what_is_asked_and_found_is_what_is_kept(tmp_path, name):
+    kept, calls = Path(__file__).with_name(f"probe.{name}.txt"), []
+    with embedded(tmp_path / "exchange.db", **PERSONALITIES[name]) as caller:
+        answers = probed(url_of(caller), report=calls.append).capabilities.answers
+    asked = ", ".join(re.sub(r".*? /tmsapi/(.*?) -> (...) .*", r"\1 \2", call) for call in calls)
+    found = [
+        f"{one.assumption or one.question} = {one.value} ({one.confidence}): {one.sent}: {one.finding}"
+        for one in answers
+    ]
+    text = "\n".join([*textwrap.wrap(asked, 180), "", *found, ""])
+    if os.environ.get("LOADSHEET_REWRITE"):
+        kept.write_text(text, encoding="utf-8")
+    assert text == kept.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("personality", PERSONALITIES.values(), ids=PERSONALITIES)
