@@ -109,7 +109,7 @@ def _with_described_item(targets: Sequence[Target], columns: Sequence[tuple[int,
     """The targets, the item among them by its description if no heading names it and nearly every row has one: remarks are rare."""
     item = next((target for target in targets if target.what == _ITEM and target.needed), None)
     described = any(column.concepts == _DESCRIBED and column.filled * 10 >= column.rows * 9 for _, column in columns)
-    if item is None or not described or any(_score(column, item) >= _LEAST for _, column in columns):
+    if item is None or not described or any(_score(column, item) for _, column in columns):
         return list(targets)
     return [replace(target, what=_DESCRIBED) if target is item else target for target in targets]
 
@@ -126,7 +126,7 @@ def _wanted_targets(targets: Sequence[Target], columns: Sequence[tuple[int, Colu
         for target in targets
         if target.in_list and (target.needed or (target.field.kind in kinds and not target.what & of_record))
     ]
-    if not any(_score(column, target) >= _LEAST for _, column in columns for target in decisive):
+    if not any(_score(column, target) for _, column in columns for target in decisive):
         return [target for target in targets if not target.in_list]
     return [
         replace(target, what=target.what | {"total"}) if "total" in target.whole and not target.in_list else target
@@ -138,7 +138,7 @@ def _wanted_targets(targets: Sequence[Target], columns: Sequence[tuple[int, Colu
 
 
 def _score(column: Column, target: Target) -> float:
-    """How well a column fits a field, 0 to about 1.5; 0 where its heading means something else or its cells cannot fill it."""
+    """How well a column fits a field, 0.4 to about 1.5; 0 where its heading means something else or its cells cannot fill it."""
     label = column.concepts
     if (
         label & _NEVER
@@ -171,7 +171,7 @@ def _score(column: Column, target: Target) -> float:
     score -= 0.15 * ("milestone" in label and "milestone" not in target.whole)
     score += _TIE * (column.filled / max(column.rows, 1) + (target.what == {"address"} and column.label.endswith("1")))
     score += 0.06 * (target.subject in label) + 0.1 * (target.is_key and "id" in label) - 0.05 * ("customer" in label)
-    return max(score, 0.0)
+    return score if score >= _LEAST else 0.0
 
 
 def _likeness(column: Column, target: Target, *, recognised: float) -> float:
@@ -352,7 +352,7 @@ def _assign(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) ->
         (place, goal): score
         for place, (_, column) in enumerate(columns)
         for goal, target in enumerate(targets)
-        if (score := _score(column, target)) >= _LEAST
+        if (score := _score(column, target))
     }
     found: dict[str, Filled] = {}
     for place, goal in sorted(best_pairs(scores).items(), key=lambda pair: pair[1]):

@@ -25,8 +25,7 @@ from loadsheet.similar_text import short_list
 
 _Found = list[tuple[Field, DraftColumn]]
 
-_WIRE_UNITS = {"length": "CM", "width": "CM", "height": "CM"}
-_KILOS = "KG"  # the unit of weights
+_KILOS, _CENTIMETRES = "KG", "CM"  # the units of weights and of lengths
 _EARLIEST, _LATEST = "PT8H", "PT16H"  # assumed times of a window whose days have none
 _NO_REFERENCE = frozenset({"other", "unused", "moment", "status"})  # concepts of headings that are no references
 _HOUSE_NUMBER = re.compile(r"[0-9]{1,5} ?[a-z]?(?: ?[-/] ?[0-9]{1,5} ?[a-z]?)?$|s/?n$", re.IGNORECASE)
@@ -62,8 +61,7 @@ class Payload:
 
 def unit_leaf(field_: Field) -> str:
     """The leaf of a unit, without its closing brace."""
-    measure = next((name for name in _WIRE_UNITS if name in concepts_of(field_)), "")
-    usual = field_.known[0] if field_.known else _WIRE_UNITS.get(measure, _KILOS)
+    usual = next(iter(field_.known), _CENTIMETRES)
     return f"{{value: {_KILOS if _KILOS in field_.known else usual}"
 
 
