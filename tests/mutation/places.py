@@ -50,7 +50,9 @@ OPERATORS = [*(get_operator(f"core/{name}")() for name in NAMES), DeleteStatemen
 
 
 class Mutant(NamedTuple):
-    """A change: the `occurrence`th place of an operator in a file, in the function that begins in line `function` (0: in none)."""
+    """A change: the `occurrence`th place of an operator in a file, in the function that begins in line `function` (0: in none, or in one whose
+    results are kept).
+    """
 
     path: str
     line: int
@@ -63,10 +65,16 @@ def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
+def is_cached(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether only the first test of a process runs a function, and the others depend on what it returned."""
+    return any(re.match(r"(lru_)?cache\b", ast.unparse(decorator)) for decorator in function.decorator_list)
+
+
 def mutants_of(path: str, wanted: set[int] | None = None) -> list[Mutant]:
     """All mutants of a file, or those on the lines that are wanted."""
     source, found, seen = (ROOT / path).read_text(encoding="utf-8"), [], defaultdict(int)
-    spans, lines = [(node.lineno, node.end_lineno) for node in functions(ast.parse(source))], source.splitlines()
+    spans = [(node.lineno, node.end_lineno) for node in functions(ast.parse(source)) if not is_cached(node)]
+    lines = source.splitlines()
     for node in ast_nodes(get_ast(source)):
         for operator in OPERATORS:
             positions = []
