@@ -236,10 +236,16 @@ def test_a_case_names_the_document_that_is_missing_and_the_one_that_is_not_expec
     expected = case.with_name("rates.expected.jsonl")
     rows, documents = case.read_text(encoding="utf-8"), expected.read_text(encoding="utf-8").splitlines(keepends=True)
     case.write_text(rows.rstrip("\n").rpartition("\n")[0] + "\n", encoding="utf-8")
-    assert ") is expected, but missing" in loadsheet(house, "mapping", "test").stdout
+    missing = f"document {len(documents) - 1} (tender.quote "
+    told = loadsheet(house, "mapping", "test").stdout
+    assert missing in told
+    assert ") is expected, but missing" in told
     case.write_text(rows, encoding="utf-8")
     expected.write_text("".join(documents[:-1]), encoding="utf-8")
     assert ") is not expected" in loadsheet(house, "mapping", "test").stdout
+    for line in (1, 2):
+        expected.write_text("".join([*documents[: line - 1], "{\n"]), encoding="utf-8")
+        assert f"rates.expected.jsonl:{line}:1: " in loadsheet(house, "mapping", "test").stderr
 
 
 def test_a_case_with_dates_far_from_today_is_the_same_on_every_day(tmp_path):
