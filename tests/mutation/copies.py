@@ -46,12 +46,22 @@ class Plugin:
                 report.nodeid.partition("::")[0]
             ]  # any test of a file may hold what its fixtures reach
             (shared if report.when == "setup" else test["reached"]).update(reached)
+            if report.when == "teardown":
+                forget()
 
     def pytest_sessionfinish(self) -> None:
         if self.report is not None:
             for name, test in self.tests.items():
                 test["reached"] = sorted(test["reached"] | self.setups[name.partition("::")[0]])
             self.report.write_text(json.dumps(self.tests), encoding="utf-8")
+
+
+def forget() -> None:
+    """Clear the caches of a bounded size, those of texts in files: each test then runs all that it depends on."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("loadsheet.")]
+    for value in [value for module in modules for value in vars(module).values() if hasattr(value, "cache_clear")]:
+        if value.cache_info().maxsize:
+            value.cache_clear()
 
 
 class Copy:

@@ -67,7 +67,7 @@ def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 def is_cached(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether only the first test of a process runs a function, and the others depend on what it returned."""
-    return any(re.match(r"(lru_)?cache\b", ast.unparse(decorator)) for decorator in function.decorator_list)
+    return any(ast.unparse(decorator) == "cache" for decorator in function.decorator_list)
 
 
 def mutants_of(path: str, wanted: set[int] | None = None) -> list[Mutant]:

@@ -140,7 +140,6 @@ def _with_year_at_one_end(years: Mapping[str, Sequence[int]]) -> list[str]:
     return last if fewer < 0 else first if fewer else list(years)
 
 
-@cache
 def _candidates(shape: str) -> tuple[str, ...]:
     """The formats that could have written texts of this shape."""
     if weekday := weekday_in(shape):
@@ -176,12 +175,12 @@ def _day_formats(day: re.Match[str]) -> list[str]:
 
 def _numbered(sep: str, first: int, last: int) -> list[str]:
     """The formats of days written in numbers, by the digits of their first and last part. Dots stand between day and month."""
-    if first >= 3:
-        return [f"%Y{sep}%m{sep}%d"] if first == 4 and last <= 2 else []
-    if last == 1:
+    if first == 4 and last <= 2:
+        return [f"%Y{sep}%m{sep}%d"]
+    if first > 2 or last == 1:
         return []
     year = "%Y" if last == 4 else "%y"
-    if sep[0] == ".":
+    if sep.startswith("."):
         return [f"%d{sep}%m{sep}{year}"]
     found = [f"%d{sep}%m{sep}{year}", f"%m{sep}%d{sep}{year}"]
     return found if last == 4 else [*found, f"%y{sep}%m{sep}%d"]

@@ -262,7 +262,7 @@ def overview() -> str:
     for page_name in PAGES:
         title = page_source(page_name).partition("\n")[0].removeprefix("# ")
         own = [entry for entry in entries().values() if entry.page == page_name]
-        width = max((len(entry.name) for entry in own), default=0)
+        width = max(len(entry.name) for entry in own)
         lines += [title, *(f"  {entry.name.ljust(width)}  {_plain(_first_sentence(entry))}" for entry in own), ""]
     return "\n".join(lines).rstrip()
 
