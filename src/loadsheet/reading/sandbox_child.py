@@ -124,11 +124,10 @@ def _lower(resource_id: int, limit: int) -> None:
 
 def _address_space() -> int:
     """The address space of this process in bytes; on systems other than Linux a fixed allowance for the interpreter."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    except (OSError, ValueError):
-        return 1 << 30
-    return pages * resource.getpagesize()
+    with suppress(OSError):
+        pages, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
+        return int(pages) * resource.getpagesize()
+    return 1 << 30
 
 
 def _refuse(event: str, arguments: tuple[object, ...]) -> None:
