@@ -3,6 +3,7 @@
 import ast
 import atexit
 import contextlib
+import functools
 import json
 import mmap
 import os
@@ -21,6 +22,7 @@ import pytest
 from tests.mutation.places import ROOT, functions, git
 
 EXAMPLES_MAX = 20  # of a hypothesis test
+KEEPS = type(functools.lru_cache(len))
 
 
 class Plugin:
@@ -59,8 +61,8 @@ class Plugin:
 def forget() -> None:
     """Clear the caches of a bounded size, those of texts in files: each test then runs all that it depends on."""
     modules = [module for name, module in sys.modules.items() if name.startswith("loadsheet.")]
-    for value in [value for module in modules for value in vars(module).values() if hasattr(value, "cache_clear")]:
-        if value.cache_info().maxsize:
+    for value in [value for module in modules for value in vars(module).values()]:
+        if isinstance(value, KEEPS) and value.cache_info().maxsize:
             value.cache_clear()
 
 
