@@ -280,10 +280,10 @@ class PageSizes:
 
     def sizes_below(self, refused: int) -> Iterator[int]:
         """The sizes to try when one is refused: the last accepted size, then round numbers down to 10."""
-        known = self._read().get(self._exchange, 0)
-        if 1 < known < refused:
+        known = min(self._read().get(self._exchange, refused), refused)
+        if known < refused:
             yield known
-        yield from (size for size in _ROUND_SIZES if size < (known or refused))
+        yield from (size for size in _ROUND_SIZES if size < known)
 
     def remember(self, accepted: int) -> None:
         """Store the accepted size. If that fails, the next run makes a few more refused requests."""
