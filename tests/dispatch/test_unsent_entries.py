@@ -160,17 +160,18 @@ def test_the_rate_is_that_of_the_last_minute():
 
 def test_the_forecast_says_whether_the_rest_is_sent_in_time():
     until = NOW + timedelta(hours=2)
-    good, bad, none = forecast(3600, 1.0, NOW, until), forecast(3600, 0.1, NOW, until), forecast(1200, 0.0, NOW, None)
+    good, bad, none = forecast(3600, 1.0, NOW, until), forecast(36_000, 0.9, NOW, until), forecast(1200, 0.0, NOW, None)
     assert (good.fits, bad.fits, forecast(1, 0.0, NOW, NOW).fits) == (True, False, False)
     assert (good.ends_at, none.ends_at) == (NOW + timedelta(hours=1), None)
     for told, words in (
         (good, "3,600 documents left at 1 a second"),
         (good, "in time for"),
-        (bad, "360 an hour"),
+        (bad, "3,240 an hour"),
         (bad, "too late for"),
         (none, "1,200 documents left"),
     ):
         assert words in str(told)
+    assert forecast(7200, 1.0, NOW, until).fits
     assert forecast(0, 3.0, NOW, NOW - timedelta(hours=1)).fits
     assert forecast(10**12, 0.001, NOW, None).ends_at.year < 2040, "no date is out of range"
 
