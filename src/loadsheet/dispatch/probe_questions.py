@@ -201,7 +201,7 @@ def _acceptance(tenant: ProbeTenant, tender: str, decision: Payload) -> Answer:
     changes = {field: value for field, value in after[0].items() if before[0].get(field) != value}
     if not changes:
         return setting_answer(name, "", sent, [reply], "the tender was listed unchanged")
-    ((field, value),) = list(changes.items())[:1]
+    field, value = next(iter(changes.items()))
     if len(changes) > 1 or not isinstance(value, str):
         return setting_answer(
             name, None, sent, [reply], f"the tender was listed with other values in {', '.join(changes)}"
