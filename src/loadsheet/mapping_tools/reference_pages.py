@@ -268,7 +268,7 @@ def overview() -> str:
 
 
 def _first_sentence(entry: Entry) -> str:
-    return re.split(r"(?<=[.!?:]) (?=[A-Z])", entry.summary, maxsplit=1)[0].rstrip(":")
+    return re.split(r"(?<=[.!?:]) (?=[A-Z])", entry.summary)[0].rstrip(":")
 
 
 def as_json(entry: Entry) -> Json:

@@ -78,8 +78,8 @@ def _partner(key: Column, sheet: Sheet) -> Column | None:
     if same is not None:
         return same
     shares = [(share(column, key), -column.position, column) for column in sheet.columns if _can_identify(column)]
-    best = max(shares, key=lambda one: one[:2], default=(0.0, 0, None))
-    return best[2] if best[0] >= _ALL else None
+    found, _, column = max(shares, key=lambda one: one[:2], default=(None, None, None))
+    return column if found and found >= _ALL else None
 
 
 def _is_another_list(sheet: Sheet, main: Sheet, key: Column) -> bool:
