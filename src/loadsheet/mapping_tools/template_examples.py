@@ -65,7 +65,7 @@ class Examples:
         self._equals = dict(self._equal_columns())
         self._joined = {place for pair in self._equals.items() for place in pair}
 
-    def rows(self, table: TablePlan, column: ColumnPlan, nth: int = 0) -> tuple[Cell, ...]:
+    def rows(self, table: TablePlan, column: ColumnPlan, nth: int) -> tuple[Cell, ...]:
         """The cells of a column in the example rows of its sheet: two rows of one record, else two records. If other sheets belong to
         it, one record. `nth` numbers the headings that are read as this column, from 0.
         """

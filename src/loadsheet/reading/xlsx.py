@@ -95,9 +95,8 @@ def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases woul
             if reference is None:
                 position += 1
             else:
-                position = columns.get(reference.rstrip(_DIGITS), -1)
-                if position < 0:
-                    position = _position(reference, columns)
+                known = columns.get(reference.rstrip(_DIGITS))
+                position = _position(reference, columns) if known is None else known
         elif name in ("v", "t"):
             if not phonetic and not (inline and name == "v"):
                 parser.CharacterDataHandler = pieces.append
