@@ -230,9 +230,10 @@ _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _ENCRYPTED = 0x1
 _LOCAL = struct.Struct("<4s5H3L2H")  # APPNOTE 4.3.7
 _END = struct.Struct("<4s4H2LH")  # APPNOTE 4.3.16
+_END_64 = struct.Struct("<4sQ2H2L4Q")  # APPNOTE 4.3.14
+_LOCATOR_64 = struct.Struct("<4sLQL")  # APPNOTE 4.3.15
 _COMMENT_MAX = 0xFFFF
 _DIRECTORY_MAX = 1_000 * PARTS_MAX  # bytes
-_PARTS_ELSEWHERE = 0xFFFF  # zip64: their number is in another record
 _IN_EXTRA_FIELD = 0xFFFFFFFF  # zip64: the size is in the extra field; 0: it follows the part
 
 
@@ -244,16 +245,25 @@ def over_limit(name: str, reason: str, limit: int | str, setting: str, hint: str
 def check_directory(stream: IO[bytes], name: str) -> None:
     """Raises FileRefused before reading if the directory of a zip is larger than that of any workbook. Ignores other files."""
     size = stream.seek(0, 2)
-    stream.seek(max(size - _END.size - _COMMENT_MAX, 0))
-    tail = stream.read()
+    tail_length = min(size, _END.size + _COMMENT_MAX + _LOCATOR_64.size)
+    stream.seek(size - tail_length)
+    tail = stream.read(tail_length)
     place = tail.rfind(b"PK\x05\x06")
     stream.seek(0)
     if place < 0 or len(tail) - place < _END.size:
         return
     _, _, _, _, parts, length, _, _ = _END.unpack_from(tail, place)
-    if PARTS_MAX < parts < _PARTS_ELSEWHERE:
+    if place >= _LOCATOR_64.size and tail.startswith(b"PK\x06\x07", place - _LOCATOR_64.size):
+        _, _, at, _ = _LOCATOR_64.unpack_from(tail, place - _LOCATOR_64.size)
+        stream.seek(min(at, size))
+        head = stream.read(_END_64.size)
+        stream.seek(0)
+        if head.startswith(b"PK\x06\x06") and len(head) == _END_64.size:
+            _, _, _, _, _, _, _, parts_64, length_64, _ = _END_64.unpack(head)
+            parts, length = max(parts % 0xFFFF, parts_64), max(length % _IN_EXTRA_FIELD, length_64)
+    if parts > PARTS_MAX:
         raise _too_many_parts(parts, name)
-    if _DIRECTORY_MAX < length < _IN_EXTRA_FIELD:
+    if length > _DIRECTORY_MAX:
         raise over_limit(name, f"its directory takes {length:,} bytes", _DIRECTORY_MAX, "a fixed limit", SEND_AGAIN)
 
 

@@ -124,10 +124,11 @@ def _lower(resource_id: int, limit: int) -> None:
 
 def _address_space() -> int:
     """The address space of this process in bytes; on systems other than Linux a fixed allowance for the interpreter."""
-    with suppress(OSError):
-        pages, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
-        return int(pages) * resource.getpagesize()
-    return 1 << 30
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError):
+        return 1 << 30
+    return pages * resource.getpagesize()
 
 
 def _refuse(event: str, arguments: tuple[object, ...]) -> None:

@@ -18,6 +18,7 @@ from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where, column_letters
 from loadsheet.reading.encoding import file_refusal
 from loadsheet.reading.header import (
+    NO_HEADER,
     TOP_ROWS,
     Header,
     check_header,
@@ -223,12 +224,13 @@ def _find_tables(book: Book, layout: Layout, bounds: Bounds) -> list["_Body"]:
 
 
 def _find_table(book: Book, layout: Layout, candidates: Sequence[Sheet], bounds: Bounds) -> "_Body":
-    found: list[tuple[Header, int, Sheet]] = []
+    sheet, header, above = candidates[0], NO_HEADER, 0
     for candidate in candidates:
-        found.append((*_header_of(book, candidate, layout), candidate))
-        if found[-1][0].is_complete:
+        found, rows_above = _header_of(book, candidate, layout)
+        if not header.row or closeness(found) > closeness(header):
+            sheet, header, above = candidate, found, rows_above
+        if header.is_complete:
             break
-    header, above, sheet = max(found, key=lambda one: (closeness(one[0]), bool(one[0].row)))
     where = Where(book.name, sheet.title)
     if not header.row and layout.header_row == "auto":
         raise FileRefused(Problem("R202", where, hint="send the file with its rows"))

@@ -25,6 +25,7 @@ from loadsheet.reading.workbook import Book, Cells, RowRanges, Rows, Sheet, Trai
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _SIZE_MAX = 1 << 28
 _PROPERTIES, _PROPERTIES_MAX = "\x05DocumentSummaryInformation", 1 << 18
+_BIFF5 = 50
 _FAULTS = (
     XLRDError,
     AssertionError,
@@ -65,6 +66,8 @@ def open_xls(source: Source, name: str) -> Book:
         book = xlrd.open_workbook(
             file_contents=content, logfile=log, formatting_info=True, on_demand=True, ragged_rows=True
         )
+        if book.biff_version < _BIFF5:
+            raise file_refusal(name, "it is a workbook of Excel 4 or older", "save it as .xlsx or as 'CSV UTF-8'")
         reader = _Reader(book, name)
         titles, bounds = book.sheet_names(), reader.bounds()
         if not bounds:
