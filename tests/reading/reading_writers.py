@@ -102,8 +102,8 @@ def write_xls(path, sheets, *, from_1904=False):
                     _write_xls_cell(page, row, column, cell)
         for row in sheet.hidden_rows:
             page.row(row).hidden = True
-        for column in sheet.hidden_columns:
-            page.col(column).hidden = True
+        for column in range(max(map(len, sheet.rows), default=0)):
+            page.col(column).hidden = column in sheet.hidden_columns
         for top, left, bottom, right in sheet.merged:
             page.write_merge(top, bottom, left, right, sheet.rows[top][left])
     book.save(str(path))
@@ -143,7 +143,7 @@ def wide(text):
     return struct.pack("<I", len(units) // 2) + units
 
 
-def write_xlsb(path, sheets, *, from_1904=False, shared=True):
+def xlsb_parts(sheets, *, from_1904=False, shared=True):
     styles, texts = Styles(), []
     numbered = list(enumerate(sheets, 1))
     pages = {
@@ -176,7 +176,11 @@ def write_xlsb(path, sheets, *, from_1904=False, shared=True):
         ),
         "xl/sharedStrings.bin": b"".join([record(159, struct.pack("<II", *[len(texts)] * 2)), *strings, record(160)]),
     }
-    return write_parts(path, pages | parts)
+    return pages | parts
+
+
+def write_xlsb(path, sheets, **more):
+    return write_parts(path, xlsb_parts(sheets, **more))
 
 
 def _xlsb_look(number_format):
@@ -237,29 +241,33 @@ NAMES = "".join(
 NAMES += ' xmlns:calcext="urn:org:documentfoundation:names:experimental:calc:xmlns:calcext:1.0"'
 KIND = "application/vnd.oasis.opendocument.spreadsheet"
 DATA_STYLES = {
-    "00000": '<number:number-style style:name="N1"><number:number number:min-integer-digits="5" number:decimal-places="0"/></number:number-style>',
-    "00000-0000": '<number:number-style style:name="N2"><number:number number:min-integer-digits="9" number:decimal-places="0">'
+    "00": '<number:number-style style:name="N1"><number:number number:min-integer-digits="2" number:decimal-places="0"/></number:number-style>',
+    "00000": '<number:number-style style:name="N2"><number:number number:min-integer-digits="5" number:decimal-places="0"/></number:number-style>',
+    "00000-0000": '<number:number-style style:name="N3"><number:number number:min-integer-digits="9" number:decimal-places="0">'
     '<number:embedded-text number:position="4">-</number:embedded-text></number:number></number:number-style>',
-    "yyyy-mm-dd": '<number:date-style style:name="N3"><number:year/><number:text>-</number:text><number:month/><number:day/></number:date-style>',
-    "yyyy-mm-dd hh:mm": '<number:date-style style:name="N4"><number:year/><number:month/><number:day/><number:hours/><number:minutes/></number:date-style>',
-    "hh:mm:ss": '<number:time-style style:name="N5"><number:hours/><number:minutes/><number:seconds/></number:time-style>',
-    "[h]:mm:ss": '<number:time-style style:name="N6" number:truncate-on-overflow="false"><number:hours/></number:time-style>',
-    "0%": '<number:percentage-style style:name="N7"><number:number number:min-integer-digits="1"/><number:text>%</number:text></number:percentage-style>',
-    "#,##0.00": '<number:number-style style:name="N8"><number:number number:min-integer-digits="4" number:decimal-places="2" number:grouping="true"/></number:number-style>',
-    '"D-"00000" x"': '<number:number-style style:name="N9"><number:text>D-</number:text>'
+    "000-0000-000": '<number:number-style style:name="N4"><number:number number:min-integer-digits="10" number:decimal-places="0">'
+    '<number:embedded-text number:position="3">-</number:embedded-text><number:embedded-text number:position="7">-</number:embedded-text>'
+    "</number:number></number:number-style>",
+    "yyyy-mm-dd": '<number:date-style style:name="N5"><number:year/><number:text>-</number:text><number:month/><number:day/></number:date-style>',
+    "yyyy-mm-dd hh:mm": '<number:date-style style:name="N6"><number:year/><number:month/><number:day/><number:hours/><number:minutes/></number:date-style>',
+    "hh:mm:ss": '<number:time-style style:name="N7"><number:hours/><number:minutes/><number:seconds/></number:time-style>',
+    "[h]:mm:ss": '<number:time-style style:name="N8" number:truncate-on-overflow="false"><number:hours/></number:time-style>',
+    "00%": '<number:percentage-style style:name="N9"><number:number number:min-integer-digits="2"/><number:text>%</number:text></number:percentage-style>',
+    "#,##0.00": '<number:number-style style:name="N10"><number:number number:min-integer-digits="4" number:decimal-places="2" number:grouping="true"/></number:number-style>',
+    '"D-"00000" x"': '<number:number-style style:name="N11"><number:text>D-</number:text>'
     '<number:number number:min-integer-digits="5" number:decimal-places="0"/><number:text> x</number:text></number:number-style>',
-    '0.0" lb"': '<number:number-style style:name="N10"><number:number number:min-integer-digits="1" number:decimal-places="1"/>'
+    '0.0" lb"': '<number:number-style style:name="N12"><number:number number:min-integer-digits="1" number:decimal-places="1"/>'
     "<number:text> lb</number:text></number:number-style>",
-    "[$USD] #,##0.00": '<number:currency-style style:name="N11"><number:currency-symbol>USD</number:currency-symbol><number:text> </number:text>'
+    "[$USD] #,##0.00": '<number:currency-style style:name="N13"><number:currency-symbol>USD</number:currency-symbol><number:text> </number:text>'
     '<number:number number:min-integer-digits="1" number:decimal-places="2" number:grouping="true"/></number:currency-style>',
-    '#,##0.00\\ "€";-#,##0.00\\ "€"': '<number:currency-style style:name="N12P0"><number:number number:min-integer-digits="1"/>'
+    '#,##0.00\\ "€";-#,##0.00\\ "€"': '<number:currency-style style:name="N14P0"><number:number number:min-integer-digits="1"/>'
     '<number:text> </number:text><number:currency-symbol number:language="de" number:country="DE">€</number:currency-symbol></number:currency-style>'
-    '<number:currency-style style:name="N12"><number:text>-</number:text><number:number number:min-integer-digits="1"/><number:text> </number:text>'
-    '<number:currency-symbol>€</number:currency-symbol><style:map style:condition="value()&gt;=0" style:apply-style-name="N12P0"/></number:currency-style>',
-    '[>=1000]0.0," t";0" kg"': '<number:number-style style:name="N13P0"><number:number number:min-integer-digits="1" number:decimal-places="1"'
+    '<number:currency-style style:name="N14"><number:text>-</number:text><number:number number:min-integer-digits="1"/><number:text> </number:text>'
+    '<number:currency-symbol>€</number:currency-symbol><style:map style:condition="value()&gt;=0" style:apply-style-name="N14P0"/></number:currency-style>',
+    '[>=1000]0.0," t";0" kg"': '<number:number-style style:name="N15P0"><number:number number:min-integer-digits="1" number:decimal-places="1"'
     ' number:display-factor="1000"/><number:text> t</number:text></number:number-style>'
-    '<number:number-style style:name="N13"><number:number number:min-integer-digits="1"/><number:text> kg</number:text>'
-    '<style:map style:condition="value()&gt;=1000" style:apply-style-name="N13P0"/></number:number-style>',
+    '<number:number-style style:name="N15"><number:number number:min-integer-digits="1"/><number:text> kg</number:text>'
+    '<style:map style:condition="value()&gt;=1000" style:apply-style-name="N15P0"/></number:number-style>',
 }
 
 

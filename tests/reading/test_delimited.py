@@ -171,6 +171,8 @@ def test_every_line_end_gives_the_same_rows(tmp_path, end, last):
         (2, ("A1", "Ulm")),
         (4, ("A2", "Bonn")),
     ]
+    cut = rows_of(text_file(tmp_path, end.join(["Order,City", "A1,Ulm", "A2"])), ASKED)[-1].problem
+    assert "the file ends within this row" in cut.hint
 
 
 def test_row_numbers_are_the_physical_lines_of_their_beginnings(tmp_path):
@@ -258,6 +260,7 @@ def test_a_quote_that_is_never_closed_refuses_the_file_and_names_the_row_it_open
     problem = refusal(text_file(tmp_path, "Order,City,Weight\n" + BROKEN[case]), ASKED)
     assert (problem.code, problem.where.row) == ("R206", 3)
     assert "row 3" in problem.text
+    assert ("were read as one row" in problem.hint) == (case != "last line")
     assert "A2" in problem.found
 
 

@@ -171,15 +171,17 @@ def test_the_original_comes_back_without_what_was_put_beside_it():
     assert [(row.number, row.cells) for row in rows["rows"]] == [(2, ("A-1", "2026-03-01", "1.5"))]
     assert rows["rows"][0].natives == ((1, "date", "2026-03-01"), (2, "number", "1.5"))
     assert wrong == {"rows": {}}
+    marks = as_originals([found], dict).marks
+    assert [marks.mark_of("rows", number) for number in (1, 2, 9)] == [None, RowMark(1, 1, 1), None]
 
 
 def test_columns_may_be_moved_added_and_left_out():
     """A column that is not there any more is blank; one that the original lacked and the mapping wants stands behind the others."""
-    header = ("_row", "Weight", "notes", "order ")
-    table = fixed([("1:1/1", "9", "mine", "A-1")], header, wanted={"weight": 1, "order": 3}).table
+    header = ("order ", "Weight", "notes", "_row")
+    table = fixed([("A-1", "9", "mine", "1:1/1")], header, wanted={"weight": 1, "order": 0}).table
     assert (table.header, table.columns) == (HEADER, {"weight": 2, "order": 0})
-    assert [table.where(2, place).cell for place in range(3)] == ["D2", "", "B2"]
-    assert table.found[ORIGINAL_COLUMNS] == "D, -, B"
+    assert [table.where(2, place).cell for place in range(3)] == ["A2", "", "B2"]
+    assert table.found[ORIGINAL_COLUMNS] == "A, -, B"
     table = fixed([], ("What to fix", "Value", *HEADER, "_row"), wanted={"value": 1, "order": 2}).table
     assert (table.header, table.columns) == ((*HEADER, "Value"), {"value": 3, "order": 0})
     assert fixed([], original=None).table.header == ("What to fix", *HEADER)

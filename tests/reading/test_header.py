@@ -182,6 +182,7 @@ def test_a_column_is_never_read_for_two_labels(tmp_path):
     path = text_file(tmp_path, "Order,Consignee\n,City\nA1,Ulm\n")
     problem = refusal(path, layout("Order", "Consignee / City", "City"))
     assert (problem.code, problem.values["missing"]) == ("R204", "City")
+    assert "looked at the sheets" not in problem.hint
 
 
 SPREAD = [["Order", "Consignee", ""], [], ["", "Name", "City"], [], ["", "", "(main)"], ["A1", "Bo", "Ulm"]]

@@ -65,11 +65,18 @@ def test_a_sheet_with_the_same_columns_that_is_not_read_is_a_warning(check_json,
 
 
 def test_rows_that_are_struck_out_are_a_warning_that_names_them(tmp_path, capfd):
-    """Rows 3 and 5 are struck out; of row 4 only one cell is. LibreOffice names what is not struck out, too."""
+    """Rows 3 and 5 are struck out, and most of row 6; of row 4 only one cell is. LibreOffice names what is not struck out, too."""
     book = Workbook()
-    for row in [*ROWS, ["A3", "Box", "3"], ["A4", None, "4"]]:
+    for row in [*ROWS, ["A3", "Box", "3"], ["A4", None, "4"], ["A5", "Box", "5"]]:
         book.active.append(row)
-    for cell in (*book.active[3], book.active["B4"], *book.active[5], book.active["A1"], book.active["B5"]):
+    for cell in (
+        *book.active[3],
+        book.active["B4"],
+        *book.active[5],
+        *book.active[6][:2],
+        book.active["A1"],
+        book.active["B5"],
+    ):
         cell.font = Font(strike=True)
     book.active["A2"].font = Font(strike=False, bold=True)
     book.active.title = "Data"
@@ -77,7 +84,7 @@ def test_rows_that_are_struck_out_are_a_warning_that_names_them(tmp_path, capfd)
     (tmp_path / "acme.yaml").write_text(MAPPING)
     assert invoke(["check", str(tmp_path / "a.xlsx"), "--mappings", str(tmp_path), "--json"]) == 0
     (problem,) = json.loads(capfd.readouterr().out)["problems"]
-    assert (problem["code"], problem["level"], problem["values"]) == ("R252", "warning", {"rows": "3, 5"})
+    assert (problem["code"], problem["level"], problem["values"]) == ("R252", "warning", {"rows": "3, 5, 6"})
 
 
 @pytest.mark.parametrize(

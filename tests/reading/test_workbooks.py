@@ -3,7 +3,6 @@
 import datetime as dt
 import re
 import struct
-import zipfile
 from dataclasses import replace
 from xml.sax.saxutils import escape
 
@@ -24,6 +23,7 @@ from reading_corpus import (
     write_parts,
 )
 from reading_writers import (
+    DATA_STYLES,
     ERROR_CODES,
     WRITERS,
     Sheet,
@@ -31,9 +31,10 @@ from reading_writers import (
     error,
     ods_parts,
     record,
+    wide,
     write_ods,
-    write_xls,
     write_xlsb,
+    xlsb_parts,
 )
 
 from loadsheet.errors import FileRefused
@@ -61,14 +62,16 @@ VALUES = {  # what is written: what is read, its kind, what is shown
     "a decimal id": (Typed(1447296446.7), "1447296446.7", "number", "1447296446.7"),
     "a small number": (Typed(1e-7), "0.0000001", "number", "0.0000001"),
     "all digits": (Typed(0.1234567890123456), "0.1234567890123456", "number", "0.1234567890123456"),
+    "a zero by format": (Typed(7, "00"), "7", "number", "07"),
     "zeros by format": (Typed(1067, "00000"), "1067", "number", "01067"),
     "zeros and a dash by format": (Typed(12345678, "00000-0000"), "12345678", "number", "01234-5678"),
+    "zeros and two dashes by format": (Typed(12345678, "000-0000-000"), "12345678", "number", "001-2345-678"),
     "zeros between texts by format": (Typed(12, '"D-"00000" x"'), "12", "number", "D-00012 x"),
     "a unit by format": (Typed(27.25, '0.0" lb"'), "27.25", "number", "27.25 lb"),
     "a unit by format for small ones": (Typed(950, '[>=1000]0.0," t";0" kg"'), "950", "number", "950 kg"),
     "a unit by format for large ones": (Typed(1500, '[>=1000]0.0," t";0" kg"'), "1500", "number", "1.5 t"),
     "money": (Typed(1234.5, "#,##0.00"), "1234.5", "number", "1234.5"),
-    "per cent": (Typed(0.25, "0%"), "0.25", "number", "0.25"),
+    "per cent": (Typed(25, "00%"), "25", "number", "25"),
     "a date": (Typed(DAY, "yyyy-mm-dd"), "2026-03-01", "date", "2026-03-01"),
     "a date with time": (Typed(DAY + 0.354166667, "yyyy-mm-dd hh:mm"), "2026-03-01 08:30:00", "datetime", "2026-03-01 08:30:00"),
     "midnight": (Typed(DAY, "yyyy-mm-dd hh:mm"), "2026-03-01 00:00:00", "datetime", "2026-03-01 00:00:00"),
@@ -172,7 +175,12 @@ def test_what_is_hidden_or_merged_is_read_and_reported_in_every_format(tmp_path,
     assert table.found["hidden rows"] == "1 (read)", "the other one is blank"
     assert table.found["hidden columns"] == "1 (read): C"
     assert table.found["merged cells"].startswith("1 ")
-    assert ("filter" in table.found) == (form != "xls")
+    filters = {
+        "xlsx": "A1:C4 (all rows are read)",
+        "xlsb": "A1:C4 (all rows are read)",
+        "ods": "on (all rows are read)",
+    }
+    assert table.found.get("filter") == filters.get(form)
     assert cells_of(path, layout("Id", sheets=("secret",))) == [["X", "Y"]]
 
 
@@ -188,6 +196,7 @@ def test_what_is_hidden_is_ignored_and_counted_where_the_mapping_says_so(tmp_pat
     fates = {row.cells[0]: row.ignored for row in table.rows()}
     assert fates == {f"A{n}": "hidden_rows: ignore" if n in (2, 3, 6) else "" for n in range(1, 8)}
     assert (table.found["hidden rows"], table.found["hidden columns"]) == ("3 (ignored)", "1 (ignored): B")
+    assert "filter" not in table.found
 
 
 @pytest.mark.parametrize("form", WRITERS)
@@ -349,9 +358,10 @@ def test_formulas_of_an_xls_that_show_nothing_are_counted(tmp_path):
     assert "formulas that show nothing" not in open_one(written(tmp_path, Sheet([HEAD]), form="xls"), ASKED).found
 
 
-def test_an_xls_of_many_texts_spans_its_records(tmp_path):
+@pytest.mark.parametrize("form", WRITERS)
+def test_a_workbook_of_many_texts_spans_its_records(tmp_path, form):
     rows = [HEAD, *([f"A{number}", f"{'ü東' * 50} {number}"] for number in range(400))]
-    assert cells_of(write_xls(tmp_path / "a.xls", [Sheet(rows)]), ASKED) == rows[1:]
+    assert cells_of(written(tmp_path, Sheet(rows), form=form), ASKED) == rows[1:]
 
 
 def biff5(kind, content=b""):
@@ -362,7 +372,7 @@ def test_an_xls_of_excel_5_is_read_in_its_code_page(tmp_path):
     def begin(kind):
         return biff5(0x809, struct.pack("<HHHH", 0x500, kind, 0x12AF, 1995))
 
-    page = begin(0x10)
+    page = begin(0x10) + biff5(0x9B)
     for row, text in enumerate((b"Id", "Käse".encode("cp1252"))):
         page += biff5(0x204, struct.pack("<HHHH", row, 0, 0, len(text)) + text)
     page += biff5(0x203, struct.pack("<HHHd", 2, 0, 0, 1447296446.7))
@@ -376,18 +386,41 @@ def test_an_xls_of_excel_5_is_read_in_its_code_page(tmp_path):
         ("1447296446.7", "number", "1447296446.7"),
         ("#N/A", "error", "#N/A"),
     ]
+    assert open_one(tmp_path / "a.xls", ASKED).found["filter"] == "on (all rows are read)"
+
+
+RK = {162: "40", 167: "0.41", 0x3FF80000: "1.5", 0x40590001: "1", 0xFFFFFFFE: "-1"}  # numbers in 32 bits
 
 
 def test_texts_and_short_cells_of_an_xlsb_are_cells_too(tmp_path):
     rows = [Sheet([HEAD, ["A1", "x"]])]
     assert cells_of(write_xlsb(tmp_path / "inline.xlsb", rows, shared=False), ASKED) == [["A1", "x"]]
-    path = write_xlsb(tmp_path / "a.xlsb", rows)
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    row = record(0, struct.pack("<IIHBBBI", 2, 0, 300, 0, 0, 0, 0)) + record(7, struct.pack("<III", 0, 0, 2))
-    row += record(16, struct.pack("<Id", 0, 2.5)) + record(146)
-    parts["xl/worksheets/sheet1.bin"] = parts["xl/worksheets/sheet1.bin"].replace(record(146), row)
-    assert cells_of(write_parts(path, parts), ASKED) == [["A1", "x"], ["A1", "2.5"]]
+    cells = [  # a record, and what it shows; those without a column stand beside the one before
+        (record(18, struct.pack("<II", 0, 17)), "A1"),
+        (record(16, struct.pack("<Id", 0, 2.5)), "2.5"),
+        (record(12, struct.pack("<I", 0)), ""),
+        (record(17, struct.pack("<I", 0) + wide("short")), "short"),
+        *((record(13, struct.pack("<II", 0, bits)), shown) for bits, shown in RK.items()),
+        (record(14, struct.pack("<IB", 0, 0x2A)), "#N/A"),
+        (record(15, struct.pack("<IB", 0, 1)), "true"),
+        (record(1, struct.pack("<II", 11, 0)), ""),
+        (record(8, struct.pack("<II", 12, 0) + wide("made")), "made"),
+        (record(9, struct.pack("<IId", 13, 0, 0.5)), "0.5"),
+        (record(10, struct.pack("<IIB", 14, 0, 0)), "false"),
+        (record(11, struct.pack("<IIB", 15, 0, 0)), "#NULL!"),
+        (record(62, struct.pack("<IIB", 16, 0, 0) + wide("rich")), "rich"),
+    ]
+    head, begin = [*HEAD, *"ABCDEFGHIJKLMNO"], record(0, struct.pack("<IIHBBBI", 2, 0, 300, 0, 0x10, 0, 0))
+    parts = xlsb_parts([Sheet([head, ["A1"]])])
+    sheet, ends = parts["xl/worksheets/sheet1.bin"], record(146)
+    parts["xl/worksheets/sheet1.bin"] = sheet.replace(ends, begin + b"".join(cell for cell, _ in cells) + ends)
+    parts["xl/workbook.bin"] += record(157, struct.pack("<IIB", 191029, 0, 1))
+    table = open_one(write_parts(tmp_path / "a.xlsb", parts), ASKED)
+    assert [*table.rows()][-1].cells == tuple(shown for _, shown in cells)
+    assert table.found["hidden rows"] == "1 (read)"
+    assert table.found["calculation"].startswith("manual")
+    parts["xl/worksheets/sheet1.bin"] = sheet.removesuffix(record(130))
+    assert "has no end" in refusal(write_parts(tmp_path / "a.xlsb", parts), ASKED).text
 
 
 # ---- OpenDocument ----
@@ -426,6 +459,15 @@ ODS_CELLS = {  # a row, and its cells as text or as text, kind and what is shown
     "a covered cell": (ods_row(said("A1"), COVERED), ["A1", ""]),
     "breaks, tabs and spaces": (ods_row(ods_cell(BREAKS)), ["a\nb\tc   d\n e ", ""]),
     "a formula without value": (ods_row(said("A1"), ods_cell("", FORMULA)), ["A1", ("=", "formula", "=SUM(B2:B9;$Sheet1.C1)*1.5")]),
+    "a text of a formula without a type": (ods_row(said("A1"), ods_cell("<text:p>x</text:p>", FORMULA)), ["A1", "x"]),
+    "a cell without a type and a text": (ods_row(said("A1"), ods_cell("<text:p/>", "")), ["A1", ""]),
+    **{
+        f"a time {text}": (ods_row(said("A1"), ods_cell("<text:p>?</text:p>", f'office:value-type="time" office:time-value="{text}"')), ["A1", cell])
+        for text, cell in {
+            "PT45M": ("00:45:00", "time", "00:45:00"), "P1DT6H": ("1.25", "number", "30:00:00"), "PT08H30M29,6S": ("08:30:30", "time", "08:30:30"),
+            "-PT12H": ("-0.5", "number", "-0.5"), "-PT0S": ("00:00:00", "time", "00:00:00"), "PT": ("#VALUE!", "error", "#VALUE!"),
+        }.items()
+    },
     "a flag kept as a formula": (ods_row(said("A1"), ods_cell("<text:p>WAHR</text:p>", FLAG)), ["A1", ("true", "flag", "true")]),
 }  # fmt: skip
 
@@ -456,7 +498,7 @@ def test_more_filled_rows_than_a_sheet_has_are_refused(tmp_path):
 
 
 def test_the_style_of_an_ods_cell_may_be_its_columns_or_its_rows(tmp_path):
-    styles = '<style:style style:name="zip" style:family="table-cell" style:data-style-name="N1"/>'
+    styles = '<style:style style:name="zip" style:family="table-cell" style:data-style-name="N2"/>'
     styles += '<style:style style:name="child" style:family="table-cell" style:parent-style-name="zip"/>'
     number = 'office:value-type="float" office:value="1067"'
     rows = '<table:table-column table:default-cell-style-name="child"/><table:table-column/>' + ID_ROW
@@ -464,6 +506,14 @@ def test_the_style_of_an_ods_cell_may_be_its_columns_or_its_rows(tmp_path):
     rows += ods_row(said("x"), ods_cell("<text:p>01067</text:p>", number), given='table:default-cell-style-name="zip"')
     read = rows_of(ods_with(tmp_path, rows, styles=styles), ASKED)
     assert [row.shown for row in read] == [("01067", "1067"), ("x", "01067")]
+
+
+def test_days_that_an_ods_shows_in_hours_are_no_date(tmp_path):
+    hours = list(DATA_STYLES).index("[h]:mm:ss") + 1
+    styles = f'<style:style style:name="h" style:family="table-cell" style:data-style-name="N{hours}"/>'
+    cell = ods_cell("<text:p>30:00</text:p>", 'table:style-name="h" office:value-type="float" office:value="1.25"')
+    (cells,) = cells_of(ods_with(tmp_path, ID_ROW + ods_row(said("A1"), cell), styles=styles), ASKED)
+    assert described(cells[1]) == ("1.25", "number", "30:00:00")
 
 
 def test_copies_of_linked_sheets_in_an_ods_are_no_sheets(tmp_path):

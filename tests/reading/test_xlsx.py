@@ -151,7 +151,7 @@ DATES = {  # by number format, the numbers of cells: their kinds and what is rea
     },
     "yyyy-mm-dd hh:mm": {"46082": "datetime 2026-03-01 00:00:00", "46082.999999": "datetime 2026-03-02 00:00:00"},
     f'"{"x" * 300}"dd.mm.yyyy': {"46082": "date 2026-03-01"},
-    "hh:mm": {"0.25": "time 06:00:00", "0": "time 00:00:00"},
+    "hh:mm": {"0.25": "time 06:00:00", "0": "time 00:00:00", "-0.25": "number -0.25"},
     "hh:mm:ss": {"0.99999999": "time 00:00:00"},
     "[$-407]d. mmmm yyyy;@": {"46082": "date 2026-03-01"},
     "mmm": {"46082": "date 2026-03-01"},
@@ -188,8 +188,10 @@ CELLS = {  # the cells of rows below the header, what else the workbook has, and
         [A2 + f'<c r="B2">{cell}</c>' for cell in ("<f>6*7</f><v>42</v>", "<v>42</v><f>6*7</f>", "<f>6*7</f><v>4</v><v>2</v>")],
         {}, [["A1", "number 42"]] * 3),
     "a formula that made a flag": ([A2 + '<c r="B2" t="b"><f>1=1</f><v>1</v></c>'], {}, [["A1", "flag true"]]),
-    "an East Asian date": (
-        [A2 + '<c r="B2" s="0"><v>46082</v></c>'], {"styles": '<cellXfs><xf numFmtId="31"/></cellXfs>'}, [["A1", "date 2026-03-01"]]),
+    "East Asian dates and numbers": (
+        [A2 + f'<c r="B2" s="{style}"><v>46082</v></c>' for style in range(5)],
+        {"styles": "<cellXfs>" + "".join(f'<xf numFmtId="{number}"/>' for number in (27, 36, 50, 58, 59)) + "</cellXfs>"},
+        [*[["A1", "date 2026-03-01"]] * 4, ["A1", "number 46082"]]),
     "rich text and phonetic hints": (
         [f'<c r="A2" t="s"><v>0</v></c><c r="B2" t="inlineStr"><is>{RICH}</is></c>'], {"texts": [RICH]}, [["A 1", "A 1"]]),
     "shared texts without a number": (
@@ -283,6 +285,9 @@ def test_a_sheet_that_states_a_cell_or_a_row_twice_is_refused(tmp_path):
 def test_rows_that_do_not_ascend_are_read_as_they_stand(tmp_path):
     rows = inline("A3", "3", number=4) + inline("A1", "1", number=2) + '<row r="2"/>' + inline("A2", "2", number=3)
     assert [row.number for row in rows_of(hand_made(tmp_path / "a.xlsx", rows), ASKED)] == [4, 2, 3]
+    without = re.sub(r' r="[A-Z]?[0-9]"', "", HEAD + inline("A1", number=2))
+    table = open_one(write_parts(tmp_path / "b.xlsx", workbook_parts(without)), ASKED)
+    assert (table.header_row, [row.number for row in table.rows()]) == (1, [2])
 
 
 def two_sheets(path):
