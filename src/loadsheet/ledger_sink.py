@@ -70,9 +70,6 @@ def _claims(settings: Settings) -> Iterator[inbox.Claims]:
         yield claims
 
 
-_ANEW = "if it is to be sent all the same, save it anew, so that its bytes differ, and drop it again"
-
-
 class LedgerSink:
     """Plans the drops of one run in its ledger. `left` are the problems of files that went back to the inbox, and warnings. `fault`
     is the last internal error. `known` are the rows of another ledger by which the documents are judged (see `PlanningRules`).
@@ -126,7 +123,7 @@ class LedgerSink:
         if all(copies) and not any(self._ledger.queries.first_with(file.sha256) for file in drop.files):
             for file, earlier in zip(drop.files, copies, strict=True):
                 values = {MEANT_FOR: drop.mapping.name, "earlier": earlier}
-                self.set_aside(file, Problem("A120", Where(file.name), file.name, values, hint=_ANEW))
+                self.set_aside(file, Problem("A120", Where(file.name), file.name, values))
             return
         try:
             planned = self.plan(drop)

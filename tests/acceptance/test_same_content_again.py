@@ -603,6 +603,11 @@ def test_a_file_that_a_restored_ledger_does_not_know_is_set_aside_and_its_events
         if not expected:
             assert workspace.command("ledger", "restore", str(copy), "--yes").returncode == 0
     assert "of which this ledger knows nothing" in (workspace.reports()[-1] / "run.json").read_text(encoding="utf-8")
+    (told,) = workspace.results("events.csv")
+    assert told["problem"].startswith("Events.csv was processed before, and is not sent twice")
+    assert told["what to do"].startswith("Contact the people who run loadsheet"), (
+        "not how to send it twice all the same"
+    )
     (aside,) = workspace.outbox.glob("*/set-aside/events.csv")
     assert aside.read_text(encoding="utf-8") == events
     assert workspace.ask("select count(*) from entries where operation = 'order.status'") == [(0,)]
