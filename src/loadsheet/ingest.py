@@ -10,17 +10,15 @@ and `mapping test`, `diff` and `preview` keep the documents (`mapping_tools.comp
 Owns: the order of drops (parents before children), how a drop is opened, and the checks during translation. Uses no network.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain
 from typing import NamedTuple, Protocol
 
 from loadsheet import inbox, run_log
 from loadsheet.contract import SENDING_ORDER, Action
 from loadsheet.display_text import count_of
-from loadsheet.earlier_files import changed_columns, cut_off, lost_columns, lost_sheets, new_sheets
+from loadsheet.drop_checks import DropChecks
 from loadsheet.errors import FileRefused, LoadsheetError
 from loadsheet.fix_files import (
     FixFile,
@@ -36,19 +34,14 @@ from loadsheet.fix_files import (
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.documents import MEANT_FOR, MEANT_IN, Document, Ignored, SourceRow, TableNotes
+from loadsheet.mapping.documents import MEANT_FOR, MEANT_IN, Document, Ignored, TableNotes
 from loadsheet.mapping.mapping_folder import broken_mappings
-from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck, RepeatedLineCheck
+from loadsheet.mapping.plausibility import DateRangeCheck
 from loadsheet.mapping.routing import Route, Routes, route
 from loadsheet.problems import Problem
-from loadsheet.reading import Table, begins_like_totals, end_of_subtotal, open_tables, places_of_totals
-from loadsheet.reading.tables import ALIKE_NOT_READ, LAST_LINE, NOT_READ, UNENDED
+from loadsheet.reading import Table, open_tables
 from loadsheet.row_counts import DropTranslation, with_counting_tables
 from loadsheet.settings import Settings
-from loadsheet.workbook_marks import sheet_of
-
-_SAID_BY = {"L621": ("R250", "R255", "R257"), "L623": ("R245",)}
-"""The warnings on a table that are left out because a problem of the whole file says the same, by that problem."""
 
 
 class IngestContext(NamedTuple):
@@ -116,10 +109,11 @@ class ReadDrop:
     opened: OpenedDrop
     context: IngestContext
     translated: DropTranslation
-    _notation_check: NotationCheck = field(init=False, default_factory=NotationCheck)
-    _postcodes: PostcodeCheck = field(init=False, default_factory=lambda: PostcodeCheck(()))
-    _repeated_lines: RepeatedLineCheck = field(init=False, default_factory=RepeatedLineCheck)
-    _totals_named: Counter[str] = field(init=False, default_factory=Counter)
+    _checks: DropChecks = field(init=False)
+
+    def __post_init__(self) -> None:
+        is_fix = self.opened.fixes is not None
+        self._checks = DropChecks(self.mapping, self.tables, self.context.queries, is_fix=is_fix)
 
     @property
     def mapping(self) -> CompiledMapping:
@@ -144,94 +138,21 @@ class ReadDrop:
 
     def documents(self, *, far_dates: bool = True) -> Iterator[Document | Ignored]:
         """The documents and ignored rows in order; with `far_dates`, dates far from now get a warning. Raises FileRefused."""
-        mapping, reading = self.mapping, self.context.settings.reading
-        self._postcodes = PostcodeCheck.of(mapping.lineage, mapping.plan.tables)
-        documents = self._postcodes.watch(self.translated.documents(), mapping.lineage, self.tables)
-        if far_dates:
-            date_check = DateRangeCheck.around(
-                self.context.now, years_back=reading.dates_years_back, years_ahead=reading.dates_years_ahead
-            )
-            documents = date_check.watch(documents, mapping.lineage, self.tables)
-        self._repeated_lines = RepeatedLineCheck()
-        documents = self._repeated_lines.watch(self._counting_totals(documents))
-        return self.opened.with_fixed_entries(self._notation_check.watch(documents))
+        reading = self.context.settings.reading
+        dates = DateRangeCheck.around(
+            self.context.now, years_back=reading.dates_years_back, years_ahead=reading.dates_years_ahead
+        )
+        return self.opened.with_fixed_entries(
+            self._checks.watch(self.translated.documents(), dates if far_dates else None)
+        )
 
     def notes(self) -> Mapping[str, TableNotes]:
-        """The notes on each table, known after the last document. No row of totals is suspected if a rule of the mapping names it. The lines
-        of a fix workbook were checked in its original.
-        """
-        found, held = {}, self._parts_left_out()
-        for name, notes in self.translated.notes().items():
-            problems = [problem for problem in notes.problems if not self._is_named(name, problem)]
-            said = {code for problem in held.get(name, ()) for code in _SAID_BY.get(problem.code, ())}
-            problems += self._columns_changed(name)
-            problems = [problem for problem in problems if problem.code not in said]
-            if self.opened.fixes is None:
-                known = {problem.where.column for problem in problems if problem.code == "R223"}
-                short = [problem for problem in self._postcodes.problems(name) if problem.where.column not in known]
-                problems += [*self._repeated_lines.problems(name, self.tables[name]), *short]
-            found[name] = notes._replace(problems=tuple(problems))
-        return found
-
-    def _counting_totals(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
-        self._totals_named.clear()
-        for found in documents:
-            for row in _rows_of_totals(found):
-                first = min(self.tables[row.table].columns.values(), default=0)
-                self._totals_named[row.table] += any(
-                    begins_like_totals(row.cells[place]) or end_of_subtotal(row.cells[place])
-                    for place in places_of_totals(first, len(row.cells))
-                )
-            yield found
-
-    def _is_named(self, table: str, problem: Problem) -> bool:
-        return problem.code == "R242" and problem.values["count"] <= self._totals_named[table]
+        """The notes on each table, known after the last document."""
+        return self._checks.notes(self.translated)
 
     def doubts(self) -> Sequence[Problem]:
-        """The problems that concern all documents: columns read in the wrong notation, and columns or sheets that are not read and that
-        no earlier file had. A fix workbook has none (see `error_share_max`).
-        """
-        if self.opened.fixes is not None:
-            return ()
-        return [*self._notation_check.problems(self.tables), *chain.from_iterable(self._parts_left_out().values())]
-
-    def _columns_changed(self, name: str) -> list[Problem]:
-        """The warnings of columns of a table that are not as in earlier files."""
-        queries, headings = self.context.queries, self.translated.headings(name)
-        if queries is None or self.opened.fixes is not None or not (headings.unused or headings.missing):
-            return []
-        earlier = [header for _, header, _ in queries.earlier_tables(self.mapping.name, name)]
-        return list(changed_columns(self.tables[name], headings, earlier)) if earlier else []
-
-    def _parts_left_out(self) -> dict[str, list[Problem]]:
-        """By table, the problems of missing columns that earlier files had, of sheets that are not read and that none of them had, and of a
-        last line that may be cut off.
-        """
-        queries = self.context.queries
-        if queries is None or self.opened.fixes is not None:
-            return {}
-        found = {}
-        for name, table in self.tables.items():
-            headings = self.translated.headings(name)
-            may_lose = bool(headings.missing and headings.unused)
-            may_lose_sheets = (NOT_READ if sheet_of(name) else ALIKE_NOT_READ) in table.found
-            may_be_cut = table.found.get(LAST_LINE) == UNENDED
-            if (may_lose or may_lose_sheets or may_be_cut) and (
-                earlier := queries.earlier_tables(self.mapping.name, name)
-            ):
-                known = (heading for _, header, _ in earlier for heading in header)
-                lost = lost_columns(table, headings, known) if may_lose else None
-                notes = [notes for _, _, notes in earlier]
-                sheets = (new_sheets(table, notes), lost_sheets(table, [title for title, _, _ in earlier], notes))
-                found[name] = [problem for problem in (lost, *sheets, cut_off(table, notes)) if problem is not None]
-        return found
-
-
-def _rows_of_totals(found: Document | Ignored) -> Sequence[SourceRow]:
-    """The rows that a rule of the mapping left out or compared as totals."""
-    if isinstance(found, Ignored):
-        return (found.row,) if found.rule.startswith(("totals:", "ignore_rows:")) else ()
-    return found.rows if any(problem.code == "G408" for problem in found.problems) else ()
+        """The problems by which nothing of the drop is sent until a person decides, known after the last document."""
+        return self._checks.doubts(self.translated)
 
 
 class Sink(Protocol):

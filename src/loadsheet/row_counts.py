@@ -7,7 +7,7 @@ find different headings and leave out different rows. The first document with a 
 if no mapping makes anything of it. Its rule is that of the first mapping.
 
 Unused columns are information. A heading that looks like a misspelling of a missing column gives a warning, as does a missing column
-beside unused ones, which may be it under a new heading, and a control character in a heading. `earlier_files` compares them with earlier files.
+beside unused ones, which may be it under a new heading, and a control character in a heading. `drop_checks` compares them with earlier files.
 """
 
 import re

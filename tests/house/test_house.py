@@ -58,9 +58,9 @@ reports: * ledger reconcile mapping object_storage
 exchange: * credentials
 operations.tracing: *
 fix_files: * inbox reading mapping ledger
-ingest: * inbox reading mapping ledger fix_files object_storage row_counts earlier_files
+ingest: * inbox reading mapping ledger fix_files object_storage row_counts drop_checks
 row_counts: * reading mapping
-earlier_files: * reading row_counts
+drop_checks: * reading mapping ledger row_counts
 ledger_sink: * inbox reading mapping ledger fix_files ingest
 checking: * inbox reading mapping ledger ingest row_counts
 forecasts: * inbox mapping ledger ingest ledger_sink reconcile reports pipeline
