@@ -19,7 +19,7 @@ from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import operations_of, version_of, zone_of
 from loadsheet.mapping.documents import MEANT_FOR, Document, Ignored, fields_of
 from loadsheet.places import from_stored_path, to_stored_path
-from loadsheet.problems import Problem, Where
+from loadsheet.problems import NOT_IN_LEDGER, Problem, Where
 from loadsheet.reading import Table
 from loadsheet.settings import Settings
 
@@ -123,7 +123,7 @@ class LedgerSink:
         if all(copies) and not any(self._ledger.queries.first_with(file.sha256) for file in drop.files):
             for file, earlier in zip(drop.files, copies, strict=True):
                 values = {MEANT_FOR: drop.mapping.name, "earlier": earlier}
-                self.set_aside(file, Problem("A120", Where(file.name), file.name, values))
+                self.set_aside(file, Problem(NOT_IN_LEDGER, Where(file.name), file.name, values))
             return
         try:
             planned = self.plan(drop)

@@ -235,6 +235,8 @@ CATALOGUE: dict[str, Kind] = {
 
 NOT_EXAMINED = "R290"
 
+NOT_IN_LEDGER = "A120"
+
 FOR_ITS_SENDER = {
     "A101": "no mapping matches a file named {found}",
     "A120": "{found} was processed before, and is not sent twice",

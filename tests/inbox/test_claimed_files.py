@@ -520,6 +520,13 @@ def test_a_file_set_aside_has_its_reasons_in_plain_words_beside_it(place, apart,
     assert re.search(r"SHA-256 [0-9a-f]{64}", text)
 
 
+def test_the_sender_of_a_file_that_was_processed_before_is_not_told_to_drop_it_again(place):
+    problem = Problem("A120", Where("a.csv"), "a.csv", {"earlier": "a.csv of 2026-03-01-01"})
+    text = set_aside(claimed(place, "a.csv"), place, RUN, [problem]).with_name("a.csv.why.txt").read_text("utf-8")
+    assert "Nothing from this file was sent this time." in text
+    assert text.endswith("\n\nContact the people who run loadsheet before you drop it again.\n")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_file_that_cannot_be_archived_keeps_its_claim_and_no_half_copy(place):
     file, problems = claimed(place), [Problem("R202")]

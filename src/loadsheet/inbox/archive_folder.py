@@ -17,7 +17,7 @@ from loadsheet.errors import FolderError
 from loadsheet.inbox.claims import InboxFile, archived_at
 from loadsheet.inbox.files import folder_error, free_path, make_folder, move, relative_path, remove_empty_folders
 from loadsheet.places import address_of, replace_file
-from loadsheet.problems import Problem
+from loadsheet.problems import NOT_IN_LEDGER, Problem
 from loadsheet.settings import Settings
 
 _REASON_SUFFIX = ".why.txt"
@@ -310,12 +310,17 @@ def _count_duplicate(before: Path, file: InboxFile, settings: Settings, run: str
     return True
 
 
+_AGAIN = "Correct the file and drop it into the inbox again. Records that were accepted before are not sent twice."
+_NOT_AGAIN = "Contact the people who run loadsheet before you drop it again."
+
+
 def _reasons(file: InboxFile, problems: Sequence[Problem]) -> str:
     """The reasons for setting a file aside, for its sender."""
+    was_processed = any(problem.code == NOT_IN_LEDGER for problem in problems)
     lines = [
         f"loadsheet could not use the file {file.name}",
         f"({file.size:,} bytes, last changed {file.arrived:%Y-%m-%d %H:%M:%S} UTC, SHA-256 {file.sha256}).",
-        "Nothing from this file was sent.",
+        "Nothing from this file was sent." if not was_processed else "Nothing from this file was sent this time.",
         "",
         "What is wrong:",
     ]
@@ -324,9 +329,5 @@ def _reasons(file: InboxFile, problems: Sequence[Problem]) -> str:
         lines.append(f"  - {place}{problem.title}: {problem.text} [{problem.code}]")
         if problem.hint:
             lines.append(f"    What to do: {problem.hint}")
-    lines += [
-        "",
-        "Correct the file and drop it into the inbox again. Records that were accepted before are not sent twice.",
-        "",
-    ]
+    lines += ["", _NOT_AGAIN if was_processed else _AGAIN, ""]
     return "\n".join(lines)
