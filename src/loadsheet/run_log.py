@@ -43,6 +43,10 @@ _FIRST = ("timestamp", "level", "event", "shipper", "run")
 _secrets: set[str] = set()
 
 
+StageBegan = Callable[[str, Mapping[str, Any]], None]
+"""Takes the name of a stage that begins, and its fields."""
+
+
 class Spans(Protocol):
     """Receives the beginning and end of stages and calls, for traces."""
 
@@ -155,6 +159,7 @@ class RunLog:
     ) -> None:
         self.figures: dict[str, float] = {}
         self.spans, self.heartbeat = spans, heartbeat
+        self.stage_began: StageBegan | None = None
         self.settings, self._clock = settings, clock
         self.is_debug = settings.monitoring.log_level == "debug"
         self._bound: dict[str, Any] = {"shipper": settings.shipper}
@@ -231,6 +236,8 @@ class RunLog:
         """A stage; its line is written at its end."""
         began, ended = time.perf_counter(), {"failed": True}
         self.heartbeat()
+        if self.stage_began is not None:
+            self.stage_began(name, fields)
         try:
             with self.spans.stage(name, _all_safe(fields)) if self.spans else nullcontext():
                 yield
@@ -360,6 +367,12 @@ def call(name: str, seconds: float, **fields: Any) -> None:
     if log.is_debug:
         logged = {"operation": name, **fields, "duration_ms": round(1000 * seconds)}
         log.write_line(_Line("debug", "call answered", logged))
+
+
+def tell_stages(stage_began: StageBegan) -> None:
+    """Call this for each stage that begins while the log is open."""
+    if (log := _current.get()) is not None:
+        log.stage_began = stage_began
 
 
 @contextmanager

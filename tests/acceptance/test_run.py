@@ -1,16 +1,19 @@
 """The whole way with the real command, a real socket and real files: spreadsheets in, a balanced report out."""
 
+import io
 import json
 import os
 import re
 import shutil
 import time
 from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest.mock import ANY
 
 import orders
 import pytest
+from command_in_process import Terminal
 from exchange_process import exchange
 from faulty_exchange import misbehaving
 from openpyxl import load_workbook
@@ -18,6 +21,7 @@ from openpyxl.styles import Font
 from orders import order_id
 from workspace import SMALL
 
+from loadsheet.cli import invoke
 from loadsheet.ledger import open_ledger
 
 NOBODY = "http://127.0.0.1:9"
@@ -97,6 +101,20 @@ def test_what_waits_for_its_order_stays_ready_while_nobody_can_be_asked_for_it(h
     with exchange(tmp_path / "exchange.db") as served:
         assert house.run("--exchange", served.url).returncode == 1
     assert set(house.states().values()) == {"held"}
+
+
+def test_a_terminal_shows_what_a_run_is_doing(workspace, monkeypatch):
+    workspace.write_orders(2)
+    monkeypatch.chdir(workspace)
+    monkeypatch.setenv("LOADSHEET_READING__PROCESS", "none")
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stderr(Terminal()) as terminal, redirect_stdout(io.StringIO()):
+        assert invoke(["run", "--settle", "0"]) == 0
+    titles = re.findall(r"\x1b\[2K([a-z .]+) \x1b", terminal.getvalue())
+    assert [*dict.fromkeys(titles)] == [
+        *("preparing", "looking up earlier calls", "waiting for complete files", "reading orders.csv"),
+        *("sending", "reconciling", "writing reports"),
+    ]
 
 
 def test_an_empty_inbox_and_files_without_a_row_need_nobody(workspace):

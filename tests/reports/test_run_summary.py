@@ -435,14 +435,14 @@ def test_the_terminal_counts_the_kinds_of_problems_that_it_leaves_out(kinds, sai
 
 
 def test_a_progress_bar_appears_on_a_terminal_only(capsys, monkeypatch):
-    with progress("Sending") as advance:
-        assert advance is None
+    with progress("Sending") as bar:
+        assert bar is None
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress("Sending") as advance:
-        advance(1, 2)
+    with progress("Sending") as bar:
+        bar.advance(1, 2000)
     out, err = capsys.readouterr()
-    assert (out, "Sending" in err) == ("", True)
+    assert (out, "Sending" in err, "1/2,000" in err) == ("", True, True)
 
 
 # ---- the published schema of run.json ----

@@ -4,11 +4,9 @@ An existing file is never changed: it is kept, and the command says so.
 """
 
 import json
-import os
 import shlex
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from functools import partial
@@ -26,7 +24,6 @@ from loadsheet.errors import FolderError, SettingsError
 
 _STARTER = resources.files("loadsheet") / "starter"
 _SAMPLES = {"inbox": "inbox_samples", "mappings": "mappings"}
-_AN_HOUR_S = 3600  # samples look like files that were finished long ago, so a run takes them at once
 _MADE_BY_RUN = "the files that loadsheet makes by itself"
 
 
@@ -68,8 +65,8 @@ def demo(folder: Path) -> int:
         raise click.UsageError(f"{folder} is not empty; name another folder")
     say(f"{count_of(_copy_samples(folder), 'sample file')} and their mappings are in {folder}")
     places = {name: folder / name for name in ("inbox", "mappings", "outbox")} | {"state": folder / ".loadsheet"}
-    options: dict[str, Any] = {"exchange": EMBEDDED, "exit_zero": True}
-    options |= dict.fromkeys(("limit", "since", "config", "settle_s"))
+    options: dict[str, Any] = {"exchange": EMBEDDED, "exit_zero": True, "settle_s": 0}  # no file is still being written
+    options |= dict.fromkeys(("limit", "since", "config"))
     options |= dict.fromkeys(("dry_run", "quiet", "verbose", "as_json"), False)
     code: int = click.get_current_context().invoke(run, **places, **options)
     return code
@@ -109,10 +106,7 @@ def _copy_samples(folder: Path) -> int:
     """Copy inbox and mappings of the samples into this folder; returns the number of files in the inbox. Raises FolderError."""
     for name, source in _SAMPLES.items():
         _write(folder / name, partial(shutil.copytree, _samples(source)))
-    files = [path for path in (folder / "inbox").rglob("*") if path.is_file()]
-    for path in files:
-        _age(path)
-    return len(files)
+    return sum(path.is_file() for path in (folder / "inbox").rglob("*"))
 
 
 def _exchange(given: str | None) -> str:
@@ -154,7 +148,6 @@ def _place(folder: Path, one: _Starter, exchange: str) -> str:
 def _write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    _age(path)
 
 
 def _write(path: Path, action: Callable[[Path], None]) -> None:
@@ -163,11 +156,6 @@ def _write(path: Path, action: Callable[[Path], None]) -> None:
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}"
         raise FolderError(message, todo="choose another folder") from error
-
-
-def _age(path: Path) -> None:
-    before = time.time() - _AN_HOUR_S
-    os.utime(path, (before, before))
 
 
 def _next_steps(folder: Path, sheet: Path | None, exchange: str) -> Iterator[str]:

@@ -165,8 +165,8 @@ def suggest(
 
     if out is not None and out.exists():
         raise click.UsageError(f"{out} already exists; a draft never overwrites a mapping: choose another --out")
-    with progress("columns") as advance:
-        sheets = observe(files, settings, advance)
+    with progress("reading columns") as bar:
+        sheets = observe(files, settings, bar and bar.advance)
     made = draft(sheets, target, values_of(settings.mappings))
     text = schema_line(settings.mappings, out.parent if out else settings.mappings) + write_draft(made)
     if out is not None:

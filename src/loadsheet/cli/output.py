@@ -8,15 +8,19 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
 from loadsheet.display_text import escaped_json, printable
 
-Advance = Callable[[int, int], None]
-"""Reports progress: the number done, and the total."""
+
+class ProgressBar(NamedTuple):
+    """A bar on a terminal. `begin` shows what is done now, `advance` how much of it: the number done, and the total."""
+
+    begin: Callable[[str], None]
+    advance: Callable[[int, int], None]
 
 
 def print_json(value: object) -> None:
@@ -51,18 +55,27 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Advance | None]:
+def progress(title: str) -> Iterator[ProgressBar | None]:
     """A progress bar on stderr if that is a terminal; None otherwise, so that logs stay clean."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    texts = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[count]"))
+    title_column, count_column = texts
+    columns = (title_column, BarColumn(), count_column, TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task(title, total=None, count="")
+
+        def begin(title: str) -> None:
+            bar.update(task, description=printable(title), total=None, count="", refresh=True)
+
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, count=f"{done:,}/{total:,}")
+
+        yield ProgressBar(begin, advance)
 
 
 def print_raw_json(text: bytes) -> None:

@@ -51,6 +51,14 @@ if TYPE_CHECKING:
     from loadsheet.run_resources import RunResources
     from loadsheet.settings import Settings
 
+_STAGES = {
+    "learn": "looking up earlier calls",
+    "intake": "waiting for complete files",
+    "one drop": "reading {file}",
+    "sending": "sending",
+    "reconcile": "reconciling",
+    "reports": "writing reports",
+}
 _STRAYS_SHOWN = 5
 _UNITS = (("h", 3600), ("min", 60), ("s", 1))
 
@@ -255,10 +263,15 @@ def _stop_reason(stopped: LoadsheetError | None, settings: "Settings") -> str:
 @contextmanager
 def _resources(settings: "Settings") -> "Iterator[RunResources]":
     """What a run works with."""
+    from loadsheet import run_log
     from loadsheet.run_resources import RunResources, dispatcher_for
 
-    with held_ledger(settings) as ledger, dispatcher_for(settings, say) as dispatcher, progress("sending") as advance:
-        yield RunResources(ledger, dispatcher, advance)
+    with held_ledger(settings) as ledger, dispatcher_for(settings, say) as dispatcher, progress("preparing") as bar:
+        if bar is None:
+            yield RunResources(ledger, dispatcher)
+            return
+        run_log.tell_stages(lambda stage, fields: bar.begin(_STAGES[stage].format_map(fields)))
+        yield RunResources(ledger, dispatcher, bar.advance)
 
 
 def _dry_run(settings: "Settings", output: OutputOptions, show: Show) -> ShipperOutcome:
