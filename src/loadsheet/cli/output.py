@@ -70,7 +70,8 @@ def progress(title: str) -> Iterator[ProgressBar | None]:
         task = bar.add_task(title, total=None, count="")
 
         def begin(title: str) -> None:
-            bar.update(task, description=printable(title), total=None, count="", refresh=True)
+            bar.tasks[0].total = None  # `update` leaves it if it is None
+            bar.update(task, description=printable(title), count="", refresh=True)
 
         def advance(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total, count=f"{done:,}/{total:,}")
