@@ -161,6 +161,8 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "  by: [lane, action]"),
     "codes of places are no towns": (table("Order no;From", "W1", "W2", "W3"), "order.update", "!pickup_city"),
     "a column for cancelled orders that is still blank": (three("Cancelled at;;"), None, "CHECK whether a cell here says that an order is cancelled"),
+    "blank columns that fill no field": (three("Colour;;", "Shape;;"), None,
+        "  # fill no field, all cells are blank: Colour, Shape\n", "!{label: Colour"),
     "the last day for a cancellation": (three("Cancellation deadline;01.03.2026;02.03.2026"), None, "!is cancelled"),
     "a country and days as SAP names them": (three().replace("Country", "Ld").replace("Pickup date", "WADat").replace("Delivery date", "LfDat"), None,
         " delivery_country: {col: ld}\n", " pickup_startdatetime: {expr: '$at(wa_dat,", " delivery_startdatetime: {expr: '$at(lf_dat,"),

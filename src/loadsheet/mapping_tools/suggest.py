@@ -359,7 +359,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
         codes, remark = codes_of(column, filled.known, drafted.table.sheet.habits.locale)
         keys |= {"one_of": codes} if codes else {}
         drafted.remark += remark
-    if blank and path and own is None:
+    if 0 < blank < len(rows) and path and own is None:
         drafted.remark += f"; {blank} of {len(rows)} cells blank"
     if filled is not None and filled.kind is Kind.NUMERIC:
         _refuse_negative(drafted)

@@ -4,6 +4,7 @@ Owns: order, spacing and comments of the file. Decides nothing.
 """
 
 import re
+import textwrap
 from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,8 @@ from loadsheet.mapping_tools.payload_parts import Payload
 from loadsheet.mapping_tools.relations import have_same_headings
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.suggest_payload import UNDER_CONSTANTS, fill
+
+_WIDTH = 140
 
 
 def write_draft(draft: Draft) -> str:
@@ -252,8 +255,10 @@ def _columns(draft: Draft) -> Iterator[str]:
         if draft.is_joined:
             yield f"  {table.name}:"
             pad = "    "
-        width = max(len(drafted.name) for drafted in table.columns) + 1
-        for drafted in table.columns:
+        blank = [one for one in table.columns if one not in in_use and _says_nothing(one)]
+        shown = [one for one in table.columns if one not in blank]
+        width = max(len(drafted.name) for drafted in shown) + 1
+        for drafted in shown:
             drafted.keys |= {"locale": own} if (own := draft.own_locale(drafted)) else {}
             items = drafted.keys.items()
             keys = {key: value for key, value in items if not (key == "formats" and set(value) <= set(formats))}
@@ -262,6 +267,16 @@ def _columns(draft: Draft) -> Iterator[str]:
                 yield _commented(text, drafted.remark)
             else:
                 yield _commented(f"{pad}# {text.strip()}", f"fills no field; {drafted.remark}")
+        if blank:
+            labels = ", ".join(one_line(drafted.column.label) for drafted in blank)
+            lead = f"{pad}# "
+            yield from textwrap.wrap(
+                f"fill no field, all cells are blank: {labels}", _WIDTH, initial_indent=lead, subsequent_indent=lead
+            )
+
+
+def _says_nothing(drafted: DraftColumn) -> bool:
+    return not drafted.column.cells.filled and CHECK not in drafted.remark
 
 
 def _in_use(table: DraftTable, unused: Collection[DraftColumn]) -> set[DraftColumn]:
