@@ -149,8 +149,9 @@ def _lost_sheets(table: Table, names: Iterable[str], earlier: Iterable[Mapping[s
     """The problem of a workbook with a sheet on which earlier files had the table, and which is not read: its headings may be gone. `names` are
     those of the table in earlier files, `earlier` the notes on it there.
     """
-    read, known = set(map(sheet_of, names)), {title for found in earlier for title in _sheets_in(found, NOT_READ)}
-    lost = [title for title in _sheets_in(table.found, NOT_READ) if title in read - known]
+    read = dict.fromkeys(filter(None, map(sheet_of, names)))
+    known = [title for title in read if any(_has_sheet(found, NOT_READ, title) for found in earlier)]
+    lost = [title for title in read if title not in known and _has_sheet(table.found, NOT_READ, title)]
     if not lost:
         return None
     hint = (
@@ -212,6 +213,13 @@ def _unknown_columns(table: Table, headings: HeadingNotes, known: Collection[str
 
 
 def _sheets_in(found: Mapping[str, str], note: str) -> list[str]:
-    """The sheets that a note on a table names."""
-    _, _, titles = found.get(note, "").removesuffix(")").partition(" (")
-    return [title for title in titles.split(", ") if title]
+    """The sheets that a note on a table names; a title with a comma is several."""
+    return [title for title in _titles(found, note).split(", ") if title]
+
+
+def _has_sheet(found: Mapping[str, str], note: str, title: str) -> bool:
+    return f", {title}, " in f", {_titles(found, note)}, "
+
+
+def _titles(found: Mapping[str, str], note: str) -> str:
+    return found.get(note, "").removesuffix(")").partition(" (")[2]

@@ -344,10 +344,10 @@ def test_the_name_of_the_sheet_may_be_a_value_also_when_it_comes_back(workspace)
 def test_a_sheet_that_was_read_before_is_not_left_out_silently(every):
     """Its headings are gone. A sheet without rows, or one that was never read, holds nothing."""
     path, others = every.inbox / "orders.xlsx", {"Summary": [["Town", "Orders"]], "Mar": []}
-    heads = {"Summary": None, "Feb": None}
-    book_of(path, monthly([1, 2, 3]) | {"Summary": []}, heads={"Summary": None})
+    heads, late = {"Summary": None, "Feb, late": None}, monthly([2])["Feb"]
+    book_of(path, monthly([1, 3]) | {"Feb, late": late, "Summary": []}, heads={"Summary": None})
     assert every.run().returncode == 0
-    sheets = monthly([1, 2], each=4)
+    sheets = monthly([1], each=4) | {"Feb, late": monthly([2], each=4)["Feb"]}
     book_of(path, sheets | others, heads=heads)
     assert "0 records would be sent" in every.run("--dry-run").stdout
     assert every.run().returncode == 1
@@ -355,7 +355,7 @@ def test_a_sheet_that_was_read_before_is_not_left_out_silently(every):
     assert every.states()["1-4"] == "held"
     assert every.command("retry", "--file", "orders.xlsx").returncode == 0
     assert every.run().returncode == 0
-    book_of(path, {"Jan": monthly([1], each=5)["Jan"], "Feb": sheets["Feb"]} | others, heads=heads)
+    book_of(path, {"Jan": monthly([1], each=5)["Jan"], "Feb, late": sheets["Feb, late"]} | others, heads=heads)
     assert every.run().returncode == 0  # it is known now
     assert sent(every) == weights(monthly([1], each=5) | monthly([2, 3]))
 
