@@ -149,7 +149,7 @@ class NotAllSent(LoadsheetError):
 
 
 class DoesNotBalance(LoadsheetError):
-    """The rows read and the fates reported differ: an internal error."""
+    """The rows read and the rows accounted for differ: an internal error."""
 
     exit_code = exit_codes.INTERNAL_ERROR
 

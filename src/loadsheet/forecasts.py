@@ -99,8 +99,8 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
             stopped = _run_in_trial(copy, run, found, context._replace(settings=trial), earlier)
             reconciliation = settle(copy.queries, None, run, settings)
             if not reconciliation.balances:
-                stopped = DoesNotBalance("rows read and fates reported differ")
-            stopped = stopped or pipeline.not_examined(reconciliation.drops, run)
+                stopped = DoesNotBalance("the rows read and the rows accounted for differ")
+            stopped = stopped or pipeline.damage_check_error(reconciliation.drops, run)
             unknown = already["unknown"]
             code = pipeline.exit_code_of(reconciliation, settings, left, stopped=stopped, unknown=unknown)
             forecast = Forecast(code, already, left)

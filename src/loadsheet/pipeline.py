@@ -58,11 +58,11 @@ class Result:
     late: str = ""
     undone: Mapping[str, str] = field(default_factory=dict)
 
-    def without(self, faults: Mapping[str, str]) -> "Result":
-        """The result with these failed steps (name: reason); internal errors make the exit code 70."""
-        if not faults:
+    def with_failed_steps(self, failed: Mapping[str, str]) -> "Result":
+        """The result with these steps added to those that failed (name: reason). The exit code becomes 70."""
+        if not failed:
             return self
-        return replace(self, exit_code=LoadsheetError.exit_code, undone={**self.undone, **faults})
+        return replace(self, exit_code=LoadsheetError.exit_code, undone={**self.undone, **failed})
 
 
 def run(settings: Settings, ledger: Ledger, dispatcher: Dispatcher, *, progress: Progress | None = None) -> Result:
@@ -106,8 +106,11 @@ def reconcile_and_report(context: RunContext, sent: DeliveryResult, ingested: In
     unfinished = context.ledger.adopt_unfinished_runs(context.run)
     stopped = ingested.fault or sent.stopped
     faults: dict[str, str] = {}
-    with isolated(reports.ALL, faults):
-        return _reconcile_and_report(context, sent, unfinished, stopped, ingested.left)
+    result: Result | None = None
+    with isolated(reports.ALL, faults):  # an internal error is in `faults` afterwards, and there is no result
+        result = _end_run(context, sent, unfinished, stopped, ingested.left)
+    if result is not None:
+        return result
     if unfinished:  # they may be the cause: report each with minimal reports, and this run without them
         for run in unfinished:
             _write_minimal(context, run, faults)
@@ -131,41 +134,42 @@ def _reconcile(context: RunContext, sent: DeliveryResult, stopped: LoadsheetErro
     return reconciliation
 
 
-def _reconcile_and_report(
+def _end_run(
     context: RunContext,
     sent: DeliveryResult,
     unfinished: Sequence[Run],
     stopped: LoadsheetError | None,
     left: Sequence[Problem],
 ) -> Result:
+    """Reconcile, choose the exit code, write the reports, and record the end of the run. Raises LedgerError and FolderError."""
     settings, ledger, this_run = context.settings, context.ledger, context.run
     reconciliation = _reconcile(context, sent, stopped)
-    drops = reconciliation.drops
     if not reconciliation.balances:
-        stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
-    stopped = stopped or not_examined(drops, this_run) or _not_all_sent(ledger, sent)
+        stopped = DoesNotBalance("the rows read and the rows accounted for differ; the reports show where")
+    stopped = stopped or damage_check_error(reconciliation.drops, this_run) or _unsent_error(ledger, sent)
     unknown = ledger.queries.count_in(State.UNKNOWN)
     exit_code = exit_code_of(reconciliation, settings, left, stopped=stopped, unknown=unknown)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
-    warnings = (
-        *_unfinished_runs(ledger, unfinished),
-        *_still_waiting(ledger, this_run),
-        *_still_missing(ledger, this_run),
-        *_unverified(reconciliation),
+    warnings = tuple(_warnings(ledger, this_run, unfinished, reconciliation))
+    reconciliation = replace(
+        reconciliation,
+        notes=reconcile.RunNotes(
+            tuple(map(str, warnings)),
+            sent.left,
+            reports.left_in_inbox(left),
+            _missing_records(ledger, reconciliation.drops, (this_run, *unfinished)),
+            "" if stopped is None or not reconciliation.balances else stopped.found,
+            ledger.queries.count_in(State.READY),
+        ),
     )
-    inbox_files, missing = reports.left_in_inbox(left), _missing_records(ledger, drops, (this_run, *unfinished))
-    reason = "" if stopped is None or not reconciliation.balances else stopped.found
-    ready = ledger.queries.count_in(State.READY)
-    notes = reconcile.RunNotes(tuple(map(str, warnings)), sent.left, inbox_files, missing, reason, ready)
-    reconciliation = replace(reconciliation, notes=notes)
-    shown = reconciliation.pack_snapshot()
+    snapshot = reconciliation.pack_snapshot()
     with run_log.stage("reports"):
         written = reports.write(ledger.queries, reconciliation, ended, settings, allowed=ledger.check_still_held)
     written = replace(written, reported_at=ledger.now())
     if written.incomplete:
         exit_code, stopped = ReportsIncomplete.exit_code, _stop_reason(written, stopped)
     try:
-        ledger.end_run(ended, exit_code=exit_code, summary=written.in_ledger, shown=shown)
+        ledger.end_run(ended, exit_code=exit_code, summary=written.in_ledger, shown=snapshot)
     except LedgerUnwritable as full:  # the next run reports this one
         with suppress(FolderError):
             reports.rewrite_summary(
@@ -173,6 +177,16 @@ def _reconcile_and_report(
             )
         raise
     return Result(exit_code, written, stopped, (*left, *warnings), sent.late)
+
+
+def _warnings(
+    ledger: Ledger, this_run: Run, unfinished: Sequence[Run], reconciliation: reconcile.Reconciliation
+) -> Iterator[Problem]:
+    """What an operator should know besides the problems of this run's files."""
+    yield from _unfinished_runs(ledger, unfinished)
+    yield from _still_waiting(ledger, this_run)
+    yield from _still_missing(ledger, this_run)
+    yield from _unverified(reconciliation)
 
 
 def _write_minimal(context: RunContext, run: Run, missing: Mapping[str, str]) -> reports.Written:
@@ -205,7 +219,7 @@ def _unfinished_runs(ledger: Ledger, unfinished: Sequence[Run]) -> Iterator[Prob
             yield Problem("L613", values={"run": run.name}, level="warning")
 
 
-def not_examined(drops: Sequence[Drop], this_run: Run) -> LoadsheetError | None:
+def damage_check_error(drops: Sequence[Drop], this_run: Run) -> LoadsheetError | None:
     """The error if an internal error prevented the damage checks of a table; its rows were processed without them."""
     problems = (
         found for drop in drops if drop.run == this_run.name for table in drop.tables for found in table.problems
@@ -213,7 +227,7 @@ def not_examined(drops: Sequence[Drop], this_run: Run) -> LoadsheetError | None:
     return next((ReportsIncomplete(str(found)) for found in problems if found.code == NOT_EXAMINED), None)
 
 
-def _not_all_sent(ledger: Ledger, sent: DeliveryResult) -> LoadsheetError | None:
+def _unsent_error(ledger: Ledger, sent: DeliveryResult) -> LoadsheetError | None:
     """The error if ready records remain that this run could have sent, for example after a late proof of a lost answer."""
     if sent.limited or not ledger.ready(1):
         return None

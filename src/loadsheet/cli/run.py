@@ -205,7 +205,7 @@ def _run_shipper(settings: "Settings", output: OutputOptions, show: Show) -> Shi
         faults: dict[str, str] = {}
         with isolated("the summary", faults):
             lines = tuple(result.reports.lines(verbose=output.verbose))
-        result = whole.correct_if_changed(result.without(faults))
+        result = whole.correct_if_changed(result.with_failed_steps(faults))
         outcome = _outcome(settings, output, result, () if faults else lines)
         show(outcome)
     answer_check_folder(settings, inbox.scan)

@@ -84,7 +84,7 @@ class WholeRun:
                 seal_after_run(self._settings, ledger.queries, result.reports.summary.run, self._clock(), self._say)
         with isolated("retention", faults):
             apply_retention(self._settings, ledger, self._clock(), self._say)
-        return result.without(faults)
+        return result.with_failed_steps(faults)
 
     def correct_if_changed(self, result: Result) -> Result:
         """Report and record the result if it differs from the recorded one. Returns it with the corrected reports."""
@@ -174,7 +174,7 @@ class _Hooks(NamedTuple):
         )
         if settings.outbox_address:
             outcome = replace(outcome, address=place_text(settings.outbox / summary.run))
-        return result.without(faults | self._after(outcome))
+        return result.with_failed_steps(faults | self._after(outcome))
 
     def _internal_error(self, kind: type[BaseException] | None, *_: object) -> None:
         """Run the hooks if an internal error ended the run; the error itself becomes the exit code."""
