@@ -5,17 +5,30 @@ Owns: the exception tree, and the exit code of each:
     LoadsheetError                  exit code
     ├── SettingsError               78  settings are wrong; nothing was sent
     ├── MappingError                78  a mapping file is wrong; nothing was sent
-    ├── FileRefused                  -  one file cannot be used; it is set aside, the others continue
+    ├── FileRefused                 65  one file cannot be used; a run sets it aside and continues, so only a command about one file ends with it
     ├── ReadersUnavailable          75  no process for reading files can be started
     ├── FolderError                 75  a folder or disk fails; the file stays where it was
+    │   └── DiskFault               75  a disk failed to read a file                    (reading.sandbox)
     ├── LedgerError                 70  the ledger is damaged or contradicts itself
+    │   ├── LedgerMissing           78  there is no ledger at this place
+    │   ├── LedgerForbidden         78  its database user lacks rights                  (ledger.postgres)
+    │   ├── LedgerUnwritable        75  its disk is full or read-only
+    │   ├── LedgerDiskFailed        75  its disk failed
+    │   ├── LedgerGone              75  its server cannot be reached
+    │   ├── Superseded              75  another process has taken over
+    │   └── NotSettled               1  what is to be erased may still be sent          (ledger.erasure)
     ├── LedgerBusy                  75  another process holds the ledger
     ├── RunKilled                   75  a signal ended the process of a worker's run
     ├── ExchangeUnreachable         75  try again later
-    │   └── ListingNotServed        75  it answers, but gives no listing
+    │   ├── ListingNotServed        75  it answers, but gives no listing
+    │   └── PageSizeRefused         75  it refuses a listing of this page size
     ├── TokenRefused                77  the exchange answered 401
-    ├── DoesNotBalance              70  rows in and fates out differ
-    └── ReportsIncomplete           70  a report could not be written, by an internal error
+    ├── NotAllSent                  75  records became ready after sending had ended
+    ├── DoesNotBalance              70  the rows read and the rows accounted for differ
+    ├── ReportsIncomplete           70  an internal error prevented reports, or the damage checks of a table
+    ├── CannotSeal                  65  a capsule that cannot be made                   (run_archive.contents)
+    ├── CannotOpen                  65  a capsule that cannot be opened                 (run_archive.contents)
+    └── MissingFile                  2  a file of a mapping was not given               (mapping_tools.comparison)
 """
 
 from loadsheet import exit_codes
@@ -155,6 +168,6 @@ class DoesNotBalance(LoadsheetError):
 
 
 class ReportsIncomplete(LoadsheetError):
-    """An internal error prevented some reports. What was sent is recorded, and the ledger is intact."""
+    """An internal error prevented some reports, or the damage checks of a table. What was sent is recorded, and the ledger is intact."""
 
     exit_code = exit_codes.INTERNAL_ERROR

@@ -1,6 +1,6 @@
 """Exit codes: their meanings, their order, and the rule that chooses one for a run, a dry run or a check.
 
-A run that an exception stops ends with the code of that exception (see `problems`). Codes follow sysexits.h where it has a fitting one.
+A run that an exception stops ends with the code of that exception (see `errors`). Codes follow sysexits.h where it has a fitting one.
 """
 
 from collections.abc import Iterable

@@ -62,7 +62,7 @@ class Result:
         """The result with these steps added to those that failed (name: reason). The exit code becomes 70."""
         if not failed:
             return self
-        return replace(self, exit_code=LoadsheetError.exit_code, undone={**self.undone, **failed})
+        return replace(self, exit_code=exit_codes.INTERNAL_ERROR, undone={**self.undone, **failed})
 
 
 def run(settings: Settings, ledger: Ledger, dispatcher: Dispatcher, *, progress: Progress | None = None) -> Result:
@@ -116,7 +116,7 @@ def reconcile_and_report(context: RunContext, sent: DeliveryResult, ingested: In
             _write_minimal(context, run, faults)
         return reconcile_and_report(context, sent, ingested)
     written = _write_minimal(context, context.run, faults)
-    return Result(ReportsIncomplete.exit_code, written, _stop_reason(written, stopped), ingested.left, sent.late)
+    return Result(exit_codes.INTERNAL_ERROR, written, _stop_reason(written, stopped), ingested.left, sent.late)
 
 
 def _reconcile(context: RunContext, sent: DeliveryResult, stopped: LoadsheetError | None) -> reconcile.Reconciliation:
@@ -167,7 +167,7 @@ def _end_run(
         written = reports.write(ledger.queries, reconciliation, ended, settings, allowed=ledger.check_still_held)
     written = replace(written, reported_at=ledger.now())
     if written.incomplete:
-        exit_code, stopped = ReportsIncomplete.exit_code, _stop_reason(written, stopped)
+        exit_code, stopped = exit_codes.INTERNAL_ERROR, _stop_reason(written, stopped)
     try:
         ledger.end_run(ended, exit_code=exit_code, summary=written.in_ledger, shown=snapshot)
     except LedgerUnwritable as full:  # the next run reports this one
@@ -193,9 +193,9 @@ def _write_minimal(context: RunContext, run: Run, missing: Mapping[str, str]) ->
     """End a run with minimal reports."""
     settings, ledger = context.settings, context.ledger
     ledger.check_still_held()
-    ended = replace(run, exit_code=ReportsIncomplete.exit_code, finished_at=ledger.now())
+    ended = replace(run, exit_code=exit_codes.INTERNAL_ERROR, finished_at=ledger.now())
     written = reports.write_fallback(ledger.queries, ended, settings, missing=missing)
-    ledger.end_run(ended, exit_code=ReportsIncomplete.exit_code, summary=written.in_ledger)
+    ledger.end_run(ended, exit_code=exit_codes.INTERNAL_ERROR, summary=written.in_ledger)
     return written
 
 

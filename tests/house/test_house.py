@@ -2,6 +2,7 @@
 
 import ast
 import gc
+import importlib
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from import_graph import PAGE, parsed, picture
 
+from loadsheet import errors
 from loadsheet.contract import OPERATIONS
 
 TESTS = Path(__file__).parents[1]
@@ -305,3 +307,24 @@ def test_each_linked_function_is_where_the_link_says():
     assert len(links) > 20
     wrong = [f"{page.name}: {name} in {path}" for page, name, path in links if name not in names_in(page.parent / path)]
     assert wrong == []
+
+
+def test_the_tree_of_exceptions_is_complete():
+    """`errors` shows every exception of ours below the one that it is a kind of, with its exit code."""
+    shown, above = [], ["LoadsheetError"]
+    for indent, name, code in re.findall(r"^    ([│ ]*)[├└]── (\w+) +(\d+) ", errors.__doc__, re.MULTILINE):
+        del above[len(indent) // 4 + 1 :]
+        shown.append((above[-1], name, int(code)))
+        above.append(name)
+    bases = {"LoadsheetError", *(name for _, name, _ in shown)}
+    for module, path in MODULES.items():
+        defined = (node for node in nodes(path) if isinstance(node, ast.ClassDef))
+        if any(isinstance(base, ast.Name) and base.id in bases for one in defined for base in one.bases):
+            importlib.import_module(module)
+
+    def below(kind):
+        for one in kind.__subclasses__():
+            yield kind.__name__, one.__name__, one.exit_code
+            yield from below(one)
+
+    assert sorted(shown) == sorted(below(errors.LoadsheetError))
