@@ -316,10 +316,9 @@ def test_the_tree_of_exceptions_is_complete():
         del above[len(indent) // 4 + 1 :]
         shown.append((above[-1], name, int(code)))
         above.append(name)
-    bases = {"LoadsheetError", *(name for _, name, _ in shown)}
+    bases = "|".join(["LoadsheetError", *(name for _, name, _ in shown)])
     for module, path in MODULES.items():
-        defined = (node for node in nodes(path) if isinstance(node, ast.ClassDef))
-        if any(isinstance(base, ast.Name) and base.id in bases for one in defined for base in one.bases):
+        if re.search(rf"^class \w+\(({bases})\):", path.read_text(encoding="utf-8"), re.MULTILINE):
             importlib.import_module(module)
 
     def below(kind):
