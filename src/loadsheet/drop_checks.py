@@ -23,8 +23,8 @@ from loadsheet.row_counts import DropTranslation, HeadingNotes, sheets_to_read
 from loadsheet.similar_text import short_list
 from loadsheet.workbook_marks import sheet_of
 
-_SAID_BY = {"L621": ("R250", "R255", "R257"), "L623": ("R245",)}
-"""The warnings on a table that are left out because a doubt says the same, by that doubt."""
+_WARNINGS_IMPLIED_BY = {"L621": ("R250", "R255", "R257"), "L623": ("R245",)}
+"""By doubt, the warnings on a table that say no more than it."""
 
 
 class DropChecks:
@@ -59,18 +59,22 @@ class DropChecks:
         """The problems of columns read in the wrong notation, and of what earlier files had or had not."""
         if self._is_fix:
             return ()
-        lacking = (problem for name in self._tables for problem in self._lacking(name, translated))
-        return [*self._notation.problems(self._tables), *lacking]
+        missing = (doubt for name in self._tables for doubt in self._doubts_about(name, translated))
+        return [*self._notation.problems(self._tables), *missing]
 
-    def _lacking(self, name: str, translated: DropTranslation) -> list[Problem]:
-        return self._earlier.problems(name, self._tables[name], translated.headings(name))
+    def _doubts_about(self, name: str, translated: DropTranslation) -> list[Problem]:
+        return self._earlier.doubts(name, self._tables[name], translated.headings(name))
 
     def _with_warnings(self, name: str, notes: TableNotes, translated: DropTranslation) -> TableNotes:
         table = self._tables[name]
-        said = {code for problem in self._lacking(name, translated) for code in _SAID_BY.get(problem.code, ())}
+        implied = {
+            code
+            for problem in self._doubts_about(name, translated)
+            for code in _WARNINGS_IMPLIED_BY.get(problem.code, ())
+        }
         found = [problem for problem in notes.problems if not self._is_named(name, problem)]
         found += self._earlier.warnings(name, table, translated.headings(name))
-        found = [problem for problem in found if problem.code not in said]
+        found = [problem for problem in found if problem.code not in implied]
         if not self._is_fix:
             known = {problem.where.column for problem in found if problem.code == "R223"}
             short = [problem for problem in self._postcodes.problems(name) if problem.where.column not in known]
@@ -104,7 +108,7 @@ class EarlierFiles:
     def __init__(self, queries: LedgerQueries | None, mapping: str) -> None:
         self._queries, self._mapping = queries, mapping
 
-    def problems(self, name: str, table: Table, headings: HeadingNotes) -> list[Problem]:
+    def doubts(self, name: str, table: Table, headings: HeadingNotes) -> list[Problem]:
         """The problems of the whole file by which rows or values may be missing. `name` is that of the table."""
         may_lose = bool(headings.missing and headings.unused)
         may_lose_sheets = (NOT_READ if sheet_of(name) else ALIKE_NOT_READ) in table.found
@@ -130,11 +134,11 @@ class EarlierFiles:
         return [name for name, _, _ in found], [header for _, header, _ in found], [notes for _, _, notes in found]
 
 
-def _new_sheets(table: Table, earlier: Iterable[Mapping[str, str]]) -> Problem | None:
+def _new_sheets(table: Table, earlier_notes: Iterable[Mapping[str, str]]) -> Problem | None:
     """The problem of a workbook with a sheet that is not read although it has the columns of the table and rows of its own, if no earlier file
-    had it: its rows would be left out. `earlier` are the notes on the table in earlier files.
+    had it: its rows would be left out. `earlier_notes` are those on the table in earlier files.
     """
-    known = {title for found in earlier for title in _sheets_in(found, ALIKE_NOT_READ)}
+    known = {title for found in earlier_notes for title in _sheets_in(found, ALIKE_NOT_READ)}
     new = [title for title in _sheets_in(table.found, ALIKE_NOT_READ) if title not in known]
     if not new:
         return None
@@ -145,12 +149,12 @@ def _new_sheets(table: Table, earlier: Iterable[Mapping[str, str]]) -> Problem |
     return Problem("L623", table.where(table.header_row), ", ".join(new), {}, hint)
 
 
-def _lost_sheets(table: Table, names: Iterable[str], earlier: Iterable[Mapping[str, str]]) -> Problem | None:
-    """The problem of a workbook with a sheet on which earlier files had the table, and which is not read: its headings may be gone. `names` are
-    those of the table in earlier files, `earlier` the notes on it there.
-    """
-    read = dict.fromkeys(filter(None, map(sheet_of, names)))
-    known = [title for title in read if any(_has_sheet(found, NOT_READ, title) for found in earlier)]
+def _lost_sheets(
+    table: Table, earlier_names: Iterable[str], earlier_notes: Collection[Mapping[str, str]]
+) -> Problem | None:
+    """The problem of a workbook with a sheet on which earlier files had the table, and which is not read: its headings may be gone."""
+    read = dict.fromkeys(filter(None, map(sheet_of, earlier_names)))
+    known = [title for title in read if any(_has_sheet(found, NOT_READ, title) for found in earlier_notes)]
     lost = [title for title in read if title not in known and _has_sheet(table.found, NOT_READ, title)]
     if not lost:
         return None
@@ -161,22 +165,22 @@ def _lost_sheets(table: Table, names: Iterable[str], earlier: Iterable[Mapping[s
     return Problem("L624", table.where(table.header_row), ", ".join(lost), {}, hint)
 
 
-def _cut_off(table: Table, earlier: Iterable[Mapping[str, str]]) -> Problem | None:
+def _cut_off(table: Table, earlier_notes: Iterable[Mapping[str, str]]) -> Problem | None:
     """The problem of a text file that ends within a line although earlier files of its mapping did not: a transfer may have cut it off within
-    its last cell. `earlier` are the notes on the table in earlier files; versions before 0.6 did not note it.
+    its last cell. Versions before 0.6 did not note how a file ends.
     """
-    ends = {found[LAST_LINE] for found in earlier if LAST_LINE in found}
+    ends = {found[LAST_LINE] for found in earlier_notes if LAST_LINE in found}
     if table.found.get(LAST_LINE) != UNENDED or not ends or UNENDED in ends:
         return None
     hint = f"if it is, drop the complete file; if the file is complete: loadsheet retry --file {quote(table.file)}"
     return Problem("L625", Where(table.file), "", {}, hint)
 
 
-def _lost_columns(table: Table, headings: HeadingNotes, earlier: Iterable[str]) -> Problem | None:
+def _lost_columns(table: Table, headings: HeadingNotes, earlier_headings: Iterable[str]) -> Problem | None:
     """The problem of a table that lacks a column that earlier files had, while a column that none of them had is not read: it may be the
-    same one, and its values would be left out. `earlier` are the headings of earlier files.
+    same one, and its values would be left out.
     """
-    known = {fold_label(heading) for heading in earlier}
+    known = {fold_label(heading) for heading in earlier_headings}
     lost = [labels[0] for labels in headings.missing if any(fold_label(label) in known for label in labels)]
     new = _unknown_columns(table, headings, known)
     if not (lost and new):
@@ -189,12 +193,14 @@ def _lost_columns(table: Table, headings: HeadingNotes, earlier: Iterable[str]) 
     return Problem("L621", table.where(table.header_row), short_list(new, 5), values, hint)
 
 
-def _changed_columns(table: Table, headings: HeadingNotes, earlier: Sequence[Sequence[str]]) -> Iterator[Problem]:
+def _changed_columns(
+    table: Table, headings: HeadingNotes, earlier_headers: Sequence[Sequence[str]]
+) -> Iterator[Problem]:
     """The warnings of columns that are not read and that no earlier file had, whose values may change what a row means, and of missing ones
-    that all of them had. `earlier` are the headings of each earlier file. Headings without a letter, such as a date, may differ each day.
+    that all of them had. Headings without a letter, such as a date, may differ each day.
     """
     misspelt = [problem.found for problem in headings.problems if problem.code == "R241"]
-    files = [{fold_label(heading) for heading in header} for header in earlier]
+    files = [{fold_label(heading) for heading in header} for header in earlier_headers]
     known = {"", *chain.from_iterable(files), *map(fold_label, misspelt)}
     if new := [label for label in _unknown_columns(table, headings, known) if any(map(str.isalpha, label))]:
         hint = "if they matter, add them to the mapping"
