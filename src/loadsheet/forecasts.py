@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from loadsheet import inbox, pipeline, reports
 from loadsheet.errors import DoesNotBalance, FolderError, LedgerBusy, LoadsheetError
 from loadsheet.inbox import Candidate, InboxFile
-from loadsheet.ingest import IngestContext, RoutedFiles, ingest, route_files, within_budget
+from loadsheet.ingest import IngestContext, RoutedFiles, ingest, limited_to_one_run, route_files
 from loadsheet.ledger import Drop, Entry, Ledger, Run, Settlement, State, Waits, open_ledger, utc_now
 from loadsheet.ledger.exporting import EarlierRows
 from loadsheet.ledger.ledger_opening import locked
@@ -91,7 +91,7 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
         scan = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
         trial = _in_folder(settings, place)
         scan = inbox.fetch_objects(scan, trial)
-        found = within_budget(route_files(scan, context), settings)
+        found = limited_to_one_run(route_files(scan, context), settings)
         left = [*found.left(context), *scan.left]
         with _trial_ledger(trial, ledger.queries) as (copy, earlier):
             copy.change_all(earlier.copy_open)

@@ -136,14 +136,14 @@ class ReadDrop:
         limits = [mapping.error_share_max for mapping in self.mapping.parts or (self.mapping,)]
         return min(default if own is None else own for own in limits)
 
-    def documents(self, *, far_dates: bool = True) -> Iterator[Document | Ignored]:
-        """The documents and ignored rows in order; with `far_dates`, dates far from now get a warning. Raises FileRefused."""
+    def documents(self, *, warn_of_far_dates: bool = True) -> Iterator[Document | Ignored]:
+        """The documents and ignored rows in order; `warn_of_far_dates`: dates far from now get a warning. Raises FileRefused."""
         reading = self.context.settings.reading
         dates = DateRangeCheck.around(
             self.context.now, years_back=reading.dates_years_back, years_ahead=reading.dates_years_ahead
         )
         return self.opened.with_fixed_entries(
-            self._checks.watch(self.translated.documents(), dates if far_dates else None)
+            self._checks.watch(self.translated.documents(), dates if warn_of_far_dates else None)
         )
 
     def notes(self) -> Mapping[str, TableNotes]:
@@ -214,13 +214,13 @@ def route_files(scan: inbox.Scan, context: IngestContext) -> RoutedFiles:
         routes = replace(routes, unmapped=others)
     drops = [RoutedDrop(complete) for complete in routes.complete]
     drops += [RoutedDrop(fix.route, fix) for fix in fix_files.files.values()]
-    position = _by_age(candidates)
+    position = _positions_by_age(candidates)
     drops.sort(key=lambda drop: (_rank(drop), max(position[name] for name in drop.names)))
     aside = {**fix_files.refused, **routes.unmapped, **routes.ambiguous}
     return RoutedFiles(candidates, tuple(drops), aside, routes)
 
 
-def _by_age(candidates: Mapping[str, Candidate]) -> dict[str, int]:
+def _positions_by_age(candidates: Mapping[str, Candidate]) -> dict[str, int]:
     """The place of each file among all, the oldest first, as a scan lists them."""
     return {name: place for place, name in enumerate(candidates)}
 
@@ -231,12 +231,12 @@ def _rank(drop: RoutedDrop) -> int:
     return SENDING_ORDER.index(f"{operation.subject}.create" if operation.action is Action.UPDATE else operation.name)
 
 
-def within_budget(routed: RoutedFiles, settings: Settings) -> RoutedFiles:
-    """The same with the drops that one run takes: the oldest up to `arrival.run_files_max` and `arrival.run_bytes_max`, at least one."""
+def limited_to_one_run(routed: RoutedFiles, settings: Settings) -> RoutedFiles:
+    """The same with the drops that one run takes: the oldest, at least one, up to `arrival.run_files_max` and `arrival.run_bytes_max`."""
     files_max, bytes_max = settings.arrival.run_files_max, settings.arrival.run_bytes_max
     if not settings.arrival.limits_runs:
         return routed
-    position = _by_age(routed.candidates)
+    position = _positions_by_age(routed.candidates)
     oldest_first = sorted(routed.drops, key=lambda drop: min(position[name] for name in drop.names))
     count, files, size = 0, 0, 0
     for drop in oldest_first:

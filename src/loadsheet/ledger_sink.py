@@ -13,7 +13,7 @@ from loadsheet import inbox, run_log
 from loadsheet.errors import DoesNotBalance, FileRefused, FolderError, LoadsheetError
 from loadsheet.fix_files import FIX_ROLE
 from loadsheet.inbox import Candidate, InboxFile
-from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, route_files, within_budget
+from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, limited_to_one_run, route_files
 from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, SourceFile, SourceTable
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import operations_of, version_of, zone_of
@@ -48,7 +48,7 @@ def ingest_files(
         try:
             sink.archive_leftovers()
             scan = inbox.fetch_objects(inbox.scan(settings), settings)
-            routed = within_budget(route_files(scan, context), settings)
+            routed = limited_to_one_run(route_files(scan, context), settings)
             left = (*routed.left(context), *scan.left)
             ingest(routed, sink, context)
         except FolderError as refused:

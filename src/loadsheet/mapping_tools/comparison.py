@@ -64,7 +64,7 @@ class CompareSink(FilesInPlace):
     def take(self, drop: ReadDrop) -> None:
         """Keep the documents, without warnings for dates far from now, so that a comparison does not depend on the day. Raises FileRefused."""
         self.tables |= drop.tables
-        for item in drop.documents(far_dates=False):
+        for item in drop.documents(warn_of_far_dates=False):
             self.items.append(item)
             if isinstance(item, Document):
                 self.documents.append(item)
