@@ -169,7 +169,7 @@ CHANGES = {
         "const: parties": "m.yaml:27:26: sender_id takes one value, found more than one value",
     },
     '{parties: {uom: LB, sender: ACME, receiver: "00123"}}': {
-        '\n  parties:\n    sender:\n    receiver: "00123"': "m.yaml:24:5: sender_id takes one value, found nothing",
+        '\n  parties:\n    sender:\n    receiver: "00123"': "m.yaml:24:5: sender_id has no value: fill it in",
     },
     "utc_offset_of: pickup": {
         "utc_offset_of: kind": "m.yaml:30:34: utc_offset_of needs a date; kind is a text",

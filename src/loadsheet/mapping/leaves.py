@@ -212,7 +212,8 @@ def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
             return None
     if found is None or isinstance(found, Mapping | list):
         at = ("constants", *leaf.const.split(".")) if found is None and leaf.const else loc
-        text = f"{context.field.name} takes one value, found {'nothing' if found is None else 'more than one value'}"
+        wrong = "has no value: fill it in" if found is None else "takes one value, found more than one value"
+        text = f"{context.field.name} {wrong}"
         context.payload.names.file.refuse(at, text, at_key=found is None)
         return None
     return _Value(lambda _: found, Type.ANY, _NOTHING, (), constant=found)
