@@ -51,6 +51,7 @@ CASES = {  # the labels, the rules, the text, and the fate of each row
     "a footer": ("Order,City", {"footer": ("Source",)}, "A1,Ulm\n\nSource: Acme\nB1,Bonn\na,b,c,d", {2: "row", 4: FOOTER, 5: FOOTER, 6: FOOTER}),
     "a note without a rule": ("Order,City", {}, "A1,Ulm\n\nSource: Acme", {2: "row", 4: "R205"}),
     "lines between rows": ("Order,City,Kg", {}, "-----,---,---\nA1,Ulm,1\n=====\n---,,\n--,,\n-,-,-\n---,Ulm,1", {2: LINE, 3: "row", 4: LINE, 5: LINE, 6: "row", 7: "row", 8: "row"}),
+    "a line below the amounts only": ("Order,City,Kg", {}, "A1,Ulm,1\n,,-----\n ,,=====\n,,5", {2: "row", 3: LINE, 4: LINE, 5: "row"}),
     "page numbers": (
         "Order,City,Kg", {}, "A1,Ulm,1\nPage 1 of 18\nA2,,\n,,- Seite 2/3 -\nPage 3,Bonn,\nPage one\n,Página 4,",
         {2: "row", 3: PAGE, 4: "row", 5: PAGE, 6: "row", 7: "R205", 8: PAGE},

@@ -169,7 +169,10 @@ def _marked(rows: Iterable[Row | None], layout: Layout, header: Header, where: C
 
 def _rule_of_print(cells: Sequence[str], place: int) -> str:
     """The rule that ignores a row that only structures a printed list; empty if it does not. `place` is the first column that is read."""
-    if not _LINE_SIGNS.isdisjoint((cells[0][:1], cells[place][:1])) and is_separator(cells):
+    begins = (
+        cells[0][:1].strip() or cells[place][:1].strip() or "-"
+    )  # perhaps only the columns of amounts are underlined
+    if begins in _LINE_SIGNS and is_separator(cells):
         return "separator line"
     if cells.count("") + 1 != len(cells) or len(cells) < 2:  # cheap check first
         return ""
