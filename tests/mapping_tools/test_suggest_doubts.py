@@ -170,6 +170,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "the name of a French customer": (table("N° pièce;Intitulé;Ville livraison", "Noël SA;Nice", "Câbles SARL;Paris"), "order.update",
         " delivery_company: {col: intitule}"),
     "Portuguese packages": (three("Nº Volumes;4;2;1"), None, " total_packages: {col: no_volumes}"),
+    "sums that no word names, by group and of the whole sheet": (
+        "Sendung;Empfänger;Ort;Kg\nS-1;Alt;Ulm;1.200,5\nS-2;Berg;Bonn;99,5\n;;;------\n;;;1.300,0\n\nS-3;Alt;Ulm;7\nS-4;Cox;Köln;8\n;;;------\n;;;15\n;;;1.315\n", None,
+        "ignore_rows: 'sendung == null and empfanger == null and ort == null'   # CHECK: sums, not records", "!fill_down", "# rows such as 5 hold only"),
+    "further packages of a record that are no sums": ("Sendung;Empfänger;Ort;Kg\nS-1;Alt;Ulm;12\n;;;3\nS-2;Berg;Bonn;5\n;;;5\n", None, "fill_down: true", "!ignore_rows"),
     "returns among the deliveries": (three("Order type;Delivery;Return"), None, "CHECK whether rows with Return go the other way"),
     "returns in German": (three("Art;Lieferung;Abholung;Retoure"), None, "CHECK whether rows with Abholung, Retoure go the other way"),
     "returns throughout": (three("Order type;Return"), None, "!go the other way"),

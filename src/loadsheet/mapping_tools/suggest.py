@@ -5,7 +5,7 @@ the sheet does not prove. `suggest_payload.py` fills the payload, `yaml_writer.p
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -53,7 +53,7 @@ from loadsheet.mapping_tools.table_rows import filled_columns
 
 _OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
 _SELDOM = 100  # fewer than one key in this many: its rows are doubles, not the lines of one record
-_BLANK_IN_PREFILLED = 4  # columns; a row that lacks all of these is no record
+_BLANK_IN_ROW = 4  # columns; a row that lacks all of these is no record
 _POINTS_SHOWN = 3  # operations in the comment of the target
 
 
@@ -245,7 +245,7 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
             table.leave_out(rule)
     if summed is not None and keyed is not None:
         _ignore_totals(made, (summed, word), keyed, min(totals))
-    _ignore_prefilled(made)
+    _ignore_few_cells(made)
     order = list(found.filled)
     made.filled = {path: made.filled[path] for path in sorted(made.filled, key=order.index)}
 
@@ -310,18 +310,28 @@ def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row
     made.evidence.append(f"row {table.sheet.rows[row]} has no {keyed.key.label} and contains {text}: a total row")
 
 
-def _ignore_prefilled(made: Draft) -> None:
-    """Ignore the rows that a template filled in beforehand, by columns that are blank in them alone."""
+def _ignore_few_cells(made: Draft) -> None:
+    """Ignore sums that no word names, and the rows that a template filled in beforehand, by columns that are blank in them alone."""
     for table in made.tables:
-        prefilled = table.sheet.outside.prefilled
-        used = [drafted for drafted in table.columns if drafted in made.filled.values()]
-        always = [drafted for drafted in used if drafted.column.filled == drafted.column.rows]
-        names = [drafted.name for drafted in always if drafted.column.position not in filled_columns(prefilled)]
-        if names and prefilled:
-            table.leave_out(" and ".join(f"{name} == null" for name in names[:_BLANK_IN_PREFILLED]))
+        sums, prefilled = table.sheet.outside.sums, table.sheet.outside.prefilled
+        if sums and _ignore_without(made, table, filled_columns(sums)):
+            made.evidence.append(f"rows such as {sums[0][0]} hold only the sums of rows above")
+        if prefilled and _ignore_without(made, table, filled_columns(prefilled)):
             made.evidence.append(
                 f"rows {prefilled[0][0]} to {prefilled[-1][0]} hold only what was filled in beforehand"
             )
+
+
+def _ignore_without(made: Draft, table: DraftTable, filled: Collection[int]) -> bool:
+    """Ignore the rows that lack the columns which all records have and these rows, with only `filled` columns, have not. Returns whether there
+    are any.
+    """
+    used = [drafted for drafted in table.columns if drafted in made.filled.values()]
+    always = [drafted for drafted in used if drafted.column.filled == drafted.column.rows]
+    names = [drafted.name for drafted in always if drafted.column.position not in filled]
+    if names:
+        table.leave_out(" and ".join(f"{name} == null" for name in names[:_BLANK_IN_ROW]))
+    return bool(names)
 
 
 def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int], keyed: RecordRows | None) -> None:

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from itertools import pairwise, takewhile, zip_longest
 from math import inf
 from statistics import median
@@ -230,6 +231,10 @@ _EXPLAINED_LEAST = 2  # texts over columns of numbers and dates
 _COMPARED = 200  # rows
 _QUOTED = re.compile(r"[\"'\\\n]")
 _COUNTED = re.compile(r"(.*?)([0-9]{1,9})")
+_THOUSANDS = {
+    ".": re.compile(r"(?<=[0-9])[,' \xa0\u202f](?=[0-9]{3})"),
+    ",": re.compile(r"(?<=[0-9])[.' \xa0\u202f](?=[0-9]{3})"),
+}
 _TITLE_OF_GROUP = re.compile(r"\w+:(?= )")
 
 
@@ -250,7 +255,7 @@ class Subtotal(NamedTuple):
 
 class Endings(NamedTuple):
     """The first words of rows outside the table (totals, notes at the end, titles of groups), how subtotals are named, the rows without them, whether the table ends at its
-    first blank row, and the rows at the end that a template filled in beforehand.
+    first blank row, the rows at the end that a template filled in beforehand, and the sums that no word names.
     """
 
     totals: tuple[str, ...]
@@ -260,6 +265,7 @@ class Endings(NamedTuple):
     rows: list[tuple[int, tuple[str, ...]]]
     at_blank: bool = False
     prefilled: Rows = ()
+    sums: Rows = ()
 
 
 def split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int]) -> Endings:
@@ -276,6 +282,10 @@ def split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int
         short = [row for row in rows[end:] if row[0] in damaged]
         if short and all(row in short or _filled(row) == 1 for row in rows[end:]):
             return split_endings(rows[:end], damaged, left_out)._replace(at_blank=True)
+    if sums := _sums(rows):
+        numbers = {number for number, _ in sums}
+        rest = [row for row in rows if row[0] not in numbers]
+        return split_endings(rest, damaged, {*left_out, *numbers})._replace(sums=sums)
     notes = _notes(rows)
     rest = [row for row in rows[: len(rows) - len(notes)] if row[0] not in damaged]
     alone = [_first(row) for row in rest if len(row[1]) >= _WIDE and _filled(row) == 1]
@@ -354,6 +364,41 @@ def _prefilled(rows: Rows) -> Rows:
     cells = [cell.strip() for cell in rows[-1][1] if cell.strip()]
     is_counted = rows[-1][1] != rows[-2][1]
     return rows[-count:] if is_counted or any(map(says_nothing, cells)) else ()
+
+
+def _sums(rows: Rows) -> Rows:
+    """The rows of numbers alone, behind a blank first cell, that are the sums of the rows above, or of those since the last such row. Empty if not all
+    such rows are sums.
+    """
+    alone = [row for row in rows if not row[1][0].strip() and all(map(_is_value, filter(str.strip, row[1])))]
+    numbers = {number for number, _ in alone}
+    return alone if alone and any(_are_sums(numbers, rows, mark) for mark in ".,") else ()
+
+
+def _are_sums(alone: Collection[int], rows: Rows, mark: str) -> bool:
+    """Whether the rows of these numbers are sums of the others, with this decimal mark."""
+    whole, block, count = Counter[int](), Counter[int](), 0
+    for row in rows:
+        amounts = ((place, _amount(cell, mark)) for place, cell in enumerate(row[1]) if cell.strip())
+        numbers = {place: amount for place, amount in amounts if amount is not None}
+        if row[0] not in alone:
+            count += 1
+            whole.update(numbers)
+            block.update(numbers)
+        elif count > 1 and any(numbers.items() <= sums.items() for sums in (block, whole)):
+            block.clear()
+        else:
+            return False
+    return True
+
+
+def _amount(text: str, mark: str) -> int | None:
+    """A number in ten-thousandths; None if the text is none. Other marks than the decimal one are those of thousands."""
+    digits = _THOUSANDS[mark].sub("", text.strip()).replace(mark, ".")
+    try:
+        return round(Decimal(digits) * 10_000)
+    except (InvalidOperation, ValueError, OverflowError):
+        return None
 
 
 def _continues(row: tuple[int, tuple[str, ...]], above: tuple[int, tuple[str, ...]]) -> bool:

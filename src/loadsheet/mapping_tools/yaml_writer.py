@@ -206,6 +206,8 @@ def _left_out(table: DraftTable) -> Iterator[str]:
     """What the rows are that the rule of a table leaves out, except totals."""
     if table.sheet.outside.titles or table.sheet.outside.subtotals:
         yield "titles of groups or subtotals"
+    if table.sheet.outside.sums:
+        yield "sums"
     if table.sheet.outside.prefilled:
         yield "rows filled in beforehand"
     if table.sheet.explained:
