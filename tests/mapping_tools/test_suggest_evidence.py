@@ -592,6 +592,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "one number of a hundred filled down too far is no group": (
         table("Order no;Package type;Item name;Delivery town", *(f"Box;Pump;Town {number % 7}" for number in range(101))) + "A-101;Box;Pump;Hull\n",
         "order.create", "CHECK: 1 of 101 values of Order no occur twice or more", "delivery_city: {col: delivery_town}", "!\ngroup:"),
+    "lines that an export repeats, but for spaces, are no second lines": (
+        table("Order no;Item name;Kg;Consignee", *(f"Pump;{number % 7 + 2};Haus {number}" for number in range(40)))
+        + "A-3;Pump;4;Haus 2 \nA-17;Pump;4;Haus 16\n",
+        "order.create", "CHECK: 2 of 40 values of Order no occur twice or more", "!\ngroup:"),
     "scans of a carrier": (
         table("Order no;Scan type;Scan time;lat;lng;Scan location", "PICKED UP;1795680300;28.36;75.58;Pilani", "IN TRANSIT;1795734900;28.61;77.20;Delhi"), None,
         "target: order.status   #", 'dates: ["%s"]', "status_code: {col: scan_type}", "status_datetime: {col: scan_time}\n",

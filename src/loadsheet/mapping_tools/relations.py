@@ -384,6 +384,12 @@ def agreeing(keyed: RecordRows, column: Column) -> tuple[bool, bool]:
     return one >= _AGREES * len(keyed.rows), same >= _AGREES * len(keyed.rows)
 
 
+def count_copies(sheet: Sheet, keyed: RecordRows) -> int:
+    """The number of records of which all rows have the same cells, spaces around them aside."""
+    texts = [([*(str(value).strip() for value in one.cells.values), ""], one.cells.codes) for one in sheet.columns]
+    return sum(len({tuple(own[codes[row]] for own, codes in texts) for row in rows}) == 1 for rows in keyed.rows)
+
+
 def with_repeated_amounts(found: Match, keyed: RecordRows, *, of_lines: bool = False) -> Match:
     """The match with the weight or volume that all rows of a record repeat, under a heading such as `Order weight`, as that of the record. Under
     another heading, and in a table of lines, there is a doubt.

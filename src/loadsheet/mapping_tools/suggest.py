@@ -39,6 +39,7 @@ from loadsheet.mapping_tools.relations import (
     Tables,
     agreeing,
     count_common,
+    count_copies,
     key_by_values,
     left_out,
     padded_length,
@@ -443,7 +444,8 @@ def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
     in_list = {drafted for path, drafted in made.filled.items() if "[]" in path}
     names = " and ".join(drafted.column.label for drafted in keys)
     some = f"{keyed.several} of {keyed.groups} values of {names} occur"
-    often = keyed.several * (_SELDOM if in_list and not made.is_joined else _OFTEN) > keyed.groups
+    lines = keyed.several - count_copies(made.main.sheet, keyed) if in_list and not made.is_joined else 0
+    often = keyed.several * _OFTEN > keyed.groups or lines * _SELDOM > keyed.groups
     if made.operation.repeatable or not (keyed.several and often):
         if keyed.several and not made.operation.repeatable:
             made.evidence.append(f"{CHECK}: {some} twice or more; these rows are refused, unless they are grouped")
