@@ -173,6 +173,7 @@ CHANGES = {
     },
     "utc_offset_of: pickup": {
         "utc_offset_of: kind": "m.yaml:30:34: utc_offset_of needs a date; kind is a text",
+        "utc_offset_of: '$days(2)'": "m.yaml:30:34: utc_offset_of needs a date; $days(2) is a time of day",
     },
     "pickup_startdatetime: {col: pickup}": {
         "pickup_startdatetime: {col: kind}": "m.yaml:31:31: pickup_startdatetime: it holds a date, found a text (give the column kind type: datetime, in line 15)",

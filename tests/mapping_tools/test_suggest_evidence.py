@@ -795,6 +795,11 @@ WORKS = {  # the lines of a sheet, what its draft has or (after a !) has not, th
     "a count of records below a blank row": ([
         "Order no,Ship to city,Qty", "", "A-1,Leeds,2", "A-2,York,1", "", "2,record(s) downloaded", "Seller ID : shop",
     ], ["      stop_at_blank: true   # CHECK: what stands below the blank row is no record", "!footer"], {"A-1": 1, "A-2": 1}, None),
+    "orders whose lines have dates of their own": ([
+        "Auftrag;Bestelldatum;Empfänger;Ort;PLZ;Lieferdatum;Artikel;Stück", "A-1;20.03.2026;Berg GmbH;Ulm;89073;30.03.2026;Pumpe;2",
+        "A-1;21.03.2026;Berg GmbH;Ulm;89073;27.03.2026;Ventil;4", "A-2;20.03.2026;Tal AG;Bonn;53111;01.04.2026;Pumpe;1",
+    ], ["timeoffset: {utc_offset_of: '$earliest([r.lieferdatum for r in rows])'}", "createdon: {expr: '$earliest([r.bestelldatum for r in rows])'}"],
+        {"A-1": 2, "A-2": 1}, '"timeoffset":"1","delivery_startdatetime":"2026-03-27 08:00:00","delivery_enddatetime":"2026-03-27 12:00:00"'),
     "quotes in a tab-separated report": ([
         "Order no\tShip to city\tItem name\tQty", 'A-1\tLeeds\t"Nice case\t1', 'A-2\tYork\tScreen 24"\t2', "A-3\tHull\tBox\t3",
     ], ["  quote: none   # CHECK: a quote is never closed"], {"A-1": 1, "A-2": 1, "A-3": 1}, '"item_name":"\\"Nice case"'),

@@ -29,7 +29,7 @@ from loadsheet.contract import (
     zone_names,
 )
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.names import DocumentFrame, Names, Needs, Reference, with_positions
+from loadsheet.mapping.names import DocumentFrame, Names, Needs, with_positions
 from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason_text
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
@@ -170,27 +170,26 @@ def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafP
 def _value(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
     if leaf.const is not None or "value" in leaf.model_fields_set:
         return _constant(leaf, context, loc)
-    if leaf.expr is not None:
-        expression = context.payload.names.expression(leaf.expr, context.item, loc)
+    text = leaf.expr or leaf.utc_offset_of or ""
+    if leaf.expr is not None or text.startswith("$"):
+        expression = context.payload.names.expression(text, context.item, loc)
         if expression is None:
             return None
         sources = context.payload.names.sources(expression.uses, context.item)
-        return _Value(expression.evaluate, expression.type, context.payload.names.needs(expression.uses), sources)
-    reference = context.payload.names.reference(leaf.col or leaf.utc_offset_of or "", context.item, loc)
-    if reference is None or leaf.utc_offset_of is None:
-        return reference and _column(reference, reference.type)
-    if reference.type is not Type.MOMENT:
-        context.refuse(loc, f"utc_offset_of needs a date; {leaf.utc_offset_of} is {reference.type.value}")
-        return None
-    return _offset_value(reference, context, loc)
+        found = _Value(expression.evaluate, expression.type, context.payload.names.needs(expression.uses), sources)
+    else:
+        reference = context.payload.names.reference(leaf.col or text, context.item, loc)
+        if reference is None:
+            return None
+        found = _Value(reference.get, reference.type, reference.needs, reference.sources, is_column=True)
+    return found if leaf.utc_offset_of is None else _offset_value(found, text, context, loc)
 
 
-def _column(reference: Reference, type_: Type, turned: Callable[[Any], Any] | None = None) -> _Value:
-    return _Value(reference.get, type_, reference.needs, reference.sources, turned=turned, is_column=True)
-
-
-def _offset_value(reference: Reference, context: LeafContext, loc: Loc) -> _Value | None:
+def _offset_value(moment: _Value, text: str, context: LeafContext, loc: Loc) -> _Value | None:
     kind = context.field.kind
+    if moment.type is not Type.MOMENT:
+        context.refuse(loc, f"utc_offset_of needs a date; {text} is {moment.type.value}")
+        return None
     if not context.payload.zone_known:
         context.refuse(loc, "utc_offset_of needs source.timezone", "such as timezone: Europe/Berlin")
         return None
@@ -199,7 +198,7 @@ def _offset_value(reference: Reference, context: LeafContext, loc: Loc) -> _Valu
         return None
     in_hours = partial(_hours, as_clock=context.payload.assumptions.offset_hours_form == "clock")
     written: Callable[[datetime], object] = offset_minutes if kind is Kind.OFFSET_MINUTES else in_hours
-    return _column(reference, Type.NUMBER if kind is Kind.OFFSET_MINUTES else Type.TEXT, written)
+    return replace(moment, type=Type.NUMBER if kind is Kind.OFFSET_MINUTES else Type.TEXT, turned=written)
 
 
 def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:

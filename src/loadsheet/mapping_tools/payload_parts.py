@@ -282,28 +282,39 @@ def at_assumed_time(day: DraftColumn, text: str) -> str:
     return f'$at({text}, t"{_LATEST if "late" in day.column.concepts else _EARLIEST}")'
 
 
+_DIFFER = "; its dates differ within a record"
+
+
 def of_days(draft: Draft, field_: Field, day: DraftColumn, other: DraftColumn | None) -> tuple[str, str]:
     """The leaf, with its comment, for a moment whose column has days without a time: those of a pickup or a delivery get an assumed one, the
     end of a window without a day has that of its `other` end.
     """
     ref, concepts = draft.ref(day), concepts_of(field_)
+    differ = draft.varies(day) and not day.nullable
+    days = of_rows(day, late="late" in concepts)
     if not concepts & SIDES:
-        return f"{{col: {ref}}}", f"{CHECK} the time: no column has it; sent as 00:00"
+        leaf = f"{{expr: '{days}'}}" if differ else f"{{col: {ref}}}"
+        return leaf, f"{CHECK} the time: no column has it; sent as 00:00{_DIFFER * differ}"
     remark = f"{CHECK} the time; no column has it"
-    if draft.varies(day) and not day.nullable:
-        which = "latest" if "late" in concepts else "earliest"
-        days = f"${which}([r.{day.name} for r in {day.table.name}])"
-        return f"{{expr: '{at_assumed_time(day, days)}'}}", f"{remark}; its dates differ within a record"
+    if differ:
+        return f"{{expr: '{at_assumed_time(day, days)}'}}", f"{remark}{_DIFFER}"
     if day.nullable and other is not None and not other.nullable and is_without_clock(other):
         return f"{{expr: '{at_assumed_time(day, f'{ref} ?? {draft.ref(other)}')}'}}", remark
     text, there = moment_in(draft, day, None)
     return f"{{expr: '{text}', when: '{there}'}}" if there else f"{{expr: '{text}'}}", remark
 
 
+def of_rows(day: DraftColumn, *, late: bool) -> str:
+    """The expression for the first moment, or the last one, of a column whose moments differ within a record."""
+    return f"${'latest' if late else 'earliest'}([r.{day.name} for r in {day.table.name}])"
+
+
 def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None, next_day: str = "") -> tuple[str, str]:
     """The expression for a moment, and the condition that it has a value (empty: always). Days without a time get an assumed one."""
     ref = draft.ref(day)
     text = f"({ref} ?? $now)" if day.nullable else ref
+    if clock is None and draft.varies(day) and not day.nullable:
+        text = of_rows(day, late="late" in day.column.concepts)
     if clock is None and is_without_clock(day):
         text = at_assumed_time(day, text)
     if clock is not None:

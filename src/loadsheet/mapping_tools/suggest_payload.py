@@ -31,6 +31,7 @@ from loadsheet.mapping_tools.payload_parts import (
     names_on,
     numbered_entries,
     of_days,
+    of_rows,
     over_midnight,
     party_entries,
     unit_leaf,
@@ -107,8 +108,8 @@ class _Filler:
             digits = 2 if "value" in concepts_of(field_) else 3
             return f"{{expr: '$sum([r.{or_zero(drafted)} {rows}, round: {digits}}}", doubt_of_whole(drafted)
         if field_.kind in DATE_SHAPES and varies and not drafted.nullable:
-            which = "latest" if "late" in concepts_of(field_) else "earliest"
-            return f"{{expr: '${which}([r.{drafted.name} {rows}}}", f"{CHECK}: its dates differ within a record"
+            moments = of_rows(drafted, late="late" in concepts_of(field_))
+            return f"{{expr: '{moments}'}}", f"{CHECK}: its dates differ within a record"
         if needed and drafted.nullable:
             return self._blank_or(field_, drafted, name)
         return f"{{col: {name}}}", ""
@@ -282,7 +283,9 @@ class _Filler:
         remark = "" if self._made.zone else f"{FILL_IN} source.timezone"
         if "created" in moment.column.concepts:
             remark = "; ".join(filter(None, (remark, f"{CHECK}: no column has the day of the pickup")))
-        return f"{{utc_offset_of: {self._draft.ref(moment)}}}", remark
+        differs = self._draft.varies(moment) and not moment.nullable
+        text = f"'{of_rows(moment, late=False)}'" if differs else self._draft.ref(moment)
+        return f"{{utc_offset_of: {text}}}", remark
 
     def _find_zone(self) -> None:
         made, main = self._made, self._draft.main
