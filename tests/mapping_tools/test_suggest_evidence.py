@@ -600,6 +600,9 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         table("Order no;Scan type;Scan time;lat;lng;Scan location", "PICKED UP;1795680300;28.36;75.58;Pilani", "IN TRANSIT;1795734900;28.61;77.20;Delhi"), None,
         "target: order.status   #", 'dates: ["%s"]', "status_code: {col: scan_type}", "status_datetime: {col: scan_time}\n",
         "status_location: {col: scan_location}", "latitude: {col: lat}", "longitude: {col: lng}"),
+    "events of a program that writes nine decimals": (
+        table("Order no;Event type;Event time;Location", "LOADED;2026-03-16 21:00:00.000000000;Hull", "DEPARTED;2026-03-17 02:30:00.000000000;Hull"), None,
+        "target: order.status   #", 'dates: ["%Y-%m-%d %H:%M:%S.%f"]', "status_code: {col: event_type}", "status_datetime: {col: event_time}\n"),
     "towns with their states": (
         table("Order no;Origin;Destination", "Menasha WI;Ada MI", "Boise ID;Memphis TN", "Denver CO;Salt Lake City UT"), "order.update",
         "pickup_city: {col: origin}", "delivery_city: {col: destination}", "!company"),

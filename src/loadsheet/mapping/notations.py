@@ -207,7 +207,7 @@ _PIECES = {
     "I": "(?P<half_day_hour>[0-9]{1,2})",
     "M": "(?P<minute>[0-9]{1,2})",
     "S": "(?P<second>[0-9]{1,2})",
-    "f": "(?P<fraction>[0-9]{1,6})",
+    "f": "(?P<fraction>[0-9]{1,9})",
     "s": "(?P<epoch>[0-9]{10})",  # so that %s%f are milliseconds
     "E": "(?P<serial>[1-9][0-9]{4}(?:[.,][0-9]{1,20})?)",
     "p": r"(?P<half>[AaPp]\.?[Mm]\.?)",
@@ -313,7 +313,7 @@ def _one_of(names: Iterable[str]) -> str:
 def _moment(found: Mapping[str, str | None], locale: str | None) -> datetime:
     name = found.get("month_name")
     month = month_numbers(locale)[_folded(name)] if name else int(found.get("month") or 1)
-    fraction = int((found.get("fraction") or "").ljust(6, "0"))
+    fraction = int((found.get("fraction") or "").ljust(6, "0")[:6])
     if epoch := found.get("epoch"):
         return datetime.fromtimestamp(int(epoch), UTC).replace(microsecond=fraction)
     if serial := found.get("serial"):
