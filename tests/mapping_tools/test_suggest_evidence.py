@@ -603,6 +603,18 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "events of a program that writes nine decimals": (
         table("Order no;Event type;Event time;Location", "LOADED;2026-03-16 21:00:00.000000000;Hull", "DEPARTED;2026-03-17 02:30:00.000000000;Hull"), None,
         "target: order.status   #", 'dates: ["%Y-%m-%d %H:%M:%S.%f"]', "status_code: {col: event_type}", "status_datetime: {col: event_time}\n"),
+    "a price of orders is not their number": (
+        "Date;Waybill;Kg;Order price;Status\n" + "".join(
+            f"{at + 10}.03.2026;70155{at * 7}SOL{at};{at % 3 + 1};{119 + at % 9};{('In transit', 'Delivered')[at % 2]}\n" for at in range(15)),
+        "order.status", "order_id: {col: waybill}", "# order_price: "),
+    "what a consignment costs is not the value of the goods": (
+        table("codigo_entrega;cidade_origem;cidade_destino;valor_frete", "Santos;Recife;458.33", "Natal;Belém;161.98"), "order.create",
+        "goods_value: {value: 0}   # CHECK: no column has it"),
+    "import and export are no addresses": (
+        table("ShipmentID;OriginCity;DestCity;Direction", "Izmir;Lyon;Import", "Turin;Oran;Export"), "order.create", "delivery_address1: {const: delivery_address1}"),
+    "a status in use beside one that is blank": (
+        table("Booking #;Customer name;Booking status;Event date;status", "Ames Ltd;ARCHIVED;2026-03-02;", "Brigg plc;SUBMITTED;2026-03-03;"), "order.status",
+        "status_code: {col: booking_status}", "!status_location: ", "!{col: customer_name}"),
     "towns with their states": (
         table("Order no;Origin;Destination", "Menasha WI;Ada MI", "Boise ID;Memphis TN", "Denver CO;Salt Lake City UT"), "order.update",
         "pickup_city: {col: origin}", "delivery_city: {col: destination}", "!company"),

@@ -29,6 +29,7 @@ from loadsheet.mapping_tools.sheet_profiles import Sheet
 
 _NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
 _AMOUNTS = frozenset({"quantity", "count", "weight", "volume", "length", "width", "height", "value"})
+_PRICES, _NUMBERED = frozenset({"rate", "value"}), frozenset({"id", "reference"})  # `Order price` is no order number
 _NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
 _OF_ADDRESS = frozenset({"city", "postal", "country", "province", "address"})
 _PLACES = frozenset({"city", "location"})  # headings use the one for the other
@@ -144,12 +145,15 @@ def _score(column: Column, target: Target) -> float:
         label & _NEVER
         or (column.counts_rows and not target.is_key)
         or (target.needed and 0 < column.filled * _FILLED_LEAST < column.rows)
+        or (target.is_key and column.rows and not column.filled)
         or (target.side and "reference" in label)
         or not _type_fits(column, target.field)
         or (evidence := _evidence(column, target)) < 0
     ):
         return 0.0
     if (label ^ target.whole) & target.exact & ((label | target.whole) - target.context):
+        return 0.0
+    if target.is_key and column.guess.type in NUMBERS and label & _PRICES and not label & _NUMBERED:
         return 0.0
     if target.what == {"company"} and (label - target.whole) & _NO_PARTIES:
         return 0.0
@@ -192,7 +196,11 @@ def _likeness(column: Column, target: Target, *, recognised: float) -> float:
     named = label & target.what
     if named == target.what:
         return 0.0 if counts and column.guess.type != "integer" else 1.0
-    is_part = bool(named - FREE - {"total"}) and "unit" not in target.what  # of a unit, the measure has to be said
+    core = target.what & {"location"} or target.what & {
+        "status"
+    }  # `Customer name` is no status, `Order status` no place
+    is_part = bool(named - FREE - {"total"}) and core <= named
+    is_part = is_part and "unit" not in target.what  # of a unit, the measure has to be said
     return 0.7 if is_part else _implied_share(column, target, recognised=recognised)
 
 
@@ -347,15 +355,21 @@ def _named_values(column: Column, target: Target) -> float:
 
 
 def _assign(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) -> dict[str, Filled]:
-    """The columns, with the numbers of their sheets, that fill these fields: the pairs with the highest sum of scores."""
+    """The columns, with the numbers of their sheets, that fill these fields: the pairs with the highest sum of scores, first of columns with
+    values, then of blank ones for the other fields.
+    """
     scores = {
         (place, goal): score
         for place, (_, column) in enumerate(columns)
         for goal, target in enumerate(targets)
         if (score := _score(column, target))
     }
+    blank = {place for place, (_, column) in enumerate(columns) if not column.filled}
+    pairs = best_pairs({pair: score for pair, score in scores.items() if pair[0] not in blank})
+    taken = {*pairs.values()}
+    pairs |= best_pairs({pair: score for pair, score in scores.items() if pair[0] in blank and pair[1] not in taken})
     found: dict[str, Filled] = {}
-    for place, goal in sorted(best_pairs(scores).items(), key=lambda pair: pair[1]):
+    for place, goal in sorted(pairs.items(), key=lambda pair: pair[1]):
         number, column = columns[place]
         rivals = [
             columns[other][1]
