@@ -21,13 +21,14 @@ from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping.compile import Mapping, part_reading
 from loadsheet.mapping.documents import LOOKED_UP, LOOKUP_RULE, Document, Ignored, TableNotes
 from loadsheet.mapping.routing import route
-from loadsheet.problem_groups import Causes, meant_value
+from loadsheet.problem_groups import Causes
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Row, Table
 from loadsheet.reading.fix_file_tables import mark_of
 from loadsheet.reading.tables import NOT_READ, WITHOUT_ROWS
 from loadsheet.row_counts import DropTranslation
 from loadsheet.settings import Settings
+from loadsheet.similar_text import proposed_value
 
 _SHOWN = 3  # rows for each rule
 
@@ -182,7 +183,7 @@ class Corrections:
     def propose(self, found: Finding) -> None:
         """Note the values that the errors of a finding propose."""
         for problem in problems_of(found):
-            where, meant = problem.where, meant_value(problem)
+            where, meant = problem.where, proposed_value(problem.hint)
             if meant and problem.level == "error" and where.row and where.column and problem.found:
                 self._proposed.setdefault((where.file, where.sheet, where.column), {})[problem.found] = meant
 

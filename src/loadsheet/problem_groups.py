@@ -14,6 +14,7 @@ from datetime import datetime
 
 from loadsheet.display_text import count_of
 from loadsheet.problems import CATALOGUE, NOWHERE, Level, Problem, Where
+from loadsheet.similar_text import proposed_value
 
 PLACES_SHOWN = 3
 _VALUES_KEPT = 50  # distinct values of a cause
@@ -50,7 +51,6 @@ _MARKS = {"en_GB": ".", "de_DE": ",", "fr_FR": ",", "de_CH": ".", "en_IN": "."}
 _WITH_UNIT = re.compile(
     r"[+-]?[0-9][0-9.,' \u00a0\u202f]*(?P<unit>[^\W\d_][\w³]*|[$€£¥₹])\.?|[+-]?(?P<sign>[$€£¥₹]) ?[0-9][0-9.,' \u00a0\u202f]*"
 )
-_NEAR = re.compile(r"did you mean (.+)\?")
 _WAITS = "L607"
 _CLOCK_ONLY = re.compile(r"[0-9: ]+(?: or [0-9: ]+)*")
 _REQUIRED = "is required"  # the contract's text for a missing field
@@ -248,9 +248,9 @@ class _Tally:
                 self.units[unit["unit"] or unit["sign"]] = None
         elif problem.code == "C312":
             self.longest = max(self.longest, problem.number("length"))
-        close = _NEAR.search(problem.hint)
-        if close is not None and _short(value) in self.values:
-            self.near[_short(value)] = close[1]
+        close = proposed_value(problem.hint)
+        if close and _short(value) in self.values:
+            self.near[_short(value)] = close
 
     def cause(self) -> Cause:
         """The cause of these problems."""
@@ -308,12 +308,6 @@ class _Tally:
         if more <= 0:
             return text
         return f"{text} and {'over ' if self.more_values else ''}{more} more"
-
-
-def meant_value(problem: Problem) -> str:
-    """The value that the hint of a problem proposes in place of the one in the cell; empty if it proposes none."""
-    close = _NEAR.fullmatch(problem.hint)
-    return close[1] if close else ""
 
 
 def _text(problem: Problem) -> str:

@@ -23,6 +23,7 @@ _LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
 _INVISIBLE = ("Cf", "Cc")  # categories
 _TWINS = {"0": "O", "O": "0", "o": "0", "1": "Il", "I": "1", "l": "1", "5": "S", "S": "5", "8": "B", "B": "8"}
 _AS_TYPED = str.maketrans("OoОоΟοIl|SB，．", "000000111" + "58,.")  # noqa: RUF001 (Cyrillic, Greek and full-width ones)
+_PROPOSAL = re.compile(r"did you mean (?:(.+?)\? It is at .+|(.+)\?)", re.DOTALL)
 _MAY_BE_WORD = re.compile(r"[SB].*|.*[SBIl|]", re.DOTALL)  # the start of a code such as B12, the unit in 10l
 
 _TEXTS_MAX = 30_000  # that are remembered, which takes 5 MB
@@ -135,8 +136,18 @@ def one_typo_away(word: str, options: Iterable[str]) -> str:
 
 def did_you_mean_value(word: str, options: Iterable[str]) -> str:
     """The hint `did you mean X?` for the value of a cell, or an empty text."""
-    option = one_typo_away(word, options)
-    return f"did you mean {option}?" if option else ""
+    return proposal_of(one_typo_away(word, options))
+
+
+def proposal_of(value: str) -> str:
+    """The hint that proposes a value in place of the one in a cell; empty for an empty value."""
+    return f"did you mean {value}?" if value else ""
+
+
+def proposed_value(hint: str) -> str:
+    """The value that a hint proposes (see `proposal_of`), perhaps with the place where it stands; empty if it proposes none."""
+    found = _PROPOSAL.fullmatch(hint)
+    return found[1] or found[2] if found else ""
 
 
 def _with_one_error(word: str, letters: Iterable[str]) -> set[str]:

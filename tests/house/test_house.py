@@ -42,7 +42,7 @@ exit_codes similar_text display_text places workbook_marks languages operations 
 errors: exit_codes problems
 schedules: display_text
 contract: errors problems
-problem_groups: display_text problems
+problem_groups: display_text problems similar_text
 exchange_profile: contract display_text places errors problems yaml_nodes
 settings: exchange_profile contract places languages errors problems schedules
 internal_errors: exit_codes run_log errors problems

@@ -164,6 +164,8 @@ def test_a_cell_of_another_kind_of_row_is_called_by_its_own_name():
         ("C308", "Indai", "did you mean india?", "India"),
         ("C308", "indai", "did you mean india?", "india"),
         ("C306", "EUX", "did you mean EUP?", "EUP"),
+        ("C306", "Who", "did you mean Who? (a;b)?", "Who? (a;b)"),
+        ("G404", "O-O1", "did you mean O-01? It is at heads.csv:2 Is it new?", "O-01"),
         ("C307", "14 stone", "did you mean tonne?", ""),
         ("C316", "1.234", "write 1,234 or 1.234", ""),
     ],

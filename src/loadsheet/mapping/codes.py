@@ -17,7 +17,7 @@ from loadsheet.contract import zone_names
 from loadsheet.mapping.notations import canonical, number_reader, split_amount
 from loadsheet.mapping.plans import CellProblem, SettingError
 from loadsheet.reading.tables import Native
-from loadsheet.similar_text import did_you_mean_value
+from loadsheet.similar_text import did_you_mean_value, proposal_of
 
 NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are not countries
 _CODE = 3  # letters
@@ -103,7 +103,7 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
         if code is not None:
             return code
         meant = parts.get(folded_name(text))
-        named = f"did you mean {language.territories[meant]}?" if meant else did_you_mean_value(text, names)
+        named = proposal_of(language.territories[meant]) if meant else did_you_mean_value(text, names)
         return CellProblem("C308", hint=named)
 
     return read

@@ -16,7 +16,7 @@ from loadsheet.mapping.plans import JoinPlan
 from loadsheet.mapping.rows import RowReader
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.tables import Row
-from loadsheet.similar_text import key_shape, one_typo_away, skeleton
+from loadsheet.similar_text import key_shape, one_typo_away, proposal_of, skeleton
 
 _KEYLESS_MAX = 10_000  # rows without a key that can be read
 _ALIKE_MAX = 12  # keys; more that look alike are no typing errors of each other
@@ -114,7 +114,7 @@ class NearKeys:
         part = _differing_part(wrong.key, right.key)
         (_, text), (where, _) = self._cell(wrong, part), self._cell(right, part)
         typed, meant = (place.key.split(BETWEEN)[part] for place in (wrong, right))
-        hint = f"did you mean {meant}? It is at {where}"
+        hint = f"{proposal_of(meant)} It is at {where}"
         if text.strip() != typed:  # a part of the cell, or padded
             hint = f"{typed} looks like {meant} at {where}"
         return Explanation(hint, part, None, meant)

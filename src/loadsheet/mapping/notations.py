@@ -22,7 +22,7 @@ from babel.dates import get_day_names, get_month_names
 from babel.numbers import NumberFormatError, format_decimal, get_decimal_symbol, get_group_symbol, parse_decimal
 
 from loadsheet.mapping.plans import CellProblem, Fold
-from loadsheet.similar_text import digits_meant
+from loadsheet.similar_text import digits_meant, proposal_of
 
 PARTED = Decimal("1234.5")
 _ZERO = Decimal(0)  # also for -0
@@ -186,7 +186,7 @@ def _refusal(suggestions: list[str], otherwise: CellProblem) -> CellProblem:
     if len(suggestions) > 1:
         first, second = suggestions[:2]
         return CellProblem("C316", {"first": first, "second": second}, f"write {first} or {second}")
-    return CellProblem("C302", otherwise.values, f"did you mean {suggestions[0]}?") if suggestions else otherwise
+    return CellProblem("C302", otherwise.values, proposal_of(suggestions[0])) if suggestions else otherwise
 
 
 # ---- dates and times ----

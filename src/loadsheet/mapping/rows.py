@@ -38,7 +38,7 @@ from loadsheet.problems import Problem
 from loadsheet.reading.header import fold_label
 from loadsheet.reading.row_filters import says_nothing
 from loadsheet.reading.tables import Native, Row, Table
-from loadsheet.similar_text import one_typo_away, short_list
+from loadsheet.similar_text import one_typo_away, proposal_of, short_list
 
 _NO_AMOUNT = re.compile(r"[\s0.,-]*")  # a blank, a zero, a dash
 
@@ -143,8 +143,8 @@ class View:
                 yield Row(row.number, (*row.cells, *last), problem)
             elif kind_text not in kind.known and kind.is_strict:
                 values = {"expected": short_list(kind.known), "column": kind.label}
-                hint = f"did you mean {meant}?" if meant else ""
-                problem = problem or Problem("C306", table.where(row.number, place), kind_text, values, hint)
+                where = table.where(row.number, place)
+                problem = problem or Problem("C306", where, kind_text, values, proposal_of(meant))
                 yield UnknownKindRow(Row(row.number, (*row.cells, *last), problem))
             elif kind_text not in kind.known and kind.others == "ignore":
                 yield Ignored(self.source(row), "others: ignore (unused kind of row)")

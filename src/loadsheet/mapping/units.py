@@ -16,7 +16,7 @@ from babel import Locale
 from loadsheet.mapping.notations import canonical
 from loadsheet.mapping.plans import CellProblem, Finish
 from loadsheet.reading.tables import Native
-from loadsheet.similar_text import did_you_mean, did_you_mean_value
+from loadsheet.similar_text import did_you_mean, did_you_mean_value, proposal_of, proposed_value
 
 if TYPE_CHECKING:
     import pint
@@ -66,7 +66,6 @@ _TONS = frozenset({"ton", "tons", "tn"})
 """Words for 2,000 pounds in the United States and for 1,000 kilograms elsewhere."""
 _WHICH_TON = "in the United States a ton is 2,000 lb, elsewhere 1,000 kg: say which under source.units: {ton: short_ton} or {ton: tonne}"
 _SPACED = re.compile(r"[\s.]")
-_MEANT = re.compile(r"did you mean (.+)\?")
 _UNIT = re.compile(r"[^\W\d_]|[\"'″](?![0-9])")
 _SHOWN = re.compile(r"(?P<before>\D*?)-?(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<after>.*)", re.DOTALL)
 _THOUSANDS_MAX = 4
@@ -189,13 +188,13 @@ class Quantity:
         """The problem of an amount such as `1OO kg` or `1O`, whose number has letters that look like digits; any other problem unchanged."""
         start, space, word = text.partition(" ")
         number = self._read_number(start)
-        meant = _MEANT.fullmatch(number.hint) if isinstance(number, CellProblem) else None
-        if not isinstance(number, CellProblem) or meant is None:
+        meant = proposed_value(number.hint) if isinstance(number, CellProblem) else ""
+        if not isinstance(number, CellProblem) or not meant:
             return otherwise
         of_word = isinstance(self._factor(word.strip()), Decimal)
         if not (of_word if word else not _known_unit(_split(text)[1], self._extra)):
             return otherwise
-        return number._replace(hint=f"did you mean {meant[1]}{space}{word}?")
+        return number._replace(hint=proposal_of(f"{meant}{space}{word}"))
 
     def of_number(self, cell: Native, beside: str = "") -> Decimal | CellProblem:
         """The amount of a workbook number: the words of its format count as its unit. `beside` as in `read`."""

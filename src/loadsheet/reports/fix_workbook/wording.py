@@ -14,8 +14,8 @@ from loadsheet.display_text import show_controls
 from loadsheet.languages import Sentences, Words
 from loadsheet.ledger import ColumnGuide
 from loadsheet.problems import CATALOGUE, FOR_ITS_SENDER, Problem
+from loadsheet.similar_text import proposed_value
 
-_NEAR = re.compile(r"did you mean ([^?;]+)\?")
 _PATTERN = re.compile(r", (?:like the pattern|nach dem Muster) .*?(?=, (?:blank means|leer bedeutet)|$)")
 _NOTHING_MEANT = re.compile(r", (?:blank means|leer bedeutet) ?$")
 _FOR_OPERATORS = re.compile(r"\bloadsheet (?:retry|resolve)\b")
@@ -53,8 +53,7 @@ def word_problem(
     if own := english.get(f"say_{words.language}"):  # the mapping's message of a check in this language
         values["say"] = own
     text = words.raw(template_of(problem.code)).format_map(defaultdict(str, values))  # an old ledger may lack a value
-    near = _NEAR.search(problem.hint) if problem.code in _WHOLE_VALUES else None
-    suggestion = near[1].strip('"') if near else ""
+    suggestion = proposed_value(problem.hint) if problem.code in _WHOLE_VALUES else ""
     if suggestion.islower() and problem.found[:1].isupper():  # country names are stored in lower case
         suggestion = suggestion.title()
     return ProblemText(values["column"], _sentence(text), _sentence(_todo(problem, words, values, guide)), suggestion)
