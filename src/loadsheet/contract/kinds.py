@@ -66,6 +66,15 @@ EXPECTED: dict[Kind, str] = {
     **{kind: f"a value such as {example}" for kind, (_, example) in DATE_SHAPES.items()},
 }
 
+
+class WrongForm(ValueError):
+    """A value that a field of some kind cannot hold. `expected` says what it can hold."""
+
+    def __init__(self, expected: str) -> None:
+        super().__init__(f"expected {expected}")
+        self.expected = expected
+
+
 _EXPONENT_MAX = 307  # of numbers that a workbook holds
 NUMBER_TEXT = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # RFC 8259, section 6
 
@@ -116,14 +125,14 @@ def wire_form(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm
     """The wire form of a converted value.
 
     Takes text, int, Decimal, bool, date, time or datetime. A datetime is written unchanged (local time of the record's zone),
-    except for ISO 8601, where an aware datetime is converted to UTC. Raises ValueError naming the expected form.
+    except for ISO 8601, where an aware datetime is converted to UTC. Raises WrongForm for any other.
     """
     if kind in DATE_SHAPES:
         return _spell_date(kind, value)
     if kind is Kind.FLAG:
         meaning = flag_meaning(value) if isinstance(value, str) else value
         if not isinstance(meaning, bool):
-            raise ValueError(f"expected {EXPECTED[Kind.FLAG]}")
+            raise WrongForm(EXPECTED[Kind.FLAG])
         return flag_word(meaning, flags)
     if kind is Kind.NUMERIC:
         return _spell_number(value, numbers)
@@ -133,7 +142,7 @@ def wire_form(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm
         return value
     if isinstance(value, int | Decimal):
         return plain_digits(value)
-    raise ValueError(f"expected {EXPECTED[kind]}; a date or time needs a format here")
+    raise WrongForm(f"{EXPECTED[kind]}; a date or time needs a format here")
 
 
 def _spell_date(kind: Kind, value: object) -> str:
@@ -148,7 +157,7 @@ def _spell_date(kind: Kind, value: object) -> str:
         return _spell_moment(kind, datetime(value.year, value.month, value.day))  # noqa: DTZ001 (a local day)
     if isinstance(value, time) and kind is Kind.TIME:
         return value.replace(tzinfo=None, microsecond=0).isoformat()
-    raise ValueError(f"expected a value such as {DATE_SHAPES[kind][1]}")
+    raise WrongForm(EXPECTED[kind])
 
 
 def _spell_moment(kind: Kind, moment: datetime) -> str:
@@ -165,7 +174,7 @@ def _spell_number(value: object, numbers: NumberForm) -> Decimal | int | str:
     if isinstance(value, str) and NUMBER_TEXT.fullmatch(value):
         number = Decimal(value)
     if isinstance(number, bool) or not isinstance(number, int | Decimal):
-        raise ValueError(f"expected {EXPECTED[Kind.NUMERIC]}")  # noqa: TRY004 (one exception type for the caller)
+        raise WrongForm(EXPECTED[Kind.NUMERIC])
     return plain_digits(number) if numbers is NumberForm.JSON_STRING else number
 
 

@@ -10,10 +10,11 @@ a time of day added to midnight use local time. Knows no syntax and no column.
 import operator
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self, get_args
 from zoneinfo import ZoneInfo
@@ -410,15 +411,21 @@ def _whole(number: Decimal, what: str) -> int:
     return int(number)
 
 
+def _of_some(choose: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:
+    if not values:
+        raise Incalculable("no values")
+    return choose(values)
+
+
 _ANY_LIST = ListOf(Type.ANY)
 
 FUNCTIONS: dict[str, Function] = {
     "sum": Function(lambda numbers: sum(numbers, Decimal(0)), Type.NUMBER, (ListOf(Type.NUMBER),)),
     "count": Function(lambda values: Decimal(len(values)), Type.NUMBER, (_ANY_LIST,), takes_blanks=True),
-    "min": Function(min, Type.NUMBER, (ListOf(Type.NUMBER),)),
-    "max": Function(max, Type.NUMBER, (ListOf(Type.NUMBER),)),
-    "earliest": Function(lambda moments: min(moments, key=in_utc), Type.MOMENT, (ListOf(Type.MOMENT),)),
-    "latest": Function(lambda moments: max(moments, key=in_utc), Type.MOMENT, (ListOf(Type.MOMENT),)),
+    "min": Function(partial(_of_some, min), Type.NUMBER, (ListOf(Type.NUMBER),)),
+    "max": Function(partial(_of_some, max), Type.NUMBER, (ListOf(Type.NUMBER),)),
+    "earliest": Function(partial(_of_some, partial(min, key=in_utc)), Type.MOMENT, (ListOf(Type.MOMENT),)),
+    "latest": Function(partial(_of_some, partial(max, key=in_utc)), Type.MOMENT, (ListOf(Type.MOMENT),)),
     "same": Function(
         lambda values: all(value == values[0] for value in values), Type.FLAG, (_ANY_LIST,), takes_blanks=True
     ),

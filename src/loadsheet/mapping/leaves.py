@@ -21,6 +21,7 @@ from loadsheet.contract import (
     Kind,
     NumberForm,
     Record,
+    WrongForm,
     clock_offsets,
     plain_digits,
     show_same_clock,
@@ -374,7 +375,7 @@ def _time_of_day(value: Any) -> Any:
     if not isinstance(value, timedelta):
         return value
     if not timedelta() <= value < timedelta(days=1):
-        raise ValueError(f"expected a time of day, found {value / timedelta(hours=1):g} h")
+        raise WrongForm(f"a time of day, found {value / timedelta(hours=1):g} h")
     minutes, seconds = divmod(int(value.total_seconds()), 60)
     return time(minutes // 60, minutes % 60, seconds)
 
@@ -420,8 +421,8 @@ class _Spelling:
     def _add_fault(self, error: BaseException, frame: DocumentFrame) -> None:
         """Adds the fault of this value to the document."""
         path = with_positions(self.context.path, frame.at)
-        if isinstance(error, ValueError) and str(error).startswith("expected"):  # the contract's own words
-            text = f"must be {str(error).removeprefix('expected ')}"
+        if isinstance(error, WrongForm):
+            text = f"must be {error.expected}"
             frame.faults.append((path, "K501", {"path": path, "text": text}))
         else:
             frame.faults.append((path, "G407", {"target": self.context.field.name, "reason": reason_text(error)}))

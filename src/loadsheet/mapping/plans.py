@@ -189,7 +189,7 @@ def reason_text(error: BaseException) -> str:
         return "a value is blank or has the wrong type"
     if isinstance(error, LookupError):
         return "there are fewer rows than the expression needs"
-    return "no values" if "empty" in str(error) else "the result is not a number"
+    return "the result is not a number"
 
 
 # ---- columns and tables ----
