@@ -83,7 +83,8 @@ def test_a_mapped_column_that_stands_twice_is_refused_with_both_places(tmp_path)
 def test_label_and_alias_side_by_side_are_refused_but_not_if_the_alias_is_a_column_of_its_own(tmp_path):
     path = text_file(tmp_path, "Order,Reference\nA1,B1\n")
     order = WantedColumn("order", ("Order", "Reference"))
-    assert refusal(path, Layout("rows", (order,))).code == "R211"
+    problem = refusal(path, Layout("rows", (order,)))
+    assert (problem.code, problem.found) == ("R211", "Order"), "the heading, not the mapping's name of the column"
     asked = Layout("rows", (order, WantedColumn("reference", ("Reference",))))
     assert open_one(path, asked).columns == {"order": 0, "reference": 1}
 

@@ -157,12 +157,12 @@ def check_header(header: Header, layout: Layout, where: Where, columns_max: int,
         )
         raise FileRefused(Problem("R201", where, "", {"reason": reason}, "remove the columns that are not needed"))
     _check_repeats(header, layout, where)
-    for name, positions in header.positions.items():
+    for positions in header.positions.values():
         if len(positions) > 1:
-            labels = ", ".join(f'"{header.labels[position]}" (column {position + 1})' for position in positions)
+            columns = ", ".join(f'"{header.labels[position]}" (column {position + 1})' for position in positions)
             second = place_of_cell(where.file, where.sheet, header.labels, header.row, positions[1])
             hint = "leave one of them, or give one another label"
-            raise FileRefused(Problem("R211", second, name, {"columns": labels}, hint))
+            raise FileRefused(Problem("R211", second, header.labels[positions[0]], {"columns": columns}, hint))
 
 
 def _incomplete(header: Header, layout: Layout, where: Where, looked_at: Sequence[str]) -> Problem:
