@@ -182,7 +182,7 @@ def _slot(spec: Column, index: int, lookup: Lookup | TableLookup | None, default
     if lookup is None:
         return Slot(index, _TYPES[spec.type], blank)
     blank = blank or lookup.missing == "blank"
-    if lookup.many:
+    if isinstance(lookup, TableLookup) or lookup.has_named_values:
         return Slot(index, Type.CODES, blank, lookup.codes)
     (only,) = lookup.codes
     return Slot(index, only.type, blank or only.blank)

@@ -216,7 +216,7 @@ def choices_of(spec: Column, lookup: Lookup | TableLookup | None, locale: str | 
     if spec.one_of:
         return tuple(spec.one_of)
     if lookup is not None:
-        return tuple(key for key in lookup.keys if key != "*")
+        return tuple(key for key in lookup.keys if key != "*") if isinstance(lookup, Lookup) else ()
     if spec.type == "yesno":
         yes, no = _yes_no_words(locale)
         return ((spec.yes or [yes])[0], (spec.no or [no])[0])

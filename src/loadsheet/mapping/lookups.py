@@ -93,7 +93,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A code table in memory. With `many`, values are named (`event.code`); else the single column is the value. `keys` are the first keys
+    """A code table in memory. With `has_named_values`, values are named (`event.code`); else the single column is the value. `keys` are the first keys
     without wildcards, as written. `by_form` holds the rows of each form, the most specific form first: their values, or their intervals if
     there is a `range`.
     """
@@ -101,7 +101,7 @@ class Lookup:
     name: str
     columns: tuple[str, ...]
     types: tuple[Type, ...]
-    many: bool
+    has_named_values: bool
     by_form: tuple[tuple[Form, dict[tuple[str, ...], Any]], ...]
     keys: tuple[str, ...]
     more_keys: int
@@ -129,7 +129,7 @@ class Lookup:
         found = self.find(key, *others)
         if found is None:
             return self._missed(key, others)
-        return found if self.many else found[0]
+        return found if self.has_named_values else found[0]
 
     def _missed(self, text: Any, others: Sequence[Any]) -> Any:
         if self.missing != "error":
@@ -342,7 +342,7 @@ class _Reader:
             name=str(self._loc[-1]),
             columns=tuple(_values_of(spec)),
             types=tuple(_TYPES[name] for name in self._types),
-            many=isinstance(spec.value, list),
+            has_named_values=isinstance(spec.value, list),
             by_form=self._by_form(kept, search),
             keys=tuple(keys),
             more_keys=len(spec.key) - 1 + (search is not None),

@@ -226,8 +226,6 @@ class TableLookup:
     codes: tuple[Code, ...]
     searched: Type | None
     of_days: bool
-    many: bool = True
-    keys: tuple[str, ...] = ()
 
     @property
     def missing(self) -> Literal["error", "keep", "blank"]:

@@ -289,7 +289,7 @@ def _before_codes(spec: Column, pad: Pad | None) -> Callable[[str], str | None]:
 def _split_contradictions(spec: Column, lookup: Lookup | TableLookup | None) -> Iterator[SettingError]:
     if spec.split is None:
         return
-    if lookup is not None and lookup.many:
+    if isinstance(lookup, TableLookup) or (lookup is not None and lookup.has_named_values):
         yield SettingError(
             "split", f"lookup {spec.lookup} gives several values, but split needs one text", "name one value"
         )
