@@ -320,13 +320,12 @@ class FixedEntries:
         problems = []
         for row, mark in marked:
             record = entries.get(mark.entry, FixedEntry(""))
-            is_strange = record.key != document.key
-            if record.may_move_rows or not record.key or not (is_strange or lost[mark.entry]):
-                continue
-            rows = str(mark.number) if is_strange else numbers_text(lost[mark.entry])
-            hint = _MOVED.format(record.key, document.key) if is_strange else ADD_ROW
-            values = {"rows": rows, "of": mark.of, "key": record.key}
-            problems.append(Problem("R237", self.tables[row.table].where(row.number), "", values, hint))
+            rows, hint = numbers_text(lost[mark.entry]), ADD_ROW  # those of this record in other documents
+            if record.key != document.key:  # the row of another record
+                rows, hint = str(mark.number), _MOVED.format(record.key, document.key)
+            if rows and record.key and not record.may_move_rows:
+                values = {"rows": rows, "of": mark.of, "key": record.key}
+                problems.append(Problem("R237", self.tables[row.table].where(row.number), "", values, hint))
         return problems
 
     def _lost(self, entry: int, document: Document, marked: Sequence[_RowWithMark]) -> list[int]:

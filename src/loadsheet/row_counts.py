@@ -228,7 +228,9 @@ class SharedRows:
         shared = []
         for index, row in enumerate(document.rows):
             counting = self._counted_in.get(row.table)
-            if index in before if counting is None else not self._used[counting].add(row.number):
+            if counting is None:
+                shared += [index] if index in before else []
+            elif not self._used[counting].add(row.number):
                 shared.append(index)
         if tuple(shared) == before:
             return document

@@ -136,9 +136,9 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         where = ("source", "dates") if error.key == "dates" else (*loc, error.key)
         file.refuse(where, error.text, error.hint)
         return None
-    first, *more = (*spec.whereabouts(), *(["occurrence"] if spec.occurrence else []), "")
-    for key in filter(None, more):
-        file.refuse((*loc, key), f"{key} and {first} cannot be combined: both locate the cells", at_key=True)
+    locating = [*spec.whereabouts(), *(["occurrence"] if spec.occurrence else [])]
+    for key in locating[1:]:
+        file.refuse((*loc, key), f"{key} and {locating[0]} cannot be combined: both locate the cells", at_key=True)
     default = _default(spec, through.before(parse, None) if through else parse, file, loc)
     read_later = spec.unit_column is not None
     convert = _cell_reader(spec, (lambda cell: cell) if read_later else parse, default, through)

@@ -275,10 +275,11 @@ def split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int
     if prefilled := _prefilled(rows):
         rows = rows[: len(rows) - len(prefilled)]
         return split_endings(rows, damaged, left_out)._replace(prefilled=prefilled)
-    end, *more = (*_blanks(rows, left_out), 0)
+    blanks = [*_blanks(rows, left_out)]
+    end = blanks[0] if blanks else 0
     if end and _begins_with_headings(rows[end:], rows[:end]):  # of another table
         return split_endings(rows[:end], damaged, left_out)._replace(at_blank=True)
-    if end and len(more) == 1 and len(rows) - end <= _NOTES:  # below it few rows, with too few cells or with one
+    if end and len(blanks) == 1 and len(rows) - end <= _NOTES:  # below it few rows, with too few cells or with one
         short = [row for row in rows[end:] if row[0] in damaged]
         if short and all(row in short or _filled(row) == 1 for row in rows[end:]):
             return split_endings(rows[:end], damaged, left_out)._replace(at_blank=True)

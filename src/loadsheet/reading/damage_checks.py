@@ -128,7 +128,6 @@ _SHORT_MOST = 4  # short values for each of the usual width; if there are more, 
 _MORE_THAN_CHANCE = 5
 _COUNTRY = frozenset({"country", "land", "pays", "paese", "pais", "kraj", "staat", "nation"})
 _NO_USES: Mapping[str, ColumnUse] = {}
-_UNKNOWN = ColumnUse()
 _CODES = re.compile(r"zip|post(al|leitzahl|code)?|plz|cap|cp|ean|gtin|upc|sscc|barcode")
 
 
@@ -163,10 +162,11 @@ _Tallies = dict[Shape, CellTally]
 
 
 class _Column(NamedTuple):
-    """A column without its shapes: whether its label is that of codes, its use, and the number of countries in the table."""
+    """A column without its shapes: whether its label is that of codes, its use, whether it is known to hold texts, and the countries in the table."""
 
     is_code: bool
     use: ColumnUse
+    holds_texts: bool
     countries: int
 
 
@@ -228,13 +228,12 @@ class DamageChecks:
 
     def problems(self) -> tuple[Problem, ...]:
         """The warnings by column and kind, or one warning that the table has no row, not even an ignored one."""
+        place = Where(self._table.file, self._table.sheet)
         if self._saw_all and self._is_empty:
-            place = Where(self._table.file, self._table.sheet)
             return (Problem("R239", place, hint=_NO_ROW, level="warning"),)
         with isolated(_EXAMINING, self._faults):
             if not self._faults:
                 return tuple(self._warnings())
-        place = Where(self._table.file, self._table.sheet)
         return (Problem(NOT_EXAMINED, place, values={"reason": self._faults[_EXAMINING]}, level="warning"),)
 
     def _warnings(self) -> Iterator[Problem]:
@@ -323,7 +322,8 @@ class DamageChecks:
     def _column(self, place: int) -> _Column:
         countries = max(map(len, self._countries.values()), default=1)
         is_code = any(_CODES.fullmatch(word) for word in fold_label(self._table.header[place]).split())
-        return _Column(is_code, self._uses.get(place, _UNKNOWN), countries)
+        use = self._uses.get(place)
+        return _Column(is_code, use or ColumnUse(), use is not None and use.kind == "text", countries)
 
     def _warning(self, place: int, code: str, tally: CellTally, hint: str, **values: Any) -> Problem:
         where = self._table.where(tally.rows[0], place)
@@ -358,19 +358,20 @@ def _column_warnings(tallies: _Tallies, warning: "partial[Problem]", column: _Co
         yield warning("R254", absent, _ABSENT)
     if pointed := _with_decimals(tallies, column):
         yield warning("R253", pointed, _REFORMAT)
-    texts, numbers = _tally_of(tallies, "text", "digits", "zeros", "decimal"), _tally_of(tallies, "number")
-    turned = _tally_of(tallies, "shortened") or _tally_of(tallies, "real date")
-    dates = _tally_of(tallies, "date")
-    others = sum(tally.count for tally in (texts, numbers) if tally)
-    if turned and not dates and 2 * turned.count <= others:
-        if column.use.kind == "text":
-            yield warning("R224", turned, _DATES)
-    elif styles := _mixed_styles(tallies, column.use):
-        yield warning("R225", dates or CellTally(), _STYLES, styles=styles)
-    numeric_texts = _tally_of(tallies, "digits", "decimal")
-    is_only_text = column.use.kind == "text" and column.use is not _UNKNOWN  # numbers and texts are read alike
-    if numbers and numeric_texts and not lost and not is_only_text and not _tally_of(tallies, "zeros", "text"):
+    yield from _date_warnings(tallies, warning, column.use)
+    numbers, numeric_texts = _tally_of(tallies, "number"), _tally_of(tallies, "digits", "decimal")
+    if numbers and numeric_texts and not (lost or column.holds_texts or _tally_of(tallies, "zeros", "text")):
         yield warning("R227", numeric_texts, _AS_TEXT, numbers=numbers.count)
+
+
+def _date_warnings(tallies: _Tallies, warning: "partial[Problem]", use: ColumnUse) -> Iterator[Problem]:
+    turned, dates = _tally_of(tallies, "shortened") or _tally_of(tallies, "real date"), _tally_of(tallies, "date")
+    others = _tally_of(tallies, "text", "digits", "zeros", "decimal", "number") or CellTally()
+    if turned and not dates and 2 * turned.count <= others.count:
+        if use.kind == "text":
+            yield warning("R224", turned, _DATES)
+    elif styles := _mixed_styles(tallies, use):
+        yield warning("R225", dates or CellTally(), _STYLES, styles=styles)
 
 
 def _tally_of(tallies: _Tallies, *kinds: str) -> CellTally | None:
@@ -411,7 +412,7 @@ def _zeros_lost(tallies: _Tallies, column: _Column) -> _LostZeros | None:
 
 def _with_decimals(tallies: _Tallies, column: _Column) -> CellTally | None:
     """Identifiers that another program wrote as decimal numbers: 20457.0. Other texts are only suspected if none of them has a fraction."""
-    found = tallies.get(_POINTED) if column.use.kind == "text" and column.use is not _UNKNOWN else None
+    found = tallies.get(_POINTED) if column.holds_texts else None
     fractions = any(shape.kind == "decimal" and shape != _POINTED for shape in tallies)
     is_clear = column.is_code or column.use.is_key or not (found is None or fractions or found.example[-2:] != ".0")
     return found if is_clear else None

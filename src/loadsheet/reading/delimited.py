@@ -96,7 +96,7 @@ def open_delimited(source: Source, name: str, layouts: Sequence[Layout], bounds:
 def delimited_top(source: Source, name: str, bounds: Bounds) -> Top:
     """The first rows of a text file, with the delimiter that gives the most cells in rows of equal width. Raises FileRefused."""
     text = survey_text(source, name, ("utf-8-sig", guess_encoding(source)))
-    if text.blank:
+    if text.is_blank:
         raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
     with text.open() as stream:
         top = list(_up_to_limit(islice(stream, TOP_ROWS + bounds.record_lines_max)))
@@ -119,7 +119,7 @@ def delimited_top(source: Source, name: str, bounds: Bounds) -> Top:
 
 
 def _open_table(text: Survey, name: str, layout: Layout, bounds: Bounds) -> Table:
-    if text.blank:
+    if text.is_blank:
         raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
     start = _find_start(text, layout, bounds)
     if not start.header.is_complete:
@@ -134,7 +134,7 @@ def _open_table(text: Survey, name: str, layout: Layout, bounds: Bounds) -> Tabl
         "delimiter": _WORDS.get(start.dialect.delimiter, start.dialect.delimiter),
         "header row": start.header.row_range,
         "rows above the header": str(start.above),
-        LAST_LINE: UNENDED if text.unended else "complete",
+        LAST_LINE: UNENDED if text.unended_line else "complete",
     }
     header = start.header
     return Table(layout.name, name, "", header.labels, header.row, header.columns, body.rows, notes)
@@ -152,7 +152,7 @@ class _Body:
 
     def check_quotes(self) -> None:
         """Raises FileRefused for a quote that is never closed, or that swallows rows."""
-        if self.text.quotes:
+        if self.text.has_quotes:
             for record in self._records():
                 if record.fault == "open":
                     raise _never_closed(self.checks.file, self.start.dialect.delimiter, record)
@@ -164,7 +164,7 @@ class _Body:
     def _rows(self) -> Iterator[Row | None]:
         """The rows, None for each blank row."""
         checks, width = self.checks, len(self.checks.header)
-        needs_check = self.text.controls or self.text.longest_line > checks.cell_length_max
+        needs_check = self.text.has_controls or self.text.longest_line > checks.cell_length_max
         for number, cells, fault, lines in self._records():
             if len(cells) != width or fault or not cells[0].strip():
                 if is_blank(cells):
@@ -174,7 +174,7 @@ class _Body:
                     yield self._broken_row(number, cells, fault, lines)
                     continue
                 if len(cells) < width or not is_blank(cells[width:]):
-                    yield checks.ragged(number, cells, is_cut=number + lines - 1 == self.text.unended)
+                    yield checks.ragged(number, cells, is_cut=number + lines - 1 == self.text.unended_line)
                     continue
                 del cells[width:]
             problem = checks.find_damage(number, cells) if needs_check or lines > 1 else None

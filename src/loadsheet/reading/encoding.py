@@ -53,34 +53,34 @@ _BREAKS = re.compile(r"\r\n?|\n")
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A text file that was read once completely. `mark` is the length of its byte order mark in bytes; `quotes` says whether it
-    has quotes or escapes, `controls` whether it has control characters; `longest_line` is in characters. `unended` is the number of the last
-    line if it has no line end, else 0.
+    """A text file that was read once completely. `bom_length` is that of its byte order mark in bytes; `has_quotes` includes escapes,
+    `has_controls` means control characters; `longest_line` is in characters. `unended_line` is the number of the last line if it has no line
+    end, else 0.
     """
 
     source: Source
     encoding: str
-    mark: int
-    blank: bool
-    quotes: bool
-    controls: bool
+    bom_length: int
+    is_blank: bool
+    has_quotes: bool
+    has_controls: bool
     longest_line: int
-    unended: int
+    unended_line: int
 
     @property
     def shown_encoding(self) -> str:
         """The encoding for reports, and whether a byte order mark declares it."""
-        return self.encoding.upper() + (" (by its byte order mark)" if self.mark else "")
+        return self.encoding.upper() + (" (by its byte order mark)" if self.bom_length else "")
 
     def open(self) -> TextIOWrapper:
         """The text after its byte order mark; lines end with CR, LF or CR LF and keep them."""
         raw = self.source()
-        raw.seek(self.mark)
+        raw.seek(self.bom_length)
         return TextIOWrapper(raw, self.encoding, "strict", newline="")
 
 
-def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str = '"') -> Survey:
-    """Find the encoding of a file by reading it completely. `marks` are the characters that count as quotes.
+def survey_text(source: Source, name: str, encodings: Sequence[str], quote_chars: str = '"') -> Survey:
+    """Find the encoding of a file by reading it completely. `quote_chars` are the characters that count as quotes.
 
     Raises FileRefused if none of `encodings` fits (the first failure is reported, with offset and line), if the file is damaged
     UTF-8 that only a later encoding accepts, contradicts its byte order mark, holds binary data, or has an overlong line.
@@ -92,7 +92,7 @@ def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str 
             if _contradicts(head[len(mark) :], encoding):
                 reason = f"its byte order mark says {encoding[:6].upper()}, but its content is not"
                 raise file_refusal(name, reason, "save it as 'CSV UTF-8'")
-            return _survey_as(source, name, encoding, len(mark), marks)
+            return _survey_as(source, name, encoding, len(mark), quote_chars)
     if head.count(0) * 8 > len(head) and not any(encoding.lower().startswith(WIDE) for encoding in encodings):
         raise file_refusal(name, "it holds binary data, or UTF-16 without a byte order mark", "save it as 'CSV UTF-8'")
     failures: list[FileRefused] = []
@@ -101,7 +101,7 @@ def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str 
     for encoding in encodings if 0 in head else narrow or encodings:
         try:
             surveyed = _survey_as(
-                source, name, _WITHOUT_MARK.get(encoding.lower().replace("_", "-"), encoding), 0, marks
+                source, name, _WITHOUT_MARK.get(encoding.lower().replace("_", "-"), encoding), 0, quote_chars
             )
         except FileRefused as failure:
             if failure.problem.code != "R203":
@@ -213,15 +213,15 @@ def file_refusal(name: str, reason: str, hint: str, sheet: str = "") -> FileRefu
     return FileRefused(Problem("R201", Where(name, sheet), "", {"reason": reason}, hint))
 
 
-def _survey_as(source: Source, name: str, encoding: str, mark: int, marks: str) -> Survey:
+def _survey_as(source: Source, name: str, encoding: str, bom_length: int, quote_chars: str) -> Survey:
     blank, quotes, controls = True, False, False
     longest = line = 0  # the longest line, and the length of the last chunk's unfinished line
     number, is_open = 1, False  # the number of that line, and whether it says something
     with source() as raw:
-        raw.seek(mark)
+        raw.seek(bom_length)
         for text in _decode(raw, name, encoding):
             blank = blank and not text.strip()
-            quotes = quotes or any(mark in text for mark in marks)
+            quotes = quotes or any(char in text for char in quote_chars)
             pieces = text.split("\n")
             if not controls:  # twice as fast as a search
                 encoded = text.encode("utf-8", "replace")
@@ -234,7 +234,7 @@ def _survey_as(source: Source, name: str, encoding: str, mark: int, marks: str) 
                 raise file_refusal(
                     name, f"a line holds more than {LINE_LENGTH_MAX:,} characters", "check that it is a table"
                 )
-    return Survey(source, encoding, mark, blank, quotes, controls, longest, number if is_open else 0)
+    return Survey(source, encoding, bom_length, blank, quotes, controls, longest, number if is_open else 0)
 
 
 def _decode(raw: IO[bytes], name: str, encoding: str) -> Iterator[str]:
