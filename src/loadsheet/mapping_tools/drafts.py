@@ -288,7 +288,12 @@ class Draft:
         """The notation of the table with the most numbers that show it."""
         return max((table.sheet.habits for table in self.tables), key=lambda habits: habits.numbers)
 
-    def own_locale(self, drafted: DraftColumn) -> str:
+    def keys_of(self, drafted: DraftColumn) -> dict[str, Any]:
+        """The keys of a column, with its own locale if it has one."""
+        own = self._own_locale(drafted)
+        return {**drafted.keys, "locale": own} if own else drafted.keys
+
+    def _own_locale(self, drafted: DraftColumn) -> str:
         """The locale of a column in a file with another notation, if its cells depend on it; empty otherwise."""
         own, type_ = drafted.table.sheet.habits, drafted.keys.get("type")
         if own.locale == self.habits.locale or drafted.keys.keys() & {"locale", "yes"}:
@@ -302,7 +307,7 @@ class Draft:
         """The name of a column in expressions."""
         return f"{drafted.table.name}.{drafted.name}" if self.is_joined else drafted.name
 
-    def use(self, *used: DraftColumn) -> None:
+    def mark_used(self, *used: DraftColumn) -> None:
         """Mark columns as used."""
         self.unused = [drafted for drafted in self.unused if drafted not in used]
 
@@ -433,4 +438,4 @@ def _read_unit_from(made: Draft, amount: DraftColumn, unit: DraftColumn) -> None
     unit.keys["type"], unit.remark = "text", f"the units of {amount.column.label}"
     unit.keys.pop("one_of", None)  # the amount needs the units as written
     made.filled = {path: drafted for path, drafted in made.filled.items() if drafted is not unit}
-    made.use(unit)
+    made.mark_used(unit)

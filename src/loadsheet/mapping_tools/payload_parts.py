@@ -65,11 +65,11 @@ def unit_leaf(field_: Field) -> str:
     return f"{{value: {_KILOS if _KILOS in field_.known else usual}"
 
 
-def contents_entry(draft: Draft, table: DraftTable, record: Record) -> list[tuple[int, str]]:
-    """The entry for the contents of a package, from the matching columns of its table; empty if none matches."""
+def take_contents_entry(draft: Draft, table: DraftTable, record: Record) -> list[tuple[int, str]]:
+    """The entry for the contents of a package, from the matching columns of its table; empty if none matches. Marks them as used."""
     own = [drafted for drafted in draft.unused if drafted.table is table and "inner" in drafted.column.concepts]
     found = _matching_columns(own, record, frozenset({"inner"}), draft)
-    draft.use(*(drafted for _, drafted in found))
+    draft.mark_used(*(drafted for _, drafted in found))
     by_measure = {concepts_of(field_): drafted.name for field_, drafted in found}
     texts = []
     for field_ in record.fields:
@@ -82,8 +82,8 @@ def contents_entry(draft: Draft, table: DraftTable, record: Record) -> list[tupl
     return _entry(texts, 0) if found else []
 
 
-def party_entries(draft: Draft, record: Record) -> list[tuple[int, str]]:
-    """An entry for each party whose contact, telephone, mail or payer role is in columns of the record's own table."""
+def take_party_entries(draft: Draft, record: Record) -> list[tuple[int, str]]:
+    """An entry for each party whose contact, telephone, mail or payer role is in columns of the record's own table. Marks them as used."""
     role = next((field_ for field_ in record.fields if field_.known), None)
     if role is None:
         return []
@@ -100,31 +100,31 @@ def party_entries(draft: Draft, record: Record) -> list[tuple[int, str]]:
             found += [(name, rest[0])] if rest and name is not None and named else []
         if not found:
             continue
-        draft.use(*(drafted for _, drafted in found))
+        draft.mark_used(*(drafted for _, drafted in found))
         there = " or ".join(f"{draft.ref(drafted)} != null" for _, drafted in found)
-        texts = [f"{field_.name}: {_name_or_col(draft, drafted, own)}" for field_, drafted in found]
+        texts = [f"{field_.name}: {_take_name_or_col(draft, drafted, own)}" for field_, drafted in found]
         lines += _entry([f"when: '{there}'", f"{role.name}: {{value: {named}}}", *texts], 0)
     return lines
 
 
-def numbered_entries(draft: Draft, record: Record) -> list[Line]:
-    """One entry for each of columns such as Carrier 1, Carrier 2."""
+def take_numbered_entries(draft: Draft, record: Record) -> list[Line]:
+    """One entry for each of columns such as Carrier 1, Carrier 2. Marks them as used."""
     lines = []
     for drafted in [one for one in draft.unused if one.table is draft.main and one.column.concepts == {"carrier"}]:
         if drafted.column.reading.number and drafted.keys["type"] == "text":
             ref = draft.ref(drafted)
             lines += [Line(3, f"- when: '{ref} != null'"), Line(4, f"{record.fields[0].name}: {{col: {ref}}}")]
-            draft.use(drafted)
+            draft.mark_used(drafted)
     return lines
 
 
-def _name_or_col(draft: Draft, drafted: DraftColumn, own: Sequence[DraftColumn]) -> str:
-    """The leaf for a column; a first and a last name are joined."""
+def _take_name_or_col(draft: Draft, drafted: DraftColumn, own: Sequence[DraftColumn]) -> str:
+    """The leaf for a column; a first and a last name are joined. Marks columns of names as used."""
     both = [next((one for one in own if part in one.column.concepts), None) for part in ("given", "family")]
     if drafted not in both or None in both:
         return f"{{col: {draft.ref(drafted)}}}"
     names = list(dict.fromkeys(one for one in both if one is not None))  # `Full name` is both
-    draft.use(*names)
+    draft.mark_used(*names)
     if len(names) == 1:
         return f"{{col: {draft.ref(drafted)}}}"
     return f"{{expr: '{joined(draft, names)}'}}"
@@ -152,9 +152,9 @@ def is_reference(concepts: frozenset[str]) -> bool:
 # ---- names and streets in several columns ----
 
 
-def further_columns(draft: Draft, field_: Field, first: DraftColumn) -> list[DraftColumn]:
-    """The unused columns that go on with the name or street in another one: further lines (`Name 2`), and house numbers. Their types
-    become text: a house number may be `12a`.
+def take_further_columns(draft: Draft, field_: Field, first: DraftColumn) -> list[DraftColumn]:
+    """The unused columns that go on with the name or street in another one: further lines (`Name 2`), and house numbers. Marks them as used
+    and makes them texts: a house number may be `12a`.
     """
     concepts, others = concepts_of(field_), [one.column for one in draft.filled.values() if one.table is first.table]
     found = []
@@ -163,7 +163,7 @@ def further_columns(draft: Draft, field_: Field, first: DraftColumn) -> list[Dra
         if is_line or ("address" in concepts and _is_house_number(one.column, first.column)):
             one.keys = {name: one.keys[name] for name in ("label", "occurrence") if name in one.keys} | {"type": "text"}
             found.append(one)
-    draft.use(*found)
+    draft.mark_used(*found)
     return found
 
 
@@ -243,7 +243,7 @@ def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:
     day.keys["type"] = "date"
     if not day.nullable and clock.column.filled == clock.column.rows:
         clock.keys["required"], clock.nullable = True, False
-    draft.use(clock)
+    draft.mark_used(clock)
 
 
 def doubt_of_clock(day: DraftColumn, clock: DraftColumn) -> str:
@@ -276,8 +276,8 @@ def _pairs_of_times(early: Column, late: Column) -> Iterator[tuple[datetime, dat
             yield start, end
 
 
-def at_assumed_time(day: DraftColumn, text: str) -> str:
-    """The expression for the days of a column without times (`text`) at an assumed time: otherwise 00:00 would be sent."""
+def as_date_at_assumed_time(day: DraftColumn, text: str) -> str:
+    """Make a column without times a date. Returns the expression for its days (`text`) at an assumed time: otherwise 00:00 would be sent."""
     day.keys["type"] = "date"
     return f'$at({text}, t"{_LATEST if "late" in day.column.concepts else _EARLIEST}")'
 
@@ -297,9 +297,9 @@ def of_days(draft: Draft, field_: Field, day: DraftColumn, other: DraftColumn | 
         return leaf, f"{CHECK} the time: no column has it; sent as 00:00{_DIFFER * differ}"
     remark = f"{CHECK} the time; no column has it"
     if differ:
-        return f"{{expr: '{at_assumed_time(day, days)}'}}", f"{remark}{_DIFFER}"
+        return f"{{expr: '{as_date_at_assumed_time(day, days)}'}}", f"{remark}{_DIFFER}"
     if day.nullable and other is not None and not other.nullable and is_without_clock(other):
-        return f"{{expr: '{at_assumed_time(day, f'{ref} ?? {draft.ref(other)}')}'}}", remark
+        return f"{{expr: '{as_date_at_assumed_time(day, f'{ref} ?? {draft.ref(other)}')}'}}", remark
     text, there = moment_in(draft, day, None)
     return f"{{expr: '{text}', when: '{there}'}}" if there else f"{{expr: '{text}'}}", remark
 
@@ -316,7 +316,7 @@ def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None, next_da
     if clock is None and draft.varies(day) and not day.nullable:
         text = of_rows(day, late="late" in day.column.concepts)
     if clock is None and is_without_clock(day):
-        text = at_assumed_time(day, text)
+        text = as_date_at_assumed_time(day, text)
     if clock is not None:
         time = draft.ref(clock)
         text += f'{next_day} + ({time} ?? t"PT0S")' if clock.nullable else f"{next_day} + {time}"

@@ -76,7 +76,7 @@ class Totals:
             remarks = [f"{CHECK}: 1 cubic metre counts as {_ROAD_FACTOR} kg", remark]
             leaf = f"{{expr: '$max([{weight}, {volume} * {_ROAD_FACTOR}])', round: 3}}"
         elif whole is not None and self._draft.varies(whole):
-            leaf = f"{{expr: '$sum([r.{or_zero(whole)} for r in {whole.table.name}])', round: 3}}"
+            leaf = f"{{expr: '$sum([r.{name_with_default(whole)} for r in {whole.table.name}])', round: 3}}"
         elif whole is not None and not whole.nullable:
             leaf = f"{{col: {self._draft.ref(whole)}}}"
         elif weight:
@@ -104,12 +104,14 @@ class Totals:
         """The number of packages: the sum of the quantities, else the number of lines."""
         if quantity is not None:
             path = next(path for path, found in self._draft.filled.items() if found is quantity)
-            return f"{{expr: '$sum([r.{or_zero(quantity, '1')} for r in {lines}])'}}", self._draft.doubted(path, "")
+            return f"{{expr: '$sum([r.{name_with_default(quantity, '1')} for r in {lines}])'}}", self._draft.doubted(
+                path, ""
+            )
         if counted := self.top_column("package"):
             if not self._draft.varies(counted):
                 blank = f"{CHECK}: for blank cells each line counts as one package"
                 return f"{{expr: '{self._draft.ref(counted)} ?? $count({lines})'}}", blank
-            return f"{{expr: '$sum([r.{or_zero(counted, '1')} for r in {counted.table.name}])'}}", ""
+            return f"{{expr: '$sum([r.{name_with_default(counted, '1')} for r in {counted.table.name}])'}}", ""
         numbers = [drafted.column.label for drafted in self._draft.unused if drafted.column.is_count]
         instead = f", unless {' or '.join(numbers[:2])} has the number" if numbers else ""
         return f"{{expr: '$count({lines})'}}", f"{CHECK}: each line counts as one package{instead}"
@@ -125,10 +127,10 @@ class Totals:
         derived = concept == "volume" and bool(self.volume)
         if drafted is None and not derived:
             return ""
-        value = f"r.{or_zero(drafted)}" if drafted is not None else f"r.{concept}"
+        value = f"r.{name_with_default(drafted)}" if drafted is not None else f"r.{concept}"
         is_total = drafted is not None and "total" in drafted.column.concepts
         is_whole = is_total or (drafted is not None and quantity is not None and is_of_line(drafted, quantity))
-        times = f" * r.{or_zero(quantity, '1')}" if quantity is not None and not is_whole else ""
+        times = f" * r.{name_with_default(quantity, '1')}" if quantity is not None and not is_whole else ""
         return f"$sum([{value}{times} for r in {self.lines.name}])"
 
 
@@ -162,13 +164,13 @@ def value_of_pieces(draft: Draft, table: DraftTable) -> tuple[str, str] | None:
     price = next((one for one in numbers if one in draft.unused and _is_price(one.column)), None)
     if count is None or price is None:
         return None
-    draft.use(price)
+    draft.mark_used(price)
     if price.column.filled == price.column.rows and table.sets is None:
         price.keys["required"], price.nullable = True, False
     whole = is_of_line(price, count)
-    times = "" if whole else f" * r.{or_zero(count, '1')}"
+    times = "" if whole else f" * r.{name_with_default(count, '1')}"
     said = f"as of {'the whole line' if whole else f'one piece and is multiplied by {count.column.label}'}; is it so?"
-    leaf = f"{{expr: '$sum([r.{or_zero(price)}{times} for r in {table.name}])', round: 2}}"
+    leaf = f"{{expr: '$sum([r.{name_with_default(price)}{times} for r in {table.name}])', round: 2}}"
     return leaf, f"{CHECK}: {price.column.label} counts {said}"
 
 
@@ -216,12 +218,12 @@ def _number(column: Column, code: int, locale: str) -> float:
     return 0.0 if isinstance(value, CellProblem) else float(str(value))
 
 
-def or_zero(drafted: DraftColumn | None, otherwise: str = "0") -> str:
-    """The name of a column of numbers, in which a blank cell means `otherwise`."""
+def name_with_default(drafted: DraftColumn | None, default: str = "0") -> str:
+    """Give a column of numbers that may be blank a default, with a remark to check it. Returns its name; without a column, the default itself."""
     if drafted is None:
-        return otherwise
+        return default
     if drafted.nullable and "default" not in drafted.keys:
-        drafted.keys["default"] = int(otherwise)
-        drafted.remark += f"; {CHECK} that a blank cell means {otherwise}"
+        drafted.keys["default"] = int(default)
+        drafted.remark += f"; {CHECK} that a blank cell means {default}"
         drafted.nullable = False
     return drafted.name

@@ -288,10 +288,10 @@ def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
             for drafted in own.values():
                 if drafted not in used.values():
                     table.columns.remove(drafted)
-                    made.use(drafted)
+                    made.mark_used(drafted)
             if not used:
                 continue
-            made.use(whole)
+            made.mark_used(whole)
             names = {concept: drafted.name for concept, drafted in used.items()}
             whole.keys["split"] = one.split(names)
             if names.keys() & {"early", "length"}:  # an address of a customer is no example for others
@@ -408,7 +408,7 @@ def _use_chooser(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
         return
     made.chosen_by = drafted
     made.filled = {path: found for path, found in made.filled.items() if found is not drafted}
-    made.use(drafted)
+    made.mark_used(drafted)
     drafted.keys = {**_heading_keys(drafted.column), "type": "text", "required": True, "one_of": choosing.codes}
     drafted.nullable = False
     drafted.remark = f"{drafted.column.guess.evidence}; {CHECK} the meaning of each code"
@@ -436,7 +436,7 @@ def _join(made: Draft, key: Column, other: Column) -> None:
             one.keys = kept | {"type": "text"}
     table.join = f"{drafted.name}: {main.name}"
     made.filled = {path: one for path, one in made.filled.items() if one is not drafted}
-    made.use(drafted)
+    made.mark_used(drafted)
 
 
 def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:

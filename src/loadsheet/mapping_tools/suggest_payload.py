@@ -16,10 +16,8 @@ from loadsheet.mapping_tools.payload_parts import (
     Payload,
     clock_of,
     coded_zones,
-    contents_entry,
     currency_of,
     doubt_of_clock,
-    further_columns,
     habits_of,
     heading_in_utc,
     is_reference,
@@ -29,14 +27,16 @@ from loadsheet.mapping_tools.payload_parts import (
     joined,
     moment_in,
     names_on,
-    numbered_entries,
     of_days,
     of_rows,
     over_midnight,
-    party_entries,
+    take_contents_entry,
+    take_further_columns,
+    take_numbered_entries,
+    take_party_entries,
     unit_leaf,
 )
-from loadsheet.mapping_tools.payload_totals import Totals, doubt_of_whole, or_zero, value_of_pieces
+from loadsheet.mapping_tools.payload_totals import Totals, doubt_of_whole, name_with_default, value_of_pieces
 
 UNDER_CONSTANTS = f"{FILL_IN} under constants"
 """The comment at the use of a constant that is to be filled in."""
@@ -77,7 +77,7 @@ class _Filler:
                 self._object(field_, field_.record)
             else:
                 self._list(field_, field_.record)
-        self._draft.use(*self._persons)
+        self._draft.mark_used(*self._persons)
         return self._made
 
     # ---- leaves of the record itself ----
@@ -106,7 +106,7 @@ class _Filler:
         rows = f"for r in {drafted.table.name}])'"
         if field_.kind is Kind.NUMERIC and varies:
             digits = 2 if "value" in concepts_of(field_) else 3
-            return f"{{expr: '$sum([r.{or_zero(drafted)} {rows}, round: {digits}}}", doubt_of_whole(drafted)
+            return f"{{expr: '$sum([r.{name_with_default(drafted)} {rows}, round: {digits}}}", doubt_of_whole(drafted)
         if field_.kind in DATE_SHAPES and varies and not drafted.nullable:
             moments = of_rows(drafted, late="late" in concepts_of(field_))
             return f"{{expr: '{moments}'}}", f"{CHECK}: its dates differ within a record"
@@ -116,7 +116,7 @@ class _Filler:
 
     def _with_another(self, field_: Field, drafted: DraftColumn) -> tuple[str, str] | None:
         """The leaf for a day with its time of day, or a text, from several columns; None for other fields."""
-        if further := further_columns(self._draft, field_, drafted):
+        if further := take_further_columns(self._draft, field_, drafted):
             labels = " and ".join(one.column.label for one in further)
             return join_columns(self._draft, drafted, further), f"{CHECK}: with {labels}"
         if field_.kind not in DATE_SHAPES:
@@ -296,7 +296,7 @@ class _Filler:
             made.zone_remark = f"each row has its own, and sends its times in it; {CHECK} the default for blank cells"
             column.keys.pop("required", None)
             column.nullable = True
-            self._draft.use(column)
+            self._draft.mark_used(column)
         elif self._moment() is not None:
             folder, own = self._draft.folder, heading_in_utc(self._draft)
             made.zone = UTC if own else folder.zone or self._habits.get("zone", "")
@@ -347,10 +347,10 @@ class _Filler:
         if len(record.fields) == 2:
             self._pairs(field_, record)
         elif "carrier" in concepts_of(field_):
-            if lines := numbered_entries(self._draft, record):
+            if lines := take_numbered_entries(self._draft, record):
                 remark = f"{CHECK}: the name, or a code for a lookup?"
                 self._made.lines += [Line(1, f"{field_.name}:", remark), Line(2, "list:"), *lines]
-        elif found := party_entries(self._draft, record):
+        elif found := take_party_entries(self._draft, record):
             self._entries(1, field_, found, "the parties")
 
     def _entries(self, depth: int, field_: Field, entries: Sequence[tuple[int, str]], what: str) -> None:
@@ -359,7 +359,7 @@ class _Filler:
 
     def _item_leaf(self, field_: Field, here: str) -> None:
         if field_.record is not None:
-            found = contents_entry(self._draft, self._totals.lines, field_.record)
+            found = take_contents_entry(self._draft, self._totals.lines, field_.record)
             if found:
                 self._entries(3, field_, found, "the contents")
             return
@@ -406,7 +406,7 @@ class _Filler:
         yield Line(3, f"- when: '{ref} != null'")
         yield Line(4, f"{name.name}: {{value: {flow(drafted.column.label)}}}")
         yield Line(4, f"{value.name}: {{col: {ref}}}")
-        self._draft.use(drafted)
+        self._draft.mark_used(drafted)
         if drafted.column.guess.type not in ("text", "decimal"):
             for key in drafted.column.guess.keys:  # keys of its former type
                 drafted.keys.pop(key, None)

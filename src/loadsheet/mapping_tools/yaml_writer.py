@@ -63,7 +63,7 @@ def described(draft: Draft, text: str) -> dict[str, Any]:
             "name": drafted.name,
             "used": drafted in _in_use(table, unused),
             "fields": fields.get(drafted, []),
-            "keys": drafted.keys,
+            "keys": draft.keys_of(drafted),
             "is_key": "key" in drafted.keys,
             "of_record": not draft.varies(drafted),
             "doubt": next((draft.doubts[path] for path in fields.get(drafted, []) if path in draft.doubts), ""),
@@ -261,8 +261,7 @@ def _columns(draft: Draft) -> Iterator[str]:
         shown = [one for one in table.columns if one not in blank]
         width = max(len(drafted.name) for drafted in shown) + 1
         for drafted in shown:
-            drafted.keys |= {"locale": own} if (own := draft.own_locale(drafted)) else {}
-            items = drafted.keys.items()
+            items = draft.keys_of(drafted).items()
             keys = {key: value for key, value in items if not (key == "formats" and set(value) <= set(formats))}
             text = f"{pad}{f'{drafted.name}:':<{width}} {flow(keys)}"
             if drafted in in_use:
