@@ -88,7 +88,7 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
     inbox.check_inbox(settings)
     already = {state.value: ledger.queries.count_in(state) for state in (State.READY, State.UNKNOWN)}
     with tempfile.TemporaryDirectory(prefix="loadsheet-") as place:
-        scan = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
+        scan = inbox.scan_read_only(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
         trial = _in_folder(settings, place)
         scan = inbox.fetch_objects(scan, trial)
         found = limited_to_one_run(route_files(scan, context), settings)
@@ -220,7 +220,7 @@ def _parts(routed: RoutedFiles, settings: Settings) -> Iterator[RoutedFiles]:
     lonely = {
         name: problem
         for name, problem in routed.routes.waiting.items()
-        if routed.candidates[name].lain_s >= settings.arrival.unfinished_wait_s
+        if routed.candidates[name].unchanged_s >= settings.arrival.unfinished_wait_s
     }
     for name, problem in {**routed.aside, **lonely}.items():
         yield replace(routed, drops=(), aside={name: problem})

@@ -286,7 +286,7 @@ class _Watcher:
         try:
             if self._queued and self._watched.is_pending():
                 return QUEUED_S
-            found = inbox.quick_scan(self.settings)
+            found = inbox.scan_without_waiting(self.settings)
             if self._queued:
                 self._queued = False
                 self._resolve_next(had_news=True)
@@ -316,7 +316,7 @@ class _Watcher:
         waits = [found.again_s, *(at - now for at in times)]
         patience_s = self.settings.arrival.companion_wait_s
         waits += [self.settings.watch.poll_s] if self.settings.check_folder else []
-        waits += [patience_s - waiting.lain_s for waiting in found.candidates if waiting.lain_s < patience_s]
+        waits += [patience_s - waiting.unchanged_s for waiting in found.candidates if waiting.unchanged_s < patience_s]
         return max(min((wait for wait in waits if wait is not None), default=self.settings.watch.rescan_s), DEBOUNCE_S)
 
     def leave(self, reason: LoadsheetError) -> None:
@@ -327,7 +327,7 @@ class _Watcher:
     def _items(self, found: inbox.Scan) -> Iterator[tuple[object, ...]]:
         """The items of a scan that a run would process or report. A file that has waited too long for its companion counts as new again."""
         for candidate in found.candidates:
-            yield candidate.name, candidate.signature, candidate.lain_s >= self.settings.arrival.companion_wait_s
+            yield candidate.name, candidate.signature, candidate.unchanged_s >= self.settings.arrival.companion_wait_s
         for problem in found.left:
             if problem.code not in ("A104", "A107"):
                 yield problem.code, problem.found

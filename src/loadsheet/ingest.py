@@ -306,7 +306,7 @@ def _routes_of(candidates: Sequence[Candidate], context: IngestContext) -> Route
 
 def _overdue(settings: Settings, candidate: Candidate, wait: Problem) -> Problem:
     """The problem of a file that waits for its companion; an error once it has waited too long."""
-    if candidate.lain_s < settings.arrival.companion_wait_s:
+    if candidate.unchanged_s < settings.arrival.companion_wait_s:
         return wait
-    hours = round(candidate.lain_s / 3600)
+    hours = round(candidate.unchanged_s / 3600)
     return replace(wait, code="A111", values={**wait.values, "hours": hours}, level="error")

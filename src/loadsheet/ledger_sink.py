@@ -180,7 +180,7 @@ class LedgerSink:
         """Move a leftover file, or record where it was moved to. False if it is in neither place."""
         if file.path.exists():
             self._put_away(drop, file, problems)
-        elif place := inbox.find_moved(file, self._settings, drop.run):
+        elif place := inbox.complete_interrupted_move(file, self._settings, drop.run):
             self._ledger.archived(drop.id, file.name, to_stored_path(place, self._settings.state))
         else:
             return False

@@ -144,9 +144,9 @@ def test_a_watch_answers_what_has_settled_unless_another_process_answers(place, 
     path, said = to_check(place), []
     settings = Settings(arrival={"check_folder": "check", "settle_s": 0})
     with locked(place.state / "check" / "answers", utc_now):
-        answer_check_folder(settings, inbox.quick_scan, said.append)
+        answer_check_folder(settings, inbox.scan_without_waiting, said.append)
     assert (said, path.exists()) == ([], True)
-    answer_check_folder(settings, inbox.quick_scan, said.append)
+    answer_check_folder(settings, inbox.scan_without_waiting, said.append)
     assert said == [f"checked: check/{ALDER}.answer: 2 of 3 documents would be sent · 1 of 3 documents needs attention"]
 
 

@@ -12,7 +12,7 @@ from workspace import SAMPLES, Workspace
 
 from loadsheet.contract import Assumptions
 from loadsheet.exchange import serve_embedded
-from loadsheet.inbox import archive, claim, find_moved, scan
+from loadsheet.inbox import archive, claim, complete_interrupted_move, scan
 from loadsheet.ledger import read_ledger
 from loadsheet.operations.retention import remove_originals
 from loadsheet.settings import Settings
@@ -65,7 +65,7 @@ def test_a_file_that_a_killed_run_had_numbered_is_found(tmp_path):
         if mark.is_symlink():
             mark.unlink()
     assert moved.name == "a~2.csv"
-    assert find_moved(file, place, run) == moved
+    assert complete_interrupted_move(file, place, run) == moved
 
 
 LEADING_ELSEWHERE = (

@@ -19,7 +19,7 @@ from monitored_runs import house
 from orders import MAPPINGS
 
 from loadsheet.errors import FolderError
-from loadsheet.inbox import archive, claim, peek, quick_scan, scan
+from loadsheet.inbox import archive, claim, scan, scan_read_only, scan_without_waiting
 from loadsheet.inbox.files import is_written_to, needs_polling, shows_open_writers
 from loadsheet.inbox.sightings import Sightings, file_signature
 from loadsheet.ledger.location import network_kind
@@ -46,16 +46,16 @@ def never(_seconds):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_file_is_finished_when_it_has_not_changed_for_as_long_as_is_demanded(place, machine, seed):
     chance, path = random.Random(seed), drop(place)
-    quick_scan(place, up=machine)
+    scan_without_waiting(place, up=machine)
     quiet = 0.0
     for _ in range(60):
         pause = chance.uniform(0, 20)
         machine.passes(pause)
         quiet += pause
-        assert bool(quick_scan(place, up=machine).candidates) is (quiet >= place.arrival.settle_s)
+        assert bool(scan_without_waiting(place, up=machine).candidates) is (quiet >= place.arrival.settle_s)
         if chance.random() < 0.3:
             path.write_bytes(b"y" * chance.randrange(1, 1_000_000))
-            quick_scan(place, up=machine)
+            scan_without_waiting(place, up=machine)
             quiet = 0.0
 
 
@@ -65,7 +65,7 @@ def test_a_writer_that_stalls_is_known_by_its_handle(place, machine):
         found = settled(place, machine)
         assert (found.candidates, left(found, "A104")) == ((), ("orders.csv",))
         assert found.again_s is not None
-    assert names(quick_scan(place, up=machine)) == ["orders.csv"]
+    assert names(scan_without_waiting(place, up=machine)) == ["orders.csv"]
 
 
 @LINUX
@@ -102,7 +102,7 @@ def test_a_workbook_without_its_end_and_an_empty_file_are_given_time(place, mach
     path.write_bytes(half)
     settled(place, machine)
     machine.passes(place.arrival.unfinished_wait_s)
-    assert names(quick_scan(place, up=machine)) == [name]  # reading will say what is wrong with it
+    assert names(scan_without_waiting(place, up=machine)) == [name]  # reading will say what is wrong with it
 
 
 def test_a_done_marker_decides_where_one_is_demanded(tmp_path, machine):
@@ -112,7 +112,7 @@ def test_a_done_marker_decides_where_one_is_demanded(tmp_path, machine):
     assert left(scan(place, sleep=never), "A107") == ("orders.csv",)
     drop(place, "orders.csv.done", b"")
     drop(place, "other.csv.done", b"")
-    (candidate,) = quick_scan(place, up=machine).candidates
+    (candidate,) = scan_without_waiting(place, up=machine).candidates
     assert candidate.name == "orders.csv"
     archive(claim(candidate, place, RUN), place, RUN)
     assert lies_in(place.inbox) == ["other.csv.done"]
@@ -167,9 +167,9 @@ def test_a_clock_that_jumps_finishes_nothing(place, machine, jump):
 def test_a_time_of_change_decides_nothing(place, machine):
     for moment in (0, 86_400, 4_102_444_800):
         touch(drop(place, f"{moment}.csv"), moment)
-    assert quick_scan(place, up=machine).candidates == ()
+    assert scan_without_waiting(place, up=machine).candidates == ()
     machine.passes(place.arrival.settle_s)
-    assert len(quick_scan(place, up=machine).candidates) == 3
+    assert len(scan_without_waiting(place, up=machine).candidates) == 3
 
 
 @pytest.mark.parametrize("jump", [-86_400, YEARS])
@@ -211,15 +211,15 @@ def test_a_file_that_may_not_be_read_is_named_and_the_others_are_processed(ordin
 
 def test_the_memory_is_shared_by_runs_and_lost_with_a_restart_of_the_machine(place, machine, tmp_path):
     path, memory = drop(place), place.state / "sightings.json"
-    quick_scan(place, up=machine)
+    scan_without_waiting(place, up=machine)
     kept = memory.read_text(encoding="utf-8")
     machine.passes(place.arrival.settle_s)
     memory.write_text(kept.replace('"boot":"', '"boot":"another '), encoding="utf-8")
-    assert quick_scan(place, up=machine).candidates == ()
+    assert scan_without_waiting(place, up=machine).candidates == ()
     memory.write_bytes(b"\xff{ no json")
-    assert quick_scan(place, up=machine).candidates == ()
+    assert scan_without_waiting(place, up=machine).candidates == ()
     machine.passes(place.arrival.settle_s)
-    assert names(quick_scan(place, up=machine)) == ["orders.csv"]
+    assert names(scan_without_waiting(place, up=machine)) == ["orders.csv"]
     seen, no_boot_id = file_signature(path), tmp_path / "no such file"  # as on systems that have none
     Sightings.read(tmp_path, 100.0, boot_id=no_boot_id).save({seen: 100.0})
     assert Sightings.read(tmp_path, 106.0, boot_id=no_boot_id).since(seen) == 100.0
@@ -228,11 +228,11 @@ def test_the_memory_is_shared_by_runs_and_lost_with_a_restart_of_the_machine(pla
 
 def test_a_swarm_is_found_in_the_order_of_arrival(place, machine):
     drop(place, "zuerst.csv")
-    quick_scan(place, up=machine)
+    scan_without_waiting(place, up=machine)
     machine.passes(1)
     for number in range(400):
         drop(place, f"big-shipper/{number % 40}/{number}.csv", b"x")
-    quick_scan(place, up=machine)
+    scan_without_waiting(place, up=machine)
     machine.passes(1)
     drop(place, "a-small-one.csv")
     found = names(settled(place, machine))
@@ -246,11 +246,11 @@ def test_fifty_thousand_files_need_little_memory(place):
     code = (
         "import resource, sys\n"
         "from pathlib import Path\n"
-        "from loadsheet.inbox import quick_scan\n"
+        "from loadsheet.inbox import scan_without_waiting\n"
         "from loadsheet.settings import Settings\n"
         "place = Settings(inbox=Path(sys.argv[1]), state=Path(sys.argv[2]), settle_s=0, unfinished_wait_s=0)\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "found = [len(quick_scan(place).candidates) for _ in range(3)]\n"
+        "found = [len(scan_without_waiting(place).candidates) for _ in range(3)]\n"
         "print(*found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
     )
     words = [sys.executable, "-c", code, str(place.inbox), str(place.state)]
@@ -268,7 +268,7 @@ def test_a_huge_file_is_reported_unread(place, machine):
     assert (names(found), left(found, "A108")) == (["orders.csv"], ("huge.csv",))
     assert "20,000,000,000 bytes; the limit is 10,000,000,000" in str(found.left[0])
     for limit, large in ((9, ("huge.csv",)), (8, ("huge.csv", "orders.csv"))):
-        found = quick_scan(place.model_copy(update={"file_bytes_max": limit}), up=machine)
+        found = scan_without_waiting(place.model_copy(update={"file_bytes_max": limit}), up=machine)
         assert left(found, "A108") == large, "orders.csv has 9 bytes"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
 
@@ -288,13 +288,13 @@ def test_hidden_files_are_named_once_and_those_of_programs_never(tmp_path):
     assert scan(place).left == ()
     for name in (".orders.csv", "sub/.late.csv"):
         drop(place, name)
-    assert hidden(peek(place)) == [".orders.csv, sub/.late.csv"]
-    assert hidden(quick_scan(place)) == []
+    assert hidden(scan_read_only(place)) == [".orders.csv, sub/.late.csv"]
+    assert hidden(scan_without_waiting(place)) == []
     assert hidden(scan(place)) == [".orders.csv, sub/.late.csv"]
-    assert hidden(scan(place)) == hidden(quick_scan(place)) == hidden(peek(place)) == []
+    assert hidden(scan(place)) == hidden(scan_without_waiting(place)) == hidden(scan_read_only(place)) == []
     for number in range(12):
         drop(place, f".{number:02}.csv")
-    quick_scan(place)
+    scan_without_waiting(place)
     (said,) = hidden(scan(place))
     assert said.endswith(".09.csv and 2 more")
 
@@ -335,7 +335,7 @@ def test_another_folder_in_the_place_of_the_inbox_is_refused(place):
     drop(place)
     assert len(scan(place, sleep=lambda _: None).candidates) == 1
     place.inbox.rename(place.inbox.with_name("mounted"))
-    for look in (scan, quick_scan):
+    for look in (scan, scan_without_waiting):
         with pytest.raises(FolderError, match=r"cannot be read.*It existed before: check that it is mounted"):
             look(place)
     place.inbox.mkdir()

@@ -19,7 +19,7 @@ from orders import write_orders
 
 from loadsheet import inbox, object_storage
 from loadsheet.errors import FolderError, LedgerBusy, SettingsError
-from loadsheet.inbox import claim, fetch_objects, give_back, is_unchanged, peek, quick_scan, scan
+from loadsheet.inbox import claim, fetch_objects, give_back, is_unchanged, scan, scan_read_only, scan_without_waiting
 from loadsheet.ledger import Opening, State, open_ledger
 from loadsheet.ledger.shared.mutual_exclusion import held_claims
 from loadsheet.ledger_sink import ingest_files
@@ -200,13 +200,13 @@ def test_what_is_ignored_too_large_young_or_without_its_marker_is_left(bucket, t
 def test_a_young_object_waits_until_it_has_been_there_for_long_enough(bucket, tmp_path):
     place, now = bucket.settings(tmp_path, settle_s=30), [1_000.0]
     bucket.put("inbox/a.csv")
-    assert codes(peek(place)) == [("A104", "a.csv")]
-    assert codes(quick_scan(place, up=lambda: now[0])) == [("A104", "a.csv")]
+    assert codes(scan_read_only(place)) == [("A104", "a.csv")]
+    assert codes(scan_without_waiting(place, up=lambda: now[0])) == [("A104", "a.csv")]
     now[0] += 31
-    assert names(quick_scan(place, up=lambda: now[0])) == ["a.csv"]
+    assert names(scan_without_waiting(place, up=lambda: now[0])) == ["a.csv"]
     bucket.put("inbox/a.csv", b"another one")
-    assert codes(quick_scan(place, up=lambda: now[0])) == [("A104", "a.csv")]
-    assert names(peek(place, clock=lambda: 1e10)) == ["a.csv"]  # long after the store got it
+    assert codes(scan_without_waiting(place, up=lambda: now[0])) == [("A104", "a.csv")]
+    assert names(scan_read_only(place, clock=lambda: 1e10)) == ["a.csv"]  # long after the store got it
     slept = []
     assert names(scan(bucket.settings(tmp_path / "other", settle_s=30), sleep=slept.append)) == ["a.csv"]
     assert slept == [30]

@@ -9,7 +9,7 @@ from pathlib import Path
 from orders import MAPPINGS
 
 from loadsheet.contract import Assumptions
-from loadsheet.inbox import claim, quick_scan, scan
+from loadsheet.inbox import claim, scan, scan_without_waiting
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping.mapping_folder import load_folder
@@ -53,9 +53,9 @@ def workbook(path):
 
 def settled(place, machine, **more):
     """What a look finds after everything has been quiet for long enough."""
-    quick_scan(place, up=machine)
+    scan_without_waiting(place, up=machine)
     machine.passes(place.arrival.settle_s)
-    return quick_scan(place, up=machine, **more)
+    return scan_without_waiting(place, up=machine, **more)
 
 
 def taken(place, **more):

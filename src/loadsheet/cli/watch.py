@@ -191,7 +191,7 @@ class _ShipperWatch:
             lambda: due_s(settings, ledger),
             self._held.timetable.due_s,
             partial(is_run_pending, settings) if settings.is_shared else lambda: False,
-            partial(answer_check_folder, settings, inbox.quick_scan, self._warn_once),
+            partial(answer_check_folder, settings, inbox.scan_without_waiting, self._warn_once),
         )
 
     def _warn_once(self, text: str) -> None:

@@ -23,9 +23,9 @@ from loadsheet import object_storage
 from loadsheet.errors import FolderError
 from loadsheet.inbox.archive_folder import (
     archive,
+    complete_interrupted_move,
     find_archived_copy,
-    find_moved,
-    move_archive_mark,
+    move_archive_link,
     purge,
     remove,
     set_aside,
@@ -82,23 +82,23 @@ __all__ = [
     "archive",
     "check_inbox",
     "claim",
+    "complete_interrupted_move",
     "fetch_objects",
     "files_outside",
     "find_archived_copy",
-    "find_moved",
     "give_back",
     "in_place",
     "is_unchanged",
     "make_inbox",
-    "move_archive_mark",
-    "peek",
+    "move_archive_link",
     "purge",
-    "quick_scan",
     "remove",
     "remove_empty_folders",
     "remove_fetched",
     "restore_claim",
     "scan",
+    "scan_read_only",
+    "scan_without_waiting",
     "set_aside",
     "shown_name",
 ]
@@ -147,22 +147,22 @@ def scan(
     if recent and not settings.arrival.done_marker:  # with done-markers, quiet time does not matter
         sleep(settings.arrival.settle_s)
         quiet.update(found.find_unchanged(recent))
-    return found.result(quiet, clock(), report_hidden=True)
+    return found.finish(quiet, clock(), report_hidden=True)
 
 
-def quick_scan(settings: Settings, *, up: Callable[[], float] = uptime) -> Scan:
+def scan_without_waiting(settings: Settings, *, up: Callable[[], float] = uptime) -> Scan:
     """A scan without waiting: a file is finished only if it did not change between two scans `arrival.settle_s` apart. Raises FolderError."""
     found = _InboxScan(settings, up())
-    return found.result({seen.path for seen in found.seen if found.is_quiet(seen, None)})
+    return found.finish({seen.path for seen in found.seen if found.is_quiet(seen, None)})
 
 
-def peek(settings: Settings, *, clock: Callable[[], float] = time.time) -> Scan:
+def scan_read_only(settings: Settings, *, clock: Callable[[], float] = time.time) -> Scan:
     """The result of a scan now, without waiting for recent files and without writing anything.
 
     Safe to call while another process holds the ledger. Raises FolderError.
     """
     found = _InboxScan(settings, uptime(), remember=False)
-    return found.result(
+    return found.finish(
         {seen.path for seen in found.seen if found.is_quiet(seen, clock())}, clock(), report_hidden=True
     )
 
@@ -175,8 +175,8 @@ def files_outside(settings: Settings, taken: Iterable[Path]) -> list[str]:
     return sorted(name for name in names if not any(name.startswith(folder) for folder in inner))
 
 
-class _InboxFile(NamedTuple):
-    """A regular file of the inbox: its displayed name, its path, and its bare name."""
+class _ListedFile(NamedTuple):
+    """A regular file in the inbox: its displayed name, its path, and its bare name."""
 
     name: str
     path: str
@@ -189,7 +189,7 @@ class _InboxFile(NamedTuple):
 class _Listing:
     """The content of a folder and its sub-folders."""
 
-    files: list[_InboxFile] = field(default_factory=list)
+    files: list[_ListedFile] = field(default_factory=list)
     left: list[Problem] = field(default_factory=list)
     hidden: list[str] = field(default_factory=list)
 
@@ -201,6 +201,8 @@ class _InboxScan:
         self._remembers = remember
         if remember and not settings.inbox_address:
             verify_same_inbox(settings.inbox, settings.state)
+        if remember:
+            shutil.rmtree(settings.state / "copying", ignore_errors=True)  # what a killed run was copying
         self._settings, self._now = settings, now
         self.memory = Sightings.read(settings.state, now)
         found = _list_inbox(settings)
@@ -211,7 +213,7 @@ class _InboxScan:
         self.seen = [seen for seen in unmarked if not self._is_older(seen)]
         self._left += self._older_files_problem(len(unmarked) - len(self.seen))
 
-    def _is_older(self, seen: _InboxFile) -> bool:
+    def _is_older(self, seen: _ListedFile) -> bool:
         since = self._settings.arrival.arrived_since
         return since is not None and seen.signature.changed_ns < since.timestamp() * 1e9
 
@@ -221,8 +223,8 @@ class _InboxScan:
             return []
         return [Problem("A113", values={"count": count, "since": since.isoformat(" ", "minutes")}, level="warning")]
 
-    def is_quiet(self, seen: _InboxFile, wall: float | None) -> bool:
-        """Whether a file has not changed for `arrival.settle_s`. `wall` is the wall clock (None: not trusted)."""
+    def is_quiet(self, seen: _ListedFile, wall_clock: float | None) -> bool:
+        """Whether a file has not changed for `arrival.settle_s`. `wall_clock` is the time of day (None: not trusted)."""
         settings = self._settings
         if settings.arrival.done_marker:
             return self._is_marked(seen)
@@ -231,42 +233,40 @@ class _InboxScan:
         since = self.memory.since(seen.signature)
         if since is not None and self._now - since >= settings.arrival.settle_s:
             return True
-        if wall is None or self.memory.knows_file(seen.signature):
+        if wall_clock is None or self.memory.knows_file(seen.signature):
             return False
-        return wall - seen.signature.quiet_since(wall) >= settings.arrival.settle_s
+        return wall_clock - seen.signature.quiet_since(wall_clock) >= settings.arrival.settle_s
 
-    def find_unchanged(self, seen: Sequence[_InboxFile]) -> set[str]:
+    def find_unchanged(self, seen: Sequence[_ListedFile]) -> set[str]:
         """The paths of the files that have not changed since."""
         if not self._settings.inbox_address:
             return {file.path for file in seen if file_signature(file.path) == file.signature}
         now = {file.path: file.signature for file in _list_inbox(self._settings).files}
         return {file.path for file in seen if now.get(file.path) == file.signature}
 
-    def result(self, quiet: set[str], wall: float | None = None, *, report_hidden: bool = False) -> Scan:
-        """Classify the files and save them for the next scan; `wall` as for `is_quiet`. Hidden files are reported once."""
-        if self._remembers:
-            shutil.rmtree(self._settings.state / "copying", ignore_errors=True)
+    def finish(self, quiet: set[str], wall_clock: float | None = None, *, report_hidden: bool = False) -> Scan:
+        """Classify the files, save the sightings for the next scan, and return the result; `wall_clock` as for `is_quiet`. Hidden files are reported once."""
         orphans = _orphans(self._settings)
         taken = {orphan.name for orphan in orphans}
         candidates: dict[str, Candidate] = {}
         left = [*self._left, *(self._new_hidden() if report_hidden else ())]
         here = not self._settings.inbox_address
-        leases = shows_open_writers(file_system_of(self._settings.inbox)) if quiet and here else False
+        shows_writers = shows_open_writers(file_system_of(self._settings.inbox)) if quiet and here else False
         since: dict[Signature, float] = {}
         for seen in self.seen:
             known = self.memory.since(seen.signature)
-            since[seen.signature] = self._first_seen(seen.signature, wall) if known is None else known
-            lain_s = self._now - since[seen.signature]
-            problem = self._problem_of(seen, lain_s, leases=leases, quiet=seen.path in quiet)
+            since[seen.signature] = self._first_seen(seen.signature, wall_clock) if known is None else known
+            unchanged_s = self._now - since[seen.signature]
+            problem = self._problem_of(seen, unchanged_s, shows_writers=shows_writers, quiet=seen.path in quiet)
             if problem is not None:
                 left.append(problem)
             elif seen.name in taken or seen.name in candidates:
                 left.append(Problem("A114", Where(seen.name), seen.name, level="warning"))
             elif seen.object or os.path.lexists(seen.path):
-                candidates[seen.name] = Candidate(seen.name, Path(seen.path), lain_s, seen.signature, seen.object)
+                candidates[seen.name] = Candidate(seen.name, Path(seen.path), unchanged_s, seen.signature, seen.object)
         if self._remembers:
             self.memory.save(since, self._hidden if report_hidden else self.memory.hidden)
-        arrived = sorted(candidates.values(), key=lambda candidate: (-candidate.lain_s, candidate.name))
+        arrived = sorted(candidates.values(), key=lambda candidate: (-candidate.unchanged_s, candidate.name))
         return Scan(
             (*orphans, *arrived),
             tuple(sorted(left, key=lambda problem: (problem.code, problem.found))),
@@ -282,13 +282,13 @@ class _InboxScan:
             hint = "to have a file read, rename it so that its name does not begin with a dot"
             yield Problem("A118", values={"names": listed, "count": len(names)}, hint=hint, level="warning")
 
-    def _first_seen(self, seen: Signature, wall: float | None) -> float:
+    def _first_seen(self, seen: Signature, wall_clock: float | None) -> float:
         """When a new or changed file counts as first seen: at its last change, if the clock is trusted, else now."""
-        if wall is None or self.memory.knows_file(seen):
+        if wall_clock is None or self.memory.knows_file(seen):
             return self._now
-        return self._now - max(wall - seen.quiet_since(wall), 0.0)
+        return self._now - max(wall_clock - seen.quiet_since(wall_clock), 0.0)
 
-    def _problem_of(self, seen: _InboxFile, lain_s: float, *, leases: bool, quiet: bool) -> Problem | None:
+    def _problem_of(self, seen: _ListedFile, unchanged_s: float, *, shows_writers: bool, quiet: bool) -> Problem | None:
         """Why a file stays in the inbox; None if it is finished or gone."""
         settings = self._settings
         where = Where(seen.name)
@@ -305,11 +305,13 @@ class _InboxScan:
             return Problem("A108", where, seen.name, values, "split it, or raise the limit")
         if seen.object:  # a store lists only complete objects
             return self._problem_of_content(
-                seen, lain_s, FileCondition.WHOLE if seen.signature.size else FileCondition.EMPTY
+                seen, unchanged_s, FileCondition.WHOLE if seen.signature.size else FileCondition.EMPTY
             )
-        return self._problem_of_content(seen, lain_s, check_file(seen.path, seen.signature, leases=leases))
+        return self._problem_of_content(
+            seen, unchanged_s, check_file(seen.path, seen.signature, shows_writers=shows_writers)
+        )
 
-    def _problem_of_content(self, seen: _InboxFile, lain_s: float, condition: FileCondition) -> Problem | None:
+    def _problem_of_content(self, seen: _ListedFile, unchanged_s: float, condition: FileCondition) -> Problem | None:
         where = Where(seen.name)
         if condition is FileCondition.WRITTEN_TO:
             return Problem("A104", where, seen.name, level="warning")
@@ -319,12 +321,12 @@ class _InboxScan:
             return Problem("A117", where, seen.name, hint="drop a copy instead, or remove the other link")
         if (
             condition in (FileCondition.EMPTY, FileCondition.CUT_OFF)
-            and lain_s < self._settings.arrival.unfinished_wait_s
+            and unchanged_s < self._settings.arrival.unfinished_wait_s
         ):
             return Problem("A107", where, seen.name, {"lacks": str(condition)}, level="warning")
         return None  # finished, or gone: the caller checks
 
-    def _is_marked(self, seen: _InboxFile) -> bool:
+    def _is_marked(self, seen: _ListedFile) -> bool:
         """Whether its done-marker exists and is newer than the file."""
         pattern = self._settings.arrival.done_marker
         marker = self._markers.get(os.path.join(os.path.dirname(seen.path), done_marker_name(seen.bare, pattern)))  # noqa: PTH118, PTH120 (50,000 paths)
@@ -364,9 +366,9 @@ def _list_inbox(settings: Settings) -> _Listing:
     )
 
 
-def _object_file(found: Object) -> _InboxFile:
+def _object_file(found: Object) -> _ListedFile:
     bare = found.address.rpartition("/")[2]
-    return _InboxFile(object_name(found), found.address, bare, object_signature(found), found)
+    return _ListedFile(object_name(found), found.address, bare, object_signature(found), found)
 
 
 def fetch_objects(found: Scan, settings: Settings) -> Scan:
@@ -442,7 +444,7 @@ def _add_entry(entry: os.DirEntry[str], top: Path, found: _Listing) -> None:
     name = _name(entry.path, top)
     seen = signature_of(status)
     if seen is not None:
-        found.files.append(_InboxFile(name, entry.path, entry.name, seen))
+        found.files.append(_ListedFile(name, entry.path, entry.name, seen))
         return
     kind = next((kind for is_kind, kind in _KINDS if is_kind(status.st_mode)), "special file")
     hint = "drop the file itself" if kind == "symbolic link" else "remove it"

@@ -32,13 +32,13 @@ def archive(file: InboxFile, settings: Settings, run: str) -> Path:
     target = archived_at(file.name, settings, run)
     if address := address_of(target):
         _put(file, address)
-        _drop(file, settings)
+        _remove_work_copy(file, settings)
     else:
         target = free_path(target)
         _move_claimed(file, target, settings)
         with suppress(OSError):  # some file systems have no modes
             target.chmod(0o400)
-    _write_mark(_mark_path(settings, "archived", file.sha256), target)
+    _write_link(_link_path(settings, "archived", file.sha256), target)
     if file.claimed_object is not None:
         file.claimed_object.remove_from_inbox()
     return target
@@ -46,16 +46,16 @@ def archive(file: InboxFile, settings: Settings, run: str) -> Path:
 
 def find_archived_copy(file: InboxFile, settings: Settings) -> str:
     """RUN/NAME of the archived file with the same bytes; empty without one."""
-    kept = _read_mark(_mark_path(settings, "archived", file.sha256))
+    kept = _read_link(_link_path(settings, "archived", file.sha256))
     return "/".join(kept.parts[-(1 + len(relative_path(file.name).parts)) :]) if kept is not None else ""
 
 
-def find_moved(file: InboxFile, settings: Settings, run: str) -> Path | None:
-    """The path to which a killed run moved a file without recording it; None if it did not move it."""
-    marks = (_mark_path(settings, "archived", file.sha256), _aside_mark(file, settings))
+def complete_interrupted_move(file: InboxFile, settings: Settings, run: str) -> Path | None:
+    """Finish the move of a file that a killed run moved but did not record. Returns its path; None if that run had not moved it."""
+    links = (_link_path(settings, "archived", file.sha256), _aside_link(file, settings))
     archived = archived_at(file.name, settings, run)
     numbered = () if address_of(archived) else archived.parent.glob(f"{glob.escape(archived.stem)}~*")
-    places = [archived, *numbered, _beside_reports(file, settings, run), *map(_read_mark, marks)]
+    places = [archived, *numbered, _beside_reports(file, settings, run), *map(_read_link, links)]
     found = next((place for place in places if place is not None and _has_same_bytes(place, file)), None)
     if found is None and settings.outbox_address:
         aside = settings.outbox / run / "set-aside" / relative_path(file.name)
@@ -101,7 +101,7 @@ def purge(
     for folder in (folder for depth in _DEPTHS for folder in top.glob(depth)):
         remove_empty_folders(folder, top)  # emptied by a killed run
     if removed:
-        _remove_dead_marks(settings)
+        _remove_dead_links(settings)
     return removed
 
 
@@ -118,7 +118,7 @@ def remove(settings: Settings, places: Sequence[Path]) -> int:
             removed += 1
             remove_empty_folders(place.parent, top)
     if removed:
-        _remove_dead_marks(settings)
+        _remove_dead_links(settings)
     return removed
 
 
@@ -158,8 +158,8 @@ def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[
     identical file of the same name is there, only the duplicates are counted in its reasons. Raises FolderError; the file then
     stays where it was.
     """
-    mark = _aside_mark(file, settings)
-    before = _read_mark(mark)
+    link = _aside_link(file, settings)
+    before = _read_link(link)
     if before is not None and _count_duplicate(before, file, settings, run):
         return _release_object(file, _published(before, settings))
     target = free_path(_beside_reports(file, settings, run))
@@ -174,7 +174,7 @@ def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[
     except FolderError:
         reasons.unlink(missing_ok=True)
         raise
-    _write_mark(mark, target)
+    _write_link(link, target)
     return _release_object(file, _published(target, settings))
 
 
@@ -203,7 +203,7 @@ def _put(file: InboxFile, address: str) -> None:
         object_storage.put(file.path, address)
 
 
-def _drop(file: InboxFile, settings: Settings) -> None:
+def _remove_work_copy(file: InboxFile, settings: Settings) -> None:
     with suppress(OSError):
         file.path.unlink()
     remove_empty_folders(file.path.parent, settings.state / "work")
@@ -213,8 +213,8 @@ def _beside_reports(file: InboxFile, settings: Settings, run: str) -> Path:
     return settings.outbox_here / run / "set-aside" / relative_path(file.name)
 
 
-def _aside_mark(file: InboxFile, settings: Settings) -> Path:
-    return _mark_path(settings, "aside", hashlib.sha256(f"{file.sha256} {file.name}".encode()).hexdigest())
+def _aside_link(file: InboxFile, settings: Settings) -> Path:
+    return _link_path(settings, "aside", hashlib.sha256(f"{file.sha256} {file.name}".encode()).hexdigest())
 
 
 def _has_same_bytes(place: Path, file: InboxFile) -> bool:
@@ -241,51 +241,51 @@ def _days(archive: Path) -> Iterator[tuple[date, Path]]:
             yield date(*(int(part) for part in folder.parts[-3:])), folder
 
 
-def _mark_path(settings: Settings, kind: str, digest: str) -> Path:
+def _link_path(settings: Settings, kind: str, digest: str) -> Path:
     return settings.state / "known" / kind / digest[:2] / digest
 
 
-def _write_mark(mark: Path, kept: Path) -> None:
+def _write_link(link: Path, kept: Path) -> None:
     """Record where bytes are kept. On a file system without links nothing is recorded, and duplicates are not reported."""
     with suppress(OSError):
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        if mark.is_symlink() and not mark.exists():
-            mark.unlink()
-        state, place = mark.absolute().parents[3], kept if address_of(kept) else kept.absolute()
-        mark.symlink_to(Path("../../..", place.relative_to(state)) if place.is_relative_to(state) else place)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if link.is_symlink() and not link.exists():
+            link.unlink()
+        state, place = link.absolute().parents[3], kept if address_of(kept) else kept.absolute()
+        link.symlink_to(Path("../../..", place.relative_to(state)) if place.is_relative_to(state) else place)
 
 
-def _remove_dead_marks(settings: Settings) -> None:
+def _remove_dead_links(settings: Settings) -> None:
     """Remove links to files that are gone."""
-    marks = settings.state / "known"
-    for mark in marks.glob("archived/??/*"):
-        if _read_mark(mark) is None:
+    links = settings.state / "known"
+    for link in links.glob("archived/??/*"):
+        if _read_link(link) is None:
             with suppress(OSError):
-                mark.unlink()
-                remove_empty_folders(mark.parent, marks)
+                link.unlink()
+                remove_empty_folders(link.parent, links)
 
 
-def move_archive_mark(settings: Settings, sha256: str, before: str, place: str) -> None:
+def move_archive_link(settings: Settings, sha256: str, before: str, place: str) -> None:
     """Point the link of archived bytes to another place. An empty `place` removes the link, unless it points to another copy."""
-    mark = _mark_path(settings, "archived", sha256)
+    link = _link_path(settings, "archived", sha256)
     with suppress(OSError):
-        target = _target(mark)
-        if place or target in (Path(before), Path(before).absolute()) or _read_mark(mark) is None:
-            mark.unlink()
-            remove_empty_folders(mark.parent, settings.state / "known")
+        target = _target(link)
+        if place or target in (Path(before), Path(before).absolute()) or _read_link(link) is None:
+            link.unlink()
+            remove_empty_folders(link.parent, settings.state / "known")
             if place:
-                _write_mark(mark, Path(place))
+                _write_link(link, Path(place))
 
 
-def _target(mark: Path) -> Path:
+def _target(link: Path) -> Path:
     """Where a link points to. Raises OSError. A link to a file in the state folder is relative, so that the folder can be moved."""
-    target = Path(os.readlink(mark))  # noqa: PTH115 (raises the reason)
-    return target if address_of(target) else Path(os.path.normpath(mark.absolute().parent / target))
+    target = Path(os.readlink(link))  # noqa: PTH115 (raises the reason)
+    return target if address_of(target) else Path(os.path.normpath(link.absolute().parent / target))
 
 
-def _read_mark(mark: Path) -> Path | None:
+def _read_link(link: Path) -> Path | None:
     try:
-        kept = _target(mark)
+        kept = _target(link)
     except OSError:
         return None
     return kept if address_of(kept) or (kept.is_file() and not kept.is_symlink()) else None

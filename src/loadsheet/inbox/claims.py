@@ -83,7 +83,7 @@ class Candidate(NamedTuple):
 
     name: str
     path: Path
-    lain_s: float = 0.0
+    unchanged_s: float = 0.0
     signature: Signature | None = None
     object: Object | None = None
 
@@ -168,9 +168,9 @@ class ClaimedObject:
 
 @dataclass(frozen=True, slots=True)
 class InboxFile:
-    """A claimed file: its name as in `Candidate`, its present path, its size in bytes, its SHA-256 (hex), and its time of last
-    change (UTC, aware). `is_unchanged` needs `signature`, `give_back` needs `origin` (the path before the claim). For an object,
-    `path` is the local copy and `claimed_object` the claimed version.
+    """A file that a run reads, claimed or in place: its name as in `Candidate`, its present path, its size in bytes, its SHA-256 (hex), and
+    its time of last change (UTC, aware). `is_unchanged` needs `signature`, `give_back` needs `origin` (the path before the claim; None for a
+    file in place). For an object, `path` is the local copy and `claimed_object` the claimed version.
     """
 
     name: str
@@ -276,9 +276,9 @@ def _hashed(candidate: Candidate, path: Path) -> InboxFile | None:
     with os.fdopen(os.open(path, READ), "rb") as file:
         before = os.fstat(file.fileno())
         seen = signature_of(before)
-        leases = shows_open_writers(file_system_of(path.parent))
+        shows_writers = shows_open_writers(file_system_of(path.parent))
         linked = before.st_nlink > 1  # linked since the first check, or it would be a copy
-        if seen is None or linked or (leases and is_written_to(file.fileno())):
+        if seen is None or linked or (shows_writers and is_written_to(file.fileno())):
             return None
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         if signature_of(os.fstat(file.fileno())) != seen:

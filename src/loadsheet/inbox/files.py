@@ -120,8 +120,8 @@ class FileCondition(StrEnum):
     GONE = "gone"
 
 
-def check_file(path: str, seen: Signature, *, leases: bool) -> FileCondition:
-    """Check a file that was seen with this signature. `leases`: whether its file system shows open writers."""
+def check_file(path: str, seen: Signature, *, shows_writers: bool) -> FileCondition:
+    """Check a file that was seen with this signature. `shows_writers`: whether its file system shows open writers."""
     try:
         descriptor = os.open(path, READ)
     except OSError as error:
@@ -129,7 +129,7 @@ def check_file(path: str, seen: Signature, *, leases: bool) -> FileCondition:
             FileCondition.GONE if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO) else FileCondition.UNREADABLE
         )
     try:
-        return _check_open_file(descriptor, path, seen, leases=leases)
+        return _check_open_file(descriptor, path, seen, shows_writers=shows_writers)
     except OSError:
         return FileCondition.UNREADABLE
     finally:
@@ -152,9 +152,9 @@ def is_written_to(descriptor: int) -> bool:
     return False
 
 
-def _check_open_file(descriptor: int, path: str, seen: Signature, *, leases: bool) -> FileCondition:
+def _check_open_file(descriptor: int, path: str, seen: Signature, *, shows_writers: bool) -> FileCondition:
     status = os.fstat(descriptor)
-    if signature_of(status) != seen or (leases and is_written_to(descriptor)):
+    if signature_of(status) != seen or (shows_writers and is_written_to(descriptor)):
         return FileCondition.WRITTEN_TO
     if is_untrusted_link(status, Path(path)):
         return FileCondition.LINKED

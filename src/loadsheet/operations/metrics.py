@@ -58,7 +58,7 @@ def collect_metrics(
     """
     found = [*_of_run(outcome), _gauge("late_arrivals", "Expected files and runs that are late.", {(): len(late)})]
     with suppress(FolderError, SettingsError):
-        seen = inbox.peek(settings)
+        seen = inbox.scan_read_only(settings)
         found.append(_gauge("inbox_waiting", "Files in the inbox.", {(): len(seen.candidates) + len(seen.left)}))
     if (pace := run_log.figures().get("pace_connections")) is not None:
         help_text = "Concurrent calls on which the last run settled."

@@ -172,7 +172,7 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
     names = [name for name in traces.names if _is_removed(name, request) and not unmovable_file(settings, name, going)]
     for original in originals:
         remove_original(settings, original.kept_as)
-        inbox.move_archive_mark(settings, original.sha256, original.kept_as, "")
+        inbox.move_archive_link(settings, original.sha256, original.kept_as, "")
     inbox.remove_fetched(settings)
     record_removed(settings, ledger, [original.kept_as for original in originals])
     rename_originals(settings, ledger, names)
@@ -298,7 +298,7 @@ def _rename(settings: Settings, ledger: Ledger, file_name: FileName, file: KeptF
     place = place_text(Path(before)) if is_renamed else _copied(settings, before, folder / file_name.pseudonym)
     if place != before:
         ledger.maintenance.record_original_at(file.number, to_stored_path(place, settings.state) if place else "")
-    inbox.move_archive_mark(settings, file.sha256, before, place)
+    inbox.move_archive_link(settings, file.sha256, before, place)
     if not place:
         return
     if not is_renamed:
