@@ -27,7 +27,7 @@ from loadsheet.mapping.documents import (
     SourceRow,
     main_path,
     part_of_table,
-    sets_of,
+    sets_key,
 )
 from loadsheet.mapping.mapping_folder import of_shipper
 from loadsheet.mapping.routing import FixOf, Route, Routes, current_mapping, is_for, load_kept, route
@@ -311,7 +311,7 @@ class FixedEntries:
         """
         marked = self._marked(document, document.items.get(SHARED, ()))
         is_copied = any(problem.code == "R236" for problem in document.problems)
-        if not document.key or is_copied or any(sets_of(row.table) in document.items for row, _ in marked):
+        if not document.key or is_copied or any(sets_key(row.table) in document.items for row, _ in marked):
             return []
         lost = {entry: self._lost(entry, document, marked) for entry in {mark.entry for _, mark in marked}}
         if len(lost) == 1 and not any(lost.values()):

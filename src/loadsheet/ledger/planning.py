@@ -17,7 +17,7 @@ from loadsheet.ledger.codec import OTHER_VERSION, fields_in, left_out
 from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned, older_values
 from loadsheet.ledger.states import EarlierEntry, State, Waits
 from loadsheet.ledger.updates import TO_CLEAR, changed_values, not_cleared, other_zone, sets_other_fields, shortened
-from loadsheet.mapping.documents import Document, Instead, times_of_run_in
+from loadsheet.mapping.documents import Document, Instead, times_of_run
 from loadsheet.problems import Problem
 
 Changed = Literal["hold", "update"]
@@ -127,7 +127,7 @@ def with_earlier_times(decision: PlanningDecision, lane: Sequence[EarlierEntry])
     """The decision. Of an unchanged document, the fields that hold the time of this run have that of the run which sent it, or none if its
     contents were removed: the exchange's record is compared with them.
     """
-    document, names = decision.document, times_of_run_in(decision.document.items)
+    document, names = decision.document, times_of_run(decision.document.items)
     if decision.planned.state is not State.UNCHANGED or not names:
         return decision
     equal = (fields_in(one.payload) for one in reversed(lane) if _equal(document, one) and one.key == document.key)
@@ -361,7 +361,7 @@ def parent_of(lane: str) -> str:
 
 def _judge(document: Document, lane: Sequence[EarlierEntry]) -> PlannedState:
     operation = BY_NAME[document.operation]
-    if operation.repeatable and not times_of_run_in(document.items):  # else one that repeats the last is the same
+    if operation.repeatable and not times_of_run(document.items):  # else one that repeats the last is the same
         return _judge_by_content(document, _same(document, lane))
     if operation.action is Action.CREATE:
         if deletes := [earlier for earlier in lane if is_delete(earlier) and earlier.is_open]:

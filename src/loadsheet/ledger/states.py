@@ -18,7 +18,7 @@ from loadsheet.mapping.documents import (
     Lineage,
     SourceRow,
     Trace,
-    ordered_in,
+    ordered_lists,
     trace,
 )
 from loadsheet.problems import Problem, Where, column_letters
@@ -266,7 +266,7 @@ class Entry(NamedTuple):
     @property
     def ordered(self) -> frozenset[str]:
         """The lists of its record whose order the mapping declares."""
-        return ordered_in(self.items)
+        return ordered_lists(self.items)
 
 
 class EntryHead(NamedTuple):

@@ -40,7 +40,11 @@ class Document:
     - `payload`: the request record as JSON (UTF-8, numbers exact), empty if it could not be built
     - `content_hash`: SHA-256 (hex) of the record with sorted keys, so that key order does not matter, without fields that hold only `$now`
     - `rows`: all its source rows
-    - `items`: the entries present in payload lists that the mapping writes out, where some were left out (and more for `locate`, see below)
+    - `items`: how its entries and rows belong together, for `locate` and others, by these keys:
+      - a payload path: the entries present in a list that the mapping writes out, where some were left out
+      - `list_rows_key`, `rows_key`, `sets_key`: indexes of rows and column sets
+      - `SHARED`, `LOOKED_UP`: indexes of rows; `FIX_OF`: entries of the ledger
+      - `ordered_flags`, `time_of_run_flags`: no indexes, the key alone says it
     - `instead`: what to send if the record already exists according to the ledger
     - `ordered`: the paths of lists whose order is content; other lists have the order of the sheet's rows, which has no meaning
     """
@@ -115,42 +119,42 @@ def part_of_table(table: str) -> str:
     return table[: table_of(table).rfind("/") + 1]
 
 
-def rows_of(table: str) -> str:
-    """The entry of `items` with, for each row of a table, the document's row it was made from. For a column that looks up rows (`rows.sku`):
+def rows_key(table: str) -> str:
+    """The key in `items` of, for each row of a table, the document's row it was made from. For a column that looks up rows (`rows.sku`):
     for each row, which row of the other table it found, or -1.
     """
     return f"({table})"
 
 
-def sets_of(table: str) -> str:
-    """The entry of `items` with, for each row of a table, the column set it was made from."""
+def sets_key(table: str) -> str:
+    """The key in `items` of, for each row of a table, the column set it was made from."""
     return f"({table} sets)"
 
 
-def list_of(path: str) -> str:
-    """The entry of `items` with, for each item of an inner list, its row in the table."""
+def list_rows_key(path: str) -> str:
+    """The key in `items` of, for each item of an inner list, its row in the table."""
     return f"{path}[]"
 
 
 _ORDERED, _TIME_OF_RUN = "(ordered) ", "(time of run) "
 
 
-def in_order(paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """The entries of `items` for lists with `ordered: true` in the mapping."""
+def ordered_flags(paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """The entries of `items` that name lists with `ordered: true` in the mapping."""
     return {f"{_ORDERED}{path}": () for path in paths}
 
 
-def at_time_of_run(names: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """The entries of `items` for fields that hold `$now` and nothing of a row."""
+def time_of_run_flags(names: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """The entries of `items` that name fields that hold `$now` and nothing of a row."""
     return {f"{_TIME_OF_RUN}{name}": () for name in names}
 
 
-def times_of_run_in(items: Iterable[str]) -> frozenset[str]:
+def times_of_run(items: Iterable[str]) -> frozenset[str]:
     """The fields that hold `$now` and nothing of a row, read from `items`."""
     return frozenset(name.removeprefix(_TIME_OF_RUN) for name in items if name.startswith(_TIME_OF_RUN))
 
 
-def ordered_in(items: Iterable[str]) -> frozenset[str]:
+def ordered_lists(items: Iterable[str]) -> frozenset[str]:
     """The ordered lists, read from `items`."""
     return frozenset(name.removeprefix(_ORDERED) for name in items if name.startswith(_ORDERED))
 
@@ -295,7 +299,7 @@ def _matches(
             pattern += "[]" if is_row else f"[{entry}]"
             end = match.end()
             if is_row:
-                among = items.get(list_of(path[: match.start()]), ())
+                among = items.get(list_rows_key(path[: match.start()]), ())
                 of_rows.append(among[index] if index < len(among) else index)
         sources = lineage.get(part + pattern + path[end:])
         if sources is not None:
@@ -309,10 +313,10 @@ def _traces(
     items: Mapping[str, tuple[int, ...]],
     indexes: Sequence[int],
 ) -> list[Trace]:
-    own = items.get(rows_of(source.table))
+    own = items.get(rows_key(source.table))
     if own is None:
         own = tuple(index for index, row in enumerate(rows) if table_of(row.table) == source.table)
-    through = items.get(rows_of(source.via), ()) if source.via else None
+    through = items.get(rows_key(source.via), ()) if source.via else None
     nths: Sequence[int] = range(len(own) if through is None else len(through))
     if source.rows == "first":
         nths = nths[:1]
@@ -326,8 +330,8 @@ def _traces(
 
 def _label(lineage: Lineage, source: Source, items: Mapping[str, tuple[int, ...]], nth: int) -> str:
     """The label of the column in the row's own set, where the table is made from column sets."""
-    of_sets = lineage.get(f"{rows_of(source.table)}.{source.column}")
-    sets = items.get(sets_of(source.table), ())
+    of_sets = lineage.get(f"{rows_key(source.table)}.{source.column}")
+    sets = items.get(sets_key(source.table), ())
     return of_sets[sets[nth]].label if of_sets and nth < len(sets) else source.label
 
 

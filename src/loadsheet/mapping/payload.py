@@ -30,7 +30,7 @@ from loadsheet.contract import (
     in_date_shape,
     other_end,
 )
-from loadsheet.mapping.documents import Lineage, at_time_of_run, in_order, list_of
+from loadsheet.mapping.documents import Lineage, list_rows_key, ordered_flags, time_of_run_flags
 from loadsheet.mapping.leaves import OMIT, LeafContext, Make, PayloadContext, check_units, notes_on_offset, plan_leaf
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.names import Condition, DocumentFrame, with_positions
@@ -201,7 +201,7 @@ class _Variants:
             self.known |= tree.known
             self.notes += tree.notes
             check_record, ordered = checker(operation, self._around.assumptions), (*tree.ordered, *tree.written_out)
-            declared = in_order(tree.ordered) | at_time_of_run(sorted(tree.times_of_run))
+            declared = ordered_flags(tree.ordered) | time_of_run_flags(sorted(tree.times_of_run))
             self._variants[operation.name] = Variant(
                 operation, _object(nodes), check_record, ordered, declared, frozenset(tree.times_of_run)
             )
@@ -463,7 +463,7 @@ def _each_inner_row(make: Make, position: int, path: str) -> Make:
         row, row_refused, outer, outer_refused = frame.row, frame.row_refused, frame.outer, frame.outer_refused
         among, items = frame.nested[position][frame.outer_index], []
         if among:
-            frame.items[list_of(with_positions(path, frame.at))] = tuple(among)
+            frame.items[list_rows_key(with_positions(path, frame.at))] = tuple(among)
         frame.outer, frame.outer_refused = row, row_refused
         frame.at.append(0)
         for place, (index, values) in enumerate(zip(among, frame.lists[position], strict=True)):

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from loadsheet.contract import SENDING_ORDER, Assumptions, update_of
 from loadsheet.mapping.compile import MAIN, load
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.documents import JOINT, SHARED_LIST, Lineage, rows_of
+from loadsheet.mapping.documents import JOINT, SHARED_LIST, Lineage, rows_key
 from loadsheet.mapping.layouts import PLACEHOLDER, match
 from loadsheet.mapping.mapping_folder import BrokenMapping, broken_mappings, original_name
 from loadsheet.problems import Problem, Where
@@ -319,7 +319,7 @@ def _as_part(mapping: CompiledMapping) -> CompiledMapping:
     lineage: Lineage = {}
     for path, sources in mapping.lineage.items():
         table, _, column = path[1:].partition(")")  # `(items).weight` names a table, every other path a field
-        here = f"{rows_of(own + table)}{column}" if path.startswith("(") else own + path
+        here = f"{rows_key(own + table)}{column}" if path.startswith("(") else own + path
         lineage[here] = tuple(one._replace(table=own + one.table, via=one.via and own + one.via) for one in sources)
     return replace(
         mapping,

@@ -14,7 +14,7 @@ from typing import Any
 from loadsheet.contract import encode_record, encode_sorted
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.document_checks import Cell, DocumentProblems, GroupChecks, Rows, join_rows
-from loadsheet.mapping.documents import LOOKED_UP, SHARED, Document, Ignored, Instead, SourceRow, rows_of, sets_of
+from loadsheet.mapping.documents import LOOKED_UP, SHARED, Document, Ignored, Instead, SourceRow, rows_key, sets_key
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, KeyedTable, gather
 from loadsheet.mapping.names import DocumentFrame
 from loadsheet.mapping.near_keys import NearKeys, correct_there
@@ -109,7 +109,7 @@ class _DocumentBuilder:
         self._is_plain = not any(reader.plan.is_view for reader in readers)
         self._looks_up = any(reader.plan.lookups for reader in readers)
         self._looking_up = [
-            (reader.plan.position, column.slot.index, column.reference, rows_of(f"{reader.plan.name}.{column.name}"))
+            (reader.plan.position, column.slot.index, column.reference, rows_key(f"{reader.plan.name}.{column.name}"))
             for reader in readers
             for column in reader.plan.columns
             if column.reference is not None
@@ -335,9 +335,9 @@ class _DocumentBuilder:
                 if plan.sets is not None and plan.made_of is None:
                     shared[indexes[-1]] = shared.get(indexes[-1], True) and not is_first(row)
             if plan.is_view:
-                items[rows_of(plan.name)] = tuple(indexes)
+                items[rows_key(plan.name)] = tuple(indexes)
             if plan.sets is not None:
-                items[sets_of(plan.name)] = tuple(max(set_number(row), 0) for row in own)
+                items[sets_key(plan.name)] = tuple(max(set_number(row), 0) for row in own)
         if any(shared.values()):
             items[SHARED] = tuple(sorted(index for index, is_shared in shared.items() if is_shared))
         return tuple(found), items
