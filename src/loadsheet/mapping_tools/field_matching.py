@@ -145,15 +145,12 @@ def _score(column: Column, target: Target) -> float:
         label & _NEVER
         or (column.counts_rows and not target.is_key)
         or (target.needed and 0 < column.filled * _FILLED_LEAST < column.rows)
-        or (target.is_key and column.rows and not column.filled)
         or (target.side and "reference" in label)
         or not _type_fits(column, target.field)
         or (evidence := _evidence(column, target)) < 0
     ):
         return 0.0
     if (label ^ target.whole) & target.exact & ((label | target.whole) - target.context):
-        return 0.0
-    if target.is_key and column.guess.type in NUMBERS and label & _PRICES and not label & _NUMBERED:
         return 0.0
     if target.what == {"company"} and (label - target.whole) & _NO_PARTIES:
         return 0.0
@@ -263,7 +260,7 @@ def _evidence(column: Column, target: Target) -> float:
     field, concepts = target.field, concepts_of(target.field)
     is_silent = field.kind in (Kind.NUMERIC, Kind.FLAG, Kind.TIMEZONE) or field.kind in DATE_SHAPES
     if is_silent or not (field.known or column.filled):
-        return 0.0
+        return -1.0 if target.is_key and column.rows else 0.0
     if field.known:
         return _named_values(column, target)
     looked = next((look(column) for concept, look in _LOOKED_AT.items() if concept in concepts), None)
@@ -326,7 +323,8 @@ def _evidence_of_identity(column: Column) -> float:
     """Whether the cells identify records: codes or numbers without a fraction, most of them different."""
     count = len(column.cells.values)
     repeats = count < 2 < column.filled or count * _ROWS_MOST < column.filled
-    if repeats or column.guess.type in {"decimal", "yesno", "country", "currency"}:
+    is_price = column.guess.type in NUMBERS and column.concepts & _PRICES and not column.concepts & _NUMBERED
+    if repeats or is_price or column.guess.type in {"decimal", "yesno", "country", "currency"}:
         return -1.0
     is_code = bool(column.cells.looks & {"code", "digits"})
     return 0.3 * is_code + 0.4 * count / max(column.filled, 1)
