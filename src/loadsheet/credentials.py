@@ -26,7 +26,7 @@ from typing import IO, BinaryIO, NamedTuple, cast
 
 from loadsheet.errors import SettingsError
 from loadsheet.settings import Settings
-from loadsheet.settings.sources import TOKEN_SOURCES, is_open, variables_of
+from loadsheet.settings.sources import TOKEN_SOURCES, is_world_readable, variables_of
 
 COMMAND_TIMEOUT_S = 60.0
 SERVICE = "loadsheet"
@@ -90,10 +90,10 @@ def another_token(settings: Settings, refused: str) -> str | None:
     return None if token == refused else token
 
 
-def exposed(settings: Settings) -> list[Path]:
+def world_readable_token_files(settings: Settings) -> list[Path]:
     """The files that hold a token and that every user of this machine can read."""
     path = settings.token_file
-    return [path] if path is not None and path.exists() and is_open(path) else []
+    return [path] if path is not None and path.exists() and is_world_readable(path) else []
 
 
 def credential_of(settings: Settings) -> Path | None:

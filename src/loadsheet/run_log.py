@@ -348,7 +348,7 @@ def entry(event: str, **fields: Any) -> None:
         log.entry(_Line("warning", event, fields))
 
 
-def is_open() -> bool:
+def log_is_open() -> bool:
     """Whether a log is open. If not, callers need not compute values for it."""
     return _current.get() is not None
 

@@ -188,10 +188,10 @@ def examine(
 
 def token(settings: "Settings") -> Iterator[DoctorResult]:
     """Whether there is a token, where it comes from, and who else can read it. Raises SettingsError if there is none."""
-    from loadsheet.credentials import exposed, required_token, source
+    from loadsheet.credentials import required_token, source, world_readable_token_files
     from loadsheet.settings import EMBEDDED
 
-    for path in exposed(settings):
+    for path in world_readable_token_files(settings):
         yield wrong("token", f"every user of this machine can read {path}", f"chmod 600 {path}, and renew the token")
     if settings.exchange == EMBEDDED:
         yield ok("token", "the embedded exchange needs none")

@@ -32,7 +32,7 @@ from loadsheet.mapping.mapping_folder import load_folder, mapping_files
 from loadsheet.operations import expected_files
 from loadsheet.places import address_of, file_system_of, place_text
 from loadsheet.settings import Settings, every_field
-from loadsheet.settings.sources import from_file, is_open, read
+from loadsheet.settings.sources import from_file, is_world_readable, read
 
 LITTLE_BYTES, NEARLY_NO_BYTES = 1 << 30, 64 << 20
 LITTLE_FILES, NEARLY_NO_FILES = 20_000, 500
@@ -166,7 +166,7 @@ def settings_file(settings: Settings) -> Iterator[DoctorResult]:
     if file is None or not file.is_file():
         yield ok("settings", "no settings file; only environment, command line and defaults")
         return
-    if is_open(file) and (secrets := _secrets(file)):
+    if is_world_readable(file) and (secrets := _secrets(file)):
         text = f"{file} holds secrets ({', '.join(secrets)}), and every user of this machine can read it"
         yield wrong("settings", text, f"chmod 600 {file}")
         return

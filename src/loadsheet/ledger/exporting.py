@@ -399,7 +399,9 @@ def _drops_of(connection: Connection, wanted: Sequence[int]) -> set[int]:
 def _drops_for(connection: Connection, run: Run, touched: Sequence[int]) -> tuple[set[int], set[int], set[int]]:
     """The drops of the slice; among them those with all their entries, and those with their exceptions only."""
     fixes = {row.id: row.fixes for row in connection.execute(FIXES)}
-    with_open = select(entries.c.drop_id).join(exceptions, exceptions.c.entry_id == entries.c.id).where(_is_open(run))
+    with_open = (
+        select(entries.c.drop_id).join(exceptions, exceptions.c.entry_id == entries.c.id).where(_exception_open_at(run))
+    )
     begun = {*touched, *connection.scalars(with_open.distinct())}
     whole = {drop for drop in fixes if not begun.isdisjoint(_chain(drop, fixes))} | set(touched)
     fixed = {earlier for drop in begun | whole for earlier in _chain(drop, fixes)} - whole
@@ -418,7 +420,7 @@ def _chain(drop: int, fixes: Mapping[int, int]) -> Iterator[int]:
         yield drop
 
 
-def _is_open(run: Run) -> Any:
+def _exception_open_at(run: Run) -> Any:
     later = or_(exceptions.c.closed_run_id.is_(None), exceptions.c.closed_run_id >= run.id)
     return and_(exceptions.c.run_id <= run.id, later)
 
@@ -433,7 +435,7 @@ def _entries_for(
     run: Run, touched: Sequence[int], whole: Collection[int], fixed: Collection[int], before: int
 ) -> CompoundSelect[Any]:
     """The query for the ids of the entries in the slice."""
-    with_open = select(exceptions.c.entry_id).where(_is_open(run))
+    with_open = select(exceptions.c.entry_id).where(_exception_open_at(run))
     lanes = union(
         select(entries.c.lane).where(entries.c.drop_id.in_(touched)),
         select(entries.c.lane).where(entries.c.id.in_(with_open)),

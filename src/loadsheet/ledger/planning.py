@@ -190,7 +190,7 @@ def held_as_of_another(
     alive = _since_delete(lane)
     setting = [earlier for earlier in alive if BY_NAME[earlier.operation].action in _SETTING]
     exists = seen and alive is lane  # else it was deleted since
-    exists = exists or any(earlier.state is State.ACCEPTED or earlier.is_open for earlier in setting)
+    exists = exists or any(earlier.state is State.ACCEPTED or earlier.has_unknown_outcome for earlier in setting)
     versions = _versions(given, alive) or (setting if exists else [])
     standing = [earlier for earlier in versions if earlier.state is not State.REFUSED]
     senders = list(filter(None, (sender_in(earlier.payload or earlier.figures) for earlier in standing)))
@@ -286,7 +286,7 @@ def as_update(document: Document, lane: Sequence[EarlierEntry]) -> Document:
     family = [earlier for earlier in _since_delete(lane) if earlier.operation in (document.operation, updating.name)]
     standing = [earlier for earlier in family if earlier.state is not State.REFUSED]
     made = any(earlier.operation == document.operation and earlier.state in _MADE for earlier in standing)
-    if not made or any(earlier.is_open for earlier in standing):
+    if not made or any(earlier.has_unknown_outcome for earlier in standing):
         return document
     same = standing[-1].content_hash == document.content_hash and standing[-1].operation == document.operation
     return document if same else replace(document, operation=updating.name)
@@ -306,7 +306,8 @@ def with_operation(document: Document, lane: Sequence[EarlierEntry], *, seen: bo
         if earlier.state is not State.REFUSED and BY_NAME[earlier.operation].action in _SETTING
     ]
     exists = (seen and alive is lane) or any(
-        BY_NAME[earlier.operation].creates or earlier.state is State.ACCEPTED or earlier.is_open for earlier in standing
+        BY_NAME[earlier.operation].creates or earlier.state is State.ACCEPTED or earlier.has_unknown_outcome
+        for earlier in standing
     )
     if not standing or not exists:
         return document
@@ -364,7 +365,7 @@ def _judge(document: Document, lane: Sequence[EarlierEntry]) -> PlannedState:
     if operation.repeatable and not times_of_run(document.items):  # else one that repeats the last is the same
         return _judge_by_content(document, _same(document, lane))
     if operation.action is Action.CREATE:
-        if deletes := [earlier for earlier in lane if is_delete(earlier) and earlier.is_open]:
+        if deletes := [earlier for earlier in lane if is_delete(earlier) and earlier.has_unknown_outcome]:
             return _in_doubt(document, deletes)  # the earlier record may still exist
         return _judge_create(document, lane)
     return _judge_latest(document, _family(document, lane))
@@ -429,7 +430,7 @@ def _judge_create(document: Document, lane: Sequence[EarlierEntry]) -> PlannedSt
     if standing:
         last = standing[-1]
         equal = last.content_hash == document.content_hash
-        doubts = [earlier for earlier in standing if earlier.is_open]
+        doubts = [earlier for earlier in standing if earlier.has_unknown_outcome]
         if doubts and not (last.state is State.HELD and equal and not last.given_up):
             return _in_doubt(document, doubts)
         return _judge_equal(document, last) if equal else _judge_different(document, last)
@@ -466,7 +467,7 @@ def _equal(document: Document, earlier: EarlierEntry) -> bool:
 
 
 def _judge_equal(document: Document, earlier: EarlierEntry) -> PlannedState:
-    if earlier.is_open:
+    if earlier.has_unknown_outcome:
         return _in_doubt(document, [earlier])
     if earlier.state is State.ACCEPTED:
         return PlannedState(State.UNCHANGED, f"{ALREADY} (entry {earlier.id})", receipt=earlier.receipt)

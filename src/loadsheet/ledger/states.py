@@ -300,7 +300,7 @@ class EarlierEntry(NamedTuple):
     is_whole: bool = False  # an update that was made of a create or an upsert
 
     @property
-    def is_open(self) -> bool:
+    def has_unknown_outcome(self) -> bool:
         """Whether its outcome is unknown."""
         return self.state in WITHOUT_OUTCOME or self.given_up
 

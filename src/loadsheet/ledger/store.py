@@ -422,7 +422,7 @@ class Ledger:
     def _log(self, settlements: Sequence[Settlement]) -> None:
         """Log the committed settlements that a person may have to look at."""
         logged = [settlement for settlement in settlements if settlement.state in _LOGGED]
-        if not logged or not run_log.is_open():
+        if not logged or not run_log.log_is_open():
             return
         keys = self.queries.keys_of([settlement.entry for settlement in logged])
         for settlement in logged:
@@ -439,7 +439,7 @@ class Ledger:
 
     def _log_held(self, drop: Drop) -> None:
         """Log the entries that planning held."""
-        if not run_log.is_open():
+        if not run_log.log_is_open():
             return
         for entry in islice(self.queries.entries_of(drop.id, State.HELD), run_log.ENTRIES_MAX + 1):
             row = entry.rows[0] if entry.rows else None

@@ -84,7 +84,7 @@ def read(path: Path | None) -> dict[str, Any]:
     holders = (
         [found, *(table for table in tables.values() if isinstance(table, dict))] if isinstance(tables, dict) else []
     )
-    if any(holder.get("token") for holder in holders) and is_open(path):
+    if any(holder.get("token") for holder in holders) and is_world_readable(path):
         exposed = f"{path}: holds a token, and every user of this machine can read it"
         raise SettingsError(f"{exposed}: chmod 600 {path}, or move the token to a file and set token_file")
     return found
@@ -96,7 +96,7 @@ def _tables(text: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def is_open(path: Path) -> bool:
+def is_world_readable(path: Path) -> bool:
     """Whether every user of this machine can read a file with a secret; False if that cannot be determined."""
     return os.name == "posix" and bool(path.stat().st_mode & stat.S_IROTH)
 
