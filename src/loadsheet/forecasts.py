@@ -139,7 +139,7 @@ def _accept_ready(ledger: Ledger, run: Run) -> None:
 
 def _count(forecast: Forecast, reconciliation: Reconciliation, run: Run, queries: LedgerQueries) -> None:
     """Count what would become of the records in the files of a run."""
-    tally = RunTally(folding=forecast.causes, settled=reconciliation.exceptions.settled)
+    tally = RunTally(folding=forecast.causes, resolved=reconciliation.exceptions.resolved)
     waiting = set(queries.waiting_lanes())
     for drop in (drop for drop in reconciliation.drops if drop.run == run.name):
         if drop.set_aside:

@@ -35,7 +35,7 @@ class ExceptionStatus(NamedTuple):
     """The status of an exception: its entry, the run that opened it and when (ISO 8601 UTC), its last verdict, and the fields that
     differ. `closed` is the closing reason (empty: open), `closed_run` the run that closed it. `versions` are its entry and the later ones
     for the same record that came while it was open, the one that shows the record as it is now last (see `versions`; empty: not asked
-    for). None of them is an exception of its own. `settled`: its rows are in order in a fix file or a later version of the file. `current`
+    for). None of them is an exception of its own. `resolved`: its rows are in order in a fix file or a later version of the file. `current`
     are the versions that need someone as long as it is open.
     """
 
@@ -47,7 +47,7 @@ class ExceptionStatus(NamedTuple):
     closed: str = ""
     closed_run: str = ""
     versions: tuple[int, ...] = ()
-    settled: bool = False
+    resolved: bool = False
     current: tuple[int, ...] = ()
 
     @property

@@ -276,7 +276,7 @@ class LedgerQueries(RunQueries):
             statuses = statuses_at(connection, run)
         versions = self.versions.of({status.entry: status.verdict for status in statuses}, run)
         return [
-            status._replace(versions=found.entries, settled=found.settled, current=found.current)
+            status._replace(versions=found.entries, resolved=found.resolved, current=found.current)
             for status in statuses
             for found in (versions[status.entry],)
         ]

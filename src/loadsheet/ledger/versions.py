@@ -1,18 +1,25 @@
 """Later versions of entries: what later drops made of the same record or of the same row. Read-only.
 
-An entry is a later version of another one if
+A later version of an entry is a document that the exchange does not have and that
 
-- it was made from its rows, which came back in a fix file (the key may have been wrong);
-- it has the same key, and is a document of the same kind in a later drop of the same mapping: other mappings may be those of other senders,
-  or set some fields only;
-- it has no key of its own (a row without identifier, a row of totals, a status event), and a later file of the same name and mapping has
-  its row in the same table: with the same cells, or other ones only where the problems of the entry are.
+1. was made from the rows of the entry, which came back in a fix file (the key may have been wrong); or
+2. has the same key, is of the same kind, and comes from a later drop of the same mapping (documents of another mapping may be of another
+   sender, or set only some fields); or
+3. if the entry has no key of its own (a row without identifier, a row of totals, a status event), has its row: in the same table of a later
+   file with the same name and mapping, with equal cells, or with other cells only where the entry has problems.
 
-In the last two cases, the n-th of a drop continues as the n-th of a later drop. A document whose rows came back in a fix file as they were
-is the wrong one once more, and what settled that one settles it. What was accepted is no version: it settles the entry, and nothing of its
-drop or a later one is a version. That is found here for rows and fix files (`Versions.settled`), not for equal keys. A row of totals that
-agrees now is no entry any more; it settles an entry if it came in a fix file, or in a file that shares at least half of its keys
-with the first one. So does a row of such a file that is unchanged and was not in the file of the entry.
+If a drop has several such documents by rule 2 or 3, its n-th continues as the n-th of the later drop.
+
+An entry is resolved, and nothing of the drop that resolved it or of a later one is a version, if
+
+1. a document made from its rows in a fix file was accepted or is unchanged;
+2. or it has no key of its own, and its row was accepted in the newest later file with the same name and mapping;
+3. or its row is a row of totals that agrees now, in a fix file or in that newest file;
+4. or its row is unchanged in that newest file and was not in the file of the entry.
+
+For agreeing totals and unchanged rows, the newest file must share at least half of its keys with the file of the entry. A later document with
+the same key resolves an entry too, but that is decided in `reconcile.exception_rules`. Rows that came back unchanged in a fix file are
+still the wrong ones: what resolves the entry that had them first resolves the document made from them.
 """
 
 from collections import Counter, defaultdict
@@ -51,13 +58,13 @@ _UNSENT = (*_WRONG, State.HELD)
 
 
 class Versions(NamedTuple):
-    """An entry and its later versions, the one that shows the record as it is now last. `settled`: a document that was made from its rows,
+    """An entry and its later versions, the one that shows the record as it is now last. `resolved`: a document that was made from its rows,
     or its row itself, is in order now. `current` are the last one, what it repeats, what repeats
     that, and what only waits for an earlier one.
     """
 
     entries: tuple[int, ...]
-    settled: bool = False
+    resolved: bool = False
     current: tuple[int, ...] = ()
 
 
@@ -126,7 +133,7 @@ class EntryVersions:
 
     def corrected_among(self, wanted: Sequence[int]) -> set[int]:
         """The entries among these whose rows came back in a fix file and were accepted, or are in order in a later version of their file."""
-        return {entry for entry, versions in self.of(dict.fromkeys(wanted, "")).items() if versions.settled}
+        return {entry for entry, versions in self.of(dict.fromkeys(wanted, "")).items() if versions.resolved}
 
     def as_they_came(self, wanted: Iterable[int]) -> dict[int, int]:
         """The unsent entries among these whose rows came back in a fix file as they were, each with the wrong entry that had them first."""
@@ -165,8 +172,8 @@ class EntryVersions:
         """
         first = self.as_they_came(wanted)
         found = self._versions_of({**dict.fromkeys(first.values(), ""), **wanted}, run)
-        done = {entry for entry, one in first.items() if found[one].settled}
-        return {entry: Versions((entry,), settled=True) if entry in done else found[entry] for entry in wanted}
+        done = {entry for entry, one in first.items() if found[one].resolved}
+        return {entry: Versions((entry,), resolved=True) if entry in done else found[entry] for entry in wanted}
 
     def _versions_of(self, wanted: Mapping[int, str], run: Run | None) -> dict[int, Versions]:
         known = self._lines(wanted)
@@ -176,7 +183,7 @@ class EntryVersions:
             if verdict not in NOT_SENT and (known[entry].is_done or known[entry].state == State.UNKNOWN)
         }
         found = {entry: {entry} for entry in wanted}
-        settled: dict[int, int] = {}
+        resolved: dict[int, int] = {}
         fresh = {entry: {entry} for entry in wanted if entry not in sent}
         while fresh:
             known |= self._lines(later for some in fresh.values() for later in some if later not in known)
@@ -184,7 +191,7 @@ class EntryVersions:
             after, done = self._after(asked, run)
             for entry, some in fresh.items():
                 if ends := [done[one] for one in some if one in done]:
-                    settled[entry] = min([*ends, settled.get(entry, ends[0])])
+                    resolved[entry] = min([*ends, resolved.get(entry, ends[0])])
             fresh = {
                 entry: new
                 for entry, some in fresh.items()
@@ -198,7 +205,7 @@ class EntryVersions:
         first = self.as_they_came(line.id for line in known.values() if line.returned)
         ages = self._ages_of([known[one] for some in found.values() if len(some) > 1 for one in some], first)
         return {
-            entry: _versions([known[one] for one in some], first, ages, settled.get(entry))
+            entry: _versions([known[one] for one in some], first, ages, resolved.get(entry))
             for entry, some in found.items()
         }
 
@@ -222,9 +229,9 @@ class EntryVersions:
         return {row.id: _Line(*row) for row in self._rows_of(_LINES, sorted(set(wanted)))}
 
     def _after(self, asked: Mapping[int, _Line], run: Run | None) -> tuple[dict[int, set[int]], dict[int, int]]:
-        """The next versions of each of these entries, and the drops that settled some of them."""
+        """The next versions of each of these entries, and the drops that resolved some of them."""
         after: dict[int, set[int]] = defaultdict(set)
-        settled: dict[int, int] = {}
+        resolved: dict[int, int] = {}
         fixes = list(self._fixes(asked.values(), run))
         old = self.returned_as_they_were(
             [line.id for line in fixes if line.state == State.UNCHANGED and not line.repeated]
@@ -234,7 +241,7 @@ class EntryVersions:
                 continue
             for entry in set(later.returned) & asked.keys():
                 if later.is_done:
-                    settled[entry] = min(later.drop, settled.get(entry, later.drop))
+                    resolved[entry] = min(later.drop, resolved.get(entry, later.drop))
                 else:
                     after[entry].add(later.id)
         for entry, lines in self._with_key(asked, run).items():
@@ -243,8 +250,8 @@ class EntryVersions:
             if version:
                 after[entry].add(version)
             else:
-                settled[entry] = min(drop, settled.get(entry, drop))
-        return after, settled
+                resolved[entry] = min(drop, resolved.get(entry, drop))
+        return after, resolved
 
     def _fixes(self, asked: Iterable[_Line], run: Run | None) -> Iterator[_Line]:
         """The entries of the fix files of their drops."""
@@ -425,17 +432,17 @@ def _rows_of(totals: "Counter[Cells]") -> list[tuple[int, SourceRow]]:
 
 
 def _versions(
-    lines: Sequence[_Line], first: Mapping[int, int], ages: Mapping[int, FileAge], settled_by: int | None
+    lines: Sequence[_Line], first: Mapping[int, int], ages: Mapping[int, FileAge], resolved_by: int | None
 ) -> Versions:
-    """The versions, those of older files first, after those that only follow others; without those of the drop that settled them, or later.
+    """The versions, those of older files first, after those that only follow others; without those of the drop that resolved them, or later.
     Those whose rows came back as they were stand behind the one that had them `first`. `ages` are those of several.
     """
-    ordered = [line for line in lines if settled_by is None or line.drop < settled_by]
+    ordered = [line for line in lines if resolved_by is None or line.drop < resolved_by]
     if len(lines) > 1:
         ordered.sort(key=lambda line: (not line.follows, ages[line.id], first.get(line.id, line.id), line.id))
     waiting = ordered[-1].repeated or ordered[-1].id
     current = tuple(line.id for line in ordered if line.follows or waiting in (line.id, line.repeated))
-    return Versions(tuple(line.id for line in ordered), settled_by is not None, current)
+    return Versions(tuple(line.id for line in ordered), resolved_by is not None, current)
 
 
 def _without(cells: Cells, wrong: frozenset[int]) -> Cells:

@@ -44,8 +44,8 @@ from loadsheet.reconcile.balance import (
     units_left_out,
     with_units,
 )
+from loadsheet.reconcile.exception_rules import Exceptions, follow_up, values_left
 from loadsheet.reconcile.listings import ONLY_CHECKED, ListingIndex, ListingSnapshot, RecordedListings, RunNotes
-from loadsheet.reconcile.open_exceptions import Exceptions, follow_up, values_left
 from loadsheet.reconcile.verdicts import (
     AGREES,
     IN_ORDER,
@@ -151,8 +151,8 @@ class Reconciliation:
     @cached_property
     def needs_someone(self) -> int:
         """The number of entries that still need attention."""
-        settled = self.exceptions.settled
-        return sum(entry not in settled for entry in self.matches.needing_someone())
+        resolved = self.exceptions.resolved
+        return sum(entry not in resolved for entry in self.matches.needing_someone())
 
     @cached_property
     def unverified(self) -> tuple[Unverified, ...]:

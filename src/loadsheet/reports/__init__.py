@@ -278,11 +278,11 @@ def _write(
     """Write all reports but the `missing`, in one pass over the ledger. Raises InternalError if an optional report fails."""
     folder, drops = settings.outbox_here / run.name, reconciliation.drops
     names = ReportNames(results_names(drops, run, settings.reports.results), {}, [PAGE] * (_PAGE not in missing))
-    settled, folding = reconciliation.exceptions.settled, cast("Causes", Isolated(_CAUSES, Causes, missing))
+    resolved, folding = reconciliation.exceptions.resolved, cast("Causes", Isolated(_CAUSES, Causes, missing))
     before = queries.accepted_before(run, drops)
-    tally = RunTally(folding=folding, settled=settled, is_day=is_day(run.name), accepted_before=before)
+    tally = RunTally(folding=folding, resolved=resolved, is_day=is_day(run.name), accepted_before=before)
     page_max = settings.reports.page_documents_max
-    page = Isolated(_PAGE, lambda: RunPage(queries, documents_max=page_max, settled=settled), missing)
+    page = Isolated(_PAGE, lambda: RunPage(queries, documents_max=page_max, resolved=resolved), missing)
     is_check = reconciliation.notes.stopped == ONLY_CHECKED
     left_out = {*missing, _ACKNOWLEDGEMENTS} if is_check else missing
     acknowledgements = Isolated(_ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), left_out)
@@ -309,7 +309,7 @@ def _write(
                 fixes.open(drop, spools)
                 acknowledgements.open(drop, spools)
                 for some, found in _with_matches(queries.entries_of(drop.id), reconciliation):
-                    _add_each(fixes, (entry for entry in some if entry.id not in settled))
+                    _add_each(fixes, (entry for entry in some if entry.id not in resolved))
                     _add_all(tally, found)
                     _add_all(results, ((place(entry), match) for entry, match in found))
                     for report in (workbook, page, acknowledgements):

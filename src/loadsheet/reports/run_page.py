@@ -323,11 +323,11 @@ class DocumentLine:
 class RunPage:
     """Collects the page. Open each drop, add its entries, then call `finish`."""
 
-    def __init__(self, queries: LedgerQueries, *, documents_max: int, settled: Container[int]) -> None:
-        """`queries` provides the lineage of shown values. At most `documents_max` documents are shown one by one. `settled` are
+    def __init__(self, queries: LedgerQueries, *, documents_max: int, resolved: Container[int]) -> None:
+        """`queries` provides the lineage of shown values. At most `documents_max` documents are shown one by one. `resolved` are
         entries that needed attention and no longer do.
         """
-        self._queries, self._most, self._settled = queries, documents_max, settled
+        self._queries, self._most, self._resolved = queries, documents_max, resolved
         self._drops: dict[int, Drop] = {}
         self._origin = cache(queries.origin)
         self._needing: list[_Kept] = []
@@ -342,7 +342,7 @@ class RunPage:
 
     def add(self, entry: Entry, match: Match) -> None:
         """Keep an entry for the page, or count it."""
-        needs = match.verdict in NEEDS_SOMEONE and entry.id not in self._settled
+        needs = match.verdict in NEEDS_SOMEONE and entry.id not in self._resolved
         self._count[needs] += 1
         if not needs:
             if len(self._others) < self._most:

@@ -63,7 +63,7 @@ _TAKEN = "A110"  # a remark on a file that was read anyway
 class RunTally:
     """Counts while entries stream by: problems by code, verdicts by operation, and the first key per verdict that needs attention.
 
-    `settled` are the entries that needed attention and no longer do: their problems, rows and keys are left out. On a day, each record
+    `resolved` are the entries that needed attention and no longer do: their problems, rows and keys are left out. On a day, each record
     counts once, with its last document. `accepted_before` counts the entries that earlier runs sent.
     """
 
@@ -74,10 +74,10 @@ class RunTally:
     groups: dict[str, Counter[str]] = field(default_factory=dict)
     firsts: dict[str, str] = field(default_factory=dict)
     folding: Causes = field(default_factory=Causes)
-    settled: frozenset[int] = frozenset()
+    resolved: frozenset[int] = frozenset()
     is_day: bool = False
     accepted_before: int = 0
-    _settled: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _resolved: Counter[tuple[str, str]] = field(default_factory=Counter)
     _rows: dict[bool, set[tuple[int, str, int]]] = field(default_factory=lambda: {True: set(), False: set()})
     _counted_in: dict[int, dict[str, str]] = field(default_factory=dict)
     _records: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -94,19 +94,19 @@ class RunTally:
         """Add an entry."""
         self.states[entry.drop][entry.state] += 1
         self.groups.setdefault(entry.operation, Counter())[match.verdict] += 1
-        if self._is_settled(entry, match):
+        if self._is_resolved(entry, match):
             return
         self.to_fix[entry.drop] += is_to_fix(entry)
         if match.verdict in NEEDS_SOMEONE:
             self.firsts.setdefault(match.verdict, entry.key)
         self._fold(entry.problems, entry.id)
 
-    def _is_settled(self, entry: Entry, match: Match) -> bool:
+    def _is_resolved(self, entry: Entry, match: Match) -> bool:
         """Count an entry, on a day by its record. Whether it needed attention and no longer does."""
-        done = match.verdict in NEEDS_SOMEONE and entry.id in self.settled
+        done = match.verdict in NEEDS_SOMEONE and entry.id in self.resolved
         if done:
-            self._settled[entry.operation, match.verdict] += 1
-        if self.settled and entry.state in STATES_THAT_NEED_SOMEONE:
+            self._resolved[entry.operation, match.verdict] += 1
+        if self.resolved and entry.state in STATES_THAT_NEED_SOMEONE:
             tables = self._counted_in[entry.drop]
             self._rows[done].update((entry.drop, tables[row.table], row.number) for row in entry.rows)
         if self.is_day and not (done and entry.state in STATES_THAT_NEED_SOMEONE):
@@ -114,21 +114,21 @@ class RunTally:
             self._records[record] = entry.operation, match.verdict
         return done
 
-    def settled_documents(self) -> dict[str, int]:
+    def resolved_documents(self) -> dict[str, int]:
         """The documents that needed attention and no longer do, by verdict."""
         counts = Counter[str]()
-        for (_, verdict), count in self._settled.items():
+        for (_, verdict), count in self._resolved.items():
             counts[verdict] += count
         return dict(counts)
 
-    def settled_rows(self) -> Counter[tuple[int, str]]:
+    def resolved_rows(self) -> Counter[tuple[int, str]]:
         """The rows that needed attention and no longer do, by drop and table."""
         return Counter((drop, table) for drop, table, _ in self._rows[True] - self._rows[False])
 
     def records(self) -> dict[str, Counter[str]]:
         """The documents that count by operation and verdict; on a day the records, with their last document."""
         if not self.is_day:
-            done = self._settled
+            done = self._resolved
             left = {
                 name: Counter({verdict: count - done[name, verdict] for verdict, count in verdicts.items()})
                 for name, verdicts in self.groups.items()
@@ -197,7 +197,7 @@ def summarise(
     rows, notes = reconciliation.balance.rows, reconciliation.notes
     states = reconciliation.states
     verdicts = reconciliation.verdicts
-    settled, settled_rows = tally.settled_documents(), tally.settled_rows()
+    resolved, resolved_rows = tally.resolved_documents(), tally.resolved_rows()
     tables: dict[int, list[TableBalance]] = {}
     for table in reconciliation.balance.tables:
         tables.setdefault(table.drop, []).append(table)
@@ -215,7 +215,7 @@ def summarise(
         only_at_exchange=len(reconciliation.only_listed),
         needs_someone=NeedsSomeone(
             reconciliation.needs_someone,
-            sum(rows[state] for state in STATES_THAT_NEED_SOMEONE) - settled_rows.total(),
+            sum(rows[state] for state in STATES_THAT_NEED_SOMEONE) - resolved_rows.total(),
             next(iter(tally.firsts.values()), ""),
         ),
         legs=tuple(
@@ -228,7 +228,7 @@ def summarise(
         drops=tuple(
             _with_counts(
                 _drop(drop, tables.get(drop.id, []), tally.states[drop.id], names, notes.missing_records.get(drop.id)),
-                {table: count for (number, table), count in settled_rows.items() if number == drop.id},
+                {table: count for (number, table), count in resolved_rows.items() if number == drop.id},
                 tally.to_fix[drop.id],
             )
             for drop in reconciliation.drops
@@ -245,7 +245,7 @@ def summarise(
         stopped=notes.stopped,
         ready=notes.ready,
         open_earlier=len(open_since_earlier(reconciliation)),
-        settled=settled,
+        settled=resolved,
         records=tally.records(),
         # a process of an earlier run may have sent some since the others were counted
         accepted_before=min(tally.accepted_before, states[State.ACCEPTED]),

@@ -18,7 +18,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.states import UNUSED
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, NEEDS_SOMEONE, Match, Reconciliation, Verdict
-from loadsheet.reconcile.open_exceptions import replacements
+from loadsheet.reconcile.exception_rules import replacements
 from loadsheet.reports.reconciliation.summary_sheets import (
     CONTROL,
     CONTROL_WIDTHS,

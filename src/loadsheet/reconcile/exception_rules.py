@@ -1,24 +1,28 @@
-"""Exceptions: what needs attention, from this run and earlier ones, and what closes it; and what later calls replaced. The first matching
-rule decides about an exception:
+"""Exceptions: which entries need attention, from this run and earlier ones, and what closes them; and which calls later ones replaced.
 
-1. the analyst marked exactly the current finding as `explained` or `accepted difference`, also on an earlier document for the same
-   record with the same contents;
-2. the entry agrees now, or has been accepted since;
-3. a document of a later drop for the same record (or, where there is no listing, with the same key) was accepted or is
-   unchanged. One of the same drop comes from other rows, which correct nothing. A status event has no key: for it, an
-   event from a fix of the same drop counts. So does a document made from the same rows, returned in a fix file, whatever
-   its key is now, and the corrected row of a record without a key in a later version of its file (see `ledger.versions`).
-   A document whose rows came back in a fix file as they were is as old as the one that had them first.
-   A file is as old as the first one with the same bytes: it settles nothing of a file that came between them, and what is unchanged in it
-   nothing of the first one. A row of a fix file that came back as it was settles nothing.
-   One that another mapping read counts only if it has the same sender, or is a delete, which has none: an order of another sender with the
-   number is another order. What is held because another sender has its number is settled only by one that its own mapping read.
-   A create settles no update or delete: it may be the very order that these waited for. Only a delete settles a delete.
-   Updates settle only a document whose fields they carry, or one of whose record they carry every field of the create: the rest
-   was never sent;
-4. it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides
-   what it shows. A difference shown by a listing stays until another listing shows the record. A listing that is partial
-   or was not read proves nothing.
+An exception is closed by the first of these rules that applies:
+
+1. The analyst marked exactly this finding as `explained` or `accepted difference`. If no other rule applies, that mark on an earlier
+   document for the same record with the same contents counts too.
+2. The entry agrees now; or it was accepted since, and no listing was read that could show a difference.
+3. The entry was not accepted, and its rows are in order in a fix file or a later version of the file (see `ledger.versions`).
+4. The entry was not accepted, and a later document corrects it. Such a document
+   a. is accepted, or unchanged from an accepted one, unless its rows came back unchanged in a fix file;
+   b. is for the same record: by its key, or for a status event, which no key identifies, by its key and the file that both fix;
+   c. comes from a later drop: rows of the same drop correct nothing. A copy of a file is as old as the first file with its bytes, and an
+      entry whose rows came back unchanged in a fix file as old as the first entry that had them. What is unchanged in a copy does not
+      correct its first file. Nothing accepted earlier corrects an entry that the exchange refused later;
+   d. comes through the same mapping or has the same sender; an order of another sender with the same number is another order. A call
+      without a sender, such as a delete, or one whose sender is no longer known, may be of any sender. If the exception is "another sender
+      has this number", only the same mapping counts;
+   e. may correct this operation: a create corrects no update or delete, because these may have waited for that very record; only a
+      delete corrects a delete;
+   f. replaces the whole document. Updates do so only if together they carry every field of it, or of the create of its record: the
+      rest was never sent. A later call whose contents were removed counts as a whole, and so does an update through the same mapping if
+      nothing is kept of the create.
+
+Otherwise it stays open. A record is one exception, however often it comes: the latest document for it that was not sent decides what it
+shows. A difference that a listing showed stays until another listing shows the record: a listing that is partial or was not read proves nothing.
 
 A replaced call is one that later calls for the same record followed. The control totals compare what the exchange should hold now, so
 its figures are not in them, except for values that no later call carries.
@@ -70,7 +74,7 @@ MERGED = "it is the same record as {exception}"
 
 _STATES_SAY = frozenset(BY_STATE.values())
 _STATES_FOLLOWED = (*STATES_COMPARED, State.UNCHANGED)
-_SETTLED = (State.ACCEPTED, State.UNCHANGED)
+_AT_EXCHANGE = (State.ACCEPTED, State.UNCHANGED)
 
 Judge = Callable[[Sequence[Entry]], Iterable[Match]]
 
@@ -90,7 +94,7 @@ class Exceptions:
         return {entry: not one.closed for one in self.statuses for entry in (one.entry, *one.versions)}
 
     @cached_property
-    def settled(self) -> frozenset[int]:
+    def resolved(self) -> frozenset[int]:
         """The entries that were exceptions and no longer needed anyone at the end: theirs was closed, or a later version of them shows it."""
         still = [one for one in self.statuses if not one.closed or one.entry in self.closed_later]
         shown = {entry for one in still for entry in one.current or (one.latest,)}
@@ -118,7 +122,7 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     versions = queries.versions.of(
         {entry: earlier[entry].verdict if entry in earlier else "" for entry in needing}, run
     )
-    versions |= {one.entry: Versions(one.versions, one.settled, one.current) for one in kept.values()}
+    versions |= {one.entry: Versions(one.versions, one.resolved, one.current) for one in kept.values()}
     merged, wanted = _merged(versions, kept)
     statuses: list[ExceptionStatus] = []
     for some in chunks(wanted):
@@ -171,25 +175,25 @@ class _Part:
         latest = sorted({*self._latest.values()})
         self._heads = {head.id: head for head in queries.heads_by_id(sorted({*some, *latest}))}
         lanes = sorted({head.lane for head in self._heads.values()})
-        settled = _settled(queries, lanes)
+        at_exchange = _at_exchange(queries, lanes)
         self._on_lanes: dict[str, list[EntryHead]] = defaultdict(list)
-        for head in settled:
+        for head in at_exchange:
             self._on_lanes[head.lane] += [head] if head.operation in PROVABLE else []
         self._queries = queries
         self._of_another = queries.held_for_sender(latest)
         self._mapping_of = cache(lambda drop: queries.drop(drop).mapping)
         self._sender_of, self._sender_of_drop = cache(self._find_sender), cache(self._find_sender_of_drop)
         self._sources: dict[int, tuple[Lineage, dict[str, tuple[str, ...]]]] = {}
-        self._origins = queries.origins_of([head.id for head in (*settled, *self._heads.values())])
+        self._origins = queries.origins_of([head.id for head in (*at_exchange, *self._heads.values())])
         first = queries.versions.as_they_came(latest)
         origins = queries.origins_of(sorted({*first.values()}))
         self._origins |= {entry: origins[one] for entry, one in first.items()}
         heads = {head.id: head for head in queries.heads_by_id(sorted({*first.values()}))}
         self._first = {entry: heads[one] for entry, one in first.items()}  # those whose rows came back as they were
         self._ages = queries.versions.ages({drop for drop, _ in self._origins.values()})
-        self._later = self._by_record(settled)
-        changes = [head for head in settled if not BY_NAME[head.operation].creates]
-        self._later_that_settle = {
+        self._later = self._by_record(at_exchange)
+        changes = [head for head in at_exchange if not BY_NAME[head.operation].creates]
+        self._corrections_of = {
             Action.UPDATE: self._by_record(changes),
             Action.DELETE: self._by_record(head for head in changes if head.operation in DELETES),
         }
@@ -207,14 +211,14 @@ class _Part:
         for entry, latest in sorted(self._latest.items()):
             head = self._heads[entry]
             now = self._now.get(latest) or _CurrentVerdict(BY_STATE[self._heads[latest].state])
-            versions, settled, current = self._versions[entry]
+            versions, resolved, current = self._versions[entry]
             if (kept := self._known.get(entry)) is None:
                 opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.found)
                 said = self._said.get(latest, {}).get(opened.finding, "")
                 now_status = opened._replace(closed=self._closed(head, now) or said)
             else:
                 now_status = self._updated(head, kept, now)
-            yield now_status._replace(versions=versions, settled=settled, current=current)
+            yield now_status._replace(versions=versions, resolved=resolved, current=current)
 
     def _updated(self, head: EntryHead, kept: ExceptionStatus, now: _CurrentVerdict) -> ExceptionStatus:
         before = kept._replace(closed="", closed_run="")
@@ -244,12 +248,12 @@ class _Part:
     def _is_superseded(self, head: EntryHead, now: _CurrentVerdict) -> bool:
         if now.verdict not in _STATES_SAY:
             return False
-        return self._versions[head.id].settled or self._has_later(self._heads[self._latest[head.id]])
+        return self._versions[head.id].resolved or self._has_later(self._heads[self._latest[head.id]])
 
     def _has_later(self, head: EntryHead) -> bool:
         """Whether a document of a later drop for the same record was accepted or is unchanged."""
         _, root = self._origins[head.id]
-        later = self._later_that_settle.get(BY_NAME[head.operation].action, self._later)
+        later = self._corrections_of.get(BY_NAME[head.operation].action, self._later)
         if head.id in self._of_another:
             return any(
                 self._is_later(one, head) and self._is_of_mapping(one, head) for one in self._on_lanes[head.lane]
@@ -336,19 +340,19 @@ class _Part:
             return carried.issuperset(fields[head.id])
         return any(self._is_of_mapping(one, head) for one in later)
 
-    def _by_record(self, settled: Iterable[EntryHead]) -> dict[Hashable, list[EntryHead]]:
+    def _by_record(self, heads: Iterable[EntryHead]) -> dict[Hashable, list[EntryHead]]:
         """The entries of each record that were accepted, or are unchanged from an accepted one."""
         found: dict[Hashable, list[EntryHead]] = defaultdict(list)
-        for head in settled:
+        for head in heads:
             found[_record_of(head, self._origins[head.id][1])].append(head)
         return found
 
 
-def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[EntryHead]:
+def _at_exchange(queries: LedgerQueries, lanes: Sequence[str]) -> list[EntryHead]:
     """The entries of these lanes that were accepted or equal an accepted one. Duplicates of waiting entries do not count, and neither do
     those whose rows came back in a fix file as they were.
     """
-    heads = [head for head in queries.heads_on(lanes, *_STATES_FOLLOWED) if head.state in _SETTLED]
+    heads = [head for head in queries.heads_on(lanes, *_STATES_FOLLOWED) if head.state in _AT_EXCHANGE]
     unchanged = [head.id for head in heads if head.state is State.UNCHANGED]
     repeats, old = queries.repeats(unchanged), queries.versions.returned_as_they_were(unchanged)
     return [head for head in heads if repeats.get(head.id, State.ACCEPTED) is State.ACCEPTED and head.id not in old]
