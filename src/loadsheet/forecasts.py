@@ -34,7 +34,7 @@ from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import Problem
-from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Reconciliation, RunNotes, settle
+from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Reconciliation, RunNotes, reconcile_run
 from loadsheet.reports.run_summary import RunTally
 from loadsheet.settings import Settings
 
@@ -97,7 +97,7 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
             copy.change_all(earlier.copy_open)
             run = copy.begin_run(name="dry run")
             stopped = _run_in_trial(copy, run, found, context._replace(settings=trial), earlier)
-            reconciliation = settle(copy.queries, None, run, settings)
+            reconciliation = reconcile_run(copy.queries, None, run, settings)
             if not reconciliation.balances:
                 stopped = DoesNotBalance("the rows read and the rows accounted for differ")
             stopped = stopped or pipeline.damage_check_error(reconciliation.drops, run)
@@ -252,7 +252,7 @@ def _report(part: RoutedFiles, context: IngestContext, known: LedgerQueries) -> 
         drops = [drop for drop in ledger.queries.drops_of(run) if drop.run == run.name]
         if not drops:
             return None
-        found = settle(ledger.queries, None, run, settings, drops=drops)
+        found = reconcile_run(ledger.queries, None, run, settings, drops=drops)
         found = replace(found, exceptions=Exceptions(), legs=(), totals=(), notes=RunNotes(stopped=ONLY_CHECKED))
         return reports.write(ledger.queries, found, replace(run, finished_at=ledger.now()), settings)
 

@@ -129,7 +129,7 @@ def _reconcile(context: RunContext, sent: DeliveryResult, stopped: LoadsheetErro
         seen = seen | fresh
     import_annotations(settings, ledger)
     with run_log.stage("reconcile"):
-        reconciliation = reconcile.settle(ledger.queries, seen, this_run, settings)
+        reconciliation = reconcile.reconcile_run(ledger.queries, seen, this_run, settings)
     ledger.record_exceptions(this_run, reconciliation.exceptions.statuses)
     return reconciliation
 

@@ -18,7 +18,7 @@ from ledgers import contents_of, ledger_in
 from outcome_check import check_outcome
 from random_runs import deliver_file, listings, run_files, views
 
-from loadsheet.reconcile import RecordedListings, settle
+from loadsheet.reconcile import RecordedListings, reconcile_run
 from loadsheet.reports import write
 from loadsheet.settings import Settings
 
@@ -36,7 +36,7 @@ def two_runs(first, second, view):
             run = ledger.begin_run()
             for position, items in enumerate(night):
                 deliver_file(ledger, run, f"file {number}-{position}.csv", items)
-            found = settle(ledger.queries, listings(ledger, run, view), run, chosen)
+            found = reconcile_run(ledger.queries, listings(ledger, run, view), run, chosen)
             ended = replace(run, exit_code=1, finished_at=ledger.now())
             ledger.end_run(ended, exit_code=1, summary={"entries": {}}, shown=found.pack_snapshot())
             runs.append((ended, found))
@@ -101,7 +101,7 @@ def told_again(ledger, chosen, run, runs):
     """The report as `loadsheet report` makes it."""
     recalled = RecordedListings([(one, ledger.queries.listing_snapshot(one)) for one in runs])
     drops = ledger.queries.drops_of(*runs)
-    return write(ledger.queries, settle(ledger.queries, recalled, run, chosen, drops=drops), run, chosen)
+    return write(ledger.queries, reconcile_run(ledger.queries, recalled, run, chosen, drops=drops), run, chosen)
 
 
 def every_report_agrees(first, second, view, *, told_before=False):

@@ -4,7 +4,7 @@ import pytest
 import ready_entries
 
 from loadsheet.dispatch import Outcome, OutcomeKind, StopReason
-from loadsheet.dispatch.circuit_breaker import FIRST_PAUSE_S, LONGEST_PAUSE_S, CircuitBreaker, SettledLimit
+from loadsheet.dispatch.circuit_breaker import FIRST_PAUSE_S, LONGEST_PAUSE_S, CircuitBreaker, StableLimit
 
 NOT_SENT = Outcome(OutcomeKind.NOT_SENT, "no connection")
 BUSY = Outcome(OutcomeKind.NOT_SENT, "busy", 429)
@@ -31,7 +31,7 @@ def miss(pace, naps, outcome=NOT_SENT):
 
 def test_it_starts_with_the_limit_of_an_earlier_run(naps):
     pace = pace_of(naps, connections=16)
-    pace.resume(SettledLimit(9, 0.05, shrank=True))
+    pace.resume(StableLimit(9, 0.05, shrank=True))
     assert pace.limit == 9
 
 

@@ -8,7 +8,7 @@ import pytest
 import ready_entries
 from scripted_exchange import Move, Scripted, accepts
 
-from loadsheet.dispatch.circuit_breaker import Concurrency, LastLimit, SettledLimit
+from loadsheet.dispatch.circuit_breaker import Concurrency, LastLimit, StableLimit
 
 
 def simulate(limit, latency_of, seconds, *, busy=lambda _now, _under_way: False):
@@ -72,7 +72,7 @@ def test_it_does_not_grow_while_something_else_is_the_limit_but_does_where_no_wi
         waits.finished(0.05, now, now + 0.05, at_limit=False)
         unmeasured.finished(None, now, now, at_limit=True)
     assert (waits.limit, unmeasured.limit) == (2, 9)
-    assert (unmeasured.settled.limit, unmeasured.settled.wire_s) == (pytest.approx(9), None)
+    assert (unmeasured.stable_limit.limit, unmeasured.stable_limit.wire_s) == (pytest.approx(9), None)
 
 
 @pytest.mark.parametrize(("limit", "halved", "grown"), [(64, 32, 37), (9, 4, 6), (1, 1, 2)])
@@ -155,11 +155,11 @@ def test_it_is_no_bound_and_the_settings_are(ledger):
 
 def test_a_run_too_short_to_measure_keeps_the_last_limit_and_rate(ledger):
     last = LastLimit(ledger, EXCHANGE)
-    last.keep(SettledLimit(8, 0.05, shrank=True), 40.04)
+    last.keep(StableLimit(8, 0.05, shrank=True), 40.04)
     last.keep(None)
-    assert last.read() == SettledLimit(8, 0.05, shrank=True, per_second=40.0)
-    last.keep(SettledLimit(9, 0.05, shrank=False))
-    assert last.read() == SettledLimit(9, 0.05, shrank=False, per_second=40.0)
+    assert last.read() == StableLimit(8, 0.05, shrank=True, per_second=40.0)
+    last.keep(StableLimit(9, 0.05, shrank=False))
+    assert last.read() == StableLimit(9, 0.05, shrank=False, per_second=40.0)
     assert LastLimit(ledger, "https://another.example").read() is None
 
 
@@ -171,5 +171,5 @@ def test_a_broken_value_is_as_good_as_none(ledger, broken):
     last = LastLimit(ledger, EXCHANGE)
     ledger.store_value(f"concurrency limit of {EXCHANGE}", broken)
     assert last.read() is None
-    last.keep(SettledLimit(9, None, shrank=False))
-    assert last.read() == SettledLimit(9, None, shrank=False)
+    last.keep(StableLimit(9, None, shrank=False))
+    assert last.read() == StableLimit(9, None, shrank=False)

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from random_runs import counted, delivered, run_files, sent_order, views
 
 from loadsheet.ledger import State
-from loadsheet.reconcile import IGNORED, NEEDS_SOMEONE, Match, RecordedListings, RunNotes, Verdict, settle
+from loadsheet.reconcile import IGNORED, NEEDS_SOMEONE, Match, RecordedListings, RunNotes, Verdict, reconcile_run
 from loadsheet.reconcile.verdicts import Matches
 from loadsheet.settings import Settings
 
@@ -33,7 +33,7 @@ WRONG = {Verdict.VALUE_DIFFERENCE, Verdict.MISSING, Verdict.STILL_LISTED, Verdic
 @example([[sent_order("unknown")] * 2, [sent_order("accepted")] * 2], "whole")
 def test_any_run_is_accounted_for(files, view):
     with delivered(files, view) as (ledger, run, listings):
-        found = settle(ledger.queries, listings, run, SETTINGS)
+        found = reconcile_run(ledger.queries, listings, run, SETTINGS)
         drops = ledger.queries.drops_of(run)
         entries = [entry for drop in drops for entry in ledger.queries.entries_of(drop.id)]
         each_entry_has_a_verdict_that_its_state_allows(found, entries, ledger)
@@ -73,7 +73,7 @@ def rows_read_are_the_sum_of_their_fates(found, entries, drops, ledger, files):
 def what_was_seen_says_the_same_again(found, ledger, run):
     seen = replace(found, notes=RunNotes(("a remark",), "the rest by noon", ready=5)).pack_snapshot()
     recalled = RecordedListings([(replace(run, finished_at=ledger.now()), seen)])
-    again = settle(ledger.queries, recalled, run, SETTINGS)
+    again = reconcile_run(ledger.queries, recalled, run, SETTINGS)
     for name in ("only_listed", "legs", "balance", "totals", "fields", "shares", "exceptions"):
         assert getattr(again, name) == getattr(found, name), name
     assert dict(again.matches) == dict(found.matches)
@@ -87,7 +87,7 @@ def each_entry_that_needs_someone_is_an_exception(found, ledger, listings, run):
     assert len(shown) == len(set(shown)), "no document belongs to two exceptions"
     assert needing <= set(shown)
     ledger.record_exceptions(run, found.exceptions.statuses)
-    later = settle(ledger.queries, listings, run, SETTINGS)
+    later = reconcile_run(ledger.queries, listings, run, SETTINGS)
     assert [one._replace(closed_run="") for one in later.exceptions.statuses] == list(found.exceptions.statuses)
     assert (later.fields, later.shares) == (found.fields, found.shares)
 

@@ -11,7 +11,7 @@ from reported_runs import run_begun
 from loadsheet.ledger import ReadTotals
 from loadsheet.mapping.documents import SHARED
 from loadsheet.problems import Problem
-from loadsheet.reconcile import FATES, settle
+from loadsheet.reconcile import FATES, reconcile_run
 
 
 def fates(found):
@@ -39,7 +39,7 @@ def test_a_row_that_is_lost_counted_twice_or_too_many_does_not_balance(tmp_path,
         send(ledger, run)
         with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection, connection:
             connection.execute(statement)
-        found = settle(ledger.queries, {}, run, settings)
+        found = reconcile_run(ledger.queries, {}, run, settings)
     assert (found.balances, list(found.faults())) == (not faults, faults)
     if not faults:
         assert tuple(found.balance.rows) == FATES
@@ -48,12 +48,12 @@ def test_a_row_that_is_lost_counted_twice_or_too_many_does_not_balance(tmp_path,
 
 def test_a_run_without_a_file_or_with_one_that_was_set_aside_balances(tmp_path):
     with run_begun(tmp_path) as (ledger, run, settings):
-        found = settle(ledger.queries, {}, run, settings)
+        found = reconcile_run(ledger.queries, {}, run, settings)
         assert (found.balances, found.balance.read) == (True, 0)
         assert not found.matches
         assert not found.totals
         ledger.set_aside(run, unreadable("broken.xlsx", Problem("R202")))
-        found = settle(ledger.queries, {}, run, settings)
+        found = reconcile_run(ledger.queries, {}, run, settings)
         assert (found.balances, found.balance.read) == (True, 0)
 
 
@@ -76,6 +76,6 @@ def test_a_row_of_which_one_document_is_invalid_counts_as_invalid(tmp_path, wron
         drop = drop_of(("orders", "in.csv"), operation="order.status")
         ledger.plan(run, drop, {}, [*events, ReadTotals({"orders": 1})])
         send(ledger, run)
-        found = settle(ledger.queries, {}, run, settings)
+        found = reconcile_run(ledger.queries, {}, run, settings)
     assert fates(found) == {"accepted" if wrong == "neither" else "invalid": 1}
     assert found.balances

@@ -21,7 +21,7 @@ from ledgers import (
 from loadsheet.ledger import Remark, Settlement, State
 from loadsheet.mapping.documents import FIX_OF
 from loadsheet.operations.retention import remove_payloads
-from loadsheet.reconcile import settle
+from loadsheet.reconcile import reconcile_run
 from loadsheet.settings import Settings
 
 INVALID, DIFFERENT, LATER = "not sent: invalid", "value difference", "a later document was accepted"
@@ -52,7 +52,7 @@ class Runs:
     def settle_again(self, listed=None):
         """Settle the last run; `listed` are the records that the exchange lists (None: it is not asked)."""
         shown = {} if listed is None else {"order": listing(listed)}
-        found = settle(self.ledger.queries, shown, self.run, Settings()).exceptions
+        found = reconcile_run(self.ledger.queries, shown, self.run, Settings()).exceptions
         self.ledger.record_exceptions(self.run, found.statuses)
         return [(one.entry, one.run, one.verdict, one.closed) for one in found.statuses]
 
@@ -287,6 +287,6 @@ def test_figures_are_counted_by_verdict(runs):
     items.append(document("tender.create", tender(1), [("orders", 5, ("T",))]))
     plan(runs.ledger, runs.run, drop_of(("orders", "in.csv")), items)
     send(runs.ledger, runs.run, lambda one: refused(one) if one.key == "A-00003" else None)
-    found = settle(runs.ledger.queries, {"order": listing([order(1)])}, runs.run, Settings())
+    found = reconcile_run(runs.ledger.queries, {"order": listing([order(1)])}, runs.run, Settings())
     weights = {share.verdict: str(share.amount) for share in found.shares if share.figure == "weight"}
     assert weights == {"matched": "413.5", INVALID: "414.5", "refused": "415.5", "not verifiable": "612.5"}

@@ -9,7 +9,7 @@ import pytest
 from ledgers import accepted, document, drop_of, ledger_in, listing, order, plan, refused, send, tender
 
 from loadsheet.ledger import Settlement, State
-from loadsheet.reconcile import RecordedListings, RunNotes, Verdict, listings, settle
+from loadsheet.reconcile import RecordedListings, RunNotes, Verdict, listings, reconcile_run
 from loadsheet.reconcile.listings import ListingSnapshot
 from loadsheet.settings import Settings
 
@@ -23,13 +23,13 @@ def everything(found):
 
 
 def seen(ledger, run, orders, total=None):
-    return settle(ledger.queries, {"order": listing(orders, total=total), "tender": listing([])}, run, USUAL)
+    return reconcile_run(ledger.queries, {"order": listing(orders, total=total), "tender": listing([])}, run, USUAL)
 
 
 def recalled(ledger, run, snapshot):
     """The run settled again with the listings that it saw."""
     shown = RecordedListings([(replace(run, finished_at=ledger.now()), snapshot)])
-    return settle(ledger.queries, shown, run, USUAL)
+    return reconcile_run(ledger.queries, shown, run, USUAL)
 
 
 def verdicts(found):
@@ -72,7 +72,7 @@ def test_figures_that_the_exchange_adds_are_in_the_totals_again(ledger):
     plan(ledger, run, drop_of(("t", "t.csv"), operation="tender.create"), [made])
     send(ledger, run)
     shown = tender(1, packages=[{**package, "weight_uom": "KG"}])
-    first = settle(ledger.queries, {"tender": listing([shown])}, run, USUAL)
+    first = reconcile_run(ledger.queries, {"tender": listing([shown])}, run, USUAL)
     assert {(one.figure, one.unit) for one in first.totals if one.listed} == {("documents", ""), ("weight", "KG")}
     assert everything(recalled(ledger, run, first.pack_snapshot())) == everything(first)
 
@@ -110,7 +110,7 @@ def test_an_entry_that_changed_since_is_not_verifiable(ledger):
     assert {one.says for one in again.totals} == {"not verifiable"}
     looked = seen(ledger, later, [order(1), order(2)])
     both = RecordedListings([(over, shown), (replace(later, finished_at=ledger.now()), looked.pack_snapshot())])
-    both = settle(ledger.queries, both, later, USUAL, drops=ledger.queries.drops_of(over, later))
+    both = reconcile_run(ledger.queries, both, later, USUAL, drops=ledger.queries.drops_of(over, later))
     assert verdicts(both) == [Verdict.MATCHED, Verdict.MATCHED]
 
 
@@ -126,7 +126,7 @@ def test_absence_proves_only_what_it_proved_then(ledger, run):
 
 
 def test_what_only_the_exchange_has_is_known_again_by_its_kind(ledger, run):
-    found = settle(ledger.queries, {"order": listing([order(8)]), "tender": listing([tender(8)])}, run, USUAL)
+    found = reconcile_run(ledger.queries, {"order": listing([order(8)]), "tender": listing([tender(8)])}, run, USUAL)
     again = recalled(ledger, run, found.pack_snapshot())
     assert [(one.subject, one.key) for one in again.only_listed] == [("order", "A-00008"), ("tender", "T-0008")]
 

@@ -4,7 +4,7 @@ import pytest
 from ledgers import Ticking, accepted, document, drop_of, ledger_in, order, plan, refused, send, unknown, weight_problem
 
 from loadsheet.ledger import Settlement, State
-from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Verdict, settle
+from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Verdict, reconcile_run
 from loadsheet.settings import Settings
 
 ORDER, EVENT = "order.create", "order.status"
@@ -32,7 +32,7 @@ def dropped(ledger, operation, *problems, seen=True):
 
 
 def settled(ledger, run):
-    return settle(ledger.queries, {}, run, Settings())
+    return reconcile_run(ledger.queries, {}, run, Settings())
 
 
 def level(verdict):

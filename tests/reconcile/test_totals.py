@@ -8,7 +8,7 @@ from reported_runs import run_begun
 
 from loadsheet.contract import BY_NAME, MEASURES, amounts
 from loadsheet.contract.summaries import scale_of
-from loadsheet.reconcile import settle
+from loadsheet.reconcile import reconcile_run
 
 
 def totals(tmp_path, *documents, answers=(), **listed):
@@ -20,7 +20,7 @@ def totals(tmp_path, *documents, answers=(), **listed):
     with run_begun(tmp_path) as (ledger, run, settings):
         plan(ledger, run, drop_of(("orders", "in.csv")), made)
         send(ledger, run, lambda submission: dict(answers).get(submission.key, lambda _: None)(submission))
-        found = settle(ledger.queries, {"order": None, "tender": None, **listed}, run, settings)
+        found = reconcile_run(ledger.queries, {"order": None, "tender": None, **listed}, run, settings)
         return {(total.subject, total.figure, total.unit): total for total in found.totals}
 
 

@@ -19,7 +19,7 @@ from ledgers import (
 )
 
 from loadsheet.ledger import State
-from loadsheet.reconcile import Verdict, settle
+from loadsheet.reconcile import Verdict, reconcile_run
 from loadsheet.settings import Settings
 
 
@@ -50,7 +50,7 @@ class OneRun:
         self.run = self.ledger.begin_run()
 
     def settle(self, orders=None, tenders=None, **more):
-        return settle(self.ledger.queries, {"order": orders, "tender": tenders}, self.run, Settings(**more))
+        return reconcile_run(self.ledger.queries, {"order": orders, "tender": tenders}, self.run, Settings(**more))
 
     def verdicts(self, orders=None, tenders=None, **more):
         return [match.verdict for match in self.settle(orders, tenders, **more).matches.values()]

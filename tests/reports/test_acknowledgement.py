@@ -28,7 +28,7 @@ from reported_runs import run_begun, written
 from run_with_every_outcome import every_outcome
 
 from loadsheet.ledger import Settlement, State
-from loadsheet.reconcile import settle
+from loadsheet.reconcile import reconcile_run
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.settings import Settings
 
@@ -183,7 +183,7 @@ def test_memory_does_not_grow_with_the_records(tmp_path):
             run = ledger.begin_run()
             items = creates(*range(size))
             drop = plan(ledger, run, drop_of(("orders", "in.csv")), items)
-            found = settle(ledger.queries, {}, run, Settings()).matches
+            found = reconcile_run(ledger.queries, {}, run, Settings()).matches
             writing = Acknowledgements(ledger.queries, run, folder / "out", [drop])
             tracemalloc.start()
             with ExitStack() as stack:

@@ -15,7 +15,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from shared_ledger import a_fleet
 
 from loadsheet.problems import Problem, Where
-from loadsheet.reconcile import settle
+from loadsheet.reconcile import reconcile_run
 from loadsheet.reports.html_pages import fleet_shown, write_index
 from loadsheet.settings import Settings
 
@@ -43,7 +43,7 @@ def outbox(tmp_path_factory):
         why = Problem("R201", Where(POISONED_NAME), values={"reason": PAYLOADS[0]})
         ended.ledger.set_aside(ended.run, unreadable(POISONED_NAME, why))
         ended.write(folder)
-        exceptions = settle(ended.ledger.queries, ended.listings, ended.run, Settings(outbox=folder)).exceptions
+        exceptions = reconcile_run(ended.ledger.queries, ended.listings, ended.run, Settings(outbox=folder)).exceptions
         workers = [one._replace(name=payload, doing=(payload,)) for one in a_fleet().workers for payload in PAYLOADS]
         fleet = fleet_shown(a_fleet(workers=workers), "")
         write_index(Settings(outbox=folder), ended.ledger.queries, ended.run, exceptions, fleet=fleet)

@@ -41,7 +41,7 @@ from loadsheet.cli.output import progress
 from loadsheet.ledger import Settlement, SourceTable, State
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
-from loadsheet.reconcile import settle
+from loadsheet.reconcile import reconcile_run
 from loadsheet.reports import schema, write
 from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
 from loadsheet.reports.run_document import (
@@ -124,7 +124,7 @@ def test_what_an_earlier_run_sends_while_a_run_is_reported_is_not_taken_off_what
         (drop,) = ledger.queries.drops_of(first)
         one, other = [entry.id for entry in ledger.queries.entries_of(drop.id)]
         ledger.settle(second, [Settlement(one, State.REFUSED, "it is not listed")])
-        found = settle(ledger.queries, {}, second, settings)
+        found = reconcile_run(ledger.queries, {}, second, settings)
         ledger.settle(first, [Settlement(other, State.ACCEPTED, "it is listed")])
         report = write(ledger.queries, found, second, settings)
     assert (report.summary.entries, report.summary.accepted_before) == ({"refused": 1, "unknown": 1}, 0)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from random_runs import delivered, run_files, views
 
-from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, Verdict, settle
+from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, Verdict, reconcile_run
 from loadsheet.reports import schema, write
 from loadsheet.settings import Settings
 
@@ -66,7 +66,7 @@ def check_page(html, summary):
 def test_each_record_stands_in_one_sheet_and_on_the_page_and_run_json_keeps_to_its_schema(files, view):
     with tempfile.TemporaryDirectory() as folder, delivered(files, view) as (ledger, run, listings):
         settings = Settings(outbox=Path(folder), page_documents_max=5)
-        found = settle(ledger.queries, listings, run, settings)
+        found = reconcile_run(ledger.queries, listings, run, settings)
         ledger.record_exceptions(run, found.exceptions.statuses)
         report = write(ledger.queries, found, run, settings)
         summary = json.loads((report.folder / "run.json").read_bytes())

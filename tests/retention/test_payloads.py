@@ -163,7 +163,7 @@ def test_an_emptied_entry_is_not_verifiable_today_and_needs_nobody(house):
     house.expire()
     for listed, verdict in ((records(1), "not verifiable"), (records(9), "missing at exchange")):
         there = {"order": listing(listed)}
-        found = reconcile.settle(house.ledger.queries, there, run, house.settings, drops=[drop])
+        found = reconcile.reconcile_run(house.ledger.queries, there, run, house.settings, drops=[drop])
         assert [str(match.verdict) for match in found.matches.values()] == [verdict]
         assert found.needs_someone == (verdict == "missing at exchange")
     emptied = house.entry("A-00001")

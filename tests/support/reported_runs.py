@@ -24,7 +24,7 @@ from ledgers import (
 )
 
 from loadsheet.problems import Problem, Where
-from loadsheet.reconcile import settle
+from loadsheet.reconcile import reconcile_run
 from loadsheet.reports import write
 from loadsheet.settings import Settings
 
@@ -56,7 +56,7 @@ def report_of_everything(folder, *texts, settings=None, orders=8):
         for one in asides:
             ledger.set_aside(run, one)
         send(ledger, run, lambda one: answers.get(one.key, lambda _: None)(one))
-        found = settle(ledger.queries, {"order": listing(listed), "tender": listing([], total=9)}, run, settings)
+        found = reconcile_run(ledger.queries, {"order": listing(listed), "tender": listing([], total=9)}, run, settings)
         return write(ledger.queries, found, run, settings)
 
 
@@ -69,7 +69,7 @@ def run_begun(folder, **more):
 
 def written(ledger, run, settings, listings=None):
     """The reports of a run, settled against what is listed: nothing, unless it is said."""
-    return write(ledger.queries, settle(ledger.queries, listings or {}, run, settings), run, settings)
+    return write(ledger.queries, reconcile_run(ledger.queries, listings or {}, run, settings), run, settings)
 
 
 class ReportedRuns:
@@ -91,7 +91,7 @@ class ReportedRuns:
 
     def report_again(self, listed=(), **more):
         """The reports of the last run, settled against what is listed now."""
-        found = settle(self.ledger.queries, {"order": listing(listed)}, self.run, self.settings)
+        found = reconcile_run(self.ledger.queries, {"order": listing(listed)}, self.run, self.settings)
         self.ledger.record_exceptions(self.run, found.exceptions.statuses)
         report = write(self.ledger.queries, found, self.run, self.settings, **more)
         counted = {"entries": dict(report.summary.entries), "verdicts": dict(report.summary.verdicts)}

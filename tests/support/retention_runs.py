@@ -37,7 +37,7 @@ class House:
 
     def end(self, run, listed=()):
         ledger, queries = self.ledger, self.ledger.queries
-        found = reconcile.settle(queries, {"order": listing(listed)}, run, self.settings)
+        found = reconcile.reconcile_run(queries, {"order": listing(listed)}, run, self.settings)
         assert found.balances
         ledger.record_exceptions(run, found.exceptions.statuses)
         exit_code = int(found.needs_someone > 0 or found.red_totals > 0)
@@ -66,7 +66,7 @@ class House:
         (run,) = self.ledger.queries.runs_named(run.name)
         queries = self.ledger.queries
         recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run))])
-        return reconcile.settle(queries, recalled, run, self.settings, drops=queries.drops_of(run))
+        return reconcile.reconcile_run(queries, recalled, run, self.settings, drops=queries.drops_of(run))
 
     def reported_again(self, run):
         """The reports of an old run, written again as `loadsheet report --run` does."""

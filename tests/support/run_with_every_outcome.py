@@ -10,7 +10,7 @@ from ledgers import document, drop_of, ledger_in, left_out, listing, order, refu
 from loadsheet.ledger import ReadTotals
 from loadsheet.mapping.documents import Source
 from loadsheet.problems import Problem, Where
-from loadsheet.reconcile import settle
+from loadsheet.reconcile import reconcile_run
 from loadsheet.reports import write
 from loadsheet.settings import Settings
 
@@ -36,7 +36,7 @@ class EndedRun(NamedTuple):
         settings = Settings(outbox=Path(folder), **chosen)
         queries = self.ledger.queries
         ended = replace(self.run, exit_code=1, finished_at="2026-03-04T02:20:00.000Z")
-        return write(queries, settle(queries, self.listings, self.run, settings), ended, settings)
+        return write(queries, reconcile_run(queries, self.listings, self.run, settings), ended, settings)
 
 
 def rows(first, key, city="Dresden", weight="200,25"):

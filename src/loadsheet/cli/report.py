@@ -201,7 +201,7 @@ def _write(
 
     recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run)) for run in selection.runs])
     seen = _listings(selection.drops, settings) if ask else recalled
-    found = reconcile.settle(queries, seen, selection.run, settings, drops=selection.drops)
+    found = reconcile.reconcile_run(queries, seen, selection.run, settings, drops=selection.drops)
     remarks = recalled.notes.remarks
     if selection.run.in_progress:
         remarks = (*remarks, "The run is in progress: what is being sent now counts as waiting to be sent.")

@@ -42,8 +42,8 @@ _SHRINK = 0.5  # a round keeps at least this share of the limit
 _QUICK = 4  # a round is judged by its fastest quarter
 
 
-class SettledLimit(msgspec.Struct, frozen=True):
-    """The settled limit: concurrent calls, the best wire time in seconds (None: unknown), whether the limit ever shrank, and the documents
+class StableLimit(msgspec.Struct, frozen=True):
+    """The stable limit: concurrent calls, the best wire time in seconds (None: unknown), whether the limit ever shrank, and the documents
     that were finished in a second (0: unknown).
     """
 
@@ -58,7 +58,7 @@ class Concurrency:
 
     def __init__(self, start: int, most: int) -> None:
         self.limit = min(start, most)
-        self.settled: SettledLimit | None = None  # None: too few calls so far
+        self.stable_limit: StableLimit | None = None  # None: too few calls so far
         self._most = most
         self._best_s = math.inf  # unknown
         self._doubling_to = sys.maxsize  # the limit doubles below this
@@ -66,12 +66,12 @@ class Concurrency:
         self._round: list[float] = []  # their known wire times
         self._round_began = 0.0
 
-    def resume(self, settled: SettledLimit) -> None:
-        """Start from an earlier run's settled limit, if no call has been judged yet. The limit may grow beyond it."""
-        if self.settled is None:
-            self.limit = min(settled.limit, self._most)
-            self._best_s = math.inf if settled.wire_s is None else settled.wire_s
-            self._doubling_to = self.limit if settled.shrank else sys.maxsize
+    def resume(self, stable: StableLimit) -> None:
+        """Start from an earlier run's stable limit, if no call has been judged yet. The limit may grow beyond it."""
+        if self.stable_limit is None:
+            self.limit = min(stable.limit, self._most)
+            self._best_s = math.inf if stable.wire_s is None else stable.wire_s
+            self._doubling_to = self.limit if stable.shrank else sys.maxsize
 
     def finished(self, wire_s: float | None, started: float, now: float, *, at_limit: bool) -> None:
         """Report an answered call. `wire_s` is its wire time (None: unknown). The limit grows only if it was reached (`at_limit`)."""
@@ -105,7 +105,7 @@ class Concurrency:
             self._shrink(max(1, int(self.limit * max(_SHRINK, tolerated / wire_s))))
         elif at_limit:
             self._grow()
-        self._note_settled()
+        self._note_stable()
         self._begin_round(now)
 
     def _note_best(self, wire_s: float) -> None:
@@ -120,11 +120,11 @@ class Concurrency:
 
     def _shrink(self, limit: int) -> None:
         self.limit = self._doubling_to = limit
-        self._note_settled()
+        self._note_stable()
 
-    def _note_settled(self) -> None:
+    def _note_stable(self) -> None:
         known = None if math.isinf(self._best_s) else self._best_s
-        self.settled = SettledLimit(self.limit, known, self._doubling_to < sys.maxsize)
+        self.stable_limit = StableLimit(self.limit, known, self._doubling_to < sys.maxsize)
 
     def _begin_round(self, now: float) -> None:
         self._calls = 0
@@ -138,26 +138,26 @@ class LastLimit:
     def __init__(self, ledger: Ledger, exchange: str) -> None:
         self._ledger, self._name = ledger, f"concurrency limit of {exchange}"
 
-    def read(self) -> SettledLimit | None:
+    def read(self) -> StableLimit | None:
         """The stored limit; None if there is none or it cannot be used."""
         with contextlib.suppress(msgspec.MsgspecError):
-            return msgspec.json.decode(self._ledger.queries.stored_value(self._name), type=SettledLimit)
+            return msgspec.json.decode(self._ledger.queries.stored_value(self._name), type=StableLimit)
         return None
 
-    def keep(self, settled: SettledLimit | None, per_second: float = 0.0) -> None:
+    def keep(self, stable: StableLimit | None, per_second: float = 0.0) -> None:
         """Store the limit and the rate (0: not measured, the last one stays) if they changed. If that fails, the next run needs a few more
         rounds.
         """
         before = self.read()
-        if settled is None:
+        if stable is None:
             return
-        settled = msgspec.structs.replace(
-            settled, per_second=round(per_second, 1) or (before.per_second if before else 0.0)
+        stable = msgspec.structs.replace(
+            stable, per_second=round(per_second, 1) or (before.per_second if before else 0.0)
         )
-        if settled == before:
+        if stable == before:
             return
         try:
-            self._ledger.store_value(self._name, msgspec.json.encode(settled).decode())
+            self._ledger.store_value(self._name, msgspec.json.encode(stable).decode())
         except (LedgerGone, LedgerUnwritable, Superseded) as error:
             run_log.info("concurrency limit not kept", reason=str(error))
 
@@ -212,14 +212,14 @@ class CircuitBreaker:
         return min(self._concurrency.limit, self.limiter.connections)
 
     @property
-    def settled(self) -> SettledLimit | None:
-        """The settled concurrency limit; None: too few calls so far."""
-        return self._concurrency.settled
+    def stable_limit(self) -> StableLimit | None:
+        """The stable concurrency limit; None: too few calls so far."""
+        return self._concurrency.stable_limit
 
-    def resume(self, settled: SettledLimit | None) -> None:
+    def resume(self, stable: StableLimit | None) -> None:
         """Start with the limit of an earlier run at this exchange."""
-        if settled is not None:
-            self._concurrency.resume(settled)
+        if stable is not None:
+            self._concurrency.resume(stable)
 
     def allowed_calls(self, wanted: int, in_flight: int, waiting: int = 0) -> int:
         """The number of further calls, out of `wanted`, that may be prepared now. `waiting` of those in flight have not

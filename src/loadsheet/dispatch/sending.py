@@ -48,8 +48,8 @@ _AHEAD_FEW = 16  # allowed with few connections too, where calls are so fast tha
 class SendingReport:
     """The result of sending: calls made, entries per outcome, and why it stopped early, if it did (`why`: the reason of the last call).
 
-    `returned` counts entries that became ready again, `held` those held by the canary. `connections` is the concurrency limit it settled
-    on, `per_second` the recent rate of finished entries. `interrupted`: a signal ended it. `limited`: it reached `most` and left others ready.
+    `returned` counts entries that became ready again, `held` those held by the canary. `connections` is the last stable concurrency
+    limit, `per_second` the recent rate of finished entries. `interrupted`: a signal ended it. `limited`: it reached `most` and left others ready.
     """
 
     calls: int
@@ -135,7 +135,7 @@ def send(
         last = LastLimit(ledger, settings.exchange.rstrip("/"))
         breaker.resume(last.read())
         report = _Sending(ledger, client, run, settings, breaker).run(options, signals)
-        last.keep(breaker.settled, report.per_second)
+        last.keep(breaker.stable_limit, report.per_second)
         return report
 
 
@@ -290,7 +290,7 @@ class _Sending:
                 self._superseded = True
                 self._recall()
                 return True
-            self._note_settled()
+            self._after_commit()
             if not calls:
                 return is_empty
             self._submit(calls)
@@ -441,7 +441,7 @@ class _Sending:
             self._superseded = True
         if self._superseded:
             self._ledger.settle_late(self._run, self._unsettled)
-        self._note_settled()
+        self._after_commit()
 
     def _reconnect(self, gone: LedgerGone) -> None:
         """Wait until the ledger can be reached again; nothing leaves until then. The last commit may or may not have been
@@ -465,14 +465,14 @@ class _Sending:
                 self._superseded = True
                 return
             else:
-                self._note_settled()
+                self._after_commit()
                 return
 
     def _settle_again(self) -> None:
         self._ledger.settle_after_outage(self._run, self._unsettled, self._ids_in_flight)
         self._is_commit_uncertain = False
 
-    def _note_settled(self) -> None:
+    def _after_commit(self) -> None:
         """Count the committed outcomes, and hold entries as the canary decides."""
         settled, self._unsettled = self._unsettled, []
         if not settled:

@@ -12,8 +12,9 @@ from loadsheet.ledger.queue import Submission
 from loadsheet.ledger.recording import PlanningRules, ReadTotals
 from loadsheet.ledger.run_queries import MissingRecords, reported_by
 from loadsheet.ledger.states import (
+    AT_EXCHANGE,
+    FINAL,
     NEEDS_SOMEONE,
-    SETTLED,
     TRANSITIONS,
     Attempt,
     Drop,
@@ -33,8 +34,9 @@ from loadsheet.ledger.store import Ledger
 from loadsheet.mapping.documents import ColumnGuide
 
 __all__ = [
+    "AT_EXCHANGE",
+    "FINAL",
     "NEEDS_SOMEONE",
-    "SETTLED",
     "TRANSITIONS",
     "Attempt",
     "Choice",

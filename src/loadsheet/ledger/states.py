@@ -63,8 +63,11 @@ TRANSITIONS: Mapping[str, frozenset[State]] = {
 }
 """The allowed transitions. A held entry becomes accepted only if it was sent, abandoned and later found at the exchange."""
 
-SETTLED = frozenset({State.INVALID, State.HELD, State.ACCEPTED, State.REFUSED, State.UNCHANGED})
-"""States that need no further call."""
+FINAL = frozenset({State.INVALID, State.ACCEPTED, State.REFUSED, State.UNCHANGED})
+"""States that no run changes by itself."""
+
+AT_EXCHANGE = frozenset({State.ACCEPTED, State.UNCHANGED})
+"""States of documents that the exchange has, or that repeat an earlier one."""
 
 WITHOUT_OUTCOME = frozenset({State.SENDING, State.UNKNOWN})
 """States after a call of which nobody knows the outcome yet."""

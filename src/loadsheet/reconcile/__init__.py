@@ -1,6 +1,6 @@
 """Stage 6: reconcile. Matches source, sent and listed for every entry, and proves that every row is accounted for.
 
-`settle` gives every entry of a run its verdict, with the row balance and the control totals; `Reconciliation` is the
+`reconcile_run` gives every entry of a run its verdict, with the row balance and the control totals; `Reconciliation` is the
 result. Reads the ledger and the listings passed in. Does not know how listings are fetched, what reports look like, or
 what a source file is. Entries come in batches with one ledger query per batch, so memory does not grow with them.
 """
@@ -90,7 +90,7 @@ __all__ = [
     "Total",
     "Verdict",
     "gap_of",
-    "settle",
+    "reconcile_run",
 ]
 
 _SHOWN_BY_LISTINGS = frozenset(
@@ -189,7 +189,7 @@ _Item = TypeVar("_Item")
 
 
 @exact_sums()
-def settle(
+def reconcile_run(
     queries: LedgerQueries,
     listings: Mapping[str, Listing | None] | RecordedListings | None,
     run: Run,
@@ -211,7 +211,7 @@ def settle(
     for drop in drops:
         judge.tally.open(drop)
         for batch in _batches(queries.entries_of(drop.id)):
-            judge.settle(batch)
+            judge.add_batch(batch)
         judge.tally.leave_out(drop, queries.ignored_of(drop.id))
     legs = tuple(leg for name, leg in sorted(listed.legs.items()) if leg.read or name in judge.subjects)
     only_listed = listed.only_listed if isinstance(listed, RecordedListings) else judge.only_listed_records(listed)
@@ -243,7 +243,7 @@ class _Judge:
         self.fields = FieldTally()
         self.matches, self.tally, self.adder, self.snapshot = Matches(), Tally(), Adder(), ListingSnapshot()
 
-    def settle(self, entries: Sequence[Entry]) -> None:
+    def add_batch(self, entries: Sequence[Entry]) -> None:
         """Process the next entries."""
         entries = self._with_effective_states(entries)
         heads = list(self._queries.heads_on(sorted({entry.lane for entry in entries}), *STATES_COMPARED))

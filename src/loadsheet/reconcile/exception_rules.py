@@ -47,7 +47,7 @@ from loadsheet.contract import (
     decode_record,
     different_fields,
 )
-from loadsheet.ledger import Entry, EntryHead, ExceptionStatus, Run, State
+from loadsheet.ledger import AT_EXCHANGE, Entry, EntryHead, ExceptionStatus, Run, State
 from loadsheet.ledger.ledger_tables import chunks
 from loadsheet.ledger.planning import sender_in
 from loadsheet.ledger.queries import LedgerQueries
@@ -74,7 +74,6 @@ MERGED = "it is the same record as {exception}"
 
 _STATES_SAY = frozenset(BY_STATE.values())
 _STATES_FOLLOWED = (*STATES_COMPARED, State.UNCHANGED)
-_AT_EXCHANGE = (State.ACCEPTED, State.UNCHANGED)
 
 Judge = Callable[[Sequence[Entry]], Iterable[Match]]
 
@@ -352,7 +351,7 @@ def _at_exchange(queries: LedgerQueries, lanes: Sequence[str]) -> list[EntryHead
     """The entries of these lanes that were accepted or equal an accepted one. Duplicates of waiting entries do not count, and neither do
     those whose rows came back in a fix file as they were.
     """
-    heads = [head for head in queries.heads_on(lanes, *_STATES_FOLLOWED) if head.state in _AT_EXCHANGE]
+    heads = [head for head in queries.heads_on(lanes, *_STATES_FOLLOWED) if head.state in AT_EXCHANGE]
     unchanged = [head.id for head in heads if head.state is State.UNCHANGED]
     repeats, old = queries.repeats(unchanged), queries.versions.returned_as_they_were(unchanged)
     return [head for head in heads if repeats.get(head.id, State.ACCEPTED) is State.ACCEPTED and head.id not in old]

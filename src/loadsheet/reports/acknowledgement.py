@@ -29,7 +29,7 @@ from typing import Annotated
 import msgspec
 
 from loadsheet.display_text import escaped_json
-from loadsheet.ledger import SETTLED, Drop, Entry, Run, SourceFile, SourceTable, State
+from loadsheet.ledger import AT_EXCHANGE, FINAL, Drop, Entry, Run, SourceFile, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Match
@@ -56,7 +56,6 @@ _WORDS = {
     WAITING: "waiting",
 }
 _REJECTED = frozenset({State.INVALID, State.REFUSED})
-_SETTLED = frozenset({State.ACCEPTED, State.UNCHANGED})
 _SAME_WAITS = "L603"  # duplicate of a waiting record: its outcome is in the acknowledgements of the original's file
 _PUBLISHED = {  # schema names of version 1 that programs may refer to
     "AcknowledgedGroup": "GroupNoted",
@@ -201,18 +200,18 @@ class Acknowledgements:
             places.setdefault(table.file, {}).setdefault(table.sheet, []).append(row.number)
         with_errors = bool(entry.problems) or match.verdict in NEEDS_SOMEONE
         code = REJECTED if entry.state in _REJECTED else WAITING
-        if entry.state in _SETTLED:
+        if entry.state in AT_EXCHANGE:
             code = WITH_ERRORS if with_errors else ACCEPTED
         problems = [_acknowledged(problem) for problem in entry.problems]
         reason = "" if entry.state is State.ACCEPTED else entry.reason
         repeats = any(problem.code == _SAME_WAITS for problem in entry.problems)
-        settled = repeats or (entry.state in SETTLED and entry.state is not State.HELD)
+        is_final = repeats or entry.state in FINAL
         for file, rows in places.items():
             self._files[file].add(
                 AcknowledgedRecord(
                     entry.key, entry.operation, rows, code, entry.state.value, entry.receipt, reason, problems
                 ),
-                settled=settled,
+                is_final=is_final,
             )
 
     def finish(self) -> list[str]:
@@ -258,9 +257,9 @@ class _File:
         self._before = b"\n"
         self._same = csv_row(("record", header.control, str(header.sequence), header.file)).removesuffix("\r\n")
 
-    def add(self, record: AcknowledgedRecord, *, settled: bool) -> None:
-        """Add a record; `settled` means that its outcome is final."""
-        self._final = self._final and settled
+    def add(self, record: AcknowledgedRecord, *, is_final: bool) -> None:
+        """Add a record; `is_final`: no run changes its outcome by itself."""
+        self._final = self._final and is_final
         self._counts[record.operation][record.code] += 1
         problems = " ".join(dict.fromkeys([problem.code for problem in record.problems])) if record.problems else ""
         fields = (record.operation, record.key, _rows(record.rows), record.code, record.state, record.number, problems)

@@ -221,7 +221,7 @@ class _Replay:
             self._report(unexplained(*known))
             recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run))])
             drops = queries.drops_by_id(self._manifest.touched)
-            reconciliation = reconcile.settle(queries, recalled, run, self._settings, drops=drops)
+            reconciliation = reconcile.reconcile_run(queries, recalled, run, self._settings, drops=drops)
             written = reports.write(queries, reconciliation, run, self._settings)
         return self._held_against(written.folder)
 
