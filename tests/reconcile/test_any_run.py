@@ -8,7 +8,15 @@ from hypothesis import example, given, settings
 from random_runs import counted, delivered, run_files, sent_order, views
 
 from loadsheet.ledger import State
-from loadsheet.reconcile import IGNORED, NEEDS_SOMEONE, Match, RecordedListings, RunNotes, Verdict, reconcile_run
+from loadsheet.reconcile import (
+    IGNORED,
+    VERDICTS_THAT_NEED_SOMEONE,
+    Match,
+    RecordedListings,
+    RunNotes,
+    Verdict,
+    reconcile_run,
+)
 from loadsheet.reconcile.verdicts import Matches
 from loadsheet.settings import Settings
 
@@ -81,7 +89,7 @@ def what_was_seen_says_the_same_again(found, ledger, run):
 
 
 def each_entry_that_needs_someone_is_an_exception(found, ledger, listings, run):
-    needing = {entry for entry, match in found.matches.items() if match.verdict in NEEDS_SOMEONE}
+    needing = {entry for entry, match in found.matches.items() if match.verdict in VERDICTS_THAT_NEED_SOMEONE}
     assert {one.entry for one in found.exceptions.statuses} <= needing
     shown = [entry for one in found.exceptions.statuses for entry in one.versions]
     assert len(shown) == len(set(shown)), "no document belongs to two exceptions"

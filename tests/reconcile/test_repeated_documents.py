@@ -4,7 +4,7 @@ import pytest
 from ledgers import Ticking, accepted, document, drop_of, ledger_in, order, plan, refused, send, unknown, weight_problem
 
 from loadsheet.ledger import Settlement, State
-from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Verdict, reconcile_run
+from loadsheet.reconcile import AGREES, VERDICTS_THAT_NEED_SOMEONE, Verdict, reconcile_run
 from loadsheet.settings import Settings
 
 ORDER, EVENT = "order.create", "order.status"
@@ -37,7 +37,7 @@ def settled(ledger, run):
 
 def level(verdict):
     """How good it is: agrees, waits or cannot be verified, needs someone."""
-    return 0 if verdict in AGREES else 2 if verdict in NEEDS_SOMEONE else 1
+    return 0 if verdict in AGREES else 2 if verdict in VERDICTS_THAT_NEED_SOMEONE else 1
 
 
 def send_all(ledger, run, answer):

@@ -14,7 +14,7 @@ from loadsheet.ledger.run_queries import MissingRecords, reported_by
 from loadsheet.ledger.states import (
     AT_EXCHANGE,
     FINAL,
-    NEEDS_SOMEONE,
+    STATES_THAT_NEED_SOMEONE,
     TRANSITIONS,
     Attempt,
     Drop,
@@ -36,7 +36,7 @@ from loadsheet.mapping.documents import ColumnGuide
 __all__ = [
     "AT_EXCHANGE",
     "FINAL",
-    "NEEDS_SOMEONE",
+    "STATES_THAT_NEED_SOMEONE",
     "TRANSITIONS",
     "Attempt",
     "Choice",

@@ -85,7 +85,7 @@ VERDICTS = {
 NOT_SENT = frozenset(VERDICTS[state] for state in (State.INVALID, State.HELD, State.READY, State.REFUSED))
 """The verdicts on documents that the exchange does not have."""
 
-NEEDS_SOMEONE = frozenset({State.INVALID, State.HELD, State.REFUSED, State.UNKNOWN})
+STATES_THAT_NEED_SOMEONE = frozenset({State.INVALID, State.HELD, State.REFUSED, State.UNKNOWN})
 """States that wait for a person. A run that ends with such an entry exits 1."""
 
 

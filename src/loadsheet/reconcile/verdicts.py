@@ -107,7 +107,7 @@ AGREES = frozenset(
 )
 """Verdicts that need no action."""
 
-NEEDS_SOMEONE = frozenset(
+VERDICTS_THAT_NEED_SOMEONE = frozenset(
     {
         Verdict.INVALID,
         Verdict.HELD,
@@ -315,7 +315,7 @@ class Matches(Mapping[int, Match]):
 
     def needing_someone(self) -> Iterator[int]:
         """The entries that need a person's attention."""
-        wanted = bytes(code for code, verdict in enumerate(_VERDICTS) if verdict in NEEDS_SOMEONE)
+        wanted = bytes(code for code, verdict in enumerate(_VERDICTS) if verdict in VERDICTS_THAT_NEED_SOMEONE)
         codes = self._codes[0]
         return (entry for entry, code in zip(self._entries, codes, strict=True) if code in wanted)
 

@@ -32,7 +32,7 @@ from loadsheet.display_text import escaped_json
 from loadsheet.ledger import AT_EXCHANGE, FINAL, Drop, Entry, Run, SourceFile, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem
-from loadsheet.reconcile import NEEDS_SOMEONE, Match
+from loadsheet.reconcile import VERDICTS_THAT_NEED_SOMEONE, Match
 from loadsheet.reports.report_files import (
     copy_spooled,
     csv_row,
@@ -198,7 +198,7 @@ class Acknowledgements:
         for row in entry.rows:
             table = self._tables[row.table]
             places.setdefault(table.file, {}).setdefault(table.sheet, []).append(row.number)
-        with_errors = bool(entry.problems) or match.verdict in NEEDS_SOMEONE
+        with_errors = bool(entry.problems) or match.verdict in VERDICTS_THAT_NEED_SOMEONE
         code = REJECTED if entry.state in _REJECTED else WAITING
         if entry.state in AT_EXCHANGE:
             code = WITH_ERRORS if with_errors else ACCEPTED

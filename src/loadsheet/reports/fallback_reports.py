@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from loadsheet.internal_errors import isolated
-from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, Run, State
+from loadsheet.ledger import STATES_THAT_NEED_SOMEONE, Drop, Entry, Run, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import own_rows
 from loadsheet.problems import Problem
@@ -48,7 +48,7 @@ class _Counts:
 
     def add(self, entry: Entry) -> None:
         self.entries[entry.state.value] += 1
-        if entry.state in NEEDS_SOMEONE and not self.first:
+        if entry.state in STATES_THAT_NEED_SOMEONE and not self.first:
             self.first = entry.key
         for table, _, _, _ in own_rows(entry.rows, entry.items):
             self.count(table, entry.state.value)
@@ -87,7 +87,9 @@ def write_fallback_reports(
         groups={},
         only_at_exchange=0,
         needs_someone=NeedsSomeone(
-            sum(entries[state] for state in NEEDS_SOMEONE), sum(fates[state] for state in NEEDS_SOMEONE), first
+            sum(entries[state] for state in STATES_THAT_NEED_SOMEONE),
+            sum(fates[state] for state in STATES_THAT_NEED_SOMEONE),
+            first,
         ),
         legs=(),
         totals=(),

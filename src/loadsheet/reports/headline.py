@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from loadsheet import exit_codes
 from loadsheet.display_text import as_argument, capitalized, count_of
-from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
-from loadsheet.ledger import State
+from loadsheet.ledger import STATES_THAT_NEED_SOMEONE, State
 from loadsheet.places import place_text
 from loadsheet.reconcile import ONLY_CHECKED, RED, REMEDIES, Verdict
 from loadsheet.reports.html_pages import PAGE

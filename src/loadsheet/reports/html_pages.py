@@ -33,7 +33,7 @@ from loadsheet.errors import LedgerError
 from loadsheet.ledger import ExceptionStatus, Run
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Exceptions, Verdict
+from loadsheet.reconcile import AGREES, VERDICTS_THAT_NEED_SOMEONE, Exceptions, Verdict
 from loadsheet.reports.report_files import written_atomically
 from loadsheet.reports.run_document import SUMMARY, Headline
 from loadsheet.settings import Settings
@@ -170,7 +170,7 @@ def anchor(key: str) -> str:
 
 def tone_of(verdict: Verdict) -> str:
     """The colour of a verdict; its name is always shown too."""
-    return "good" if verdict in AGREES else "bad" if verdict in NEEDS_SOMEONE else "note"
+    return "good" if verdict in AGREES else "bad" if verdict in VERDICTS_THAT_NEED_SOMEONE else "note"
 
 
 INDEX = "index.html"

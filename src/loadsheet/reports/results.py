@@ -20,7 +20,7 @@ import msgspec
 
 from loadsheet.display_text import show_controls
 from loadsheet.languages import Words
-from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State
+from loadsheet.ledger import STATES_THAT_NEED_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State
 from loadsheet.mapping.documents import LOOKED_UP, SourceRow
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, WORST_FIRST, Match
@@ -120,7 +120,7 @@ class DropResults:
         """Add the rows of an entry."""
         tail = (entry.operation, entry.key, entry.receipt, self._in_words(match.verdict))
         looked_up = frozenset(entry.items.get(LOOKED_UP, ()))
-        if not entry.problems and entry.state not in NEEDS_SOMEONE:
+        if not entry.problems and entry.state not in STATES_THAT_NEED_SOMEONE:
             line = _Line(entry.state.value, tail=tail)
             for position, row in enumerate(entry.rows):
                 self._put(row, line, is_looked_up=position in looked_up)
@@ -131,7 +131,9 @@ class DropResults:
         )
         for position, row in enumerate(entry.rows):
             said = [self._texts_of(problem, entry) for problem in by_row[position]]
-            if entry.state in NEEDS_SOMEONE and not any(problem.level == "error" for problem in by_row[position]):
+            if entry.state in STATES_THAT_NEED_SOMEONE and not any(
+                problem.level == "error" for problem in by_row[position]
+            ):
                 said.append(self._reason_of_row(entry, row, cause))
             texts, todo = (tuple(dict.fromkeys(both[at] for both in said if both[at])) for at in (0, 1))
             self._put(row, _Line(entry.state, texts, todo, tail=tail), is_looked_up=position in looked_up)

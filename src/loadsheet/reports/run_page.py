@@ -21,7 +21,7 @@ from loadsheet.ledger import Drop, Entry, Origin, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import SourceRow, locate
 from loadsheet.problems import Problem, Where
-from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
+from loadsheet.reconcile import MEANINGS, VERDICTS_THAT_NEED_SOMEONE, Match, Verdict
 from loadsheet.reports.headline import attention, balance_sentence, rows_needing, totals_texts
 from loadsheet.reports.html_pages import PAGE, anchor, render_page, render_part, tone_of
 from loadsheet.reports.report_files import text_of, written_atomically
@@ -342,7 +342,7 @@ class RunPage:
 
     def add(self, entry: Entry, match: Match) -> None:
         """Keep an entry for the page, or count it."""
-        needs = match.verdict in NEEDS_SOMEONE and entry.id not in self._resolved
+        needs = match.verdict in VERDICTS_THAT_NEED_SOMEONE and entry.id not in self._resolved
         self._count[needs] += 1
         if not needs:
             if len(self._others) < self._most:

@@ -16,16 +16,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from loadsheet.contract import BY_NAME, Action, Assumptions, plain_digits
-from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
-from loadsheet.ledger import Drop, Entry, MissingRecords, Run, SourceFile, SourceTable, State
+from loadsheet.ledger import STATES_THAT_NEED_SOMEONE, Drop, Entry, MissingRecords, Run, SourceFile, SourceTable, State
 from loadsheet.ledger.states import UNUSED
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problem_groups import Cause, Causes
 from loadsheet.problems import CATALOGUE, NOWHERE, Problem, Where
 from loadsheet.reconcile import (
     AGREES,
-    NEEDS_SOMEONE,
     ONLY_CHECKED,
+    VERDICTS_THAT_NEED_SOMEONE,
     Match,
     Reconciliation,
     TableBalance,
@@ -97,13 +96,13 @@ class RunTally:
         if self._is_resolved(entry, match):
             return
         self.to_fix[entry.drop] += is_to_fix(entry)
-        if match.verdict in NEEDS_SOMEONE:
+        if match.verdict in VERDICTS_THAT_NEED_SOMEONE:
             self.firsts.setdefault(match.verdict, entry.key)
         self._fold(entry.problems, entry.id)
 
     def _is_resolved(self, entry: Entry, match: Match) -> bool:
         """Count an entry, on a day by its record. Whether it needed attention and no longer does."""
-        done = match.verdict in NEEDS_SOMEONE and entry.id in self.resolved
+        done = match.verdict in VERDICTS_THAT_NEED_SOMEONE and entry.id in self.resolved
         if done:
             self._resolved[entry.operation, match.verdict] += 1
         if self.resolved and entry.state in STATES_THAT_NEED_SOMEONE:

@@ -17,7 +17,7 @@ from loadsheet.ledger import Drop, Entry, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.states import UNUSED
 from loadsheet.problems import NOWHERE, Problem, Where
-from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, NEEDS_SOMEONE, Match, Reconciliation, Verdict
+from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, VERDICTS_THAT_NEED_SOMEONE, Match, Reconciliation, Verdict
 from loadsheet.reconcile.exception_rules import replacements
 from loadsheet.reports.reconciliation.summary_sheets import (
     CONTROL,
@@ -211,7 +211,7 @@ class ReconciliationWorkbook:
             unseen = entry.state is State.ACCEPTED
             why = "the listing was not read, or is incomplete" if unseen else entry.reason
             line = (*head, entry.state, why, files, rows)
-            self._unverified.add(line, {2: Tone.BAD if match.verdict in NEEDS_SOMEONE else Tone.NOTE})
+            self._unverified.add(line, {2: Tone.BAD if match.verdict in VERDICTS_THAT_NEED_SOMEONE else Tone.NOTE})
         for problem in entry.problems:
             self._problem(entry.key, problem, self._beginning(entry))
         for differences, says, tone in (

@@ -16,10 +16,9 @@ from xlsxwriter.utility import xl_rowcol_to_cell as at  # type: ignore[import-un
 
 from loadsheet.contract import Scale
 from loadsheet.display_text import count_of
-from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
-from loadsheet.ledger import Run, State
+from loadsheet.ledger import STATES_THAT_NEED_SOMEONE, Run, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.reconcile import AGREES, FATES, IGNORED, MEANINGS, NEEDS_SOMEONE, RED, Share, Verdict
+from loadsheet.reconcile import AGREES, FATES, IGNORED, MEANINGS, RED, VERDICTS_THAT_NEED_SOMEONE, Share, Verdict
 from loadsheet.reconcile.balance import AGREEING
 from loadsheet.reports.headline import balance_sentence, totals_texts
 from loadsheet.reports.reconciliation.worklist import PLAIN_UNIT, Aged, AgeingCells
@@ -73,7 +72,7 @@ def _run_counts(run: Run) -> RunCounts | None:
 
 
 def _counts_of(run: str, verdicts: Mapping[str, int], settled: Mapping[str, int]) -> RunCounts:
-    return RunCounts(run, *_sums(Counter(verdicts) - Counter(settled), AGREES, NEEDS_SOMEONE), verdicts)
+    return RunCounts(run, *_sums(Counter(verdicts) - Counter(settled), AGREES, VERDICTS_THAT_NEED_SOMEONE), verdicts)
 
 
 def _sums(
@@ -221,7 +220,7 @@ def _outcomes(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     rows = []
     for row, verdict in enumerate(occurring, start=first):
         count = summary.verdicts.get(verdict, 0)
-        known = Tone.GOOD if verdict in AGREES else Tone.BAD if verdict in NEEDS_SOMEONE else Tone.NOTE
+        known = Tone.GOOD if verdict in AGREES else Tone.BAD if verdict in VERDICTS_THAT_NEED_SOMEONE else Tone.NOTE
         tone, rest = (known, Tone.PLAIN) if count else (Tone.MUTED, Tone.MUTED)
         share = Formula(f"=IF({sum_at}=0,0,{at(row, 1)}/{sum_at})", count / total if total else 0)
         values: list[Value | Formula] = [count, share, count - before.get(verdict, 0) if before else None]
