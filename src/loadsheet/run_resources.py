@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from loadsheet.dispatch import Client, Dispatcher
     from loadsheet.dispatch.sending import Progress
     from loadsheet.dispatch.shared_rate import SharedRate
-    from loadsheet.ledger.shared.leases import Figures
+    from loadsheet.ledger.shared.leases import RateLimits
 
 
 class RunResources(NamedTuple):
@@ -95,24 +95,24 @@ def shared_rate(settings: Settings, say: Callable[[str], None]) -> Iterator["Sha
     from loadsheet.dispatch.shared_rate import SharedRate
     from loadsheet.ledger.ledger_opening import unique_name
     from loadsheet.ledger.shared import open_shared
-    from loadsheet.ledger.shared.leases import Figures, SharedPace
+    from loadsheet.ledger.shared.leases import RateLimits, SharedRateLimit
 
     source = settings.token_command or settings.token_keyring  # its token may change every hour
     sender = f"source {source}" if source else required_token(settings)
-    figures = Figures(settings.assumptions.calls_per_second, settings.dispatch.connections)
+    limits = RateLimits(settings.assumptions.calls_per_second, settings.dispatch.connections)
     with open_shared(settings.database_url) as engine:
-        pace = SharedPace(engine, settings.exchange, sender, unique_name())
-        before = pace.begin(*figures)
-        if before not in (None, figures):
-            change = f"It changed from {_limit_text(before)} to {_limit_text(figures)}"
+        rate_limit = SharedRateLimit(engine, settings.exchange, sender, unique_name())
+        before = rate_limit.set_limits(*limits)
+        if before not in (None, limits):
+            change = f"It changed from {_limit_text(before)} to {_limit_text(limits)}"
             say(f"all processes that use this token for {settings.exchange} share one limit. {change}")
-        with SharedRate(pace.renew, pace.setback) as leased:
+        with SharedRate(rate_limit.renew, rate_limit.report_overload) as leased:
             yield leased
 
 
-def _limit_text(figures: "Figures") -> str:
-    rate = f"{figures.per_second:,} calls a second" if figures.per_second else "unlimited calls a second"
-    return f"{rate} over {count_of(figures.connections, 'connection')}"
+def _limit_text(limits: "RateLimits") -> str:
+    rate = f"{limits.per_second:,} calls a second" if limits.per_second else "unlimited calls a second"
+    return f"{rate} over {count_of(limits.connections, 'connection')}"
 
 
 def check_exchange(settings: Settings) -> None:

@@ -28,7 +28,7 @@ from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.jobs import make_tables
-from loadsheet.ledger.shared.leases import TERM_S, Lease, Terms, grant, read_paces
+from loadsheet.ledger.shared.leases import TERM_S, Lease, RateLimitState, grant, read_rate_limits
 from loadsheet.run_resources import shared_rate
 
 PER_SECOND = 100
@@ -42,16 +42,16 @@ from loadsheet.dispatch import Client, SendOptions, send
 from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.ledger.shared.leases import SharedPace
+from loadsheet.ledger.shared.leases import SharedRateLimit
 listen({left!r})
 with open_ledger("sqlite:///{ledger}") as ledger:
     run = ledger.begin_run()
     options = ready_entries.settings(connections=30, call_timeout_s=20, assumptions={{"calls_per_second": {rate}}})
-    pace = SharedPace(shared_engine(address_of("{database}")), "{url}", ready_entries.TOKEN, "{name}")
-    pace.begin({rate}, 30)
+    pace = SharedRateLimit(shared_engine(address_of("{database}")), "{url}", ready_entries.TOKEN, "{name}")
+    pace.set_limits({rate}, 30)
     print("ready", flush=True)
     sys.stdin.readline()
-    with Client("{url}", "{name}", options) as client, SharedRate(pace.renew, pace.setback) as fleet:
+    with Client("{url}", "{name}", options) as client, SharedRate(pace.renew, pace.report_overload) as fleet:
         report = send(ledger, client, run, options, SendOptions(shared_rate=fleet))
         print(report.accepted, report.unknown, flush=True)
 """
@@ -143,7 +143,7 @@ def test_the_pace_has_the_figures_of_who_began_last_and_a_change_is_reported(bas
         with shared_rate(base.model_copy(update={**given, "assumptions": assumptions}), said.append):
             pass
     with joined(base) as connection:
-        figures = {one.exchange: (one.per_second, one.connections) for one in read_paces(connection)}
+        figures = {one.exchange: (one.per_second, one.connections) for one in read_rate_limits(connection)}
     assert figures[f"https://{rate}.example"] == (rate, 8)
     assert len(said) == len(says)
     assert all(expected in text for expected, text in zip(says, said, strict=True))
@@ -153,7 +153,7 @@ class World:
     """A clock, what happens when, and the tables of one pace."""
 
     def __init__(self, rate, seed, connections=1000):
-        self.now, self.terms, self.standings = 1000.0, Terms(rate, connections), {}
+        self.now, self.terms, self.standings = 1000.0, RateLimitState(rate, connections), {}
         self.dice = random.Random(seed)
         self.left = []
         self.is_down = False
@@ -180,10 +180,10 @@ class World:
         share = self.terms.share_at(self.now)
         return Lease(given.number, given.per_second, given.connections, given.until, TERM_S, paused_s, share, short)
 
-    def setback(self, age_s, pause_s, _reason):
+    def report_overload(self, age_s, pause_s, _reason):
         if self.is_down:
             raise LedgerError("the database is away")
-        self.terms = self.terms.setback(self.now - age_s, pause_s, self.now)
+        self.terms = self.terms.after_overload(self.now - age_s, pause_s, self.now)
 
     def busiest(self):
         moments = sorted(self.left)
@@ -199,7 +199,7 @@ class Process:
 
     def __init__(self, world, name, since, until, still=None):
         self._world, self._until, self._still = world, until, still
-        self._fleet = SharedRate(partial(world.renew, name), world.setback, clock=world.clock)
+        self._fleet = SharedRate(partial(world.renew, name), world.report_overload, clock=world.clock)
         self.protests = []
         world.at(since, self._begin)
 

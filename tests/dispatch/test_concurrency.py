@@ -19,7 +19,7 @@ def simulate(limit, latency_of, seconds, *, busy=lambda _now, _under_way: False)
             heapq.heappush(under_way, (now + latency_of(len(under_way) + 1), now))
         now, started = heapq.heappop(under_way)
         if busy(now, len(under_way) + 1):
-            limit.setback(started, now)
+            limit.report_overload(started, now)
         else:
             finished += 1
             limit.finished(now - started, started, now, at_limit=len(under_way) + 1 >= limit.limit)
@@ -78,7 +78,7 @@ def test_it_does_not_grow_while_something_else_is_the_limit_but_does_where_no_wi
 @pytest.mark.parametrize(("limit", "halved", "grown"), [(64, 32, 37), (9, 4, 6), (1, 1, 2)])
 def test_after_a_setback_it_grows_by_the_square_root(limit, halved, grown):
     found = Concurrency(limit, 64)
-    found.setback(0, 1)
+    found.report_overload(0, 1)
     assert found.limit == halved
     for _ in range(halved):
         found.finished(0, 1, 2, at_limit=True)

@@ -14,7 +14,7 @@ from loadsheet.dispatch.circuit_breaker import CircuitBreaker
 from loadsheet.dispatch.rate_limiter import boottime
 from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.errors import LedgerError
-from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
+from loadsheet.ledger.shared.leases import UNLIMITED, Lease, LeaseRequest
 
 BUSY = Outcome(OutcomeKind.NOT_SENT, "busy", 429, wait_s=7.0)
 LOST = Outcome(OutcomeKind.UNKNOWN, "no answer")
@@ -26,7 +26,7 @@ class Lessor:
 
     def __init__(self, per_second=100, connections=8, lasts_s=10.0):
         self.per_second, self.connections, self.lasts_s, self.paused_s = per_second, connections, lasts_s, 0.0
-        self.asks, self.setbacks, self.error = [], [], None
+        self.asks, self.overloads, self.error = [], [], None
 
     def renew(self, ask):
         self.asks.append(ask)
@@ -35,8 +35,8 @@ class Lessor:
         rate = min(self.per_second, ask.per_second)
         return Lease(len(self.asks), rate, self.connections, 0.0, self.lasts_s, self.paused_s, 1.0)
 
-    def setback(self, age_s, pause_s, reason):
-        self.setbacks.append((age_s, pause_s, reason))
+    def report_overload(self, age_s, pause_s, reason):
+        self.overloads.append((age_s, pause_s, reason))
         self.paused_s = pause_s
 
     def is_asked_again(self):
@@ -46,7 +46,7 @@ class Lessor:
 
 
 def fleet_of(lessor, **more):
-    return SharedRate(lessor.renew, lessor.setback, renew_s=0.02, **more)
+    return SharedRate(lessor.renew, lessor.report_overload, renew_s=0.02, **more)
 
 
 @contextmanager
@@ -68,14 +68,14 @@ def breaker(limiter, **options):
 
 def test_nothing_is_sent_before_there_is_a_lease_and_then_calls_are_sent_at_its_rate():
     lessor = Lessor(per_second=2, connections=100)
-    with SharedRate(lessor.renew, lessor.setback) as fleet, fleet.join() as limiter:
+    with SharedRate(lessor.renew, lessor.report_overload) as fleet, fleet.join() as limiter:
         assert not limiter.try_acquire(boottime()), "the first one is due an interval after the lease"
         lessor.per_second = 100
         until(lambda: leaves(limiter) and fleet._lease.per_second == 100)
         began = boottime()
         times = [began + step / 10_000 for step in range(5000)]
         assert 45 <= sum(limiter.try_acquire(now) for now in times) <= 55
-    assert lessor.asks[0] == Ask(UNLIMITED, 4, 0, 0)
+    assert lessor.asks[0] == LeaseRequest(UNLIMITED, 4, 0, 0)
     assert lessor.asks[1].holding == 1
 
 
@@ -101,7 +101,7 @@ def test_a_lease_counts_from_before_it_was_asked_for(takes_s, holds):
         clock.jumped += takes_s
         return lessor.renew(ask)
 
-    fleet = SharedRate(slowly, lessor.setback, clock=clock)  # never entered: its thread does nothing
+    fleet = SharedRate(slowly, lessor.report_overload, clock=clock)  # never entered: its thread does nothing
     with fleet.join() as limiter:
         fleet._step()
         assert limiter.try_acquire(clock() + 0.2) is holds
@@ -114,8 +114,8 @@ def test_an_overload_pauses_at_once_and_is_reported():
         assert not limiter.try_acquire(boottime() + 0.5)
         assert 1 < limiter.delay_s(boottime()) <= 7
         assert (limiter.capacity(boottime()), limiter.capacity_delay_s(boottime()) > 1) == (0, True)
-        until(lambda: lessor.setbacks)
-    ((age_s, pause_s, reason),) = lessor.setbacks
+        until(lambda: lessor.overloads)
+    ((age_s, pause_s, reason),) = lessor.overloads
     assert 0.3 <= age_s < 6.3
     assert 1 < pause_s <= 7.0
     assert reason == "busy"
@@ -139,8 +139,8 @@ def test_what_means_an_overload_is_reported_to_the_fleet(outcomes, reported):
         for outcome in outcomes:
             pace.note(outcome, time.monotonic())
         lessor.is_asked_again()
-    assert [(reason, pause_s > 0) for _, pause_s, reason in lessor.setbacks] == reported
-    assert BUSY not in outcomes or 1 < lessor.setbacks[0][1] <= 7
+    assert [(reason, pause_s > 0) for _, pause_s, reason in lessor.overloads] == reported
+    assert BUSY not in outcomes or 1 < lessor.overloads[0][1] <= 7
 
 
 def test_a_pause_of_others_pauses_us():
@@ -161,7 +161,7 @@ def test_a_process_with_nothing_to_send_returns_its_lease():
             leaves(limiter)
         until(lambda: lessor.asks[-1].connections == 0)
         number = len(lessor.asks)
-        assert lessor.asks[-1] == Ask(0, 0, 0, number - 1)
+        assert lessor.asks[-1] == LeaseRequest(0, 0, 0, number - 1)
         assert not limiter.try_acquire(boottime())
         time.sleep(0.08)
         assert len(lessor.asks) == number
@@ -172,7 +172,7 @@ def test_a_process_with_nothing_to_send_returns_its_lease():
 
 def test_joining_and_leaving_quickly_keeps_the_lease():
     lessor = Lessor(per_second=1000)
-    with SharedRate(lessor.renew, lessor.setback) as fleet:
+    with SharedRate(lessor.renew, lessor.report_overload) as fleet:
         for _ in range(20):
             with fleet.join() as limiter:
                 leaves(limiter)
@@ -192,7 +192,7 @@ def test_what_is_asked_for_is_what_was_used_unless_calls_waited():
 
 def test_the_rate_is_asked_for_by_the_time_that_passed_however_short():
     now, lessor = [100.0], Lessor(per_second=UNLIMITED, connections=16)
-    fleet = SharedRate(lessor.renew, lessor.setback, clock=lambda: now[0])
+    fleet = SharedRate(lessor.renew, lessor.report_overload, clock=lambda: now[0])
     with fleet.join() as limiter:
         fleet._step()
         now[0] += 0.0625

@@ -13,7 +13,7 @@ from loadsheet.ledger import ledger_tables as tables
 from loadsheet.ledger.ledger_tables import database_time
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.cluster_status import ClusterStatus, QueueStatus, Takeover, Worker
-from loadsheet.ledger.shared.leases import Ask, PaceStatus, SharedPace
+from loadsheet.ledger.shared.leases import LeaseRequest, RateLimitStatus, SharedRateLimit
 from loadsheet.settings import Settings
 
 _numbers = itertools.count(1)
@@ -47,7 +47,7 @@ def a_fleet(**changes):
     gone = one._replace(name="beta-9-bb", host="beta", doing=(), alive=False)
     taken = Takeover(at - timedelta(minutes=9), "acme", "process 9 on beta", "process 7 on alfa")
     queue = [QueueStatus("acme", "files", 12, 2, 400.0), QueueStatus("bolt", "schedule", 0, 1, 0.0)]
-    pace = PaceStatus("d41d8cd98f00b204", "https://exchange.example", 50, 8, 0.5, 20.0, "429", 25, 4, 1)
+    pace = RateLimitStatus("d41d8cd98f00b204", "https://exchange.example", 50, 8, 0.5, 20.0, "429", 25, 4, 1)
     return replace(ClusterStatus(at, [one, gone], queue, [taken], 57, [pace]), **changes)
 
 
@@ -86,12 +86,12 @@ class Fleet:
     ):
         """A pace with the leases of these workers, each of whom wants so many calls a second and connections."""
         engine = self.connection.engine
-        pace = SharedPace(engine, exchange, token, "")
-        pace.begin(per_second, connections)
+        pace = SharedRateLimit(engine, exchange, token, "")
+        pace.set_limits(per_second, connections)
         for worker, wanted, wanted_connections in wants:
-            SharedPace(engine, exchange, token, worker).renew(Ask(wanted, wanted_connections))
+            SharedRateLimit(engine, exchange, token, worker).renew(LeaseRequest(wanted, wanted_connections))
         if setback:
-            pace.setback(0.0, *setback)
+            pace.report_overload(0.0, *setback)
         return pace.name
 
     def job(self, shipper, reason="files", *, status="todo", age=0):

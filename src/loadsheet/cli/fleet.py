@@ -34,7 +34,7 @@ from loadsheet.places import write_privately
 if TYPE_CHECKING:
     from loadsheet.cluster.timetable import ScheduleStatus
     from loadsheet.ledger.shared.cluster_status import ClusterStatus, Worker
-    from loadsheet.ledger.shared.leases import PaceStatus
+    from loadsheet.ledger.shared.leases import RateLimitStatus
     from loadsheet.settings import Settings
 
 
@@ -209,7 +209,7 @@ def _worker(worker: "Worker", now: datetime) -> list[Any]:
     return [worker.name, worker.state, *place, seen, serves, doing if worker.alive else "", worker.done]
 
 
-def _pace(pace: "PaceStatus") -> list[Any]:
+def _pace(pace: "RateLimitStatus") -> list[Any]:
     rate = f"{pace.leased_per_second:,} of {pace.per_second:,}" if pace.per_second else "no limit"
     connections = f"{pace.leased_connections:,} of {pace.connections:,}"
     paused = (f"for {_span(pace.paused_s)}" if pace.paused_s else "no") + (f": {pace.reason}" if pace.reason else "")

@@ -54,7 +54,7 @@ class StableLimit(msgspec.Struct, frozen=True):
 
 
 class Concurrency:
-    """The limit of concurrent calls, from 1 to `most`. Report every call with `finished`, `setback` or `no_connection`."""
+    """The limit of concurrent calls, from 1 to `most`. Report every call with `finished`, `report_overload` or `no_connection`."""
 
     def __init__(self, start: int, most: int) -> None:
         self.limit = min(start, most)
@@ -83,7 +83,7 @@ class Concurrency:
         if self._calls >= self.limit:
             self._judge(now, at_limit=at_limit)
 
-    def setback(self, started: float, now: float) -> None:
+    def report_overload(self, started: float, now: float) -> None:
         """Report a call to a busy exchange or without an answer. Concurrent calls count once."""
         if started >= self._round_began:
             self._shrink(max(1, self.limit // 2))
@@ -269,7 +269,7 @@ class CircuitBreaker:
     def _no_answer(self, outcome: Outcome, started: float) -> None:
         now = self.clock()
         self._unknown_in_a_row += 1
-        self._concurrency.setback(started, now)
+        self._concurrency.report_overload(started, now)
         self._paused_until = max(self._paused_until, now + outcome.wait_s)
         if outcome.status == _UNAVAILABLE or self._unknown_in_a_row >= _UNKNOWN_IN_A_ROW_MAX:
             self.limiter.report_overload(now - started, outcome.wait_s, outcome.reason)
@@ -279,7 +279,7 @@ class CircuitBreaker:
         if outcome.status is None:
             self._concurrency.no_connection(now)
         else:
-            self._concurrency.setback(started, now)
+            self._concurrency.report_overload(started, now)
         if started >= self._paused_until or not self._failed_in_a_row:  # concurrent calls count once
             self._failed_in_a_row += 1
             pause = min(FIRST_PAUSE_S * 2 ** (self._failed_in_a_row - 1), LONGEST_PAUSE_S)

@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 from loadsheet import run_log
 from loadsheet.dispatch.rate_limiter import RateLimiter, boottime
 from loadsheet.errors import LedgerError
-from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
+from loadsheet.ledger.shared.leases import UNLIMITED, Lease, LeaseRequest
 
 RENEW_S = 0.5
 """The interval between renewals of the lease."""
@@ -35,33 +35,33 @@ class _Overload(NamedTuple):
 class SharedRate(RateLimiter):
     """The leased rate of one exchange and token, one per process, used in a `with` block. `join` returns it to one sender at a time.
 
-    `renew` returns a lease, `setback` reports an overload of the exchange (age of the call, pause, reason). Both are called from one
+    `renew` returns a lease, `report` takes an overload of the exchange (age of the call, pause, reason) there. Both are called from one
     thread and raise LedgerError while the ledger cannot be reached. Any other exception is raised again in the sender.
     """
 
     def __init__(
         self,
-        renew: Callable[[Ask], Lease],
-        setback: Callable[[float, float, str], None],
+        renew: Callable[[LeaseRequest], Lease],
+        report: Callable[[float, float, str], None],
         *,
         clock: Callable[[], float] = boottime,
         renew_s: float = RENEW_S,
     ) -> None:
         super().__init__(0, clock())
-        self._ask_for, self._setback, self._clock, self._renew_s = renew, setback, clock, renew_s
+        self._request_lease, self._report, self._clock, self._renew_s = renew, report, clock, renew_s
         self._lock = threading.Lock()  # the sender and the renewing thread share the rest
         self._lease = _NO_LEASE
         self._until = self._paused_until = -math.inf
         self._is_joined = False
         self._requested = 1  # concurrent calls
-        self._under_way = self._most = 0  # concurrent calls now, and the maximum since the last lease
+        self._in_flight = self._most = 0  # concurrent calls now, and the maximum since the last lease
         self._departed = 0
         self._was_limited = True  # whether the sender had more calls than the rate allows
         self._asked_at = clock()
         self._overloads: deque[_Overload] = deque()
         self._wake = threading.Event()
         self._closed = self._is_unreachable = False
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="pace")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rate-lease")
         self._renewal: Future[None] | None = None
 
     def __enter__(self) -> Self:
@@ -80,7 +80,7 @@ class SharedRate(RateLimiter):
         """Lease the rate while a sender sends. At the end none of its calls is running."""
         with self._lock:
             self._is_joined = self._was_limited = True
-            self._requested, self._under_way, self._most = 1, 0, 0
+            self._requested, self._in_flight, self._most = 1, 0, 0
             leased = self._clock() < self._until
         if not leased:
             self._wake.set()
@@ -100,14 +100,14 @@ class SharedRate(RateLimiter):
                 self._was_limited = True
                 return False
             self._departed += 1
-            self._under_way += 1
-            self._most = max(self._most, self._under_way)
+            self._in_flight += 1
+            self._most = max(self._most, self._in_flight)
             return True
 
     def call_finished(self) -> None:
         """Note that a call has finished."""
         with self._lock:
-            self._under_way -= 1
+            self._in_flight -= 1
 
     def delay_s(self, now: float) -> float:
         """Seconds until a call may leave, as far as known; 0: one may now."""
@@ -148,7 +148,7 @@ class SharedRate(RateLimiter):
 
     @property
     def _is_full(self) -> bool:
-        return self._under_way >= self._lease.connections
+        return self._in_flight >= self._lease.connections
 
     def _closed_s(self, now: float) -> float:
         """Seconds for which no call can leave at any rate, as far as known: a pause, or no lease."""
@@ -168,7 +168,7 @@ class SharedRate(RateLimiter):
         try:
             while self._overloads:
                 overload, now = self._overloads[0], self._clock()
-                self._setback(now - overload.left_at, max(0.0, overload.pause_until - now), overload.reason)
+                self._report(now - overload.left_at, max(0.0, overload.pause_until - now), overload.reason)
                 self._overloads.popleft()
             if not self._is_joined:
                 return None if self._give_back() else self._renew_s
@@ -192,13 +192,13 @@ class SharedRate(RateLimiter):
         with self._lock:
             departed, self._departed = self._departed, 0
             held_up, self._was_limited = self._was_limited, False
-            most, self._most = self._most, self._under_way
-            using = self._under_way
+            most, self._most = self._most, self._in_flight
+            using = self._in_flight
         passed = max(asked_at - self._asked_at, 0.001)
         was_paused = self._paused_until > self._asked_at  # then recent use is not representative
         per_second = UNLIMITED if held_up or was_paused else math.ceil(departed / passed * 1.5) + 2
         connections = _GROWTH * (self._requested if was_paused else min(self._requested, most + 2))  # some to grow
-        lease = self._ask_for(Ask(per_second, max(connections, 1), using, self._lease.number))
+        lease = self._request_lease(LeaseRequest(per_second, max(connections, 1), using, self._lease.number))
         self._asked_at = asked_at
         self._apply(lease, asked_at)
 
@@ -221,7 +221,7 @@ class SharedRate(RateLimiter):
         if not number:
             return True
         try:
-            self._ask_for(Ask(0, 0, 0, number))
+            self._request_lease(LeaseRequest(0, 0, 0, number))
         except LedgerError:
             return False  # it expires on its own
         return True

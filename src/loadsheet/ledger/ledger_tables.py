@@ -397,7 +397,7 @@ paces = Table(  # one row for each exchange and token
     Column("name", AnyText, primary_key=True),  # a digest of both, which reveals neither
     *_shared_texts("exchange"),
     *_shared_numbers("per_second", "connections"),  # a rate of 0: no limit
-    Column("share", Float, nullable=False, default=1.0),  # part of both limits left after protests of the exchange
+    Column("share", Float, nullable=False, default=1.0),  # part of both limits left after overloads of the exchange
     Column("paused_until", Float, nullable=False, default=0.0),
     Column("setback_at", Float, nullable=False, default=0.0),
     *_shared_texts("reason", default=""),

@@ -59,7 +59,7 @@ STALLED_S = 20
 active, so its own limit for idle transactions does not apply.
 """
 IDLE_SHARED_S = 5
-"""The same for the shared tables, above all the pace. These transactions are a few statements without pauses."""
+"""The same for the shared tables, above all the rate limits. These transactions are a few statements without pauses."""
 IDLE_READING_S = 3600
 """The same for reading transactions, which block no other process."""
 OLDEST = 13

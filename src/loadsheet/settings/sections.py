@@ -171,7 +171,7 @@ class LedgerSettings(Section):
 
 
 class DispatchSettings(Section):
-    """Connections, timeouts, pace, and when sending stops."""
+    """Connections, timeouts, concurrency, and when sending stops."""
 
     allow_insecure: bool = Field(
         default=False, description="Allow http:// to another machine. The token travels unencrypted"

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadsheet.ledger.shared.leases import LEAST_SHARE, TERM_S, TURN_S, UNLIMITED, Ask, Terms, grant
+from loadsheet.ledger.shared.leases import LEAST_SHARE, TERM_S, TURN_S, UNLIMITED, LeaseRequest, RateLimitState, grant
 
 LOTS = 10**6
-ALL = Ask(LOTS, LOTS)
+ALL = LeaseRequest(LOTS, LOTS)
 
 
 class Process:
@@ -56,7 +56,9 @@ class Fleet:
 
 
 ASKS = (
-    st.just(ALL) | st.builds(Ask, st.sampled_from([1, 7, 40, LOTS]), st.sampled_from([1, 3, LOTS])) | st.just(Ask(0, 0))
+    st.just(ALL)
+    | st.builds(LeaseRequest, st.sampled_from([1, 7, 40, LOTS]), st.sampled_from([1, 3, LOTS]))
+    | st.just(LeaseRequest(0, 0))
 )
 STEPS = st.tuples(st.sampled_from("abc"), ASKS, st.booleans(), st.sampled_from([0, 0.1, 1.0]), st.integers(0, 20))
 
@@ -64,7 +66,7 @@ STEPS = st.tuples(st.sampled_from("abc"), ASKS, st.booleans(), st.sampled_from([
 @settings(max_examples=300)
 @given(st.integers(1, 120), st.integers(1, 20), st.lists(STEPS, max_size=60))
 def test_what_processes_have_never_adds_up_to_more_than_there_is(rate, connections, steps):
-    fleet = Fleet(Terms(rate, connections))
+    fleet = Fleet(RateLimitState(rate, connections))
     for name, ask, arrives, passes, flying in steps:
         given_ = fleet.ask(name, ask, arrives=arrives)
         process = fleet.processes[name]
@@ -81,7 +83,7 @@ def test_what_processes_have_never_adds_up_to_more_than_there_is(rate, connectio
 
 @given(st.integers(5, 1000), st.integers(5, 300), st.integers(1, 5))
 def test_whoever_comes_late_has_his_fair_share_within_two_terms(rate, connections, before):
-    fleet = Fleet(Terms(rate, connections))
+    fleet = Fleet(RateLimitState(rate, connections))
     early = "abcde"[:before]
     for _ in fleet.all_ask(early, 3):
         pass
@@ -97,8 +99,8 @@ def test_whoever_comes_late_has_his_fair_share_within_two_terms(rate, connection
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 200), min_size=1), st.integers(6, 300))
 def test_what_others_do_not_want_may_be_taken(wants, rate):
-    fleet = Fleet(Terms(rate, 100))
-    for _ in fleet.all_ask(sorted(wants), 4, {name: Ask(want, 1) for name, want in wants.items()}):
+    fleet = Fleet(RateLimitState(rate, 100))
+    for _ in fleet.all_ask(sorted(wants), 4, {name: LeaseRequest(want, 1) for name, want in wants.items()}):
         pass
     have = {name: fleet.processes[name].per_second for name in wants}
     assert sum(have.values()) == min(rate, sum(wants.values()))
@@ -110,7 +112,7 @@ def test_what_others_do_not_want_may_be_taken(wants, rate):
 
 @pytest.mark.parametrize(("rate", "connections"), [(100, 2), (3, 50), (1, 1)])
 def test_where_there_is_less_than_one_for_each_they_take_turns_and_nothing_is_wasted(rate, connections):
-    fleet, names = Fleet(Terms(rate, connections)), [f"w{number}" for number in range(7)]
+    fleet, names = Fleet(RateLimitState(rate, connections)), [f"w{number}" for number in range(7)]
     served, used, times = dict.fromkeys(names, 0), 0, 0
     for _ in fleet.all_ask(names, 8 * TURN_S):
         for name in names:
@@ -124,28 +126,28 @@ def test_where_there_is_less_than_one_for_each_they_take_turns_and_nothing_is_wa
 
 
 def test_a_setback_counts_once_for_calls_that_left_together_and_grows_back():
-    terms, now = Terms(100, 8), 500.0
-    after = terms.setback(left_at=499.5, pause_s=2.0, now=now)
-    assert (after.whole(now), after.paused_until) == ((50, 4), 502.0)
-    together = after.setback(left_at=499.9, pause_s=5.0, now=now + 0.1)
+    terms, now = RateLimitState(100, 8), 500.0
+    after = terms.after_overload(left_at=499.5, pause_s=2.0, now=now)
+    assert (after.available(now), after.paused_until) == ((50, 4), 502.0)
+    together = after.after_overload(left_at=499.9, pause_s=5.0, now=now + 0.1)
     assert (together.share, together.paused_until) == (0.5, pytest.approx(505.1))
     assert together.share_at(505.1) == 0.5, "not while it lasts"
     shares = [together.share_at(505.1 + seconds) for seconds in range(20)]
     assert all(later >= share for share, later in pairwise(shares))
     assert shares[-1] == 1.0
-    again = together.setback(left_at=506.0, pause_s=0.0, now=507.1)
+    again = together.after_overload(left_at=506.0, pause_s=0.0, now=507.1)
     assert again.share == pytest.approx(0.3)
 
 
 def test_however_often_it_protests_a_little_is_left():
-    terms = Terms(1000, 100)
+    terms = RateLimitState(1000, 100)
     for turn in range(100):
-        terms = terms.setback(turn / 10 + 1000.1, 0.0, turn / 10 + 1000.1)
+        terms = terms.after_overload(turn / 10 + 1000.1, 0.0, turn / 10 + 1000.1)
     assert terms.share == LEAST_SHARE
-    assert Terms(1, 1, LEAST_SHARE).whole(0.0) == (1, 1)
+    assert RateLimitState(1, 1, LEAST_SHARE).available(0.0) == (1, 1)
 
 
 def test_without_a_limit_there_is_more_than_anybody_uses():
-    fleet = Fleet(Terms(0, 8))
+    fleet = Fleet(RateLimitState(0, 8))
     fleet.ask("a")
     assert fleet.processes["a"].per_second == UNLIMITED

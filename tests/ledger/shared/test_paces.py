@@ -13,13 +13,13 @@ from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.leases import (
     FORGOTTEN_S,
     TERM_S,
-    Ask,
-    SharedPace,
-    pace_name,
-    read_paces,
+    LeaseRequest,
+    SharedRateLimit,
+    rate_limit_name,
+    read_rate_limits,
 )
 
-ALL = Ask(10**6, 10**6)
+ALL = LeaseRequest(10**6, 10**6)
 _tokens = (f"token-{number}-5e1f" for number in count())
 
 
@@ -35,20 +35,20 @@ def engine(tmp_path_factory):
 @pytest.fixture
 def pace(engine):
     """A pace of 100 calls a second and 10 connections."""
-    made = SharedPace(engine, "https://exchange.example/api", next(_tokens), "w1")
-    made.begin(100, 10)
+    made = SharedRateLimit(engine, "https://exchange.example/api", next(_tokens), "w1")
+    made.set_limits(100, 10)
     return made
 
 
 def ask(engine, pace, worker, wanted=ALL):
-    mine = SharedPace(engine, "", "", worker)
+    mine = SharedRateLimit(engine, "", "", worker)
     mine.name = pace.name
     return mine.renew(wanted)
 
 
 def standing(engine, pace):
     with engine.begin() as connection:
-        return next(one for one in read_paces(connection) if one.name == pace.name)
+        return next(one for one in read_rate_limits(connection) if one.name == pace.name)
 
 
 def renewals(engine, pace, worker, seconds, held):
@@ -63,7 +63,7 @@ def renewals(engine, pace, worker, seconds, held):
         lease, since, ends = another, now, asked_at + another.lasts_s
         time.sleep(0.01)
     held.append((since, time.monotonic(), lease))
-    ask(engine, pace, worker, Ask(0, 0))
+    ask(engine, pace, worker, LeaseRequest(0, 0))
 
 
 def test_however_many_ask_at_once_they_never_have_more_than_there_is(engine, pace):
@@ -89,8 +89,8 @@ def test_however_many_ask_at_once_they_never_have_more_than_there_is(engine, pac
 
 def test_the_tables_show_neither_token_nor_path(engine):
     token, exchange = "a-very-secret-token-77", "https://user:word@exchange.example:8443/tenant/4711"
-    mine = SharedPace(engine, exchange, token, "w1")
-    mine.begin(7, 3)
+    mine = SharedRateLimit(engine, exchange, token, "w1")
+    mine.set_limits(7, 3)
     mine.renew(ALL)
     with engine.begin() as connection:
         rows = [
@@ -99,13 +99,17 @@ def test_the_tables_show_neither_token_nor_path(engine):
     shown = "\n".join(rows)
     assert "https://exchange.example:8443" in shown
     assert not any(part in shown for part in (token, "word", "tenant", "4711"))
-    assert pace_name(exchange, token) == pace_name(f"{exchange}/", token) != pace_name(exchange, "another-token-1")
+    assert (
+        rate_limit_name(exchange, token)
+        == rate_limit_name(f"{exchange}/", token)
+        != rate_limit_name(exchange, "another-token-1")
+    )
 
 
 def test_a_protest_against_one_reaches_all_at_their_next_lease(engine, pace):
     ask(engine, pace, "w1")
-    pace.setback(0.2, 30.0, "the exchange is busy: status 429")
-    pace.setback(0.3, 10.0, "another that left with it")
+    pace.report_overload(0.2, 30.0, "the exchange is busy: status 429")
+    pace.report_overload(0.3, 10.0, "another that left with it")
     for worker in ("w1", "w2"):
         lease = ask(engine, pace, worker)
         assert 29 < lease.paused_s <= 30
@@ -118,7 +122,7 @@ def test_a_protest_against_one_reaches_all_at_their_next_lease(engine, pace):
 def test_who_wants_nothing_leaves_no_row_and_the_dead_are_removed(engine, pace):
     for worker in ("w1", "w2", "w3"):
         ask(engine, pace, worker)
-    ask(engine, pace, "w1", Ask(0, 0))
+    ask(engine, pace, "w1", LeaseRequest(0, 0))
     with engine.begin() as connection:
         connection.exec_driver_sql(
             f"update leases set until = until - {FORGOTTEN_S + TERM_S + 1} where pace = '{pace.name}' and worker = 'w2'"
@@ -130,5 +134,5 @@ def test_who_wants_nothing_leaves_no_row_and_the_dead_are_removed(engine, pace):
 
 
 def test_a_pace_that_nobody_began_is_an_error(engine):
-    with pytest.raises(LedgerError, match="is not in the shared tables"):
-        SharedPace(engine, "http://nowhere", "x", "w1").renew(ALL)
+    with pytest.raises(LedgerError, match="does not exist yet"):
+        SharedRateLimit(engine, "http://nowhere", "x", "w1").renew(ALL)

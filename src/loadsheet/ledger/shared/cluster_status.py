@@ -17,7 +17,7 @@ from loadsheet.errors import LedgerError
 from loadsheet.ledger.codec import moment
 from loadsheet.ledger.ledger_tables import DATABASE_TIME, database_time, takeovers, workers
 from loadsheet.ledger.shared import open_shared
-from loadsheet.ledger.shared.leases import PaceStatus, read_paces
+from loadsheet.ledger.shared.leases import RateLimitStatus, read_rate_limits
 from loadsheet.settings import Settings
 
 DAY_S = 86_400
@@ -132,7 +132,7 @@ class ClusterStatus:
     queue: Sequence[QueueStatus] = ()
     takeovers: Sequence[Takeover] = ()
     takeovers_ever: int = 0
-    paces: Sequence[PaceStatus] = ()
+    paces: Sequence[RateLimitStatus] = ()
 
     @property
     def alive(self) -> int:
@@ -177,7 +177,7 @@ def read_status(connection: Connection, silent_s: float) -> ClusterStatus:
         [QueueStatus(*row) for row in connection.execute(_QUEUE)],
         recent_takeovers,
         connection.scalar(_EVER) or 0,
-        read_paces(connection),
+        read_rate_limits(connection),
     )
 
 

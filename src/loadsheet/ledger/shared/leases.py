@@ -1,6 +1,6 @@
-"""Leases of the shared rate: the calls a second and connections that each process may use, and for how long. A protest of the
+"""Leases of the shared rate: the calls a second and connections that each process may use, and for how long. An overload of the
 exchange (429, 503) slows all processes. First the pure rules, then the tables. Each change is one short transaction that locks the
-pace's row and uses the database's clock. A lease is durable before it is used: a lease lost in a server crash would be granted twice.
+row of the rate limit and uses the database's clock. A lease is durable before it is used: a lease lost in a server crash would be granted twice.
 
 Owns: that the leases never add up to more than the limit. A process that gets a smaller lease is still charged for the old one until
 it confirms the new one on its next renewal: the answer may be delayed or lost. Rates are whole calls a second, so that every second
@@ -24,13 +24,13 @@ UNLIMITED = 1_000_000
 TURN_S = 10.0
 """Seconds of a turn, if there are more processes than connections or calls a second."""
 REGROWTH = 0.05
-"""Share of the full pace that comes back each second after a setback and its pause."""
+"""Share of the full limits that comes back each second after an overload and its pause."""
 LEAST_SHARE = 1 / 64
 FORGOTTEN_S = 60.0
 """Seconds after its end when a lease is deleted: its process has died."""
 
 
-class Ask(NamedTuple):
+class LeaseRequest(NamedTuple):
     """A request for a lease: the calls a second and connections that the process can use (0: nothing to send). `using` is the
     number of connections in use now, `holding` the number of its current lease (0: none).
     """
@@ -44,7 +44,7 @@ class Ask(NamedTuple):
 class Lease(NamedTuple):
     """The calls a second and connections that a process may use until `until` by the database's clock, `lasts_s` after the grant.
 
-    No call may leave for `paused_s` seconds. `share` is the part of the set pace that is left to all after protests of the
+    No call may leave for `paused_s` seconds. `share` is the part of the limits that is available after the last overloads of the
     exchange. `short`: the lease is below the fair part, because others have not released theirs yet.
     """
 
@@ -58,33 +58,35 @@ class Lease(NamedTuple):
     short: bool = False
 
 
-class Terms(NamedTuple):
-    """A stored pace: the limits that are set (rate 0: no limit), and the `share` left by the exchange's protests at `setback_at`."""
+class RateLimitState(NamedTuple):
+    """A stored rate limit: the limits that are set (rate 0: no limit), and the `share` of them that was available after the overload at `overloaded_at`."""
 
     per_second: int
     connections: int
     share: float = 1.0
     paused_until: float = 0.0
-    setback_at: float = 0.0
+    overloaded_at: float = 0.0
 
     def share_at(self, now: float) -> float:
-        """The share of the pace that is available to all."""
-        calm = max(0.0, now - max(self.setback_at, self.paused_until))
+        """The share of the limits that is available to all."""
+        calm = max(0.0, now - max(self.overloaded_at, self.paused_until))
         return min(1.0, self.share + calm * REGROWTH)
 
-    def whole(self, now: float) -> tuple[int, int]:
+    def available(self, now: float) -> tuple[int, int]:
         """The calls a second and connections available to all processes together."""
         share = self.share_at(now)
         return max(1, int((self.per_second or UNLIMITED) * share)), max(1, int(self.connections * share))
 
-    def setback(self, left_at: float, pause_s: float, now: float) -> "Terms":
-        """The terms after the exchange protested against a call that left at `left_at` and asked for a pause. A call that left
-        before the last setback does not reduce the share again.
+    def after_overload(self, left_at: float, pause_s: float, now: float) -> "RateLimitState":
+        """The state after a call that left at `left_at` met an overloaded exchange, which asked for a pause. A call that left
+        before the last overload does not reduce the share again.
         """
         paused_until = max(self.paused_until, now + pause_s)
-        if left_at <= self.setback_at:
+        if left_at <= self.overloaded_at:
             return self._replace(paused_until=paused_until)
-        return self._replace(share=max(LEAST_SHARE, self.share_at(now) / 2), paused_until=paused_until, setback_at=now)
+        return self._replace(
+            share=max(LEAST_SHARE, self.share_at(now) / 2), paused_until=paused_until, overloaded_at=now
+        )
 
 
 class LeaseRecord(NamedTuple):
@@ -101,13 +103,15 @@ class LeaseRecord(NamedTuple):
     until: float
 
 
-def grant(terms: Terms, records: Sequence[LeaseRecord], worker: str, ask: Ask, now: float) -> tuple[LeaseRecord, bool]:
-    """The new lease of `worker`, and whether it is below its fair part. `records` are all leases of the pace, its own included."""
+def grant(
+    state: RateLimitState, records: Sequence[LeaseRecord], worker: str, request: LeaseRequest, now: float
+) -> tuple[LeaseRecord, bool]:
+    """The new lease of `worker`, and whether it is below its fair part. `records` are all leases of the rate limit, its own included."""
     mine = next((record for record in records if record.worker == worker and record.until > now), None)
     others = [record for record in records if record.worker != worker and record.until > now]
-    rate, connections = terms.whole(now)
+    rate, connections = state.available(now)
     asking = {record.worker: (record.wanted, record.wanted_connections) for record in others}
-    asking[worker] = (ask.per_second, ask.connections)
+    asking[worker] = (request.per_second, request.connections)
     wanting = sorted(name for name, wants in asking.items() if min(wants) > 0)
     serving = _having_turn(wanting, min(rate, connections), int(now / TURN_S))
     fair = _fair(rate, {name: asking[name][0] for name in serving}).get(worker, 0)
@@ -116,26 +120,26 @@ def grant(terms: Terms, records: Sequence[LeaseRecord], worker: str, ask: Ask, n
     given_connections = max(
         0, min(fair_connections, connections - sum(record.charged_connections for record in others))
     )
-    had, had_connections = _in_use(mine, ask)
+    had, had_connections = _in_use(mine, request)
     lease = LeaseRecord(
         worker,
-        number=(mine.number if mine else ask.holding) + 1,
-        wanted=ask.per_second,
-        wanted_connections=ask.connections,
+        number=(mine.number if mine else request.holding) + 1,
+        wanted=request.per_second,
+        wanted_connections=request.connections,
         per_second=given,
         connections=given_connections,
         charged=max(given, had),
-        charged_connections=max(given_connections, had_connections, ask.using),
+        charged_connections=max(given_connections, had_connections, request.using),
         until=now + TERM_S,
     )
     return lease, given < fair or given_connections < fair_connections
 
 
-def _in_use(mine: LeaseRecord | None, ask: Ask) -> tuple[int, int]:
+def _in_use(mine: LeaseRecord | None, request: LeaseRequest) -> tuple[int, int]:
     """What the process may still be using: its last lease, or the larger of the last two if it did not receive the last one."""
-    if mine is None or not ask.connections:  # a process stops before it asks for nothing
+    if mine is None or not request.connections:  # a process stops before it asks for nothing
         return 0, 0
-    if mine.number == ask.holding:
+    if mine.number == request.holding:
         return mine.per_second, mine.connections
     return mine.charged, mine.charged_connections
 
@@ -157,20 +161,20 @@ def _fair(whole: int, wanted: Mapping[str, int]) -> dict[str, int]:
     return parts
 
 
-class Figures(NamedTuple):
+class RateLimits(NamedTuple):
     """The limits of all senders together: calls a second (0: no limit), and concurrent calls."""
 
     per_second: int
     connections: int
 
 
-def pace_name(exchange: str, token: str) -> str:
-    """The name of the pace that all senders with this exchange and token share. A digest, so it reveals neither."""
+def rate_limit_name(exchange: str, token: str) -> str:
+    """The name of the rate limit that all senders with this exchange and token share. A digest, so it reveals neither."""
     return hashlib.sha256(f"loadsheet pace\0{exchange.rstrip('/')}\0{token}".encode()).hexdigest()[:32]
 
 
-class PaceStatus(NamedTuple):
-    """A pace for display: its limits, the share left, and what is leased to how many processes."""
+class RateLimitStatus(NamedTuple):
+    """A rate limit for display: its limits, the share left, and what is leased to how many processes."""
 
     name: str
     exchange: str
@@ -184,22 +188,22 @@ class PaceStatus(NamedTuple):
     workers: int
 
 
-def read_paces(connection: Connection) -> list[PaceStatus]:
-    """The current status of all paces, by exchange."""
+def read_rate_limits(connection: Connection) -> list[RateLimitStatus]:
+    """The current status of all rate limits, by exchange."""
     now = database_time(connection)
     statuses = []
     for row in connection.execute(select(paces).order_by(paces.c.exchange, paces.c.name)):
-        terms = _terms(row)
+        state = _state_of(row)
         alive = [record for record in _records_of(connection, row.name) if record.until > now]
         statuses.append(
-            PaceStatus(
+            RateLimitStatus(
                 row.name,
                 row.exchange,
                 row.per_second,
                 row.connections,
-                terms.share_at(now),
-                max(0.0, terms.paused_until - now),
-                row.reason if terms.share_at(now) < 1 or terms.paused_until > now else "",
+                state.share_at(now),
+                max(0.0, state.paused_until - now),
+                row.reason if state.share_at(now) < 1 or state.paused_until > now else "",
                 sum(record.per_second for record in alive),
                 sum(record.connections for record in alive),
                 len(alive),
@@ -208,32 +212,32 @@ def read_paces(connection: Connection) -> list[PaceStatus]:
     return statuses
 
 
-class SharedPace:
-    """One process's access to the pace of an exchange and a token. Each change is a transaction of its own. Raises LedgerError
+class SharedRateLimit:
+    """One process's access to the rate limit of an exchange and a token. Each change is a transaction of its own. Raises LedgerError
     for database errors if the engine comes from `loadsheet.ledger.postgres`.
     """
 
     def __init__(self, engine: Engine, exchange: str, token: str, worker: str) -> None:
-        self._engine, self._exchange, self._worker = engine, exchange, worker
-        self.name = pace_name(exchange, token)
+        parts = urlsplit(exchange)
+        self._origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"  # without credentials
+        self._engine, self._worker = engine, worker
+        self.name = rate_limit_name(exchange, token)
 
-    def begin(self, per_second: int, connections: int) -> Figures | None:
+    def set_limits(self, per_second: int, connections: int) -> RateLimits | None:
         """Set the limits (rate 0: no limit) and return the previous ones. Only the origin of the exchange's URL is stored."""
-        parts = urlsplit(self._exchange)
-        origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-        pace = {"name": self.name, "exchange": origin, "per_second": per_second, "connections": connections}
+        row = {"name": self.name, "exchange": self._origin, "per_second": per_second, "connections": connections}
         query = select(paces.c.per_second, paces.c.connections).where(paces.c.name == self.name)
         with self._engine.begin() as connection:
-            row = connection.execute(query).first()
-            _BEGIN.run(connection, [pace])
-        return None if row is None else Figures(*row)
+            before = connection.execute(query).first()
+            _SET_LIMITS.run(connection, [row])
+        return None if before is None else RateLimits(*before)
 
-    def renew(self, ask: Ask) -> Lease:
-        """A new lease. An ask for nothing returns the lease. Raises LedgerError for a pace that was never begun."""
+    def renew(self, request: LeaseRequest) -> Lease:
+        """A new lease. A request for nothing returns the lease. Raises LedgerError if the limits were never set."""
         with self._engine.begin() as connection:
-            terms, _, now = self._held(connection)
+            state, _, now = self._held(connection)
             records = _records_of(connection, self.name)
-            mine, short = grant(terms, records, self._worker, ask, now)
+            mine, short = grant(state, records, self._worker, request, now)
             gone = [record.worker for record in records if record.until < now - FORGOTTEN_S]
             if mine.wanted or mine.charged or mine.charged_connections:
                 _PUT.run(connection, [{"pace": self.name, **mine._asdict()}])
@@ -247,31 +251,32 @@ class SharedPace:
             mine.connections,
             mine.until,
             mine.until - now,
-            max(0.0, terms.paused_until - now),
-            terms.share_at(now),
+            max(0.0, state.paused_until - now),
+            state.share_at(now),
             short,
         )
 
-    def setback(self, age_s: float, pause_s: float, reason: str) -> None:
-        """Slow down all processes: the exchange protested against a call that left `age_s` ago, and asked for a pause."""
+    def report_overload(self, age_s: float, pause_s: float, reason: str) -> None:
+        """Slow down all processes: a call that left `age_s` ago met an overloaded exchange, which asked for a pause."""
         with self._engine.begin() as connection:
-            terms, before, now = self._held(connection)
-            after = terms.setback(now - age_s, pause_s, now)
-            changed = {"share": after.share, "paused_until": after.paused_until, "setback_at": after.setback_at}
-            if after.setback_at != terms.setback_at or not before:
+            state, before, now = self._held(connection)
+            after = state.after_overload(now - age_s, pause_s, now)
+            changed = {"share": after.share, "paused_until": after.paused_until, "setback_at": after.overloaded_at}
+            if after.overloaded_at != state.overloaded_at or not before:
                 before = reason
             connection.execute(update(paces).where(paces.c.name == self.name).values(**changed, reason=before))
 
-    def _held(self, connection: Connection) -> tuple[Terms, str, float]:
-        """The pace, the reason of its last setback, and the current time. Locks the row until the transaction ends."""
+    def _held(self, connection: Connection) -> tuple[RateLimitState, str, float]:
+        """The rate limit, the reason of its last overload, and the current time. Locks the row until the transaction ends."""
         row = connection.execute(_HOLD, {"name": self.name}).one_or_none()
         if row is None:
-            raise LedgerError(f"pace {self.name} is not in the shared tables; the first run that sends creates it")
-        return _terms(row), row.reason, float(row.now)
+            todo = "it is created by the first run that sends"
+            raise LedgerError(f"the shared rate limit for {self._origin} does not exist yet", todo=todo)
+        return _state_of(row), row.reason, float(row.now)
 
 
-def _terms(row: Row[tuple[object, ...]]) -> Terms:
-    return Terms(row.per_second, row.connections, row.share, row.paused_until, row.setback_at)
+def _state_of(row: Row[tuple[object, ...]]) -> RateLimitState:
+    return RateLimitState(row.per_second, row.connections, row.share, row.paused_until, row.setback_at)
 
 
 def _records_of(connection: Connection, name: str) -> list[LeaseRecord]:
@@ -280,7 +285,7 @@ def _records_of(connection: Connection, name: str) -> list[LeaseRecord]:
 
 # The time is read before the row is locked: waiting for the lock makes the lease shorter, never longer.
 _HOLD = select(paces, DATABASE_TIME.label("now")).where(paces.c.name == bindparam("name")).with_for_update()
-_BEGIN = Statement(
+_SET_LIMITS = Statement(
     """
     insert into paces (name, exchange, per_second, connections, share, paused_until, setback_at, reason)
     values (:name, :exchange, :per_second, :connections, 1, 0, 0, '')
