@@ -21,7 +21,7 @@ from loadsheet.ledger.planning import (
     with_operation,
 )
 from loadsheet.ledger.states import EarlierEntry
-from loadsheet.mapping.documents import Document, Instead, SourceRow
+from loadsheet.mapping.documents import AlternativeForm, Document, SourceRow
 from loadsheet.problems import Problem
 
 SAID = Problem("X701", values={"text": "pickup_city: is wrong"})
@@ -186,7 +186,7 @@ def test_a_copy_of_an_old_file_is_recognised_by_either_form_of_an_upsert():
     made = known(CREATE, ACCEPTED, "one")._replace(drop=1)
     changed = known(UPDATE, ACCEPTED, "two", identity=8)._replace(drop=2)
     update = document(UPDATE, "one")
-    given = replace(document(CREATE, "one"), instead=Instead(UPDATE, update.payload, update.content_hash))
+    given = replace(document(CREATE, "one"), alternative=AlternativeForm(UPDATE, update.payload, update.content_hash))
     decision = decide(given, [made, changed], changed="hold", seen=True)
     assert (decision.document.operation, decision.planned.state) == (UPDATE, READY)
     assert held_as_older(decision, given, [made, changed], {1: False}).planned.state is HELD
@@ -287,7 +287,9 @@ def test_the_lengths_of_lists_count_the_lists_in_their_items_together():
 )
 def test_an_upsert_creates_what_is_not_there_and_updates_what_is(lane, content, operation, state):
     update = document(UPDATE, content)
-    upsert = replace(document(CREATE, content), instead=Instead(UPDATE, update.payload, update.content_hash))
+    upsert = replace(
+        document(CREATE, content), alternative=AlternativeForm(UPDATE, update.payload, update.content_hash)
+    )
     made = with_operation(upsert, standing(lane))
     assert (made.operation, planned_state(made, standing(lane)).state) == (operation, state)
 

@@ -40,7 +40,7 @@ def written(found):
     return [
         f"{found.operation} {found.key} ({found.lane}) from {rows}",
         *([found.payload.decode()] if found.payload else []),
-        *([f"or {found.instead.operation} {found.instead.payload.decode()}"] if found.instead else []),
+        *([f"or {found.alternative.operation} {found.alternative.payload.decode()}"] if found.alternative else []),
         *(
             line
             for problem in found.problems
@@ -165,9 +165,9 @@ def test_a_mapping_with_several_operations_says_which_and_an_upsert_carries_both
     """Which payloads, the golden file says; each has a hash of its own."""
     mapping, _, found = found_in("changes")
     assert [operation.name for operation in mapping.operations] == ["tender.create", "tender.update", "tender.delete"]
-    (new,) = [item for item in found if item.instead is not None]
-    assert len(new.instead.content_hash) == 64
-    assert new.instead.content_hash != new.content_hash
+    (new,) = [item for item in found if item.alternative is not None]
+    assert len(new.alternative.content_hash) == 64
+    assert new.alternative.content_hash != new.content_hash
 
 
 # ---- blanks that take from above ----

@@ -52,7 +52,7 @@ def assert_meets_contract(found, assumptions):
     if not found.usable:
         assert any(problem.level == "error" for problem in found.problems)
         return
-    forms = [found, *([found.instead] if found.instead else [])]
+    forms = [found, *([found.alternative] if found.alternative else [])]
     for form in forms:
         assert checker(BY_NAME[form.operation], assumptions)(decode(form.payload)) == ()
 

@@ -272,8 +272,8 @@ def _lines(item, mapping, fragment, *, several):
             record = {name: value for name, value in record.items() if name in wanted}
         operation = f"{item.operation} " if len(mapping.operations) > 1 else ""
         yield f"{operation}{_json(record)}"
-        if item.instead:
-            yield f"or {item.instead.operation}"
+        if item.alternative:
+            yield f"or {item.alternative.operation}"
     for problem in _of_interest(item.problems):
         where = problem.where
         row = f"row {where.row}" if where.row else ""

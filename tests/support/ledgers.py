@@ -28,7 +28,7 @@ from loadsheet.ledger.content_blocks import zstd
 from loadsheet.ledger.ledger_tables import tenures
 from loadsheet.ledger.location import LedgerFiles
 from loadsheet.ledger.postgres import Fence
-from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
+from loadsheet.mapping.documents import AlternativeForm, Document, Ignored, SourceRow
 from loadsheet.problems import Problem, Where
 
 HEADER = ("Auftrag", "Empfänger", "PLZ", "Gewicht", "Wert")
@@ -182,7 +182,8 @@ def upsert(payload, rows, instead=None):
     """A document that creates an order or, where it exists, updates it: with `instead`, if that is given."""
     other = document("order.update", instead or {**payload, "currency": "CHF"}, rows)
     return replace(
-        document("order.create", payload, rows), instead=Instead(other.operation, other.payload, other.content_hash)
+        document("order.create", payload, rows),
+        alternative=AlternativeForm(other.operation, other.payload, other.content_hash),
     )
 
 

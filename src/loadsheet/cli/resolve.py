@@ -242,9 +242,9 @@ def why_undecidable(key: str, unresolved: list[Unresolved], sending: Sending, ch
 
     if not unresolved:
         return f"there is nothing to decide about {key}: {sending.text or f'`loadsheet show {as_argument(key)}` shows its state'}"
-    given_up = [one.entry.key for one in unresolved if one.entry.state is State.HELD]
-    if choice == "give up" and given_up:
-        return f"{given_up[0]} is already given up; use --send-again or --accepted to change that"
+    abandoned = [one.entry.key for one in unresolved if one.entry.state is State.HELD]
+    if choice == "give up" and abandoned:
+        return f"{abandoned[0]} is already given up; use --send-again or --accepted to change that"
     return ""
 
 

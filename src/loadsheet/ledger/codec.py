@@ -13,7 +13,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Difference, decode_record, different_fields
 from loadsheet.ledger.states import Entry, SourceFile, SourceTable, State, Waits
-from loadsheet.mapping.documents import ColumnGuide, Instead, Lineage, SourceRow
+from loadsheet.mapping.documents import AlternativeForm, ColumnGuide, Lineage, SourceRow
 from loadsheet.problems import Problem
 
 _encode = msgspec.json.Encoder().encode
@@ -81,17 +81,17 @@ def decode_problems(stored: str) -> tuple[Problem, ...]:
     return () if stored == "[]" else tuple(Problem.from_json(item) for item in msgspec.json.decode(stored))
 
 
-def encode_instead(instead: Instead | None) -> bytes | None:
+def encode_alternative(form: AlternativeForm | None) -> bytes | None:
     """The other form of an upsert as JSON: [operation, content hash, record]. None if there is none."""
-    if instead is None:
+    if form is None:
         return None
-    return _encode((instead.operation, instead.content_hash, msgspec.Raw(instead.payload)))
+    return _encode((form.operation, form.content_hash, msgspec.Raw(form.payload)))
 
 
-def decode_instead(stored: bytes) -> Instead:
-    """The form that `encode_instead` wrote."""
+def decode_alternative(stored: bytes) -> AlternativeForm:
+    """The form that `encode_alternative` wrote."""
     operation, content_hash, payload = _instead(stored)
-    return Instead(operation, bytes(payload), content_hash)
+    return AlternativeForm(operation, bytes(payload), content_hash)
 
 
 def entry(row: Any, payload: bytes, rows: bytes) -> Entry:
@@ -118,7 +118,7 @@ def entry(row: Any, payload: bytes, rows: bytes) -> Entry:
         _WAITS[waits],
         removed,
         figures or b"",
-        decode_instead(instead).operation if instead else "",
+        decode_alternative(instead).operation if instead else "",
     )
 
 

@@ -21,7 +21,7 @@ from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.ledger_tables import Statement, decisions, streamed_within
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Attempt, Decision, Entry, EntryHead, Settlement, State, Waits
 from loadsheet.ledger.transitions import PreviousState, Transaction, change_states
-from loadsheet.mapping.documents import Instead
+from loadsheet.mapping.documents import AlternativeForm
 
 FORGET = "forget"
 """The choice of a decision that removed the contents of entries. Its evidence names the decisions whose words it removed."""
@@ -59,13 +59,16 @@ def apply_choices(transaction: Transaction, chosen: Sequence[Choice]) -> dict[in
 def _send_as(connection: Connection, entry: Entry, operation: str) -> None:
     """Send an entry as this operation: in the other form of an upsert if it is that one's, else with the record that it has."""
     changed = {"entry": entry.id, "operation": operation}
-    if entry.other != operation:
+    if entry.alternative_operation != operation:
         _SEND_AS.run(connection, [changed])
         return
     ((row, content),) = with_contents(connection, _FORMS.rows(connection, entry=entry.id))
-    form, own = codec.decode_instead(row.instead), Instead(entry.operation, content.payload, entry.content_hash)
+    form, own = (
+        codec.decode_alternative(row.instead),
+        AlternativeForm(entry.operation, content.payload, entry.content_hash),
+    )
     replace_contents(connection, {entry.id: content._replace(payload=form.payload)})
-    _SWAP_FORMS.run(connection, [changed | {"hash": form.content_hash, "instead": codec.encode_instead(own)}])
+    _SWAP_FORMS.run(connection, [changed | {"hash": form.content_hash, "instead": codec.encode_alternative(own)}])
 
 
 def append_to_chain(connection: Connection, decided: Sequence[Decision]) -> None:
@@ -138,8 +141,8 @@ def judge_retry(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[EntryH
         return Retry(f"a newer version replaced it (entry {newer[-1].id})")
     if BY_NAME[entry.operation].creates:
         return _retry_create(entry, lane)
-    creates = entry.other and BY_NAME[entry.other].creates
-    return Retry(operation=entry.other) if creates and _is_deleted(lane) else Retry()
+    creates = entry.alternative_operation and BY_NAME[entry.alternative_operation].creates
+    return Retry(operation=entry.alternative_operation) if creates and _is_deleted(lane) else Retry()
 
 
 def _barred(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[EntryHead]) -> str:

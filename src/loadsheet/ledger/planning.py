@@ -17,7 +17,7 @@ from loadsheet.ledger.codec import OTHER_VERSION, fields_in, left_out
 from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned, older_values
 from loadsheet.ledger.states import EarlierEntry, State, Waits
 from loadsheet.ledger.updates import TO_CLEAR, changed_values, not_cleared, other_zone, sets_other_fields, shortened
-from loadsheet.mapping.documents import Document, Instead, times_of_run
+from loadsheet.mapping.documents import Document, AlternativeForm, times_of_run
 from loadsheet.problems import Problem
 
 Changed = Literal["hold", "update"]
@@ -54,11 +54,11 @@ class PlannedState(NamedTuple):
 
 
 class PlanningDecision(NamedTuple):
-    """The document as it is sent, its planned state, and the unused form of an upsert while that may still change (see `other_form`)."""
+    """The document as it is sent, its planned state, and the unused form of an upsert while that may still change (see `kept_alternative`)."""
 
     document: Document
     planned: PlannedState
-    other: Instead | None = None
+    alternative: AlternativeForm | None = None
 
 
 _NEW = PlannedState(State.READY)
@@ -104,7 +104,7 @@ def decide_new(
     decision = held_as_contradicted(decision, known.newer)
     decision = held_as_of_other_zone(decision, own, lane, known.zone)
     decision = with_earlier_times(decision, lane)
-    return decision._replace(other=other_form(own, decision, lane))
+    return decision._replace(alternative=kept_alternative(own, decision, lane))
 
 
 def with_effects(
@@ -152,7 +152,7 @@ def held_as_older(
     is_deleted = decision.planned.reason == DELETED
     if not (copies or returned.uncorrected) or not (decision.planned.state is State.READY or is_deleted):
         return decision
-    forms = {form.content_hash for form in (document, given, given.instead) if form is not None}
+    forms = {form.content_hash for form in (document, given, given.alternative) if form is not None}
     family = _family(document, lane)
     came = [earlier for earlier in family if earlier.drop in copies]
     same = [earlier.id for earlier in came if copies[earlier.drop] or earlier.content_hash in forms]
@@ -184,7 +184,7 @@ def held_as_of_another(
     """
     document = decision.document
     is_other_version = any(problem.code in OTHER_VERSION for problem in decision.planned.problems)
-    is_new = BY_NAME[given.operation].creates or given.instead is not None
+    is_new = BY_NAME[given.operation].creates or given.alternative is not None
     if not is_new or (decision.planned.state is not State.READY and not is_other_version):
         return decision
     alive = _since_delete(lane)
@@ -258,13 +258,13 @@ def recognized(document: Document, lane: Sequence[EarlierEntry]) -> Document:
     """
     if not lane or not document.usable:
         return document
-    forms = [Instead(document.operation, document.payload, document.content_hash)]
-    forms += [document.instead] if document.instead is not None else []
+    forms = [AlternativeForm(document.operation, document.payload, document.content_hash)]
+    forms += [document.alternative] if document.alternative is not None else []
     own, *others = [_recognized(form, document, lane) for form in forms]
-    return replace(document, content_hash=own.content_hash, instead=others[0] if others else None)
+    return replace(document, content_hash=own.content_hash, alternative=others[0] if others else None)
 
 
-def _recognized(form: Instead, document: Document, lane: Sequence[EarlierEntry]) -> Instead:
+def _recognized(form: AlternativeForm, document: Document, lane: Sequence[EarlierEntry]) -> AlternativeForm:
     if not may_differ_in_form(form.payload):
         return form
     for earlier in reversed(lane):
@@ -297,7 +297,7 @@ def with_operation(document: Document, lane: Sequence[EarlierEntry], *, seen: bo
     last change, it keeps that change's operation, so that it counts as unchanged. Updates that wait for the record do not show that it
     exists.
     """
-    if document.instead is None:
+    if document.alternative is None:
         return document
     alive = _since_delete(lane)
     standing = [
@@ -314,19 +314,21 @@ def with_operation(document: Document, lane: Sequence[EarlierEntry], *, seen: bo
     last = standing[-1]
     if (last.operation, last.content_hash) == (document.operation, document.content_hash):
         return document
-    return replace(document, **document.instead._asdict(), instead=None)
+    return replace(document, **document.alternative._asdict(), alternative=None)
 
 
-def other_form(given: Document, decision: PlanningDecision, lane: Sequence[EarlierEntry]) -> Instead | None:
+def kept_alternative(
+    given: Document, decision: PlanningDecision, lane: Sequence[EarlierEntry]
+) -> AlternativeForm | None:
     """The unused form of an upsert (see `with_operation`), or the create that was sent as an update, while an outcome on its lane may still
     require it, or a person who releases it after a delete. Else None.
     """
     document = decision.document
     if decision.planned.state is not State.HELD and all(one.state in (State.ACCEPTED, State.REFUSED) for one in lane):
         return None
-    if document.instead is not None or document.operation == given.operation:
-        return document.instead
-    return Instead(given.operation, given.payload, given.content_hash)
+    if document.alternative is not None or document.operation == given.operation:
+        return document.alternative
+    return AlternativeForm(given.operation, given.payload, given.content_hash)
 
 
 class Parent(NamedTuple):
@@ -431,7 +433,7 @@ def _judge_create(document: Document, lane: Sequence[EarlierEntry]) -> PlannedSt
         last = standing[-1]
         equal = last.content_hash == document.content_hash
         doubts = [earlier for earlier in standing if earlier.has_unknown_outcome]
-        if doubts and not (last.state is State.HELD and equal and not last.given_up):
+        if doubts and not (last.state is State.HELD and equal and not last.abandoned):
             return _in_doubt(document, doubts)
         return _judge_equal(document, last) if equal else _judge_different(document, last)
     if not same and _is_of_deleted(document, lane):
@@ -478,8 +480,8 @@ def _judge_equal(document: Document, earlier: EarlierEntry) -> PlannedState:
 def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> PlannedState:
     look = f"to see what is known: loadsheet resolve {as_argument(document.key)}"
     choices = f"loadsheet resolve --send-again {as_argument(document.key)}, or --accepted if the exchange has it"
-    given_up = f"it was abandoned, so it is not verified: {choices}"
-    hint = given_up if all(earlier.given_up for earlier in doubts) else look
+    not_verified = f"it was abandoned, so it is not verified: {choices}"
+    hint = not_verified if all(earlier.abandoned for earlier in doubts) else look
     problem = Problem("L602", values={"key": document.key}, hint=hint)
     return PlannedState(State.HELD, "earlier outcome unknown", (problem,), waits=Waits.EARLIER)
 

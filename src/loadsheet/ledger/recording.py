@@ -222,7 +222,7 @@ def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str
     rows = in_order(_ON_LANES.rows_of(connection, list(wanted)))
     for row, content in with_contents(connection, rows):
         state = State(row.state)
-        given_up = state is State.HELD and row.waits == Waits.DECISION
+        abandoned = state is State.HELD and row.waits == Waits.DECISION
         problems = codec.decode_problems(row.problems)
         entry = EarlierEntry(
             row.id,
@@ -233,7 +233,7 @@ def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str
             content.payload,
             row.receipt,
             problems,
-            given_up,
+            abandoned,
             row.drop_id,
             row.figures or b"",
             is_whole=row.operation not in row.mapped.split(JOINT),
@@ -315,7 +315,7 @@ def _as_earlier(identity: int, drop: int, given: Document, decision: PlanningDec
 
 def _entry_record(identity: int, drop: int, decision: PlanningDecision, now: str) -> dict[str, Any]:
     """The row of `entries` for a document."""
-    document, planned, other = decision
+    document, planned, alternative = decision
     problems = (*document.problems, *planned.problems)
     return {
         "id": identity,
@@ -331,7 +331,7 @@ def _entry_record(identity: int, drop: int, decision: PlanningDecision, now: str
         "receipt": planned.receipt,
         "now": now,
         "waits": planned.waits.value,
-        "instead": codec.encode_instead(other),
+        "instead": codec.encode_alternative(alternative),
         "elsewhere": b"",
     }
 

@@ -168,7 +168,7 @@ def _earlier_in(
 
 def _forms_of(document: Document) -> set[str]:
     """The hashes of the contents that a document may be sent with."""
-    return {form.content_hash for form in (document, document.instead) if form is not None}
+    return {form.content_hash for form in (document, document.alternative) if form is not None}
 
 
 def _cells(connection: Connection, wanted: Collection[int]) -> "dict[int, Counter[Cells] | str]":

@@ -241,8 +241,8 @@ class Drop:
 class Entry(NamedTuple):
     """The record of one document. `receipt` is the exchange's order number, if it gave one. `reason` explains the state in
     words. `attempts` counts committed intents to send. Times are ISO 8601 UTC texts. `removed` is when the contents were removed
-    (empty: they were not). Then the payload is empty, the rows have no cells, and `figures` keeps the values for control totals. `other` is
-    the operation of the other form of an upsert, if that is kept.
+    (empty: they were not). Then the payload is empty, the rows have no cells, and `figures` keeps the values for control totals.
+    `alternative_operation` is the operation of the other form of an upsert, if that is kept.
     """
 
     id: int
@@ -264,7 +264,7 @@ class Entry(NamedTuple):
     waits: Waits = Waits.DECISION
     removed: str = ""
     figures: bytes = b""
-    other: str = ""
+    alternative_operation: str = ""
 
     @property
     def ordered(self) -> frozenset[str]:
@@ -286,7 +286,7 @@ class EntryHead(NamedTuple):
 
 class EarlierEntry(NamedTuple):
     """An earlier entry on the same lane that is, was or will be at the exchange. A held one waits for an outcome or a parent, or
-    was given up: a person abandoned it although its outcome is unknown.
+    was abandoned: a person decided not to wait for its unknown outcome.
     """
 
     id: int
@@ -297,7 +297,7 @@ class EarlierEntry(NamedTuple):
     payload: bytes
     receipt: str
     problems: tuple[Problem, ...]
-    given_up: bool = False
+    abandoned: bool = False
     drop: int = 0
     figures: bytes = b""  # what is kept of a payload that was removed
     is_whole: bool = False  # an update that was made of a create or an upsert
@@ -305,7 +305,7 @@ class EarlierEntry(NamedTuple):
     @property
     def has_unknown_outcome(self) -> bool:
         """Whether its outcome is unknown."""
-        return self.state in WITHOUT_OUTCOME or self.given_up
+        return self.state in WITHOUT_OUTCOME or self.abandoned
 
 
 class IgnoredRow(NamedTuple):

@@ -35,7 +35,7 @@ from loadsheet.ledger.recording import earlier_entries, in_order, seen_lanes
 from loadsheet.ledger.returned_rows import OLDER, FixFiles, copies_of, find_returned, older_values
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change_states, still_valid
-from loadsheet.mapping.documents import JOINT, Document, Instead
+from loadsheet.mapping.documents import JOINT, AlternativeForm, Document
 from loadsheet.problems import Problem
 from loadsheet.similar_text import lookalikes
 
@@ -265,8 +265,8 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             )
             settlements.append(_judged(row, planned))
             if (document.operation, document.payload) != (row.operation, content.payload):
-                previous = Instead(row.operation, content.payload, row.content_hash)  # in case it changes back
-                instead = None if row.instead is None else codec.encode_instead(previous)
+                previous = AlternativeForm(row.operation, content.payload, row.content_hash)  # in case it changes back
+                instead = None if row.instead is None else codec.encode_alternative(previous)
                 updates.append({"entry": row.id, **sent_as, "instead": instead})
                 contents[row.id] = content._replace(payload=document.payload)
         if updates:
@@ -288,10 +288,10 @@ def _document(row: Any, content: Content) -> Document:
     document = Document(row.operation, row.key, row.lane, payload, row.content_hash, cells, problems, items)
     if row.instead is None:
         return document
-    other = codec.decode_instead(row.instead)
+    other = codec.decode_alternative(row.instead)
     if BY_NAME[row.operation].creates:
-        return replace(document, instead=other)
-    return replace(document, **other._asdict(), instead=Instead(row.operation, payload, row.content_hash))
+        return replace(document, alternative=other)
+    return replace(document, **other._asdict(), alternative=AlternativeForm(row.operation, payload, row.content_hash))
 
 
 def _faults(connection: Connection, lanes: Collection[str]) -> dict[str, Problem]:

@@ -45,7 +45,7 @@ class Document:
       - `list_rows_key`, `rows_key`, `sets_key`: indexes of rows and column sets
       - `SHARED`, `LOOKED_UP`: indexes of rows; `FIX_OF`: entries of the ledger
       - `ordered_flags`, `time_of_run_flags`: no indexes, the key alone says it
-    - `instead`: what to send if the record already exists according to the ledger
+    - `alternative`: what to send if the record already exists according to the ledger
     - `ordered`: the paths of lists whose order is content; other lists have the order of the sheet's rows, which has no meaning
     """
 
@@ -57,7 +57,7 @@ class Document:
     rows: tuple[SourceRow, ...]
     problems: tuple[Problem, ...] = ()
     items: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    instead: "Instead | None" = None
+    alternative: "AlternativeForm | None" = None
     ordered: tuple[str, ...] = ()
 
     @property
@@ -76,8 +76,8 @@ class Document:
         return bool(self.payload) and all(problem.level == "warning" for problem in self.problems)
 
 
-class Instead(NamedTuple):
-    """The update operation for a record that may exist already: its payload and content hash."""
+class AlternativeForm(NamedTuple):
+    """The other form of an upsert, usually the update for a record that may exist already: its operation, payload and content hash."""
 
     operation: str
     payload: bytes

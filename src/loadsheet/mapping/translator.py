@@ -14,7 +14,7 @@ from typing import Any
 from loadsheet.contract import encode_record, encode_sorted
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.document_checks import Cell, DocumentProblems, GroupChecks, Rows, join_rows
-from loadsheet.mapping.documents import LOOKED_UP, SHARED, Document, Ignored, Instead, SourceRow, rows_key, sets_key
+from loadsheet.mapping.documents import LOOKED_UP, SHARED, Document, Ignored, AlternativeForm, SourceRow, rows_key, sets_key
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, KeyedTable, gather
 from loadsheet.mapping.names import DocumentFrame
 from loadsheet.mapping.near_keys import NearKeys, correct_there
@@ -201,7 +201,7 @@ class _DocumentBuilder:
             return targets.fixed
         return targets.by_name.get(main[0].values[targets.chooser], targets.fixed)
 
-    def _record(self, variant: Variant) -> tuple[dict[str, Any], Instead | None]:
+    def _record(self, variant: Variant) -> tuple[dict[str, Any], AlternativeForm | None]:
         """The record and its update form. The problems of both count, because either may be sent."""
         frame, instead = self._frame, None
         payload = variant.make(frame)
@@ -209,14 +209,14 @@ class _DocumentBuilder:
             other = variant.instead.make(frame)
             self._problems.check_contract(variant.instead, other)
             frame.faults, frame.unlisted, frame.skipped = [], [], []
-            instead = Instead(
+            instead = AlternativeForm(
                 variant.instead.operation.name, encode_record(other), _content_hash(variant.instead, other)
             )
         self._problems.check_contract(variant, payload)
         self._problems.check_complete()
         return payload, instead
 
-    def _valid_document(self, variant: Variant, payload: dict[str, Any], instead: Instead | None) -> Document:
+    def _valid_document(self, variant: Variant, payload: dict[str, Any], instead: AlternativeForm | None) -> Document:
         operation = variant.operation
         return Document(
             operation.name,

@@ -217,9 +217,9 @@ def compare(old: Iterable[Document], new: Iterable[Document]) -> Comparison:
 
 def sent_payload(document: Document) -> bytes:
     """The payload of a document. A document with an update form for an existing record shows that payload too."""
-    if document.instead is None:
+    if document.alternative is None:
         return document.payload
-    instead = {"operation": document.instead.operation, "payload": msgspec.Raw(document.instead.payload)}
+    instead = {"operation": document.alternative.operation, "payload": msgspec.Raw(document.alternative.payload)}
     return encode_record({"payload": msgspec.Raw(document.payload), "instead": instead})
 
 
