@@ -12,10 +12,16 @@ import pytest
 from loadsheet.cli.resolve import resolve, retry
 from loadsheet.contract import BY_NAME
 from loadsheet.ledger import State
-from loadsheet.ledger.codec import changes_to_keep, field_differences, further_changes, kept_changes, list_lengths
+from loadsheet.ledger.content_changes import (
+    changes_to_keep,
+    field_differences,
+    further_changes,
+    kept_changes,
+    list_lengths,
+)
 from loadsheet.ledger.planning import (
     decide,
-    held_as_older,
+    held_if_outdated,
     planned_state,
     recognized,
     with_operation,
@@ -173,13 +179,13 @@ OLDER = [  # the lane with the drop of each entry, what comes in a copy of drop 
 def test_a_copy_of_an_old_file_undoes_no_later_change(lane, operation, content, state):
     given = document(operation, content)
     earlier = [known(*entry, identity=place)._replace(drop=drop) for place, (*entry, drop) in enumerate(lane, start=1)]
-    decision = decide(given, earlier, changed="hold", seen=True)
+    decision = decide(given, earlier, changed="hold", is_listed=True)
     assert decision.planned.state is READY
-    after = held_as_older(decision, given, earlier, {1: False}).planned
+    after = held_if_outdated(decision, given, earlier, {1: False}).planned
     assert (after.state, after.problems[0].code if after.problems else "") == (state, "L619" if state is HELD else "")
     older = "these are older values of A-1: another file has changed, corrected or deleted them since"
     assert not after.problems or after.problems[0].text == older.replace("A-1", given.key)
-    assert held_as_older(decision, given, earlier, {}) == decision
+    assert held_if_outdated(decision, given, earlier, {}) == decision
 
 
 def test_a_copy_of_an_old_file_is_recognised_by_either_form_of_an_upsert():
@@ -187,9 +193,9 @@ def test_a_copy_of_an_old_file_is_recognised_by_either_form_of_an_upsert():
     changed = known(UPDATE, ACCEPTED, "two", identity=8)._replace(drop=2)
     update = document(UPDATE, "one")
     given = replace(document(CREATE, "one"), alternative=AlternativeForm(UPDATE, update.payload, update.content_hash))
-    decision = decide(given, [made, changed], changed="hold", seen=True)
+    decision = decide(given, [made, changed], changed="hold", is_listed=True)
     assert (decision.document.operation, decision.planned.state) == (UPDATE, READY)
-    assert held_as_older(decision, given, [made, changed], {1: False}).planned.state is HELD
+    assert held_if_outdated(decision, given, [made, changed], {1: False}).planned.state is HELD
 
 
 FILES = [  # what each file of a run asks, with its last change, and which files hold the order against the last one's delete
@@ -329,9 +335,9 @@ def test_what_does_not_say_the_same_or_is_not_kept_or_whose_order_is_content_is_
 def test_a_record_accepted_with_other_line_ends_in_its_texts_is_unchanged(operation, end):
     lane, same = [known(operation, ACCEPTED, f"ring twice{end}wait")], document(operation, "ring twice\nwait")
     made = recognized(same, lane)
-    assert (planned_state(made, lane, seen=True).state, made.payload) == (UNCHANGED, same.payload)
+    assert (planned_state(made, lane, is_listed=True).state, made.payload) == (UNCHANGED, same.payload)
     other = recognized(document(operation, "ring twice\n\nwait"), lane)
-    assert planned_state(other, lane, seen=True).state is not UNCHANGED
+    assert planned_state(other, lane, is_listed=True).state is not UNCHANGED
 
 
 def test_a_problem_keeps_each_changed_value_apart_and_counts_those_beyond_five():

@@ -12,7 +12,7 @@ from loadsheet import reconcile
 from loadsheet.dispatch.unknown_rules import content_before
 from loadsheet.errors import LedgerError
 from loadsheet.ledger import Choice, Settlement, State
-from loadsheet.ledger.codec import NOT_KEPT
+from loadsheet.ledger.content_changes import NOT_KEPT
 from loadsheet.ledger.decisions import judge_retry
 from loadsheet.ledger.maintenance import figures_of
 from loadsheet.mapping.documents import FIX_OF

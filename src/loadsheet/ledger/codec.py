@@ -1,17 +1,11 @@
-"""Encodes values for the ledger's columns and decodes them: JSON for lists and objects, plain text for times; and the clock.
+"""Encodes values for the ledger's columns and decodes them: JSON for lists and objects, plain text for times; and the clock."""
 
-A problem that holds another version of a record keeps the values in which the two differ, field by field (`changes_to_keep`, `kept_changes`).
-Old ledgers have only a text with all of them.
-"""
-
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, Difference, decode_record, different_fields
 from loadsheet.ledger.states import Entry, SourceFile, SourceTable, State, Waits
 from loadsheet.mapping.documents import AlternativeForm, ColumnGuide, Lineage, SourceRow
 from loadsheet.problems import Problem
@@ -140,118 +134,3 @@ def table(row: Any) -> SourceTable:
         decode_texts_by_name(row.found),
         decode_problems(row.problems),
     )
-
-
-NOT_KEPT = "the fields are unknown, because the accepted content has been removed"
-"""The text in place of the differences from a record whose contents were removed."""
-
-OTHER_VERSION = frozenset({"L601", "L605"})
-"""The problems of a record of which another version came before."""
-
-FIELDS = "fields"
-"""The value of such a problem with all differences in one text, for operators."""
-
-MEANT = "meant"
-"""The value of a problem with the number of the order or tender that its sender may have meant."""
-
-_MORE = "more"
-_SHOWN = 5
-_LENGTH_MAX = 60
-
-
-class ChangedValue(NamedTuple):
-    """A field that changed: its payload path, and both values as texts (empty: no value). None if they are too long to show."""
-
-    path: str
-    old: str | None
-    new: str | None
-
-
-def changes_to_keep(operation: str, before: bytes, after: bytes, ordered: Collection[str]) -> dict[str, Any]:
-    """The values of a problem that keep the differences of two JSON records of an operation; none if the earlier contents were removed."""
-    if not before:
-        return {}
-    old, new, record = decode_record(before), decode_record(after), BY_NAME[operation].record
-    left_out = (one for one in different_fields(record, old, new, ordered=ordered) if not one.held)
-    changed = {one.path: one for one in different_fields(record, new, old, ordered=ordered)}
-    found = [*changed.values(), *(Difference(one.path, "", one.sent) for one in left_out if one.path not in changed)]
-    kept: dict[str, Any] = {_MORE: len(found) - _SHOWN} if len(found) > _SHOWN else {}
-    for number, one in enumerate(found[:_SHOWN], start=1):
-        kept[f"path {number}"] = one.path
-        if max(len(one.sent), len(one.held)) <= _LENGTH_MAX:
-            kept |= {f"old {number}": one.held, f"new {number}": one.sent}
-    return kept
-
-
-def fields_in(payload: bytes) -> dict[str, msgspec.Raw]:
-    """The top-level fields of a JSON record. Empty if its contents were removed."""
-    return msgspec.json.decode(payload, type=dict[str, msgspec.Raw]) if payload else {}
-
-
-def left_out(before: bytes, after: bytes) -> dict[str, msgspec.Raw]:
-    """The top-level fields with a value in the first JSON record that the second lacks."""
-    fields = fields_in(after)
-    return {
-        name: value
-        for name, value in fields_in(before).items()
-        if name not in fields and bytes(value) not in (b'""', b"[]")
-    }
-
-
-def list_lengths(payload: bytes) -> dict[str, int]:
-    """The number of items of each list of a JSON record, and of the lists within its items together (`packages.inner_cargos`). Empty if
-    its contents were removed.
-    """
-    return dict(_lengths("", [msgspec.json.decode(payload)])) if payload else {}
-
-
-def _lengths(path: str, records: Sequence[dict[str, Any]]) -> Iterator[tuple[str, int]]:
-    """The number of items of each list in records at a path."""
-    for name in dict.fromkeys(chain.from_iterable(records)):
-        lists = [found for record in records if isinstance(found := record.get(name), list)]
-        if lists:
-            items = list(chain.from_iterable(lists))
-            yield f"{path}{name}", len(items)
-            yield from _lengths(f"{path}{name}.", items)
-
-
-def field_differences(before: bytes, after: bytes) -> list[str]:
-    """The top-level fields in which two JSON records differ, each as `name 1 -> 2`, long ones only by name. `NOT_KEPT` if the
-    contents of the earlier record were removed (empty).
-    """
-    if not before:
-        return [NOT_KEPT]
-    old, new = (msgspec.json.decode(record, type=dict[str, msgspec.Raw]) for record in (before, after))
-    names = [name for name in {**old, **new} if _compact(old.get(name)) != _compact(new.get(name))]
-    shown = [_difference(name, old.get(name), new.get(name)) for name in names[:_SHOWN]]
-    more = len(names) - len(shown)
-    return [*shown, f"and {more} more"] if more else shown
-
-
-def _compact(raw: msgspec.Raw | None) -> Any:
-    return None if raw is None else bytes(raw)
-
-
-def _difference(name: str, old: msgspec.Raw | None, new: msgspec.Raw | None) -> str:
-    before, after = ("nothing" if raw is None else bytes(raw).decode() for raw in (old, new))
-    if before[0] == after[0] == "[":
-        counts = [len(msgspec.json.decode(items)) for items in (before, after)]
-        return name if counts[0] == counts[1] else f"{name} {counts[0]} items -> {counts[1]} items"
-    too_long = max(len(before), len(after)) > 60
-    return name if too_long or before[:1] in "[{" else f"{name} {before} -> {after}"
-
-
-def kept_changes(problem: Problem) -> list[ChangedValue]:
-    """The differences that a problem keeps field by field; none in old ledgers."""
-    values = problem.values
-    paths = [values.get(f"path {number}") for number in range(1, _SHOWN + 1)]
-    return [
-        ChangedValue(path, values.get(f"old {number}"), values.get(f"new {number}"))
-        for number, path in enumerate(paths, start=1)
-        if path is not None
-    ]
-
-
-def further_changes(problem: Problem) -> int:
-    """How many more fields changed than the problem keeps."""
-    return problem.number(_MORE)

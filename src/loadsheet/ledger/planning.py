@@ -11,20 +11,31 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, Action, When, may_differ_in_form, parties_of, same_content, update_of
+from loadsheet.contract import BY_NAME, Action, When, update_of
 from loadsheet.display_text import as_argument
-from loadsheet.ledger.codec import OTHER_VERSION, fields_in, left_out
+from loadsheet.ledger.content_changes import (
+    OTHER_VERSION,
+    TO_CLEAR,
+    changed_values,
+    fields_in,
+    left_out,
+    not_cleared,
+    other_zone,
+    recognized,
+    sender_in,
+    sets_other_fields,
+    shortened,
+)
 from loadsheet.ledger.returned_rows import CONTRADICTED, NOT_RETURNED, OLDER, Returned, older_values
 from loadsheet.ledger.states import EarlierEntry, State, Waits
-from loadsheet.ledger.updates import TO_CLEAR, changed_values, not_cleared, other_zone, sets_other_fields, shortened
-from loadsheet.mapping.documents import Document, AlternativeForm, times_of_run
+from loadsheet.mapping.documents import AlternativeForm, Document, times_of_run
 from loadsheet.problems import Problem
 
 Changed = Literal["hold", "update"]
 """The mapping's treatment of a create whose record was accepted before with other content."""
 
 ALREADY = "already with the exchange"
-OF_ANOTHER = "another sender has this number"
+OTHER_SENDER = "another sender has this number"
 DELETED = "deleted since it was accepted"
 OTHER_ZONE = "its record has another time zone"
 
@@ -66,25 +77,30 @@ _NEW = PlannedState(State.READY)
 
 
 def decide(
-    given: Document, lane: Sequence[EarlierEntry], *, changed: Changed, seen: bool, later: Sequence[EarlierEntry] = ()
+    given: Document,
+    lane: Sequence[EarlierEntry],
+    *,
+    changed: Changed,
+    is_listed: bool,
+    later: Sequence[EarlierEntry] = (),
 ) -> PlanningDecision:
     """The decision on a document that is planned or judged again. `lane` holds the entries on its lane, oldest first.
-    `seen`: a listing showed the lane's order or tender. `changed`: the treatment of a create whose record was accepted with other
+    `is_listed`: a listing showed the lane's order or tender. `changed`: the treatment of a create whose record was accepted with other
     content. `later` are creates planned after the document, which matter only for the form of an upsert.
     """
-    document = with_operation(given, [*lane, *later] if later else lane, seen=seen)
+    document = with_operation(given, [*lane, *later] if later else lane, is_listed=is_listed)
     if changed == "update":
         document = as_update(document, lane)
-    return PlanningDecision(document, planned_state(document, lane, seen=seen))
+    return PlanningDecision(document, planned_state(document, lane, is_listed=is_listed))
 
 
 class DocumentContext(NamedTuple):
-    """What is known of a new document besides its lane. `seen`: a listing showed the lane's order or tender. `copies` are the earlier
+    """What is known of a new document besides its lane. `is_listed`: a listing showed the lane's order or tender. `copies` are the earlier
     drops with the same bytes as its own (see `copies_of`). `newer` is the file of the same run that arrived later and holds its record,
     `zone` the time zone of its times; empty: none, or unknown. `fields` are those that its mapping can fill.
     """
 
-    seen: bool
+    is_listed: bool
     copies: Mapping[int, bool]
     newer: str
     returned: Returned
@@ -97,21 +113,39 @@ def decide_new(
 ) -> PlanningDecision:
     """The decision on a document that was just read. It has the hash of an earlier entry with the same content (see `recognized`)."""
     own = recognized(given, lane)
-    decision = decide(own, lane, changed=changed, seen=known.seen)
-    decision = with_effects(decision, own, lane, known.fields)
-    decision = held_as_of_another(decision, own, lane, seen=known.seen)
-    decision = held_as_older(decision, own, lane, known.copies, known.returned)
-    decision = held_as_contradicted(decision, known.newer)
-    decision = held_as_of_other_zone(decision, own, lane, known.zone)
-    decision = with_earlier_times(decision, lane)
+    decision = decide(own, lane, changed=changed, is_listed=known.is_listed)
+    decision = with_update_warnings(decision, own, lane, known.fields)
+    decision = held_for_other_sender(decision, own, lane, is_listed=known.is_listed)
+    decision = held_if_outdated(decision, own, lane, known.copies, known.returned)
+    decision = held_if_newer_file_has_it(decision, known.newer)
+    decision = held_if_time_zone_differs(decision, own, lane, known.zone)
+    decision = with_run_times_as_sent(decision, lane)
     return decision._replace(alternative=kept_alternative(own, decision, lane))
 
 
-def with_effects(
+def decide_again(
+    given: Document,
+    lane: Sequence[EarlierEntry],
+    known: DocumentContext,
+    *,
+    later: Sequence[EarlierEntry],
+    changed: Changed,
+) -> PlanningDecision:
+    """Like `decide_new`, for an entry that waited for an earlier outcome; `later` are the creates planned after it. Not judged again: what
+    another file of its run holds, and its time zone.
+    """
+    decision = decide(given, lane, changed=changed, is_listed=known.is_listed, later=later)
+    decision = with_update_warnings(decision, given, lane, known.fields)
+    decision = held_for_other_sender(decision, given, lane, is_listed=known.is_listed)
+    decision = held_if_outdated(decision, given, lane, known.copies, known.returned)
+    return with_run_times_as_sent(decision, lane)
+
+
+def with_update_warnings(
     decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry], fields: Collection[str] | None = None
 ) -> PlanningDecision:
-    """The decision, with the warnings of what a document that is sent as an update leaves or removes. `fields` are those that its mapping can
-    fill (None: all): others are not blank in its sheet.
+    """Warn of what a document that is sent as an update leaves as it was, or removes. `fields` are those that its mapping can fill (None: all):
+    others are not blank in its sheet.
     """
     document, planned = decision.document, decision.planned
     if planned.state is not State.READY or not lane or BY_NAME[document.operation].action is not Action.UPDATE:
@@ -123,9 +157,9 @@ def with_effects(
     return decision._replace(planned=planned._replace(problems=tuple(filter(None, found))))
 
 
-def with_earlier_times(decision: PlanningDecision, lane: Sequence[EarlierEntry]) -> PlanningDecision:
-    """The decision. Of an unchanged document, the fields that hold the time of this run have that of the run which sent it, or none if its
-    contents were removed: the exchange's record is compared with them.
+def with_run_times_as_sent(decision: PlanningDecision, lane: Sequence[EarlierEntry]) -> PlanningDecision:
+    """Give an unchanged document the run times as they were sent (none if those contents were removed): the exchange's record is compared
+    with them.
     """
     document, names = decision.document, times_of_run(decision.document.items)
     if decision.planned.state is not State.UNCHANGED or not names:
@@ -137,16 +171,17 @@ def with_earlier_times(decision: PlanningDecision, lane: Sequence[EarlierEntry])
     return decision._replace(document=replace(document, payload=payload))
 
 
-def held_as_older(
+def held_if_outdated(
     decision: PlanningDecision,
     given: Document,
     lane: Sequence[EarlierEntry],
     copies: Mapping[int, bool],
     returned: Returned = NOT_RETURNED,
 ) -> PlanningDecision:
-    """The decision, or held if old values would undo a later change. `copies` are the earlier drops with the same bytes: what another file
-    changed since the first of them that had this content, or that another version of the mapping read, or after the entry whose rows came
-    back as they were, only a person can want to undo. If only later rows of these drops changed it, all of the file is there: unchanged.
+    """Hold a document whose file is an old one and would undo a later change, which only a person can want. `copies` are the earlier drops with
+    the same bytes. The document is outdated if something else changed its record since the first of them that had this content, or that
+    another version of the mapping read, or since the entry whose rows came back as they were. If only later rows of the same drops changed
+    it, the document is unchanged.
     """
     document = decision.document
     is_deleted = decision.planned.reason == DELETED
@@ -161,12 +196,11 @@ def held_as_older(
     is_older = first and any(earlier.drop not in copies for earlier in since)
     if not (is_older or returned.overruled):
         sent = next((one for one in came if one.state is State.ACCEPTED and one.content_hash in forms), None)
-        own = (
-            given if sent and (given.operation, given.content_hash) == (sent.operation, sent.content_hash) else document
-        )
+        own = given if sent and _equal(given, sent) else document
         return decision if sent is None else PlanningDecision(own, _judge_equal(own, sent))
-    held = PlannedState(State.HELD, OLDER, (older_values(document.key),))
-    return decision if is_deleted else decision._replace(planned=held)
+    if is_deleted:
+        return decision
+    return decision._replace(planned=PlannedState(State.HELD, OLDER, (older_values(document.key),)))
 
 
 def _since(entry: int, family: Sequence[EarlierEntry]) -> Sequence[EarlierEntry]:
@@ -175,12 +209,11 @@ def _since(entry: int, family: Sequence[EarlierEntry]) -> Sequence[EarlierEntry]
     return family[places[0] + 1 :] if places else [earlier for earlier in family if earlier.id > entry]
 
 
-def held_as_of_another(
-    decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry], *, seen: bool
+def held_for_other_sender(
+    decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry], *, is_listed: bool
 ) -> PlanningDecision:
-    """The decision, or held if `given`, a create or an upsert, has the number of another sender's record, which it would overwrite. An update
-    of some fields names the record that it means, and its sender may be another party: it makes nobody the sender of the record. One that
-    waits for it does not even show that it exists.
+    """Hold a create or upsert (`given`) with the number of another sender's record, which it would overwrite. An update of some fields makes
+    nobody the sender of the record: it may come from another party. One that waits for the record does not show that it exists.
     """
     document = decision.document
     is_other_version = any(problem.code in OTHER_VERSION for problem in decision.planned.problems)
@@ -189,7 +222,7 @@ def held_as_of_another(
         return decision
     alive = _since_delete(lane)
     setting = [earlier for earlier in alive if BY_NAME[earlier.operation].action in _SETTING]
-    exists = seen and alive is lane  # else it was deleted since
+    exists = is_listed and alive is lane  # else it was deleted since
     exists = exists or any(earlier.state is State.ACCEPTED or earlier.has_unknown_outcome for earlier in setting)
     versions = _versions(given, alive) or (setting if exists else [])
     standing = [earlier for earlier in versions if earlier.state is not State.REFUSED]
@@ -199,17 +232,12 @@ def held_as_of_another(
         return decision
     hint = f"if both mean one record, to send it all the same: loadsheet retry {as_argument(document.key)}"
     problem = Problem("L622", values={"key": document.key, "other": senders[0]}, hint=hint)
-    return decision._replace(planned=PlannedState(State.HELD, OF_ANOTHER, (problem,)))
+    return decision._replace(planned=PlannedState(State.HELD, OTHER_SENDER, (problem,)))
 
 
-def sender_in(payload: bytes) -> str:
-    """The sender of a JSON record, or of what is kept of it; empty if it has none."""
-    return parties_of(msgspec.json.decode(payload))[0] if payload else ""
-
-
-def held_as_contradicted(decision: PlanningDecision, newer: str) -> PlanningDecision:
-    """The decision, or held if it deletes a record that the file `newer` of the same run still holds (empty: none does). Deletes are
-    taken last, so the older file would win.
+def held_if_newer_file_has_it(decision: PlanningDecision, newer: str) -> PlanningDecision:
+    """Hold the delete of a record that the file `newer` of the same run still has (empty: none has). Deletes are taken last, so the older
+    file would win.
     """
     document = decision.document
     if not newer or decision.planned.state is not State.READY or not is_delete(document):
@@ -219,11 +247,11 @@ def held_as_contradicted(decision: PlanningDecision, newer: str) -> PlanningDeci
     return decision._replace(planned=PlannedState(State.HELD, CONTRADICTED, (problem,)))
 
 
-def held_as_of_other_zone(
+def held_if_time_zone_differs(
     decision: PlanningDecision, given: Document, lane: Sequence[EarlierEntry], zone: str
 ) -> PlanningDecision:
-    """The decision, or held if it changes times of a record that has another time zone than `zone`, or the one that the update itself
-    names: the exchange keeps one zone for all times of a record. A new version gives all of them.
+    """Hold an update of some times of a record with another time zone than `zone`, or than the one that the update itself names: the exchange
+    keeps one zone for all times of a record. A new version gives all of them.
     """
     document = decision.document
     is_new_state = decision.planned.state is State.READY and document.operation == given.operation
@@ -238,8 +266,8 @@ def is_delete(one: Document | EarlierEntry) -> bool:
     return BY_NAME[one.operation].action is Action.DELETE
 
 
-def planned_state(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> PlannedState:
-    """The planned state of one document. `lane` holds the entries on its lane, oldest first. `seen`: a listing showed the lane's order
+def planned_state(document: Document, lane: Sequence[EarlierEntry], *, is_listed: bool = False) -> PlannedState:
+    """The planned state of one document. `lane` holds the entries on its lane, oldest first. `is_listed`: a listing showed the lane's order
     or tender.
     """
     if not document.usable:
@@ -247,32 +275,9 @@ def planned_state(document: Document, lane: Sequence[EarlierEntry], *, seen: boo
     planned = _judge(document, lane) if lane else _NEW
     if planned.state is not State.READY or BY_NAME[document.operation].creates:
         return planned
-    if parent_exists(((earlier.operation, earlier.state) for earlier in lane), seen=seen):
+    if parent_exists(((earlier.operation, earlier.state) for earlier in lane), is_listed=is_listed):
         return planned
     return planned._replace(reason=f"waits for {parent_of(document.lane)}", waits=Waits.PARENT)
-
-
-def recognized(document: Document, lane: Sequence[EarlierEntry]) -> Document:
-    """The document with the hash of the last entry on its lane that has the same content in another order of rows or with other
-    line ends, if there is one. Removed contents can only be recognized by their own hash.
-    """
-    if not lane or not document.usable:
-        return document
-    forms = [AlternativeForm(document.operation, document.payload, document.content_hash)]
-    forms += [document.alternative] if document.alternative is not None else []
-    own, *others = [_recognized(form, document, lane) for form in forms]
-    return replace(document, content_hash=own.content_hash, alternative=others[0] if others else None)
-
-
-def _recognized(form: AlternativeForm, document: Document, lane: Sequence[EarlierEntry]) -> AlternativeForm:
-    if not may_differ_in_form(form.payload):
-        return form
-    for earlier in reversed(lane):
-        if earlier.content_hash == form.content_hash:
-            return form
-        if earlier.key == document.key and same_content(earlier.payload, form.payload, document.ordered):
-            return form._replace(content_hash=earlier.content_hash)
-    return form
 
 
 def as_update(document: Document, lane: Sequence[EarlierEntry]) -> Document:
@@ -292,7 +297,7 @@ def as_update(document: Document, lane: Sequence[EarlierEntry]) -> Document:
     return document if same else replace(document, operation=updating.name)
 
 
-def with_operation(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> Document:
+def with_operation(document: Document, lane: Sequence[EarlierEntry], *, is_listed: bool = False) -> Document:
     """The document with the operation of its upsert: update if the record exists, else create. If the content equals the record's
     last change, it keeps that change's operation, so that it counts as unchanged. Updates that wait for the record do not show that it
     exists.
@@ -305,7 +310,7 @@ def with_operation(document: Document, lane: Sequence[EarlierEntry], *, seen: bo
         for earlier in alive
         if earlier.state is not State.REFUSED and BY_NAME[earlier.operation].action in _SETTING
     ]
-    exists = (seen and alive is lane) or any(
+    exists = (is_listed and alive is lane) or any(
         BY_NAME[earlier.operation].creates or earlier.state is State.ACCEPTED or earlier.has_unknown_outcome
         for earlier in standing
     )
@@ -331,19 +336,11 @@ def kept_alternative(
     return AlternativeForm(given.operation, given.payload, given.content_hash)
 
 
-class Parent(NamedTuple):
-    """A create or delete of the order or tender of a lane. Ids are in the order of planning."""
-
-    id: int
-    operation: str
-    state: State
-
-
-def parent_exists(lane: Iterable[tuple[str, State]], *, seen: bool) -> bool:
-    """Whether the order or tender of a lane is at the exchange. `lane` holds operations with their states, oldest first. `seen`:
+def parent_exists(lane: Iterable[tuple[str, State]], *, is_listed: bool) -> bool:
+    """Whether the order or tender of a lane is at the exchange. `lane` holds operations with their states, oldest first. `is_listed`:
     a listing showed it.
     """
-    there = seen
+    there = is_listed
     for operation, state in lane:
         action = BY_NAME[operation].action
         if state is State.ACCEPTED and action in (Action.CREATE, Action.DELETE):

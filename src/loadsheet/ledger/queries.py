@@ -12,6 +12,7 @@ from loadsheet import exit_codes
 from loadsheet.contract import VERSIONS
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import with_contents
+from loadsheet.ledger.content_changes import sender_in
 from loadsheet.ledger.decisions import all_decisions
 from loadsheet.ledger.exception_status import (
     ExceptionStatus,
@@ -36,7 +37,7 @@ from loadsheet.ledger.ledger_tables import (
     streamed_within,
 )
 from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
-from loadsheet.ledger.planning import OF_ANOTHER, sender_in, waits_as
+from loadsheet.ledger.planning import OTHER_SENDER, waits_as
 from loadsheet.ledger.queue import CANARY_FAILED, Part
 from loadsheet.ledger.run_queries import RunQueries, with_adopted_runs
 from loadsheet.ledger.states import (
@@ -160,7 +161,7 @@ class LedgerQueries(RunQueries):
         they replace nothing of it.
         """
         lane = list(self.heads_on([entry.lane], *State))
-        if entry.reason != OF_ANOTHER:
+        if entry.reason != OTHER_SENDER:
             return lane
         later = [head.id for head in lane if head.id > entry.id and head.operation in VERSIONS]
         own = sender_in(entry.payload)
@@ -290,7 +291,7 @@ class LedgerQueries(RunQueries):
         """The entries among these that are held because another sender has a record with their number."""
         with self._engine.connect() as connection:
             rows = _HELD_BECAUSE.rows_of(connection, wanted)
-        return {row.id for row in rows if row.reason == OF_ANOTHER}
+        return {row.id for row in rows if row.reason == OTHER_SENDER}
 
     def explained_before(self, wanted: Sequence[int]) -> dict[int, dict[Shown, str]]:
         """What the analyst said about the same contents: for those of these entries whose record had them before, each finding that a status

@@ -308,6 +308,14 @@ class EarlierEntry(NamedTuple):
         return self.state in WITHOUT_OUTCOME or self.abandoned
 
 
+class Parent(NamedTuple):
+    """A create or delete of the order or tender of a lane. Ids are in the order of planning."""
+
+    id: int
+    operation: str
+    state: State
+
+
 class IgnoredRow(NamedTuple):
     """A row that a rule excluded: its table, number and cells, and the rule in words."""
 

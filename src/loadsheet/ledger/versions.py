@@ -43,7 +43,7 @@ from loadsheet.ledger.ledger_tables import (
     streamed,
     streamed_within,
 )
-from loadsheet.ledger.planning import ALREADY, OF_ANOTHER, waits_as
+from loadsheet.ledger.planning import ALREADY, OTHER_SENDER, waits_as
 from loadsheet.ledger.returned_rows import Cells, cells_of, copies_of
 from loadsheet.ledger.run_queries import RunQueries, shares_keys
 from loadsheet.ledger.states import NOT_SENT, Drop, Run, State, Waits
@@ -273,7 +273,7 @@ class EntryVersions:
         def is_other(line: _Line, own: _Line) -> bool:
             if line.mapping != own.mapping or line.id in old:
                 return True
-            if OF_ANOTHER in (line.reason, own.reason):
+            if OTHER_SENDER in (line.reason, own.reason):
                 return line.reason != own.reason
             is_same_original = roots.get(line.drop, line.drop) == roots.get(own.drop, own.drop)
             names_others = line.id in returned and returned[line.id] != returned.get(own.id)

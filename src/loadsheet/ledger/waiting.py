@@ -18,22 +18,19 @@ from loadsheet.display_text import as_argument
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, with_contents
 from loadsheet.ledger.content_blocks import replace as replace_contents
+from loadsheet.ledger.content_changes import MEANT
 from loadsheet.ledger.ledger_tables import Statement
 from loadsheet.ledger.planning import (
     Changed,
-    Parent,
+    DocumentContext,
     PlannedState,
-    decide,
-    held_as_of_another,
-    held_as_older,
+    decide_again,
     parent_exists,
     parent_of,
-    with_earlier_times,
-    with_effects,
 )
 from loadsheet.ledger.recording import earlier_entries, in_order, seen_lanes
 from loadsheet.ledger.returned_rows import OLDER, FixFiles, copies_of, find_returned, older_values
-from loadsheet.ledger.states import WITHOUT_OUTCOME, Settlement, State, Waits
+from loadsheet.ledger.states import WITHOUT_OUTCOME, Parent, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change_states, still_valid
 from loadsheet.mapping.documents import JOINT, AlternativeForm, Document
 from loadsheet.problems import Problem
@@ -205,7 +202,9 @@ def _release_children(transaction: Transaction, *, orphans: bool) -> int:
                 family: Sequence[Parent] = parents[row.lane]
                 if row.operation in DELETES:  # planned before the create, it must not delete the created record
                     family = [parent for parent in family if parent.id < row.id]
-                there = parent_exists(((parent.operation, parent.state) for parent in family), seen=row.lane in shown)
+                there = parent_exists(
+                    ((parent.operation, parent.state) for parent in family), is_listed=row.lane in shown
+                )
                 if there or orphans:
                     go.append({"entry": row.id})
                 if state is State.HELD and (settled := _made_ready(row, family, there=there, orphans=orphans)):
@@ -229,6 +228,9 @@ def _made_ready(row: Any, family: Sequence[Parent], *, there: bool, orphans: boo
 
 
 def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans: bool) -> int:
+    """Judge entries again whose lane has no unknown outcome any more. Returns the number of those that got a new state. Each counts for
+    the later ones on its lane.
+    """
     connection, judged, fixes = transaction.connection, 0, FixFiles()
     together = [row.name for row in _JOINT_MAPPINGS.rows(connection, joint=f"%{JOINT}%")] if updating else []
     updating = [*updating, *(name for name in together if not set(updating).isdisjoint(name.split(JOINT)))]
@@ -248,13 +250,9 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             place = next(place for place, earlier in enumerate(lane) if earlier.id == row.id)
             # if a create follows later, an upsert creates nothing
             later = [entry for entry in lane[place + 1 :] if BY_NAME[entry.operation].creates]
+            known = DocumentContext(row.lane in shown, copies[row.drop_id], "", same)
             changed: Changed = "update" if row.drop_id in policies else "hold"
-            decision = decide(given, lane[:place], changed=changed, seen=row.lane in shown, later=later)
-            decision = with_effects(decision, given, lane[:place])
-            decision = held_as_of_another(decision, given, lane[:place], seen=row.lane in shown)
-            decision = held_as_older(decision, given, lane[:place], copies[row.drop_id], same)
-            decision = with_earlier_times(decision, lane[:place])
-            document, planned = decision.document, decision.planned
+            document, planned, _ = decide_again(given, lane[:place], known, later=later, changed=changed)
             if planned.waits is Waits.EARLIER:
                 continue  # an earlier entry was abandoned: its outcome is unknown until a person decides
             if orphans and planned.waits is Waits.PARENT and row.instead is not None:
@@ -328,7 +326,7 @@ def _waits_for(row: Any, parents: Sequence[Parent], near: Mapping[str, str], bec
     meant = near.get(row.lane, "")
     values = {"parent": parent_of(row.lane), "why": _why(parents)}
     if meant:
-        return Problem("L607", values={**values, codec.MEANT: meant}, hint=f"did you mean {meant}?", because=because)
+        return Problem("L607", values={**values, MEANT: meant}, hint=f"did you mean {meant}?", because=because)
     return Problem("L607", values=values, hint=hint, because=because)
 
 

@@ -14,7 +14,16 @@ from typing import Any
 from loadsheet.contract import encode_record, encode_sorted
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.document_checks import Cell, DocumentProblems, GroupChecks, Rows, join_rows
-from loadsheet.mapping.documents import LOOKED_UP, SHARED, Document, Ignored, AlternativeForm, SourceRow, rows_key, sets_key
+from loadsheet.mapping.documents import (
+    LOOKED_UP,
+    SHARED,
+    AlternativeForm,
+    Document,
+    Ignored,
+    SourceRow,
+    rows_key,
+    sets_key,
+)
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, KeyedTable, gather
 from loadsheet.mapping.names import DocumentFrame
 from loadsheet.mapping.near_keys import NearKeys, correct_there

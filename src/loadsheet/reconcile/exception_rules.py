@@ -48,8 +48,8 @@ from loadsheet.contract import (
     different_fields,
 )
 from loadsheet.ledger import AT_EXCHANGE, Entry, EntryHead, ExceptionStatus, Run, State
+from loadsheet.ledger.content_changes import sender_in
 from loadsheet.ledger.ledger_tables import chunks
-from loadsheet.ledger.planning import sender_in
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.versions import Versions
 from loadsheet.mapping.documents import Lineage, filled_fields

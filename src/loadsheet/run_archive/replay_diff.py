@@ -15,7 +15,7 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Operation
 from loadsheet.ledger import TRANSITIONS, State
-from loadsheet.ledger.codec import field_differences
+from loadsheet.ledger.content_changes import field_differences
 from loadsheet.ledger.exporting import Row
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.states import INITIAL

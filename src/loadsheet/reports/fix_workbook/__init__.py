@@ -23,7 +23,7 @@ from pathlib import Path
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.languages import Words, known_language, words_in
 from loadsheet.ledger import ColumnGuide, Drop, Entry, Origin, Run, SourceTable, State
-from loadsheet.ledger.codec import FIELDS, MEANT, OTHER_VERSION, ChangedValue, further_changes, kept_changes
+from loadsheet.ledger.content_changes import FIELDS, MEANT, OTHER_VERSION, ChangedValue, further_changes, kept_changes
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import LOOKUP_RULE, STEP, part_of_table
 from loadsheet.problems import NOT_EXAMINED, Problem, Where, column_letters
