@@ -40,9 +40,9 @@ PAYLOAD = {
 
 @pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
 def test_what_the_exchange_says_is_what_the_client_reads(operation):
-    receipt = read_success(operation, success(operation, PAYLOAD, ASSUMED, service_order=7), ASSUMED)
-    assert receipt.echoed in ("", operation.key_of(PAYLOAD))
-    assert receipt.service_order == ("7" if operation.answer is Answer.ORDER else "")
+    read = read_success(operation, success(operation, PAYLOAD, ASSUMED, service_order=7), ASSUMED)
+    assert read.echoed in ("", operation.key_of(PAYLOAD))
+    assert read.service_order == ("7" if operation.answer is Answer.ORDER else "")
     index = 1 if operation.error is ErrorShape.INDEXED else None
     faults = (Fault("order_id", "is required", index), Fault("currency", "must be a text", index))
     read = read_refusal(operation, refusal(operation, faults))

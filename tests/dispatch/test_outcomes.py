@@ -78,7 +78,7 @@ def test_a_documented_success_is_accepted_and_a_documented_refusal_refused_with_
     for operation in WRITES:
         outcome = judged(operation, 200, success(operation, payload_of(operation), ASSUMPTIONS, service_order=880001))
         assert outcome.kind is ACCEPTED
-        assert outcome.receipt == ("880001" if operation.name in ("order.create", "order.update") else "")
+        assert outcome.service_order == ("880001" if operation.name in ("order.create", "order.update") else "")
         path, index = ("status_code", 3) if operation.batched else ("order_id", None)
         outcome = judged(operation, 400, refusal(operation, (Fault(path, "is wrong", index),)))
         assert outcome.kind is REFUSED

@@ -43,7 +43,7 @@ def test_everything_ready_is_sent_once_and_settled(ledger):
     assert server.applied.total() == 130
     assert heard[-1] == (130, 130)
     assert heard == sorted(heard)
-    receipts = {entry.receipt for entry in ready_entries.entries(ledger, made)}
+    receipts = {entry.service_order for entry in ready_entries.entries(ledger, made)}
     assert len(receipts) == 40
     assert all(receipt.startswith("8800") for receipt in receipts)
     assert send_all(ledger, run, "http://127.0.0.1:9").calls == 0

@@ -32,7 +32,7 @@ def entry(operation, payload, state=State.UNKNOWN):
     contract = BY_NAME[operation]
     return Entry(
         id=1, drop=1, operation=operation, key=contract.key_of(payload), lane=contract.lane_of(payload), state=state,
-        reason="", payload=encode(payload), content_hash="", rows=(), items={}, problems=(), receipt="", attempts=1,
+        reason="", payload=encode(payload), content_hash="", rows=(), items={}, problems=(), service_order="", attempts=1,
         created_at=SINCE, changed_at=SINCE,
     )  # fmt: skip
 

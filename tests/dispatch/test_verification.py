@@ -42,7 +42,7 @@ def test_what_the_exchange_has_is_accepted_and_the_rest_stays_unknown(ledger, tm
     assert (report.unknown, report.accepted, report.left) == (8, 5, 3)
     assert states(ledger, drop, tenders) == ["accepted"] * 4 + ["unknown"] * 3 + ["accepted"]
     first = entries(ledger, drop)[0]
-    assert (first.reason, first.problems, first.receipt) == ("shown by the listing", (), "")
+    assert (first.reason, first.problems, first.service_order) == ("shown by the listing", (), "")
     assert [attempt.outcome for attempt in ledger.queries.attempts_of(first.id)] == ["unknown"]
 
 

@@ -87,7 +87,7 @@ def test_the_same_content_is_recognised_within_a_drop_and_across_drops(ledger, r
     ledgers.send(ledger, run)
     second = ready_entries.plan(ledger, run, "order.create", twice, file="renamed.csv")
     assert states(ledger, second) == ["unchanged"] * 3
-    assert {entry.receipt for entry in entries(ledger, second)} == {"8800001", "8800003"}
+    assert {entry.service_order for entry in entries(ledger, second)} == {"8800001", "8800003"}
     assert ledger.ready(10) == []
 
 
@@ -183,7 +183,7 @@ def test_an_attempt_keeps_its_request_and_what_came_of_it(ledger, run):
     path = ["", "ready", "sending", "ready", "sending", "accepted"]
     changes = [(event.before, event.after) for event in ledger.queries.events_of(1)]
     assert changes == list(pairwise(path))
-    assert ledger.queries.entry(1).receipt == "881"
+    assert ledger.queries.entry(1).service_order == "881"
 
 
 @databases.ON_BOTH

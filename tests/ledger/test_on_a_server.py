@@ -175,7 +175,7 @@ def test_keys_may_be_as_long_as_cells_and_a_nul_in_an_answer_or_a_cell_is_no_fau
     assert states(ledger, again) == ["unchanged", "unchanged"]
     assert len(ledger.queries.entries_by_key(long + "1")) == 2
     mark(ledger, run, 1)
-    ledger.settle(run, [Settlement(1, State.REFUSED, "a\x00b", receipt="\x00", outcome="refused")])
+    ledger.settle(run, [Settlement(1, State.REFUSED, "a\x00b", service_order="\x00", outcome="refused")])
     assert (ledger.queries.entry(1).state, ledger.queries.entry(1).reason) == (State.REFUSED, "a\ufffdb")
 
 

@@ -49,8 +49,8 @@ def document(operation, content="one", *problems):
 def known(operation, state, content="one", identity=7):
     made = document(operation, content)
     problems = (SAID,) if state is State.REFUSED else ()
-    receipt = "88001" if state is State.ACCEPTED else ""
-    return EarlierEntry(identity, operation, made.key, state, made.content_hash, made.payload, receipt, problems)
+    number = "88001" if state is State.ACCEPTED else ""
+    return EarlierEntry(identity, operation, made.key, state, made.content_hash, made.payload, number, problems)
 
 
 def verdict_on(document, lane):
@@ -131,7 +131,7 @@ def test_the_verdict_follows_from_the_lane(lane, operation, content, state, code
     planned = planned_state(document(operation, content), standing(lane))
     assert (planned.state, planned.problems[0].code if planned.problems else "") == (state, code)
     assert planned.reason or state is State.READY
-    assert planned.receipt == ("88001" if state is UNCHANGED and not code else "")
+    assert planned.service_order == ("88001" if state is UNCHANGED and not code else "")
 
 
 @pytest.mark.parametrize(

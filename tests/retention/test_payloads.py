@@ -47,7 +47,7 @@ def test_what_is_settled_and_old_is_emptied_and_all_that_is_open_stays(house):
     assert removed(house, drop) == {"A-00001", "A-00002", "A-00003"}
     for entry in house.entries(drop):
         was = before[entry.key]
-        same = ("id", "key", "lane", "state", "content_hash", "receipt", "attempts", "created_at", "changed_at")
+        same = ("id", "key", "lane", "state", "content_hash", "service_order", "attempts", "created_at", "changed_at")
         assert all(getattr(entry, name) == getattr(was, name) for name in same)
         assert [row[:2] for row in entry.rows] == [row[:2] for row in was.rows]
         if entry.removed:

@@ -172,7 +172,7 @@ def _entry_json(ledger: "Ledger", entry: "Entry", status: "ExceptionStatus | Non
         "key": entry.key,
         "state": entry.state,
         "reason": entry.reason,
-        "service_order": entry.receipt,
+        "service_order": entry.service_order,
         "mapping": f"{drop.mapping} {drop.mapping_version}",
         "mapping_hash": drop.mapping_hash,
         "rows": rows,

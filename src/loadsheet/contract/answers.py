@@ -61,7 +61,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class Success:
     """The content of a 200: the echoed identifiers (empty if the interface echoes none), the service's own number, and the message."""
 
     echoed: str
@@ -127,7 +127,7 @@ class SaidNo(UndocumentedAnswer):
     """A 200 whose `status` is false."""
 
 
-def read_success(operation: Operation, body: object, assumptions: Assumptions) -> Receipt:
+def read_success(operation: Operation, body: object, assumptions: Assumptions) -> Success:
     """Read a 200 body. Raises UndocumentedAnswer, also if `status` is not true."""
     root = _object(body, "body")
     if root.get("status") is False:  # in every operation, as in the body of its 400
@@ -137,17 +137,17 @@ def read_success(operation: Operation, body: object, assumptions: Assumptions) -
         raise SaidNo("status is false") if result.get("status") is False else UndocumentedAnswer("status is not true")
     message = _text(result, "message")
     if operation.answer is Answer.TENDER:
-        return Receipt(_ident(result, "tender_id"), "", message)
+        return Success(_ident(result, "tender_id"), "", message)
     if operation.answer is Answer.QUOTE:
-        return Receipt(f"{_ident(result, 'tender_id')}/{_ident(result, 'carrier_id')}", "", message)
+        return Success(f"{_ident(result, 'tender_id')}/{_ident(result, 'carrier_id')}", "", message)
     if operation.answer is Answer.ORDER:
         orders = _object(_object(root.get("data"), "data").get("order_id"), "data.order_id").get("orders_data")
         if not isinstance(orders, list) or len(orders) != 1:
             raise UndocumentedAnswer("data.order_id.orders_data does not hold exactly one order")
         order = _object(orders[0], "orders_data[0]")
         echoed, number = (_order_number(order, assumptions, setting) for setting in _ORDER_KEYS)
-        return Receipt(echoed, number, message)
-    return Receipt("", "", message)
+        return Success(echoed, number, message)
+    return Success("", "", message)
 
 
 def read_refusal(operation: Operation, body: object) -> tuple[Fault, ...]:

@@ -62,7 +62,7 @@ class Reply(NamedTuple):
 class Outcome(NamedTuple):
     """The result of a call, with the reason in words.
 
-    `receipt` is the exchange's own order number. `faults` are the fields that a refusal names. `wait_s` is the pause
+    `service_order` is the exchange's own order number. `faults` are the fields that a refusal names. `wait_s` is the pause
     that the exchange asks for. `halts`: any further call would fail the same way. `log` is extra text for the log about
     a call without an answer.
     """
@@ -70,7 +70,7 @@ class Outcome(NamedTuple):
     kind: OutcomeKind
     reason: str
     status: int | None = None
-    receipt: str = ""
+    service_order: str = ""
     faults: tuple[Fault, ...] = ()
     wait_s: float = 0.0
     halts: bool = False
@@ -206,17 +206,21 @@ def _of_failure(failure: Failure, duration_ms: int) -> Outcome:
 
 def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumptions: Assumptions) -> Outcome:
     try:
-        receipt = read_success(operation, decode_body(reply.body), assumptions)
+        success = read_success(operation, decode_body(reply.body), assumptions)
     except UndocumentedAnswer as error:
         prefix = SAID_NO if isinstance(error, SaidNo) else "a success that is not documented: "
         page = reply.body.lstrip()[:1] == b"<"  # a portal or proxy answers for the exchange, and will again
         reason = f'{prefix}{error}; it began "{excerpt(reply.body)}"'
         return Outcome(OutcomeKind.UNKNOWN, reason, 200, halts=page, duration_ms=reply.duration_ms)
-    if receipt.echoed and [receipt.echoed] != list(keys):
-        reason = f'the answer names "{_short(receipt.echoed)}", not "{", ".join(keys)}"'
+    if success.echoed and [success.echoed] != list(keys):
+        reason = f'the answer names "{_short(success.echoed)}", not "{", ".join(keys)}"'
         return Outcome(OutcomeKind.UNKNOWN, reason, 200, duration_ms=reply.duration_ms)
     return Outcome(
-        OutcomeKind.ACCEPTED, _short(receipt.message), 200, receipt=receipt.service_order, duration_ms=reply.duration_ms
+        OutcomeKind.ACCEPTED,
+        _short(success.message),
+        200,
+        service_order=success.service_order,
+        duration_ms=reply.duration_ms,
     )
 
 

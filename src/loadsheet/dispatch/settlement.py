@@ -236,7 +236,7 @@ def _settlement(submission: Submission, state: State, outcome: Outcome) -> Settl
         submission.id,
         state,
         outcome.reason,
-        receipt=outcome.receipt,
+        service_order=outcome.service_order,
         outcome=outcome.kind,
         status=outcome.status,
         duration_ms=outcome.duration_ms,

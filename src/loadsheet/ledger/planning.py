@@ -55,7 +55,7 @@ class PlannedState(NamedTuple):
     state: State
     reason: str = ""
     problems: tuple[Problem, ...] = ()
-    receipt: str = ""
+    service_order: str = ""
     waits: Waits = Waits.DECISION
 
     @property
@@ -469,7 +469,7 @@ def _judge_equal(document: Document, earlier: EarlierEntry) -> PlannedState:
     if earlier.has_unknown_outcome:
         return _in_doubt(document, [earlier])
     if earlier.state is State.ACCEPTED:
-        return PlannedState(State.UNCHANGED, f"{ALREADY} (entry {earlier.id})", receipt=earlier.receipt)
+        return PlannedState(State.UNCHANGED, f"{ALREADY} (entry {earlier.id})", service_order=earlier.service_order)
     waiting = Problem("L603", values={"key": document.key}, level="warning")
     return PlannedState(State.UNCHANGED, f"already waiting as entry {earlier.id}", (waiting,))
 

@@ -239,7 +239,7 @@ class Drop:
 
 
 class Entry(NamedTuple):
-    """The record of one document. `receipt` is the exchange's order number, if it gave one. `reason` explains the state in
+    """The record of one document. `service_order` is the exchange's order number, if it gave one. `reason` explains the state in
     words. `attempts` counts committed intents to send. Times are ISO 8601 UTC texts. `removed` is when the contents were removed
     (empty: they were not). Then the payload is empty, the rows have no cells, and `figures` keeps the values for control totals.
     `alternative_operation` is the operation of the other form of an upsert, if that is kept.
@@ -257,7 +257,7 @@ class Entry(NamedTuple):
     rows: tuple[SourceRow, ...]
     items: dict[str, tuple[int, ...]]
     problems: tuple[Problem, ...]
-    receipt: str
+    service_order: str
     attempts: int
     created_at: str
     changed_at: str
@@ -295,7 +295,7 @@ class EarlierEntry(NamedTuple):
     state: State
     content_hash: str
     payload: bytes
-    receipt: str
+    service_order: str
     problems: tuple[Problem, ...]
     abandoned: bool = False
     drop: int = 0
@@ -333,7 +333,7 @@ class Settlement(NamedTuple):
     entry: int
     state: State
     reason: str
-    receipt: str = ""
+    service_order: str = ""
     problems: tuple[Problem, ...] = ()
     outcome: str = ""
     status: int | None = None

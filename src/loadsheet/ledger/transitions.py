@@ -45,7 +45,7 @@ class PreviousState(NamedTuple):
 
     id: int
     state: str
-    receipt: str
+    service_order: str
     problems: str
     attempts: int
     lane: str
@@ -116,7 +116,7 @@ def change_states(transaction: Transaction, settlements: Sequence[Settlement]) -
                 "after": settlement.state.value,
                 "reason": settlement.reason,
                 "problems": _problems_after(was, settlement.problems),
-                "receipt": settlement.receipt or was.receipt,
+                "service_order": settlement.service_order or was.service_order,
                 "now": transaction.now,
                 "waits": settlement.waits.value,
             }

@@ -276,7 +276,9 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
 
 
 def _judged(row: Any, planned: PlannedState) -> Settlement:
-    return Settlement(row.id, planned.state, planned.reason, planned.receipt, planned.problems, waits=planned.waits)
+    return Settlement(
+        row.id, planned.state, planned.reason, planned.service_order, planned.problems, waits=planned.waits
+    )
 
 
 def _document(row: Any, content: Content) -> Document:

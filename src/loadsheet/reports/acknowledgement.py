@@ -209,7 +209,7 @@ class Acknowledgements:
         for file, rows in places.items():
             self._files[file].add(
                 AcknowledgedRecord(
-                    entry.key, entry.operation, rows, code, entry.state.value, entry.receipt, reason, problems
+                    entry.key, entry.operation, rows, code, entry.state.value, entry.service_order, reason, problems
                 ),
                 is_final=is_final,
             )

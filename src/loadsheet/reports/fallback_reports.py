@@ -123,7 +123,16 @@ def _write_results(queries: LedgerQueries, drop: Drop, folder: Path, names: Mapp
             text = "; ".join(_raw_problem_text(problem) for problem in entry.problems) or entry.reason
             todo = "; ".join(dict.fromkeys(problem.hint for problem in entry.problems if problem.hint))
             for table, number, cells, _ in entry.rows:
-                line = (str(number), entry.state.value, text, todo, entry.operation, entry.key, entry.receipt, *cells)
+                line = (
+                    str(number),
+                    entry.state.value,
+                    text,
+                    todo,
+                    entry.operation,
+                    entry.key,
+                    entry.service_order,
+                    *cells,
+                )
                 by_table[table].write(csv_row(line))
         for left_out in queries.ignored_of(drop.id):
             counts.count(left_out.table, IGNORED)

@@ -118,7 +118,7 @@ class DropResults:
 
     def add(self, entry: Entry, match: Match) -> None:
         """Add the rows of an entry."""
-        tail = (entry.operation, entry.key, entry.receipt, self._in_words(match.verdict))
+        tail = (entry.operation, entry.key, entry.service_order, self._in_words(match.verdict))
         looked_up = frozenset(entry.items.get(LOOKED_UP, ()))
         if not entry.problems and entry.state not in STATES_THAT_NEED_SOMEONE:
             line = _Line(entry.state.value, tail=tail)

@@ -307,7 +307,7 @@ class DocumentLine:
     key: str
     operation: str
     verdict: Verdict
-    receipt: str
+    service_order: str
     drop: Drop
     places: tuple[str, ...]
     files: tuple[str, ...]
@@ -351,7 +351,7 @@ class RunPage:
                 places, files = places_of(entry.rows, tables), files_of(entry.rows, tables)
                 references = tuple(_references(entry.payload))
                 line = DocumentLine(
-                    entry.key, entry.operation, match.verdict, entry.receipt, drop, places, files, references
+                    entry.key, entry.operation, match.verdict, entry.service_order, drop, places, files, references
                 )
                 self._others.append(line)
             return

@@ -350,7 +350,7 @@ def _own_entries(members: CapsuleReader, own: Collection[int]) -> range:
 
 
 def _as_it_was(row: Row, events: list[Row]) -> Row:
-    """An entry as of these events. Problems and receipt are the current ones: the parts that planning uses only grow."""
+    """An entry as of these events. Problems and order number are the current ones: the parts that planning uses only grow."""
     last = events[-1] if events else None
     if last is None or (last["after"], last["reason"]) == (row["state"], row["reason"]):
         return row

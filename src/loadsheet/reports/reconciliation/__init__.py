@@ -199,7 +199,7 @@ class ReconciliationWorkbook:
         """Write an entry to its sheets. Exceptions come at the end, with those of earlier runs."""
         places = rows_by_place(entry.rows, self._tables)
         files, rows = "; ".join(places), "; ".join(places.values())
-        head = (entry.key, entry.operation, match.verdict, entry.receipt)
+        head = (entry.key, entry.operation, match.verdict, entry.service_order)
         if match.verdict in AGREES:
             settled = datetime.fromisoformat(entry.changed_at)
             agreeing = (*head, settled, files, rows)
