@@ -116,7 +116,7 @@ def change_states(transaction: Transaction, settlements: Sequence[Settlement]) -
                 "after": settlement.state.value,
                 "reason": settlement.reason,
                 "problems": _problems_after(was, settlement.problems),
-                "service_order": settlement.service_order or was.service_order,
+                "receipt": settlement.service_order or was.service_order,
                 "now": transaction.now,
                 "waits": settlement.waits.value,
             }
