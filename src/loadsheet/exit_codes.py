@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 DONE = 0
 NEEDS_SOMEONE = 1  # also: a comparison found differences
+NOTHING_FOUND = NEEDS_SOMEONE  # a command found nothing to show or to decide
 WRONG_USAGE = 2
 NOTHING_USABLE = 65
 INTERNAL_ERROR = 70

@@ -78,4 +78,4 @@ def exit_code_of(error: BaseException) -> int:
         return error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return exit_codes.TERMINATED if isinstance(error, Terminated) else exit_codes.INTERRUPTED
-    return LoadsheetError.exit_code
+    return exit_codes.INTERNAL_ERROR

@@ -220,7 +220,7 @@ def attempt_action(action: Callable[[], _Done]) -> _Done | Failed:
         return Failed(error.exit_code, str(error))
     except Exception as fault:  # noqa: BLE001 (an internal error ends as exit 70 and a filed traceback)
         why = f"an internal error ({type(fault).__name__}); the traceback is in {_write_traceback()}"
-        return Failed(LoadsheetError.exit_code, why)
+        return Failed(exit_codes.INTERNAL_ERROR, why)
 
 
 def _to_exit_code(action: Callable[[], int]) -> int:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from loadsheet import exit_codes
 from loadsheet.cli.options import (
     CONFIG,
     JSON,
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from loadsheet.run_archive.replay import Replayed
     from loadsheet.settings import Settings
 
-NOTHING_THERE = 65
-TAMPERED = 1
-DIFFERENT = 1
 _HEAD_LETTERS = 16
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -63,7 +61,7 @@ def make(*, settings: "Settings", run: str, target: Path | None, as_json: bool) 
         chosen = _run(ledger.queries, run)
         if chosen is None:
             say(f"there is no run {run}; `loadsheet runs` lists the runs")
-            return NOTHING_THERE
+            return exit_codes.NOTHING_USABLE
         sealed = seal(ledger.queries, chosen, settings, target or place_of(settings, chosen.name), clock()())
     for remark in sealed.remarks:
         say(remark)
@@ -104,7 +102,7 @@ def verify(file: Path, *, head: str, state: Path | None, config: Path | None, as
     else:
         vouched = f"the {verdict.vouched_by} confirms it" if verdict.vouched_by else _UNVOUCHED
         print_lines([f"{file}: sound, run {verdict.run}, {verdict.members} members; {vouched}", f"head {verdict.head}"])
-    return TAMPERED if verdict.wrong else 0
+    return exit_codes.NEEDS_SOMEONE if verdict.wrong else 0
 
 
 @capsule.command()
@@ -133,7 +131,7 @@ def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
         print_lines(_replay_lines(done))
     for remark in () if as_json else done.remarks:
         say(remark)
-    return 0 if done.is_same else DIFFERENT
+    return 0 if done.is_same else exit_codes.NEEDS_SOMEONE
 
 
 @capsule.command()

@@ -294,7 +294,6 @@ def _shown(value: object) -> str:
     return "" if value is None else str(value) or "(empty)"
 
 
-PARTIAL = 1
 _SHOWN = 50
 _HEADS = ("Key", "Status", "From", "To", "Pickup", "Packages")  # fits a narrow terminal
 
@@ -381,5 +380,5 @@ def _report_completeness(pulled: "Pulled", written: list[Path], *, as_json: bool
     if not pulled.complete:
         if pulled.listing.todo:
             say(f"to see the others: {pulled.listing.todo}")
-        return PARTIAL
+        return exit_codes.NEEDS_SOMEONE
     return 0

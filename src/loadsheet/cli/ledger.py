@@ -68,7 +68,7 @@ def check(*, settings: "Settings", as_json: bool) -> int:
             say(f"loadsheet: {text}")
         if found.wrong:
             say("loadsheet: restore a backup from before this (loadsheet ledger restore FILE); send nothing until then")
-    return LedgerError.exit_code if found.wrong else exit_codes.NEEDS_SOMEONE if found.wants else 0
+    return exit_codes.INTERNAL_ERROR if found.wrong else exit_codes.NEEDS_SOMEONE if found.wants else 0
 
 
 @ledger.command()
@@ -272,9 +272,6 @@ def _day(text: str | None) -> str:
         raise click.BadParameter(f"{text} is not a date; write it as 2026-03-04", param_hint="--since") from None
 
 
-NOTHING_KNOWN = 1
-
-
 @ledger.command()
 @click.argument("key", shell_complete=keys())
 @click.option("--because", default="", help="Reason; stored with the erasure. Do not name a person.")
@@ -312,7 +309,7 @@ def forget(*, settings: "Settings", key: str, yes: bool, as_json: bool, **reques
         found = find(settings, ledger, file, key)
         if not found.entries:
             say(f"nothing is known about {key}; if its erasure was interrupted, `loadsheet ledger vacuum` completes it")
-            return NOTHING_KNOWN
+            return exit_codes.NOTHING_FOUND
         erasure = plan(settings, found, wanted)
         if yes:
             _erase(settings, ledger, found, wanted)

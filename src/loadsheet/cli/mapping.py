@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
+from loadsheet import exit_codes
 from loadsheet.cli.options import (
     CONFIG,
     JSON,
@@ -58,7 +59,7 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     if as_json:
         names = ("file", "line", "column", "text", "hint")
         print_json([{name: getattr(finding, name) for name in names} for finding in findings])
-        return MappingError.exit_code if findings else 0
+        return exit_codes.CONFIG_WRONG if findings else 0
     for text in _shown(findings):
         click.echo(text)
     for loaded in sound:
@@ -68,7 +69,7 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
         for note in shown:
             say(f"{loaded.path}: note: {note}{more}")
     say(f"{count_of(len(paths), 'mapping file')}, {count_of(len(findings), 'mistake')}")
-    return MappingError.exit_code if findings else 0
+    return exit_codes.CONFIG_WRONG if findings else 0
 
 
 def _shown(findings: list[MappingError]) -> list[str]:

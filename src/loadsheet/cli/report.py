@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from loadsheet.ledger.queries import LedgerQueries
     from loadsheet.settings import Settings
 
-NOTHING_THERE = 65
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _LATEST_RUNS = 100
 
@@ -99,7 +98,7 @@ def report(*, options: ReportOptions, schema: str | None, as_json: bool, config:
         if selection is None:
             missing = f"there was no run on {day}" if day else f"there is no run {name or 'yet'}"
             say(f"{missing}; `loadsheet runs` lists the runs")
-            return NOTHING_THERE
+            return exit_codes.NOTHING_USABLE
         selection = _with_progress(selection, ledger.queries, settings)
         _keep_annotations(settings, ledger, selection.run.name)
         written, found = _write(ledger.queries, selection, settings, ask=ask)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from loadsheet import exit_codes
 from loadsheet.cli.options import EXCHANGE, JSON, STATE, grouped, held_ledger, keys, ledger_to_read, with_settings
 from loadsheet.cli.output import confirm, confirm_by_typing, local_time, print_json, print_lines, print_table, say
 from loadsheet.display_text import as_argument
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
     from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
     from loadsheet.ledger.decisions import Retry
     from loadsheet.settings import Settings
-
-
-UNKNOWN_LEFT = 1
-NOTHING_DECIDED = 1
-NOTHING_FOUND = 1
 
 
 class DecisionOptions(NamedTuple):
@@ -71,13 +67,13 @@ def resolve(*, settings: "Settings", key: str | None, decision: DecisionOptions,
     sending = find_sending(settings, key)
     if choice is None:
         show(unresolved, sending, as_json=as_json)
-        return UNKNOWN_LEFT if unresolved or sending.orphaned else 0
+        return exit_codes.NEEDS_SOMEONE if unresolved or sending.orphaned else 0
     if not key or not comment.strip():
         raise click.UsageError("a decision needs a KEY and a --comment with the reason")
     _refuse_to_decide(settings)
     if why := why_undecidable(key, unresolved, sending, choice):
         say(why)
-        return NOTHING_DECIDED
+        return exit_codes.NOTHING_FOUND
     if not as_json:
         show(unresolved, NONE_SENDING, as_json=False)
     confirm_choice(key, unresolved, choice, yes=yes, doubling=doubling)
@@ -128,7 +124,7 @@ def retry(*, settings: "Settings", options: RetryOptions, comment: str, who: str
         if going and not dry_run:
             release(ledger, going, who or getpass.getuser(), comment)
     print_candidates(found, as_json=as_json, dry_run=dry_run)
-    return 0 if going else NOTHING_FOUND
+    return 0 if going else exit_codes.NOTHING_FOUND
 
 
 def _refuse_to_decide(settings: "Settings") -> None:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from loadsheet.settings.operations_sections import Expectation
 
 
-NOTHING_KNOWN = 1
 _RUNS_SEARCHED = 100_000
 _PLACE = ("what", "name", "place")
 _RUN = re.compile(r"\d{4}-\d\d-\d\d-\d+")
@@ -94,7 +93,7 @@ def show(*, settings: "Settings", key: str, payload: bool, field: str | None, as
     else:
         is_run = _RUN.fullmatch(key) is not None
         say(f"there is no run {key}; `loadsheet runs` lists them" if is_run else f"nothing is known about {key}")
-    return 0 if described else NOTHING_KNOWN
+    return 0 if described else exit_codes.NOTHING_FOUND
 
 
 def _show_run(settings: "Settings", ledger: "Ledger", run: "Run", *, as_json: bool) -> int:
@@ -364,7 +363,6 @@ def from_here(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-LATE = 1
 _LAST = _NEXT = 3  # arrivals and runs shown
 
 
@@ -429,7 +427,7 @@ def _print_status(settings: "Settings", queries: "LedgerQueries", now: datetime,
             nexts = [local_text(moment, zone_of(schedule.zone)) for moment in _nexts(schedule, now)]
             rows.append([schedule.expression, schedule.zone, "; ".join(nexts) or "never"])
         print_table(["Schedule", "Zone", "Next runs"], rows)
-    return LATE if late else 0
+    return exit_codes.NEEDS_SOMEONE if late else 0
 
 
 def _row(expectation: "Expectation", status: "ExpectationStatus") -> list[str]:

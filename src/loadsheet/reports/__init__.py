@@ -19,7 +19,7 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from loadsheet import object_storage
+from loadsheet import exit_codes, object_storage
 from loadsheet.contract import exact_sums
 from loadsheet.errors import ReportsIncomplete
 from loadsheet.internal_errors import (
@@ -177,7 +177,7 @@ def write(
                 raising_internal_error(_INDEX, renew_index, settings, queries, run, reconciliation.exceptions)
         except InternalError as fault:
             missing[fault.what] = log_internal_error(fault.what, fault.cause)
-            run = replace(run, exit_code=ReportsIncomplete.exit_code)
+            run = replace(run, exit_code=exit_codes.INTERNAL_ERROR)
         else:
             return _written(settings, summary, reported_at(run))
 

@@ -25,6 +25,7 @@ from typing import IO, Annotated, Any, NamedTuple, Self
 
 import msgspec
 
+from loadsheet import exit_codes
 from loadsheet.errors import LoadsheetError
 from loadsheet.ledger.exporting import Row, row_columns
 from loadsheet.places import BY_DAY_AND_RUN
@@ -33,13 +34,13 @@ from loadsheet.places import BY_DAY_AND_RUN
 class CannotSeal(LoadsheetError):
     """A run cannot be put into a capsule, because a required part no longer exists."""
 
-    exit_code = 65
+    exit_code = exit_codes.NOTHING_USABLE
 
 
 class CannotOpen(LoadsheetError):
     """A file is not a capsule, or this program cannot read it."""
 
-    exit_code = 65
+    exit_code = exit_codes.NOTHING_USABLE
 
 
 CHAIN = "chain.jsonl"
