@@ -72,7 +72,7 @@ def seen(what, records, *, witnesses=KNOWN, was=None, total=None, pages=1, **set
 )
 def test_absence_counts_only_in_a_whole_listing_of_the_right_kind_with_a_witness(records, more, why):
     observation = seen(CREATE, records, **more)
-    assert (observation.shown, observation.counts) == (Presence.ABSENT, not why)
+    assert (observation.shown, observation.absence_is_proof) == (Presence.ABSENT, not why)
     assert why in observation.why
 
 
@@ -140,7 +140,7 @@ def test_absence_never_counts_where_the_record_is_shown(numbers, missing, freshn
     listed, witnesses = [order(number) for number in numbers], [Witness(f"A-{n:05}", AFTER) for n in range(1, 6)]
     observation = seen(CREATE, listed, witnesses=witnesses, total=len(listed) + missing, fresh_witness=freshness)
     assert (observation.shown is ABSENT) == (0 not in numbers)
-    assert observation.counts == (missing == 0 and any(numbers))
+    assert observation.absence_is_proof == (missing == 0 and any(numbers))
 
 
 # what follows
@@ -158,33 +158,33 @@ def at(seconds):
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def look(seconds, shown=ABSENT, *, counts=True):
-    return ListingFinding(1, "run", at(seconds), shown, counts, "")
+def look(seconds, shown=ABSENT, *, proves=True):
+    return ListingFinding(1, "run", at(seconds), shown, proves, "")
 
 
-SEEN_TWICE = {"looks": (look(1000),)}
+SEEN_TWICE = {"earlier": (look(1000),)}
 SAID = "a success that says no: status is false"
 
 
-def concluded(operation, shown, *, settings=None, waited=DAY, counts=True, sends=1, looks=(), said=""):
-    observation = Observation(shown, counts, "" if counts else "no witness", "city a / b")
+def concluded(operation, shown, *, settings=None, waited=DAY, proves=True, sends=1, earlier=(), said=""):
+    observation = Observation(shown, proves, "" if proves else "no witness", "city a / b")
     if shown is Presence.NO_LISTING:
         observation = NO_LISTING
     lost = CREATE._replace(operation=operation, key="K-1")
-    case = Case(lost, observation, at(waited), waited, sends, looks)._replace(said_no=said)
+    case = Case(lost, observation, at(waited), waited, sends, earlier)._replace(said_no=said)
     return decide_case(case, ready_entries.settings(**(settings or {})))
 
 
 @pytest.mark.parametrize("operation", [*CREATES, *UPDATES])
 def test_presence_is_proof_at_once(operation):
-    assert concluded(operation, AS_SENT, waited=0.1, counts=False).state is State.ACCEPTED
+    assert concluded(operation, AS_SENT, waited=0.1, proves=False).state is State.ACCEPTED
 
 
 @pytest.mark.parametrize("operation", [*CREATES, *UPDATES, *DELETES])
 def test_what_is_not_clear_stays_unknown_whatever_is_set(operation):
     for shown in (OTHERWISE, Presence.TWICE, Presence.ALIKE, Presence.NO_LISTING):
         found = concluded(operation, shown, settings=GATED, **SEEN_TWICE)
-        assert (found.state, found.counts) == (None, False), shown
+        assert (found.state, found.proves_absence) == (None, False), shown
         assert "loadsheet resolve K-1" in found.text
     assert operation not in UPDATES or concluded(operation, ABSENT, **SEEN_TWICE).state is None
 
@@ -192,13 +192,13 @@ def test_what_is_not_clear_stays_unknown_whatever_is_set(operation):
 @pytest.mark.parametrize(
     ("more", "rule"),
     [
-        ({"counts": False, **SEEN_TWICE}, "no witness"),
+        ({"proves": False, **SEEN_TWICE}, "no witness"),
         ({"waited": 899.0, **SEEN_TWICE}, "too early to be sure for another 1 minute (verification.quiesce_s)"),
         ({}, "second listing"),
-        ({"looks": (look(DAY - 59),)}, "confirm_gap_s"),
-        ({"looks": (look(1000, counts=False),)}, "second listing"),
-        ({"looks": (look(1000, OTHERWISE),)}, "second listing"),
-        ({"looks": (look(-5),)}, "second listing"),
+        ({"earlier": (look(DAY - 59),)}, "confirm_gap_s"),
+        ({"earlier": (look(1000, proves=False),)}, "second listing"),
+        ({"earlier": (look(1000, OTHERWISE),)}, "second listing"),
+        ({"earlier": (look(-5),)}, "second listing"),
     ],
 )
 @pytest.mark.parametrize("operation", [*CREATES, *DELETES])
@@ -211,11 +211,11 @@ def test_absence_is_proved_only_by_every_rule(operation, more, rule):
 @pytest.mark.parametrize("operation", CREATES)
 def test_a_create_proved_absent_waits_for_a_person_or_is_sent_again(operation):
     review = concluded(operation, ABSENT, **SEEN_TWICE)
-    assert (review.state, review.counts) == (None, True)
+    assert (review.state, review.proves_absence) == (None, True)
     assert "proved absent" in review.text
     for settings in (GATED, {"create_after_absent": "resend", "trust_quiesce": True}):
         assert concluded(operation, ABSENT, settings=settings, **SEEN_TWICE).state is State.READY
-        assert concluded(operation, ABSENT, settings=settings, waited=900, looks=(look(840),)).state is State.READY
+        assert concluded(operation, ABSENT, settings=settings, waited=900, earlier=(look(840),)).state is State.READY
     spent = concluded(operation, ABSENT, settings=GATED, sends=2, **SEEN_TWICE)
     assert spent.state is None
     assert "create_sends_max" in spent.text

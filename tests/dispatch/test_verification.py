@@ -60,7 +60,7 @@ def test_a_delete_is_shown_by_two_absences_from_a_complete_listing_with_a_witnes
             clock.pass_time(40)
         early, first, _ = ledger.queries.findings_of(3)
     assert {request.method for request in server.requests} == {"GET"}
-    assert (early.counts, first.counts) == (False, True)
+    assert (early.proves_absence, first.proves_absence) == (False, True)
     assert ("quiesce_s" in early.text, "second listing" in first.text) == (True, True)
 
 

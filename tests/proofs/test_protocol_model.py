@@ -255,9 +255,9 @@ def _looked_up(setting: Setting, world: World, number: int) -> Iterator[tuple[st
 
 def _observation(setting: Setting, world: World, number: int) -> Observation:
     if setting.listing in ("capped", "wrong kind"):
-        return Observation(Presence.ABSENT, counts=False, why=setting.listing)
+        return Observation(Presence.ABSENT, absence_is_proof=False, why=setting.listing)
     if setting.listing == "trusted cap":
-        return Observation(Presence.ABSENT, counts=True)
+        return Observation(Presence.ABSENT, absence_is_proof=True)
     held = world.shown if setting.listing == "stale" else world.held
     accepted = [
         earlier
@@ -266,12 +266,12 @@ def _observation(setting: Setting, world: World, number: int) -> Observation:
     ]
     before = accepted[-1] if accepted else -1
     if held < 0:
-        return Observation(Presence.ABSENT, counts=True)
+        return Observation(Presence.ABSENT, absence_is_proof=True)
     if world.copies > 1:
-        return Observation(Presence.TWICE, counts=True)
+        return Observation(Presence.TWICE, absence_is_proof=True)
     if setting.program[number] is not Action.DELETE and held == number:
-        return Observation(Presence.AS_SENT, counts=True)
-    return Observation(Presence.AS_BEFORE if held == before else Presence.OTHERWISE, counts=True)
+        return Observation(Presence.AS_SENT, absence_is_proof=True)
+    return Observation(Presence.AS_BEFORE if held == before else Presence.OTHERWISE, absence_is_proof=True)
 
 
 class Judge:
@@ -293,16 +293,16 @@ class Judge:
                 at=_stamp(now),
                 waited_s=float(op.waited * TICK_S),
                 sends=op.attempts,
-                looks=looks,
+                earlier_findings=looks,
             )
             found = decide_case(case, self._settings)
             state = None if found.state is None else str(found.state)
-            self._known[asked] = (state, found.counts, found.problem is not None)
+            self._known[asked] = (state, found.proves_absence, found.problem is not None)
         return self._known[asked]
 
 
 def _finding(at: datetime) -> ListingFinding:
-    return ListingFinding(1, "2026-03-04-01", _stamp(at), Presence.ABSENT, counts=True, text="")
+    return ListingFinding(1, "2026-03-04-01", _stamp(at), Presence.ABSENT, proves_absence=True, text="")
 
 
 def _entry(operation: str, attempts: int) -> Entry:

@@ -1,7 +1,7 @@
 """The rules for an unknown outcome: accepted, sent again, or still unknown and why. Pure decisions.
 
 `ListingEvidence` compares one listing with what was sent and what existed before. It also decides whether absence from
-this listing counts: the listing must be complete, of the right kind, and show a recent record known to exist (a witness).
+this listing is proof: the listing must be complete, of the right kind, and show a recent record known to exist (a witness).
 
 A listing shows what has arrived, never what is still on its way. So nothing is concluded from absence, and nothing is
 sent again, before a pause (quiesce) since the answer was lost. Absence must also be seen twice. Where no listing shows an
@@ -56,12 +56,12 @@ class Witness(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What a listing shows of one entry. `counts`: absence from this listing is proof; else `why` gives the reason.
+    """What a listing shows of one entry. `absence_is_proof`: what this listing does not show is not there; else `why` gives the reason.
     `detail` names the fields that differ.
     """
 
     shown: Presence
-    counts: bool = False
+    absence_is_proof: bool = False
     why: str = ""
     detail: str = ""
 
@@ -185,7 +185,7 @@ class Case(NamedTuple):
     """An unknown entry and what is known about it.
 
     `observation` is what a listing shows `at` this time (ISO 8601 UTC). `waited_s` is how long the entry has been unknown,
-    `sends` the number of calls that may have worked, and `looks` the earlier findings, oldest first. `said_no` is the
+    `sends` the number of calls that may have worked, and `earlier_findings` the earlier findings, oldest first. `said_no` is the
     answer if each of these calls got a 200 with a false status: the entry is refused once none is proved to have worked.
     """
 
@@ -194,7 +194,7 @@ class Case(NamedTuple):
     at: str
     waited_s: float
     sends: int = 1
-    looks: Sequence[ListingFinding] = ()
+    earlier_findings: Sequence[ListingFinding] = ()
     said_no: str = ""
 
 
@@ -205,7 +205,7 @@ class Conclusion(NamedTuple):
 
     state: State | None
     text: str
-    counts: bool = False
+    proves_absence: bool = False
     problem: Problem | None = None
 
 
@@ -269,18 +269,18 @@ def _in_doubt(attempts: Sequence[Attempt]) -> list[Attempt]:
 def _create(case: Case, rules: VerificationSettings) -> Conclusion:
     if case.observation.shown is Presence.AS_SENT:
         return Conclusion(State.ACCEPTED, "shown by the listing")
-    unmet, counts = _not_proved_absent(case, rules), _look_counts(case, rules)
+    unmet, proves_absence = _not_proved_absent(case, rules), _is_proof_of_absence(case, rules)
     if unmet:
-        return _stays(unmet, case, counts=counts)
+        return _stays(unmet, case, proves_absence=proves_absence)
     if case.said_no:
-        return _refused(case, "it is proved absent", counts=counts)
+        return _refused(case, "it is proved absent", proves_absence=proves_absence)
     if rules.create_after_absent == "review":
         why = "it is proved absent by two listings; verification.create_after_absent = review"
-        return _stays(why, case, counts=counts)
+        return _stays(why, case, proves_absence=proves_absence)
     if case.sends >= rules.create_sends_max:
         why = f"it is proved absent, and was sent {case.sends} times (verification.create_sends_max)"
-        return _stays(why, case, counts=counts)
-    return Conclusion(State.READY, "proved absent by two listings: sent again", counts)
+        return _stays(why, case, proves_absence=proves_absence)
+    return Conclusion(State.READY, "proved absent by two listings: sent again", proves_absence)
 
 
 def _update(case: Case, rules: VerificationSettings) -> Conclusion:
@@ -295,8 +295,8 @@ def _delete(case: Case, rules: VerificationSettings) -> Conclusion:
     if case.observation.shown is Presence.AS_BEFORE:
         return _sent_again(case, rules, "delete_resend")
     if unmet := _not_proved_absent(case, rules):
-        return _stays(unmet, case, counts=_look_counts(case, rules))
-    return Conclusion(State.ACCEPTED, "its record is gone, as two listings show", _look_counts(case, rules))
+        return _stays(unmet, case, proves_absence=_is_proof_of_absence(case, rules))
+    return Conclusion(State.ACCEPTED, "its record is gone, as two listings show", _is_proof_of_absence(case, rules))
 
 
 def _sent_again(case: Case, rules: VerificationSettings, setting: str) -> Conclusion:
@@ -312,9 +312,9 @@ def _sent_again(case: Case, rules: VerificationSettings, setting: str) -> Conclu
     return Conclusion(State.READY, "its record is unchanged: sent again")
 
 
-def _refused(case: Case, proof: str, *, counts: bool = False) -> Conclusion:
+def _refused(case: Case, proof: str, *, proves_absence: bool = False) -> Conclusion:
     problem = Problem("X701", values={"text": case.said_no})
-    return Conclusion(State.REFUSED, f"{proof}, after {case.said_no}", counts, problem)
+    return Conclusion(State.REFUSED, f"{proof}, after {case.said_no}", proves_absence, problem)
 
 
 _UNLISTED = {
@@ -337,24 +337,28 @@ def _once_more(case: Case, rules: VerificationSettings, what: str, setting: str,
 
 def _not_proved_absent(case: Case, rules: VerificationSettings) -> str:
     """The unmet rule in words; empty if absence is proved."""
-    if not case.observation.counts:
+    if not case.observation.absence_is_proof:
         return f"it is not listed, which proves nothing: {case.observation.why}"
     if case.waited_s < rules.quiesce_s:
         return f"it is not listed; {_pause(case, rules, 'quiesce_s')}"
-    if not any(_is_first_look(look, case, rules) for look in case.looks):
+    if not any(_confirms(finding, case, rules) for finding in case.earlier_findings):
         gap = f"at least {rules.confirm_gap_s:g} s later (verification.confirm_gap_s)"
         return f"it is not listed; a second listing {gap} must confirm this"
     return ""
 
 
-def _is_first_look(look: ListingFinding, case: Case, rules: VerificationSettings) -> bool:
+def _confirms(finding: ListingFinding, case: Case, rules: VerificationSettings) -> bool:
     # A finding from before the last attempt proves nothing about it.
-    is_relevant = look.at >= case.entry.changed_at and look.counts and look.shown == Presence.ABSENT
-    return is_relevant and seconds_between(look.at, case.at) >= rules.confirm_gap_s
+    is_relevant = finding.at >= case.entry.changed_at and finding.proves_absence and finding.shown == Presence.ABSENT
+    return is_relevant and seconds_between(finding.at, case.at) >= rules.confirm_gap_s
 
 
-def _look_counts(case: Case, rules: VerificationSettings) -> bool:
-    return case.observation.shown is Presence.ABSENT and case.observation.counts and case.waited_s >= rules.quiesce_s
+def _is_proof_of_absence(case: Case, rules: VerificationSettings) -> bool:
+    return (
+        case.observation.shown is Presence.ABSENT
+        and case.observation.absence_is_proof
+        and case.waited_s >= rules.quiesce_s
+    )
 
 
 def _pause(case: Case, rules: VerificationSettings, setting: str) -> str:
@@ -362,9 +366,11 @@ def _pause(case: Case, rules: VerificationSettings, setting: str) -> str:
     return f"too early to be sure for another {count_of(minutes, 'minute')} (verification.{setting})"
 
 
-def _stays(why: str, case: Case, *, counts: bool = False) -> Conclusion:
+def _stays(why: str, case: Case, *, proves_absence: bool = False) -> Conclusion:
     return Conclusion(
-        None, f"{why}; the next run checks again, or decide: loadsheet resolve {as_argument(case.entry.key)}", counts
+        None,
+        f"{why}; the next run checks again, or decide: loadsheet resolve {as_argument(case.entry.key)}",
+        proves_absence,
     )
 
 

@@ -66,7 +66,9 @@ def verify_with(listings: Mapping[str, Listing | None], context: RunContext) -> 
     ledger.record_findings(
         run,
         [
-            ListingFinding(case.entry.id, run.name, case.at, case.observation.shown, conclusion.counts, conclusion.text)
+            ListingFinding(
+                case.entry.id, run.name, case.at, case.observation.shown, conclusion.proves_absence, conclusion.text
+            )
             for case, conclusion in concluded
         ],
     )
@@ -96,8 +98,8 @@ def unknown_cases(
         observation = _observation(queries, entry, evidence.get(operation.subject) if operation.proved_by else None)
         waited_s = timer.waited_s(entry.changed_at)
         attempts = queries.attempts_of(entry.id)
-        sends, looks = sends_that_may_have_worked(attempts), queries.findings_of(entry.id)
-        cases.append(Case(entry, observation, ledger.now(), waited_s, sends, looks, said_no(attempts)))
+        sends, earlier = sends_that_may_have_worked(attempts), queries.findings_of(entry.id)
+        cases.append(Case(entry, observation, ledger.now(), waited_s, sends, earlier, said_no(attempts)))
     return cases
 
 

@@ -205,7 +205,7 @@ def record_findings(connection: Connection, run: Run, findings: Sequence[Listing
     """Record findings. The text of each becomes the hint of its entry, if that is still unknown."""
     for finding in findings:
         row = {"entry": finding.entry, "run": run.id, "at": finding.at}
-        row |= {"shown": finding.shown, "counts": int(finding.counts), "text": finding.text}
+        row |= {"shown": finding.shown, "counts": int(finding.proves_absence), "text": finding.text}
         _INSERT_FINDING.run(connection, [row])
         for unknown in _IF_UNKNOWN.rows(connection, entry=finding.entry):
             problems = [

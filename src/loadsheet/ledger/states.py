@@ -344,15 +344,15 @@ class Settlement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListingFinding:
-    """What a listing showed about an entry of unknown outcome. `shown` is what the listing contained. `counts` says whether the
-    listing can prove absence (complete, right kind, with a witness). `text` is the finding in words. `at` is ISO 8601 UTC.
+    """What a listing showed about an entry of unknown outcome. `shown` is what the listing contained. `proves_absence`: the
+    listing proves absence (complete, right kind, with a witness). `text` is the finding in words. `at` is ISO 8601 UTC.
     """
 
     entry: int
     run: str
     at: str
     shown: str
-    counts: bool
+    proves_absence: bool
     text: str
 
 
