@@ -38,7 +38,7 @@ from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fallback_reports import write_fallback_reports
 from loadsheet.reports.fix_workbook import Fixes, placing, words_for
-from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
+from loadsheet.reports.headline import RunPlaces, exit_code_of_day, terminal_lines, with_headline
 from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.reconciliation.worklist import SourceLinks
@@ -324,6 +324,8 @@ def _write(
         remarks, lacking = (*summary.remarks, *other_name(name)), tuple(MissingReport(*one) for one in missing.items())
         keys = tuple(queries.keys_of(open_since_earlier(reconciliation)[:_OPEN_KEYS_MAX]).values())
         summary = with_headline(replace(summary, remarks=remarks, missing=lacking, open_keys=keys))
+        if summary.is_day:
+            summary = replace(summary, exit_code=exit_code_of_day(summary))
         summary = replace(summary, reports=(*summary.reports, *workbook.finish(summary, run, settings)))
         raising_internal_error(_WORKBOOK, books.close)  # renames the finished workbook to its final name
     page.finish(folder, summary)

@@ -45,11 +45,15 @@ _DEFAULTS: dict[str, Path] = {name: Settings.model_fields[name].default for name
 
 
 def with_headline(summary: RunSummary) -> RunSummary:
-    """The document with its headline. The exit code of a day is that of its last run if that failed, else 1 if something is open."""
-    code = summary.exit_code
-    if summary.is_day and code in exit_codes.WORK_DONE:
-        code = exit_codes.NEEDS_SOMEONE if any(_open_points(summary)) else exit_codes.DONE
-    return replace(summary, exit_code=code, headline=_headline(summary))
+    """The document with its headline."""
+    return replace(summary, headline=_headline(summary))
+
+
+def exit_code_of_day(summary: RunSummary) -> int | None:
+    """The exit code of a day: that of its last run if that failed, else 1 if something is open."""
+    if summary.exit_code not in exit_codes.WORK_DONE:
+        return summary.exit_code
+    return exit_codes.NEEDS_SOMEONE if any(_open_points(summary)) else exit_codes.DONE
 
 
 def _headline(summary: RunSummary) -> Headline:
