@@ -174,16 +174,15 @@ def _named(*actions: Action) -> frozenset[str]:
 
 
 CREATES, DELETES, EVENTS = _named(Action.CREATE), _named(Action.DELETE), _named(Action.STATUS)
-DECISIONS = _named(Action.CONFIRM)
-VERSIONS = _named(Action.CREATE, Action.UPDATE)
+QUOTE_DECISIONS = _named(Action.CONFIRM)
+CREATES_AND_UPDATES = _named(Action.CREATE, Action.UPDATE)
 """Operations whose document is a version of a record."""
 
-PROVABLE = frozenset(write.name for write in WRITES if write.proved_by)
+LISTED_WRITES = frozenset(write.name for write in WRITES if write.proved_by)
 """Operations whose effect a listing can show."""
 
 LISTINGS = tuple(operation for operation in OPERATIONS if not operation.is_write)  # tenders first
-_LISTED_KEYS = tuple((operation.subject, operation.record.key[0]) for operation in LISTINGS)
-LISTED_KEYS = tuple(name for _, name in _LISTED_KEYS)
+LISTED_KEYS = tuple(operation.record.key[0] for operation in LISTINGS)
 """The fields that identify a listed record: enough for `listed_subject`, and for the key and lane of its listing."""
 
 
@@ -191,9 +190,9 @@ def listed_subject(record: Mapping[str, Any]) -> str:
     """The subject of a listed record: tender, order, or empty for neither. The two listings share one path. A tender may carry the
     key of an order, but an order never that of a tender.
     """
-    for subject, name in _LISTED_KEYS:
+    for operation, name in zip(LISTINGS, LISTED_KEYS, strict=True):
         if str(record.get(name, "")):
-            return subject
+            return operation.subject
     return ""
 
 

@@ -112,7 +112,7 @@ TRANSPORT_MODES = ("ROAD", "AIR", "SEA", "RAIL")
 WEIGHT_UNITS = ("KG", "Ton")
 CHARGEABLE_WEIGHT_UNITS = ("G", "KG", "Ton")
 VOLUME_UNITS = ("CBM",)
-DECISIONS = ("accept", "reject")
+DECISION_WORDS = ("accept", "reject")
 
 
 _ident = partial(Field, kind=Kind.STRING_OR_NUMERIC)
@@ -366,7 +366,7 @@ def _quote(name: str, *more: Field) -> Record:
 
 QUOTE = _quote("Carrier quote", _array("additional_services", "Additional services", ADDITIONAL_SERVICE))
 CONFIRMATION = _quote(
-    "Quote confirmation", Field("status", "The decision", When.ALWAYS, known=DECISIONS, closed_by="decision_words")
+    "Quote confirmation", Field("status", "The decision", When.ALWAYS, known=DECISION_WORDS, closed_by="decision_words")
 )
 
 _WINDOW = Record(

@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from loadsheet.contract import BY_NAME, CREATES, DECISIONS
+from loadsheet.contract import BY_NAME, CREATES, QUOTE_DECISIONS
 from loadsheet.dispatch.calls_in_flight import Call, CallsInFlight, FinishedCall, build_calls
 from loadsheet.dispatch.circuit_breaker import CallLog, CircuitBreaker, LastLimit, StopReason
 from loadsheet.dispatch.client import Client
@@ -341,7 +341,7 @@ class _Sending:
     def _ready(self, limit: int) -> list[Submission]:
         """The oldest entries that may leave, decisions on quotes after everything else: they depend on quotes that still wait for tenders."""
         if self._decisions_wait:
-            if (others := self._oldest(limit, DECISIONS)) or self._in_flight:
+            if (others := self._oldest(limit, QUOTE_DECISIONS)) or self._in_flight:
                 return others
             self._decisions_wait = False
         return self._oldest(limit)

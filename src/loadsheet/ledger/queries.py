@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine, Select, and_, case, desc, func, or_, select
 
 from loadsheet import exit_codes
-from loadsheet.contract import VERSIONS
+from loadsheet.contract import CREATES_AND_UPDATES
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.content_changes import sender_in
@@ -163,7 +163,7 @@ class LedgerQueries(RunQueries):
         lane = list(self.heads_on([entry.lane], *State))
         if entry.reason != OTHER_SENDER:
             return lane
-        later = [head.id for head in lane if head.id > entry.id and head.operation in VERSIONS]
+        later = [head.id for head in lane if head.id > entry.id and head.operation in CREATES_AND_UPDATES]
         own = sender_in(entry.payload)
         others = {one.id for one in self.entries_by_id(later) if sender_in(one.payload) != own}
         return [head for head in lane if head.id not in others]

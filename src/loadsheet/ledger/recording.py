@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, insert, select, update
 
-from loadsheet.contract import DELETES, VERSIONS
+from loadsheet.contract import CREATES_AND_UPDATES, DELETES
 from loadsheet.errors import DoesNotBalance
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, store, with_contents
@@ -268,13 +268,13 @@ def _other_versions(
     wanted = {
         document.lane
         for document in documents
-        if not document.usable and document.key and document.operation in VERSIONS
+        if not document.usable and document.key and document.operation in CREATES_AND_UPDATES
     }
     last: dict[str, Any] = {}
     for row in in_order(_VALID_ON_LANES.rows(connection, wanted=sorted(wanted), drop=drop) if wanted else ()):
-        if row.operation in DELETES or (row.operation in VERSIONS and row.is_of_mapping):
+        if row.operation in DELETES or (row.operation in CREATES_AND_UPDATES and row.is_of_mapping):
             last[row.lane] = row
-    versions = {row.id: row for row in last.values() if row.operation in VERSIONS}
+    versions = {row.id: row for row in last.values() if row.operation in CREATES_AND_UPDATES}
     accepted = {row.entry_id: row.name for row in _ACCEPTED_IN.rows_of(connection, sorted(versions))}
     return {
         row.lane: ("L616", {"run": accepted[row.id]}) if row.id in accepted else ("L617", {"file": row.file})
@@ -287,7 +287,7 @@ def _newer_files(connection: Connection, documents: Sequence[Document], drop: in
     arrived after their drop.
     """
     wanted = sorted({document.lane for document in documents if document.usable and is_delete(document)})
-    rows = _NEWER_IN_RUN.rows(connection, wanted=wanted, made=sorted(VERSIONS), drop=drop) if wanted else ()
+    rows = _NEWER_IN_RUN.rows(connection, wanted=wanted, made=sorted(CREATES_AND_UPDATES), drop=drop) if wanted else ()
     return {row.lane: row.file for row in rows}
 
 

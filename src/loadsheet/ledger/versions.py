@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Engine, Select, select, text
 
-from loadsheet.contract import BY_NAME, EVENTS, VERSIONS
+from loadsheet.contract import BY_NAME, CREATES_AND_UPDATES, EVENTS
 from loadsheet.ledger import codec
 from loadsheet.ledger.content_blocks import Content, with_contents
 from loadsheet.ledger.ledger_tables import (
@@ -97,7 +97,7 @@ class _Line(NamedTuple):
         if not self.key or self.operation in EVENTS:
             return None
         operation = BY_NAME[self.operation]
-        return (operation.subject if operation.name in VERSIONS else operation.name), self.key
+        return (operation.subject if operation.name in CREATES_AND_UPDATES else operation.name), self.key
 
     def age(self, of_file: FileAge) -> FileAge:
         """Its age, by that of its file. What was refused in a later run, because a person sent it again or it had waited, is as new as that run."""

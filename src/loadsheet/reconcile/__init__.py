@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from loadsheet.contract import (
     BY_NAME,
     EXACT,
-    PROVABLE,
+    LISTED_WRITES,
     Difference,
     Listing,
     Tolerances,
@@ -254,7 +254,7 @@ class _Judge:
             lane = lanes.get(entry.lane, UNKNOWN_RECORD)
             if found and (lane.expected or entry.id == lane.last):  # a deletion of this run has its own verdict
                 self._listed.claim(found)
-            elif found and entry.operation in PROVABLE:
+            elif found and entry.operation in LISTED_WRITES:
                 self._waiting[entry.lane] = entry.state
             given = units.get(entry.id, {})
             leg = self._listed.leg_of(entry)

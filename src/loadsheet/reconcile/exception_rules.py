@@ -38,10 +38,10 @@ from typing import Any, NamedTuple
 
 from loadsheet.contract import (
     BY_NAME,
+    CREATES_AND_UPDATES,
     DELETES,
     EVENTS,
-    PROVABLE,
-    VERSIONS,
+    LISTED_WRITES,
     Action,
     Difference,
     decode_record,
@@ -177,7 +177,7 @@ class _Part:
         at_exchange = _at_exchange(queries, lanes)
         self._on_lanes: dict[str, list[EntryHead]] = defaultdict(list)
         for head in at_exchange:
-            self._on_lanes[head.lane] += [head] if head.operation in PROVABLE else []
+            self._on_lanes[head.lane] += [head] if head.operation in LISTED_WRITES else []
         self._queries = queries
         self._of_another = queries.held_for_sender(latest)
         self._mapping_of = cache(lambda drop: queries.drop(drop).mapping)
@@ -279,7 +279,7 @@ class _Part:
         """Whether a later document can be of the same sender as this one. If they came through one mapping, or one of them is a call without
         a sender, they are.
         """
-        if self._is_of_mapping(one, head) or not {one.operation, head.operation} <= VERSIONS:
+        if self._is_of_mapping(one, head) or not {one.operation, head.operation} <= CREATES_AND_UPDATES:
             return True
         own, other = self._sender_of(head.id), self._sender_of(one.id)
         return own == other or None in (own, other)
@@ -326,7 +326,7 @@ class _Part:
         """Whether the documents of later drops carry the whole of a create or update. A later one whose contents were removed does; a create
         that has no contents of its own is carried by what its mapping sent.
         """
-        lane = self._on_lanes[head.lane] if head.operation in PROVABLE and head.operation not in DELETES else []
+        lane = self._on_lanes[head.lane] if head.operation in LISTED_WRITES and head.operation not in DELETES else []
         later = [one for one in lane if self._is_later(one, head) and self._is_of_sender(one, head)]
         if not later or any(BY_NAME[one.operation].action is not Action.UPDATE for one in later):
             return True
@@ -401,7 +401,7 @@ def _with_followers(queries: LedgerQueries, entries: Sequence[Entry]) -> Iterato
     """Each entry that later calls replaced, with these calls."""
     accepted: dict[str, list[int]] = defaultdict(list)
     for head in queries.heads_on(sorted({entry.lane for entry in entries}), State.ACCEPTED):
-        accepted[head.lane] += [head.id] if head.operation in PROVABLE else []
+        accepted[head.lane] += [head.id] if head.operation in LISTED_WRITES else []
     later = {entry.id: _after(entry, accepted[entry.lane]) for entry in entries}
     calls = {call.id: call for call in queries.entries_by_id(sorted({one for ids in later.values() for one in ids}))}
     for entry in entries:

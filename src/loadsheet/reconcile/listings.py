@@ -17,7 +17,7 @@ import msgspec
 from loadsheet.contract import (
     BY_NAME,
     LISTED_KEYS,
-    Action,
+    LISTINGS,
     Listing,
     decode_record,
     encode_record,
@@ -28,7 +28,6 @@ from loadsheet.contract import (
 from loadsheet.ledger import Entry, MissingRecords, Run
 from loadsheet.reconcile.verdicts import Leg, OnlyListed
 
-LISTINGS = tuple(operation for operation in BY_NAME.values() if operation.action is Action.LIST)
 _OTHER_LISTING = (
     "check assumptions.tender_listing_query and assumptions.plain_listing: `loadsheet exchange probe` finds them out"
 )

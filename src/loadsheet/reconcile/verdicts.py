@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, DELETES, PROVABLE, Difference, in_range
+from loadsheet.contract import BY_NAME, DELETES, LISTED_WRITES, Difference, in_range
 from loadsheet.ledger import Entry, EntryHead, State
 from loadsheet.ledger.states import VERDICTS
 from loadsheet.mapping.documents import STEP
@@ -199,7 +199,7 @@ class RecordState:
     def repeats(self, entry: Entry) -> bool:
         """Whether an unchanged entry equals the last accepted content. Others are duplicates of an entry not yet accepted."""
         same = bool(self.last) and entry.content_hash == self.last_hash
-        return same and entry.state is State.UNCHANGED and entry.operation in PROVABLE
+        return same and entry.state is State.UNCHANGED and entry.operation in LISTED_WRITES
 
 
 UNKNOWN_RECORD = RecordState()
@@ -209,7 +209,7 @@ def record_states(heads: Iterable[EntryHead]) -> dict[str, RecordState]:
     """The state of each lane from its entries, which come in ledger order."""
     states: dict[str, RecordState] = {}
     for head in heads:
-        if head.operation not in PROVABLE:
+        if head.operation not in LISTED_WRITES:
             continue
         state = states.get(head.lane)
         if state is None:
@@ -231,7 +231,7 @@ def by_rule(entry: Entry, lane: RecordState, leg: Leg, times: int) -> Verdict | 
     if unchanged and not lane.repeats(entry):
         return Verdict.UNCHANGED
     # accepted from here on: no listing for it, or not the version that should be listed now
-    if entry.operation not in PROVABLE:
+    if entry.operation not in LISTED_WRITES:
         return Verdict.ACKNOWLEDGED
     if not lane.stands(entry):
         return Verdict.REPLACED

@@ -1,6 +1,6 @@
 """Retention: removes data older than the settings keep it, once per run, and backs up the ledger once a day.
 
-`keep` removes originals, payloads, reports and log files, then makes the daily backup. The steps are independent, continue after a
+`apply_retention` removes originals, payloads, reports and log files, then makes the daily backup. The steps are independent, continue after a
 kill, and never change the outcome of a run. A kill between two steps loses nothing that is still needed. A report folder stays
 complete if it has a file that is not ours, a saved workbook not yet read, or set-aside files that are kept longer. It also stays
 while its run has an open exception.
