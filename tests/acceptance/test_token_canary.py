@@ -9,7 +9,7 @@ from notification_servers import web
 from orders import order_id
 from scripted_exchange import Move, Scripted, answer
 
-from loadsheet.contract import BY_NAME, Fault, refusal
+from loadsheet.contract import BY_NAME, Fault, refusal_body
 
 CANARY = "canary-5d21e8f04b"
 CREATE = BY_NAME["order.create"]
@@ -19,7 +19,7 @@ GOOD = {"CUSTOMER_ORDER": "x", "SERVICE_ORDER": "1"}
 def echoes(token):
     """Answers to a create that all hold the token, one after the other."""
     return [
-        answer(400, refusal(CREATE, [Fault("pickup_city", f"{token} may not")])),
+        answer(400, refusal_body(CREATE, [Fault("pickup_city", f"{token} may not")])),
         answer(400, f"<html>{token}</html>".encode()),
         answer(500, token.encode()),
         answer(200, {"status": False, "message": token, "data": {}}),

@@ -17,13 +17,13 @@ from loadsheet.contract import (
     Fault,
     SaidNo,
     UndocumentedAnswer,
-    listing,
+    listing_body,
     read_listing,
     read_refusal,
     read_success,
-    refusal,
+    refusal_body,
     scan_listing,
-    success,
+    success_body,
 )
 from loadsheet.contract.operations import Answer, ErrorShape
 
@@ -40,12 +40,12 @@ PAYLOAD = {
 
 @pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
 def test_what_the_exchange_says_is_what_the_client_reads(operation):
-    read = read_success(operation, success(operation, PAYLOAD, ASSUMED, service_order=7), ASSUMED)
+    read = read_success(operation, success_body(operation, PAYLOAD, ASSUMED, service_order=7), ASSUMED)
     assert read.echoed in ("", operation.key_of(PAYLOAD))
     assert read.service_order == ("7" if operation.answer is Answer.ORDER else "")
     index = 1 if operation.error is ErrorShape.INDEXED else None
     faults = (Fault("order_id", "is required", index), Fault("currency", "must be a text", index))
-    read = read_refusal(operation, refusal(operation, faults))
+    read = read_refusal(operation, refusal_body(operation, faults))
     if operation.error is ErrorShape.DETAILS:
         assert read == (Fault("", "order_id: is required; currency: must be a text"),)
     else:
@@ -54,16 +54,16 @@ def test_what_the_exchange_says_is_what_the_client_reads(operation):
 
 def test_the_keys_of_the_order_numbers_and_the_first_index_are_settable():
     named = Assumptions(customer_order_key="XYZ_ORDER", service_order_key="TMS_ORDER")
-    body = success(BY_NAME["order.create"], PAYLOAD, named, service_order=7)
+    body = success_body(BY_NAME["order.create"], PAYLOAD, named, service_order=7)
     assert body["data"]["order_id"]["orders_data"] == [{"XYZ_ORDER": "O1", "TMS_ORDER": 7}]
     assert read_success(BY_NAME["order.create"], body, named).service_order == "7"
-    indexed = refusal(BY_NAME["order.status"], (Fault("order_id", "is required", 0),), index_base=1)
+    indexed = refusal_body(BY_NAME["order.status"], (Fault("order_id", "is required", 0),), index_base=1)
     assert indexed["errors"] == {"data[1]": {"order_id": "is required"}}
 
 
 @pytest.mark.parametrize("setting", ["customer_order_key", "service_order_key"])
 def test_an_order_number_under_another_key_names_the_setting(setting):
-    body = success(BY_NAME["order.update"], PAYLOAD, Assumptions(**{setting: "OTHER"}), service_order=7)
+    body = success_body(BY_NAME["order.update"], PAYLOAD, Assumptions(**{setting: "OTHER"}), service_order=7)
     with pytest.raises(
         UndocumentedAnswer, match=rf"^orders_data\[0\] has no {setting[:-4].upper()} \(assumptions\.{setting}\)$"
     ):
@@ -71,17 +71,19 @@ def test_an_order_number_under_another_key_names_the_setting(setting):
 
 
 def test_the_four_shapes_of_a_400_have_the_documented_keys():
-    keys = {operation.name: tuple(refusal(operation, (Fault("order_id", "is required", 0),))) for operation in WRITES}
+    keys = {
+        operation.name: tuple(refusal_body(operation, (Fault("order_id", "is required", 0),))) for operation in WRITES
+    }
     assert keys.pop("tender.delete") == ("status", "message", "errors")
     assert keys.pop("order.delete") == ("results", "error")
     assert set(keys.values()) == {("results", "status", "message", "errors")}
 
 
 def test_a_listing_says_how_many_pages_there_are_and_whether_it_is_complete():
-    body = listing([{"order_id": "1"}], page_size=1, total_count=3)
+    body = listing_body([{"order_id": "1"}], page_size=1, total_count=3)
     assert body == {"page_size": 1, "results": [{"order_id": "1"}], "total_count": 3, "total_pages": 3}
     assert not read_listing(body).complete
-    assert read_listing(listing([], page_size=10, total_count=0)).complete
+    assert read_listing(listing_body([], page_size=10, total_count=0)).complete
 
 
 json_values = st.recursive(
@@ -123,7 +125,7 @@ def test_a_200_whose_status_is_not_true_is_no_success(said, words):
 
 @pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
 def test_a_200_with_the_body_of_a_400_says_no(operation):
-    body = refusal(operation, (Fault("order_id", "is required"),))
+    body = refusal_body(operation, (Fault("order_id", "is required"),))
     wrong = UndocumentedAnswer if operation.error is ErrorShape.DETAILS else SaidNo
     with pytest.raises(UndocumentedAnswer) as raised:
         read_success(operation, body, ASSUMED)

@@ -12,7 +12,7 @@ from invariants import read_truth
 from ready_entries import decide, entries, send_to, states
 from scripted_exchange import Move, accepts, answer, says
 
-from loadsheet.contract import BY_NAME, Assumptions, Fault, refusal
+from loadsheet.contract import BY_NAME, Assumptions, Fault, refusal_body
 from loadsheet.dispatch.calls_in_flight import build_calls
 from loadsheet.dispatch.settlement import BatchRules
 from loadsheet.exchange import serve_embedded
@@ -103,7 +103,7 @@ class Judging:
         if self.said:
             return self.said.act(connection, request)
         faults = [Fault("status_location", "is unlucky", index + self.shift) for index in bad]
-        connection.sendall(answer(400, refusal(STATUS, faults, index_base=self.base)))
+        connection.sendall(answer(400, refusal_body(STATUS, faults, index_base=self.base)))
         return True
 
 
@@ -148,7 +148,7 @@ def test_an_index_that_names_nobody_splits_the_batch(ledger, exchange):
 
 
 VAGUE = {
-    "a field of the body": says(400, refusal(STATUS, [Fault("data", "must be an array")])),
+    "a field of the body": says(400, refusal_body(STATUS, [Fault("data", "must be an array")])),
     "no field at all": says(400, {"results": [], "status": False, "message": "no", "errors": {}}),
     "a page of a proxy": says(400, b"<html>Bad request</html>"),
 }

@@ -8,7 +8,7 @@ import scripted_exchange
 from ready_entries import decide, entries, new_orders, states
 from scripted_exchange import Move, accepts, accepts_when, in_turn, says
 
-from loadsheet.contract import BY_NAME, Fault, refusal
+from loadsheet.contract import BY_NAME, Fault, refusal_body
 from loadsheet.ledger import State
 from loadsheet.ledger.queue import CANARY_FAILED
 
@@ -16,7 +16,7 @@ CREATE = BY_NAME["order.create"]
 
 
 def refuses(path, text):
-    return says(400, refusal(CREATE, [Fault(path, text)]))
+    return says(400, refusal_body(CREATE, [Fault(path, text)]))
 
 
 NO = refuses("transport_mode", "is not served")

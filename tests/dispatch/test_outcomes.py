@@ -16,7 +16,16 @@ from payload_examples import GOOD
 from ready_entries import client_of, settings
 from scripted_exchange import Scripted
 
-from loadsheet.contract import BY_NAME, UNAUTHORISED, UNKNOWN_METHOD, WRITES, Assumptions, Fault, refusal, success
+from loadsheet.contract import (
+    BY_NAME,
+    UNAUTHORISED,
+    UNKNOWN_METHOD,
+    WRITES,
+    Assumptions,
+    Fault,
+    refusal_body,
+    success_body,
+)
 from loadsheet.dispatch.outcomes import FAILURES, STATUSES, Failure, OutcomeKind, Phase, Reply, classify, excerpt
 from loadsheet.dispatch.transport import failure_text
 
@@ -76,11 +85,13 @@ def test_a_failure_is_not_sent_only_if_nothing_left_and_its_class_allows_it(left
 
 def test_a_documented_success_is_accepted_and_a_documented_refusal_refused_with_its_fields():
     for operation in WRITES:
-        outcome = judged(operation, 200, success(operation, payload_of(operation), ASSUMPTIONS, service_order=880001))
+        outcome = judged(
+            operation, 200, success_body(operation, payload_of(operation), ASSUMPTIONS, service_order=880001)
+        )
         assert outcome.kind is ACCEPTED
         assert outcome.service_order == ("880001" if operation.name in ("order.create", "order.update") else "")
         path, index = ("status_code", 3) if operation.batched else ("order_id", None)
-        outcome = judged(operation, 400, refusal(operation, (Fault(path, "is wrong", index),)))
+        outcome = judged(operation, 400, refusal_body(operation, (Fault(path, "is wrong", index),)))
         assert outcome.kind is REFUSED
         assert [(fault.text.endswith("is wrong"), fault.index) for fault in outcome.faults] == [(True, index)]
 
@@ -94,7 +105,7 @@ def test_a_refusal_in_no_documented_shape_is_refused_and_kept_in_part():
     assert "<html>Bad Request from a proxy</html>" in fault.text
 
 
-GOOD_BODY = success(CREATE, GOOD["order.create"], ASSUMPTIONS, service_order=1)
+GOOD_BODY = success_body(CREATE, GOOD["order.create"], ASSUMPTIONS, service_order=1)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +212,7 @@ def test_every_text_of_an_answer_becomes_one_printable_line():
     line = "ok attempt 2: [31m accepted"
     assert judged(CREATE, 200, {**GOOD_BODY, "message": forged}).reason == line
     assert len(judged(CREATE, 200, {**GOOD_BODY, "message": "x" * 9_999}).reason) == 200
-    outcome = judged(CREATE, 400, refusal(CREATE, (Fault(f"city {forged}", forged),)))
+    outcome = judged(CREATE, 400, refusal_body(CREATE, (Fault(f"city {forged}", forged),)))
     assert outcome.faults == (Fault(f"city {line}", line),)
     assert outcome.reason == f"city {line}: {line}"
     named = encode(GOOD_BODY).replace(b"SO-1001", b"SO\\n-1002" + b"x" * 9_999)

@@ -13,7 +13,7 @@ from exchange_process import TOKEN, served
 from payload_examples import ORDER, TENDER
 from sqlalchemy import create_engine, insert, update
 
-from loadsheet.contract import BY_NAME, Assumptions, as_listed, listing, read_refusal
+from loadsheet.contract import BY_NAME, Assumptions, as_listed, listing_body, read_refusal
 from loadsheet.exchange import Store, create_app, serve_embedded
 from loadsheet.exchange.app import FILES_MAX, MEMORY_MAX
 from loadsheet.exchange.database import BY_SUBJECT, COUNTERS
@@ -46,7 +46,7 @@ def expected(subject, size, total):
     operation = BY_NAME[f"{subject}.list"]
     records = [{**GOOD[subject], f"{subject}_id": f"R-{number}"} for number in range(1, min(size, total) + 1)]
     shown = [as_listed(operation.record, record) for record in records] if subject == "tender" else records
-    return encode(listing(shown, page_size=size, total_count=total))
+    return encode(listing_body(shown, page_size=size, total_count=total))
 
 
 def test_a_page_of_any_size_is_the_same_to_the_letter(database):

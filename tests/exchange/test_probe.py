@@ -19,7 +19,7 @@ from exchange_process import TOKEN
 from payload_examples import GOOD, ORDER
 from scripted_exchange import Move, Scripted, answer, closes_before_reading, says
 
-from loadsheet.contract import UNAUTHORISED, Assumptions, listing
+from loadsheet.contract import UNAUTHORISED, Assumptions, listing_body
 from loadsheet.dispatch import Client
 from loadsheet.dispatch.probe import probe
 from loadsheet.dispatch.probe_tenant import CALLS_MAX, PREFIX
@@ -305,7 +305,7 @@ def test_a_listing_that_lags_is_waited_for(tmp_path):
             answered = caller.send(request.method, request.target, request.body)
             raw, lists = answered.raw, request.method == "GET" and "getOrders" in request.target
             if lists and time.monotonic() - wrote[0] < 0.4:
-                raw = seen.get(request.target, encode(listing([], page_size=100, total_count=0)))
+                raw = seen.get(request.target, encode(listing_body([], page_size=100, total_count=0)))
             elif lists:
                 seen[request.target] = raw
             else:

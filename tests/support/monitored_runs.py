@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from scripted_exchange import Move, Scripted, accepts, answer, lists, reset
 
 from loadsheet import pipeline
-from loadsheet.contract import BY_NAME, Fault, refusal
+from loadsheet.contract import BY_NAME, Fault, refusal_body
 from loadsheet.dispatch import Client, Dispatcher
 from loadsheet.ledger import open_ledger
 from loadsheet.operations.run_hooks import run_with_hooks
@@ -55,7 +55,9 @@ class Exchange:
         payload = request.payloads[0]
         key = payload["order_id"]
         if key in self.refused:
-            connection.sendall(answer(400, refusal(BY_NAME["order.create"], [Fault("pickup_city", "is not served")])))
+            connection.sendall(
+                answer(400, refusal_body(BY_NAME["order.create"], [Fault("pickup_city", "is not served")]))
+            )
             return True
         if key in self.lost:
             return reset(connection)

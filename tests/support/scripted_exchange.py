@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import OPERATIONS, PATH_PREFIX, Assumptions, Operation, listing, success
+from loadsheet.contract import OPERATIONS, PATH_PREFIX, Assumptions, Operation, listing_body, success_body
 
 BY_PATH = {operation.path: operation for operation in OPERATIONS if operation.is_write}
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -212,7 +212,7 @@ def answer(status: int, body: bytes | object, headers: str = "", *, length: int 
 
 
 def good_body(request: Request) -> Any:
-    return success(request.operation, request.payloads[0], Assumptions(), service_order=880000 + request.number)
+    return success_body(request.operation, request.payloads[0], Assumptions(), service_order=880000 + request.number)
 
 
 # moves
@@ -327,7 +327,7 @@ def lists(records: list[Any], total: int | None = None) -> Move:
         size = int(request.target.partition("page_size=")[2].partition("&")[0] or 100)
         shown = records[:size]
         connection.sendall(
-            answer(200, listing(shown, page_size=size, total_count=len(records) if total is None else total))
+            answer(200, listing_body(shown, page_size=size, total_count=len(records) if total is None else total))
         )
         return True
 

@@ -69,7 +69,7 @@ class Success:
     message: str
 
 
-def success(operation: Operation, payload: Json, assumptions: Assumptions, *, service_order: int) -> Json:
+def success_body(operation: Operation, payload: Json, assumptions: Assumptions, *, service_order: int) -> Json:
     """The 200 body of a write operation. `payload` is the request record; `service_order` the exchange's own order number."""
     message = operation.done
     if operation.action is Action.CONFIRM:
@@ -90,7 +90,7 @@ def success(operation: Operation, payload: Json, assumptions: Assumptions, *, se
     return {"status": True, "message": message}
 
 
-def listing(results: Sequence[Json], *, page_size: int, total_count: int) -> Json:
+def listing_body(results: Sequence[Json], *, page_size: int, total_count: int) -> Json:
     """The 200 body of a listing; `results` is the page, `total_count` the number of all records."""
     pages = -(-total_count // page_size)
     return {PAGE_SIZE: page_size, "results": list(results), "total_count": total_count, "total_pages": pages}
@@ -104,7 +104,7 @@ def as_listed(record: Record, stored: Json) -> Json:
     return {**stored, **listed, **{name: stored[name] for name in listed if name in stored}}
 
 
-def refusal(operation: Operation, faults: Sequence[Fault], *, index_base: int = 0) -> Json:
+def refusal_body(operation: Operation, faults: Sequence[Fault], *, index_base: int = 0) -> Json:
     """The 400 body in the operation's own shape, naming every wrong field."""
     if operation.error is ErrorShape.DETAILS:
         details = "; ".join(f"{fault.path}: {fault.text}" if fault.path else fault.text for fault in faults)

@@ -28,7 +28,7 @@ from loadsheet.contract import (
     example_body,
     example_fault,
     example_refusal,
-    refusal,
+    refusal_body,
     refusal_schema,
     register,
     request_schema,
@@ -131,7 +131,7 @@ def _links(source: Operation, assumptions: Assumptions) -> Json:
 def _listing(operations: Sequence[Operation], assumptions: Assumptions) -> Json:
     schema = {"anyOf": [success_schema(operation, assumptions) for operation in operations]}
     examples = {operation.name: {"value": example_answer(operation, assumptions)} for operation in operations}
-    refused = refusal(operations[0], (Fault(PAGE_SIZE, NOT_A_PAGE_SIZE),))
+    refused = refusal_body(operations[0], (Fault(PAGE_SIZE, NOT_A_PAGE_SIZE),))
     size = {"type": "integer", "minimum": 1, "default": assumptions.page_size_default}
     limit = assumptions.page_size_max
     meaning = f"Records in the answer, at most {limit}." if limit else "Records in the answer."

@@ -47,9 +47,9 @@ from loadsheet.contract import (
     When,
     as_listed,
     body_checker,
-    listing,
-    refusal,
-    success,
+    listing_body,
+    refusal_body,
+    success_body,
 )
 from loadsheet.errors import SettingsError
 from loadsheet.exchange.auth import WAIT_MAX_S, Authenticator, Caller, WrongTokenLimit
@@ -200,7 +200,9 @@ class _Write:
         effect = await self._store.apply(call, self._assumptions)
         if effect.faults:
             return self._refuse(effect.faults)
-        return JsonResponse(success(self._operation, call.records[0], self._assumptions, service_order=effect.number))
+        return JsonResponse(
+            success_body(self._operation, call.records[0], self._assumptions, service_order=effect.number)
+        )
 
     def _call(self, body: Any, faults: Sequence[Fault], raw: bytes, caller: Caller) -> Call:
         wrong = {fault.index for fault in faults}
@@ -211,7 +213,7 @@ class _Write:
         return Call(self._operation, tuple(records), tuple(good), tuple(faults), raw, key_text(caller.party))
 
     def _refuse(self, faults: Sequence[Fault]) -> Response:
-        return JsonResponse(refusal(self._operation, faults, index_base=self._assumptions.index_base), 400)
+        return JsonResponse(refusal_body(self._operation, faults, index_base=self._assumptions.index_base), 400)
 
 
 class _Listings:
@@ -260,7 +262,7 @@ class _Listings:
         return self._assumptions.page_size_default if absent else given
 
     def _refuse(self, operation: Operation, fault: Fault) -> Response:
-        return JsonResponse(refusal(operation, (fault,)), 400)
+        return JsonResponse(refusal_body(operation, (fault,)), 400)
 
 
 async def _unrouted(unknown_path: int, _request: Request, error: Exception) -> Response:
@@ -333,7 +335,7 @@ def operation_of(scope: Scope) -> Operation:
 
 def refused_unexamined(scope: Scope, status: int, text: str, retry_s: int, **headers: str) -> Response:
     """The operation's own refusal with `Retry-After: retry_s` (seconds) and more `headers`."""
-    body = refusal(operation_of(scope), (Fault("", text),))
+    body = refusal_body(operation_of(scope), (Fault("", text),))
     return JsonResponse(body, status, {"retry-after": str(retry_s), **headers})
 
 
@@ -419,7 +421,7 @@ class _Page(SpooledTemporaryFile[bytes]):
 
 
 def _write(page: _Page, record: Record, contents: Iterable[str], page_size: int, total: int) -> None:
-    head, _, tail = encode(listing([_GAP], page_size=page_size, total_count=total)).partition(b"[0]")  # type: ignore[list-item]  # any JSON will do
+    head, _, tail = encode(listing_body([_GAP], page_size=page_size, total_count=total)).partition(b"[0]")  # type: ignore[list-item]  # any JSON will do
     page.write(head + b"[")
     rest, between = iter(contents), b""
     while group := list(islice(rest, _GROUP)):

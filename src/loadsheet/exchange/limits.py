@@ -17,7 +17,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, refusal
+from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, refusal_body
 from loadsheet.exchange.app import bearer_token, operation_of, refused_unexamined, safe_headers
 from loadsheet.exchange.auth import LeakyBuckets
 from loadsheet.exchange.wire import encode
@@ -266,7 +266,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _refusal(self, text: str, status: int) -> tuple[bytes, bytes]:
         known = self.scope is not None and self._stage is _Stage.BODY and "path" in self.scope
         operation = operation_of(self.scope) if known else OPERATIONS[0]  # type: ignore[arg-type]  # TypedDicts are mappings
-        body = encode(UNKNOWN_METHOD if status == 405 else refusal(operation, (Fault("", text),)))
+        body = encode(UNKNOWN_METHOD if status == 405 else refusal_body(operation, (Fault("", text),)))
         phrase = {400: b"Bad Request", 405: b"Method Not Allowed"}[status]
         sized = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
         sized += b"".join(b"%b: %b\r\n" % header for header in safe_headers(tls=self.scheme == "https")) + b"\r\n"
