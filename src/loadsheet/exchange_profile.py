@@ -32,7 +32,7 @@ _LARGEST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbedAnswer:
     """One question and its finding. `assumption` is its name in the register (empty: none); `value` is the value of that assumption,
     None if it could not be determined.
     """
@@ -53,7 +53,7 @@ class Capabilities:
     exchange: str
     probed_at: datetime
     loadsheet: str
-    answers: tuple[Answer, ...]
+    answers: tuple[ProbedAnswer, ...]
 
     @property
     def assumptions(self) -> dict[str, Value]:
@@ -104,7 +104,7 @@ def assumptions_for(exchange: str, path: Path) -> dict[str, Value]:
             " exchange (loadsheet exchange probe), or remove the setting capabilities"
         )
     for place, answer in enumerate(_list(path, found, "answers")):
-        _refuse_unknown(path, f"answers[{place}].", answer, {field.name for field in fields(Answer)})
+        _refuse_unknown(path, f"answers[{place}].", answer, {field.name for field in fields(ProbedAnswer)})
     return _assumptions(path, found.get("assumptions"))
 
 
@@ -138,7 +138,7 @@ def _assumptions(path: Path, given: object) -> dict[str, Value]:
     return values
 
 
-def _assumption_lines(answer: Answer) -> list[str]:
+def _assumption_lines(answer: ProbedAnswer) -> list[str]:
     sections = {entry.setting: entry.section for entry in reversed(register())}  # the first of a setting counts
     section = sections.get(f"assumptions.{answer.assumption}", "")
     comments = [f"  # {section}: {one_line(answer.question)}", f"  # {answer.confidence}: {one_line(answer.finding)}"]
@@ -147,8 +147,8 @@ def _assumption_lines(answer: Answer) -> list[str]:
     return ["", *comments, f"  {answer.assumption}: {_quoted(answer.value)}"]
 
 
-def _answer_lines(answer: Answer) -> list[str]:
-    named = [(field.name, getattr(answer, field.name)) for field in fields(Answer)]
+def _answer_lines(answer: ProbedAnswer) -> list[str]:
+    named = [(field.name, getattr(answer, field.name)) for field in fields(ProbedAnswer)]
     given = [
         f"{name}: {_quoted(value)}" for name, value in named if value is not None and (value != "" or name == "value")
     ]

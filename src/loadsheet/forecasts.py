@@ -181,14 +181,16 @@ def _in_folder(settings: Settings, place: str) -> Settings:
     return settings.model_copy(update={**places, "outbox_group": ""})
 
 
-class Answer(NamedTuple):
-    """The folder of an answer, and in a few words what would become of the documents: `2 of 3 documents would be sent`."""
+class CheckReport(NamedTuple):
+    """The folder with the reports on checked files, and in a few words what would become of the documents: `2 of 3 documents would be sent`."""
 
     folder: Path
-    says: str
+    summary: str
 
 
-def answer_checks(settings: Settings, ledger: Ledger, scan: Callable[[Settings], inbox.Scan]) -> list[Answer]:
+def report_on_check_folder(
+    settings: Settings, ledger: Ledger, scan: Callable[[Settings], inbox.Scan]
+) -> list[CheckReport]:
     """Answer the finished files of the check folder, if there is one. Returns the answers. `ledger` is only read. Raises LoadsheetError."""
     folder = settings.check_folder
     if folder is None:
@@ -226,7 +228,7 @@ def _parts(routed: RoutedFiles, settings: Settings) -> Iterator[RoutedFiles]:
         yield replace(routed, drops=(), aside={name: problem})
 
 
-def _answer(part: RoutedFiles, context: IngestContext, known: LedgerQueries) -> Answer | None:
+def _answer(part: RoutedFiles, context: IngestContext, known: LedgerQueries) -> CheckReport | None:
     """Check files and put the answer beside them. None if a file changed meanwhile: it is checked later."""
     settings = context.settings
     names = [*part.aside, *(name for drop in part.drops for name in drop.names)]
@@ -236,9 +238,9 @@ def _answer(part: RoutedFiles, context: IngestContext, known: LedgerQueries) -> 
         files = [part.candidates[name].path for name in names]
         if written is None or not all(file.exists() for file in files):  # another machine may have answered
             return None
-        says = " · ".join(written.summary.headline.details)
+        summary = " · ".join(written.summary.headline.details)
         try:
-            return Answer(_hand_over(written.folder, files, settings.inbox / names[0]), says)
+            return CheckReport(_hand_over(written.folder, files, settings.inbox / names[0]), summary)
         except OSError as error:
             raise FolderError(f"the answer to {names[0]} cannot be written ({error.strerror})") from error
 

@@ -60,7 +60,7 @@ class Spans(Protocol):
         """Add fields to the spans that have begun."""
 
 
-class _Line(NamedTuple):
+class _LogEvent(NamedTuple):
     level: Level
     event: str
     fields: Mapping[str, Any]
@@ -163,7 +163,7 @@ class RunLog:
         self.settings, self._clock = settings, clock
         self.is_debug = settings.monitoring.log_level == "debug"
         self._bound: dict[str, Any] = {"shipper": settings.shipper}
-        self._waiting: list[_Line] = []
+        self._waiting: list[_LogEvent] = []
         self._stderr: Any = None
         self._run: Any = None
         self._file: _FailSafeFile | None = None
@@ -201,7 +201,7 @@ class RunLog:
         for line in waiting:
             self._write(self._run, line)
 
-    def write_line(self, line: _Line, *, printed: bool = False) -> None:
+    def write_line(self, line: _LogEvent, *, printed: bool = False) -> None:
         """Write a line; only to the file if the command itself prints it."""
         self.heartbeat()
         line = self._stamped(line)
@@ -214,21 +214,23 @@ class RunLog:
 
     def write_json_to_stderr(self, text: str) -> None:
         """Write a sentence to stderr only, as a line of JSON, at any log level."""
-        self._write(_logger(_FailSafeFile(sys.stderr), "debug", human=False), self._stamped(_Line("warning", text, {})))
+        self._write(
+            _logger(_FailSafeFile(sys.stderr), "debug", human=False), self._stamped(_LogEvent("warning", text, {}))
+        )
 
-    def entry(self, line: _Line) -> None:
+    def entry(self, line: _LogEvent) -> None:
         """Write a line about one entry, up to `ENTRIES_MAX`."""
         self._entries += 1
         if self._entries <= ENTRIES_MAX:
             self.write_line(line)
         elif self._entries == ENTRIES_MAX + 1:
-            self.write_line(_Line("warning", "further entries are in the reports only", {}))
+            self.write_line(_LogEvent("warning", "further entries are in the reports only", {}))
 
-    def _stamped(self, line: _Line) -> _Line:
+    def _stamped(self, line: _LogEvent) -> _LogEvent:
         now = self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return line._replace(fields={**line.fields, "timestamp": now})
 
-    def _write(self, logger: Any, line: _Line) -> None:
+    def _write(self, logger: Any, line: _LogEvent) -> None:
         getattr(logger, line.level)(line.event, **{**self._bound, **line.fields})
 
     @contextmanager
@@ -244,7 +246,7 @@ class RunLog:
             ended = {}
         finally:
             took = {"duration_ms": round(1000 * (time.perf_counter() - began))}
-            self.write_line(_Line("info", "stage over", {"stage": name, **fields, **took, **ended}))
+            self.write_line(_LogEvent("info", "stage over", {"stage": name, **fields, **took, **ended}))
 
     def close(self) -> None:
         """Close the run's file."""
@@ -293,9 +295,9 @@ class opened:  # noqa: N801 (used as a verb: `with run_log.opened(settings):`)
         if self._made is None or self._before is None:
             return
         if isinstance(error, KeyboardInterrupt):
-            self._made.write_line(_Line("warning", "interrupted", {}), printed=True)
+            self._made.write_line(_LogEvent("warning", "interrupted", {}), printed=True)
         elif isinstance(error, Exception) and not isinstance(error, LoadsheetError):
-            self._made.write_line(_Line("error", "an internal error", {"exc_info": error}))
+            self._made.write_line(_LogEvent("error", "an internal error", {"exc_info": error}))
         self._made.close()
         _current.reset(self._before)
         _last.set((sys.stderr, self._made.settings) if self._made.json else None)
@@ -321,31 +323,31 @@ def _secrets_in(values: Iterable[object]) -> Iterator[SecretStr]:
 def debug(event: str, **fields: Any) -> None:
     """Log for `monitoring.log_level = debug`."""
     if (log := _current.get()) is not None and log.is_debug:
-        log.write_line(_Line("debug", event, fields))
+        log.write_line(_LogEvent("debug", event, fields))
 
 
 def info(event: str, **fields: Any) -> None:
     """Log a normal event."""
     if (log := _current.get()) is not None:
-        log.write_line(_Line("info", event, fields))
+        log.write_line(_LogEvent("info", event, fields))
 
 
 def warning(event: str, *, printed: bool = False, **fields: Any) -> None:
     """Log an event that may need attention; `printed` if the command itself prints it."""
     if (log := _current.get()) is not None:
-        log.write_line(_Line("warning", event, fields), printed=printed)
+        log.write_line(_LogEvent("warning", event, fields), printed=printed)
 
 
 def error(event: str, *, printed: bool = False, **fields: Any) -> None:
     """Log an error that ended a run; `printed` if the command itself prints it."""
     if (log := _current.get()) is not None:
-        log.write_line(_Line("error", event, fields), printed=printed)
+        log.write_line(_LogEvent("error", event, fields), printed=printed)
 
 
 def entry(event: str, **fields: Any) -> None:
     """Log an entry that needs attention; at most `ENTRIES_MAX` in a run."""
     if (log := _current.get()) is not None:
-        log.entry(_Line("warning", event, fields))
+        log.entry(_LogEvent("warning", event, fields))
 
 
 def log_is_open() -> bool:
@@ -366,7 +368,7 @@ def call(name: str, seconds: float, **fields: Any) -> None:
         log.spans.call(name, seconds, _all_safe(fields))
     if log.is_debug:
         logged = {"operation": name, **fields, "duration_ms": round(1000 * seconds)}
-        log.write_line(_Line("debug", "call answered", logged))
+        log.write_line(_LogEvent("debug", "call answered", logged))
 
 
 def tell_stages(stage_began: StageBegan) -> None:
@@ -389,7 +391,7 @@ def began(run: str) -> None:
     """A run begins: from now on, lines go to its file."""
     if (log := _current.get()) is not None:
         log.began(run)
-        log.write_line(_Line("info", "run began", {}))
+        log.write_line(_LogEvent("info", "run began", {}))
         if log.spans is not None:
             log.spans.about(run=run, shipper=log.settings.shipper)
 
@@ -397,7 +399,7 @@ def began(run: str) -> None:
 def ended(exit_code: int, entries: Mapping[str, int]) -> None:
     """A run ends with this exit code and these counts of entries by state."""
     if (log := _current.get()) is not None:
-        log.write_line(_Line("info", "run ended", {"exit_code": exit_code, "entries": dict(entries)}))
+        log.write_line(_LogEvent("info", "run ended", {"exit_code": exit_code, "entries": dict(entries)}))
         if log.spans is not None:
             log.spans.about(exit_code=exit_code)
 

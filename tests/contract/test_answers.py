@@ -25,7 +25,7 @@ from loadsheet.contract import (
     scan_listing,
     success_body,
 )
-from loadsheet.contract.operations import Answer, ErrorShape
+from loadsheet.contract.operations import AnswerShape, ErrorShape
 
 ASSUMED = Assumptions()
 PAYLOAD = {
@@ -42,7 +42,7 @@ PAYLOAD = {
 def test_what_the_exchange_says_is_what_the_client_reads(operation):
     read = read_success(operation, success_body(operation, PAYLOAD, ASSUMED, service_order=7), ASSUMED)
     assert read.echoed in ("", operation.key_of(PAYLOAD))
-    assert read.service_order == ("7" if operation.answer is Answer.ORDER else "")
+    assert read.service_order == ("7" if operation.answer is AnswerShape.ORDER else "")
     index = 1 if operation.error is ErrorShape.INDEXED else None
     faults = (Fault("order_id", "is required", index), Fault("currency", "must be a text", index))
     read = read_refusal(operation, refusal_body(operation, faults))

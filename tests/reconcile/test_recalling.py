@@ -107,7 +107,7 @@ def test_an_entry_that_changed_since_is_not_verifiable(ledger):
     send(ledger, later)
     again = recalled(ledger, run, shown)
     assert verdicts(again) == [Verdict.MATCHED, Verdict.NOT_VERIFIABLE]
-    assert {one.says for one in again.totals} == {"not verifiable"}
+    assert {one.result for one in again.totals} == {"not verifiable"}
     looked = seen(ledger, later, [order(1), order(2)])
     both = RecordedListings([(over, shown), (replace(later, finished_at=ledger.now()), looked.pack_snapshot())])
     both = reconcile_run(ledger.queries, both, later, USUAL, drops=ledger.queries.drops_of(over, later))

@@ -87,7 +87,7 @@ def test_a_record_in_another_unit_than_it_was_made_in_differs(tmp_path):
     update = ("order.update", {**PARTIES, "total_weight": Decimal(500)})
     listed = listing([order(1, total_weight=Decimal(500), gross_weight_uom="Ton")])
     found = totals(tmp_path, ("order.create", order(1)), update, order=listed)
-    differ = {(figure, unit) for (_, figure, unit), total in found.items() if total.says == "differs"}
+    differ = {(figure, unit) for (_, figure, unit), total in found.items() if total.result == "differs"}
     assert differ == {("weight", "KG"), ("weight", "Ton")}
 
 

@@ -91,7 +91,7 @@ def pulled(records, total=None):
 )
 def test_one_sentence_says_how_much_was_listed(records, total, says, complete):
     found = pulled(records, total)
-    assert (found.says, found.complete) == (says, complete)
+    assert (found.coverage_text, found.complete) == (says, complete)
 
 
 def test_numbers_that_a_workbook_cannot_hold_stay_texts(tmp_path):

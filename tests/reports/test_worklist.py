@@ -178,11 +178,11 @@ def test_working_days_are_monday_to_friday_or_those_of_a_country():
     assert Ages("2026-03-06").days("2026-03-09") == 0
     easter = Ages("2026-04-07", "DE")
     assert (Ages("2026-04-07").days("2026-04-02"), easter.days("2026-04-02")) == (3, 1)
-    assert easter.says == "working days are those of DE, without its public holidays"
+    assert easter.calendar_text == "working days are those of DE, without its public holidays"
     assert Ages("2026-11-19", "DE-SN").days("2026-11-17") == 1  # a holiday in Saxony only
     assert Ages("2026-11-19", "DE").days("2026-11-17") == 2
     unknown = Ages("2026-04-07", "XX")
-    assert (unknown.days("2026-04-02"), "holidays of" in unknown.says) == (3, True)
+    assert (unknown.days("2026-04-02"), "holidays of" in unknown.calendar_text) == (3, True)
 
 
 def test_buckets_follow_each_other():

@@ -7,7 +7,7 @@ import pytest
 
 from loadsheet.contract import Assumptions, FlagForm
 from loadsheet.errors import SettingsError
-from loadsheet.exchange_profile import Answer, Capabilities, assumptions_for, write_capabilities
+from loadsheet.exchange_profile import Capabilities, ProbedAnswer, assumptions_for, write_capabilities
 from loadsheet.settings import Settings
 
 URL = "https://sandbox.example/exchange"
@@ -16,7 +16,7 @@ URL = "https://sandbox.example/exchange"
 def written(folder, url=URL, **values):
     file = folder / "capabilities.yaml"
     answers = tuple(
-        Answer("a question", name, value, "this", '200 "ok"', "found", "seen") for name, value in values.items()
+        ProbedAnswer("a question", name, value, "this", '200 "ok"', "found", "seen") for name, value in values.items()
     )
     moment = datetime(2026, 3, 1, 8, tzinfo=UTC)
     write_capabilities(file, Capabilities(url, moment, "0.1.0", answers))
@@ -82,7 +82,7 @@ def test_what_is_wrong_with_the_file_is_named(folder, text, said):
 
 def test_texts_of_an_exchange_cannot_break_the_file(folder):
     nasty = 'a "quote": #, \n- x\t\u2028 \\ {}'
-    answer = Answer(nasty, "accept_sets_tender_status", nasty, nasty, nasty, "found", "seen")
+    answer = ProbedAnswer(nasty, "accept_sets_tender_status", nasty, nasty, nasty, "found", "seen")
     file = folder / "capabilities.yaml"
     write_capabilities(file, Capabilities(URL, datetime(2026, 3, 1, tzinfo=UTC), "0", (answer,)))
     assert assumptions_for(URL, file) == {"accept_sets_tender_status": nasty}

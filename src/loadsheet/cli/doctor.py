@@ -179,9 +179,9 @@ def examine(
     yield from checked("ledger", lambda: checks.ledger(settings, clock(), quick=quick))
     tokens = list(checked("token", lambda: token(settings)))
     yield from tokens
-    said = {finding.text for finding in tokens}  # the exchange would repeat that there is no token
+    known = {finding.text for finding in tokens}  # the exchange would repeat that there is no token
     asked = checked("exchange", lambda: exchange(settings, ours or utc_now, quick=quick))
-    yield from (finding for finding in asked if finding.text not in said)
+    yield from (finding for finding in asked if finding.text not in known)
     if not quick:
         yield from checked("notices", lambda: notices(settings))
 

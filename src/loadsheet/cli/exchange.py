@@ -367,14 +367,14 @@ def _report_completeness(pulled: "Pulled", written: list[Path], *, as_json: bool
     if as_json:
         print_json(
             {
-                "listed": pulled.says,
+                "listed": pulled.coverage_text,
                 "complete": pulled.complete,
                 "records": pulled.count,
                 "total_count": pulled.listing.total_count,
                 "files": [str(path) for path in written],
             }
         )
-    say(pulled.says)
+    say(pulled.coverage_text)
     if written and not as_json:
         say(f"written: {', '.join(map(str, written))}")
     if not pulled.complete:

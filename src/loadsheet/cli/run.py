@@ -218,14 +218,14 @@ def answer_check_folder(
     """Answer the files of the check folder. A failure is reported and has no other effect: the next run tries again."""
     if settings.check_folder is None:
         return
-    from loadsheet.forecasts import answer_checks
+    from loadsheet.forecasts import report_on_check_folder
 
     faults: dict[str, str] = {}
     with isolated("the check folder", faults):
         try:
             with ledger_to_read(settings) as ledger:
-                for answer in answer_checks(settings, ledger, scan):
-                    say(f"checked: {answer.folder}: {answer.says}")
+                for answer in report_on_check_folder(settings, ledger, scan):
+                    say(f"checked: {answer.folder}: {answer.summary}")
         except LoadsheetError as error:
             say(f"files to be checked are not answered: {error}")
     if faults:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, overload
 import msgspec
 
 from loadsheet.contract.assumptions import Assumptions
-from loadsheet.contract.operations import Action, Answer, ErrorShape, Operation, is_acceptance
+from loadsheet.contract.operations import Action, AnswerShape, ErrorShape, Operation, is_acceptance
 from loadsheet.contract.records import Record, When, decode_record
 
 Json = dict[str, Any]
@@ -74,12 +74,12 @@ def success_body(operation: Operation, payload: Json, assumptions: Assumptions, 
     message = operation.done
     if operation.action is Action.CONFIRM:
         message = "Quote accepted" if is_acceptance(payload) else "Quote rejected"
-    if operation.answer is Answer.TENDER:
+    if operation.answer is AnswerShape.TENDER:
         return {"results": {"status": True, "message": message, "tender_id": str(payload["tender_id"])}}
-    if operation.answer is Answer.QUOTE:
+    if operation.answer is AnswerShape.QUOTE:
         ids = {"tender_id": str(payload["tender_id"]), "carrier_id": str(payload["carrier_id"])}
         return {"results": {"status": True, "message": message, **ids}}
-    if operation.answer is Answer.ORDER:
+    if operation.answer is AnswerShape.ORDER:
         number = service_order if operation.action is Action.CREATE else str(service_order)
         entry = {
             assumptions.customer_order_key: str(payload["order_id"]),
@@ -132,15 +132,17 @@ def read_success(operation: Operation, body: object, assumptions: Assumptions) -
     root = _object(body, "body")
     if root.get("status") is False:  # in every operation, as in the body of its 400
         raise SaidNo("status is false")
-    result = _object(root.get("results"), "results") if operation.answer in (Answer.TENDER, Answer.QUOTE) else root
+    result = (
+        _object(root.get("results"), "results") if operation.answer in (AnswerShape.TENDER, AnswerShape.QUOTE) else root
+    )
     if result.get("status") is not True:
         raise SaidNo("status is false") if result.get("status") is False else UndocumentedAnswer("status is not true")
     message = _text(result, "message")
-    if operation.answer is Answer.TENDER:
+    if operation.answer is AnswerShape.TENDER:
         return Success(_ident(result, "tender_id"), "", message)
-    if operation.answer is Answer.QUOTE:
+    if operation.answer is AnswerShape.QUOTE:
         return Success(f"{_ident(result, 'tender_id')}/{_ident(result, 'carrier_id')}", "", message)
-    if operation.answer is Answer.ORDER:
+    if operation.answer is AnswerShape.ORDER:
         orders = _object(_object(root.get("data"), "data").get("order_id"), "data.order_id").get("orders_data")
         if not isinstance(orders, list) or len(orders) != 1:
             raise UndocumentedAnswer("data.order_id.orders_data does not hold exactly one order")

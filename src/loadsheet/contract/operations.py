@@ -30,7 +30,7 @@ class Action(StrEnum):
     STATUS = "status"
 
 
-class Answer(StrEnum):
+class AnswerShape(StrEnum):
     """The shapes of a 200 body."""
 
     LISTING = "listing"
@@ -65,7 +65,7 @@ class Operation:
     method: str
     path: str
     record: Record
-    answer: Answer
+    answer: AnswerShape
     error: ErrorShape
     done: str
     proved_by: str | None = None
@@ -115,40 +115,44 @@ class Operation:
         return list(body["data"]) if self.batched else [dict(body)]
 
 
-def _write(name: str, path: str, record: Record, answer: Answer, done: str, **more: Any) -> Operation:
+def _write(name: str, path: str, record: Record, answer: AnswerShape, done: str, **more: Any) -> Operation:
     subject, action = name.split(".")
     error = more.pop("error", ErrorShape.FIELDS)
     return Operation(name, subject, Action(action), "POST", PATH_PREFIX + path, record, answer, error, done, **more)
 
 
 def _listing(subject: str, record: Record) -> Operation:
-    name, path, answers = f"{subject}.list", PATH_PREFIX + "getOrders", (Answer.LISTING, ErrorShape.FIELDS)
+    name, path, answers = f"{subject}.list", PATH_PREFIX + "getOrders", (AnswerShape.LISTING, ErrorShape.FIELDS)
     return Operation(name, subject, Action.LIST, "GET", path, record, *answers, "listed")
 
 
 OPERATIONS: tuple[Operation, ...] = (
     _listing("tender", records.TENDER),
-    _write("tender.create", "createTender", records.TENDER, Answer.TENDER, "Tender created", proved_by="tender.list"),
-    _write("tender.update", "updateTender", records.TENDER, Answer.TENDER, "Tender updated", proved_by="tender.list"),
+    _write(
+        "tender.create", "createTender", records.TENDER, AnswerShape.TENDER, "Tender created", proved_by="tender.list"
+    ),
+    _write(
+        "tender.update", "updateTender", records.TENDER, AnswerShape.TENDER, "Tender updated", proved_by="tender.list"
+    ),
     _write(
         "tender.delete",
         "deleteTender",
         records.TENDER_DELETE,
-        Answer.TENDER,
+        AnswerShape.TENDER,
         "Tender deleted",
         proved_by="tender.list",
         error=ErrorShape.FIELDS_ONLY,
     ),
-    _write("tender.quote", "tenderCarrierQuote", records.QUOTE, Answer.QUOTE, "Quote added"),
-    _write("tender.confirm", "tenderConfirmCarrierQuote", records.CONFIRMATION, Answer.QUOTE, "Quote confirmed"),
+    _write("tender.quote", "tenderCarrierQuote", records.QUOTE, AnswerShape.QUOTE, "Quote added"),
+    _write("tender.confirm", "tenderConfirmCarrierQuote", records.CONFIRMATION, AnswerShape.QUOTE, "Quote confirmed"),
     _listing("order", records.ORDER),
-    _write("order.create", "createOrder", records.ORDER, Answer.ORDER, "Order created", proved_by="order.list"),
-    _write("order.update", "updateOrder", records.ORDER, Answer.ORDER, "Order updated", proved_by="order.list"),
+    _write("order.create", "createOrder", records.ORDER, AnswerShape.ORDER, "Order created", proved_by="order.list"),
+    _write("order.update", "updateOrder", records.ORDER, AnswerShape.ORDER, "Order updated", proved_by="order.list"),
     _write(
         "order.delete",
         "deleteOrder",
         records.ORDER_DELETE,
-        Answer.PLAIN,
+        AnswerShape.PLAIN,
         "Order deleted",
         proved_by="order.list",
         error=ErrorShape.DETAILS,
@@ -157,7 +161,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "order.status",
         "statusOrder",
         records.ORDER_STATUS,
-        Answer.PLAIN,
+        AnswerShape.PLAIN,
         "Order status updated",
         repeatable=True,
         batched=True,

@@ -41,7 +41,7 @@ from loadsheet.contract.kinds import (
     in_date_shape,
     zone_names,
 )
-from loadsheet.contract.operations import Action, Answer, ErrorShape, Operation
+from loadsheet.contract.operations import Action, AnswerShape, ErrorShape, Operation
 from loadsheet.contract.records import Field, Record, When
 
 _Number = StrictInt | Annotated[Decimal, Strict(), ModelField(allow_inf_nan=False)]
@@ -319,13 +319,13 @@ def request_schema(operation: Operation, assumptions: Assumptions) -> Json:
 def success_schema(operation: Operation, assumptions: Assumptions) -> Json:
     """The schema of the 200 body of an operation."""
     done: Json = {"status": {"const": True}, "message": _TEXT}
-    if operation.answer is Answer.LISTING:
+    if operation.answer is AnswerShape.LISTING:
         return _listing(operation.record)
-    if operation.answer is Answer.TENDER:
+    if operation.answer is AnswerShape.TENDER:
         return _closed({"results": _closed({**done, "tender_id": _TEXT})})
-    if operation.answer is Answer.QUOTE:
+    if operation.answer is AnswerShape.QUOTE:
         return _closed({"results": _closed({**done, "tender_id": _TEXT, "carrier_id": _TEXT})})
-    if operation.answer is Answer.PLAIN:
+    if operation.answer is AnswerShape.PLAIN:
         return _closed(done)
     number = {"type": "integer"} if operation.action is Action.CREATE else {"type": "string", "pattern": "^[0-9]+$"}
     entry = _closed({assumptions.customer_order_key: _TEXT, assumptions.service_order_key: number})

@@ -19,7 +19,7 @@ from loadsheet.dispatch.outcomes import decode_body
 from loadsheet.dispatch.probe_questions import SUBJECTS, observed_answer, setting_answer
 from loadsheet.dispatch.probe_tenant import ProbeRecords, ProbeReply, ProbeTenant
 from loadsheet.errors import ExchangeUnreachable, TokenRefused
-from loadsheet.exchange_profile import Answer, Capabilities
+from loadsheet.exchange_profile import Capabilities, ProbedAnswer
 from loadsheet.settings import Settings
 
 PAUSE_S = 0.1
@@ -27,7 +27,7 @@ HUGE_PAGE_SIZE = 1_000_000_000
 PAGE_SIZES = (1_000_000, 100_000, 10_000, 1_000, 100)  # tried in turn if the huge one is refused
 DELAYS_S = (0.0, 0.5, 1.5, 3.0)  # a new record that is not listed after these delays counts as not listed
 
-_Question = Callable[[], Answer | Iterable[Answer]]
+_Question = Callable[[], ProbedAnswer | Iterable[ProbedAnswer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ def probe(
         pause_s=max(pause_s, 1 / rate if rate else 0.0),
         report=report,
     )
-    answers: list[Answer] = []
+    answers: list[ProbedAnswer] = []
     stopped: TokenRefused | ExchangeUnreachable | None = None
     left: tuple[str, ...] = ()
     try:
         for question in _questions(tenant):
             found = question()
-            answers += [found] if isinstance(found, Answer) else found
+            answers += [found] if isinstance(found, ProbedAnswer) else found
     except (TokenRefused, ExchangeUnreachable) as error:
         stopped = error
     finally:
@@ -100,7 +100,7 @@ def _questions(tenant: ProbeTenant) -> Iterator[_Question]:
     yield lambda: _limits(tenant)
 
 
-def _page_sizes(tenant: ProbeTenant) -> list[Answer]:
+def _page_sizes(tenant: ProbeTenant) -> list[ProbedAnswer]:
     """Default, place and maximum of the page size."""
     reply, plain = tenant.look(None)
     if plain is None:
@@ -118,7 +118,7 @@ def _page_sizes(tenant: ProbeTenant) -> list[Answer]:
     return [default, _page_size_in(tenant, plain), _page_size_max(tenant)]
 
 
-def _page_size_in(tenant: ProbeTenant, plain: Listing) -> Answer:
+def _page_size_in(tenant: ProbeTenant, plain: Listing) -> ProbedAnswer:
     first, second = [size for size in (1, 2, 3) if size != plain.page_size][:2]
     replies, read = [], []
     for place, size in (("query", first), ("body", second)):
@@ -132,7 +132,7 @@ def _page_size_in(tenant: ProbeTenant, plain: Listing) -> Answer:
     return setting_answer("page_size_in", read[0], sent, replies, f"taken from the {' and the '.join(read)}")
 
 
-def _page_size_max(tenant: ProbeTenant) -> Answer:
+def _page_size_max(tenant: ProbeTenant) -> ProbedAnswer:
     replies: list[ProbeReply] = []
     for size in (HUGE_PAGE_SIZE, *PAGE_SIZES):
         reply, found = tenant.look(size)
@@ -151,7 +151,7 @@ def _page_size_max(tenant: ProbeTenant) -> Answer:
     return setting_answer("page_size_max", found.page_size, sent, replies, finding, seen=False)
 
 
-def _first_records(tenant: ProbeTenant, order: str, tender: str) -> list[Answer]:
+def _first_records(tenant: ProbeTenant, order: str, tender: str) -> list[ProbedAnswer]:
     """Create one order and one tender to ask about, and report the shape of the answers to the order."""
     create, update = BY_NAME["order.create"], BY_NAME["order.update"]
     reply = tenant.write(create.name, tenant.records.minimal(create, order))
@@ -202,7 +202,7 @@ class _Visibility(NamedTuple):
     reply: tuple[ProbeReply, ...]
 
 
-def _which_listing(tenant: ProbeTenant, keys: Mapping[str, str]) -> list[Answer]:
+def _which_listing(tenant: ProbeTenant, keys: Mapping[str, str]) -> list[ProbedAnswer]:
     """What the listing shows with and without the query for tenders, and how soon."""
     plain = _shown(tenant, "", keys, DELAYS_S)
     tenant.listing_delay_s = plain.listing_delay_s
@@ -249,7 +249,7 @@ def _shown(tenant: ProbeTenant, query: str, keys: Mapping[str, str], delays_s: S
     )
 
 
-def _paths(tenant: ProbeTenant) -> list[Answer]:
+def _paths(tenant: ProbeTenant) -> list[ProbedAnswer]:
     """A path of no operation, a wrong method on a known path, and a path with an extra slash."""
     listing, create = BY_NAME["order.list"], BY_NAME["order.create"]
     elsewhere = tenant.ask(replace(listing, path=f"{PATH_PREFIX}lsprobe"))
@@ -265,7 +265,7 @@ def _paths(tenant: ProbeTenant) -> list[Answer]:
     ]
 
 
-def _limits(tenant: ProbeTenant) -> list[Answer]:
+def _limits(tenant: ProbeTenant) -> list[ProbedAnswer]:
     """The limits and redirects that the calls met so far."""
     sent = f"{tenant.calls} calls in sequence"
     none: Sequence[ProbeReply] = ()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from loadsheet.contract import BY_NAME, register
 from loadsheet.dispatch import probe_tenant
 from loadsheet.dispatch.probe_tenant import CHANGED, Payload, ProbeReply, ProbeTenant
-from loadsheet.exchange_profile import Answer, Value
+from loadsheet.exchange_profile import ProbedAnswer, Value
 
 SUBJECTS = ("order", "tender")
 CREATES = ("order.create", "tender.create")
@@ -24,15 +24,17 @@ _QUESTIONS = {
 
 def setting_answer(
     name: str, value: Value | None, sent: str, replies: Sequence[ProbeReply], finding: str, *, seen: bool = True
-) -> Answer:
+) -> ProbedAnswer:
     """The answer to a question about a setting; a value of None means unknown."""
     confidence = "unknown" if value is None else "seen" if seen else "said"
-    return Answer(_QUESTIONS[name], name, value, sent, "; ".join(map(str, replies)), finding, confidence)  # type: ignore[arg-type]  # mypy widens the three words to str
+    return ProbedAnswer(_QUESTIONS[name], name, value, sent, "; ".join(map(str, replies)), finding, confidence)  # type: ignore[arg-type]  # mypy widens the three words to str
 
 
-def observed_answer(question: str, sent: str, replies: Sequence[ProbeReply], finding: str) -> Answer:
+def observed_answer(question: str, sent: str, replies: Sequence[ProbeReply], finding: str) -> ProbedAnswer:
     """The answer to a question without a setting."""
-    return Answer(question, "", None, sent, "; ".join(map(str, replies)), finding, "seen" if finding else "unknown")
+    return ProbedAnswer(
+        question, "", None, sent, "; ".join(map(str, replies)), finding, "seen" if finding else "unknown"
+    )
 
 
 def by_status(
@@ -44,7 +46,7 @@ def by_status(
     *,
     accepted: Value,
     refused: Value,
-) -> Answer:
+) -> ProbedAnswer:
     """The answer if 200 and 400 are conclusive. Contradicting calls and any other status leave it unknown."""
     kinds = {reply.kind for reply in replies}
     if kinds == {"accepted"}:
@@ -64,7 +66,7 @@ def create(tenant: ProbeTenant, subject: str, shape: Shape = dict) -> tuple[Prob
     return tenant.write(operation.name, shape(tenant.records.minimal(operation, key))), key
 
 
-def create_existing(tenant: ProbeTenant, order: str, tender: str) -> Answer:
+def create_existing(tenant: ProbeTenant, order: str, tender: str) -> ProbedAnswer:
     """A create with the same content, and one with different content, for both subjects."""
     sent = "a second create of an order and of a tender, first with the same content, then with other content"
     replies: list[ProbeReply] = []
@@ -94,7 +96,7 @@ def _stored_content(tenant: ProbeTenant, subject: str, key: str) -> Value | None
     return "replace" if found[0].get(probe_tenant.shared_text()) == CHANGED else "accept"
 
 
-def update_unknown(tenant: ProbeTenant) -> Answer:
+def update_unknown(tenant: ProbeTenant) -> ProbedAnswer:
     """An update of an order and of a tender that do not exist."""
     replies: list[ProbeReply] = []
     verdicts: set[Value | None] = set()
@@ -114,7 +116,7 @@ def update_unknown(tenant: ProbeTenant) -> Answer:
     )
 
 
-def unknown_ids(tenant: ProbeTenant) -> list[Answer]:
+def unknown_ids(tenant: ProbeTenant) -> list[ProbedAnswer]:
     """Deletes, a quote and a status update for identifiers that do not exist."""
     answers = []
     for subject in SUBJECTS:  # so that one delete is accepted, if any is
@@ -131,7 +133,7 @@ def unknown_ids(tenant: ProbeTenant) -> list[Answer]:
     return answers
 
 
-def quotes(tenant: ProbeTenant, tender: str) -> list[Answer]:
+def quotes(tenant: ProbeTenant, tender: str) -> list[ProbedAnswer]:
     """A decision on a quote that does not exist, a duplicate quote, the effect of an accepted quote on its tender, and
     the answers to decisions and quotes after a decision.
     """
@@ -153,7 +155,7 @@ def quotes(tenant: ProbeTenant, tender: str) -> list[Answer]:
     return [never_given, twice, acceptance, _second_decision(tenant, carrier), *_other_decisions(tenant, tender)]
 
 
-def _second_decision(tenant: ProbeTenant, accepted: Payload) -> Answer:
+def _second_decision(tenant: ProbeTenant, accepted: Payload) -> ProbedAnswer:
     """The same decision on an accepted quote again, then the opposite."""
     confirm = BY_NAME["tender.confirm"]
     sent = "the acceptance of an accepted quote, and its rejection"
@@ -173,7 +175,7 @@ def _second_decision(tenant: ProbeTenant, accepted: Payload) -> Answer:
     )
 
 
-def _other_decisions(tenant: ProbeTenant, tender: str) -> list[Answer]:
+def _other_decisions(tenant: ProbeTenant, tender: str) -> list[ProbedAnswer]:
     """A decision that is neither accept nor reject, and a new quote after an acceptance, each with its own carrier."""
     quote, confirm = BY_NAME["tender.quote"], BY_NAME["tender.confirm"]
     odd, accepted = (tenant.records.carrier(confirm, tender, f"LSPROBE-CARRIER-{number}") for number in (3, 4))
@@ -191,7 +193,7 @@ def _other_decisions(tenant: ProbeTenant, tender: str) -> list[Answer]:
     return [words, by_status(tenant, name, sent, [again], (quote.name,), accepted="replace", refused="reject")]
 
 
-def _acceptance(tenant: ProbeTenant, tender: str, decision: Payload) -> Answer:
+def _acceptance(tenant: ProbeTenant, tender: str, decision: Payload) -> ProbedAnswer:
     before = tenant.find("tender", tender)
     reply = tenant.write("tender.confirm", decision)
     after = tenant.find("tender", tender)
@@ -209,7 +211,7 @@ def _acceptance(tenant: ProbeTenant, tender: str, decision: Payload) -> Answer:
     return setting_answer(name, value, sent, [reply], f"the tender was listed with {field} {value}")
 
 
-def statuses(tenant: ProbeTenant, order: str) -> list[Answer]:
+def statuses(tenant: ProbeTenant, order: str) -> list[ProbedAnswer]:
     """The effect of a status update on its order, and what happens to the valid records of a refused batch."""
     name = "status_sets_order_status"
     marks = probe_tenant.status_marks()
@@ -243,7 +245,7 @@ def _marked(tenant: ProbeTenant, order: str, marks: dict[str, tuple[str, str]], 
     return {**tenant.records.minimal(BY_NAME["order.status"], order), **own}
 
 
-def _batch(tenant: ProbeTenant, order: str, carried: dict[str, tuple[str, str]]) -> list[Answer]:
+def _batch(tenant: ProbeTenant, order: str, carried: dict[str, tuple[str, str]]) -> list[ProbedAnswer]:
     """A valid record, then one without its key. `carried` is how a status shows in its order, if it does."""
     operation = BY_NAME["order.status"]
     good = _marked(tenant, order, probe_tenant.status_marks(), "two")
@@ -270,7 +272,7 @@ def _batch(tenant: ProbeTenant, order: str, carried: dict[str, tuple[str, str]])
     return [setting_answer("status_on_400", "partial" if applied else "atomic", sent, [reply], finding), index]
 
 
-def forms(tenant: ProbeTenant) -> list[Answer]:
+def forms(tenant: ProbeTenant) -> list[ProbedAnswer]:
     """Numbers and flags in both forms."""
     record, tender = BY_NAME["order.create"].record, BY_NAME["tender.create"]
     replies = [
@@ -292,7 +294,7 @@ def forms(tenant: ProbeTenant) -> list[Answer]:
     ]
 
 
-def shapes(tenant: ProbeTenant) -> list[Answer]:
+def shapes(tenant: ProbeTenant) -> list[ProbedAnswer]:
     """Creates of orders with one irregularity each, where 200 and 400 are conclusive."""
     record, zone = BY_NAME["order.create"].record, probe_tenant.other_zone
     text, more = probe_tenant.shared_text(), probe_tenant.optional_text()
@@ -311,7 +313,7 @@ def shapes(tenant: ProbeTenant) -> list[Answer]:
     ]
 
 
-def listing_only(tenant: ProbeTenant) -> Answer:
+def listing_only(tenant: ProbeTenant) -> ProbedAnswer:
     """A tender with a field that only listings show."""
     name, sent = "listing_only_fields", "a tender with a field that only listings show"
     field = probe_tenant.listing_only(BY_NAME["tender.create"].record)
@@ -327,7 +329,7 @@ def listing_only(tenant: ProbeTenant) -> Answer:
     )
 
 
-def references(tenant: ProbeTenant) -> Answer:
+def references(tenant: ProbeTenant) -> ProbedAnswer:
     """Whether a reference comes back in the listing unchanged, so that it can carry a mark."""
     question, sent = "Are references echoed in the listing, so that they can carry a mark?", "an order with a reference"
     payload, field = probe_tenant.reference(BY_NAME["order.create"].record, tenant.run)
@@ -338,7 +340,7 @@ def references(tenant: ProbeTenant) -> Answer:
     return observed_answer(question, sent, [reply], "yes" if found[0].get(field) == payload[field] else "no")
 
 
-def identifiers(tenant: ProbeTenant) -> Answer:
+def identifiers(tenant: ProbeTenant) -> ProbedAnswer:
     """Whether a numeric identifier keeps its leading zeros."""
     question = "Does an identifier keep its leading zeros, or is 00123 the same as 123?"
     sent = "an order with a numeric identifier with leading zeros"

@@ -67,7 +67,7 @@ _JOURNEYS = "order"  # records of this subject have status records
 Rows = Sequence[Any]
 
 
-class Line(NamedTuple):
+class ListItem(NamedTuple):
     """A record in a list: the exchange's own number, the overview, and for an order its latest status report."""
 
     number: int
@@ -75,15 +75,15 @@ class Line(NamedTuple):
     last: Moment | None = None
 
 
-class Lines(NamedTuple):
+class ListPage(NamedTuple):
     """One page of a list, newest first. The next pages start at the numbers `older` and `newer`; None at an end."""
 
-    rows: Sequence[Line]
+    rows: Sequence[ListItem]
     older: int | None
     newer: int | None
 
 
-class Whole(NamedTuple):
+class RecordWithRelated(NamedTuple):
     """A record with its quotes and decisions, or its status records, in order of arrival."""
 
     number: int
@@ -108,7 +108,7 @@ class Browser:
 
     async def lines(
         self, subject: str, party: str, *, before: int | None = None, after: int | None = None, rows: int = PAGE_ROWS
-    ) -> Lines:
+    ) -> ListPage:
         """A page of the tenders or the orders: the newest, those before a number, or those just after one."""
         table = BY_SUBJECT[subject]
         number = table.c.number
@@ -117,15 +117,15 @@ class Browser:
             found = await self._rows(page.where(number > after).order_by(number))
             kept = found[:rows][::-1]
             newer = kept[0][0] if len(found) > rows else None
-            return Lines(await self._lines(subject, kept), kept[-1][0] if kept else after + 1, newer)
+            return ListPage(await self._lines(subject, kept), kept[-1][0] if kept else after + 1, newer)
         if before is not None:
             page = page.where(number < before)
         found = await self._rows(page.order_by(number.desc()))
         kept = found[:rows]
         newer = before - 1 if before is not None else None
-        return Lines(await self._lines(subject, kept), kept[-1][0] if len(found) > rows else None, newer)
+        return ListPage(await self._lines(subject, kept), kept[-1][0] if len(found) > rows else None, newer)
 
-    async def whole(self, subject: str, identifier: str, party: str) -> Whole | None:
+    async def whole(self, subject: str, identifier: str, party: str) -> RecordWithRelated | None:
         """One tender or order with its related records; None if it does not exist or the party may not see it."""
         table, key = BY_SUBJECT[subject], key_text(identifier)
         record = select(table.c.number, table.c.content).where(owner_of(table) == key)
@@ -141,9 +141,9 @@ class Browser:
             [decode_stored(row[0]) for row in reversed(found.get(name, ()))]
             for name in ("quotes", "decisions", "events")
         )
-        return Whole(number, decode_stored(content), quotes, decisions, events)
+        return RecordWithRelated(number, decode_stored(content), quotes, decisions, events)
 
-    async def search(self, text: str, party: str) -> dict[str, Sequence[Line]]:
+    async def search(self, text: str, party: str) -> dict[str, Sequence[ListItem]]:
         """Tenders and orders whose identifier begins with the text, or whose number at the exchange equals it."""
         queries = {}
         for subject, table in BY_SUBJECT.items():
@@ -156,8 +156,8 @@ class Browser:
         found = await self._read(queries)
         return {subject: await self._lines(subject, rows) for subject, rows in found.items()}
 
-    async def _lines(self, subject: str, rows: Rows) -> list[Line]:
-        lines = [Line(number, overview_of(_RECORDS[subject], decode_stored(content))) for number, content in rows]
+    async def _lines(self, subject: str, rows: Rows) -> list[ListItem]:
+        lines = [ListItem(number, overview_of(_RECORDS[subject], decode_stored(content))) for number, content in rows]
         if subject != _JOURNEYS or not lines:
             return lines
         owner = owner_of(EVENTS)

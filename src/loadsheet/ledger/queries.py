@@ -294,10 +294,10 @@ class LedgerQueries(RunQueries):
         return {row.id for row in rows if row.reason == OTHER_SENDER}
 
     def explained_before(self, wanted: Sequence[int]) -> dict[int, dict[Shown, str]]:
-        """What the analyst said about the same contents: for those of these entries whose record had them before, each finding that a status
-        of the analyst closed, with that status.
+        """The statuses with which the analyst closed findings about the same contents: for those of these entries whose record had them
+        before, each such finding with its status.
         """
-        said: dict[int, dict[Shown, str]] = {}
+        found: dict[int, dict[Shown, str]] = {}
         with self._engine.connect() as connection:
             pairs = [(row.id, row.other) for row in _SAME_CONTENTS.rows_of(connection, wanted)]
             others = sorted({other for _, other in pairs})
@@ -305,8 +305,8 @@ class LedgerQueries(RunQueries):
         for entry, other in pairs:
             remark, status = latest.get(other, {}).get("status"), statuses[other]
             if remark is not None and remark.value == status.closed and remark.value in WORDS:
-                said.setdefault(entry, {})[status.finding] = status.closed
-        return said
+                found.setdefault(entry, {})[status.finding] = status.closed
+        return found
 
     def remarks_on(self, wanted: Sequence[int]) -> dict[int, dict[str, Remark]]:
         """The analyst's latest remarks on these entries, by entry and kind (owner, reason, comment, status)."""

@@ -333,7 +333,7 @@ def _run(row: Any) -> Run:
 
 
 class _Summary(msgspec.Struct):
-    told_by: str = ""
+    reported_by: str = msgspec.field(name="told_by", default="")
     reported_at: str = ""
 
 
@@ -390,7 +390,7 @@ def touched_by(wanted: Sequence[int]) -> list[Select[tuple[int]]]:
 
 
 def _reporter(summary: str) -> str:
-    return _read_summary(summary).told_by if summary else ""
+    return _read_summary(summary).reported_by if summary else ""
 
 
 def _reported_by(name: str) -> str:

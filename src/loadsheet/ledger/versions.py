@@ -76,7 +76,7 @@ class FileAge(NamedTuple):
     drop: int
 
 
-class _Line(NamedTuple):
+class _VersionCandidate(NamedTuple):
     """What is compared of an entry."""
 
     id: int
@@ -209,7 +209,7 @@ class EntryVersions:
             for entry, some in found.items()
         }
 
-    def _ages_of(self, lines: Sequence[_Line], first: Mapping[int, int]) -> dict[int, FileAge]:
+    def _ages_of(self, lines: Sequence[_VersionCandidate], first: Mapping[int, int]) -> dict[int, FileAge]:
         """The age of what each of these entries says: that of the first copy of its file, or of that of the entry that had its rows `first`."""
         had_them = self._lines(first.values())
         of = {line.id: had_them.get(first.get(line.id, 0), line) for line in lines}
@@ -225,10 +225,12 @@ class EntryVersions:
         known = {row.id: FileAge(row.run_id, row.arrived, row.id) for row in rows}
         return {drop: (known[drop], known[one]) for drop, one in first.items()}
 
-    def _lines(self, wanted: Iterable[int]) -> dict[int, _Line]:
-        return {row.id: _Line(*row) for row in self._rows_of(_LINES, sorted(set(wanted)))}
+    def _lines(self, wanted: Iterable[int]) -> dict[int, _VersionCandidate]:
+        return {row.id: _VersionCandidate(*row) for row in self._rows_of(_LINES, sorted(set(wanted)))}
 
-    def _after(self, asked: Mapping[int, _Line], run: Run | None) -> tuple[dict[int, set[int]], dict[int, int]]:
+    def _after(
+        self, asked: Mapping[int, _VersionCandidate], run: Run | None
+    ) -> tuple[dict[int, set[int]], dict[int, int]]:
         """The next versions of each of these entries, and the drops that resolved some of them."""
         after: dict[int, set[int]] = defaultdict(set)
         resolved: dict[int, int] = {}
@@ -253,24 +255,25 @@ class EntryVersions:
                 resolved[entry] = min(drop, resolved.get(entry, drop))
         return after, resolved
 
-    def _fixes(self, asked: Iterable[_Line], run: Run | None) -> Iterator[_Line]:
+    def _fixes(self, asked: Iterable[_VersionCandidate], run: Run | None) -> Iterator[_VersionCandidate]:
         """The entries of the fix files of their drops."""
         for drop in sorted({line.drop for line in asked}):
             yield from (
-                _Line(*row) for row in streamed(self._engine, _until(_OF_FIXES.where(drops.c.fixes == drop), run))
+                _VersionCandidate(*row)
+                for row in streamed(self._engine, _until(_OF_FIXES.where(drops.c.fixes == drop), run))
             )
 
-    def _with_key(self, asked: Mapping[int, _Line], run: Run | None) -> dict[int, list[_Line]]:
+    def _with_key(self, asked: Mapping[int, _VersionCandidate], run: Run | None) -> dict[int, list[_VersionCandidate]]:
         """The documents of later drops with the same key that were not accepted. Those of a fix file name the entries of its original
         themselves, so they follow only others that name the same. Those whose rows are as they were say nothing new about others. What is
         held because another sender has its number is followed by documents that are held for the same reason.
         """
-        found: dict[int, list[_Line]] = {}
+        found: dict[int, list[_VersionCandidate]] = {}
         records = self._records(asked.values(), run)
         returned = {line.id: line.returned for lines in records.values() for line in lines if line.returned}
         roots, old = (self._runs.roots(), self.as_they_came(returned)) if returned else ({}, {})
 
-        def is_other(line: _Line, own: _Line) -> bool:
+        def is_other(line: _VersionCandidate, own: _VersionCandidate) -> bool:
             if line.mapping != own.mapping or line.id in old:
                 return True
             if OTHER_SENDER in (line.reason, own.reason):
@@ -280,7 +283,7 @@ class EntryVersions:
             return line.is_done or (is_same_original and names_others)
 
         for entry, own in asked.items():
-            by_drop: dict[int, list[_Line]] = defaultdict(list)
+            by_drop: dict[int, list[_VersionCandidate]] = defaultdict(list)
             for line in records.get(own.record, ()):
                 if line.id == entry or not is_other(line, own):
                     by_drop[line.drop].append(line)
@@ -289,9 +292,9 @@ class EntryVersions:
             found[entry] = [lines[place] for lines in later]
         return found
 
-    def _repeats(self, asked: Mapping[int, _Line], run: Run | None) -> dict[int, list[_Line]]:
+    def _repeats(self, asked: Mapping[int, _VersionCandidate], run: Run | None) -> dict[int, list[_VersionCandidate]]:
         """The documents of later drops that repeat one that was sent, or wait for its outcome."""
-        records, found = self._records(asked.values(), run), dict[int, list[_Line]]()
+        records, found = self._records(asked.values(), run), dict[int, list[_VersionCandidate]]()
         unknown = {entry: own for entry, own in asked.items() if own.state == State.UNKNOWN}
         with_key = self._with_key(unknown, run) if unknown else {}
         for entry, own in asked.items():
@@ -300,16 +303,18 @@ class EntryVersions:
             found[entry] += [line for line in with_key.get(entry, ()) if line.follows]
         return found
 
-    def _records(self, asked: Iterable[_Line], run: Run | None) -> dict[tuple[str, str] | None, list[_Line]]:
+    def _records(
+        self, asked: Iterable[_VersionCandidate], run: Run | None
+    ) -> dict[tuple[str, str] | None, list[_VersionCandidate]]:
         """All documents for the records of these entries, oldest first."""
-        found: dict[tuple[str, str] | None, list[_Line]] = defaultdict(list)
+        found: dict[tuple[str, str] | None, list[_VersionCandidate]] = defaultdict(list)
         for row in sorted(self._rows_of(_WITH_KEY, sorted({line.key for line in asked if line.record}))):
-            line = _Line(*row)
+            line = _VersionCandidate(*row)
             if line.record and (run is None or line.run <= run.id):
                 found[line.record].append(line)
         return found
 
-    def _with_row(self, asked: Sequence[_Line], run: Run | None) -> Iterator[tuple[int, int, int]]:
+    def _with_row(self, asked: Sequence[_VersionCandidate], run: Run | None) -> Iterator[tuple[int, int, int]]:
         """For entries without a key of their own: each with a later drop and the entry that has its row there (0: the row is in order)."""
         by_drop: dict[int, list[int]] = defaultdict(list)
         for line in asked:
@@ -432,7 +437,7 @@ def _rows_of(totals: "Counter[Cells]") -> list[tuple[int, SourceRow]]:
 
 
 def _versions(
-    lines: Sequence[_Line], first: Mapping[int, int], ages: Mapping[int, FileAge], resolved_by: int | None
+    lines: Sequence[_VersionCandidate], first: Mapping[int, int], ages: Mapping[int, FileAge], resolved_by: int | None
 ) -> Versions:
     """The versions, those of older files first, after those that only follow others; without those of the drop that resolved them, or later.
     Those whose rows came back as they were stand behind the one that had them `first`. `ages` are those of several.

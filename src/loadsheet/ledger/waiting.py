@@ -121,8 +121,8 @@ def hold_waiting(transaction: Transaction, *, only_changed: bool = False) -> int
             transaction,
             [
                 settlement
-                for row, settlement, told in found
-                if any((new.text, new.hint) not in told for new in settlement.problems)
+                for row, settlement, known_texts in found
+                if any((new.text, new.hint) not in known_texts for new in settlement.problems)
                 and (changed is None or row.lane in changed)
             ],
         )

@@ -168,7 +168,7 @@ class Reconciliation:
     @property
     def red_totals(self) -> int:
         """The number of control totals that differ between legs."""
-        return sum(total.says in RED for total in self.totals)
+        return sum(total.result in RED for total in self.totals)
 
     def pack_snapshot(self) -> bytes:
         """What the listings showed of the entries, packed for the ledger with the run's notes (see `RecordedListings`)."""

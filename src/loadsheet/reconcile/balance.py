@@ -249,7 +249,7 @@ class Total:
     with calls; `acknowledged` what was accepted and not replaced later; `listed` what the exchange shows of that;
     `replaced` what was accepted and replaced or deleted by a later call; `unseen` the part of `acknowledged` that is not
     verifiable. `not_built` documents of the subject have no
-    figures, so these are missing from all legs. `says` is the result over all legs (see `with_result`).
+    figures, so these are missing from all legs. `result` is that over all legs (see `with_result`).
     """
 
     subject: str
@@ -265,15 +265,15 @@ class Total:
     unseen: Decimal
     tolerance: Decimal = Decimal(0)
     not_built: int = field(default=0, kw_only=True)
-    says: str = field(default="", kw_only=True)
+    result: str = field(default="", kw_only=True)
 
     def with_result(self, leg: Leg | None, tolerances: Tolerances, tolerated: int) -> "Total":
         """A copy with its result over all legs. Each of the `tolerated` documents may differ by the tolerance."""
         each = {Scale.WEIGHT: tolerances.weight, Scale.MONEY: tolerances.money}.get(self.scale, Decimal(0))
         tolerance = each * max(1, tolerated)
-        return replace(self, tolerance=tolerance, says=self._says(leg, tolerance))
+        return replace(self, tolerance=tolerance, result=self._result_of(leg, tolerance))
 
-    def _says(self, leg: Leg | None, tolerance: Decimal) -> str:
+    def _result_of(self, leg: Leg | None, tolerance: Decimal) -> str:
         if leg is None or not leg.read:
             return NOT_LISTED
         if not leg.complete:

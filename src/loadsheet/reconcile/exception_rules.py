@@ -198,7 +198,7 @@ class _Part:
         }
         remarked = queries.remarks_on([entry for entry in some if entry in known])
         self._words = {entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks}
-        self._said = queries.explained_before([self._latest[entry] for entry in some if entry not in known])
+        self._earlier_statuses = queries.explained_before([self._latest[entry] for entry in some if entry not in known])
         matched = ((entry, matches.get(entry)) for entry in latest)
         self._now = {entry: _CurrentVerdict(one.verdict, one.differences) for entry, one in matched if one is not None}
         rest = [entry for entry in latest if entry not in self._now and self._heads[entry].state not in BY_STATE]
@@ -213,8 +213,8 @@ class _Part:
             versions, resolved, current = self._versions[entry]
             if (kept := self._known.get(entry)) is None:
                 opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.found)
-                said = self._said.get(latest, {}).get(opened.finding, "")
-                now_status = opened._replace(closed=self._closed(head, now) or said)
+                earlier_status = self._earlier_statuses.get(latest, {}).get(opened.finding, "")
+                now_status = opened._replace(closed=self._closed(head, now) or earlier_status)
             else:
                 now_status = self._updated(head, kept, now)
             yield now_status._replace(versions=versions, resolved=resolved, current=current)

@@ -166,7 +166,7 @@ class Pulled:
         return self.listing.complete and bool(self.count or not self.listing.results)
 
     @property
-    def says(self) -> str:
+    def coverage_text(self) -> str:
         """The coverage of the listing, such as `500 of 4,812 orders listed: partial`."""
         count, subject = self.count, self.operation.subject
         foreign = len(self.listing.results) - count
@@ -203,7 +203,7 @@ def write_json(pulled: Pulled, file: TextIO) -> None:
     """Write the listing as one JSON document, one record per line, numbers unchanged. The first line gives its coverage."""
     listing = pulled.listing
     counts = {
-        "listed": pulled.says,
+        "listed": pulled.coverage_text,
         "complete": pulled.complete,
         "page_size": listing.page_size,
         "total_count": listing.total_count,
@@ -240,14 +240,14 @@ def _write_csv(pulled: Pulled, target: Path, laid_out: Layout) -> list[Path]:
 
 def _head(file: TextIO, table: FlatTable, pulled: Pulled) -> None:
     if not pulled.complete:
-        file.write(csv_row([f"# {pulled.says}"]))
+        file.write(csv_row([f"# {pulled.coverage_text}"]))
     file.write(csv_row([column.head for column in table.columns]))
 
 
 def _write_workbook(pulled: Pulled, target: Path, laid_out: Layout, source: str) -> list[Path]:
     titles = _titles(f"{pulled.operation.subject}s", laid_out)
     counts = [0] * len(laid_out.tables)
-    with open_book(target, title=f"{pulled.operation.subject}s of {source}", footer=pulled.says) as book:
+    with open_book(target, title=f"{pulled.operation.subject}s of {source}", footer=pulled.coverage_text) as book:
         front = Page(book, "Listing", _WIDTHS)
         sheets = [
             TableSheet(book, title, _columns(table), overflow=target.with_suffix(f".{title}.csv"))
@@ -267,7 +267,7 @@ def _write_workbook(pulled: Pulled, target: Path, laid_out: Layout, source: str)
 def _front(page: Page, pulled: Pulled, laid_out: Layout, counts: dict[str, int], notes: tuple[str, ...]) -> None:
     """Write the first sheet: the coverage, the contents of the other sheets, and the meanings of their columns."""
     tone = Tone.GOOD if pulled.complete else Tone.BAD
-    page.line(pulled.says, tone, band=True, height=24, bold=True)
+    page.line(pulled.coverage_text, tone, band=True, height=24, bold=True)
     if not pulled.complete:
         page.line("Records that are not on these sheets may still be at the exchange.", Tone.BAD)
     for line in notes:

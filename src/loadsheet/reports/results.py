@@ -78,7 +78,7 @@ Place = tuple[str, str]
 """File and sheet."""
 
 
-class _Line(NamedTuple):
+class _RowResult(NamedTuple):
     """What is known of a row: its outcome, problems, what to do, its cells and native values, and the values of the last columns."""
 
     outcome: str
@@ -90,7 +90,7 @@ class _Line(NamedTuple):
 
 
 _encode = msgspec.json.Encoder().encode
-_lines = msgspec.json.Decoder(_Line)
+_lines = msgspec.json.Decoder(_RowResult)
 
 
 class DropResults:
@@ -100,7 +100,7 @@ class DropResults:
         """`names` are the file names in `folder` by source file and sheet; `stack` closes the spools."""
         self._drop, self._folder, self._names, self._words = drop, folder, names, words
         self._in_words, self._guides = cache(words.raw), guides_in(drop, words)
-        self._looked_up: set[tuple[str, int, _Line]] = set()
+        self._looked_up: set[tuple[str, int, _RowResult]] = set()
         self._tables = {table.name: table for table in drop.tables}
         self._titles = {table.name: table.sheet or table.file for table in drop.tables}
         self._pages = {place: _Page(words, stack) for place in places_of(drop)}
@@ -110,18 +110,18 @@ class DropResults:
         for file in drop.files:
             for problem in file.problems:
                 text, todo = self._texts_of(problem)
-                self._pages[file.name, ""].put(problem.where.row, _Line(SET_ASIDE, (text,), (todo,)))
+                self._pages[file.name, ""].put(problem.where.row, _RowResult(SET_ASIDE, (text,), (todo,)))
         for name, page in self._by_table.items():
             for problem in warnings_about(self._tables[name]):
-                said = self._texts_of(problem)
-                page.warnings.update((place.row, *said) for place in (problem.where, *problem.also))
+                texts = self._texts_of(problem)
+                page.warnings.update((place.row, *texts) for place in (problem.where, *problem.also))
 
     def add(self, entry: Entry, match: Match) -> None:
         """Add the rows of an entry."""
         tail = (entry.operation, entry.key, entry.service_order, self._in_words(match.verdict))
         looked_up = frozenset(entry.items.get(LOOKED_UP, ()))
         if not entry.problems and entry.state not in STATES_THAT_NEED_SOMEONE:
-            line = _Line(entry.state.value, tail=tail)
+            line = _RowResult(entry.state.value, tail=tail)
             for position, row in enumerate(entry.rows):
                 self._put(row, line, is_looked_up=position in looked_up)
             return
@@ -130,18 +130,18 @@ class DropResults:
             (number for number, problems in enumerate(by_row) if any(p.level == "error" for p in problems)), None
         )
         for position, row in enumerate(entry.rows):
-            said = [self._texts_of(problem, entry) for problem in by_row[position]]
+            reasons = [self._texts_of(problem, entry) for problem in by_row[position]]
             if entry.state in STATES_THAT_NEED_SOMEONE and not any(
                 problem.level == "error" for problem in by_row[position]
             ):
-                said.append(self._reason_of_row(entry, row, cause))
-            texts, todo = (tuple(dict.fromkeys(both[at] for both in said if both[at])) for at in (0, 1))
-            self._put(row, _Line(entry.state, texts, todo, tail=tail), is_looked_up=position in looked_up)
+                reasons.append(self._reason_of_row(entry, row, cause))
+            texts, todo = (tuple(dict.fromkeys(both[at] for both in reasons if both[at])) for at in (0, 1))
+            self._put(row, _RowResult(entry.state, texts, todo, tail=tail), is_looked_up=position in looked_up)
 
     def leave_out(self, row: IgnoredRow) -> None:
         """Add a row that a rule ignored."""
         why = word_rule(row.rule, self._words)
-        self._put(SourceRow(row.table, row.number, row.cells), _Line(IGNORED, (why,)))
+        self._put(SourceRow(row.table, row.number, row.cells), _RowResult(IGNORED, (why,)))
 
     def finish(self) -> list[str]:
         """Write the files and return their names."""
@@ -157,7 +157,7 @@ class DropResults:
                 _write_text(self._folder / name, next(iter(pages.values())), text_format(found[0] if found else {}))
         return list(dict.fromkeys(self._names.values()))
 
-    def _put(self, row: SourceRow, line: _Line, *, is_looked_up: bool = False) -> None:
+    def _put(self, row: SourceRow, line: _RowResult, *, is_looked_up: bool = False) -> None:
         """Add a line to its page. A row that many entries look up is added once for each outcome, without an entry."""
         if is_looked_up:
             line = line._replace(tail=("",) * len(TRAILING))
@@ -166,7 +166,7 @@ class DropResults:
             self._looked_up.add((row.table, row.number, line))
         table = self._tables[row.table]
         cells = row.cells or ("",) * len(table.header)  # removed by retention
-        whole = _Line(line.outcome, line.problems, line.todo, cells, row.natives, line.tail)
+        whole = _RowResult(line.outcome, line.problems, line.todo, cells, row.natives, line.tail)
         self._by_table[row.table].put(row.number, whole)
 
     def _texts_of(self, problem: Problem, entry: Entry | None = None) -> tuple[str, str]:
@@ -176,19 +176,19 @@ class DropResults:
         tables = (*own, *self._tables.values())  # several mappings may read one sheet
         table = next((one for one in tables if (one.file, one.sheet) == (where.file, where.sheet)), None)
         guide = self._guides.get(table.name, {}).get(where.column) if table is not None else None
-        said = word_problem(problem, words, self._titles, guide)
-        place = " ".join(part for part in (where.cell, where.column) if part and part not in said.text)
-        text = f"{said.text.rstrip('.')} [{problem.code}]"
+        worded = word_problem(problem, words, self._titles, guide)
+        place = " ".join(part for part in (where.cell, where.column) if part and part not in worded.text)
+        text = f"{worded.text.rstrip('.')} [{problem.code}]"
         text = words.say("{place}: {text}", place=place, text=text) if place else text
-        return words.say("Warning: {text}", text=text) if problem.level == "warning" else text, said.todo
+        return words.say("Warning: {text}", text=text) if problem.level == "warning" else text, worded.todo
 
     def _reason_of_row(self, entry: Entry, row: SourceRow, cause: int | None) -> tuple[str, str]:
         """Why a row without an error of its own shares the fate of its entry, and where to look."""
         words = self._words
         if cause is None:
             code = {State.UNKNOWN: "X702", State.REFUSED: "X701"}.get(entry.state, "X703")
-            said = word_problem(Problem(code, values={"text": entry.reason}), words, {})
-            return said.text, said.todo if code != "X703" else words.say("Contact the people who run loadsheet")
+            worded = word_problem(Problem(code, values={"text": entry.reason}), words, {})
+            return worded.text, worded.todo if code != "X703" else words.say("Contact the people who run loadsheet")
         other, here = entry.rows[cause], self._tables[row.table]
         there = self._tables[other.table]
         is_here = (here.file, here.sheet) == (there.file, there.sheet)
@@ -209,7 +209,7 @@ class _Page:
         self._words, self._spool = words, Spool(stack)
         self._joint, self._outcome = words.raw("; "), cache(words.raw)
 
-    def put(self, number: int, line: _Line) -> None:
+    def put(self, number: int, line: _RowResult) -> None:
         self._spool.add(number, _encode(line))
 
     @property
@@ -220,7 +220,7 @@ class _Page:
         ours = [f"{name} (loadsheet)" if name.casefold() in own else name for name in ours]
         return (*ours[: len(LEADING)], *self.header, *ours[len(LEADING) :])
 
-    def rows(self) -> Iterator[tuple[int, _Line]]:
+    def rows(self) -> Iterator[tuple[int, _RowResult]]:
         """Each row once, in source order. A row of several records has the worst of their outcomes, and what is said of all."""
         warnings = sorted(self.warnings, reverse=True)
         for number, encoded in groupby(self._spool.lines(), key=itemgetter(0)):
@@ -231,20 +231,20 @@ class _Page:
                 line = line._replace(problems=(*line.problems, text), todo=(*line.todo, todo))
             yield number, line
 
-    def texts(self, number: int, line: _Line) -> tuple[str, ...]:
+    def texts(self, number: int, line: _RowResult) -> tuple[str, ...]:
         """The cells of a row before and after the sender's own."""
         joint = self._joint
         return str(number or ""), self._outcome(line.outcome), joint.join(line.problems), joint.join(line.todo)
 
 
-def _merged(first: _Line, others: Sequence[_Line]) -> _Line:
+def _merged(first: _RowResult, others: Sequence[_RowResult]) -> _RowResult:
     everything = [first, *others]
     rank = {outcome: place for place, outcome in enumerate((SET_ASIDE, *WORST_FIRST))}
     worst = min(everything, key=lambda line: rank[line.outcome])
-    said = [line for line in everything if line.outcome != IGNORED] or everything
-    problems = tuple(dict.fromkeys(text for line in said for text in line.problems))
-    todo = tuple(dict.fromkeys(text for line in said for text in line.todo))
-    tails = zip(*(line.tail for line in said), strict=True)
+    counted = [line for line in everything if line.outcome != IGNORED] or everything
+    problems = tuple(dict.fromkeys(text for line in counted for text in line.problems))
+    todo = tuple(dict.fromkeys(text for line in counted for text in line.todo))
+    tails = zip(*(line.tail for line in counted), strict=True)
     tail = tuple("; ".join(dict.fromkeys(filter(None, texts))) for texts in tails)
     return worst._replace(problems=problems, todo=todo, tail=tail)
 
@@ -283,11 +283,11 @@ def _write_sheet(book: Book, title: str, page: _Page, words: Words) -> None:
     looks = {outcome: book.style(tone=tone) for outcome, tone in OUTCOMES.items()}
     numbers, wrapped, plain, row = book.style(Kind.NUMBER, Tone.MUTED), book.style(wrap=True), book.style(), 0
     for row, (number, line) in enumerate(page.rows(), start=1):
-        _, outcome, *told = page.texts(number, line)
-        fit_height(sheet, row, max(1 + len(text) // widths[at] for at, text in enumerate(told, start=2)))
+        _, outcome, *wrapped_texts = page.texts(number, line)
+        fit_height(sheet, row, max(1 + len(text) // widths[at] for at, text in enumerate(wrapped_texts, start=2)))
         write_cell(sheet, row, 0, number or None, numbers)
         write_cell(sheet, row, 1, outcome, looks[line.outcome])
-        for position, text in enumerate(told, start=2):
+        for position, text in enumerate(wrapped_texts, start=2):
             write_cell(sheet, row, position, show_controls(text), wrapped)
         natives = {position: (kind, text) for position, kind, text in line.natives}
         for position, cell in enumerate((*line.cells, *line.tail)):

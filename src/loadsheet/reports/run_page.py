@@ -66,8 +66,8 @@ class CellShown(NamedTuple):
     label: str
 
 
-class Line(NamedTuple):
-    """One value on its three legs. `cells_in_all` counts all its cells; only the first few are here. `says` compares
+class FieldLine(NamedTuple):
+    """One value on its three legs. `cells_in_all` counts all its cells; only the first few are here. `comparison` compares
     the exchange's value in words; empty if there is nothing to say. `tone` is the colour of that text.
     """
 
@@ -76,7 +76,7 @@ class Line(NamedTuple):
     cells_in_all: int
     sent: str
     held: str
-    says: str = ""
+    comparison: str = ""
     tone: str = "plain"
 
 
@@ -162,8 +162,8 @@ class _Legs:
         self._paths = {problem.where.path for problem in entry.problems}
         self._cells = {_cell_key(problem.where): problem for problem in entry.problems if problem.where.column}
         self._is_one = len({(table.file, table.sheet) for table in _tables_of(entry.rows, origin.tables)}) == 1
-        self.in_question: list[Line] = []
-        self.others: list[Line] = []
+        self.in_question: list[FieldLine] = []
+        self.others: list[FieldLine] = []
         self.more = 0
 
     def fill(self) -> None:
@@ -179,13 +179,15 @@ class _Legs:
                 self.more += 1
             else:
                 self._add(path, value, unplaced)
-        for path, (found, says, tone) in self._differences.items():
-            self.in_question.append(Line(path, (), 0, found.sent or "nothing", found.held or "nothing", says, tone))
+        for path, (found, comparison, tone) in self._differences.items():
+            self.in_question.append(
+                FieldLine(path, (), 0, found.sent or "nothing", found.held or "nothing", comparison, tone)
+            )
         sent = "" if self._entry.payload else REMOVED if self._entry.removed else NOT_BUILT
         for problem in unplaced.values():
             column = place_of(problem).column
             shown = CellShown(problem.found, self._place(problem.where), column)
-            self.in_question.append(Line(problem.where.path or column, (shown,), 1, sent, self._at_exchange))
+            self.in_question.append(FieldLine(problem.where.path or column, (shown,), 1, sent, self._at_exchange))
         del self.in_question[LINES_MAX:]
 
     def _add(self, path: str, value: str, unplaced: dict[tuple[str, str, int, str], Problem]) -> None:
@@ -198,11 +200,13 @@ class _Legs:
             unplaced.pop(key, None)
         shown = tuple([*with_problem, *(cell for key, cell in cells if key not in self._cells)][:_CELLS_MAX])
         if path in self._differences:
-            found, says, tone = self._differences.pop(path)
-            self.in_question.append(Line(path, shown, len(places), value, found.held or "nothing", says, tone))
+            found, comparison, tone = self._differences.pop(path)
+            self.in_question.append(
+                FieldLine(path, shown, len(places), value, found.held or "nothing", comparison, tone)
+            )
         else:
             lines = self.in_question if with_problem or path in self._paths else self.others
-            lines.append(Line(path, shown, len(places), value, self._at_exchange))
+            lines.append(FieldLine(path, shown, len(places), value, self._at_exchange))
 
     def _cell(self, name: str, row: SourceRow, label: str) -> tuple[tuple[str, str, int, str], CellShown]:
         """The cell of a row under a label, with its key. The header may spell the label differently."""

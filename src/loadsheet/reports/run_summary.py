@@ -272,7 +272,7 @@ def _total(total: Total) -> TotalSummary:
         Decimal(plain_digits(amount.normalize())) for amount in (*total.legs, total.replaced)
     )
     head = (total.subject, total.figure, total.unit, total.scale, total.tolerance)
-    return TotalSummary(*head, source, not_sent, sent, acknowledged, listed, total.says, replaced, total.not_built)
+    return TotalSummary(*head, source, not_sent, sent, acknowledged, listed, total.result, replaced, total.not_built)
 
 
 def _drop(

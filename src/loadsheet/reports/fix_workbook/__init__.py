@@ -337,8 +337,8 @@ def _placed(problem: Problem, entry: Entry, origin: Origin, words: Words) -> Pro
     if not changes:
         return problem
     cells = [[where for where in origin.stating(entry, change.path) if where.column] for change in changes]
-    told = _not_derived(list(zip(changes, cells, strict=True)))
-    texts = [_text_of(change, found, origin, words) for change, found in told]
+    shown = _not_derived(list(zip(changes, cells, strict=True)))
+    texts = [_text_of(change, found, origin, words) for change, found in shown]
     text, more = "; ".join(dict.fromkeys(texts)), further_changes(problem)
     if more:
         text = words.say("{names} and {count} more", names=text, count=words.number(more))
@@ -358,11 +358,11 @@ def _not_derived(
     changes: Sequence[tuple[ChangedValue, Sequence[Where]]],
 ) -> Iterator[tuple[ChangedValue, Sequence[Where]]]:
     """The changes with their cells, without those that follow from others: all their cells are in changes of as few columns."""
-    told: set[Where] = set()
+    shown_cells: set[Where] = set()
     for change, cells in sorted(changes, key=lambda one: len({where.column for where in one[1]})):
-        if not cells or not told.issuperset(cells):
+        if not cells or not shown_cells.issuperset(cells):
             yield change, cells
-        told.update(cells)
+        shown_cells.update(cells)
 
 
 def _text_of(change: ChangedValue, cells: Sequence[Where], origin: Origin, words: Words) -> str:

@@ -181,7 +181,7 @@ _BAD = {"border": 2, "border_color": "#C62828", "bg_color": "#FBD5D5"}
 _WARNED = {"border": 1, "border_color": "#C99700", "bg_color": "#FFF1B8"}
 _PLAIN: Mapping[str, Any] = {}
 _BELONGS = {"bg_color": "#F1F3F5", "italic": True}
-_SAID_WIDTH, _WIDTH_MIN, _WIDTH_MAX = 52, 7, 34
+_REMARK_WIDTH, _WIDTH_MIN, _WIDTH_MAX = 52, 7, 34
 _WRONG_UNIT = "C307"
 _SAID_LENGTH = 60  # characters per line at that width, in a proportional font
 _DIGITS_EXACT = 15  # spreadsheet programs keep 15 digits of a typed number
@@ -311,7 +311,7 @@ class FixSheet:
         """Complete the sheet: widths, filter, drop-downs, guarded cells and opening view."""
         sheet, last = self._sheet, max(1, self._row)
         text = self._book.style(line=False)
-        widths = [_SAID_WIDTH + 2, *(max(_WIDTH_MIN, min(width, _WIDTH_MAX)) + 2 for width in self._widths)]
+        widths = [_REMARK_WIDTH + 2, *(max(_WIDTH_MIN, min(width, _WIDTH_MAX)) + 2 for width in self._widths)]
         for position, width in enumerate(widths):
             sheet.set_column(position, position, width, text)
         sheet.set_column(self._mark_at, self._mark_at, 12, text, {"hidden": True})

@@ -246,7 +246,7 @@ _Kind = tuple[str, str, str, str, str]
 
 
 @dataclass(slots=True)
-class Line:
+class DraftLine:
     """The same problem with the same value in one or more rows: its text and first places."""
 
     problem: Problem
@@ -260,7 +260,7 @@ class Errors:
 
     def __init__(self) -> None:
         self._causes = Causes()
-        self._lines: dict[tuple[str, ...], Line] = {}
+        self._lines: dict[tuple[str, ...], DraftLine] = {}
         self._levels: Counter[str] = Counter()
         self._columns: Counter[str] = Counter()
         self.documents = 0
@@ -278,12 +278,12 @@ class Errors:
             if len(self._lines) >= LINES_MOST:
                 self.is_cut = True
                 return
-            line = self._lines[identity] = Line(problem, worded)
+            line = self._lines[identity] = DraftLine(problem, worded)
         line.count += 1
         if len(line.places) < _PLACES:
             line.places.append(place)
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[DraftLine]:
         """The lines: errors before warnings, the cause that holds back most documents first, what follows from it below it."""
         causes = self._causes.ranked()
         ranks: dict[_Kind, int] = {
@@ -401,7 +401,7 @@ def errors_page(fix: FixBook, title: str, errors: Errors, spot: Callable[[Place]
     page.sheet.set_tab_color("#C99700")
 
 
-def _error(page: _ListSheet, words: Words, line: Line, spots: Sequence[Spot]) -> None:
+def _error(page: _ListSheet, words: Words, line: DraftLine, spots: Sequence[Spot]) -> None:
     problem, worded = line.problem, line.worded
     more = line.count - 1 - min(_ALSO_SHOWN, len(spots) - 1)
     also = ", ".join(

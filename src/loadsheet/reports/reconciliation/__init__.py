@@ -245,7 +245,7 @@ class ReconciliationWorkbook:
             shares=self._reconciliation.shares,
             aged=worklist.aged,
             closed=self._closed.count,
-            ageing=write_ageing(self._ageing, worklist.aged, self._exceptions, ages.says),
+            ageing=write_ageing(self._ageing, worklist.aged, self._exceptions, ages.calendar_text),
             trend=_write_run(self._run, summary, runs),
             runs=len(runs),
             before=runs[-2] if len(runs) > 1 else None,

@@ -331,28 +331,32 @@ def _balance(page: Page, summary: RunSummary) -> None:
     for row, (run, file, table) in enumerate(tables, start=first):
         place = f"{file} {table.sheet}".strip() + ("" if run == summary.run else f" (run {run})")
         counts = [Cell(count, Tone.PLAIN if count else Tone.MUTED) for count in (table.rows, *fates_shown(table.fates))]
-        rows.append([Cell(place), *counts, *_checked(row, table.rows, sum(table.fates.values()), says=table.balances)])
+        rows.append(
+            [Cell(place), *counts, *_checked(row, table.rows, sum(table.fates.values()), balances=table.balances)]
+        )
     page.table("tblBalance", columns, rows)
     sums = (summary.balance.read, *fates_shown(summary.balance.rows))
     added = [
         Cell(Formula(f"=SUM({at(first, column)}:{at(page.row - 1, column)})", result))
         for column, result in enumerate(sums, start=1)
     ]
-    last = _checked(page.row, summary.balance.read, sum(summary.balance.rows.values()), says=summary.balance.balances)
+    last = _checked(
+        page.row, summary.balance.read, sum(summary.balance.rows.values()), balances=summary.balance.balances
+    )
     page.total(columns, [Cell("all files"), *added, *last])
 
 
-def _checked(row: int, read: int, accounted: int, *, says: bool) -> list[Cell]:
+def _checked(row: int, read: int, accounted: int, *, balances: bool) -> list[Cell]:
     """The last three cells of a balance line: sum, difference and result."""
     end = len(FATES_SHOWN) + 1
     total = Formula(f"=SUM({at(row, 2)}:{at(row, end)})", accounted)
     rest = Formula(f"={at(row, 1)}-{at(row, end + 1)}", read - accounted)
-    if read == accounted and not says:
+    if read == accounted and not balances:
         return [Cell(total), Cell(rest), Cell("ROWS TWICE", Tone.BAD)]
     result = Formula(
-        f'=IF({at(row, end + 2)}=0,"balances","DOES NOT BALANCE")', "balances" if says else "DOES NOT BALANCE"
+        f'=IF({at(row, end + 2)}=0,"balances","DOES NOT BALANCE")', "balances" if balances else "DOES NOT BALANCE"
     )
-    return [Cell(total), Cell(rest), Cell(result, Tone.GOOD if says else Tone.BAD)]
+    return [Cell(total), Cell(rest), Cell(result, Tone.GOOD if balances else Tone.BAD)]
 
 
 def _control(page: Page, summary: RunSummary) -> None:

@@ -66,7 +66,7 @@ class Ages:
         )
         unknown = f"; the holidays of {country} are unknown" if country else ""
         known = f"those of {country}, without its public holidays"
-        self.says = f"working days are {known if calendar is not None else f'Monday to Friday{unknown}'}"
+        self.calendar_text = f"working days are {known if calendar is not None else f'Monday to Friday{unknown}'}"
         self._counted = cache(self._count)
 
     def days(self, since: str) -> int:
