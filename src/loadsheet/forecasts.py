@@ -255,7 +255,7 @@ def _report(part: RoutedFiles, context: IngestContext, known: LedgerQueries) -> 
         if not drops:
             return None
         found = reconcile_run(ledger.queries, None, run, settings, drops=drops)
-        found = replace(found, exceptions=Exceptions(), legs=(), totals=(), notes=RunNotes(stopped=ONLY_CHECKED))
+        found = replace(found, exceptions=Exceptions(), coverage=(), totals=(), notes=RunNotes(stopped=ONLY_CHECKED))
         return reports.write(ledger.queries, found, replace(run, finished_at=ledger.now()), settings)
 
 

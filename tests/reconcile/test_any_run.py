@@ -82,7 +82,7 @@ def what_was_seen_says_the_same_again(found, ledger, run):
     seen = replace(found, notes=RunNotes(("a remark",), "the rest by noon", ready=5)).pack_snapshot()
     recalled = RecordedListings([(replace(run, finished_at=ledger.now()), seen)])
     again = reconcile_run(ledger.queries, recalled, run, SETTINGS)
-    for name in ("only_listed", "legs", "balance", "totals", "fields", "shares", "exceptions"):
+    for name in ("only_listed", "coverage", "balance", "totals", "fields", "shares", "exceptions"):
         assert getattr(again, name) == getattr(found, name), name
     assert dict(again.matches) == dict(found.matches)
     assert again.notes == RunNotes(("a remark",), "the rest by noon", {}, {}, ready=5)

@@ -18,7 +18,7 @@ USUAL = Settings()
 
 def everything(found):
     """All that a reconciliation says, but for how a sum is written (12.50 is 12.5)."""
-    names = ("only_listed", "legs", "balance", "totals", "fields", "shares", "exceptions")
+    names = ("only_listed", "coverage", "balance", "totals", "fields", "shares", "exceptions")
     return dict(found.matches), [getattr(found, name) for name in names]
 
 
@@ -145,7 +145,7 @@ def test_what_only_the_exchange_has_is_known_again_by_its_kind(ledger, run):
 def test_a_snapshot_that_cannot_be_read_counts_as_none(ledger, run, snapshot):
     again = recalled(ledger, run, snapshot)
     assert verdicts(again) == [Verdict.NOT_VERIFIABLE] * 3
-    assert [leg.read for leg in again.legs] == [False]
+    assert [leg.read for leg in again.coverage] == [False]
 
 
 def test_contents_are_kept_up_to_a_limit_and_nothing_is_said_beyond_it(ledger, run, monkeypatch):

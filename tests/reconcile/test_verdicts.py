@@ -107,7 +107,7 @@ def test_each_kind_is_looked_up_in_its_own_listing_and_events_in_none(one_run):
     assert one_run.verdicts(listing([order(1)]), listing([tender(1)])) == verdicts
     found = one_run.settle(None)
     assert [match.verdict for match in found.matches.values()] == [UNSEEN, Verdict.ACKNOWLEDGED, UNSEEN]
-    legs = [str(leg) for leg in found.legs]
+    legs = [str(leg) for leg in found.coverage]
     assert legs == [f"{kind}s were not listed: nothing at the exchange is verifiable" for kind in ("order", "tender")]
     assert not found.needs_someone
 

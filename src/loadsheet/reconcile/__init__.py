@@ -56,7 +56,7 @@ from loadsheet.reconcile.verdicts import (
     VERDICTS_THAT_NEED_SOMEONE,
     FieldMatch,
     FieldTally,
-    Leg,
+    ListingCoverage,
     Match,
     Matches,
     OnlyListed,
@@ -110,7 +110,7 @@ _SHOWN_BY_LISTINGS = frozenset(
 class Unverified(NamedTuple):
     """The number of entries, of `all` that a listing should show, that an incomplete listing leaves unverified."""
 
-    leg: Leg
+    coverage: ListingCoverage
     entries: int
     all: int
 
@@ -124,7 +124,7 @@ class Reconciliation:
     drops: tuple[Drop, ...]
     matches: Matches
     only_listed: tuple[OnlyListed, ...]
-    legs: tuple[Leg, ...]
+    coverage: tuple[ListingCoverage, ...]
     balance: Balance
     totals: tuple[Total, ...]
     exceptions: Exceptions
@@ -162,8 +162,8 @@ class Reconciliation:
             subject = BY_NAME[operation].subject
             totals[subject] += count if verdict in _SHOWN_BY_LISTINGS and BY_NAME[operation].proved_by else 0
             counts[subject] += count if verdict is Verdict.NOT_VERIFIABLE else 0
-        partial = (leg for leg in self.legs if leg.read and not leg.complete and counts[leg.subject])
-        return tuple(Unverified(leg, counts[leg.subject], totals[leg.subject]) for leg in partial)
+        partial = (one for one in self.coverage if one.read and not one.complete and counts[one.subject])
+        return tuple(Unverified(one, counts[one.subject], totals[one.subject]) for one in partial)
 
     @property
     def red_totals(self) -> int:
@@ -172,7 +172,7 @@ class Reconciliation:
 
     def pack_snapshot(self) -> bytes:
         """What the listings showed of the entries, packed for the ledger with the run's notes (see `RecordedListings`)."""
-        return self.seen.pack(self.legs, self.only_listed, self.notes)
+        return self.seen.pack(self.coverage, self.only_listed, self.notes)
 
     def faults(self) -> Iterator[str]:
         """Why it does not balance, in sentences; none if it does."""
@@ -183,7 +183,7 @@ class Reconciliation:
 
 _NOTHING: dict[str, Any] = {}
 _BATCH = 1_000
-_UNREAD = Leg("", read=False)
+_NOT_LISTED = ListingCoverage("", read=False)
 
 _Item = TypeVar("_Item")
 
@@ -213,13 +213,13 @@ def reconcile_run(
         for batch in _batches(queries.entries_of(drop.id)):
             judge.add_batch(batch)
         judge.tally.leave_out(drop, queries.ignored_of(drop.id))
-    legs = tuple(leg for name, leg in sorted(listed.legs.items()) if leg.read or name in judge.subjects)
+    coverage = tuple(one for name, one in sorted(listed.coverage.items()) if one.read or name in judge.subjects)
     only_listed = listed.only_listed if isinstance(listed, RecordedListings) else judge.only_listed_records(listed)
     return Reconciliation(
         drops,
         judge.matches,
         only_listed,
-        legs,
+        coverage,
         judge.tally.balance(),
         tuple(judge.totals()),
         follow_up(queries, run, judge.matches, judge.verdicts_of_earlier),
@@ -257,8 +257,8 @@ class _Judge:
             elif found and entry.operation in LISTED_WRITES:
                 self._waiting[entry.lane] = entry.state
             given = units.get(entry.id, {})
-            leg = self._listed.leg_of(entry)
-            ruled = by_rule(entry, lane, leg, len(found))
+            coverage = self._listed.coverage_of(entry)
+            ruled = by_rule(entry, lane, coverage, len(found))
             if ruled is Verdict.NOT_VERIFIABLE and not self.compares:
                 ruled = Verdict.UNCHANGED
             alike = ruled is None
@@ -268,7 +268,7 @@ class _Judge:
             compared = partly or (alike and ruled is not Verdict.NOT_VERIFIABLE)
             listed = self._listed.record(entry, found) if compared else None
             different = self._add(entry, ruled, listed, lane, given)
-            if leg.read and (alike or partly or _listing_decides(entry, lane)) and not (alike and entry.removed):
+            if coverage.read and (alike or partly or _listing_decides(entry, lane)) and not (alike and entry.removed):
                 self.snapshot.add(entry, len(found), different, listed)
 
     def verdicts_of_earlier(self, entries: Sequence[Entry]) -> Iterator[Match]:
@@ -277,9 +277,9 @@ class _Judge:
         lanes = record_states(self._queries.heads_on(sorted({entry.lane for entry in entries}), *STATES_COMPARED))
         left = self._values_left(entries, lanes)
         for entry, place in zip(entries, self._listed.find(entries), strict=True):
-            leg = self._listed.leg_of(entry)
+            coverage = self._listed.coverage_of(entry)
             lane = lanes.get(entry.lane, UNKNOWN_RECORD)
-            ruled = by_rule(entry, lane, leg, len(place))
+            ruled = by_rule(entry, lane, coverage, len(place))
             if ruled is None and entry.removed:
                 yield Match(entry.id, entry.operation, entry.state, self._without_contents(entry))
             elif ruled is None or (place and left.get(entry.id)):
@@ -289,16 +289,16 @@ class _Judge:
                 yield Match(entry.id, entry.operation, entry.state, _verdict(found, entry.state, ruled), *found)
                 self.snapshot.add(entry, len(place), _fields(found), listed)
             else:
-                unseen = entry.id in left and not (left[entry.id] and leg.complete)
+                unseen = entry.id in left and not (left[entry.id] and coverage.complete)
                 yield Match(entry.id, entry.operation, entry.state, Verdict.NOT_VERIFIABLE if unseen else ruled)
-                if leg.read and _listing_decides(entry, lane):
+                if coverage.read and _listing_decides(entry, lane):
                     self.snapshot.add(entry, len(place), (), None)
 
     def _values_left(
         self, entries: Sequence[Entry], lanes: Mapping[str, RecordState]
     ) -> dict[int, dict[str, Any] | None]:
         """The values of replaced entries that no later call carries (None: not known): the exchange should still show them."""
-        ruled = ((entry, by_rule(entry, lanes.get(entry.lane, UNKNOWN_RECORD), _UNREAD, 0)) for entry in entries)
+        ruled = ((entry, by_rule(entry, lanes.get(entry.lane, UNKNOWN_RECORD), _NOT_LISTED, 0)) for entry in entries)
         replaced = [entry for entry, verdict in ruled if verdict is Verdict.REPLACED]
         return values_left(self._queries, replaced) if replaced else {}
 
@@ -331,7 +331,7 @@ class _Judge:
         """The control totals, each with its result over all legs."""
         tolerated = self.matches.verdicts()[Verdict.WITHIN_TOLERANCE]
         for total in self.adder.totals():
-            yield total.with_result(self._listed.legs.get(total.subject), self._tolerances, tolerated)
+            yield total.with_result(self._listed.coverage.get(total.subject), self._tolerances, tolerated)
 
     def only_listed_records(self, listed: ListingIndex) -> tuple[OnlyListed, ...]:
         """The listed records that no entry accounts for, by subject and key."""
@@ -378,7 +378,7 @@ class _Judge:
 
 
 def _listing_decides(entry: Entry, lane: RecordState) -> bool:
-    return by_rule(entry, lane, _UNREAD, 0) is Verdict.NOT_VERIFIABLE
+    return by_rule(entry, lane, _NOT_LISTED, 0) is Verdict.NOT_VERIFIABLE
 
 
 class _Content(NamedTuple):

@@ -32,7 +32,7 @@ from loadsheet.contract import (
 from loadsheet.ledger import Drop, Entry, EntryHead, IgnoredRow, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import SHARED, own_rows
-from loadsheet.reconcile.verdicts import Leg, Verdict
+from loadsheet.reconcile.verdicts import ListingCoverage, Verdict
 
 IGNORED = "ignored"
 FATES: tuple[str, ...] = (
@@ -267,16 +267,16 @@ class Total:
     not_built: int = field(default=0, kw_only=True)
     result: str = field(default="", kw_only=True)
 
-    def with_result(self, leg: Leg | None, tolerances: Tolerances, tolerated: int) -> "Total":
+    def with_result(self, coverage: ListingCoverage | None, tolerances: Tolerances, tolerated: int) -> "Total":
         """A copy with its result over all legs. Each of the `tolerated` documents may differ by the tolerance."""
         each = {Scale.WEIGHT: tolerances.weight, Scale.MONEY: tolerances.money}.get(self.scale, Decimal(0))
         tolerance = each * max(1, tolerated)
-        return replace(self, tolerance=tolerance, result=self._result_of(leg, tolerance))
+        return replace(self, tolerance=tolerance, result=self._result_of(coverage, tolerance))
 
-    def _result_of(self, leg: Leg | None, tolerance: Decimal) -> str:
-        if leg is None or not leg.read:
+    def _result_of(self, coverage: ListingCoverage | None, tolerance: Decimal) -> str:
+        if coverage is None or not coverage.read:
             return NOT_LISTED
-        if not leg.complete:
+        if not coverage.complete:
             return PARTIAL
         if self.source != self.not_sent + self.sent:
             return UNEVEN

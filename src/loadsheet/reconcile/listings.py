@@ -26,7 +26,7 @@ from loadsheet.contract import (
     measures_of,
 )
 from loadsheet.ledger import Entry, MissingRecords, Run
-from loadsheet.reconcile.verdicts import Leg, OnlyListed
+from loadsheet.reconcile.verdicts import ListingCoverage, OnlyListed
 
 _OTHER_LISTING = (
     "check assumptions.tender_listing_query and assumptions.plain_listing: `loadsheet exchange probe` finds them out"
@@ -38,7 +38,7 @@ class ListingIndex:
 
     def __init__(self, listings: Mapping[str, Listing | None]) -> None:
         """`listings` by subject; None or absent if there is no listing."""
-        self.legs: dict[str, Leg] = {}
+        self.coverage: dict[str, ListingCoverage] = {}
         self._results: list[Sequence[dict[str, Any]]] = []
         self._places = array("q")
         marks = array("q")
@@ -50,7 +50,7 @@ class ListingIndex:
                 if listed_subject(record) == operation.subject:
                     marks.append(_mark(operation.lane_of(record)))
                     self._places.append(position * len(LISTINGS) + number)
-            self.legs[operation.subject] = _leg(operation.subject, listing, len(marks) - before)
+            self.coverage[operation.subject] = _coverage(operation.subject, listing, len(marks) - before)
         self._claimed = bytearray(len(marks))
         if marks:
             import pandas as pd
@@ -58,9 +58,9 @@ class ListingIndex:
             by_mark = pd.Series(marks, dtype="int64").sort_values(kind="stable")
             self._marks, self._numbers = by_mark.reset_index(drop=True), array("q", by_mark.index)
 
-    def leg_of(self, entry: Entry) -> Leg:
+    def coverage_of(self, entry: Entry) -> ListingCoverage:
         """The coverage of the listing that should show the entry's record."""
-        return self.legs[BY_NAME[entry.operation].subject]
+        return self.coverage[BY_NAME[entry.operation].subject]
 
     def find(self, entries: Sequence[Entry]) -> list[range]:
         """The positions of each entry's listed records; `record` returns the first."""
@@ -96,13 +96,15 @@ def _mark(lane: str) -> int:
     return hash(lane)
 
 
-def _leg(subject: str, listing: Listing | None, own: int) -> Leg:
+def _coverage(subject: str, listing: Listing | None, own: int) -> ListingCoverage:
     if listing is None:
-        return Leg(subject, read=False)
+        return ListingCoverage(subject, read=False)
     ours = bool(own or not listing.results)
     reason, todo = (listing.reason, listing.todo) if ours else (f"the listing has no {subject}s", _OTHER_LISTING)
     complete = listing.complete and ours
-    return Leg(subject, read=True, listed=own, total=listing.total_count, complete=complete, reason=reason, todo=todo)
+    return ListingCoverage(
+        subject, read=True, listed=own, total=listing.total_count, complete=complete, reason=reason, todo=todo
+    )
 
 
 VERSION = 1
@@ -117,7 +119,7 @@ class _Kept(msgspec.Struct, array_like=True):
     steps: list[int]
     codes: bytes
     contents: dict[int, bytes]
-    legs: tuple[Leg, ...]
+    coverage: tuple[ListingCoverage, ...]
     only_listed: tuple[OnlyListed, ...]
     remarks: tuple[str, ...]
     forecast: str
@@ -167,11 +169,11 @@ class ListingSnapshot:
         self._entries.append(entry.id)
         self._codes.append(code)
 
-    def pack(self, legs: Sequence[Leg], only_listed: Sequence[OnlyListed], notes: RunNotes) -> bytes:
+    def pack(self, coverage: Sequence[ListingCoverage], only_listed: Sequence[OnlyListed], notes: RunNotes) -> bytes:
         """Pack everything for the ledger, with the run's other notes."""
         steps = [after - before for before, after in pairwise([0, *self._entries])]
         packed = (tuple(notes.remarks), notes.forecast, dict(notes.inbox), dict(notes.missing_records))
-        values = (tuple(legs), tuple(only_listed), *packed, notes.stopped, notes.ready)
+        values = (tuple(coverage), tuple(only_listed), *packed, notes.stopped, notes.ready)
         return zlib.compress(msgspec.msgpack.encode(_Kept(VERSION, steps, bytes(self._codes), self._contents, *values)))
 
 
@@ -200,7 +202,7 @@ class _RecordedRun:
 
     def __init__(self, kept: _Kept, until: str) -> None:
         self.kept, self._until = kept, until
-        self.legs = {leg.subject: leg for leg in kept.legs}
+        self.coverage = {one.subject: one for one in kept.coverage}
         self._codes = dict(zip(accumulate(kept.steps), kept.codes, strict=True))
 
     def code(self, entry: Entry) -> int | None:
@@ -218,15 +220,21 @@ class RecordedListings:
         """
         read = ((run, _read(shown)) for run, shown in reversed(recorded_runs))
         self._recorded = [_RecordedRun(kept, run.finished_at) for run, kept in read if kept is not None]
-        self.legs = {operation.subject: self._leg(operation.subject) for operation in BY_NAME.values()}
+        self.coverage = {
+            operation.subject: self._coverage_in_any_run(operation.subject) for operation in BY_NAME.values()
+        }
         self.only_listed = tuple(sorted(self._only_listed(), key=lambda one: f"{one.subject}:{one.key}"))
         self.notes = self._notes()
 
-    def leg_of(self, entry: Entry) -> Leg:
+    def coverage_of(self, entry: Entry) -> ListingCoverage:
         """The coverage of the listing that should show the entry's record."""
         subject = BY_NAME[entry.operation].subject
         recorded = self._recorded_run(entry)
-        return recorded.legs.get(subject, Leg(subject, read=False)) if recorded else Leg(subject, read=False)
+        return (
+            recorded.coverage.get(subject, ListingCoverage(subject, read=False))
+            if recorded
+            else ListingCoverage(subject, read=False)
+        )
 
     def find(self, entries: Sequence[Entry]) -> list[range]:
         """For each entry a range as long as the number of times its record was listed."""
@@ -262,14 +270,16 @@ class RecordedListings:
             missing |= recorded.kept.missing_records
         return RunNotes(latest.remarks, latest.forecast, latest.inbox, missing, latest.stopped, latest.ready)
 
-    def _leg(self, subject: str) -> Leg:
-        values = (recorded.legs[subject] for recorded in self._recorded if subject in recorded.legs)
-        return next((leg for leg in values if leg.read), Leg(subject, read=False))
+    def _coverage_in_any_run(self, subject: str) -> ListingCoverage:
+        values = (recorded.coverage[subject] for recorded in self._recorded if subject in recorded.coverage)
+        return next((one for one in values if one.read), ListingCoverage(subject, read=False))
 
     def _only_listed(self) -> Iterator[OnlyListed]:
         """The records that the latest snapshot of each subject showed."""
-        for subject in self.legs:
-            recorded = next((one for one in self._recorded if subject in one.legs and one.legs[subject].read), None)
+        for subject in self.coverage:
+            recorded = next(
+                (one for one in self._recorded if subject in one.coverage and one.coverage[subject].read), None
+            )
             yield from (one for one in recorded.kept.only_listed if one.subject == subject) if recorded else ()
 
 

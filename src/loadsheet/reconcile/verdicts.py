@@ -145,8 +145,8 @@ class OnlyListed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
-    """How many of the exchange's records of one subject were seen. `total` is the exchange's own count; `reason` says
+class ListingCoverage:
+    """How completely the exchange's records of one subject were listed. `total` is the exchange's own count; `reason` says
     why some are missing, and `todo` what to do about it.
     """
 
@@ -159,7 +159,7 @@ class Leg:
     todo: str = ""
 
     def __str__(self) -> str:
-        """The leg in one sentence, such as `4,812 of 4,812 orders listed (complete)`."""
+        """The coverage in one sentence, such as `4,812 of 4,812 orders listed (complete)`."""
         if not self.read:
             return f"{self.subject}s were not listed: nothing at the exchange is verifiable"
         if self.complete:
@@ -223,7 +223,7 @@ def record_states(heads: Iterable[EntryHead]) -> dict[str, RecordState]:
     return states
 
 
-def by_rule(entry: Entry, lane: RecordState, leg: Leg, times: int) -> Verdict | None:
+def by_rule(entry: Entry, lane: RecordState, coverage: ListingCoverage, times: int) -> Verdict | None:
     """The verdict on an entry whose record is listed `times` times; None if the contents decide. The first matching rule decides."""
     if (verdict := BY_STATE.get(entry.state)) is not None:  # not accepted
         return verdict
@@ -239,7 +239,7 @@ def by_rule(entry: Entry, lane: RecordState, leg: Leg, times: int) -> Verdict | 
     if times:
         return Verdict.LISTED_TWICE if times > 1 else Verdict.STILL_LISTED if deletes else None
     absent = Verdict.MISSING if not deletes else Verdict.UNCHANGED if unchanged else Verdict.MATCHED
-    return absent if leg.complete else Verdict.NOT_VERIFIABLE
+    return absent if coverage.complete else Verdict.NOT_VERIFIABLE
 
 
 def as_only_listed(name: str, lane: RecordState, waiting: str) -> OnlyListed:

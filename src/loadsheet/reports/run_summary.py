@@ -218,8 +218,8 @@ def summarise(
             next(iter(tally.firsts.values()), ""),
         ),
         legs=tuple(
-            LegSummary(leg.subject, leg.read, leg.listed, leg.total, leg.complete, str(leg), leg.reason, leg.todo)
-            for leg in reconciliation.legs
+            LegSummary(one.subject, one.read, one.listed, one.total, one.complete, str(one), one.reason, one.todo)
+            for one in reconciliation.coverage
         ),
         totals=tuple(_total(total) for total in reconciliation.totals),
         problems=tally.problems(),
