@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         TokenRefused,
     )
     from loadsheet.library import Check, RunReport, Translation, check, run, translate
-    from loadsheet.mapping.compile import Mapping
+    from loadsheet.mapping.compile import CompiledMapping as Mapping
     from loadsheet.mapping.documents import Document, Ignored
     from loadsheet.mapping_tools.comparison import MissingFile
     from loadsheet.problems import Problem, Where
@@ -62,6 +62,7 @@ _HOMES = {
     "problems": ("Problem", "Where"),
     "settings": ("Settings",),
 }
+_NAMED_THERE = {"Mapping": "CompiledMapping"}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 if not TYPE_CHECKING:  # a type checker shall find misspelled names
@@ -70,7 +71,8 @@ if not TYPE_CHECKING:  # a type checker shall find misspelled names
         """Import one of the names above from its module; exceptions are in `errors`. Raises AttributeError for others."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF.get(name, 'errors')}"), name)
+        home = import_module(f"{__name__}.{_HOME_OF.get(name, 'errors')}")
+        value = globals()[name] = getattr(home, _NAMED_THERE.get(name, name))
         return value
 
     def __dir__() -> list[str]:

@@ -18,7 +18,7 @@ from loadsheet.inbox.files import shown_name
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles, ingest, route_files
 from loadsheet.ledger import State
 from loadsheet.ledger.recording import stop_reasons
-from loadsheet.mapping.compile import Mapping, part_reading
+from loadsheet.mapping.compile import CompiledMapping, part_reading
 from loadsheet.mapping.documents import LOOKED_UP, LOOKUP_RULE, Document, Ignored, TableNotes
 from loadsheet.mapping.routing import route
 from loadsheet.problem_groups import Causes
@@ -38,7 +38,7 @@ class Checked(NamedTuple):
 
     document: Document
     tables: dict[str, Table]
-    mapping: Mapping
+    mapping: CompiledMapping
 
 
 class Unusable(NamedTuple):
@@ -214,7 +214,7 @@ class Corrections:
 
 def check_files(
     files: Sequence[Path],
-    mappings: Sequence[Mapping],
+    mappings: Sequence[CompiledMapping],
     settings: Settings,
     show: Callable[[Finding], object] = lambda _found: None,
     corrections: Corrections | None = None,
@@ -247,7 +247,7 @@ def _with_fix_file_hints(found: RoutedFiles, settings: Settings) -> RoutedFiles:
 
 
 def _without_equal_names(
-    files: Sequence[Path], mappings: Sequence[Mapping], inbox: Path
+    files: Sequence[Path], mappings: Sequence[CompiledMapping], inbox: Path
 ) -> list[tuple[Candidate, ...]]:
     """The files in as few groups as possible. Names are unique in a group: files of several folders may have the same name. Files of the inbox
     have the names that they have there.
@@ -317,7 +317,7 @@ class CheckSink(FilesInPlace):
         self._sendable = 0
 
 
-def name_in_inbox(path: Path, mappings: Sequence[Mapping]) -> str:
+def name_in_inbox(path: Path, mappings: Sequence[CompiledMapping]) -> str:
     """The name a file would have in the inbox: the shortest end of its path that matches one mapping, or one that does not load; else its
     bare name.
     """

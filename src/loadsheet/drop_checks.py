@@ -12,7 +12,7 @@ from itertools import chain
 from shlex import quote
 
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.documents import Document, Ignored, SourceRow, TableNotes
 from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck, RepeatedLineCheck
 from loadsheet.problems import Problem, Where

@@ -14,7 +14,7 @@ from loadsheet.errors import FileRefused, FolderError, MappingError
 from loadsheet.inbox import Candidate
 from loadsheet.ledger import Drop
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.documents import (
     COUNTED_IN,
     FIX_OF,

@@ -30,7 +30,7 @@ from loadsheet.ledger.exporting import EarlierRows
 from loadsheet.ledger.ledger_opening import locked
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger_sink import LedgerSink
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import Problem

@@ -33,7 +33,7 @@ from loadsheet.fix_files import (
 )
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.documents import MEANT_FOR, MEANT_IN, Document, Ignored, TableNotes
 from loadsheet.mapping.mapping_folder import broken_mappings
 from loadsheet.mapping.plausibility import DateRangeCheck

@@ -19,7 +19,7 @@ from loadsheet.fix_files import OpenedDrop
 from loadsheet.inbox import InboxFile, make_inbox
 from loadsheet.ingest import IngestContext, ReadDrop, RoutedDrop
 from loadsheet.ledger import utc_now
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.documents import Document, Ignored
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.mapping.routing import Route

@@ -19,7 +19,7 @@ from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.conversion import NUMBERS
 from loadsheet.mapping.documents import COUNTED_IN, SHARED, Document, Ignored, TableNotes, part_of_table
 from loadsheet.mapping.layouts import columns_by_heading, wanted_columns

@@ -27,7 +27,7 @@ from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.ledger_opening import OLDER, ledger_files_of
 from loadsheet.ledger.location import LastRunRecord, SqliteLedgerFiles, holder_of_file, refuse_beside_a_file
 from loadsheet.ledger.postgres import server_status
-from loadsheet.mapping.compile import Mapping, lint
+from loadsheet.mapping.compile import CompiledMapping, lint
 from loadsheet.mapping.mapping_folder import load_folder, mapping_files
 from loadsheet.operations import expected_files
 from loadsheet.places import address_of, file_system_of, place_text
@@ -339,7 +339,7 @@ def _hours(age: timedelta) -> str:
 # ---- time zones ----
 
 
-def _zones(settings: Settings, loaded: tuple[Mapping, ...]) -> Iterator[DoctorResult]:
+def _zones(settings: Settings, loaded: tuple[CompiledMapping, ...]) -> Iterator[DoctorResult]:
     """Every time zone in settings and mappings, and the age of the time zone data."""
     named = {table.default_zone.key for mapping in loaded for table in mapping.plan.tables if table.default_zone}
     named |= {expected.timezone for expected in settings.expected_files.expect if expected.timezone}

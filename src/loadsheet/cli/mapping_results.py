@@ -28,7 +28,7 @@ from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.display_text import count_of, printable
 from loadsheet.errors import FileRefused, FolderError, LoadsheetError, MappingError
 from loadsheet.ledger import Drop, SourceFile
-from loadsheet.mapping.compile import Mapping, version_of
+from loadsheet.mapping.compile import CompiledMapping, version_of
 from loadsheet.mapping.compile import load as load_mapping
 from loadsheet.mapping.mapping_folder import LoadedMappings, load_folder
 from loadsheet.mapping.routing import load_kept, route
@@ -61,7 +61,7 @@ _OF_MAPPINGS = frozenset({".yaml", ".yml", ".csv"})
 _SETTLES_S = 0.2  # an editor writes a file in several steps
 
 
-def mapping_named(name: str, settings: Settings) -> Mapping:
+def mapping_named(name: str, settings: Settings) -> CompiledMapping:
     """The mapping file at this path, otherwise the mapping of this name in the folder. Raises MappingError, click.BadParameter."""
     if is_mapping_file(name):
         return load_mapping(Path(name), settings.assumptions, home_of(Path(name), settings))
@@ -73,7 +73,7 @@ def is_mapping_file(name: str) -> bool:
     return Path(name).suffix in {".yaml", ".yml"} and Path(name).is_file()
 
 
-def mapping_among(loaded_mappings: LoadedMappings, name: str, settings: Settings) -> Mapping:
+def mapping_among(loaded_mappings: LoadedMappings, name: str, settings: Settings) -> CompiledMapping:
     """The mapping of this name in the folder. Raises MappingError, click.BadParameter."""
     loaded = {mapping.name: mapping for mapping in loaded_mappings}
     if name not in loaded:
@@ -91,7 +91,7 @@ def home_of(path: Path, settings: Settings) -> Path | None:
     return settings.mappings if path.resolve().is_relative_to(settings.mappings.resolve()) else None
 
 
-def mapping_for(files: Sequence[Path], settings: Settings) -> Mapping:
+def mapping_for(files: Sequence[Path], settings: Settings) -> CompiledMapping:
     """The mapping of the folder that matches the first of these files. Raises MappingError, and FileRefused if none or several match."""
     loaded = load_folder(settings.mappings, settings.assumptions)
     name = name_in_inbox(files[0], loaded)
@@ -231,7 +231,7 @@ def run_tests(settings: Settings, folder: Path | None, *, update: bool, as_json:
     return exit_codes.NEEDS_SOMEONE if failed else 0
 
 
-def _run_case(case: Case, mapping: Mapping, settings: Settings, *, update: bool) -> list[str]:
+def _run_case(case: Case, mapping: CompiledMapping, settings: Settings, *, update: bool) -> list[str]:
     now = moment_of(case)
     try:
         found = translate_files(mapping, case.files, settings, now=now)
@@ -250,7 +250,7 @@ def show_differences(settings: Settings, options: DiffOptions, *, as_json: bool)
     old, new, files, last = options
     before, after = (load_mapping(path, settings.assumptions, home_of(path, settings)) for path in (old, new or old))
     now = datetime.now(UTC)
-    total, used = Comparison(), dict[str, Mapping]()
+    total, used = Comparison(), dict[str, CompiledMapping]()
     drops = _last_originals(before, last, settings, as_read=new is None) if last else _drops(files, before, after)
     for drop, mapping in drops:
         used.setdefault(mapping.hash, mapping)
@@ -267,8 +267,8 @@ def show_differences(settings: Settings, options: DiffOptions, *, as_json: bool)
 
 
 def _last_originals(
-    mapping: Mapping, last: int, settings: Settings, *, as_read: bool
-) -> list[tuple[dict[str, Path], Mapping]]:
+    mapping: CompiledMapping, last: int, settings: Settings, *, as_read: bool
+) -> list[tuple[dict[str, Path], CompiledMapping]]:
     """The files of the last drops that the mapping of this name read, by role, newest first, with this mapping or with the version that
     read them (`as_read`). Raises FolderError, LedgerError and MappingError.
     """
@@ -288,7 +288,7 @@ def _last_originals(
     ]
 
 
-def _version_of_run(drop: Drop, source: dict[str, str], settings: Settings) -> Mapping:
+def _version_of_run(drop: Drop, source: dict[str, str], settings: Settings) -> CompiledMapping:
     """The version of a mapping that read a drop, from the files that the ledger kept. Raises MappingError."""
     with tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
         try:
@@ -308,7 +308,7 @@ def _original(file: SourceFile, settings: Settings) -> Path:
     return path
 
 
-def _named_roles(mapping: Mapping, drop: Sequence[Path] | dict[str, Path]) -> dict[str, Path]:
+def _named_roles(mapping: CompiledMapping, drop: Sequence[Path] | dict[str, Path]) -> dict[str, Path]:
     """The files of a drop by role of the mapping: as they were read, if the roles have the same names."""
     if isinstance(drop, dict):
         if drop.keys() == {mapping.main_role, *mapping.companions}:
@@ -317,7 +317,9 @@ def _named_roles(mapping: Mapping, drop: Sequence[Path] | dict[str, Path]) -> di
     return roles_of(mapping, drop)
 
 
-def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple[tuple[Path, ...], Mapping]]:
+def _drops(
+    files: Sequence[Path], before: CompiledMapping, after: CompiledMapping
+) -> list[tuple[tuple[Path, ...], CompiledMapping]]:
     """One drop for each file, or one for all files if the mapping has several, with the mapping before; a folder is one drop."""
     alone = [path for path in files if path.is_file()]
     folders = [sorted(inner for inner in path.iterdir() if inner.is_file()) for path in files if path.is_dir()]
@@ -330,7 +332,7 @@ def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple
     ]
 
 
-def _nothing_in(files: Sequence[Path], before: Mapping, after: Mapping) -> FileRefused:
+def _nothing_in(files: Sequence[Path], before: CompiledMapping, after: CompiledMapping) -> FileRefused:
     """The error that these files and folders have no document for either mapping."""
     patterns = ", ".join(dict.fromkeys((*before.files, *before.companions.values(), *after.files)))
     found = ", ".join(map(str, files))
@@ -338,7 +340,7 @@ def _nothing_in(files: Sequence[Path], before: Mapping, after: Mapping) -> FileR
     return FileRefused(Problem("A101", Where(found), found, {"patterns": patterns}, hint))
 
 
-def _print(old: Sequence[Mapping], new: Mapping, comparison: Comparison) -> None:
+def _print(old: Sequence[CompiledMapping], new: CompiledMapping, comparison: Comparison) -> None:
     for used in old:
         names = (f"{mapping.name} version {mapping.version} ({mapping.hash[:12]})" for mapping in (used, new))
         print_lines([" -> ".join(names)])
@@ -358,12 +360,12 @@ def _print(old: Sequence[Mapping], new: Mapping, comparison: Comparison) -> None
         print_lines([f"and {len(shown) - _SHOWN} more documents; --json shows all"])
 
 
-def _heading(mapping: Mapping) -> dict[str, Any]:
+def _heading(mapping: CompiledMapping) -> dict[str, Any]:
     version = mapping.version if not mapping.parts else version_of(mapping)
     return {"mapping": mapping.name, "version": version, "hash": mapping.hash}
 
 
-def _as_json(old: Sequence[Mapping], new: Mapping, found: Comparison) -> dict[str, Any]:
+def _as_json(old: Sequence[CompiledMapping], new: CompiledMapping, found: Comparison) -> dict[str, Any]:
     return {
         "old": _heading(old[0]),
         "older": [_heading(mapping) for mapping in old[1:]],

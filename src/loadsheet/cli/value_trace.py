@@ -13,7 +13,7 @@ from loadsheet.display_text import count_of
 from loadsheet.errors import LoadsheetError
 from loadsheet.ledger import Drop, Entry, Ledger
 from loadsheet.ledger import Origin as LedgerOrigin
-from loadsheet.mapping.compile import Mapping, part_reading, version_of
+from loadsheet.mapping.compile import CompiledMapping, part_reading, version_of
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.mapping.routing import current_mapping, load_kept
 from loadsheet.mapping.yamlfile import write_source
@@ -72,7 +72,7 @@ def _field_of_entry(ledger: Ledger, entry: Entry, field: str, settings: Settings
 class _UsedMapping(NamedTuple):
     """A mapping (None: not available), a note about it, and the folder its paths begin with if it was restored."""
 
-    mapping: Mapping | None
+    mapping: CompiledMapping | None
     note: str
     restored: str
 
@@ -143,7 +143,7 @@ def _with_mappings_of_run(ledger: Ledger, settings: Settings) -> Settings:
 
 
 @contextmanager
-def _mapping(ledger: Ledger, drop: Drop, settings: Settings) -> Iterator[tuple[Mapping | None, str, str]]:
+def _mapping(ledger: Ledger, drop: Drop, settings: Settings) -> Iterator[tuple[CompiledMapping | None, str, str]]:
     """The mapping with which a drop was read, as the folder of mappings has it or as the ledger kept it; a note if it is not today's; and
     the folder that its paths begin with if it was restored. None if it cannot be loaded, with the reason.
     """

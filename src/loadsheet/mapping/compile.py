@@ -1,6 +1,6 @@
 """A mapping file, compiled once: read, checked in one pass, and turned into functions.
 
-Combines the sections (tables, keys, joins, checks, order) into the compiled `Mapping`. The key of a record consists of the first of these
+Combines the sections (tables, keys, joins, checks, order) into a `CompiledMapping`. The key of a record consists of the first of these
 that exist: the columns of `group.by`, of the join, those that fill the record's key, those marked `key: true`. Every error of a file is
 found at load, with line and column: a mapping that loads does not stop a run later. Knows no row.
 """
@@ -8,8 +8,7 @@ found at load, with line and column: a mapping that loads does not stop a run la
 import hashlib
 import os
 import re
-from collections.abc import Mapping as ReadOnly
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -45,7 +44,7 @@ class Plan:
     """
 
     tables: tuple[TablePlan, ...]
-    joins: ReadOnly[int, JoinPlan]
+    joins: Mapping[int, JoinPlan]
     is_grouped: bool
     one_value: tuple[int, ...]
     once: frozenset[int]
@@ -60,7 +59,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class CompiledMapping:
     """A mapping file ready for use.
 
     - `hash`: SHA-256 (hex) of the file, its code tables, the files of its calendars and the versions of its converters
@@ -82,51 +81,51 @@ class Mapping:
     operation: Operation
     operations: tuple[Operation, ...]
     files: tuple[str, ...]
-    companions: ReadOnly[str, str]
+    companions: Mapping[str, str]
     complete_when: str | None
     main_role: str
-    layouts: ReadOnly[str, tuple[Layout, ...]]
+    layouts: Mapping[str, tuple[Layout, ...]]
     lineage: Lineage
     batch_size: int | None
     changed: Literal["hold", "update"]
     error_share_max: float | None
     notes: tuple[str, ...]
     language: str
-    guide: ReadOnly[str, ReadOnly[str, ColumnGuide]] = field(repr=False)
-    source: ReadOnly[str, str] = field(repr=False)
+    guide: Mapping[str, Mapping[str, ColumnGuide]] = field(repr=False)
+    source: Mapping[str, str] = field(repr=False)
     plan: Plan = field(repr=False)
     shipper: str = ""
     shared: bool = False
-    parts: "tuple[Mapping, ...]" = field(default=(), repr=False)
+    parts: "tuple[CompiledMapping, ...]" = field(default=(), repr=False)
 
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], assumptions: Assumptions | None = None, home: Path | None = None
-    ) -> "Mapping":
+    ) -> "CompiledMapping":
         """The compiled mapping of a file. Without `assumptions`, our defaults for what the interface leaves open. See `examine` for `home`.
         Raises one MappingError at the first finding; its text lists the others.
         """
         return load(Path(path), assumptions or Assumptions(), home)
 
 
-def operations_of(mapping: Mapping) -> str:
+def operations_of(mapping: CompiledMapping) -> str:
     """The operation of a mapping, or those of its parts, as the ledger keeps it."""
     return JOINT.join(dict.fromkeys(part.operation.name for part in mapping.parts or (mapping,)))
 
 
-def version_of(mapping: Mapping) -> str:
+def version_of(mapping: CompiledMapping) -> str:
     """The version of a mapping, or those of its parts, as the ledger keeps it."""
     return JOINT.join(str(part.version) for part in mapping.parts or (mapping,))
 
 
-def zone_of(mapping: Mapping) -> str:
+def zone_of(mapping: CompiledMapping) -> str:
     """The time zone of the local times in a mapping's files; empty if each row has its own, or its tables differ."""
     tables = [plan for part in mapping.parts or (mapping,) for plan in part.plan.tables]
     zones = {plan.default_zone.key if plan.default_zone and plan.zone is None else "" for plan in tables}
     return zones.pop() if len(zones) == 1 else ""
 
 
-def part_reading(table: str, mapping: Mapping) -> Mapping:
+def part_reading(table: str, mapping: CompiledMapping) -> CompiledMapping:
     """The part of a mapping that reads this table; the mapping itself if it has no parts."""
     return next(
         (part for part in mapping.parts if any(plan.source == table_of(table) for plan in part.plan.tables)), mapping
@@ -138,7 +137,7 @@ def lint(path: Path, assumptions: Assumptions, home: Path | None = None) -> list
     return examine(path, assumptions, home)[1]
 
 
-def load(path: Path, assumptions: Assumptions, home: Path | None = None) -> Mapping:
+def load(path: Path, assumptions: Assumptions, home: Path | None = None) -> CompiledMapping:
     """The compiled mapping. Raises one MappingError at the first finding; its text lists the others."""
     mapping, findings = examine(path, assumptions, home)
     if mapping is None or findings:
@@ -155,7 +154,7 @@ def combined_error(findings: list[MappingError]) -> MappingError:
 
 def examine(
     path: Path, assumptions: Assumptions, home: Path | None = None
-) -> tuple[Mapping | None, list[MappingError]]:
+) -> tuple[CompiledMapping | None, list[MappingError]]:
     """The compiled mapping, or None and all errors of the file. `home` is the folder of mappings. It must contain the extended file and
     the code tables.
     """
@@ -177,7 +176,7 @@ class _Compiler:
         self._file = file
         self._assumptions = assumptions
 
-    def mapping(self) -> Mapping | None:
+    def mapping(self) -> CompiledMapping | None:
         """The compiled mapping, or None with the findings."""
         target = read_target(self._spec.target, self._file)
         conventions = self._conventions()
@@ -242,10 +241,12 @@ class _Compiler:
             joins[table.position] = JoinPlan(by_name[join.to].position, tuple(on), join.missing, join.extra)
         return joins
 
-    def _finished(self, plan: Plan, conventions: Conventions, main_role: str, batch_size: int | None) -> Mapping:
+    def _finished(
+        self, plan: Plan, conventions: Conventions, main_role: str, batch_size: int | None
+    ) -> CompiledMapping:
         spec, source = self._spec, self._spec.source
         used = self._files_used(conventions)
-        return Mapping(
+        return CompiledMapping(
             name=spec.mapping,
             version=spec.version,
             description=spec.description,
@@ -339,7 +340,7 @@ class _Compiler:
             found[table.name] = self._joined_with_key(table, main, found)
         return tuple(found[table.name] for table in tables)
 
-    def _joined_with_key(self, table: TablePlan, main: TablePlan, known: ReadOnly[str, TablePlan]) -> TablePlan:
+    def _joined_with_key(self, table: TablePlan, main: TablePlan, known: Mapping[str, TablePlan]) -> TablePlan:
         join, theirs = self._spec.source.tables[table.name].join, self._join_columns(main)
         if join is None or not theirs:
             return table
@@ -444,7 +445,7 @@ class _Compiler:
         return wanted
 
 
-def _hash(file: YamlFile, used: ReadOnly[Path, bytes], conventions: Conventions, tables: Sequence[TablePlan]) -> str:
+def _hash(file: YamlFile, used: Mapping[Path, bytes], conventions: Conventions, tables: Sequence[TablePlan]) -> str:
     digest = hashlib.sha256(used[file.path])
     if file.base is not None:
         digest.update(b"\0extends\0" + used[file.base])

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from loadsheet.contract import Assumptions
 from loadsheet.errors import MappingError
-from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.compile import combined_error, examine
+from loadsheet.mapping.compile import CompiledMapping, combined_error, examine
 from loadsheet.mapping.layouts import match
 from loadsheet.mapping.yamlfile import KEY, read_yaml
 from loadsheet.problems import Problem, Where

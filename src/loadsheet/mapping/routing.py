@@ -18,8 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from loadsheet.contract import SENDING_ORDER, Assumptions, update_of
-from loadsheet.mapping.compile import MAIN, load
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import MAIN, CompiledMapping, load
 from loadsheet.mapping.documents import JOINT, SHARED_LIST, Lineage, rows_key
 from loadsheet.mapping.layouts import PLACEHOLDER, match
 from loadsheet.mapping.mapping_folder import BrokenMapping, broken_mappings, original_name

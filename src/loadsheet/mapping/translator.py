@@ -42,7 +42,7 @@ Items = dict[str, tuple[int, ...]]
 
 
 def translate(
-    mapping: compiled.Mapping,
+    mapping: compiled.CompiledMapping,
     tables: Mapping[str, Table],
     *,
     now: datetime,
@@ -74,7 +74,7 @@ def translate(
 
 
 def keys_on_several_sheets(
-    mapping: compiled.Mapping, sheets: Iterable[Mapping[str, Table]], *, now: datetime
+    mapping: compiled.CompiledMapping, sheets: Iterable[Mapping[str, Table]], *, now: datetime
 ) -> dict[str, str]:
     """The keys that have rows on several of these sheets, each with the first row on each of them. A sheet has the tables that `translate`
     takes.
@@ -100,7 +100,7 @@ class _DocumentBuilder:
 
     def __init__(
         self,
-        mapping: compiled.Mapping,
+        mapping: compiled.CompiledMapping,
         readers: Sequence[RowReader],
         frame: DocumentFrame,
         on_several_sheets: Mapping[str, str],

@@ -29,7 +29,7 @@ from loadsheet.errors import FileRefused, LoadsheetError, MappingError
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.inbox.files import shown_name
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedDrop, RoutedFiles, ingest
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.documents import Document, Ignored
 from loadsheet.mapping.routing import Route
 from loadsheet.mapping_tools.value_origins import json_by_path, without_positions

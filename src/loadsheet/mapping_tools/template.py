@@ -19,7 +19,7 @@ from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as
 
 from loadsheet.errors import MappingError
 from loadsheet.languages import LANGUAGES, Language, Words, known_language, words_in
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.layouts import SHEET, expected_text, match
 from loadsheet.mapping.notations import number_text
 from loadsheet.mapping.plans import ColumnPlan

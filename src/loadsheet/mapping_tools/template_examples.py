@@ -16,7 +16,7 @@ from typing import Any
 from loadsheet.contract import BY_NAME
 from loadsheet.contract.examples import OTHER_PACKAGE, OTHER_PLACE, OTHER_RECORD, SIZES, example_record
 from loadsheet.languages import known_language, words_in
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.layouts import MOMENT
 from loadsheet.mapping.plans import CellProblem, ColumnPlan, TablePlan
 from loadsheet.mapping.texts import example_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadsheet.contract import encode_record, values_by_path
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.documents import Document, Lineage, Place, SourceRow, locate
 from loadsheet.mapping.lookups import lookup_key, read_lookup
 from loadsheet.mapping.plans import ColumnPlan

@@ -24,7 +24,7 @@ from loadsheet.errors import FolderError, LoadsheetError, MappingError
 from loadsheet.ledger import Drop, Run, SourceFile
 from loadsheet.ledger.exporting import TABLES, Row, Slice, slice_of
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.mapping.routing import current_mapping
 from loadsheet.reports import archive_from, bring_reports

@@ -30,7 +30,7 @@ from loadsheet.ingest import IngestContext, RoutedDrop, read_drop
 from loadsheet.ledger import Ledger, Run, State, Waits, open_ledger
 from loadsheet.ledger.exporting import TABLES, Row, slice_of
 from loadsheet.ledger_sink import LedgerSink
-from loadsheet.mapping.compile import Mapping as CompiledMapping
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.mapping_folder import of_shipper
 from loadsheet.mapping.routing import Route, load_kept
 from loadsheet.reports.report_files import safe_name
