@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from loadsheet.contract import encode_record, encode_sorted
-from loadsheet.mapping import compile as compiled
+from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.document_checks import Cell, DocumentProblems, GroupChecks, Rows, join_rows
 from loadsheet.mapping.documents import (
     LOOKED_UP,
@@ -42,7 +42,7 @@ Items = dict[str, tuple[int, ...]]
 
 
 def translate(
-    mapping: compiled.CompiledMapping,
+    mapping: CompiledMapping,
     tables: Mapping[str, Table],
     *,
     now: datetime,
@@ -74,7 +74,7 @@ def translate(
 
 
 def keys_on_several_sheets(
-    mapping: compiled.CompiledMapping, sheets: Iterable[Mapping[str, Table]], *, now: datetime
+    mapping: CompiledMapping, sheets: Iterable[Mapping[str, Table]], *, now: datetime
 ) -> dict[str, str]:
     """The keys that have rows on several of these sheets, each with the first row on each of them. A sheet has the tables that `translate`
     takes.
@@ -100,7 +100,7 @@ class _DocumentBuilder:
 
     def __init__(
         self,
-        mapping: compiled.CompiledMapping,
+        mapping: CompiledMapping,
         readers: Sequence[RowReader],
         frame: DocumentFrame,
         on_several_sheets: Mapping[str, str],
