@@ -34,7 +34,7 @@ from loadsheet.mapping.routing import FixOf, Route, Routes, current_mapping, is_
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import Problem, Where
 from loadsheet.reading import Layout, Table, Top, open_tables, read_tops
-from loadsheet.reading.encoding import SAVE_AS_XLSX, WIDE, file_refusal
+from loadsheet.reading.encoding import WIDE
 from loadsheet.reading.fix_file_tables import (
     ADD_ROW,
     Fixed,
@@ -51,6 +51,7 @@ from loadsheet.reading.fix_file_tables import (
     numbers_text,
 )
 from loadsheet.reading.header import fold_label
+from loadsheet.reading.refusals import SAVE_AS_XLSX, file_refusal
 from loadsheet.reading.tables import RowFilters
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import FixedEntry, RowMark, sheet_titles, table_of

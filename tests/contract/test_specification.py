@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loadsheet.contract import BY_NAME, DATE_SHAPES, OPERATIONS, Kind, Record, When, records, register
+from loadsheet.contract import BY_NAME, DATE_SHAPES, OPERATIONS, FieldKind, Record, When, records, register
 
 SPEC_FILE = Path(__file__).parents[3] / "shared" / "spec" / "interface.md"
 
@@ -18,15 +18,15 @@ if not SPEC_FILE.exists() and not os.environ.get("CI"):
 SPEC = SPEC_FILE.read_text(encoding="utf-8")
 
 KINDS = {
-    "String": {Kind.STRING, Kind.FLAG, Kind.OFFSET_HOURS},
-    "String/Numeric": {Kind.STRING_OR_NUMERIC, Kind.OFFSET_MINUTES},
-    "Numeric": {Kind.NUMERIC},
-    "Timezone": {Kind.TIMEZONE},
-    "Datetime": {Kind.DATETIME, Kind.DATETIME_T},
-    "String (ISO 8601)": {Kind.DATETIME_ISO},
-    "Date": {Kind.DATE},
-    "Time": {Kind.TIME},
-    "Object": {Kind.OBJECT},
+    "String": {FieldKind.STRING, FieldKind.FLAG, FieldKind.OFFSET_HOURS},
+    "String/Numeric": {FieldKind.STRING_OR_NUMERIC, FieldKind.OFFSET_MINUTES},
+    "Numeric": {FieldKind.NUMERIC},
+    "Timezone": {FieldKind.TIMEZONE},
+    "Datetime": {FieldKind.DATETIME, FieldKind.DATETIME_T},
+    "String (ISO 8601)": {FieldKind.DATETIME_ISO},
+    "Date": {FieldKind.DATE},
+    "Time": {FieldKind.TIME},
+    "Object": {FieldKind.OBJECT},
 }
 WHENS = {
     "yes": {When.ALWAYS},
@@ -72,7 +72,7 @@ def disagreements(heading, record: Record):
     yield from stated.keys() ^ declared.keys()
     for name in stated.keys() & declared.keys():
         kind, required = stated[name]
-        allowed = {Kind.ARRAY} if kind.startswith("Array of") else KINDS[kind]
+        allowed = {FieldKind.ARRAY} if kind.startswith("Array of") else KINDS[kind]
         if declared[name].kind not in allowed or declared[name].when not in WHENS[required]:
             yield name
 
@@ -86,7 +86,7 @@ def test_the_check_finds_a_changed_name_a_changed_kind_and_a_dropped_requirement
     fields = records.TENDER.fields
     for wrong in (
         replace(fields[0], name="tenderid"),
-        replace(fields[0], kind=Kind.NUMERIC),
+        replace(fields[0], kind=FieldKind.NUMERIC),
         replace(fields[0], when=When.OPTIONAL),
     ):
         assert list(disagreements("Tender", replace(records.TENDER, fields=(wrong, *fields[1:]))))
@@ -140,11 +140,11 @@ def test_every_back_ticked_name_of_the_resources_is_declared():
 
 def test_each_date_shape_stands_in_the_specification():
     words = {
-        Kind.DATETIME: "`YYYY-MM-DD HH:MM:SS`",
-        Kind.DATETIME_T: "`YYYY-MM-DDTHH:MM:SS`",
-        Kind.DATETIME_ISO: "`YYYY-MM-DDTHH:MM:SSZ`",
-        Kind.DATE: "`YYYY-MM-DD`",
-        Kind.TIME: "`HH:MM:SS`",
+        FieldKind.DATETIME: "`YYYY-MM-DD HH:MM:SS`",
+        FieldKind.DATETIME_T: "`YYYY-MM-DDTHH:MM:SS`",
+        FieldKind.DATETIME_ISO: "`YYYY-MM-DDTHH:MM:SSZ`",
+        FieldKind.DATE: "`YYYY-MM-DD`",
+        FieldKind.TIME: "`HH:MM:SS`",
     }
     assert words.keys() == DATE_SHAPES.keys()
     assert [word for word in words.values() if word not in SPEC] == []

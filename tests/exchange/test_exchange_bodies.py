@@ -18,7 +18,7 @@ from loadsheet.contract import (
     OPERATIONS,
     WRITES,
     Assumptions,
-    Kind,
+    FieldKind,
     NumberForm,
     Record,
     When,
@@ -179,14 +179,14 @@ def body_of(operation, payload):
 
 NO_TEXT = (5, Decimal("1.5"), True, [], {}, None)
 WRONG = {
-    Kind.STRING: NO_TEXT,
-    Kind.STRING_OR_NUMERIC: (True, [], {}, None),
-    Kind.FLAG: (*NO_TEXT, "", "maybe", "1"),
-    Kind.TIMEZONE: (*NO_TEXT, "", "GMT+25", "Mars/One"),
-    Kind.OFFSET_HOURS: NO_TEXT,
-    Kind.OFFSET_MINUTES: (True, [], {}, None),
-    Kind.OBJECT: ("x", 5, True, None, ["x"]),
-    Kind.ARRAY: ("x", 5, True, None, {}),
+    FieldKind.STRING: NO_TEXT,
+    FieldKind.STRING_OR_NUMERIC: (True, [], {}, None),
+    FieldKind.FLAG: (*NO_TEXT, "", "maybe", "1"),
+    FieldKind.TIMEZONE: (*NO_TEXT, "", "GMT+25", "Mars/One"),
+    FieldKind.OFFSET_HOURS: NO_TEXT,
+    FieldKind.OFFSET_MINUTES: (True, [], {}, None),
+    FieldKind.OBJECT: ("x", 5, True, None, ["x"]),
+    FieldKind.ARRAY: ("x", 5, True, None, {}),
     **dict.fromkeys(DATE_SHAPES, (*NO_TEXT, "", "tomorrow", "2026-02-30 08:00:00")),
 }
 NO_NUMBER = ("", "12,5", "x", True, [], {}, None)
@@ -195,7 +195,7 @@ WRONG_NUMBERS = {NumberForm.JSON_NUMBER: (*NO_NUMBER, "1.5"), NumberForm.JSON_ST
 
 def wrong_values(field, numbers):
     """Values that a field cannot hold, by its kind."""
-    return st.sampled_from(WRONG_NUMBERS[numbers] if field.kind is Kind.NUMERIC else WRONG[field.kind])
+    return st.sampled_from(WRONG_NUMBERS[numbers] if field.kind is FieldKind.NUMERIC else WRONG[field.kind])
 
 
 def places(record: Record, payload, path=""):
@@ -204,7 +204,7 @@ def places(record: Record, payload, path=""):
         field = record.field(name)
         here = f"{path}.{name}" if path else name
         yield here, payload, field, record.numbers
-        if field.kind is Kind.OBJECT:
+        if field.kind is FieldKind.OBJECT:
             yield from places(field.record, value, here)
         elif field.record is not None:
             for index, item in enumerate(value):

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shipped_samples import NOW
 
-from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain_digits
+from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Assumptions, FieldKind, NumberForm, When, plain_digits
 from loadsheet.contract.kinds import flag_meaning
 from loadsheet.mapping.compile import load
 from loadsheet.mapping.notations import canonical
@@ -27,12 +27,12 @@ from loadsheet.settings import Settings
 
 ASSUMED = Assumptions()
 TYPES = {
-    Kind.NUMERIC: "decimal",
-    Kind.FLAG: "yesno",
-    Kind.TIMEZONE: "timezone",
-    Kind.DATE: "date",
-    Kind.TIME: "time",
-    **dict.fromkeys((Kind.DATETIME, Kind.DATETIME_T, Kind.DATETIME_ISO), "datetime"),
+    FieldKind.NUMERIC: "decimal",
+    FieldKind.FLAG: "yesno",
+    FieldKind.TIMEZONE: "timezone",
+    FieldKind.DATE: "date",
+    FieldKind.TIME: "time",
+    **dict.fromkeys((FieldKind.DATETIME, FieldKind.DATETIME_T, FieldKind.DATETIME_ISO), "datetime"),
 }
 HEAD = """\
 mapping: whole
@@ -64,13 +64,13 @@ class Whole:
         for field in record.fields:
             if field.when is When.LISTED:
                 continue
-            if field.kind is Kind.ARRAY:
+            if field.kind is FieldKind.ARRAY:
                 inner = self._inner(table, field)
                 self.tables[inner] = {"nr": "text", "item": "text"} | ({"within": "text"} if table != "main" else {})
                 self.joins[inner] = table
                 yield f"{pad}{field.name}:\n{pad}  each: {inner}\n{pad}  item:\n"
                 yield from self._fields(field.record, inner, f"{pad}    ", "")
-            elif field.kind is Kind.OBJECT:
+            elif field.kind is FieldKind.OBJECT:
                 yield f"{pad}{field.name}:\n"
                 yield from self._fields(field.record, table, f"{pad}  ", f"{prefix}{field.name}_")
             else:
@@ -106,16 +106,16 @@ class Whole:
         found[table].append(row)
         self._cells(shape, record, "", row)
         for field in shape.fields:
-            for number, item in enumerate(record.get(field.name, ()) if field.kind is Kind.ARRAY else ()):
+            for number, item in enumerate(record.get(field.name, ()) if field.kind is FieldKind.ARRAY else ()):
                 within = {"within": keys["item"]} if table != "main" else {}
                 below = {"nr": keys["nr"], "item": f"{number}", **within}
                 self._spread(field.record, item, self._inner(table, field), below, found)
 
     def _cells(self, shape, record, prefix, row):
         for field in shape.fields:
-            if field.kind is Kind.OBJECT:
+            if field.kind is FieldKind.OBJECT:
                 self._cells(field.record, record.get(field.name, {}), f"{prefix}{field.name}_", row)
-            elif field.name in record and field.kind is not Kind.ARRAY:
+            elif field.name in record and field.kind is not FieldKind.ARRAY:
                 row[f"f_{prefix}{field.name}"] = typed(field.kind, record[field.name])
 
 
@@ -123,8 +123,8 @@ def typed(kind, value):
     """A value as a spreadsheet program keeps it when it is typed in."""
     if kind in DATE_SHAPES:
         moment = datetime.strptime(value, DATE_SHAPES[kind][0])
-        return moment.time() if kind is Kind.TIME else moment
-    return Decimal(value) if kind is Kind.NUMERIC else value
+        return moment.time() if kind is FieldKind.TIME else moment
+    return Decimal(value) if kind is FieldKind.NUMERIC else value
 
 
 def settled(shape, record):
@@ -134,16 +134,16 @@ def settled(shape, record):
         if field.name not in record:
             continue
         value = record[field.name]
-        if field.kind is Kind.ARRAY:
+        if field.kind is FieldKind.ARRAY:
             value = [item for one in value if (item := settled(field.record, one))]
-        elif field.kind is Kind.OBJECT:
+        elif field.kind is FieldKind.OBJECT:
             value = settled(field.record, value)
-        elif field.kind is Kind.NUMERIC:
+        elif field.kind is FieldKind.NUMERIC:
             number = canonical(Decimal(value))
             value = number if shape.numbers is NumberForm.JSON_NUMBER else plain_digits(number)
-        elif field.kind is Kind.FLAG:
+        elif field.kind is FieldKind.FLAG:
             value = "yes" if flag_meaning(value) else "no"
-        elif field.kind is Kind.STRING:
+        elif field.kind is FieldKind.STRING:
             kept = "".join(letter for letter in value if unicodedata.category(letter)[0] in "LNPS" or letter == " ")
             kept = kept.replace("\N{HYPHEN}", "-").replace("\N{NON-BREAKING HYPHEN}", "-")
             value = unicodedata.normalize("NFC", kept).strip() or "x"
@@ -210,13 +210,13 @@ def house(request, tmp_path_factory):
 
 ONE_OF_EACH = {
     **{kind: datetime(2026, 4, 3, 8, 15).strftime(shape) for kind, (shape, *_) in DATE_SHAPES.items()},
-    Kind.STRING: "some text",
-    Kind.STRING_OR_NUMERIC: "00123",
-    Kind.NUMERIC: "1234.5",
-    Kind.FLAG: "yes",
-    Kind.TIMEZONE: "Asia/Kolkata",
-    Kind.OFFSET_HOURS: "2",
-    Kind.OFFSET_MINUTES: "120",
+    FieldKind.STRING: "some text",
+    FieldKind.STRING_OR_NUMERIC: "00123",
+    FieldKind.NUMERIC: "1234.5",
+    FieldKind.FLAG: "yes",
+    FieldKind.TIMEZONE: "Asia/Kolkata",
+    FieldKind.OFFSET_HOURS: "2",
+    FieldKind.OFFSET_MINUTES: "120",
 }
 
 
@@ -233,7 +233,7 @@ def one_of_each(shape, wanted=lambda _: True):
         value = field.known[0] if field.closed_by == "decision_words" else ONE_OF_EACH.get(field.kind)
         if field.record is not None:
             inner = one_of_each(field.record, wanted)
-            value = [inner] if field.kind is Kind.ARRAY else inner
+            value = [inner] if field.kind is FieldKind.ARRAY else inner
         found[field.name] = value
     return found
 
@@ -244,7 +244,7 @@ def lacking(shape, record, operation, prefix=""):
         if field.name in record and is_required(field, operation):
             yield f"{prefix}{field.name}", {name: value for name, value in record.items() if name != field.name}
         if field.name in record and field.record is not None:
-            is_list = field.kind is Kind.ARRAY
+            is_list = field.kind is FieldKind.ARRAY
             inner, place = (record[field.name][0], "[0].") if is_list else (record[field.name], ".")
             for path, less in lacking(field.record, inner, operation, f"{prefix}{field.name}{place}"):
                 yield path, {**record, field.name: [less] if is_list else less}

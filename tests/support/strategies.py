@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from loadsheet.contract import DATE_SHAPES, Field, Kind, NumberForm, Operation, Record, When, plain_digits
+from loadsheet.contract import DATE_SHAPES, Field, FieldKind, NumberForm, Operation, Record, When, plain_digits
 
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)
 # drawn from the constants of the source, but in a sheet it is an error: #VALUE!
@@ -29,18 +29,20 @@ def values(field: Field, form: NumberForm, *, creates: bool):
     """Any valid value of one field in a record whose numbers take this form."""
     if field.record is not None:
         inner = records(field.record, creates=creates)
-        return st.lists(inner, max_size=2) if field.kind is Kind.ARRAY else inner
+        return st.lists(inner, max_size=2) if field.kind is FieldKind.ARRAY else inner
     if field.kind in DATE_SHAPES:
-        source = {Kind.DATE: moments.map(datetime.date), Kind.TIME: moments.map(datetime.time)}.get(field.kind, moments)
+        source = {FieldKind.DATE: moments.map(datetime.date), FieldKind.TIME: moments.map(datetime.time)}.get(
+            field.kind, moments
+        )
         return source.map(lambda value: value.strftime(DATE_SHAPES[field.kind][0]))
     return {
-        Kind.STRING: _texts_of(field),
-        Kind.STRING_OR_NUMERIC: idents,
-        Kind.NUMERIC: numbers if form is NumberForm.JSON_NUMBER else numbers.map(plain_digits),
-        Kind.FLAG: st.sampled_from(["yes", "no", "true", "false"]),
-        Kind.TIMEZONE: zones,
-        Kind.OFFSET_HOURS: st.sampled_from(["1", "-5", "5.5"]),
-        Kind.OFFSET_MINUTES: st.sampled_from(["60", "-300", "330"]),
+        FieldKind.STRING: _texts_of(field),
+        FieldKind.STRING_OR_NUMERIC: idents,
+        FieldKind.NUMERIC: numbers if form is NumberForm.JSON_NUMBER else numbers.map(plain_digits),
+        FieldKind.FLAG: st.sampled_from(["yes", "no", "true", "false"]),
+        FieldKind.TIMEZONE: zones,
+        FieldKind.OFFSET_HOURS: st.sampled_from(["1", "-5", "5.5"]),
+        FieldKind.OFFSET_MINUTES: st.sampled_from(["60", "-300", "330"]),
     }[field.kind]
 
 

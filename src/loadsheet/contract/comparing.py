@@ -11,7 +11,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from loadsheet.contract.kinds import DATE_SHAPES, NUMBER_TEXT, Kind, flag_meaning, in_range, plain_digits
+from loadsheet.contract.kinds import DATE_SHAPES, NUMBER_TEXT, FieldKind, flag_meaning, in_range, plain_digits
 from loadsheet.contract.records import Field, Record, decode_value, encode_sorted
 from loadsheet.contract.summaries import Scale, scale_of
 
@@ -173,14 +173,14 @@ def _nothing(value: Any) -> bool:
 def _same(field: Field | None, mine: Any, theirs: Any, tolerances: Tolerances) -> bool:
     if _nothing(mine) or _nothing(theirs) or isinstance(mine, list | dict) or isinstance(theirs, list | dict):
         return False
-    kind = field.kind if field is not None else Kind.STRING
-    if kind is Kind.NUMERIC or (
-        kind is Kind.STRING_OR_NUMERIC and not (isinstance(mine, str) and isinstance(theirs, str))
+    kind = field.kind if field is not None else FieldKind.STRING
+    if kind is FieldKind.NUMERIC or (
+        kind is FieldKind.STRING_OR_NUMERIC and not (isinstance(mine, str) and isinstance(theirs, str))
     ):
         number, other = _number(mine), _number(theirs)
         if number is None or other is None:
             return _text(mine) == _text(theirs)
-        scale = scale_of(field.name) if field is not None and kind is Kind.NUMERIC else None
+        scale = scale_of(field.name) if field is not None and kind is FieldKind.NUMERIC else None
         allowed = {Scale.WEIGHT: tolerances.weight, Scale.MONEY: tolerances.money}
         return abs(number - other) <= (allowed.get(scale, Decimal(0)) if scale else Decimal(0))
     normal = _NORMAL.get(kind, _text)
@@ -236,11 +236,11 @@ def _read_by(parse: Callable[[str], object | None]) -> Callable[[Any], object]:
     return read
 
 
-_NORMAL: dict[Kind, Callable[[Any], object]] = {
-    Kind.FLAG: _read_by(flag_meaning),
-    Kind.OFFSET_HOURS: _offset_hours,
-    Kind.OFFSET_MINUTES: _read_by(_number),
+_NORMAL: dict[FieldKind, Callable[[Any], object]] = {
+    FieldKind.FLAG: _read_by(flag_meaning),
+    FieldKind.OFFSET_HOURS: _offset_hours,
+    FieldKind.OFFSET_MINUTES: _read_by(_number),
     **{kind: _read_by(datetime.fromisoformat) for kind in DATE_SHAPES},
-    Kind.DATE: _read_by(date.fromisoformat),
-    Kind.TIME: _read_by(time.fromisoformat),
+    FieldKind.DATE: _read_by(date.fromisoformat),
+    FieldKind.TIME: _read_by(time.fromisoformat),
 }

@@ -11,7 +11,7 @@ from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
 
-class Kind(StrEnum):
+class FieldKind(StrEnum):
     """The kind of a field's value, in the interface's own words (interface: Conventions)."""
 
     STRING = "String"
@@ -44,25 +44,25 @@ class FlagForm(StrEnum):
     TRUE_FALSE = "true/false"
 
 
-DATE_SHAPES: dict[Kind, tuple[str, str]] = {
+DATE_SHAPES: dict[FieldKind, tuple[str, str]] = {
     # kind: (strftime format, example as people read it)
-    Kind.DATETIME: ("%Y-%m-%d %H:%M:%S", "2026-03-01 08:00:00"),
-    Kind.DATETIME_T: ("%Y-%m-%dT%H:%M:%S", "2026-03-01T08:00:00"),
-    Kind.DATETIME_ISO: ("%Y-%m-%dT%H:%M:%SZ", "2026-03-01T08:00:00Z"),
-    Kind.DATE: ("%Y-%m-%d", "2026-03-01"),
-    Kind.TIME: ("%H:%M:%S", "08:00:00"),
+    FieldKind.DATETIME: ("%Y-%m-%d %H:%M:%S", "2026-03-01 08:00:00"),
+    FieldKind.DATETIME_T: ("%Y-%m-%dT%H:%M:%S", "2026-03-01T08:00:00"),
+    FieldKind.DATETIME_ISO: ("%Y-%m-%dT%H:%M:%SZ", "2026-03-01T08:00:00Z"),
+    FieldKind.DATE: ("%Y-%m-%d", "2026-03-01"),
+    FieldKind.TIME: ("%H:%M:%S", "08:00:00"),
 }
 
-EXPECTED: dict[Kind, str] = {
-    Kind.STRING: "a text",
-    Kind.STRING_OR_NUMERIC: "a text or a number",
-    Kind.NUMERIC: "a number",
-    Kind.FLAG: "yes or no (true or false)",
-    Kind.TIMEZONE: "the name of a time zone such as Europe/Berlin",
-    Kind.OFFSET_HOURS: "an offset from UTC in hours, as a text",
-    Kind.OFFSET_MINUTES: "an offset from UTC in minutes",
-    Kind.OBJECT: "an object",
-    Kind.ARRAY: "an array",
+EXPECTED: dict[FieldKind, str] = {
+    FieldKind.STRING: "a text",
+    FieldKind.STRING_OR_NUMERIC: "a text or a number",
+    FieldKind.NUMERIC: "a number",
+    FieldKind.FLAG: "yes or no (true or false)",
+    FieldKind.TIMEZONE: "the name of a time zone such as Europe/Berlin",
+    FieldKind.OFFSET_HOURS: "an offset from UTC in hours, as a text",
+    FieldKind.OFFSET_MINUTES: "an offset from UTC in minutes",
+    FieldKind.OBJECT: "an object",
+    FieldKind.ARRAY: "an array",
     **{kind: f"a value such as {example}" for kind, (_, example) in DATE_SHAPES.items()},
 }
 
@@ -79,20 +79,20 @@ _EXPONENT_MAX = 307  # of numbers that a workbook holds
 NUMBER_TEXT = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # RFC 8259, section 6
 
 _FLAG_WORDS = {"yes": True, "true": True, "no": False, "false": False}
-_SHAPE_PATTERNS: dict[Kind, re.Pattern[str]] = {
-    Kind.DATETIME: re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII),
-    Kind.DATETIME_T: re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII),
-    Kind.DATETIME_ISO: re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?", re.ASCII),
-    Kind.DATE: re.compile(r"\d{4}-\d\d-\d\d", re.ASCII),
-    Kind.TIME: re.compile(r"\d\d:\d\d:\d\d", re.ASCII),
+_SHAPE_PATTERNS: dict[FieldKind, re.Pattern[str]] = {
+    FieldKind.DATETIME: re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII),
+    FieldKind.DATETIME_T: re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII),
+    FieldKind.DATETIME_ISO: re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?", re.ASCII),
+    FieldKind.DATE: re.compile(r"\d{4}-\d\d-\d\d", re.ASCII),
+    FieldKind.TIME: re.compile(r"\d\d:\d\d:\d\d", re.ASCII),
 }
 
 
-def in_date_shape(kind: Kind, text: str) -> bool:
+def in_date_shape(kind: FieldKind, text: str) -> bool:
     """Whether `text` has the shape of one of the five date kinds and names a real date and time."""
     if _SHAPE_PATTERNS[kind].fullmatch(text) is None:
         return False
-    parse = {Kind.DATE: date.fromisoformat, Kind.TIME: time.fromisoformat}.get(kind, datetime.fromisoformat)
+    parse = {FieldKind.DATE: date.fromisoformat, FieldKind.TIME: time.fromisoformat}.get(kind, datetime.fromisoformat)
     try:
         parse(text)
     except ValueError:
@@ -121,7 +121,7 @@ def in_range(number: Decimal) -> bool:
     return number.is_finite() and abs(number.adjusted()) <= _EXPONENT_MAX
 
 
-def wire_form(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm) -> object:
+def wire_form(kind: FieldKind, value: object, *, numbers: NumberForm, flags: FlagForm) -> object:
     """The wire form of a converted value.
 
     Takes text, int, Decimal, bool, date, time or datetime. A datetime is written unchanged (local time of the record's zone),
@@ -129,12 +129,12 @@ def wire_form(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm
     """
     if kind in DATE_SHAPES:
         return _spell_date(kind, value)
-    if kind is Kind.FLAG:
+    if kind is FieldKind.FLAG:
         meaning = flag_meaning(value) if isinstance(value, str) else value
         if not isinstance(meaning, bool):
-            raise WrongForm(EXPECTED[Kind.FLAG])
+            raise WrongForm(EXPECTED[FieldKind.FLAG])
         return flag_word(meaning, flags)
-    if kind is Kind.NUMERIC:
+    if kind is FieldKind.NUMERIC:
         return _spell_number(value, numbers)
     if isinstance(value, bool):
         return flag_word(value, flags)
@@ -145,28 +145,28 @@ def wire_form(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm
     raise WrongForm(f"{EXPECTED[kind]}; a date or time needs a format here")
 
 
-def _spell_date(kind: Kind, value: object) -> str:
+def _spell_date(kind: FieldKind, value: object) -> str:
     # isoformat is ten times as fast as strftime and writes every year with four digits
     if isinstance(value, str) and in_date_shape(kind, value):
         return value
     if isinstance(value, datetime):
-        aware = kind is Kind.DATETIME_ISO and value.tzinfo is not None
+        aware = kind is FieldKind.DATETIME_ISO and value.tzinfo is not None
         moment = (value.astimezone(UTC) if aware else value).replace(tzinfo=None, microsecond=0)
         return _spell_moment(kind, moment)
-    if isinstance(value, date) and kind is not Kind.TIME:
+    if isinstance(value, date) and kind is not FieldKind.TIME:
         return _spell_moment(kind, datetime(value.year, value.month, value.day))  # noqa: DTZ001 (a local day)
-    if isinstance(value, time) and kind is Kind.TIME:
+    if isinstance(value, time) and kind is FieldKind.TIME:
         return value.replace(tzinfo=None, microsecond=0).isoformat()
     raise WrongForm(EXPECTED[kind])
 
 
-def _spell_moment(kind: Kind, moment: datetime) -> str:
-    if kind is Kind.DATE:
+def _spell_moment(kind: FieldKind, moment: datetime) -> str:
+    if kind is FieldKind.DATE:
         return moment.date().isoformat()
-    if kind is Kind.TIME:
+    if kind is FieldKind.TIME:
         return moment.time().isoformat()
-    text = moment.isoformat(" " if kind is Kind.DATETIME else "T")
-    return f"{text}Z" if kind is Kind.DATETIME_ISO else text
+    text = moment.isoformat(" " if kind is FieldKind.DATETIME else "T")
+    return f"{text}Z" if kind is FieldKind.DATETIME_ISO else text
 
 
 def _spell_number(value: object, numbers: NumberForm) -> Decimal | int | str:
@@ -174,7 +174,7 @@ def _spell_number(value: object, numbers: NumberForm) -> Decimal | int | str:
     if isinstance(value, str) and NUMBER_TEXT.fullmatch(value):
         number = Decimal(value)
     if isinstance(number, bool) or not isinstance(number, int | Decimal):
-        raise WrongForm(EXPECTED[Kind.NUMERIC])
+        raise WrongForm(EXPECTED[FieldKind.NUMERIC])
     return plain_digits(number) if numbers is NumberForm.JSON_STRING else number
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from loadsheet.contract.kinds import Kind, NumberForm
+from loadsheet.contract.kinds import FieldKind, NumberForm
 
 decode_value = msgspec.json.Decoder(float_hook=Decimal).decode
 decode_record = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
@@ -63,7 +63,7 @@ class Field:
     name: str
     meaning: str
     when: When = When.OPTIONAL
-    kind: Kind = Kind.STRING
+    kind: FieldKind = FieldKind.STRING
     record: "Record | None" = None
     known: tuple[str, ...] = ()
     closed_by: str = "known_values"
@@ -99,7 +99,7 @@ class Record:
             here = f"{path}.{field.name}" if path else field.name
             yield here, field
             if field.record is not None:
-                yield from field.record.walk(f"{here}[]" if field.kind is Kind.ARRAY else here)
+                yield from field.record.walk(f"{here}[]" if field.kind is FieldKind.ARRAY else here)
 
 
 @cache
@@ -115,13 +115,13 @@ VOLUME_UNITS = ("CBM",)
 DECISION_WORDS = ("accept", "reject")
 
 
-_ident = partial(Field, kind=Kind.STRING_OR_NUMERIC)
-_number = partial(Field, kind=Kind.NUMERIC)
-_flag = partial(Field, kind=Kind.FLAG)
+_ident = partial(Field, kind=FieldKind.STRING_OR_NUMERIC)
+_number = partial(Field, kind=FieldKind.NUMERIC)
+_flag = partial(Field, kind=FieldKind.FLAG)
 
 
 def _array(name: str, meaning: str, record: Record) -> Field:
-    return Field(name, meaning, kind=Kind.ARRAY, record=record)
+    return Field(name, meaning, kind=FieldKind.ARRAY, record=record)
 
 
 def _parties() -> tuple[Field, ...]:
@@ -134,8 +134,8 @@ def _parties() -> tuple[Field, ...]:
 def _stop(prefix: str, when: When) -> tuple[Field, ...]:
     """Window and location of the pickup or the delivery: nine fields with this prefix."""
     return (
-        Field(f"{prefix}_startdatetime", f"Early {prefix}", when, kind=Kind.DATETIME),
-        Field(f"{prefix}_enddatetime", f"Late {prefix}", when, kind=Kind.DATETIME),
+        Field(f"{prefix}_startdatetime", f"Early {prefix}", when, kind=FieldKind.DATETIME),
+        Field(f"{prefix}_enddatetime", f"Late {prefix}", when, kind=FieldKind.DATETIME),
         Field(f"{prefix}_company", f"{prefix.capitalize()} company", when),
         Field(f"{prefix}_country", f"{prefix.capitalize()} country", when),
         Field(f"{prefix}_city", f"{prefix.capitalize()} city", when),
@@ -268,8 +268,8 @@ TENDER = Record(
         _ident("tender_id", "Customer tender reference number", When.ALWAYS),
         *_parties(),
         _ident("customer_id", "Customer identification"),
-        Field("timezone", "Country time zone, zone-name form", kind=Kind.TIMEZONE),
-        Field("timeoffset", "Time zone offset in hours", kind=Kind.OFFSET_HOURS),
+        Field("timezone", "Country time zone, zone-name form", kind=FieldKind.TIMEZONE),
+        Field("timeoffset", "Time zone offset in hours", kind=FieldKind.OFFSET_HOURS),
         _ident("order_id", "Customer order reference"),
         Field("tender_type", "Type of tender"),
         Field("tender_status", "Status of tender", When.ALWAYS),
@@ -278,7 +278,7 @@ TENDER = Record(
         Field("currency", "Currency code"),
         Field("transport_mode", "Mode of transport", known=TRANSPORT_MODES),
         Field("vehicle_type", "Expected or required vehicle type"),
-        Field("createdon", "Transaction datetime", kind=Kind.DATETIME),
+        Field("createdon", "Transaction datetime", kind=FieldKind.DATETIME),
         _flag("dedicated_vehicle", "Whether a dedicated vehicle is required"),
         Field("order_status", "Current order status", known=("OPEN", "ACTIVE")),
         _array("packages", "Packages", TENDER_PACKAGE),
@@ -312,8 +312,8 @@ ORDER = Record(
     (
         _ident("order_id", "Customer order reference", When.ALWAYS),
         *_parties(),
-        Field("timezone", "Time zone, zone-name form", When.ON_CREATE, kind=Kind.TIMEZONE),
-        Field("timeoffset", "Offset in hours", When.ON_CREATE, kind=Kind.OFFSET_HOURS),
+        Field("timezone", "Time zone, zone-name form", When.ON_CREATE, kind=FieldKind.TIMEZONE),
+        Field("timeoffset", "Offset in hours", When.ON_CREATE, kind=FieldKind.OFFSET_HOURS),
         *_stop("pickup", When.ON_CREATE),
         *_stop("delivery", When.ON_CREATE),
         _number("total_packages", "Number of packages", When.ON_CREATE),
@@ -329,7 +329,7 @@ ORDER = Record(
         _flag("dedicated_vehicle", "Whether a dedicated vehicle is required"),
         Field("vehicle_type", "Vehicle type"),
         Field("order_status", "Current status"),
-        Field("createdon", "Transaction datetime", kind=Kind.DATETIME),
+        Field("createdon", "Transaction datetime", kind=FieldKind.DATETIME),
         _array("packages", "Packages", ORDER_PACKAGE),
         _array("order_references", "References", REFERENCE),
         _array("involved_parties", "Parties", INVOLVED_PARTY),
@@ -352,10 +352,10 @@ def _quote(name: str, *more: Field) -> Record:
             _ident("tender_id", "Tender reference", When.ALWAYS),
             *_parties(),
             Field("timezone", "Time zone, for example a GMT-offset form"),
-            Field("timeoffset", "Offset in minutes", kind=Kind.OFFSET_MINUTES),
+            Field("timeoffset", "Offset in minutes", kind=FieldKind.OFFSET_MINUTES),
             _ident(RATE_FIELD, "Quoted rate", When.ALWAYS),
             Field("currency", "Currency code"),
-            Field("response_datetime", "Response datetime", kind=Kind.DATETIME_ISO),
+            Field("response_datetime", "Response datetime", kind=FieldKind.DATETIME_ISO),
             _ident("carrier_id", "Carrier identification", When.ALWAYS),
             *more,
         ),
@@ -372,10 +372,10 @@ CONFIRMATION = _quote(
 _WINDOW = Record(
     "Estimated window",
     (
-        Field("startDate", "Date of the early end", kind=Kind.DATE),
-        Field("startTime", "Time of the early end", kind=Kind.TIME),
-        Field("endDate", "Date of the late end", kind=Kind.DATE),
-        Field("endTime", "Time of the late end", kind=Kind.TIME),
+        Field("startDate", "Date of the early end", kind=FieldKind.DATE),
+        Field("startTime", "Time of the early end", kind=FieldKind.TIME),
+        Field("endDate", "Date of the late end", kind=FieldKind.DATE),
+        Field("endTime", "Time of the late end", kind=FieldKind.TIME),
     ),
     NumberForm.JSON_STRING,
 )
@@ -402,7 +402,7 @@ STATUS_HISTORY = Record(
         _number("quantity", "Quantity"),
         Field("packageType", "Kind of package"),
         Field("packageDescription", "Description of the package"),
-        Field("location", "Where it happened", record=_LOCATION, kind=Kind.OBJECT),
+        Field("location", "Where it happened", record=_LOCATION, kind=FieldKind.OBJECT),
         Field(
             "status_description",
             "Description",
@@ -423,18 +423,18 @@ ORDER_STATUS = Record(
         Field("status_code", "Current status code"),
         Field("status_name", "Status name"),
         Field("status_location", "Location of the status"),
-        Field("status_datetime", "Datetime of the status", kind=Kind.DATETIME_T),
+        Field("status_datetime", "Datetime of the status", kind=FieldKind.DATETIME_T),
         Field("status_description", "Description"),
         Field("current_location", "Current location"),
-        Field("current_location_datetime", "Datetime of the location update", kind=Kind.DATETIME_T),
+        Field("current_location_datetime", "Datetime of the location update", kind=FieldKind.DATETIME_T),
         Field("latitude", "Current latitude"),
         Field("longitude", "Current longitude"),
-        Field("pickupDate", "Pickup date", kind=Kind.DATE),
-        Field("deliveryDate", "Delivery date", kind=Kind.DATE),
-        Field("pickupTime", "Pickup time", kind=Kind.TIME),
-        Field("deliveryTime", "Delivery time", kind=Kind.TIME),
-        Field("estimatedPickup", "Estimated pickup window", record=_WINDOW, kind=Kind.OBJECT),
-        Field("estimatedDelivery", "Estimated delivery window", record=_WINDOW, kind=Kind.OBJECT),
+        Field("pickupDate", "Pickup date", kind=FieldKind.DATE),
+        Field("deliveryDate", "Delivery date", kind=FieldKind.DATE),
+        Field("pickupTime", "Pickup time", kind=FieldKind.TIME),
+        Field("deliveryTime", "Delivery time", kind=FieldKind.TIME),
+        Field("estimatedPickup", "Estimated pickup window", record=_WINDOW, kind=FieldKind.OBJECT),
+        Field("estimatedDelivery", "Estimated delivery window", record=_WINDOW, kind=FieldKind.OBJECT),
         _number("totalWeight", "Total weight"),
         _number("totalQuantity", "Total quantity"),
         _number("totalPackages", "Total number of packages"),

@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation, localcontext
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from loadsheet.contract.kinds import Kind, in_range, plain_digits
+from loadsheet.contract.kinds import FieldKind, in_range, plain_digits
 from loadsheet.contract.operations import Action, Operation, is_acceptance
 from loadsheet.contract.records import Field, Record, When
 
@@ -270,7 +270,7 @@ def fields_shown(record: Record, content: Mapping[str, Any]) -> tuple[Shown, ...
 def _shown(field: Field, name: str, value: Any) -> Shown:
     if field.record is None:
         return Shown(name, field.meaning, _text(value))
-    values = value if field.kind is Kind.ARRAY else [value]
+    values = value if field.kind is FieldKind.ARRAY else [value]
     inner = tuple(fields_shown(field.record, item) for item in values if isinstance(item, Mapping))
     return Shown(name, field.meaning, "", inner)
 

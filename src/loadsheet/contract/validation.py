@@ -35,7 +35,7 @@ from loadsheet.contract.kinds import (
     DATE_SHAPES,
     EXPECTED,
     NUMBER_TEXT,
-    Kind,
+    FieldKind,
     NumberForm,
     flag_meaning,
     in_date_shape,
@@ -84,12 +84,12 @@ _DATE = (
 )
 _MINUTES = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _TIME = f"{_MINUTES}:[0-5][0-9]"
-_PATTERNS: dict[Kind, str] = {
-    Kind.DATETIME: f"{_DATE} {_TIME}",
-    Kind.DATETIME_T: f"{_DATE}T{_TIME}",
-    Kind.DATETIME_ISO: rf"{_DATE}T{_MINUTES}(?::[0-5][0-9](?:\.[0-9]+)?)?(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?",
-    Kind.DATE: _DATE,
-    Kind.TIME: _TIME,
+_PATTERNS: dict[FieldKind, str] = {
+    FieldKind.DATETIME: f"{_DATE} {_TIME}",
+    FieldKind.DATETIME_T: f"{_DATE}T{_TIME}",
+    FieldKind.DATETIME_ISO: rf"{_DATE}T{_MINUTES}(?::[0-5][0-9](?:\.[0-9]+)?)?(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?",
+    FieldKind.DATE: _DATE,
+    FieldKind.TIME: _TIME,
 }
 _FLAG = "(?:[yY][eE][sS]|[nN][oO]|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])"
 _NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
@@ -191,7 +191,7 @@ def _definition(field: Field, record: Record, creates: bool, assumptions: _OfVal
         annotation = _scalars(record.numbers, assumptions)[field.kind]
     else:
         annotation = _compile(field.record, creates, assumptions)
-        if field.kind is Kind.ARRAY:
+        if field.kind is FieldKind.ARRAY:
             annotation = Annotated[list[annotation], ModelField(max_length=assumptions.array_length_max)]  # type: ignore[valid-type]
     if required and assumptions.empty_required == "reject":
         annotation = Annotated[annotation, _must("a value, not an empty text", lambda value: value != "")]
@@ -206,11 +206,11 @@ def _definition(field: Field, record: Record, creates: bool, assumptions: _OfVal
 
 
 @cache
-def _scalars(numbers: NumberForm, assumptions: _OfValues) -> Mapping[Kind, Any]:
+def _scalars(numbers: NumberForm, assumptions: _OfValues) -> Mapping[FieldKind, Any]:
     """The annotation of each kind that is neither an object nor an array."""
     text = Annotated[StrictStr, StringConstraints(max_length=assumptions.text_length_max)]
     number_text = Annotated[StrictStr, _must("a number in a text, such as 12.5", NUMBER_TEXT.fullmatch)]
-    timezone = Annotated[StrictStr, _must(EXPECTED[Kind.TIMEZONE], lambda name: name in zone_names())]
+    timezone = Annotated[StrictStr, _must(EXPECTED[FieldKind.TIMEZONE], lambda name: name in zone_names())]
     if assumptions.number_forms == "both":
         numeric: Any = _Number | number_text
     elif numbers is NumberForm.JSON_NUMBER:
@@ -220,13 +220,15 @@ def _scalars(numbers: NumberForm, assumptions: _OfValues) -> Mapping[Kind, Any]:
         expected = 'a number in quotes, such as "12.5"'
         numeric = Annotated[number_text, _must(expected, lambda value: not _is_number(value), BeforeValidator)]
     return {
-        Kind.STRING: text,
-        Kind.STRING_OR_NUMERIC: text | _Number,
-        Kind.NUMERIC: numeric,
-        Kind.FLAG: Annotated[StrictStr, _must(EXPECTED[Kind.FLAG], lambda word: flag_meaning(word) is not None)],
-        Kind.TIMEZONE: timezone if assumptions.timezones == "iana" else text,
-        Kind.OFFSET_HOURS: text,
-        Kind.OFFSET_MINUTES: text | _Number,
+        FieldKind.STRING: text,
+        FieldKind.STRING_OR_NUMERIC: text | _Number,
+        FieldKind.NUMERIC: numeric,
+        FieldKind.FLAG: Annotated[
+            StrictStr, _must(EXPECTED[FieldKind.FLAG], lambda word: flag_meaning(word) is not None)
+        ],
+        FieldKind.TIMEZONE: timezone if assumptions.timezones == "iana" else text,
+        FieldKind.OFFSET_HOURS: text,
+        FieldKind.OFFSET_MINUTES: text | _Number,
         **{kind: Annotated[StrictStr, _must(EXPECTED[kind], partial(in_date_shape, kind))] for kind in DATE_SHAPES},
     }
 
@@ -400,16 +402,16 @@ def _kind(field: Field, numbers: NumberForm, assumptions: Assumptions, *, create
     if field.record is not None:
         inner = schema_reference(record_name(field.record, creates=creates))
         array = {"type": "array", "items": inner, "maxItems": assumptions.array_length_max}
-        return inner if field.kind is Kind.OBJECT else array
+        return inner if field.kind is FieldKind.OBJECT else array
     if field.kind in DATE_SHAPES:
         return _in_pattern(_PATTERNS[field.kind], DATE_SHAPES[field.kind][1])
     text = {"type": "string", "maxLength": assumptions.text_length_max}
-    by_kind: dict[Kind, Json] = {
-        Kind.FLAG: _in_pattern(_FLAG, "yes", "no", "true", "false"),
-        Kind.NUMERIC: _numeric(numbers, assumptions),
-        Kind.TIMEZONE: schema_reference(ZONE_NAME) if assumptions.timezones == "iana" else text,
-        Kind.STRING_OR_NUMERIC: {**text, "type": ["string", "number"]},
-        Kind.OFFSET_MINUTES: {**text, "type": ["string", "number"]},
+    by_kind: dict[FieldKind, Json] = {
+        FieldKind.FLAG: _in_pattern(_FLAG, "yes", "no", "true", "false"),
+        FieldKind.NUMERIC: _numeric(numbers, assumptions),
+        FieldKind.TIMEZONE: schema_reference(ZONE_NAME) if assumptions.timezones == "iana" else text,
+        FieldKind.STRING_OR_NUMERIC: {**text, "type": ["string", "number"]},
+        FieldKind.OFFSET_MINUTES: {**text, "type": ["string", "number"]},
     }
     return by_kind.get(field.kind, text)
 

@@ -19,7 +19,7 @@ from loadsheet.contract import (
     Assumptions,
     Fault,
     Field,
-    Kind,
+    FieldKind,
     Listing,
     Operation,
     Record,
@@ -335,18 +335,18 @@ def with_decision(payload: Payload, word: str) -> Payload:
 
 def other_zone(payload: Payload, record: Record) -> Payload:
     """The record in a time zone that does not exist."""
-    name = next(field.name for field in record.fields if field.kind is Kind.TIMEZONE)
+    name = next(field.name for field in record.fields if field.kind is FieldKind.TIMEZONE)
     return {**payload, name: "Mars/Phobos"}
 
 
 def with_flag(payload: Payload, record: Record, word: str) -> Payload:
     """The record with this word in a flag."""
-    return {**payload, next(field.name for field in record.fields if field.kind is Kind.FLAG): word}
+    return {**payload, next(field.name for field in record.fields if field.kind is FieldKind.FLAG): word}
 
 
 def number_as_text(payload: Payload, record: Record) -> Payload:
     """An order with a number as text."""
-    return {**payload, next(field.name for field in record.fields if field.kind is Kind.NUMERIC): "2"}
+    return {**payload, next(field.name for field in record.fields if field.kind is FieldKind.NUMERIC): "2"}
 
 
 def number_as_number(payload: Payload, operation: Operation) -> Payload:
@@ -356,7 +356,7 @@ def number_as_number(payload: Payload, operation: Operation) -> Payload:
         for field in operation.record.fields
         if field.record is not None
         for inner in field.record.fields
-        if inner.kind is Kind.NUMERIC
+        if inner.kind is FieldKind.NUMERIC
     )
     field, inner = next(holders)
     element = example_record(operation)[field.name][0]
@@ -380,4 +380,4 @@ def status_marks() -> dict[str, tuple[str, str]]:
 
 def _free_texts() -> Iterator[Field]:
     """The free-text fields of an order."""
-    return (field for field in ORDER.fields if field.kind is Kind.STRING and not field.known)
+    return (field for field in ORDER.fields if field.kind is FieldKind.STRING and not field.known)

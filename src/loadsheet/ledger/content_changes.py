@@ -17,7 +17,7 @@ from loadsheet.contract import (
     BY_NAME,
     Action,
     Difference,
-    Kind,
+    FieldKind,
     decode_record,
     different_fields,
     may_differ_in_form,
@@ -120,9 +120,9 @@ def other_zone(update: Document, zone: str, sent: Sequence[bytes]) -> Problem | 
     known; the update may name one itself. `sent` is what was sent for the record, newest first.
     """
     fields, new = BY_NAME[update.operation].record.fields, msgspec.json.decode(update.payload)
-    if not any(field.kind is Kind.DATETIME and field.name in new for field in fields):
+    if not any(field.kind is FieldKind.DATETIME and field.name in new for field in fields):
         return None
-    (name,) = (field.name for field in fields if field.kind is Kind.TIMEZONE)
+    (name,) = (field.name for field in fields if field.kind is FieldKind.TIMEZONE)
     zones = (msgspec.json.decode(payload).get(name) for payload in sent if payload)
     own, known = str(new.get(name) or zone), str(next(filter(None, zones), ""))
     if not (own and known) or show_same_clock(own, known):

@@ -17,8 +17,8 @@ from loadsheet.contract import (
     DATE_SHAPES,
     Assumptions,
     Field,
+    FieldKind,
     FlagForm,
-    Kind,
     NumberForm,
     Record,
     WrongForm,
@@ -45,12 +45,24 @@ Make = Callable[[DocumentFrame], Any]
 
 _NOTHING = Needs()
 
-_TEXT_KINDS = frozenset({Kind.STRING, Kind.STRING_OR_NUMERIC, Kind.TIMEZONE, Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES})
-_TAKES: dict[Kind, tuple[str, frozenset[Type], str]] = {
+_TEXT_KINDS = frozenset(
+    {
+        FieldKind.STRING,
+        FieldKind.STRING_OR_NUMERIC,
+        FieldKind.TIMEZONE,
+        FieldKind.OFFSET_HOURS,
+        FieldKind.OFFSET_MINUTES,
+    }
+)
+_TAKES: dict[FieldKind, tuple[str, frozenset[Type], str]] = {
     **{kind: ("a date", frozenset({Type.MOMENT}), "type: datetime") for kind in DATE_SHAPES},
-    Kind.TIME: ("a time of day", frozenset({Type.MOMENT, Type.SPAN}), "type: time or datetime"),
-    Kind.NUMERIC: ("a number", frozenset({Type.NUMBER}), "type: decimal"),
-    Kind.FLAG: ("yes or no", frozenset({Type.FLAG, Type.TEXT}), "type: yesno"),  # a code table may give a flag word
+    FieldKind.TIME: ("a time of day", frozenset({Type.MOMENT, Type.SPAN}), "type: time or datetime"),
+    FieldKind.NUMERIC: ("a number", frozenset({Type.NUMBER}), "type: decimal"),
+    FieldKind.FLAG: (
+        "yes or no",
+        frozenset({Type.FLAG, Type.TEXT}),
+        "type: yesno",
+    ),  # a code table may give a flag word
 }
 """What a field of this kind holds, the types of values that it takes, and what to write in the mapping."""
 
@@ -194,12 +206,12 @@ def _offset_value(moment: _Value, text: str, context: LeafContext, loc: Loc) -> 
     if not context.payload.zone_known:
         context.refuse(loc, "utc_offset_of needs source.timezone", "such as timezone: Europe/Berlin")
         return None
-    if kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES):
+    if kind not in (FieldKind.OFFSET_HOURS, FieldKind.OFFSET_MINUTES):
         context.refuse(loc, f"{context.field.name} is not an offset from UTC")
         return None
     in_hours = partial(_hours, as_clock=context.payload.assumptions.offset_hours_form == "clock")
-    written: Callable[[datetime], object] = offset_minutes if kind is Kind.OFFSET_MINUTES else in_hours
-    return replace(moment, type=Type.NUMBER if kind is Kind.OFFSET_MINUTES else Type.TEXT, turned=written)
+    written: Callable[[datetime], object] = offset_minutes if kind is FieldKind.OFFSET_MINUTES else in_hours
+    return replace(moment, type=Type.NUMBER if kind is FieldKind.OFFSET_MINUTES else Type.TEXT, turned=written)
 
 
 def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
@@ -258,14 +270,16 @@ def _fits(value: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
         problem = "a date needs a format here, such as format: '%Y-%m-%d'"
     if leaf.round is not None and value.type not in (Type.NUMBER, Type.ANY):
         problem = f"round is for numbers, not for {value.type.value}"
-    if kind is Kind.DATETIME_ISO and found is Type.MOMENT and not context.payload.zone_known:
+    if kind is FieldKind.DATETIME_ISO and found is Type.MOMENT and not context.payload.zone_known:
         problem = "it is sent in UTC; set source.timezone"
     if found is Type.CODES:
         problem = "a row of a code table has several values; name one"
     if leaf.as_ == "number" and value.type is Type.TEXT and not _is_a_code(leaf, context, loc):
         problem = "as: number is for numbers and values of a code table; the notation of a text is unknown"
     holds, types, wanted = _TAKES.get(kind, _TAKES_TEXT)
-    is_written = (leaf.format is not None and kind in DATE_SHAPES) or (leaf.as_ == "number" and kind is Kind.NUMERIC)
+    is_written = (leaf.format is not None and kind in DATE_SHAPES) or (
+        leaf.as_ == "number" and kind is FieldKind.NUMERIC
+    )
     if not (problem or is_written or found is Type.ANY or found in types):
         problem = f"it holds {holds}, found {found.value}"
     if problem:
@@ -277,7 +291,7 @@ def _fits(value: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
 def _remedy(wanted: str, found: Type, leaf: Leaf, context: LeafContext, loc: Loc) -> str:
     """What to write in the mapping, given the setting of a column that the field wants: at the column, or in the expression."""
     if leaf.expr is not None:
-        is_number = found is Type.TEXT and context.field.kind is Kind.NUMERIC
+        is_number = found is Type.TEXT and context.field.kind is FieldKind.NUMERIC
         return "write $to_number(...) for the number that a text says" if is_number else wanted
     named = context.payload.names.column(leaf.col, context.item, loc) if leaf.col is not None else None
     slot = named[0].shape.slots[named[1]] if named is not None and not named[2] else None
@@ -299,7 +313,7 @@ def _says_its_zone(format_: str, context: LeafContext, loc: Loc) -> bool:
 def _is_zone_of_times(constant: object, context: LeafContext, loc: Loc) -> bool:
     """Whether a constant time zone is that of the local times beside it. Adds a finding if not. True for any other field."""
     zone = _source_zone(context.payload.names.file)
-    if context.field.kind is not Kind.TIMEZONE or show_same_clock(zone, str(constant)):
+    if context.field.kind is not FieldKind.TIMEZONE or show_same_clock(zone, str(constant)):
         return True
     text = f"{context.field.name} is {constant}, but times are sent as clocks in {zone} show them (source.timezone)"
     context.refuse(loc, text, "name one zone in both places; times with their zone behind them are converted to it")
@@ -309,7 +323,7 @@ def _is_zone_of_times(constant: object, context: LeafContext, loc: Loc) -> bool:
 def notes_on_offset(constant: object, field: Field, file: YamlFile) -> Iterator[str]:
     """The note on a constant offset if the clocks of the file's time zone change in the year."""
     zone = _source_zone(file)
-    if field.kind is Kind.OFFSET_HOURS and zone in zone_names() and len({*clock_offsets(zone)}) > 1:
+    if field.kind is FieldKind.OFFSET_HOURS and zone in zone_names() and len({*clock_offsets(zone)}) > 1:
         yield f"{field.name} is {constant} all year, but clocks in {zone} change; utc_offset_of follows them"
 
 
@@ -341,18 +355,18 @@ def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], A
     if leaf.format is not None:
         check_written(leaf.format)
         steps += [_time_of_day, operator.methodcaller("strftime", leaf.format)]
-    elif kind is Kind.TIME:
+    elif kind is FieldKind.TIME:
         steps.append(_time_of_day)
     is_plain = (found is Type.TEXT and kind in _TEXT_KINDS and leaf.as_ != "number") or (
-        found is Type.NUMBER and kind is Kind.NUMERIC and numbers is NumberForm.JSON_NUMBER
+        found is Type.NUMBER and kind is FieldKind.NUMERIC and numbers is NumberForm.JSON_NUMBER
     )
     if found is Type.FLAG and leaf.default is None and not steps:
         words = {value: wire_form(kind, value, numbers=numbers, flags=flags) for value in (True, False)}
         return words.__getitem__
     if not is_plain or leaf.default is not None:
         steps.append(lambda value: wire_form(kind, value, numbers=numbers, flags=flags))
-    if leaf.as_ == "number" and kind in (Kind.STRING_OR_NUMERIC, Kind.OFFSET_MINUTES):
-        steps.append(lambda value: wire_form(Kind.NUMERIC, value, numbers=numbers, flags=flags))
+    if leaf.as_ == "number" and kind in (FieldKind.STRING_OR_NUMERIC, FieldKind.OFFSET_MINUTES):
+        steps.append(lambda value: wire_form(FieldKind.NUMERIC, value, numbers=numbers, flags=flags))
     return unchanged if not steps else steps[0] if len(steps) == 1 else _chain(steps)
 
 

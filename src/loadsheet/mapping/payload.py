@@ -22,7 +22,7 @@ from loadsheet.contract import (
     Action,
     Checker,
     Field,
-    Kind,
+    FieldKind,
     Operation,
     Record,
     When,
@@ -294,10 +294,10 @@ class _Tree:
 
     def _node(self, name: str, value: Any, context: LeafContext, loc: Loc) -> _Node | None:
         found = context.field
-        if found.kind is Kind.ARRAY and found.record is not None:
+        if found.kind is FieldKind.ARRAY and found.record is not None:
             array = self._array(value, found.record, context, loc)
             return _Node(name, array) if array else None
-        if found.kind is Kind.OBJECT and found.record is not None:
+        if found.kind is FieldKind.OBJECT and found.record is not None:
             if not isinstance(value, dict):
                 self._file.refuse(loc, f"{found.name} is an object", "write its fields below it")
                 return None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record
+from loadsheet.contract import DATE_SHAPES, Field, FieldKind, Operation, Record
 from loadsheet.mapping.units import common_unit
 from loadsheet.mapping_tools.best_pairs import best_pairs
 from loadsheet.mapping_tools.column_types import currency_code
@@ -92,7 +92,7 @@ def match(sheets: Sequence[Sheet], operation: Operation, main: int = -1, lines: 
     totals = [one for one in of_lines if one[1].guess.type in NUMBERS and one[1] not in used]
     record = [target for target in targets if not target.in_list]
     own = _assign([one for one in columns if one[0] == main], record)
-    open_ = [target for target in record if target.path not in own and target.field.kind is Kind.NUMERIC]
+    open_ = [target for target in record if target.path not in own and target.field.kind is FieldKind.NUMERIC]
     return Match(operation, own | _assign(totals, open_) | filled)
 
 
@@ -121,7 +121,7 @@ def _wanted_targets(targets: Sequence[Target], columns: Sequence[tuple[int, Colu
     """
     totals = frozenset[str]().union(*(target.whole for target in targets if not target.in_list))
     of_record = totals | {"quantity"}  # a number or a flag with nothing like it in the record is one of a list
-    kinds = (Kind.NUMERIC, Kind.FLAG)
+    kinds = (FieldKind.NUMERIC, FieldKind.FLAG)
     decisive = [
         target
         for target in targets
@@ -177,10 +177,10 @@ def _score(column: Column, target: Target) -> float:
 
 def _likeness(column: Column, target: Target, *, recognised: float) -> float:
     """How much of the field the heading names, 0 to 1."""
-    label, is_number = column.concepts, target.field.kind is Kind.NUMERIC
+    label, is_number = column.concepts, target.field.kind is FieldKind.NUMERIC
     if label == _MOMENT and target.field.kind in DATE_SHAPES:  # the only date is mostly that of the pickup
         is_first = target.side == "pickup" and "late" not in target.whole
-        is_time = target.field.kind is Kind.TIME  # `Time` beside `Date` is the time of its day
+        is_time = target.field.kind is FieldKind.TIME  # `Time` beside `Date` is the time of its day
         return 0.0 if is_time else 0.5 if target.what else (0.7 if target.needed else 0.5) if is_first else 0.0
     if not target.what:  # a moment of one side
         return 1.0 if target.side in label else 0.0
@@ -224,7 +224,7 @@ def _extra_concepts(column: Column, target: Target) -> frozenset[str]:
     """The concepts of a heading that the field does not have."""
     lines = frozenset({"item", "package", "each"}) if target.in_list else frozenset[str]()
     allowed = target.whole | target.context | FREE | lines | {target.subject} | (PLANNED - target.exact)
-    if target.field.kind is Kind.NUMERIC:
+    if target.field.kind is FieldKind.NUMERIC:
         allowed |= {"total"}
     if target.is_key:
         allowed -= {"package"}
@@ -242,15 +242,15 @@ def _extra_concepts(column: Column, target: Target) -> frozenset[str]:
 
 def _type_fits(column: Column, field: Field) -> bool:
     kind, found = field.kind, column.guess.type
-    if kind is Kind.NUMERIC and concepts_of(field) & {"quantity", "package"} and set(column.cells.shown) == {"0"}:
+    if kind is FieldKind.NUMERIC and concepts_of(field) & {"quantity", "package"} and set(column.cells.shown) == {"0"}:
         return False  # `Quantity shipped` of open orders
-    if kind is Kind.NUMERIC:
+    if kind is FieldKind.NUMERIC:
         return found in NUMBERS and (found == "quantity") <= bool(concepts_of(field) & column.concepts)
     if kind in DATE_SHAPES:
-        return found == "time" if kind is Kind.TIME else found in MOMENTS
-    if kind is Kind.FLAG:
+        return found == "time" if kind is FieldKind.TIME else found in MOMENTS
+    if kind is FieldKind.FLAG:
         return found == "yesno"
-    if kind is Kind.TIMEZONE or "timezone" in concepts_of(field):
+    if kind is FieldKind.TIMEZONE or "timezone" in concepts_of(field):
         return found == "timezone"
     return found in {"text", "country", "currency", "integer", "decimal", "yesno"}
 
@@ -258,7 +258,7 @@ def _type_fits(column: Column, field: Field) -> bool:
 def _evidence(column: Column, target: Target) -> float:
     """What the cells say about a field: 1 proves it, 0 is silent, below 0 excludes it."""
     field, concepts = target.field, concepts_of(target.field)
-    is_silent = field.kind in (Kind.NUMERIC, Kind.FLAG, Kind.TIMEZONE) or field.kind in DATE_SHAPES
+    is_silent = field.kind in (FieldKind.NUMERIC, FieldKind.FLAG, FieldKind.TIMEZONE) or field.kind in DATE_SHAPES
     if is_silent or not (field.known or column.filled):
         return -1.0 if target.is_key and column.rows else 0.0
     if field.known:
@@ -439,7 +439,7 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
         (no_country, "most of the values are no countries in this language"),
         (
             "status" in target.whole
-            and target.field.kind is Kind.STRING
+            and target.field.kind is FieldKind.STRING
             and not target.field.known
             and not target.needed,
             f"sent as written: {a_few(column.cells.shown)}; does the exchange know these values?",

@@ -16,7 +16,7 @@ from itertools import permutations
 from math import ceil
 from pathlib import Path
 
-from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record, When
+from loadsheet.contract import DATE_SHAPES, Field, FieldKind, Operation, Record, When
 from loadsheet.mapping.units import ALIASES, conversion_factor, unit_named
 from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.reading import fold_label
@@ -311,7 +311,7 @@ def targets_of(
         here = f"{path}.{field.name}" if path else field.name
         concepts = concepts_of(field)
         if field.record is not None:
-            is_list = field.kind is Kind.ARRAY
+            is_list = field.kind is FieldKind.ARRAY
             if not is_list or any(inner.when is When.ALWAYS for inner in field.record.fields):
                 yield from targets_of(
                     field.record,
@@ -320,7 +320,11 @@ def targets_of(
                     concepts | context,
                     in_list=in_list or is_list,
                 )
-        elif field.when is not When.LISTED and field.kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES) and concepts:
+        elif (
+            field.when is not When.LISTED
+            and field.kind not in (FieldKind.OFFSET_HOURS, FieldKind.OFFSET_MINUTES)
+            and concepts
+        ):
             is_key = not path and record.key[:1] == (field.name,)
             whole = concepts if in_list else concepts | context
             side = next(iter(whole & SIDES), "")

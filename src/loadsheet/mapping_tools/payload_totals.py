@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import islice, pairwise
 
-from loadsheet.contract import Kind
+from loadsheet.contract import FieldKind
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
@@ -44,7 +44,7 @@ class Totals:
             for path, drafted in draft.filled.items()
             if path.count("[]") == 1 and drafted.table is self.lines
             for concept in (*MEASURES, "quantity")
-            if concept in concepts_of(kinds[path]) and kinds[path].kind is Kind.NUMERIC
+            if concept in concepts_of(kinds[path]) and kinds[path].kind is FieldKind.NUMERIC
         }
         self.volume = self._volume_of_piece()
 
@@ -118,7 +118,7 @@ class Totals:
 
     def top_column(self, concept: str) -> DraftColumn | None:
         """The column that fills a total of the record."""
-        fields = (one for one in self._draft.operation.record.fields if one.kind is Kind.NUMERIC)
+        fields = (one for one in self._draft.operation.record.fields if one.kind is FieldKind.NUMERIC)
         named = (one.name for one in fields if concept in concepts_of(one) and "chargeable" not in concepts_of(one))
         return next((self._draft.filled[name] for name in named if name in self._draft.filled), None)
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 from pydantic import BaseModel
 
-from loadsheet.contract import EXPECTED, WRITES, Field, Kind, Operation, Record, When
+from loadsheet.contract import EXPECTED, WRITES, Field, FieldKind, Operation, Record, When
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Column, Derived, Leaf, MappingSpec, Target, ZoneSpec, keys
 from loadsheet.mapping.yamlfile import yaml_values
 
@@ -317,7 +317,10 @@ def _field(field: Field, defs: Json, *, creates: bool) -> Json:
     if field.record is None:
         return {"description": meaning, "$ref": f"{_DEFS}Leaf"}
     inner = {"$ref": f"{_DEFS}{_record(field.record, defs, creates=creates)}"}
-    return {"description": meaning, **(inner if field.kind is Kind.OBJECT else _list_of(inner, field.record, defs))}
+    return {
+        "description": meaning,
+        **(inner if field.kind is FieldKind.OBJECT else _list_of(inner, field.record, defs)),
+    }
 
 
 def _list_of(item: Json, record: Record, defs: Json) -> Json:

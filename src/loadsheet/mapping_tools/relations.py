@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from loadsheet.contract import Kind
+from loadsheet.contract import FieldKind
 from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.field_matching import Filled, Match
@@ -398,13 +398,15 @@ def with_repeated_amounts(found: Match, keyed: RecordRows, *, of_lines: bool = F
     for path, one in found.filled.items():
         measures = concepts_of(fields[path]) & {"weight", "volume"}
         is_of_rows = (
-            "[]" in path and fields[path].kind is Kind.NUMERIC and len(one.column.cells.codes) == keyed.key.rows
+            "[]" in path and fields[path].kind is FieldKind.NUMERIC and len(one.column.cells.codes) == keyed.key.rows
         )
         if not measures or not is_of_rows or not keyed.several:
             continue
         fits, is_same = agreeing(keyed, one.column)
         of_record = (other for other, field in fields.items() if concepts_of(field) == measures | {"total"})
-        total = next((other for other in of_record if "[]" not in other and fields[other].kind is Kind.NUMERIC), "")
+        total = next(
+            (other for other in of_record if "[]" not in other and fields[other].kind is FieldKind.NUMERIC), ""
+        )
         if fits and found.operation.subject in one.column.concepts and total and total not in filled and not of_lines:
             filled[total] = filled.pop(path)
         elif (

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from loadsheet.contract import BY_NAME, Action, Kind, Operation
+from loadsheet.contract import BY_NAME, Action, FieldKind, Operation
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.column_types import as_text
 from loadsheet.mapping_tools.columns import CHECK, NUMBERS, Column
@@ -340,7 +340,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
     column, guess, is_key = drafted.column, drafted.column.guess, path in operation.record.key
     filled = dict(operation.record.walk()).get(path)
     is_code = filled is not None and bool(filled.known) and guess.type == "yesno"  # `Awarded?`
-    is_text = is_code or (filled is not None and filled.kind is Kind.STRING and guess.type == "integer")
+    is_text = is_code or (filled is not None and filled.kind is FieldKind.STRING and guess.type == "integer")
     if is_text or (is_key and guess.type != "text"):  # an order number that is digits today may have letters tomorrow
         guess = as_text(column.cells)
     keys = drafted.keys = {**_heading_keys(column), "type": guess.type}
@@ -372,7 +372,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
         drafted.remark += remark
     if 0 < blank < len(rows) and path and own is None:
         drafted.remark += f"; {blank} of {len(rows)} cells blank"
-    if filled is not None and filled.kind is Kind.NUMERIC:
+    if filled is not None and filled.kind is FieldKind.NUMERIC:
         _refuse_negative(drafted)
 
 

@@ -6,7 +6,7 @@ identified by their meaning and kind in the contract. Knows no text of a column:
 
 from collections.abc import Callable, Iterator, Sequence
 
-from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
+from loadsheet.contract import DATE_SHAPES, Action, Field, FieldKind, Record, When
 from loadsheet.mapping.yamlfile import flow
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn
@@ -44,7 +44,7 @@ UNDER_CONSTANTS = f"{FILL_IN} under constants"
 _TRANSIT = "P1D"  # assumed time from pickup to delivery if the sheet has only one of them
 _WINDOW = "PT4H"  # assumed length of a window if the sheet has only one end
 _LENGTH = f"{CHECK} the length; no column has it"
-_OFFSETS = (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES)
+_OFFSETS = (FieldKind.OFFSET_HOURS, FieldKind.OFFSET_MINUTES)
 
 
 def fill(draft: Draft) -> Payload:
@@ -73,7 +73,7 @@ class _Filler:
         for field_ in (one for one in self._draft.operation.record.fields if one.when is not When.LISTED):
             if field_.record is None:
                 self._top_leaf(field_)
-            elif field_.kind is Kind.OBJECT:
+            elif field_.kind is FieldKind.OBJECT:
                 self._object(field_, field_.record)
             else:
                 self._list(field_, field_.record)
@@ -88,7 +88,7 @@ class _Filler:
         if found is not None and not (found.nullable and needed and self._counts(field_)):
             leaf, remark = self._from_column(field_, found, needed=needed)
             remark = self._draft.doubted(field_.name, remark)
-            if field_.kind is Kind.DATETIME_ISO and not self._made.zone:  # sent in UTC
+            if field_.kind is FieldKind.DATETIME_ISO and not self._made.zone:  # sent in UTC
                 remark = "; ".join(filter(None, (remark, f"{FILL_IN} source.timezone")))
         else:
             leaf, remark = self._computed(field_, needed=needed)
@@ -104,7 +104,7 @@ class _Filler:
         if together := self._with_another(field_, drafted):
             return together
         rows = f"for r in {drafted.table.name}])'"
-        if field_.kind is Kind.NUMERIC and varies:
+        if field_.kind is FieldKind.NUMERIC and varies:
             digits = 2 if "value" in concepts_of(field_) else 3
             return f"{{expr: '$sum([r.{name_with_default(drafted)} {rows}, round: {digits}}}", doubt_of_whole(drafted)
         if field_.kind in DATE_SHAPES and varies and not drafted.nullable:
@@ -125,7 +125,7 @@ class _Filler:
             join_clock(self._draft, drafted, clock)
             self._clocks[drafted] = clock
             return self._shifted(drafted, ""), doubt_of_clock(drafted, clock)
-        if field_.kind is not Kind.DATE and is_without_clock(drafted):
+        if field_.kind is not FieldKind.DATE and is_without_clock(drafted):
             return of_days(self._draft, field_, drafted, self._other_end(concepts_of(field_)))
         return None
 
@@ -163,7 +163,7 @@ class _Filler:
         concepts, kind = concepts_of(field_), field_.kind
         if kind in _OFFSETS:
             return self._offset(field_, needed=needed)
-        if kind is Kind.TIMEZONE or "timezone" in concepts:
+        if kind is FieldKind.TIMEZONE or "timezone" in concepts:
             return self._zone_leaf(field_)
         if not needed and kind in DATE_SHAPES:
             return (self._by_other_end(concepts) if self._changes else self._end_by_clock(concepts)) or ("", "")
@@ -190,7 +190,7 @@ class _Filler:
         if field_.kind in DATE_SHAPES and is_new and (day := self._other_side(concepts)):
             by = f' {"+" if "delivery" in concepts else "-"} t"{_TRANSIT}"' + f' + t"{_WINDOW}"' * ("late" in concepts)
             return self._shifted(day, by), f"{CHECK}: no column has it; one day is assumed"
-        return self._totals.leaf(concepts) if field_.kind is Kind.NUMERIC else None
+        return self._totals.leaf(concepts) if field_.kind is FieldKind.NUMERIC else None
 
     def _assumed(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
         """The usual value of a field without a column: the sheet's own currency, that of the other mappings in the folder, or of the language."""
@@ -226,7 +226,7 @@ class _Filler:
     def _counts(self, field_: Field) -> bool:
         """Whether a field can be counted from the rows without a column."""
         has_lines = any("[]" in path for path in self._draft.filled)
-        return field_.kind is Kind.NUMERIC and has_lines and self._totals.leaf(concepts_of(field_)) is not None
+        return field_.kind is FieldKind.NUMERIC and has_lines and self._totals.leaf(concepts_of(field_)) is not None
 
     def _other_end(self, concepts: frozenset[str]) -> DraftColumn | None:
         """The column with the other end of the same window."""
@@ -326,7 +326,7 @@ class _Filler:
                 leaf = f"{{col: {self._draft.ref(found)}}}"
                 if found.column.guess.type == "datetime" and not is_without_clock(found):
                     filled[concepts_of(inner)] = leaf
-            elif inner.kind is Kind.TIME:  # the time of the same moment
+            elif inner.kind is FieldKind.TIME:  # the time of the same moment
                 leaf = filled.get(concepts_of(inner), "")
             if leaf:
                 lines.append(Line(2, f"{inner.name}: {leaf}", self._draft.doubted(f"{field_.name}.{inner.name}")))

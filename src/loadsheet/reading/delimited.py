@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, Self
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where
-from loadsheet.reading.encoding import LINE_LENGTH_MAX, Source, Survey, file_refusal, guess_encoding, survey_text
+from loadsheet.reading.encoding import LINE_LENGTH_MAX, Source, Survey, guess_encoding, survey_text
 from loadsheet.reading.header import (
     NO_HEADER,
     TOP_ROWS,
@@ -25,6 +25,7 @@ from loadsheet.reading.header import (
     find_header,
     rows_looked_at,
 )
+from loadsheet.reading.refusals import file_refusal
 from loadsheet.reading.row_filters import mark_stray_rows
 from loadsheet.reading.tables import (
     LAST_LINE,

@@ -16,6 +16,7 @@ from typing import IO
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where
+from loadsheet.reading.refusals import file_refusal
 from loadsheet.reading.tables import CONTROL
 
 Source = Callable[[], IO[bytes]]
@@ -192,25 +193,6 @@ def _is_mostly_utf_8(source: Source) -> bool:
                 bad += invalid
                 valid += len(text) - len(text.encode("ascii", "ignore")) - invalid
     return valid >= bad
-
-
-Kind = tuple[str, str]
-"""The kind of a file, and advice to its sender."""
-
-SAVE_AS = "open it in the program it comes from and save it as .xlsx or as 'CSV UTF-8'"
-OPEN_IN_EXCEL = "open it in Excel or LibreOffice and save it as .xlsx or as 'CSV UTF-8'"
-SAVE_AS_XLSX = "save it as .xlsx and send it again"
-SEND_TABLE = "send the table itself as .xlsx or CSV"
-
-
-def refused_kind(name: str, kind: Kind) -> FileRefused:
-    """The refusal of a file of this kind."""
-    return file_refusal(name, f"it is {kind[0]}", kind[1])
-
-
-def file_refusal(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:
-    """The refusal of a file that cannot be read, with the reason and advice."""
-    return FileRefused(Problem("R201", Where(name, sheet), "", {"reason": reason}, hint))
 
 
 def _survey_as(source: Source, name: str, encoding: str, bom_length: int, quote_chars: str) -> Survey:

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from xml.parsers import expat
 
-from loadsheet.reading.encoding import Source, file_refusal
+from loadsheet.reading.encoding import Source
 from loadsheet.reading.number_formats import (
     CODE_LENGTH_MAX,
     GENERAL,
@@ -23,6 +23,7 @@ from loadsheet.reading.number_formats import (
     read_number,
 )
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package, safe_parser
+from loadsheet.reading.refusals import file_refusal
 from loadsheet.reading.tables import Native, formula_cell
 from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, RowRanges, Rows, Sheet, Traits
 
@@ -43,16 +44,15 @@ _WHITE = re.compile(r"[ \t\r\n]*[\t\r\n][ \t\r\n]*")  # line breaks and tabs of 
 _ELAPSED = re.compile(
     r"(-?)P(?:([0-9]{1,9})D)?(?:T(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,9}(?:[.,][0-9]+)?)S)?)?"
 )
-_SPACES_MAX = 1 << 16
-_DAY = 86_400
+_SPACES_MAX, _DAY = 1 << 16, 86_400
+_MANIFEST = "META-INF/manifest.xml"
 
 
 def open_ods(source: Source, name: str, inflated_bytes_max: int) -> Book:
     """The spreadsheet of a file. Raises FileRefused."""
     with open_package(source, name, inflated_bytes_max) as package:
         check_markup(package)
-        manifest = "META-INF/manifest.xml"
-        if package.has(manifest) and any(tag == "encryption-data" for tag, _ in package.elements(manifest)):
+        if package.has(_MANIFEST) and any(tag == "encryption-data" for tag, _ in package.elements(_MANIFEST)):
             hint = "save it without a password or encryption and send it again"
             raise file_refusal(name, "it is a password-protected spreadsheet (.ods)", hint)
         styles = _Styles()

@@ -17,7 +17,7 @@ from typing import IO, cast
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.delimited import delimited_top, open_delimited
-from loadsheet.reading.encoding import OPEN_IN_EXCEL, SAVE_AS, SEND_TABLE, Kind, Source, file_refusal, refused_kind
+from loadsheet.reading.encoding import Source
 from loadsheet.reading.ods import open_ods
 from loadsheet.reading.package import (
     DAMAGED,
@@ -29,6 +29,7 @@ from loadsheet.reading.package import (
     open_package,
     over_limit,
 )
+from loadsheet.reading.refusals import OPEN_IN_EXCEL, SAVE_AS, SEND_TABLE, RefusedFormat, file_refusal, refuse_format
 from loadsheet.reading.tables import Bounds, Layout, Table
 from loadsheet.reading.workbook import Book, open_workbook, workbook_tops
 from loadsheet.reading.xls import OLE, open_xls
@@ -43,60 +44,68 @@ _BIFF = (b"\x09\x08\x10\x00", b"\x09\x08\x08\x00")  # an .xls without an OLE con
 _EXPORT = "export the table as CSV"
 _UNPACK = "unpack it and send the file inside"
 
-_NESTED: Kind = ("an archive inside an archive", _UNPACK)
-_SIGNATURES: dict[bytes, Kind] = {
+_NESTED = RefusedFormat("an archive inside an archive", _UNPACK)
+_SIGNATURES: dict[bytes, RefusedFormat] = {
     b"\x1f\x8b": _NESTED,
-    b"BZh": ("a bzip2 archive", _UNPACK),
-    b"\xfd7zXZ\0": ("an xz archive", _UNPACK),
-    b"\x28\xb5\x2f\xfd": ("a Zstandard archive", _UNPACK),
-    b"7z\xbc\xaf\x27\x1c": ("a 7-Zip archive", _UNPACK),
-    b"Rar!\x1a\x07": ("a RAR archive", _UNPACK),
-    b"\x09\x00\x04\x00": ("a workbook of Excel 2", OPEN_IN_EXCEL),
-    b"\x09\x00\x06\x00": ("a workbook of Excel 2", OPEN_IN_EXCEL),
-    b"\x09\x02\x06\x00": ("a workbook of Excel 3", OPEN_IN_EXCEL),
-    b"\x09\x04\x06\x00": ("a workbook of Excel 4", OPEN_IN_EXCEL),
-    b"\x9b DRMONE": ("a document encrypted by Fasoo DRM", "save it without a password or encryption and send it again"),
-    b"%PDF-": ("a PDF document", "send the table it was made from as .xlsx or CSV"),
-    b"\x89PNG": ("a picture (PNG)", SEND_TABLE),
-    b"\xff\xd8\xff": ("a picture (JPEG)", SEND_TABLE),
-    b"GIF8": ("a picture (GIF)", SEND_TABLE),
-    b"II*\0": ("a picture (TIFF)", SEND_TABLE),
-    b"MM\0*": ("a picture (TIFF)", SEND_TABLE),
-    b"{\\rtf": ("an RTF document", SAVE_AS),
-    b"SQLite format 3\0": ("an SQLite database", _EXPORT),
-    b"PAR1": ("a Parquet file", _EXPORT),
-    b"TABLE\r\n0,1": ("a DIF file", OPEN_IN_EXCEL),
+    b"BZh": RefusedFormat("a bzip2 archive", _UNPACK),
+    b"\xfd7zXZ\0": RefusedFormat("an xz archive", _UNPACK),
+    b"\x28\xb5\x2f\xfd": RefusedFormat("a Zstandard archive", _UNPACK),
+    b"7z\xbc\xaf\x27\x1c": RefusedFormat("a 7-Zip archive", _UNPACK),
+    b"Rar!\x1a\x07": RefusedFormat("a RAR archive", _UNPACK),
+    b"\x09\x00\x04\x00": RefusedFormat("a workbook of Excel 2", OPEN_IN_EXCEL),
+    b"\x09\x00\x06\x00": RefusedFormat("a workbook of Excel 2", OPEN_IN_EXCEL),
+    b"\x09\x02\x06\x00": RefusedFormat("a workbook of Excel 3", OPEN_IN_EXCEL),
+    b"\x09\x04\x06\x00": RefusedFormat("a workbook of Excel 4", OPEN_IN_EXCEL),
+    b"\x9b DRMONE": RefusedFormat(
+        "a document encrypted by Fasoo DRM", "save it without a password or encryption and send it again"
+    ),
+    b"%PDF-": RefusedFormat("a PDF document", "send the table it was made from as .xlsx or CSV"),
+    b"\x89PNG": RefusedFormat("a picture (PNG)", SEND_TABLE),
+    b"\xff\xd8\xff": RefusedFormat("a picture (JPEG)", SEND_TABLE),
+    b"GIF8": RefusedFormat("a picture (GIF)", SEND_TABLE),
+    b"II*\0": RefusedFormat("a picture (TIFF)", SEND_TABLE),
+    b"MM\0*": RefusedFormat("a picture (TIFF)", SEND_TABLE),
+    b"{\\rtf": RefusedFormat("an RTF document", SAVE_AS),
+    b"SQLite format 3\0": RefusedFormat("an SQLite database", _EXPORT),
+    b"PAR1": RefusedFormat("a Parquet file", _EXPORT),
+    b"TABLE\r\n0,1": RefusedFormat("a DIF file", OPEN_IN_EXCEL),
 }
 _ALSO_WORDS = (b"BZh", b"PAR1", b"GIF8")
 """Signatures that a text may begin with as well; the binary formats contain zero bytes."""
 
-_PACKAGES: dict[str, Kind] = {  # by the part that identifies them
-    "word/document.xml": ("a Word document", SAVE_AS),
-    "ppt/presentation.xml": ("a presentation", SEND_TABLE),
-    "index/document.iwa": ("a document of Apple's iWork", SAVE_AS),
+_PACKAGES: dict[str, RefusedFormat] = {  # by the part that identifies them
+    "word/document.xml": RefusedFormat("a Word document", SAVE_AS),
+    "ppt/presentation.xml": RefusedFormat("a presentation", SEND_TABLE),
+    "index/document.iwa": RefusedFormat("a document of Apple's iWork", SAVE_AS),
 }
-_OTHER_ODF: Kind = ("an OpenDocument file that is not a spreadsheet", SAVE_AS)
-_OTHER_PACKAGE: Kind = ("an Office document without a workbook", SAVE_AS)
+_OTHER_ODF = RefusedFormat("an OpenDocument file that is not a spreadsheet", SAVE_AS)
+_OTHER_PACKAGE = RefusedFormat("an Office document without a workbook", SAVE_AS)
 _OPEN_AND_SEE = "open it in Excel or LibreOffice; if you see your table, save it as .xlsx; if you see a login or an error, download it again"
-_ATTACHED: Kind = ("an e-mail", "send the table that is attached to it")
-_MARKUP: tuple[tuple[re.Pattern[str], Kind], ...] = (  # the start of a text, in lower case
+_ATTACHED = RefusedFormat("an e-mail", "send the table that is attached to it")
+_MARKUP: tuple[tuple[re.Pattern[str], RefusedFormat], ...] = (  # the start of a text, in lower case
     (
         re.compile(r"<\?xml.{0,600}(urn:schemas-microsoft-com:office:spreadsheet|excel\.sheet)", re.DOTALL),
-        ("an XML spreadsheet of Excel 2003", OPEN_IN_EXCEL),
+        RefusedFormat("an XML spreadsheet of Excel 2003", OPEN_IN_EXCEL),
     ),
-    (re.compile(r"<\?xml.{0,3000}<office:document\b", re.DOTALL), ("a flat OpenDocument file (.fods)", OPEN_IN_EXCEL)),
+    (
+        re.compile(r"<\?xml.{0,3000}<office:document\b", re.DOTALL),
+        RefusedFormat("a flat OpenDocument file (.fods)", OPEN_IN_EXCEL),
+    ),
     (
         re.compile(
             r"(<\?xml[^>]*>\s*)?(<!--.{0,2000}?-->\s*)?<(!doctype html|html|head|body|table|meta|style)\b", re.DOTALL
         ),
-        ("a web page (HTML)", _OPEN_AND_SEE),
+        RefusedFormat("a web page (HTML)", _OPEN_AND_SEE),
     ),
-    (re.compile(r"<\?xml|<[a-z_][^<>\s]*(\s[^<>]*)?>\s*<"), ("an XML document", SAVE_AS)),
-    (re.compile(r'(\[\s*)?\{\s*"[^"]*"\s*:'), ("a JSON document", _EXPORT)),
-    (re.compile(r"(una.{6}\s*)?unb.uno[a-y]|isa([^\w\s])[0-9]{2}\2"), ("an EDI message (EDIFACT or X12)", SEND_TABLE)),
-    (re.compile(r"id;p(wxl|scalc|calcooo)"), ("a SYLK file (.slk)", OPEN_IN_EXCEL)),
+    (re.compile(r"<\?xml|<[a-z_][^<>\s]*(\s[^<>]*)?>\s*<"), RefusedFormat("an XML document", SAVE_AS)),
+    (re.compile(r'(\[\s*)?\{\s*"[^"]*"\s*:'), RefusedFormat("a JSON document", _EXPORT)),
+    (
+        re.compile(r"(una.{6}\s*)?unb.uno[a-y]|isa([^\w\s])[0-9]{2}\2"),
+        RefusedFormat("an EDI message (EDIFACT or X12)", SEND_TABLE),
+    ),
+    (re.compile(r"id;p(wxl|scalc|calcooo)"), RefusedFormat("a SYLK file (.slk)", OPEN_IN_EXCEL)),
     (re.compile(r"mime-version:.*\n(from|subject):", re.DOTALL), _ATTACHED),
-    (re.compile(r"mime-version:"), ("a web archive (MHTML)", OPEN_IN_EXCEL)),
+    (re.compile(r"mime-version:"), RefusedFormat("a web archive (MHTML)", OPEN_IN_EXCEL)),
     (
         re.compile(
             r"(from|to|subject|date|received|return-path|delivered-to|message-id|x-[a-z-]+):.*"
@@ -158,7 +167,7 @@ def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book 
     head, limit = _head(source, name), bounds.inflated_bytes_max
     if head.startswith(_ZIP):
         if archive and not _is_document(source, name, limit):
-            raise refused_kind(name, _NESTED)
+            raise refuse_format(name, _NESTED)
         return _open_package(source, name, limit)
     if head.startswith((OLE, *_BIFF)):
         return open_xls(source, name)
@@ -169,11 +178,11 @@ def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book 
 def _refuse_foreign(name: str, head: bytes) -> None:
     for signature, kind in _SIGNATURES.items():
         if head.startswith(signature) and (signature not in _ALSO_WORDS or 0 in head):
-            raise refused_kind(name, kind)
+            raise refuse_format(name, kind)
     start = _as_text(head)
     for pattern, kind in _MARKUP:
         if pattern.match(start):
-            raise refused_kind(name, kind)
+            raise refuse_format(name, kind)
 
 
 def _as_text(head: bytes) -> str:
@@ -198,11 +207,11 @@ def _open_package(source: Source, name: str, inflated_bytes_max: int) -> Book:
         elif _odf_kind(package).startswith("spreadsheet"):
             opener = open_ods
         else:
-            raise refused_kind(name, _package_kind(package))
+            raise refuse_format(name, _package_kind(package))
     return opener(source, name, inflated_bytes_max)
 
 
-def _package_kind(package: Package) -> Kind:
+def _package_kind(package: Package) -> RefusedFormat:
     for part, kind in _PACKAGES.items():
         if package.has(part):
             return kind

@@ -17,7 +17,8 @@ from xml.parsers import expat
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where
-from loadsheet.reading.encoding import Source, file_refusal
+from loadsheet.reading.encoding import Source
+from loadsheet.reading.refusals import file_refusal
 
 DAMAGED = "it is incomplete or damaged"
 SEND_AGAIN = "save it again in the program that made it, then send it again"

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where, column_letters
-from loadsheet.reading.encoding import file_refusal
 from loadsheet.reading.header import (
     NO_HEADER,
     TOP_ROWS,
@@ -26,6 +25,7 @@ from loadsheet.reading.header import (
     find_header,
     fold_label,
 )
+from loadsheet.reading.refusals import file_refusal
 from loadsheet.reading.row_filters import mark_stray_rows
 from loadsheet.reading.tables import (
     ALIKE_NOT_READ,

@@ -16,9 +16,10 @@ import olefile
 import xlrd
 from xlrd.biffh import XLRDError, error_text_from_code
 
-from loadsheet.reading.encoding import SAVE_AS, SAVE_AS_XLSX, SEND_TABLE, Kind, Source, file_refusal, refused_kind
+from loadsheet.reading.encoding import Source
 from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.package import DAMAGED, SEND_AGAIN
+from loadsheet.reading.refusals import SAVE_AS, SAVE_AS_XLSX, SEND_TABLE, RefusedFormat, file_refusal, refuse_format
 from loadsheet.reading.tables import Native
 from loadsheet.reading.workbook import Book, Cells, RowRanges, Rows, Sheet, Traits
 
@@ -210,21 +211,23 @@ def workbook_stream(content: bytes, name: str) -> bytes:
                     raise EOFError("the workbook in it is cut off")
     except _OLE_ERRORS as error:
         if kind := _ole_kind(content):
-            raise refused_kind(name, kind) from error
+            raise refuse_format(name, kind) from error
         raise file_refusal(name, f"{DAMAGED} ({str(error)[:200] or type(error).__name__})", SEND_AGAIN) from error
-    raise refused_kind(name, _ole_kind(content) or _OTHER_OLE)
+    raise refuse_format(name, _ole_kind(content) or _OTHER_OLE)
 
 
-_OTHER_OLE: Kind = ("an old Office file, but no workbook", "save the table as .xlsx or as 'CSV UTF-8'")
-_OLE_NAMES: dict[str, Kind] = {  # the name of a stream
-    "EncryptedPackage": ("a password-protected workbook", "save it without a password or encryption and send it again"),
-    "WordDocument": ("an old Word document (.doc)", SAVE_AS),
-    "PowerPoint Document": ("an old presentation (.ppt)", SEND_TABLE),
-    "__properties_version1.0": ("a saved e-mail (.msg)", "send the table that is attached to it"),
+_OTHER_OLE = RefusedFormat("an old Office file, but no workbook", "save the table as .xlsx or as 'CSV UTF-8'")
+_OLE_NAMES: dict[str, RefusedFormat] = {  # the name of a stream
+    "EncryptedPackage": RefusedFormat(
+        "a password-protected workbook", "save it without a password or encryption and send it again"
+    ),
+    "WordDocument": RefusedFormat("an old Word document (.doc)", SAVE_AS),
+    "PowerPoint Document": RefusedFormat("an old presentation (.ppt)", SEND_TABLE),
+    "__properties_version1.0": RefusedFormat("a saved e-mail (.msg)", "send the table that is attached to it"),
 }
 
 
-def _ole_kind(content: bytes) -> Kind | None:
+def _ole_kind(content: bytes) -> RefusedFormat | None:
     """The kind of an OLE file without a workbook, from the names in its directory (in UTF-16); None if it is unknown."""
     for name, kind in _OLE_NAMES.items():
         if name.encode("utf-16-le") + b"\0\0" in content:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from loadsheet.problems import column_letters
-from loadsheet.reading.encoding import Source, file_refusal
+from loadsheet.reading.encoding import Source
 from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number
 from loadsheet.reading.package import SEND_AGAIN, Package, Relations
+from loadsheet.reading.refusals import file_refusal
 from loadsheet.reading.tables import Native
 from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, RowRanges, Rows, Sheet, Traits
 from loadsheet.reading.xlsx import Dictionary, PartReaders, open_parts

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
-from loadsheet.reading.encoding import Source, file_refusal
+from loadsheet.reading.encoding import Source
 from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number, struck_styles
 from loadsheet.reading.package import (
     SEND_AGAIN,
@@ -22,6 +22,7 @@ from loadsheet.reading.package import (
     open_package,
     safe_parser,
 )
+from loadsheet.reading.refusals import file_refusal
 from loadsheet.reading.tables import Native, formula_cell
 from loadsheet.reading.workbook import COLUMNS_MAX, Book, Cells, RowRanges, Rows, Sheet, Traits
 

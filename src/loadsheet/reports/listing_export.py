@@ -19,7 +19,7 @@ from loadsheet.contract import (
     BY_NAME,
     NUMBER_TEXT,
     Field,
-    Kind,
+    FieldKind,
     Listing,
     Operation,
     Record,
@@ -40,7 +40,7 @@ class FlatColumn(NamedTuple):
     """A column: its heading, its kind, and its meaning."""
 
     head: str
-    kind: Kind
+    kind: FieldKind
     meaning: str
 
 
@@ -64,12 +64,12 @@ class FlatTable:
     def columns(self) -> tuple[FlatColumn, ...]:
         """Its columns in order."""
         meaning = "The record that the row belongs to" if self.path else self.key.meaning
-        columns = [FlatColumn(self.key.name, Kind.STRING_OR_NUMERIC, meaning)]
+        columns = [FlatColumn(self.key.name, FieldKind.STRING_OR_NUMERIC, meaning)]
         for array in self.path:
             place = f"Its position in {array.name}, from 1: {array.meaning}"
-            columns.append(FlatColumn(f"{array.name} no.", Kind.NUMERIC, place))
+            columns.append(FlatColumn(f"{array.name} no.", FieldKind.NUMERIC, place))
         columns += [FlatColumn(field.name, field.kind, field.meaning) for field in self.fields]
-        return (*columns, FlatColumn(OTHERS, Kind.STRING, "Fields that the interface does not name, as JSON"))
+        return (*columns, FlatColumn(OTHERS, FieldKind.STRING, "Fields that the interface does not name, as JSON"))
 
     def rows(self, record: Mapping[str, Any]) -> Iterator[list[Any]]:
         """Its rows of a decoded record. Values are unchanged; arrays and objects are JSON texts."""
@@ -295,7 +295,7 @@ def _titles(name: str, laid_out: Layout) -> list[str]:
 
 
 def _columns(table: FlatTable) -> list[Column]:
-    kinds = {Kind.NUMERIC: CellKind.NUMBER, Kind.DATETIME: CellKind.MOMENT}
+    kinds = {FieldKind.NUMERIC: CellKind.NUMBER, FieldKind.DATETIME: CellKind.MOMENT}
     return [Column(column.head, kinds.get(column.kind, CellKind.TEXT)) for column in table.columns]
 
 
@@ -303,10 +303,10 @@ def _cell(column: FlatColumn, value: object) -> Value:
     """A value for a workbook: a number or time where that is lossless, else text. Identifiers are always text."""
     if value is None:
         return None
-    if column.kind is Kind.NUMERIC:
+    if column.kind is FieldKind.NUMERIC:
         number = _number(value)
         return number if number is not None else text_of(value)
-    if column.kind is Kind.DATETIME and isinstance(value, str):
+    if column.kind is FieldKind.DATETIME and isinstance(value, str):
         return _moment(value) or value
     return text_of(value)
 
@@ -322,5 +322,5 @@ def _number(value: object) -> int | Decimal | None:
 
 
 def _moment(text: str) -> datetime | None:
-    moment = datetime.fromisoformat(text) if in_date_shape(Kind.DATETIME, text) else None
+    moment = datetime.fromisoformat(text) if in_date_shape(FieldKind.DATETIME, text) else None
     return moment if moment is not None and moment.year > _FIRST_YEAR else None
