@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from loadsheet import exit_codes
 from loadsheet.display_text import count_of
+from loadsheet.drop_translation import DropTranslation
 from loadsheet.inbox import Candidate, InboxFile, Scan
 from loadsheet.inbox.files import shown_name
 from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, RoutedFiles, ingest, route_files
@@ -26,7 +27,6 @@ from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Row, Table
 from loadsheet.reading.fix_file_tables import mark_of
 from loadsheet.reading.tables import NOT_READ, WITHOUT_ROWS
-from loadsheet.row_counts import DropTranslation
 from loadsheet.settings import Settings
 from loadsheet.similar_text import proposed_value
 

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from shlex import quote
 
+from loadsheet.drop_translation import DropTranslation
+from loadsheet.heading_checks import HeadingNotes, sheets_to_read
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.documents import Document, Ignored, SourceRow, TableNotes
@@ -19,7 +21,6 @@ from loadsheet.problems import Problem, Where
 from loadsheet.reading import Table, begins_like_totals, end_of_subtotal, places_of_totals
 from loadsheet.reading.header import fold_label
 from loadsheet.reading.tables import ALIKE_NOT_READ, LAST_LINE, NOT_READ, UNENDED
-from loadsheet.row_counts import DropTranslation, HeadingNotes, sheets_to_read
 from loadsheet.similar_text import short_list
 from loadsheet.workbook_marks import sheet_of
 

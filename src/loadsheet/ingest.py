@@ -19,6 +19,7 @@ from loadsheet import inbox, run_log
 from loadsheet.contract import SENDING_ORDER, Action
 from loadsheet.display_text import count_of
 from loadsheet.drop_checks import DropChecks
+from loadsheet.drop_translation import DropTranslation, with_counting_tables
 from loadsheet.errors import FileRefused, LoadsheetError
 from loadsheet.fix_files import (
     FixFile,
@@ -40,7 +41,6 @@ from loadsheet.mapping.plausibility import DateRangeCheck
 from loadsheet.mapping.routing import Route, Routes, route
 from loadsheet.problems import Problem
 from loadsheet.reading import Table, open_tables
-from loadsheet.row_counts import DropTranslation, with_counting_tables
 from loadsheet.settings import Settings
 
 

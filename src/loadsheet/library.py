@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from loadsheet.checking import CheckSink, Finding, check_files, problems_of
 from loadsheet.display_text import count_of
+from loadsheet.drop_translation import DropTranslation, with_counting_tables
 from loadsheet.errors import FileRefused, LoadsheetError, SettingsError
 from loadsheet.fix_files import OpenedDrop
 from loadsheet.inbox import InboxFile, make_inbox
@@ -31,7 +32,6 @@ from loadsheet.problems import Problem, Where
 from loadsheet.reading.tables import Bounds, Layout, Table, bounds_of, cell_of
 from loadsheet.reading.workbook import Book, Rows, Sheet, Traits, open_workbook
 from loadsheet.reports import RunSummary
-from loadsheet.row_counts import DropTranslation, with_counting_tables
 from loadsheet.run_resources import RunResources, dispatcher_for, held_ledger
 from loadsheet.settings import Settings, every_field, shippers_in
 

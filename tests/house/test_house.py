@@ -60,11 +60,12 @@ reports: * ledger reconcile mapping object_storage
 exchange: * credentials
 operations.tracing: *
 fix_files: * inbox reading mapping ledger
-ingest: * inbox reading mapping ledger fix_files object_storage row_counts drop_checks
-row_counts: * reading mapping
-drop_checks: * reading mapping ledger row_counts
+ingest: * inbox reading mapping ledger fix_files object_storage drop_translation drop_checks
+heading_checks: * reading mapping
+drop_translation: * reading mapping heading_checks
+drop_checks: * reading mapping ledger heading_checks drop_translation
 ledger_sink: * inbox reading mapping ledger fix_files ingest
-checking: * inbox reading mapping ledger ingest row_counts
+checking: * inbox reading mapping ledger ingest drop_translation
 forecasts: * inbox mapping ledger ingest ledger_sink reconcile reports pipeline
 inbox_watch: * inbox
 annotations: * reading ledger object_storage
@@ -77,7 +78,7 @@ run_archive: * inbox reading mapping ledger reconcile reports ingest ledger_sink
 cluster: * operations.expected_files ledger reports
 operations.run_hooks: * operations.expected_files ledger pipeline operations.metrics
     operations.health operations.tracing operations.notifications operations.retention reports run_archive run_resources
-library: * inbox reading mapping row_counts mapping_tools ledger reports ingest checking fix_files pipeline
+library: * inbox reading mapping drop_translation mapping_tools ledger reports ingest checking fix_files pipeline
     operations.run_hooks run_resources
 pipeline: * ingest ledger_sink mapping ledger dispatch annotations reconcile reports
 cli: * inbox reading mapping mapping_tools ledger dispatch reconcile reports ingest forecasts

@@ -20,6 +20,7 @@ from command_in_process import loadsheet
 from openpyxl import Workbook
 
 from loadsheet.contract import Assumptions
+from loadsheet.drop_translation import DropTranslation
 from loadsheet.errors import MappingError
 from loadsheet.mapping.compile import load
 from loadsheet.mapping.documents import Ignored
@@ -32,7 +33,6 @@ from loadsheet.mapping.translator import translate
 from loadsheet.mapping.yamlfile import yaml_values
 from loadsheet.mapping_tools.reference import Block, Entry, entries, page_source, parts_of
 from loadsheet.reading import open_tables
-from loadsheet.row_counts import DropTranslation
 from loadsheet.settings import Settings
 
 OUTCOMES = ("cells", "result", "expression", "console")

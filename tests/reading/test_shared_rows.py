@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loadsheet.drop_translation import RowNumbers, SharedRows, with_counting_tables
 from loadsheet.mapping.documents import COUNTED_IN, SHARED, Document, Ignored, SourceRow
 from loadsheet.reading import Row, Table
-from loadsheet.row_counts import RowMarks, SharedRows, with_counting_tables
 
 NUMBERS = st.integers(2, 30)
 
@@ -69,13 +69,13 @@ def test_a_row_is_ignored_once_and_only_if_no_mapping_uses_it(first, second, fir
 
 
 @given(st.lists(st.tuples(NUMBERS, st.integers(1, 65_535))), st.sets(NUMBERS))
-def test_the_first_mark_of_a_row_stays(given_marks, others):
-    marks, there, known = RowMarks(), RowMarks(), {}
-    for number, mark in given_marks:
-        assert marks.add(number, mark) == (number not in known)
-        known.setdefault(number, mark)
+def test_the_first_mark_of_a_row_stays(given, others):
+    numbers, there, known = RowNumbers(), RowNumbers(), {}
+    for number, value in given:
+        assert numbers.add(number, value) == (number not in known)
+        known.setdefault(number, value)
     for number in others:
         there.add(number)
-    assert len(marks) == len(known)
-    assert {number: marks[number] for number in range(40) if marks[number]} == known
-    assert marks.has_others(there) == bool(known.keys() - others)
+    assert len(numbers) == len(known)
+    assert {number: numbers[number] for number in range(40) if numbers[number]} == known
+    assert numbers.has_rows_not_in(there) == bool(known.keys() - others)
