@@ -292,7 +292,7 @@ def test_a_sheet_without_language_is_answered_in_that_of_the_settings(tmp_path, 
 def test_a_native_cell_has_its_value_and_format_where_that_is_exact(native, cell, expected):
     assert fix_sheets.native_value(cell, native, "yyyy-mm-dd") == expected
     if native[0] == "number" and expected[1] != "@":
-        assert read_number(native[1], parse_format(expected[1]), from_1904=False).priced == cell
+        assert read_number(native[1], parse_format(expected[1]), from_1904=False).displayed == cell
 
 
 def test_a_number_in_the_file_is_a_number_in_the_fix_file(tmp_path):

@@ -220,7 +220,7 @@ class Amount:
 
     def of_number(self, cell: Native) -> Decimal | CellProblem:
         """The amount of a workbook number. Other words in its format than a currency are ignored."""
-        _, word = split_amount(cell.priced)
+        _, word = split_amount(cell.displayed)
         return self._in_currency(canonical(Decimal(cell)), currencies_meant(word, self._locale))
 
     def _in_currency(self, amount: Decimal | CellProblem, meant: Sequence[str]) -> Decimal | CellProblem:

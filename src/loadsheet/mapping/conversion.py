@@ -220,7 +220,7 @@ class Converter(NamedTuple):
         """A parser that converts the text of a cell first; `blank` is the value if the converter gives none."""
 
         def converted(cell: str) -> Any:
-            text = (cell.shown if isinstance(cell, Native) else cell).strip()
+            text = (cell.without_currency if isinstance(cell, Native) else cell).strip()
             try:
                 value = cell_of(self.function(text))
             except CALCULATION_ERRORS as error:
@@ -302,7 +302,7 @@ def _parse(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Pa
         read = _zone(spec)
     else:
         read = (country_reader if spec.type == "country" else currency_reader)(locale)
-    return lambda cell: read((cell.shown if isinstance(cell, Native) else cell).strip())
+    return lambda cell: read((cell.without_currency if isinstance(cell, Native) else cell).strip())
 
 
 def _zone(spec: Column) -> _Parse:

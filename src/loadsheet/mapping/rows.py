@@ -470,7 +470,7 @@ def _value(cell: str, column: _Cell) -> Any:
     """The value of a cell that may be typed. A typed cell differs from a text that looks the same."""
     if not isinstance(cell, Native):
         return column.texts[cell]
-    key = (str(cell), cell.kind, cell.shown, cell.priced)
+    key = (str(cell), cell.kind, cell.without_currency, cell.displayed)
     if key not in column.typed:
         if len(column.typed) >= _REMEMBERED:
             column.typed.clear()

@@ -123,7 +123,7 @@ def _cleaner(spec: Column) -> Callable[[str], str]:
     change = changes[spec.case]
 
     def start(cell: str) -> str:
-        text = cell.shown.strip() if isinstance(cell, Native) else cell
+        text = cell.without_currency.strip() if isinstance(cell, Native) else cell
         return change(text if text.isascii() else unicodedata.normalize("NFC", as_typed(text)))
 
     return start

@@ -199,13 +199,15 @@ class Quantity:
     def of_number(self, cell: Native, beside: str = "") -> Decimal | CellProblem:
         """The amount of a workbook number: the words of its format count as its unit. `beside` as in `read`."""
         number = canonical(Decimal(cell))
-        found = _SHOWN.fullmatch(cell.shown) if cell.shown != cell else None
+        found = _SHOWN.fullmatch(cell.without_currency) if cell.without_currency != cell else None
         if found is None or not _UNIT.search(found["before"] + found["after"]):
             return self._amount(number, "", beside)
         seen = Decimal(found["number"])
         word = (found["before"] + found["after"]).strip(" -+()\xa0\u202f")
         if seen not in {abs(number.scaleb(-3 * thousands)) for thousands in range(_THOUSANDS_MAX)}:
-            return self._wrong._replace(hint=f"the number is {number}, and its format shows it as {cell.shown}")
+            return self._wrong._replace(
+                hint=f"the number is {number}, and its format shows it as {cell.without_currency}"
+            )
         return self._amount(seen.copy_sign(number), word, beside)
 
     def _amount(self, number: Decimal, word: str, beside: str) -> Decimal | CellProblem:

@@ -315,11 +315,11 @@ def _numbers(cells: Cells, locale: str, *, units_read: bool = True) -> _Numbers:
     for value, count in zip(cells.values, cells.counts, strict=True):
         if isinstance(value, Native):
             if value.kind != "number":
-                others.append(value.shown)
+                others.append(value.without_currency)
                 continue
             read, plain = read + count, plain + ("." not in value) * count
             values[float(value)] += count
-            found = number_of(value.priced)
+            found = number_of(value.displayed)
         else:
             found = number_of(value)
             is_one = found is not None and (units_read or not found[1]) and not _FURTHER_SIDES.match(found[1])

@@ -109,7 +109,7 @@ class Cells:
         """The distinct cells as their sender sees them, trimmed, with their numbers."""
         found: Counter[str] = Counter()
         for value, count in zip(self.values, self.counts, strict=True):
-            found[(value.shown if isinstance(value, Native) else value).strip()] += count
+            found[(value.without_currency if isinstance(value, Native) else value).strip()] += count
         return dict(found)
 
     @cached_property

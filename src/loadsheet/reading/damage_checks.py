@@ -303,7 +303,7 @@ class DamageChecks:
         for place, tallies in self._tallies.items():
             cells: Sequence[Key] = columns[place]
             if self._table.sheet:  # only workbook cells have types
-                cells = [(cell.kind, cell.shown) if isinstance(cell, Native) else cell for cell in columns[place]]
+                cells = [(cell.kind, cell.without_currency) if isinstance(cell, Native) else cell for cell in cells]
             fresh: dict[Key, list[CellTally]] = {}  # cells of shapes that need more example rows
             for cell, times in Counter(cells).items():
                 looks, shapes = self._looks.get(place), shapes_of(cell)

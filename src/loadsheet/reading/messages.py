@@ -143,8 +143,9 @@ def _pack(value: object) -> object:
     """The parts of a `Native`; the text of any other value that MessagePack cannot encode."""
     if not isinstance(value, Native):
         return str(value)
-    parts = (str(value), value.kind, value.shown, value.priced)
-    return parts if value.priced != value.shown else parts[:3] if value.shown != parts[0] else parts[:2]
+    parts = (str(value), value.kind, value.without_currency, value.displayed)
+    has_currency, has_words = value.displayed != value.without_currency, value.without_currency != parts[0]
+    return parts[: 4 if has_currency else 3 if has_words else 2]
 
 
 _decode_row = msgspec.msgpack.Decoder(_PackedRow).decode

@@ -163,22 +163,24 @@ class Native(str):
     date `2026-03-01`, time `08:00:00`, flag `true`/`false`, error `#N/A`, `=` for a `formula` without a saved value, or
     `<list>` for an `object` of a frame that no cell can hold.
 
-    `shown` is the cell as its sender sees it, if the number format adds to the value: `01067` for 1067 in `00000`, `27 lb` for 27
-    in `0.0" lb"`, `1.5 t` for 1500 in `0.0," t"`, and the text of a formula, `=SUM(B2:B9)`, if the file has it. `priced` is the same
-    with the currency that the format adds: `$12.5`.
+    `displayed` is the cell as its sender sees it, if the number format adds to the value: `01067` for 1067 in `00000`, `$12.5`, `27 lb` for
+    27 in `0.0" lb"`, `1.5 t` for 1500 in `0.0," t"`, and the text of a formula, `=SUM(B2:B9)`, if the file has it. `without_currency` is the
+    same without the currency that the format adds: `12.5`.
     """
 
-    __slots__ = ("kind", "priced", "shown")
+    __slots__ = ("displayed", "kind", "without_currency")
     kind: NativeKind
-    shown: str
-    priced: str
+    without_currency: str
+    displayed: str
 
-    def __new__(cls, text: str, kind: NativeKind, shown: str | None = None, priced: str | None = None) -> Self:
-        """A cell of this kind; `shown` is `text` unless given, and `priced` is `shown`."""
+    def __new__(
+        cls, text: str, kind: NativeKind, without_currency: str | None = None, displayed: str | None = None
+    ) -> Self:
+        """A cell of this kind; `without_currency` is `text` unless given, and `displayed` is `without_currency`."""
         cell = super().__new__(cls, text)
         cell.kind = kind
-        cell.shown = text if shown is None else shown
-        cell.priced = cell.shown if priced is None else priced
+        cell.without_currency = text if without_currency is None else without_currency
+        cell.displayed = cell.without_currency if displayed is None else displayed
         return cell
 
 
@@ -219,7 +221,7 @@ class Row(NamedTuple):
     @property
     def shown(self) -> tuple[str, ...]:
         """The cells as plain texts, as their sender sees them. The ledger and the reports use these."""
-        return tuple([cell.priced if isinstance(cell, Native) else cell for cell in self.cells])
+        return tuple([cell.displayed if isinstance(cell, Native) else cell for cell in self.cells])
 
     @property
     def natives(self) -> tuple[tuple[int, NativeKind, str], ...]:

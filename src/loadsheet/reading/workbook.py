@@ -387,7 +387,7 @@ def _are_blank(cells: Cells) -> bool:
 
 
 def _shown(cell: str) -> str:
-    return cell.shown if isinstance(cell, Native) else cell
+    return cell.without_currency if isinstance(cell, Native) else cell
 
 
 def _in_places(cells: Cells) -> list[str]:
