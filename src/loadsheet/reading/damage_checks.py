@@ -124,7 +124,6 @@ _ROWS_SHOWN, _STYLES_SHOWN = 5, 4
 _NO_ROW = "nothing to do if there was nothing to send; otherwise send the file with its rows"
 _DOMINANT = 0.8  # share of values with a leading zero that have one width
 _FEW_OF = 0.2  # largest share of all values that counts as a small minority
-_SHORT_MOST = 4  # short values for each of the usual width; if there are more, theirs is the usual one
 _MORE_THAN_CHANCE = 5
 _COUNTRY = frozenset({"country", "land", "pays", "paese", "pais", "kraj", "staat", "nation"})
 _NO_USES: Mapping[str, ColumnUse] = {}
@@ -402,7 +401,7 @@ def _zeros_lost(tallies: _Tallies, column: _Column) -> _LostZeros | None:
     whole = [(shape, tally) for shape, tally in tallies.items() if shape.kind in ("digits", "number")]
     short = sum((tally for shape, tally in whole if least <= int(shape.detail) < width), start=CellTally())
     few = short.count <= _FEW_OF * widths.total()
-    are_usual = short.count > _SHORT_MOST * widths[width]  # phone numbers, of which a few begin with 0
+    are_usual = short.count > 4 * widths[width]  # phone numbers, of which a few begin with 0
     if not short.count or are_usual or column.use.pads_to >= width or (column.countries > 1 and not few):
         return None  # possibly postcodes of another country
     is_clear = column.countries <= 1 and not _tally_of(tallies, "text", "rounded", "exponent")

@@ -38,7 +38,7 @@ from loadsheet.reconcile import ONLY_CHECKED, Exceptions, Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fallback_reports import write_fallback_reports
 from loadsheet.reports.fix_workbook import Fixes, placing, words_for
-from loadsheet.reports.headline import RunPlaces, exit_code_of_day, terminal_lines, with_headline
+from loadsheet.reports.headline import RunPlaces, exit_code_shown, terminal_lines, with_headline
 from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.reconciliation.worklist import SourceLinks
@@ -281,8 +281,7 @@ def _write(
     resolved, folding = reconciliation.exceptions.resolved, cast("Causes", Isolated(_CAUSES, Causes, missing))
     before = queries.accepted_before(run, drops)
     tally = RunTally(folding=folding, resolved=resolved, is_day=is_day(run.name), accepted_before=before)
-    page_max = settings.reports.page_documents_max
-    page = Isolated(_PAGE, lambda: RunPage(queries, documents_max=page_max, resolved=resolved), missing)
+    page = Isolated(_PAGE, lambda: RunPage(queries, settings.reports.page_documents_max, resolved), missing)
     is_check = reconciliation.notes.stopped == ONLY_CHECKED
     left_out = {*missing, _ACKNOWLEDGEMENTS} if is_check else missing
     acknowledgements = Isolated(_ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), left_out)
@@ -321,19 +320,26 @@ def _write(
                 names.reports.extend((*names.fixes[drop.id], *acknowledgements.finish()))
         names.reports.append(SUMMARY)
         summary = summarise(run, reconciliation, tally, settings, names)
-        remarks, lacking = (*summary.remarks, *other_name(name)), tuple(MissingReport(*one) for one in missing.items())
+        lacking = tuple(MissingReport(*one) for one in missing.items())
         keys = tuple(queries.keys_of(open_since_earlier(reconciliation)[:_OPEN_KEYS_MAX]).values())
+        remarks = (*summary.remarks, *other_name(name))
         summary = with_headline(replace(summary, remarks=remarks, missing=lacking, open_keys=keys))
-        if summary.is_day:
-            summary = replace(summary, exit_code=exit_code_of_day(summary))
+        summary = replace(summary, exit_code=exit_code_shown(summary))
         summary = replace(summary, reports=(*summary.reports, *workbook.finish(summary, run, settings)))
         raising_internal_error(_WORKBOOK, books.close)  # renames the finished workbook to its final name
     page.finish(folder, summary)
-    for stale in {name for mine in results_names(drops, run).values() for name in mine.values()} - {*summary.reports}:
-        (folder / stale).unlink(missing_ok=True)  # a fallback report: CSV, where this is a workbook
+    _remove_fallback_reports(folder, results_names(drops, run), summary)
     with written_atomically(folder / SUMMARY) as part:  # last: where it exists, all other reports do too
         part.write_bytes(summary.to_json())
     return summary
+
+
+def _remove_fallback_reports(
+    folder: Path, results: Mapping[int, Mapping[tuple[str, str], str]], summary: RunSummary
+) -> None:
+    """Remove the results files of minimal reports: they are CSV where those of this summary are workbooks."""
+    for stale in {name for mine in results.values() for name in mine.values()} - {*summary.reports}:
+        (folder / stale).unlink(missing_ok=True)
 
 
 _PARENTS_MAX = 4

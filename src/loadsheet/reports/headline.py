@@ -49,9 +49,9 @@ def with_headline(summary: RunSummary) -> RunSummary:
     return replace(summary, headline=_headline(summary))
 
 
-def exit_code_of_day(summary: RunSummary) -> int | None:
-    """The exit code of a day: that of its last run if that failed, else 1 if something is open."""
-    if summary.exit_code not in exit_codes.WORK_DONE:
+def exit_code_shown(summary: RunSummary) -> int | None:
+    """The exit code of a run, or of a day: that of its last run if that failed, else 1 if something is open."""
+    if not summary.is_day or summary.exit_code not in exit_codes.WORK_DONE:
         return summary.exit_code
     return exit_codes.NEEDS_SOMEONE if any(_open_points(summary)) else exit_codes.DONE
 

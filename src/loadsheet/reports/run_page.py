@@ -327,7 +327,7 @@ class DocumentLine:
 class RunPage:
     """Collects the page. Open each drop, add its entries, then call `finish`."""
 
-    def __init__(self, queries: LedgerQueries, *, documents_max: int, resolved: Container[int]) -> None:
+    def __init__(self, queries: LedgerQueries, documents_max: int, resolved: Container[int]) -> None:
         """`queries` provides the lineage of shown values. At most `documents_max` documents are shown one by one. `resolved` are
         entries that needed attention and no longer do.
         """
