@@ -401,8 +401,7 @@ def _zeros_lost(tallies: _Tallies, column: _Column) -> _LostZeros | None:
     whole = [(shape, tally) for shape, tally in tallies.items() if shape.kind in ("digits", "number")]
     short = sum((tally for shape, tally in whole if least <= int(shape.detail) < width), start=CellTally())
     few = short.count <= _FEW_OF * widths.total()
-    are_usual = short.count > 4 * widths[width]  # phone numbers, of which a few begin with 0
-    if not short.count or are_usual or column.use.pads_to >= width or (column.countries > 1 and not few):
+    if not short.count or column.use.pads_to >= width or (column.countries > 1 and not few):
         return None  # possibly postcodes of another country
     is_clear = column.countries <= 1 and not _tally_of(tallies, "text", "rounded", "exponent")
     is_uniform = is_clear and max(widths) == width
