@@ -27,7 +27,7 @@ from loadsheet.contract import (
     measures_of,
 )
 from loadsheet.display_text import count_of
-from loadsheet.ledger import Drop, Entry, Run, State
+from loadsheet.ledger import Drop, Entry, EntryHead, Run, State
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile.balance import (
@@ -44,7 +44,7 @@ from loadsheet.reconcile.balance import (
     units_left_out,
     with_units,
 )
-from loadsheet.reconcile.exception_rules import Exceptions, follow_up, values_left
+from loadsheet.reconcile.exception_rules import Exceptions, follow_up, kept_values
 from loadsheet.reconcile.listings import ONLY_CHECKED, ListingIndex, ListingSnapshot, RecordedListings, RunNotes
 from loadsheet.reconcile.verdicts import (
     AGREES,
@@ -205,8 +205,7 @@ def reconcile_run(
     checks whether the result balances (`Reconciliation.balances`).
     """
     listed = listings if isinstance(listings, RecordedListings) else ListingIndex(listings or {})
-    judge = _Judge(queries, listed, settings)
-    judge.compares, judge.sends_now = listings is not None, run.in_progress
+    judge = _Judge(queries, listed, settings, compares=listings is not None, sends_now=run.in_progress)
     drops = tuple(queries.drops_of(run) if drops is None else drops)
     for drop in drops:
         judge.tally.open(drop)
@@ -230,15 +229,47 @@ def reconcile_run(
     )
 
 
-class _Judge:
-    """Processes entries in batches: gives each its verdict, counts its rows and adds up its figures."""
+class _Case(NamedTuple):
+    """An entry, with everything that decides its verdict: what stands on its lane, the `places` of its record in the listings, and how
+    completely these show its subject. If a later call replaced only a part of it, `keeps_values`: `kept` are the values that no later
+    call carries (None: not known), which the exchange should still show.
+    """
 
-    def __init__(self, queries: LedgerQueries, listed: ListingIndex | RecordedListings, settings: Settings) -> None:
+    entry: Entry
+    lane: RecordState
+    coverage: ListingCoverage
+    places: range
+    keeps_values: bool
+    kept: dict[str, Any] | None
+    record: dict[str, Any]
+
+
+class _Judgement(NamedTuple):
+    """The verdict on an entry, and how its contents compare with the listed record (if that was needed). `by_listing`: a listing decided."""
+
+    verdict: Verdict
+    content: "_Content"
+    listed: dict[str, Any] | None
+    by_listing: bool
+
+
+class _Judge:
+    """Processes entries in batches: gives each its verdict, counts its rows and adds up its figures. `compares`: there are listings to
+    compare with. `sends_now`: a process still sends the entries of this run.
+    """
+
+    def __init__(
+        self,
+        queries: LedgerQueries,
+        listed: ListingIndex | RecordedListings,
+        settings: Settings,
+        *,
+        compares: bool,
+        sends_now: bool,
+    ) -> None:
         self._queries, self._listed = queries, listed
-        self._tolerances = settings.tolerances
+        self._tolerances, self._compares, self._sends_now = settings.tolerances, compares, sends_now
         self._waiting: dict[str, str] = {}  # listed lanes without an accepted entry: the state of this run's entry
-        self._left: dict[int, dict[str, Any]] = {}  # of this batch, see `_values_left`
-        self.compares, self.sends_now = True, False
         self.subjects: set[str] = set()  # subjects with entries that a listing could show
         self.fields = FieldTally()
         self.matches, self.tally, self.adder, self.snapshot = Matches(), Tally(), Adder(), ListingSnapshot()
@@ -247,60 +278,78 @@ class _Judge:
         """Process the next entries."""
         entries = self._with_effective_states(entries)
         heads = list(self._queries.heads_on(sorted({entry.lane for entry in entries}), *STATES_COMPARED))
-        lanes, units = record_states(heads), units_left_out(self._queries, entries, heads)
-        places = self._listed.find(entries)
-        self._left = {entry: values for entry, values in self._values_left(entries, lanes).items() if values}
-        for entry, found in zip(entries, places, strict=True):
-            lane = lanes.get(entry.lane, UNKNOWN_RECORD)
-            if found and (lane.expected or entry.id == lane.last):  # a deletion of this run has its own verdict
-                self._listed.claim(found)
-            elif found and entry.operation in LISTED_WRITES:
-                self._waiting[entry.lane] = entry.state
-            given = units.get(entry.id, {})
-            coverage = self._listed.coverage_of(entry)
-            ruled = by_rule(entry, lane, coverage, len(found))
-            if ruled is Verdict.NOT_VERIFIABLE and not self.compares:
-                ruled = Verdict.UNCHANGED
-            alike = ruled is None
-            if alike and entry.removed:
-                ruled = self._without_contents(entry)
-            partly = bool(found) and entry.id in self._left
-            compared = partly or (alike and ruled is not Verdict.NOT_VERIFIABLE)
-            listed = self._listed.record(entry, found) if compared else None
-            different = self._add(entry, ruled, listed, lane, given)
-            if coverage.read and (alike or partly or _listing_decides(entry, lane)) and not (alike and entry.removed):
-                self.snapshot.add(entry, len(found), different, listed)
+        units = units_left_out(self._queries, entries, heads)
+        for case in self._cases(entries, heads):
+            self._claim(case)
+            judgement = self._judge(case)
+            if judgement.verdict is Verdict.NOT_VERIFIABLE and not self._compares:
+                judgement = judgement._replace(verdict=Verdict.UNCHANGED)
+            figures = self._add(case, judgement, units.get(case.entry.id, {}))
+            self._add_to_snapshot(case, judgement, figures)
 
     def verdicts_of_earlier(self, entries: Sequence[Entry]) -> Iterator[Match]:
         """The verdicts on earlier runs' entries that were accepted or are unchanged. They count for nothing else here."""
         entries = self._with_effective_states(entries)
-        lanes = record_states(self._queries.heads_on(sorted({entry.lane for entry in entries}), *STATES_COMPARED))
-        left = self._values_left(entries, lanes)
-        for entry, place in zip(entries, self._listed.find(entries), strict=True):
-            coverage = self._listed.coverage_of(entry)
-            lane = lanes.get(entry.lane, UNKNOWN_RECORD)
-            ruled = by_rule(entry, lane, coverage, len(place))
-            if ruled is None and entry.removed:
-                yield Match(entry.id, entry.operation, entry.state, self._without_contents(entry))
-            elif ruled is None or (place and left.get(entry.id)):
-                listed = self._listed.record(entry, place)
-                sent = left.get(entry.id) or decode_record(entry.payload)
-                found = _compare(entry, sent, listed, self._tolerances)
-                yield Match(entry.id, entry.operation, entry.state, _verdict(found, entry.state, ruled), *found)
-                self.snapshot.add(entry, len(place), _fields(found), listed)
-            else:
-                unseen = entry.id in left and not (left[entry.id] and coverage.complete)
-                yield Match(entry.id, entry.operation, entry.state, Verdict.NOT_VERIFIABLE if unseen else ruled)
-                if coverage.read and _listing_decides(entry, lane):
-                    self.snapshot.add(entry, len(place), (), None)
+        heads = self._queries.heads_on(sorted({entry.lane for entry in entries}), *STATES_COMPARED)
+        for case in self._cases(entries, heads):
+            judgement = self._judge(case)
+            if case.keeps_values and not (case.kept and (case.places or case.coverage.complete)):
+                judgement = judgement._replace(verdict=Verdict.NOT_VERIFIABLE)
+            yield Match(case.entry.id, case.entry.operation, case.entry.state, judgement.verdict, *judgement.content)
+            self._add_to_snapshot(case, judgement)
 
-    def _values_left(
+    def _cases(self, entries: Sequence[Entry], heads: Iterable[EntryHead]) -> Iterator[_Case]:
+        lanes = record_states(heads)
+        kept = self._kept_values(entries, lanes)
+        for entry, places in zip(entries, self._listed.find(entries), strict=True):
+            content = entry.payload or entry.figures
+            needed = content and (places or measures_of(BY_NAME[entry.operation]))
+            yield _Case(
+                entry,
+                lanes.get(entry.lane, UNKNOWN_RECORD),
+                self._listed.coverage_of(entry),
+                places,
+                entry.id in kept,
+                kept.get(entry.id),
+                decode_record(content) if needed else _NOTHING,
+            )
+
+    def _claim(self, case: _Case) -> None:
+        """Note that an entry accounts for its listed records, or that it may."""
+        entry, lane = case.entry, case.lane
+        if case.places and (lane.expected or entry.id == lane.last):  # a deletion of this run has its own verdict
+            self._listed.claim(case.places)
+        elif case.places and entry.operation in LISTED_WRITES:
+            self._waiting[entry.lane] = entry.state
+
+    def _judge(self, case: _Case) -> _Judgement:
+        """The verdict by the rules; if these leave it to the contents, or values are kept that no later call carries, by comparison."""
+        entry = case.entry
+        ruled = by_rule(entry, case.lane, case.coverage, len(case.places))
+        if ruled is None and entry.removed:
+            verdict = self._without_contents(entry)
+            listed = None if verdict is Verdict.NOT_VERIFIABLE else self._listed.record(entry, case.places)
+            return _Judgement(verdict, _AS_SENT, listed, by_listing=False)
+        if ruled is not None and not (case.places and case.kept):
+            by_listing = case.coverage.read and _listing_decides(entry, case.lane)
+            return _Judgement(ruled, _AS_SENT, None, by_listing)
+        listed = self._listed.record(entry, case.places)
+        content = _compare(entry, case.kept or case.record, listed, self._tolerances)
+        return _Judgement(_verdict(content, entry.state, ruled), content, listed, by_listing=True)
+
+    def _add_to_snapshot(self, case: _Case, judgement: _Judgement, figures: Sequence[str] = ()) -> None:
+        """Record what the listing showed: the fields that differ, and these of differing figures."""
+        if judgement.by_listing:
+            different = (*figures, *_fields(judgement.content))
+            self.snapshot.add(case.entry, len(case.places), different, judgement.listed)
+
+    def _kept_values(
         self, entries: Sequence[Entry], lanes: Mapping[str, RecordState]
     ) -> dict[int, dict[str, Any] | None]:
         """The values of replaced entries that no later call carries (None: not known): the exchange should still show them."""
         ruled = ((entry, by_rule(entry, lanes.get(entry.lane, UNKNOWN_RECORD), _NOT_LISTED, 0)) for entry in entries)
         replaced = [entry for entry, verdict in ruled if verdict is Verdict.REPLACED]
-        return values_left(self._queries, replaced) if replaced else {}
+        return kept_values(self._queries, replaced) if replaced else {}
 
     def _with_effective_states(self, entries: Sequence[Entry]) -> list[Entry]:
         """The entries, each with the state that decides its verdict: for a duplicate of a waiting entry, the state of that entry. What a process
@@ -310,7 +359,7 @@ class _Judge:
         states = self._queries.repeats(unchanged) if unchanged else {}
         # if the original was accepted meanwhile, the exchange has the duplicate's content
         waiting = {entry: state for entry, state in states.items() if state is not State.ACCEPTED}
-        if self.sends_now:  # a call in progress is no lost answer
+        if self._sends_now:  # a call in progress is no lost answer
             waiting = {entry: State.READY if state is State.SENDING else state for entry, state in waiting.items()}
             waiting |= {one.id: State.READY for one in entries if one.state is State.SENDING}
         return [one._replace(state=waiting.get(one.id, one.state)) for one in entries] if waiting else list(entries)
@@ -344,37 +393,23 @@ class _Judge:
                     found.add(as_only_listed(name, lane, self._waiting.get(name, "")))
         return tuple(sorted(found, key=lambda one: f"{one.subject}:{one.key}"))
 
-    def _add(
-        self,
-        entry: Entry,
-        ruled: Verdict | None,
-        listed: dict[str, Any] | None,
-        lane: RecordState,
-        units: Mapping[str, str],
-    ) -> tuple[str, ...]:
-        """Process an entry. Returns the fields that the listing must keep: those that differ, and those of differing figures."""
+    def _add(self, case: _Case, judgement: _Judgement, units: Mapping[str, str]) -> tuple[str, ...]:
+        """Add an entry to the matches, the row balance and the totals. Returns the fields of figures that the listing shows differently."""
+        entry, (verdict, content, listed, _) = case.entry, judgement
         operation = BY_NAME[entry.operation]
         if operation.proved_by:
             self.subjects.add(operation.subject)
         self.tally.add(entry)
-        content = entry.payload or entry.figures
-        needed = content and (listed is not None or measures_of(operation))
-        record = decode_record(content) if needed else _NOTHING
-        stands = entry.state is State.ACCEPTED and entry.id == lane.last
-        compared = listed if not entry.removed else None
-        sent = self._left.get(entry.id, record)
-        found = _AS_SENT if compared is None else _compare(entry, sent, compared, self._tolerances)
-        verdict = _verdict(found, entry.state, ruled)
-        listed = listed if sent is record else None  # the totals have the calls that replaced it
-        added = with_units(operation, record, units, listed)
+        self.matches.add(Match(entry.id, entry.operation, entry.state, verdict, *content))
+        if listed is not None and not entry.removed:
+            self.fields.add(entry.operation, entry.key, case.kept or case.record, *content)
+        listed = None if case.kept else listed  # the totals have the calls that replaced it
+        added = with_units(operation, case.record, units, listed)
         if listed is not None and isinstance(self._listed, RecordedListings):  # it lacks the units that were not sent
-            listed = {**{name: added[name] for name in added.keys() - record.keys()}, **listed}
+            listed = {**{name: added[name] for name in added.keys() - case.record.keys()}, **listed}
+        stands = entry.state is State.ACCEPTED and entry.id == case.lane.last
         other_figures = self.adder.add(entry, added, listed, stands=stands, verdict=verdict)
-        if compared is not None:
-            self.fields.add(entry.operation, entry.key, sent, *found)
-        self.matches.add(Match(entry.id, entry.operation, entry.state, verdict, *found))
-        figures = fields_of(measures_of(operation)) if other_figures else ()
-        return (*figures, *_fields(found))
+        return fields_of(measures_of(operation)) if other_figures else ()
 
 
 def _listing_decides(entry: Entry, lane: RecordState) -> bool:

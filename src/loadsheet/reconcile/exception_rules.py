@@ -383,18 +383,18 @@ def replacements(queries: LedgerQueries, entries: Sequence[Entry]) -> Iterator[R
         yield Replacement(entry, followers[-1], tuple(changed))
 
 
-def values_left(queries: LedgerQueries, entries: Sequence[Entry]) -> dict[int, dict[str, Any] | None]:
+def kept_values(queries: LedgerQueries, entries: Sequence[Entry]) -> dict[int, dict[str, Any] | None]:
     """The values of replaced entries that no later call carries, by entry. Entries without any are left out, such as those of a
     deleted record. None: not known, because the contents of the entry or of a later call are no longer kept.
     """
-    left: dict[int, dict[str, Any] | None] = {}
+    kept: dict[int, dict[str, Any] | None] = {}
     for entry, followers in _with_followers(queries, entries):
         if any(call.operation in DELETES for call in followers):
             continue
-        left[entry.id] = None
+        kept[entry.id] = None
         if entry.payload and (now := _values_of(followers)) is not None:
-            left[entry.id] = {name: value for name, value in _sent_by(entry).items() if name not in now}
-    return {entry: values for entry, values in left.items() if values != {}}
+            kept[entry.id] = {name: value for name, value in _sent_by(entry).items() if name not in now}
+    return {entry: values for entry, values in kept.items() if values != {}}
 
 
 def _with_followers(queries: LedgerQueries, entries: Sequence[Entry]) -> Iterator[tuple[Entry, list[Entry]]]:
