@@ -62,7 +62,7 @@ class Forecast:
 
     exit_code: int
     already: Mapping[str, int]
-    left: Sequence[Problem] = ()
+    inbox_problems: Sequence[Problem] = ()
     drops: list[dict[str, Any]] = field(default_factory=list)
     aside: dict[str, Problem] = field(default_factory=dict)
     causes: Causes = field(default_factory=Causes)
@@ -75,7 +75,7 @@ class Forecast:
             "exit_code": self.exit_code,
             "files": self.drops,
             "set_aside": [{"file": name, "problem": problem.to_json()} for name, problem in self.aside.items()],
-            "left": [problem.to_json() for problem in self.left],
+            "left": [problem.to_json() for problem in self.inbox_problems],
             "records": dict(self.states),
             "already": self.already,
             "causes": self.causes.ranked(),
@@ -92,7 +92,7 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
         trial = _in_folder(settings, place)
         scan = inbox.fetch_objects(scan, trial)
         found = limited_to_one_run(route_files(scan, context), settings)
-        left = [*found.left(context), *scan.left]
+        inbox_problems = [*found.inbox_problems(context), *scan.left]
         with _trial_ledger(trial, ledger.queries) as (copy, earlier):
             copy.change_all(earlier.copy_open)
             run = copy.begin_run(name="dry run")
@@ -102,8 +102,8 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
                 stopped = DoesNotBalance("the rows read and the rows accounted for differ")
             stopped = stopped or pipeline.damage_check_error(reconciliation.drops, run)
             unknown = already["unknown"]
-            code = pipeline.exit_code_of(reconciliation, settings, left, stopped=stopped, unknown=unknown)
-            forecast = Forecast(code, already, left)
+            code = pipeline.exit_code_of(reconciliation, settings, inbox_problems, stopped=stopped, unknown=unknown)
+            forecast = Forecast(code, already, inbox_problems)
             _count(forecast, reconciliation, run, copy.queries)
     return forecast
 

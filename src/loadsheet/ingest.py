@@ -84,7 +84,7 @@ class RoutedFiles:
     routes: Routes = field(default_factory=Routes)
     later: tuple[RoutedDrop, ...] = ()
 
-    def left(self, context: IngestContext) -> list[Problem]:
+    def inbox_problems(self, context: IngestContext) -> list[Problem]:
         """The problems of the files that stay in the inbox, and of the mappings that do not load."""
         overdue = [
             _overdue(context.settings, self.candidates[name], wait) for name, wait in self.routes.waiting.items()
@@ -195,7 +195,7 @@ class IngestResult(NamedTuple):
     any.
     """
 
-    left: tuple[Problem, ...]
+    inbox_problems: tuple[Problem, ...]
     fault: LoadsheetError | None
 
 

@@ -41,18 +41,18 @@ def ingest_files(
         lambda stored: to_stored_path(from_stored_path(stored, settings.state), settings.state)
     )
     context = IngestContext(settings, mappings, ledger.queries, datetime.fromisoformat(this_run.started_at))
-    left: tuple[Problem, ...] = ()
+    inbox_problems: tuple[Problem, ...] = ()
     with _claims(settings) as claims:
         sink = LedgerSink(settings, ledger, this_run, claims)
         try:
             sink.archive_leftovers()
             scan = inbox.fetch_objects(inbox.scan(settings), settings)
             routed = limited_to_one_run(route_files(scan, context), settings)
-            left = (*routed.left(context), *scan.left)
+            inbox_problems = (*routed.inbox_problems(context), *scan.left)
             ingest(routed, sink, context)
         except FolderError as refused:
-            return IngestResult((*left, *sink.left), refused)
-    return IngestResult((*left, *sink.left), sink.fault)
+            return IngestResult((*inbox_problems, *sink.inbox_problems), refused)
+    return IngestResult((*inbox_problems, *sink.inbox_problems), sink.fault)
 
 
 @contextmanager
@@ -84,7 +84,7 @@ class LedgerSink:
         known: "EarlierRows | None" = None,
     ) -> None:
         self._settings, self._ledger, self._run, self._claims, self._known = settings, ledger, run, claims, known
-        self.left: list[Problem] = []
+        self.inbox_problems: list[Problem] = []
         self.fault: LoadsheetError | None = None
 
     def claim(self, candidate: Candidate) -> InboxFile | None:
@@ -107,7 +107,7 @@ class LedgerSink:
     def refuse(self, files: Sequence[InboxFile], problem: Problem) -> None:
         """Set the files aside. If one changed while it was read, it was incomplete: then all go back to the inbox."""
         changed = [file for file in files if not inbox.is_unchanged(file)]
-        self.left += [Problem("A106", Where(file.name), file.name, level="warning") for file in changed]
+        self.inbox_problems += [Problem("A106", Where(file.name), file.name, level="warning") for file in changed]
         for file in files:
             if changed:
                 inbox.give_back(file, self._settings)
@@ -134,7 +134,9 @@ class LedgerSink:
             return
         for file, earlier in zip(drop.files, copies, strict=True):
             if earlier:
-                self.left.append(Problem("A110", Where(file.name), file.name, {"earlier": earlier}, level="warning"))
+                self.inbox_problems.append(
+                    Problem("A110", Where(file.name), file.name, {"earlier": earlier}, level="warning")
+                )
             self._put_away(planned, file, ())
 
     def plan(self, drop: ReadDrop) -> Drop:

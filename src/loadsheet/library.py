@@ -196,7 +196,9 @@ def run(place: "Settings | OnePath | None" = None, *, shipper: str = "", **given
     written, headline = result.reports, result.reports.summary.headline
     text = " · ".join((headline.text, *headline.details))
     lines = (*messages, *([result.late] if result.late else []))
-    return RunReport(result.exit_code, text, written.summary, written.folder, result.stopped, result.left, lines)
+    return RunReport(
+        result.exit_code, text, written.summary, written.folder, result.stopped, result.inbox_problems, lines
+    )
 
 
 @contextmanager

@@ -54,7 +54,7 @@ class Result:
     exit_code: int
     reports: reports.Written
     stopped: LoadsheetError | None
-    left: tuple[Problem, ...]
+    inbox_problems: tuple[Problem, ...]
     late: str = ""
     undone: Mapping[str, str] = field(default_factory=dict)
 
@@ -108,7 +108,7 @@ def reconcile_and_report(context: RunContext, sent: DeliveryResult, ingested: In
     faults: dict[str, str] = {}
     result: Result | None = None
     with isolated(reports.ALL, faults):  # an internal error is in `faults` afterwards, and there is no result
-        result = _end_run(context, sent, unfinished, stopped, ingested.left)
+        result = _end_run(context, sent, unfinished, stopped, ingested.inbox_problems)
     if result is not None:
         return result
     if unfinished:  # they may be the cause: report each with minimal reports, and this run without them
@@ -116,7 +116,7 @@ def reconcile_and_report(context: RunContext, sent: DeliveryResult, ingested: In
             _write_minimal(context, run, faults)
         return reconcile_and_report(context, sent, ingested)
     written = _write_minimal(context, context.run, faults)
-    return Result(exit_codes.INTERNAL_ERROR, written, _stop_reason(written, stopped), ingested.left, sent.late)
+    return Result(exit_codes.INTERNAL_ERROR, written, _stop_reason(written, stopped), ingested.inbox_problems, sent.late)
 
 
 def _reconcile(context: RunContext, sent: DeliveryResult, stopped: LoadsheetError | None) -> reconcile.Reconciliation:
@@ -139,7 +139,7 @@ def _end_run(
     sent: DeliveryResult,
     unfinished: Sequence[Run],
     stopped: LoadsheetError | None,
-    left: Sequence[Problem],
+    inbox_problems: Sequence[Problem],
 ) -> Result:
     """Reconcile, choose the exit code, write the reports, and record the end of the run. Raises LedgerError and FolderError."""
     settings, ledger, this_run = context.settings, context.ledger, context.run
@@ -148,15 +148,15 @@ def _end_run(
         stopped = DoesNotBalance("the rows read and the rows accounted for differ; the reports show where")
     stopped = stopped or damage_check_error(reconciliation.drops, this_run) or _unsent_error(ledger, sent)
     unknown = ledger.queries.count_in(State.UNKNOWN)
-    exit_code = exit_code_of(reconciliation, settings, left, stopped=stopped, unknown=unknown)
+    exit_code = exit_code_of(reconciliation, settings, inbox_problems, stopped=stopped, unknown=unknown)
     ended = replace(this_run, exit_code=exit_code, finished_at=ledger.now())
     warnings = tuple(_warnings(ledger, this_run, unfinished, reconciliation))
     reconciliation = replace(
         reconciliation,
         notes=reconcile.RunNotes(
             tuple(map(str, warnings)),
-            sent.left,
-            reports.left_in_inbox(left),
+            sent.remaining_text,
+            reports.left_in_inbox(inbox_problems),
             _missing_records(ledger, reconciliation.drops, (this_run, *unfinished)),
             "" if stopped is None or not reconciliation.balances else stopped.found,
             ledger.queries.count_in(State.READY),
@@ -176,7 +176,7 @@ def _end_run(
                 written.with_failed_steps(full.exit_code, {"the end of the run in the ledger": str(full)}), settings
             )
         raise
-    return Result(exit_code, written, stopped, (*left, *warnings), sent.late)
+    return Result(exit_code, written, stopped, (*inbox_problems, *warnings), sent.late)
 
 
 def _warnings(
@@ -229,7 +229,7 @@ def damage_check_error(drops: Sequence[Drop], this_run: Run) -> LoadsheetError |
 
 def _unsent_error(ledger: Ledger, sent: DeliveryResult) -> LoadsheetError | None:
     """The error if ready records remain that this run could have sent, for example after a late proof of a lost answer."""
-    if sent.limited or not ledger.ready(1):
+    if sent.ended_early or not ledger.ready(1):
         return None
     return NotAllSent("some records became ready after sending had ended", todo="the next run sends them")
 
@@ -265,12 +265,12 @@ def _subjects(drops: Sequence[Drop]) -> set[str]:
 def exit_code_of(
     reconciliation: reconcile.Reconciliation,
     settings: Settings,
-    left: Sequence[Problem],
+    inbox_problems: Sequence[Problem],
     *,
     stopped: LoadsheetError | None,
     unknown: int,
 ) -> int:
-    """The exit code of a run, or of one that is only forecast. `left` are the problems of files that stay in the inbox, `unknown` is the
+    """The exit code of a run, or of one that is only forecast. `inbox_problems` are those of files that stay in the inbox, `unknown` is the
     number of entries whose outcome is unknown.
     """
     states = set(reconciliation.states)
@@ -280,13 +280,13 @@ def exit_code_of(
         aside
         or reconciliation.needs_someone > 0
         or reconciliation.red_totals > 0
-        or any(problem.level == "error" for problem in left)  # such a file stays until someone acts
+        or any(problem.level == "error" for problem in inbox_problems)  # such a file stays until someone acts
         or any(leg.entries > share * leg.all for leg in reconciliation.unverified)
         or unknown > 0
     )
     return exit_codes.exit_code(
         stopped=stopped.exit_code if stopped else None,
-        lacks_mapping=any(problem.code in WAITS_FOR_MAPPING for problem in left),
+        lacks_mapping=any(problem.code in WAITS_FOR_MAPPING for problem in inbox_problems),
         nothing_usable=needs_someone and (aside or bool(states)) and states <= {State.INVALID},
         needs_someone=needs_someone,
     )

@@ -18,8 +18,8 @@ from loadsheet.dispatch import (
     SendOptions,
     UnknownTimer,
     deliver,
-    forecast,
-    next_due,
+    next_time_of_day,
+    remaining_time,
     send,
 )
 from loadsheet.dispatch.sending import RECENT_S, Rate
@@ -79,7 +79,7 @@ def test_a_signal_while_released_records_are_sent_leaves_the_rest_for_the_next_r
             done = deliver(work, lambda _done, _of: signals.append(signal.SIGTERM))
             told = reconcile_and_report(work, done, IngestResult((), None))
         assert set(states(ledger, drop)) == {"accepted", "ready"}
-        assert (done.limited, "document" in done.left, told.stopped) == (True, True, None)
+        assert (done.ended_early, "document" in done.remaining_text, told.stopped) == (True, True, None)
 
 
 def sent(ledger, server, most, run, **options):
@@ -136,12 +136,12 @@ def test_a_run_that_stops_says_whether_the_rest_is_done_in_time(ledger):
         run = ledger.begin_run()
         done = delivered(ledger, run, "http://127.0.0.1:9", unreachable_max=1, finish_by=finish_by)
         assert type(done.stopped) is ExchangeUnreachable
-        assert done.left.startswith("3 documents left; none was finished recently")
-        assert done.late == (done.left if finish_by else "")
+        assert done.remaining_text.startswith("3 documents left; none was finished recently")
+        assert done.late == (done.remaining_text if finish_by else "")
     assert states(ledger, drop) == ["ready"] * 3
 
 
-# the forecast
+# the remaining time
 
 NOW = datetime(2026, 3, 4, 1, 0, tzinfo=UTC)
 
@@ -160,8 +160,12 @@ def test_the_rate_is_that_of_the_last_minute():
 
 def test_the_forecast_says_whether_the_rest_is_sent_in_time():
     until = NOW + timedelta(hours=2)
-    good, bad, none = forecast(3600, 1.0, NOW, until), forecast(36_000, 0.9, NOW, until), forecast(1200, 0.0, NOW, None)
-    assert (good.fits, bad.fits, forecast(1, 0.0, NOW, NOW).fits) == (True, False, False)
+    good, bad, none = (
+        remaining_time(3600, 1.0, NOW, until),
+        remaining_time(36_000, 0.9, NOW, until),
+        remaining_time(1200, 0.0, NOW, None),
+    )
+    assert (good.fits, bad.fits, remaining_time(1, 0.0, NOW, NOW).fits) == (True, False, False)
     assert (good.ends_at, none.ends_at) == (NOW + timedelta(hours=1), None)
     for told, words in (
         (good, "3,600 documents left at 1 a second"),
@@ -171,25 +175,25 @@ def test_the_forecast_says_whether_the_rest_is_sent_in_time():
         (none, "1,200 documents left"),
     ):
         assert words in str(told)
-    assert forecast(7200, 1.0, NOW, until).fits
-    assert forecast(0, 3.0, NOW, NOW - timedelta(hours=1)).fits
-    assert forecast(10**12, 0.001, NOW, None).ends_at.year < 2040, "no date is out of range"
+    assert remaining_time(7200, 1.0, NOW, until).fits
+    assert remaining_time(0, 3.0, NOW, NOW - timedelta(hours=1)).fits
+    assert remaining_time(10**12, 0.001, NOW, None).ends_at.year < 2040, "no date is out of range"
 
 
 def test_a_delivery_says_what_is_left_and_whether_it_is_late():
     def told(remaining, per_second, finish_by=NOW + timedelta(hours=1)):
-        return DeliveryResult(None, {}, forecast(remaining, per_second, NOW, finish_by))
+        return DeliveryResult(None, {}, remaining_time(remaining, per_second, NOW, finish_by))
 
     for nothing in (DeliveryResult(None, {}), told(0, 5.0)):
-        assert (nothing.left, nothing.late) == ("", "")
-    assert ("100 documents left" in told(100, 5.0).left, told(100, 5.0).late) == (True, "")
+        assert (nothing.remaining_text, nothing.late) == ("", "")
+    assert ("100 documents left" in told(100, 5.0).remaining_text, told(100, 5.0).late) == (True, "")
     assert "too late for" in told(100_000, 5.0).late
-    assert told(10, 0.0).late == told(10, 0.0).left != ""
+    assert told(10, 0.0).late == told(10, 0.0).remaining_text != ""
     assert told(10, 0.0, None).late == "", "nobody set a time"
 
 
 @pytest.mark.parametrize(("minutes", "hours"), [(5, 0), (1, 0), (0, 24), (-1, 24), (-5, 24)])
 def test_a_time_of_day_that_is_over_or_is_now_means_tomorrow(minutes, hours):
-    assert next_due("", NOW) is None
+    assert next_time_of_day("", NOW) is None
     wanted = (NOW + timedelta(minutes=minutes)).astimezone()
-    assert next_due(f"{wanted:%H:%M}", NOW) == wanted + timedelta(hours=hours)
+    assert next_time_of_day(f"{wanted:%H:%M}", NOW) == wanted + timedelta(hours=hours)

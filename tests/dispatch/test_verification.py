@@ -39,7 +39,7 @@ def test_what_the_exchange_has_is_accepted_and_the_rest_stays_unknown(ledger, tm
             for entry in (*entries(ledger, drop)[:4], entries(ledger, tenders)[1]):
                 assert client.ask(ready_entries.BY_NAME[entry.operation], entry.payload).status == 200
         report = resolve(ledger, run, url, TOKEN)
-    assert (report.unknown, report.accepted, report.left) == (8, 5, 3)
+    assert (report.unknown, report.accepted, report.still_unknown) == (8, 5, 3)
     assert states(ledger, drop, tenders) == ["accepted"] * 4 + ["unknown"] * 3 + ["accepted"]
     first = entries(ledger, drop)[0]
     assert (first.reason, first.problems, first.service_order) == ("shown by the listing", (), "")
@@ -86,7 +86,7 @@ def test_where_no_listing_is_served_nothing_is_proved_and_the_rest_goes_on(ledge
     run, drop = new_orders(ledger, 1)
     lose(ledger, run)
     with Scripted(says(405, UNKNOWN_METHOD)) as server:
-        assert resolve(ledger, run, server.url).left == 1
+        assert resolve(ledger, run, server.url).still_unknown == 1
     assert states(ledger, drop) == ["unknown"]
     (found,) = ledger.queries.findings_of(1)
     assert "the listing could not be read" in found.text

@@ -284,7 +284,7 @@ def test_a_file_whose_companion_is_overdue_is_reported_once_and_once_when_it_wai
         values = {"hours": hours, "companion": "packages.csv"}
         report = notified.house.report()
         left = (Problem("A111", Where("orders.csv"), "orders.csv", values),)
-        notified.report(0, summary=report.summary, folder=report.folder, left=left)
+        notified.report(0, summary=report.summary, folder=report.folder, inbox_problems=left)
     notified.failed()
     notified.run()
     assert titles.all()[0] == "loadsheet: orders.csv waits for its companion"

@@ -235,7 +235,7 @@ def answer_check_folder(
 def _outcome(settings: "Settings", output: OutputOptions, result: "Result", lines: tuple[str, ...]) -> ShipperOutcome:
     """The outcome of a run for stdout; prints the messages for stderr."""
     silent = (output.quiet or is_quiet(settings)) and not output.verbose and not result.exit_code
-    for problem in result.left:
+    for problem in result.inbox_problems:
         if not silent:
             say(str(problem))
     if result.late:
@@ -284,7 +284,7 @@ def _dry_run(settings: "Settings", output: OutputOptions, show: Show) -> Shipper
         forecast = forecast_run(settings, ledger, mappings)
         last = LastLimit(ledger, settings.exchange.rstrip("/")).read()
     code = exit_codes.without_rows(forecast.exit_code) if output.exit_zero else forecast.exit_code
-    for problem in forecast.left:
+    for problem in forecast.inbox_problems:
         say(str(problem))
     lines = (
         *_forecast_lines(forecast, settings.dispatch.run_entries_max),

@@ -236,7 +236,7 @@ class _ShipperWatch:
             stopped = None
         if stopped is None:
             timetable.record_run(began)
-        return WatchedRun(result.exit_code, stopped, result.left)
+        return WatchedRun(result.exit_code, stopped, result.inbox_problems)
 
     @contextmanager
     def _resources(self) -> "Iterator[RunResources]":
@@ -258,7 +258,7 @@ class _ShipperWatch:
     def _print(self, result: "Result") -> None:
         from loadsheet.places import place_text as place_shown
 
-        for problem in result.left:
+        for problem in result.inbox_problems:
             say(str(problem))
         summary = result.reports.summary
         if self._context.as_json:

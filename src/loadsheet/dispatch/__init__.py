@@ -1,13 +1,14 @@
 """Stage 5: dispatch. Ready entries become calls, calls become outcomes, outcomes settle entries. The only stage that sends.
 
 `deliver` delivers the ready entries of a run: it sends, verifies what others wait for, then sends what is released. It decides why a run
-stops delivering. `DeliveryForecast` estimates whether the rest is sent in time, from the recent rate.
+stops delivering. `RemainingTime` estimates whether the rest is sent in time, from the recent rate.
 
 The path of a call: `sending` (the window of concurrent calls; intent first)
 -> `calls_in_flight` (which entries share a call, concurrent calls), `client`, `transport`, `connections` (one call) -> `outcomes`
 (the result of a call) -> `settlement` (the result for each entry). `rate_limiter` limits calls per second, `shared_rate` those of a
 fleet, and `circuit_breaker` limits concurrent calls, pauses or stops.
-`verification` finds out what calls without an answer did, by the rules of `unknown_rules`.
+After that the ledger draws the consequences for other entries (`ledger.waiting`). `verification` finds out what calls without an
+answer did, by the rules of `unknown_rules`.
 """
 
 from dataclasses import dataclass
@@ -58,12 +59,12 @@ _ADDED = BY_NAME["order.create"].path
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryForecast:
+class RemainingTime:
     """The number of entries left, the recent rate, and when the rest will be sent at that rate (None: unknown, because
     nothing was sent recently). `finish_by` is the deadline from `dispatch.finish_by`; None: not set.
     """
 
-    remaining: int
+    entries: int
     per_second: float
     ends_at: datetime | None
     finish_by: datetime | None = None
@@ -71,13 +72,13 @@ class DeliveryForecast:
     @property
     def fits(self) -> bool:
         """Whether the rest will be sent by `dispatch.finish_by`."""
-        if not self.remaining or self.finish_by is None:
+        if not self.entries or self.finish_by is None:
             return True
         return self.ends_at is not None and self.ends_at <= self.finish_by
 
     def __str__(self) -> str:
         rate = f"{self.per_second:,.0f} a second" if self.per_second >= 1 else f"{self.per_second * 3600:,.0f} an hour"
-        left = f"{count_of(self.remaining, 'document')} left"
+        left = f"{count_of(self.entries, 'document')} left"
         if self.ends_at is None:
             return f"{left}; none was finished recently, so the remaining time is unknown"
         text = f"{left} at {rate}: done at {self.ends_at.astimezone():%a %H:%M}"
@@ -87,62 +88,75 @@ class DeliveryForecast:
 
 
 class DeliveryResult(NamedTuple):
-    """The result of delivering: why it stopped early, if it did; the listings fetched after sending; the forecast for the
-    rest; and whether a limit or a signal left entries ready (`limited`).
+    """The result of delivering: why it stopped, if it did; the listings fetched after sending; the time that the rest needs; and whether a
+    limit or a signal left entries ready (`ended_early`).
     """
 
     stopped: LoadsheetError | None
     seen: Listings
-    forecast: DeliveryForecast | None = None
-    limited: bool = False
+    remaining: RemainingTime | None = None
+    ended_early: bool = False
 
     @property
-    def left(self) -> str:
-        """The forecast in words; empty if nothing is left."""
-        return str(self.forecast) if self.forecast is not None and self.forecast.remaining else ""
+    def remaining_text(self) -> str:
+        """The remaining time in words; empty if nothing is left."""
+        return str(self.remaining) if self.remaining is not None and self.remaining.entries else ""
 
     @property
     def late(self) -> str:
-        """The forecast in words if `dispatch.finish_by` will be missed; else empty."""
-        return "" if self.forecast is None or self.forecast.fits else self.left
+        """The remaining time in words if `dispatch.finish_by` will be missed; else empty."""
+        return "" if self.remaining is None or self.remaining.fits else self.remaining_text
 
 
 @run_log.stage("sending")
 def deliver(context: RunContext, progress: Progress | None = None) -> DeliveryResult:
-    """Send ready entries, and hold those that still wait for an order or tender.
+    """Send ready entries, verify what others wait for, send what that released, and hold what still waits for its order or tender.
 
     Raises nothing for exchange failures (see `DeliveryResult.stopped`). Raises LedgerError.
     """
-    settings, ledger, run, dispatcher, _, updating = context
-
-    def sending(most: int | None) -> SendingReport:
-        options = SendOptions(most, progress, dispatcher.stopping, dispatcher.shared_rate)
-        return send(ledger, dispatcher.client, run, settings, options)
-
-    def rest_of(sent: SendingReport) -> DeliveryForecast:
-        left, now = ledger.queries.count_in(State.READY), datetime.fromisoformat(ledger.now())
-        return forecast(left, sent.per_second, now, finish_by)
-
-    finish_by = next_due(settings.dispatch.finish_by, datetime.fromisoformat(ledger.now()))
+    settings, ledger, run, _, _, updating = context
+    delivery = _Delivery(context, progress)
     ledger.release(run, orphans=settings.verification.parents == "send", updating=updating)
-    most = settings.dispatch.run_entries_max or None
-    sent, listings = sending(most), Listings()
+    limit = settings.dispatch.run_entries_max or None
+    sent, listings = delivery.send(limit), Listings()
     if sent.stopped is None and not sent.ended_early:
         try:
             listings = verify_after_sending(context, any_sent=sent.calls > 0)
         except (ExchangeUnreachable, TokenRefused) as away:  # what waits stays ready
-            return DeliveryResult(away, listings, rest_of(sent))
+            return DeliveryResult(away, listings, delivery.remaining(sent))
         ledger.release(run, updating=updating)
         if ledger.ready(1):  # children of listed records, or of a create whose answer was lost
-            rest = None if most is None else most - sent.accepted - sent.refused - sent.unknown
-            sent, listings = sending(rest), Listings()
+            rest = None if limit is None else limit - sent.accepted - sent.refused - sent.unknown
+            sent, listings = delivery.send(rest), Listings()  # what was listed is out of date now
     if sent.ended_early:
-        return DeliveryResult(None, listings, rest_of(sent) if sent.interrupted else None, limited=True)
+        return DeliveryResult(None, listings, delivery.remaining(sent) if sent.interrupted else None, ended_early=True)
     if sent.stopped is None:
         if held := ledger.hold_waiting(run):
             run_log.warning("entries held, waiting for their order or tender", count=held)
-        return DeliveryResult(None, listings)  # the rest waits for a parent, so there is no forecast
-    return DeliveryResult(_error(sent.stopped, sent.why, settings), listings, rest_of(sent))
+        return DeliveryResult(None, listings)  # the rest waits for a parent, so nobody knows when it will be sent
+    return DeliveryResult(_error(sent.stopped, sent.why, settings), listings, delivery.remaining(sent))
+
+
+class _Delivery:
+    """Sends the ready entries of a run, as often as there are any."""
+
+    def __init__(self, context: RunContext, progress: Progress | None) -> None:
+        self._context, self._progress = context, progress
+        self._finish_by = next_time_of_day(context.settings.dispatch.finish_by, self._now())
+
+    def send(self, limit: int | None) -> SendingReport:
+        """Send ready entries, at most `limit`."""
+        settings, ledger, run, dispatcher, _, _ = self._context
+        options = SendOptions(limit, self._progress, dispatcher.stopping, dispatcher.shared_rate)
+        return send(ledger, dispatcher.client, run, settings, options)
+
+    def remaining(self, sent: SendingReport) -> RemainingTime:
+        """The time that the ready entries need, by the rate of the last ones."""
+        ready = self._context.ledger.queries.count_in(State.READY)
+        return remaining_time(ready, sent.per_second, self._now(), self._finish_by)
+
+    def _now(self) -> datetime:
+        return datetime.fromisoformat(self._context.ledger.now())
 
 
 def _error(stop: StopReason, why: str, settings: Settings) -> LoadsheetError:
@@ -163,18 +177,18 @@ def _todo(stop: StopReason, settings: Settings) -> str:
     return f"{ready}: run again"
 
 
-def forecast(remaining: int, per_second: float, now: datetime, finish_by: datetime | None) -> DeliveryForecast:
-    """The forecast for the `remaining` entries at `now`."""
+def remaining_time(remaining: int, per_second: float, now: datetime, finish_by: datetime | None) -> RemainingTime:
+    """The time that these ready entries need from `now` on."""
     ends_at = None
     if not remaining:
         ends_at = now
     elif per_second:
         seconds = min(remaining / per_second, timedelta(days=3650).total_seconds())
         ends_at = now + timedelta(seconds=seconds)
-    return DeliveryForecast(remaining, per_second, ends_at, finish_by)
+    return RemainingTime(remaining, per_second, ends_at, finish_by)
 
 
-def next_due(setting: str, now: datetime) -> datetime | None:
+def next_time_of_day(setting: str, now: datetime) -> datetime | None:
     """The next time at which the local time of day is `setting` (HH:MM); None if it is empty."""
     if not setting:
         return None

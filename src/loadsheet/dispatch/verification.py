@@ -43,7 +43,7 @@ class VerificationReport:
     again: int
 
     @property
-    def left(self) -> int:
+    def still_unknown(self) -> int:
         """The number of entries that are still unknown."""
         return self.unknown - self.accepted - self.again
 

@@ -170,7 +170,14 @@ class _Hooks(NamedTuple):
             run_log.warning("the run stopped early", printed=True, exit_code=result.exit_code, reason=str(stopped))
         summary, folder = result.reports.summary, result.reports.folder
         outcome = RunOutcome(
-            settings.shipper, self.began, self.clock(), result.exit_code, stopped, summary, folder, result.left
+            settings.shipper,
+            self.began,
+            self.clock(),
+            result.exit_code,
+            stopped,
+            summary,
+            folder,
+            result.inbox_problems,
         )
         if settings.outbox_address:
             outcome = replace(outcome, address=place_text(settings.outbox / summary.run))

@@ -122,7 +122,7 @@ class _Kept(msgspec.Struct, array_like=True):
     coverage: tuple[ListingCoverage, ...]
     only_listed: tuple[OnlyListed, ...]
     remarks: tuple[str, ...]
-    forecast: str
+    remaining_text: str
     inbox: dict[str, Any] = {}
     missing_records: dict[int, MissingRecords] = {}
     stopped: str = ""
@@ -134,12 +134,12 @@ ONLY_CHECKED = "only checked, nothing was sent"
 
 
 class RunNotes(NamedTuple):
-    """A run's notes besides its listings: remarks and the forecast as sentences, the files left in the inbox (JSON
+    """A run's notes besides its listings: remarks and the remaining sending time as sentences, the files left in the inbox (JSON
     values), missing records by drop, why it ended early (empty: it did not), and how many entries of all runs were ready then.
     """
 
     remarks: Sequence[str] = ()
-    forecast: str = ""
+    remaining_text: str = ""
     inbox: Mapping[str, Any] = MappingProxyType({})
     missing_records: Mapping[int, MissingRecords] = MappingProxyType({})
     stopped: str = ""
@@ -172,7 +172,7 @@ class ListingSnapshot:
     def pack(self, coverage: Sequence[ListingCoverage], only_listed: Sequence[OnlyListed], notes: RunNotes) -> bytes:
         """Pack everything for the ledger, with the run's other notes."""
         steps = [after - before for before, after in pairwise([0, *self._entries])]
-        packed = (tuple(notes.remarks), notes.forecast, dict(notes.inbox), dict(notes.missing_records))
+        packed = (tuple(notes.remarks), notes.remaining_text, dict(notes.inbox), dict(notes.missing_records))
         values = (tuple(coverage), tuple(only_listed), *packed, notes.stopped, notes.ready)
         return zlib.compress(msgspec.msgpack.encode(_Kept(VERSION, steps, bytes(self._codes), self._contents, *values)))
 
@@ -268,7 +268,7 @@ class RecordedListings:
         latest, missing = self._recorded[0].kept, dict[int, MissingRecords]()
         for recorded in self._recorded:
             missing |= recorded.kept.missing_records
-        return RunNotes(latest.remarks, latest.forecast, latest.inbox, missing, latest.stopped, latest.ready)
+        return RunNotes(latest.remarks, latest.remaining_text, latest.inbox, missing, latest.stopped, latest.ready)
 
     def _coverage_in_any_run(self, subject: str) -> ListingCoverage:
         values = (recorded.coverage[subject] for recorded in self._recorded if subject in recorded.coverage)

@@ -407,7 +407,7 @@ class RunOutcome:
     stopped: LoadsheetError | None = None
     summary: RunSummary | None = None
     folder: Path | None = None
-    left: tuple[Problem, ...] = ()
+    inbox_problems: tuple[Problem, ...] = ()
     address: str = ""  # where people find the folder, if it is in an object store
 
     @property

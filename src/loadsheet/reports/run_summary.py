@@ -236,7 +236,7 @@ def summarise(
         settings=_settings(settings),
         deviations=tuple(_deviations(settings)),
         remarks=tuple(notes.remarks),
-        forecast=notes.forecast,
+        forecast=notes.remaining_text,
         inbox=msgspec.convert(notes.inbox, InboxSummary),
         firsts=tally.firsts,
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},

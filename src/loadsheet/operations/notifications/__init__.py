@@ -223,7 +223,9 @@ def _facts_of(outcome: RunOutcome, late: Sequence[Overdue], queries: LedgerQueri
     failure = "" if outcome.exit_code in exit_codes.WORK_DONE else failure_text(outcome)
     facts = Facts(outcome.ended, outcome.exit_code, failure)
     if outcome.summary is not None:
-        waiting = {problem.found: problem.text for problem in outcome.left if problem.code == _COMPANION_OVERDUE}
+        waiting = {
+            problem.found: problem.text for problem in outcome.inbox_problems if problem.code == _COMPANION_OVERDUE
+        }
         facts = replace(facts, waiting=waiting)
     if queries is None:
         return facts
@@ -292,7 +294,7 @@ def run_summary(outcome: RunOutcome) -> str:
     lines = [f"{outcome.title} {outcome.run}: exit code {outcome.exit_code}".replace(" :", ":")]
     lines += [shorten(str(outcome.stopped))] if outcome.stopped else []
     lines += [text for text in (verdict_of(outcome), todo_of(outcome)) if text]
-    lines += [shorten(str(problem)) for problem in outcome.left[:_LEFT_MAX]]
+    lines += [shorten(str(problem)) for problem in outcome.inbox_problems[:_LEFT_MAX]]
     return "\n".join(lines) + "\n"
 
 
