@@ -151,6 +151,7 @@ def test_resolve_shows_what_is_unknown_with_its_evidence(doubt):
     (shown,) = json.loads(house.command("resolve", *where, "--json").stdout)
     assert (shown["key"], shown["state"], len(shown["attempts"])) == (key, "unknown", 1)
     assert "quiesce_s" in shown["now"]
+    assert {*shown["findings"][0]} == {"entry", "run", "at", "shown", "counts", "text"}
     offline = house.command("resolve", "--exchange", "http://127.0.0.1:9")
     assert offline.returncode == 1
     assert "could not be read" in offline.stdout

@@ -65,6 +65,19 @@ def test_run_and_show_tell_what_is_missing_and_what_to_do(workspace, tmp_path):
     assert "ask the exchange who removed it" in shown.stdout
     entries = json.loads(workspace.command("show", order_id(2), "--json").stdout)
     assert [one["exception"] and one["exception"]["verdict"] for one in entries] == [None, "missing at exchange"]
+    published = {
+        "entry",
+        "run",
+        "opened_at",
+        "verdict",
+        "found",
+        "closed",
+        "closed_run",
+        "versions",
+        "settled",
+        "current",
+    }
+    assert {*entries[1]["exception"]} == published
 
 
 def version(home, count, *, first=1):

@@ -4,6 +4,7 @@ import getpass
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -18,7 +19,7 @@ from loadsheet.problems import Problem
 if TYPE_CHECKING:
     from loadsheet.dispatch import Listings
     from loadsheet.dispatch.unknown_rules import Case
-    from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
+    from loadsheet.ledger import Choice, Entry, Ledger, ListingFinding, Settlement, State
     from loadsheet.ledger.decisions import Retry
     from loadsheet.settings import Settings
 
@@ -274,7 +275,6 @@ def _with_evidence(
 
     drop = ledger.queries.drop(entry.drop)
     attempts = ledger.queries.attempts_of(entry.id)
-    findings = ledger.queries.findings_of(entry.id)
     now = decide_case(case, settings).text if case else entry.reason
     details = {
         "entry": entry.id,
@@ -285,11 +285,16 @@ def _with_evidence(
         "reason": entry.reason,
         "rows": [f"{drop.table(row.table).file}:{row.number}" for row in entry.rows],
         "attempts": attempts,
-        "findings": findings,
+        "findings": [_finding_json(finding) for finding in ledger.queries.findings_of(entry.id)],
         "now": f"{now} ({unread})" if unread else now,
     }
     evidence = "; ".join([*(f"attempt {one.number}: {one.detail or 'no answer known'}" for one in attempts), now])
     return Unresolved(entry, evidence, details)
+
+
+def _finding_json(finding: "ListingFinding") -> dict[str, Any]:
+    named = {field.name: getattr(finding, field.name) for field in fields(finding)}
+    return {"counts" if name == "proves_absence" else name: value for name, value in named.items()}
 
 
 def show(unresolved: list[Unresolved], sending: Sending, *, as_json: bool) -> None:
@@ -318,7 +323,7 @@ def _details_text(details: dict[str, Any]) -> str:
         f"  attempt {one.number}  {_minute(one.started_at)}  {one.detail or 'no answer known'}"
         for one in details["attempts"]
     ]
-    lines += [f"  looked   {_minute(one.at)}  {one.text}" for one in details["findings"][-3:]]
+    lines += [f"  looked   {_minute(one['at'])}  {one['text']}" for one in details["findings"][-3:]]
     lines.append(f"  now      {details['now']}")
     return "\n".join(lines)
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 
 _RUNS_SEARCHED = 100_000
+_PUBLISHED = {"differences": "found", "resolved": "settled"}  # names of an exception's fields in JSON
 _PLACE = ("what", "name", "place")
 _RUN = re.compile(r"\d{4}-\d\d-\d\d-\d+")
 _OUTCOMES: dict[str, frozenset[int | None]] = {
@@ -77,7 +78,7 @@ def show(*, settings: "Settings", key: str, payload: bool, field: str | None, as
         if field is not None:
             from loadsheet.cli.value_trace import trace_field
 
-            described = trace_field(ledger, entries, field, settings)
+            described, statuses = trace_field(ledger, entries, field, settings), {}
         else:
             statuses = ledger.queries.exceptions_of([entry.id for entry in entries])
             described = [_entry_json(ledger, entry, statuses.get(entry.id)) for entry in entries]
@@ -89,7 +90,8 @@ def show(*, settings: "Settings", key: str, payload: bool, field: str | None, as
         print_lines(["\n\n".join(map(trace_text, described))])
     elif described:
         newest_first = reversed(described)  # the first line is how it stands now
-        print_lines(["\n\n".join(_entry_text(entry, payload=payload) for entry in newest_first)])
+        texts = (_entry_text(entry, statuses.get(entry["entry"]), payload=payload) for entry in newest_first)
+        print_lines(["\n\n".join(texts)])
     else:
         is_run = _RUN.fullmatch(key) is not None
         say(f"there is no run {key}; `loadsheet runs` lists them" if is_run else f"nothing is known about {key}")
@@ -180,11 +182,13 @@ def _entry_json(ledger: "Ledger", entry: "Entry", status: "ExceptionStatus | Non
         "payload": msgspec.Raw(entry.payload or b"null"),
         "events": ledger.queries.events_of(entry.id),
         "attempts": ledger.queries.attempts_of(entry.id),
-        "exception": status._asdict() if status else None,
+        "exception": {_PUBLISHED.get(name, name): value for name, value in status._asdict().items()}
+        if status
+        else None,
     }
 
 
-def _entry_text(described: dict[str, Any], *, payload: bool) -> str:
+def _entry_text(described: dict[str, Any], status: "ExceptionStatus | None", *, payload: bool) -> str:
     places = sorted({(row["file"], row["sheet"]) for row in described["rows"]})
     numbers = {
         place: [str(row["row"]) for row in described["rows"] if (row["file"], row["sheet"]) == place]
@@ -206,10 +210,8 @@ def _entry_text(described: dict[str, Any], *, payload: bool) -> str:
     if described["removed"]:
         lines.append(f"  removed  payload and cells on {described['removed'][:10]}; hashes, states and totals stay")
     lines += [f"  problem  {problem}" for problem in described["problems"]]
-    if described["exception"]:
-        from loadsheet.ledger import ExceptionStatus
-
-        lines += _listing_lines(ExceptionStatus(**described["exception"]))
+    if status:
+        lines += _listing_lines(status)
     lines += [
         f"  {local_time(event.at)}  {event.before or 'planned'} -> {event.after}  {event.reason}".rstrip()
         for event in described["events"]
@@ -233,7 +235,8 @@ def _listing_lines(status: "ExceptionStatus") -> list[str]:
     if status.closed:
         return [f"  listed   {verdict} since run {status.run}; closed in run {status.closed_run}: {status.closed}"]
     fields = [
-        f"  differs  {difference.path}: sent {difference.sent}, there {difference.held}" for difference in status.found
+        f"  differs  {difference.path}: sent {difference.sent}, there {difference.held}"
+        for difference in status.differences
     ]
     return [f"  listed   {verdict} since run {status.run}: {REMEDIES[verdict]}", *fields]
 

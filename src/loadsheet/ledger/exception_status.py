@@ -43,7 +43,7 @@ class ExceptionStatus(NamedTuple):
     run: str
     opened_at: str
     verdict: str
-    found: tuple[Difference, ...] = ()
+    differences: tuple[Difference, ...] = ()
     closed: str = ""
     closed_run: str = ""
     versions: tuple[int, ...] = ()
@@ -58,7 +58,7 @@ class ExceptionStatus(NamedTuple):
     @property
     def finding(self) -> Shown:
         """Its verdict with the fields that differ."""
-        return self.verdict, self.found
+        return self.verdict, self.differences
 
 
 class Remark(NamedTuple):
@@ -188,8 +188,8 @@ def _status(row: Any) -> ExceptionStatus:
 def _changing_values(run: Run, status: ExceptionStatus, now: str) -> dict[str, Any]:
     """The values of an exception that change from run to run."""
     closed = {"closed_run_id": run.id, "closed_at": now, "closed_because": status.closed}
-    found = {"verdict": str(status.verdict), "found": codec.encode(status.found)}
-    return found | (closed if status.closed else _NOT_CLOSED)
+    shown = {"verdict": str(status.verdict), "found": codec.encode(status.differences)}
+    return shown | (closed if status.closed else _NOT_CLOSED)
 
 
 def _is_news(remark: Remark, before: Remark | None) -> bool:

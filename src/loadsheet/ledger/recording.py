@@ -144,7 +144,12 @@ def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
         connection.execute(insert(files).values(row))
     for table in drop.tables:
         plain = {name: getattr(table, name) for name in ("name", "file", "sheet", "header_row", "rows")}
-        row = {"drop_id": identity, **plain, "header": codec.encode(table.header), "found": codec.encode(table.found)}
+        row = {
+            "drop_id": identity,
+            **plain,
+            "header": codec.encode(table.header),
+            "found": codec.encode(table.reading_notes),
+        }
         connection.execute(insert(tables).values(row))
     return identity
 
@@ -152,8 +157,8 @@ def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
 def _notes_of(drop: Drop, name: str, notes: TableNotes) -> dict[str, str]:
     """The values of the columns of a table that hold the notes about its rows."""
     more = {UNUSED: "\n".join(notes.unused), BLANK_ROWS: f"{notes.blank_rows:,}" if notes.blank_rows else ""}
-    found = {**drop.table(name).found, **{title: text for title, text in more.items() if text}}
-    return {"problems": codec.encode_problems(notes.problems), "found": codec.encode(found)}
+    reading_notes = {**drop.table(name).reading_notes, **{title: text for title, text in more.items() if text}}
+    return {"problems": codec.encode_problems(notes.problems), "found": codec.encode(reading_notes)}
 
 
 def _record_ignored(connection: Connection, drop: int, ignored: Sequence[Ignored]) -> None:

@@ -110,13 +110,13 @@ class Run:
 
 
 UNUSED, BLANK_ROWS = "columns not used", "blank rows skipped"
-"""Keys of `SourceTable.found`: the columns that nothing reads (one a line), and the number of blank rows skipped."""
+"""Keys of `SourceTable.reading_notes`: the columns that nothing reads (one a line), and the number of blank rows skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table as it was read: its name in the mapping, its file, sheet and header, and the number of rows read. `found` holds
-    notes about the reading (encoding, hidden rows ...). `problems` are signs of damage that make no row invalid.
+    """A table as it was read: its name in the mapping, its file, sheet and header, and the number of rows read. `reading_notes`
+    are notes about the reading (encoding, hidden rows ...). `problems` are signs of damage that make no row invalid.
     """
 
     name: str
@@ -125,13 +125,13 @@ class SourceTable:
     header: tuple[str, ...]
     header_row: int
     rows: int = 0
-    found: Mapping[str, str] = field(default_factory=dict)
+    reading_notes: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
     @property
     def unused(self) -> tuple[str, ...]:
         """The columns of its file that nothing reads, by heading or else by letter."""
-        return tuple(filter(None, self.found.get(UNUSED, "").split("\n")))
+        return tuple(filter(None, self.reading_notes.get(UNUSED, "").split("\n")))
 
     def where(self, row: int, label: str = "", path: str = "") -> Where:
         """The position of a row, or of a cell if `label` names a column."""
@@ -152,9 +152,9 @@ class SourceTable:
 
     def _letters(self, position: int) -> str:
         """The letters of a column in the file. Empty if the file does not have it."""
-        if ORIGINAL_COLUMNS not in self.found:
+        if ORIGINAL_COLUMNS not in self.reading_notes:
             return column_letters(position)
-        return self.found[ORIGINAL_COLUMNS].split(", ")[position].strip("-")
+        return self.reading_notes[ORIGINAL_COLUMNS].split(", ")[position].strip("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class Drop:
     @property
     def counted_in(self) -> dict[str, str]:
         """For each table the one that counts its rows: itself, unless several mappings read its sheet."""
-        return {table.name: table.found.get(COUNTED_IN, table.name) for table in self.tables}
+        return {table.name: table.reading_notes.get(COUNTED_IN, table.name) for table in self.tables}
 
     def table(self, name: str) -> SourceTable:
         """The table with this name in the mapping."""

@@ -154,7 +154,7 @@ def _merged(versions: Mapping[int, Versions], kept: Collection[int]) -> tuple[di
 
 class _CurrentVerdict(NamedTuple):
     verdict: Verdict
-    found: tuple[Difference, ...] = ()
+    differences: tuple[Difference, ...] = ()
 
 
 class _Part:
@@ -212,7 +212,7 @@ class _Part:
             now = self._now.get(latest) or _CurrentVerdict(BY_STATE[self._heads[latest].state])
             versions, resolved, current = self._versions[entry]
             if (kept := self._known.get(entry)) is None:
-                opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.found)
+                opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.differences)
                 earlier_status = self._earlier_statuses.get(latest, {}).get(opened.finding, "")
                 now_status = opened._replace(closed=self._closed(head, now) or earlier_status)
             else:
@@ -223,9 +223,9 @@ class _Part:
         before = kept._replace(closed="", closed_run="")
         if now.verdict is Verdict.NOT_VERIFIABLE and kept.verdict not in _STATES_SAY:
             now = _CurrentVerdict(
-                Verdict(kept.verdict), kept.found
+                Verdict(kept.verdict), kept.differences
             )  # an unread listing does not undo what an earlier one showed
-        finding = (now.verdict.value, now.found)
+        finding = (now.verdict.value, now.differences)
         word = self._words.get(head.id, "")
         if word in WORDS and finding == kept.finding:
             return before._replace(closed=word, closed_run=kept.closed_run)
@@ -233,7 +233,7 @@ class _Part:
         if now.verdict in AGREES or now.verdict is Verdict.NOT_VERIFIABLE:
             return before._replace(closed=closed, closed_run=kept.closed_run)
         return before._replace(
-            verdict=finding[0], found=finding[1], closed=closed, closed_run=kept.closed_run if closed else ""
+            verdict=finding[0], differences=finding[1], closed=closed, closed_run=kept.closed_run if closed else ""
         )
 
     def _closed(self, head: EntryHead, now: _CurrentVerdict) -> str:

@@ -166,7 +166,7 @@ def _drop(drop: Drop, counts: _Counts, names: Mapping[Place, str]) -> DropSummar
         for table in (one for one in drop.tables if one.file == file.name):
             fates = counts.rows.get(table.name, Counter())
             balances = table.rows == fates.total()
-            tables.append(TableSummary(table.name, table.sheet, table.rows, dict(fates), balances, table.found))
+            tables.append(TableSummary(table.name, table.sheet, table.rows, dict(fates), balances, table.reading_notes))
         results = tuple(name for (mine, _), name in names.items() if mine == file.name)
         aside = tuple(f"{file.name}: {_raw_problem_text(problem)}" for problem in file.problems)
         head = (file.name, file.role, file.sha256, file.size, file.arrived, file.kept_as)

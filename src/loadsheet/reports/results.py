@@ -153,8 +153,10 @@ class DropResults:
                     for title, page in pages.items():
                         _write_sheet(book, title, page, self._words)
             else:
-                found = [table.found for table in self._drop.tables if self._names[table.file, table.sheet] == name]
-                _write_text(self._folder / name, next(iter(pages.values())), text_format(found[0] if found else {}))
+                notes = [
+                    table.reading_notes for table in self._drop.tables if self._names[table.file, table.sheet] == name
+                ]
+                _write_text(self._folder / name, next(iter(pages.values())), text_format(notes[0] if notes else {}))
         return list(dict.fromkeys(self._names.values()))
 
     def _put(self, row: SourceRow, line: _RowResult, *, is_looked_up: bool = False) -> None:

@@ -305,9 +305,9 @@ def _file(
     for one in tables:
         if one.file == file.name:
             source = drop.table(one.table)
-            found = {what: how for what, how in source.found.items() if what != UNUSED}
+            notes = {what: how for what, how in source.reading_notes.items() if what != UNUSED}
             counts = (one.read, _counted(one.rows), one.balances)
-            summaries.append(TableSummary(one.table, one.sheet, *counts, found, source.unused))
+            summaries.append(TableSummary(one.table, one.sheet, *counts, notes, source.unused))
     return FileSummary(
         file.name,
         file.role,

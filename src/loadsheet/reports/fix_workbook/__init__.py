@@ -69,7 +69,7 @@ _LOOKED_UP_MAX = 50_000
 
 def write_rows(path: Path, table: SourceTable, rows: Iterable[FixRow], words: Words) -> None:
     """Write rows, with what to fix in front and their marks at the end. Raises LoadsheetError if that fails."""
-    delimiter, encoding = text_format(table.found)
+    delimiter, encoding = text_format(table.reading_notes)
     with written_atomically(path) as part, part.open("w", encoding=encoding, errors="replace", newline="") as file:
         writer = csv.writer(file, delimiter=delimiter)
         writer.writerow([words.say("What to fix"), *table.header, ROW_COLUMN])

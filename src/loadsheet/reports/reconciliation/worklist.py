@@ -293,8 +293,8 @@ class WorkList:
 
     def _what(self, exception: ExceptionStatus, entry: Entry) -> tuple[*tuple[Value, ...], Where]:
         """Field, source value, sent value, value at the exchange, difference, what is wrong, and its place."""
-        if exception.found:
-            first, *others = exception.found
+        if exception.differences:
+            first, *others = exception.differences
             source, cell = self._source(entry, first.path)
             named = [one.path for one in others[:_NAMED]]  # the sheet Differences has all
             named += [f"{len(others) - _NAMED} more"] if len(others) > _NAMED else []
