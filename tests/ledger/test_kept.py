@@ -28,7 +28,7 @@ def test_they_are_opened_changed_and_closed_and_the_same_again_changes_nothing(l
     ledger.record_exceptions(run, many)
     assert [one._replace(versions=(), current=()) for one in ledger.queries.exceptions_at(run)] == many
     second, closed_at = ledger.begin_run(), set()
-    other = status(run, 7)._replace(verdict="value difference", found=(Difference("city", "Köln", ""),))
+    other = status(run, 7)._replace(verdict="value difference", differences=(Difference("city", "Köln", ""),))
     gone = status(run, 8, closed="explained")
     for _ in range(2):
         ledger.record_exceptions(second, [other, gone, *many[8:]])

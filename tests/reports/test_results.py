@@ -199,7 +199,7 @@ def test_a_text_file_comes_back_in_its_own_delimiter_and_encoding_unless_a_text_
     tmp_path, found, language, delimiter, encoding
 ):
     drop = drop_of(("orders", "in.csv"))
-    drop = replace(drop, language=language, tables=(replace(drop.tables[0], found=found),))
+    drop = replace(drop, language=language, tables=(replace(drop.tables[0], reading_notes=found),))
     with run_begun(tmp_path) as (ledger, run, settings):
         item = create(1, ("orders", 2, cells(1, "Médoc")), problems=[weight_problem("in.csv", 2)])
         plan(ledger, run, drop, [item])
