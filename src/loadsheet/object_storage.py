@@ -85,7 +85,7 @@ def names_in(address: str) -> list[str]:
     return sorted({str(name).rstrip("/").rpartition("/")[2] for name in names} - {""})
 
 
-def look(address: str) -> Object | None:
+def find_object(address: str) -> Object | None:
     """The present object at an address; None without one. Raises FolderError."""
     store, path = _store(address)
     with _errors_translated(address, "checked"):
@@ -96,22 +96,22 @@ def look(address: str) -> Object | None:
     return _object(address, f"{path.rpartition('/')[0]}/", path, info) if info["type"] == "file" else None
 
 
-def is_still(found: Object) -> bool:
+def is_still(stored: Object) -> bool:
     """Whether the store still has this version of an object. Raises FolderError."""
-    now = look(found.address)
-    return now is not None and now.version == found.version
+    now = find_object(stored.address)
+    return now is not None and now.version == stored.version
 
 
-def fetch(found: Object, target: Path) -> bool:
+def fetch(stored: Object, target: Path) -> bool:
     """Fetch this version of an object to a file, atomically; False if the store no longer has it. Raises FolderError."""
-    store, path = _store(found.address)
+    store, path = _store(stored.address)
     part = target.with_name(f".{digest(target.name)}.{os.getpid()}.{get_ident()}.tmp")
-    with _errors_translated(found.address, "fetched"):
+    with _errors_translated(stored.address, "fetched"):
         try:
             _make_folder(target.parent)
             store.get_file(path, str(part))
-            if part.stat().st_size == found.size and is_still(found):
-                os.utime(part, (found.changed.timestamp(), found.changed.timestamp()))
+            if part.stat().st_size == stored.size and is_still(stored):
+                os.utime(part, (stored.changed.timestamp(), stored.changed.timestamp()))
                 part.replace(target)
                 return True
         except FileNotFoundError:
@@ -138,43 +138,43 @@ def put(source: Path, address: str) -> None:
         store.put_file(str(source), path)
 
 
-def copy(found: Object, address: str) -> bool:
+def copy(stored: Object, address: str) -> bool:
     """Copy this version of an object to another address. False if the store cannot copy, or has another version by now."""
-    store, path = _store(found.address)
+    store, path = _store(stored.address)
     target_store, target = _store(address)
     if store is not target_store:
         return False
-    conditional = hasattr(store, "call_s3") and found.size <= _COPIED_AT_ONCE
+    conditional = hasattr(store, "call_s3") and stored.size <= _COPIED_AT_ONCE
     with _errors_translated(address, "written"):
         try:
-            store.cp_file(path, target, **({"CopySourceIfMatch": _etag(found)} if conditional else {}))
+            store.cp_file(path, target, **({"CopySourceIfMatch": _etag(stored)} if conditional else {}))
         except FileNotFoundError:
-            if not is_still(found):
+            if not is_still(stored):
                 return False
             raise
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.ENOSYS):  # s3fs translates S3's error codes to these
                 raise
             return False
-    copied = look(address)
+    copied = find_object(address)
     # not every store honours the condition, and a copied multipart upload gets another ETag
-    return copied is not None and copied.size == found.size and (copied.version == found.version or is_still(found))
+    return copied is not None and copied.size == stored.size and (copied.version == stored.version or is_still(stored))
 
 
-def remove_version(found: Object) -> None:
+def remove_version(stored: Object) -> None:
     """Remove this version of an object; a newer one stays. A store without conditional deletes also removes a version that
     arrives between check and delete. Raises FolderError.
     """
-    store, path = _store(found.address)
-    if not is_still(found):
+    store, path = _store(stored.address)
+    if not is_still(stored):
         return
     if not hasattr(store, "call_s3"):
-        remove([found.address])
+        remove([stored.address])
         return
     bucket, _, key = path.partition("/")
-    with _errors_translated(found.address, "removed"):
+    with _errors_translated(stored.address, "removed"):
         try:
-            store.call_s3("delete_object", Bucket=bucket, Key=key, IfMatch=_etag(found))
+            store.call_s3("delete_object", Bucket=bucket, Key=key, IfMatch=_etag(stored))
         except OSError as error:  # s3fs translates S3's error codes
             if error.errno == errno.ENOSYS:
                 store.rm_file(path)
@@ -202,11 +202,11 @@ def local_copy(kept_as: str, settings: Settings) -> Path:
     """
     if "://" not in kept_as:
         return Path(from_stored_path(kept_as, settings.state))
-    found = look(split_kept_as(kept_as)[0])
-    if found is None:
+    stored = find_object(split_kept_as(kept_as)[0])
+    if stored is None:
         raise FolderError(f"{kept_as} no longer exists")
-    target = settings.state / "fetched" / "kept" / digest(f"{found.address} {found.version}") / "original"
-    if not target.is_file() and not fetch(found, target):
+    target = settings.state / "fetched" / "kept" / digest(f"{stored.address} {stored.version}") / "original"
+    if not target.is_file() and not fetch(stored, target):
         raise FolderError(f"{kept_as} changed while it was fetched. Try again")
     return target
 
@@ -214,13 +214,13 @@ def local_copy(kept_as: str, settings: Settings) -> Path:
 def is_kept(kept_as: str, settings: Settings) -> bool:
     """Whether an original exists. Raises FolderError if the store cannot be reached."""
     if "://" in kept_as:
-        return look(split_kept_as(kept_as)[0]) is not None
+        return find_object(split_kept_as(kept_as)[0]) is not None
     return Path(from_stored_path(kept_as, settings.state)).exists()
 
 
-def kept_at(found: Object) -> str:
+def kept_as_of(stored: Object) -> str:
     """The ledger's name for a version of an object in the inbox."""
-    return f"{found.address}{_VERSION}{found.version}"
+    return f"{stored.address}{_VERSION}{stored.version}"
 
 
 def split_kept_as(kept_as: str) -> tuple[str, str]:
@@ -234,8 +234,8 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def _etag(found: Object) -> str:
-    return f'"{found.version.rpartition("-")[0]}"'
+def _etag(stored: Object) -> str:
+    return f'"{stored.version.rpartition("-")[0]}"'
 
 
 def _make_folder(folder: Path) -> None:

@@ -45,14 +45,14 @@ def top(request, tmp_path):
 def test_only_the_version_that_was_found_is_fetched_copied_and_removed(top, tmp_path):
     address, put = top
     put("sub/a.csv", CONTENT)
-    found, target = object_storage.look(f"{address}/sub/a.csv"), tmp_path / "far" / "a.csv"
+    found, target = object_storage.find_object(f"{address}/sub/a.csv"), tmp_path / "far" / "a.csv"
     assert (found.name, found.size) == ("a.csv", len(CONTENT))
     assert found.version.endswith(f"-{len(CONTENT)}")
     assert found.version != f"0.0-{len(CONTENT)}"
     assert abs((datetime.now(UTC) - found.changed).total_seconds()) < 60
     assert object_storage.read(found.address) == CONTENT
     assert object_storage.read(f"{address}/sub/b.csv") == b""
-    assert [object_storage.look(f"{address}/{name}") for name in ("sub", "sub/b.csv")] == [None, None]
+    assert [object_storage.find_object(f"{address}/{name}") for name in ("sub", "sub/b.csv")] == [None, None]
     for more in (1, -1):
         assert not object_storage.fetch(found._replace(size=found.size + more), target)
         assert list(target.parent.iterdir()) == []
@@ -69,15 +69,15 @@ def test_only_the_version_that_was_found_is_fetched_copied_and_removed(top, tmp_
     assert not object_storage.fetch(found, late)
     assert not object_storage.copy(found, f"{address}/c.csv")
     object_storage.remove_version(found)
-    newer = object_storage.look(found.address)
+    newer = object_storage.find_object(found.address)
     assert newer.size == len(CONTENT) + 3
     object_storage.remove_version(newer)
-    assert object_storage.look(found.address) is None
+    assert object_storage.find_object(found.address) is None
     assert not object_storage.fetch(newer, late)
     assert not object_storage.copy(newer, f"{address}/d.csv")
     put("sub/e.csv", CONTENT)
     object_storage.remove([found.address, f"{address}/sub/e.csv"])
-    assert object_storage.look(f"{address}/sub/e.csv") is None
+    assert object_storage.find_object(f"{address}/sub/e.csv") is None
     assert not late.exists()
 
 
@@ -85,8 +85,8 @@ def test_an_original_is_read_where_it_is_kept(top, tmp_path):
     address, put = top
     settings = Settings(state=tmp_path / "state")
     put("a.csv", CONTENT)
-    found = object_storage.look(f"{address}/a.csv")
-    for kept_as in (found.address, object_storage.kept_at(found)):
+    found = object_storage.find_object(f"{address}/a.csv")
+    for kept_as in (found.address, object_storage.kept_as_of(found)):
         assert object_storage.split_kept_as(kept_as)[0] == found.address
         assert object_storage.is_kept(kept_as, settings)
         assert object_storage.local_copy(kept_as, settings).read_bytes() == CONTENT
@@ -258,7 +258,7 @@ def test_a_replaced_object_is_noticed_and_its_newer_version_stays(bucket, place,
 def test_a_store_without_conditional_deletes_loses_the_object_all_the_same(bucket, place, monkeypatch, answer, left):
     """As s3fs translates the store's answer: the delete is not implemented, its condition is not met, it is not allowed."""
     bucket.put("inbox/a.csv", CONTENT)
-    found, call = object_storage.look(f"s3://{bucket.name}/inbox/a.csv"), s3fs.S3FileSystem.call_s3
+    found, call = object_storage.find_object(f"s3://{bucket.name}/inbox/a.csv"), s3fs.S3FileSystem.call_s3
 
     def refusing(store, method, *arguments, **values):
         if method == "delete_object" and "IfMatch" in values:

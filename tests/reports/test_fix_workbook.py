@@ -377,7 +377,9 @@ def lines_of(found, name, encoding="utf-8"):
 
 def text_drop(encoding="UTF-8"):
     drop = drop_of(("orders", "in.csv"))
-    return replace(drop, tables=(replace(drop.tables[0], reading_notes={"encoding": encoding, "delimiter": "semicolon"}),))
+    return replace(
+        drop, tables=(replace(drop.tables[0], reading_notes={"encoding": encoding, "delimiter": "semicolon"}),)
+    )
 
 
 def test_text_files_come_back_as_text_on_wish_written_as_they_were(tmp_path):

@@ -131,11 +131,11 @@ def trace(settings: "Settings") -> Iterator[Traced]:
 
 def _origin(path: "Steps", settings: "Settings") -> str:
     """The place of a value, or of the first one in a table."""
-    found = next((value for other, value in settings.found.items() if other[: len(path)] == path), None)
-    if found is None:
+    origin = next((value for other, value in settings.origins.items() if other[: len(path)] == path), None)
+    if origin is None:
         return DEFAULT
-    line = _line(settings.file, found.written)
-    return f"{found.place} line {line}" if line else found.place
+    line = _line(settings.file, origin.written)
+    return f"{origin.place} line {line}" if line else origin.place
 
 
 def _line(file: Path | None, written: "Steps") -> int:

@@ -60,16 +60,16 @@ class Call(NamedTuple):
         name = self.operation.record.key[0]
         return (key_text(record[name]) for record in self.records)
 
-    def may_see(self, held: "Held | None") -> bool:
+    def may_see(self, stored: "StoredRecord | None") -> bool:
         """Whether the record exists and the caller is one of its parties."""
-        return held is not None and (not self.party or self.party in held.parties)
+        return stored is not None and (not self.party or self.party in stored.parties)
 
     def is_named_in(self, record: Mapping[str, Any]) -> bool:
         """Whether the record names the caller as sender or receiver."""
         return not self.party or self.party in _parties(record)
 
 
-class Happened(NamedTuple):
+class Change(NamedTuple):
     """One change by a call: the key of the record, the effect, and the record's number."""
 
     key: Key
@@ -80,16 +80,16 @@ class Happened(NamedTuple):
 class Effect(NamedTuple):
     """The result of a call: refused for `faults`, or done. `number` is the exchange's own number of the record (0: none).
 
-    `happened` lists every change; it is empty for a refusal and for a 200 without effect.
+    `changes` lists every change; it is empty for a refusal and for a 200 without effect.
     """
 
     faults: tuple[Fault, ...] = ()
     number: int = 0
-    happened: tuple[Happened, ...] = ()
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(slots=True)
-class Held:
+class StoredRecord:
     """A stored record: its number, which is never reused, its content as JSON text, and for tenders and orders the keys of sender
     and receiver.
     """
@@ -101,27 +101,27 @@ class Held:
 
 @dataclass(slots=True)
 class RecordSet:
-    """The records of one table by key: `found` are the numbers before the calls, `held` the records after them."""
+    """The records of one table by key: `numbers_before` are those before the calls, `records` what there is after them."""
 
     last: int
-    held: dict[Key, Held] = field(default_factory=dict)
-    found: dict[Key, int] = field(default_factory=dict)
+    records: dict[Key, StoredRecord] = field(default_factory=dict)
+    numbers_before: dict[Key, int] = field(default_factory=dict)
     changed: set[Key] = field(default_factory=set)
 
     def put(self, key: Key, record: Payload) -> int:
         """Add a record under a new number, or replace the content of an existing one; returns the number."""
         content, parties = _text(record), _parties(record)
-        if held := self.held.get(key):
-            held.content, held.parties = content, parties
+        if stored := self.records.get(key):
+            stored.content, stored.parties = content, parties
             self.changed.add(key)
-            return held.number
+            return stored.number
         self.last += 1
-        self.held[key] = Held(self.last, content, parties)
+        self.records[key] = StoredRecord(self.last, content, parties)
         return self.last
 
     def merge(self, key: Key, more: Payload) -> None:
         """Set the fields of `more` in an existing record; its other fields stay."""
-        self.put(key, {**decode_stored(self.held[key].content), **more})
+        self.put(key, {**decode_stored(self.records[key].content), **more})
 
 
 @dataclass(slots=True)
@@ -129,12 +129,12 @@ class AppendedRows:
     """Append-only rows, each under the key of its record."""
 
     last: int
-    added: list[tuple[Key, Held]] = field(default_factory=list)
+    added: list[tuple[Key, StoredRecord]] = field(default_factory=list)
 
     def add(self, key: Key, content: str) -> int:
         """Add a row under a new number and return the number."""
         self.last += 1
-        self.added.append((key, Held(self.last, content)))
+        self.added.append((key, StoredRecord(self.last, content)))
         return self.last
 
 
@@ -179,36 +179,36 @@ def _create(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
     record_set, key, record = _subject(work, call)
     if not call.is_named_in(record):
         return _not_yours()
-    held = record_set.held.get(key)
-    if held and (assumptions.create_existing == "reject" or not call.may_see(held)):
+    stored = record_set.records.get(key)
+    if stored and (assumptions.create_existing == "reject" or not call.may_see(stored)):
         return _refused(call, _EXISTS)
-    if held and assumptions.create_existing == "accept":
-        return Effect(number=held.number)
-    if held and (others := _other_parties(call, decode_stored(held.content), record)):
+    if stored and assumptions.create_existing == "accept":
+        return Effect(number=stored.number)
+    if stored and (others := _other_parties(call, decode_stored(stored.content), record)):
         return Effect(others)
-    return _put(record_set, key, record, "replaced" if held else "created")
+    return _put(record_set, key, record, "replaced" if stored else "created")
 
 
 def _update(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
     record_set, key, record = _subject(work, call)
-    held = record_set.held.get(key)
-    if held and call.may_see(held):
-        if others := _other_parties(call, decode_stored(held.content), record):
+    stored = record_set.records.get(key)
+    if stored and call.may_see(stored):
+        if others := _other_parties(call, decode_stored(stored.content), record):
             return Effect(others)
         record_set.merge(key, record)
-        return Effect(number=held.number, happened=(Happened(key, "updated", held.number),))
+        return Effect(number=stored.number, changes=(Change(key, "updated", stored.number),))
     if assumptions.update_unknown == "accept":
         return Effect()
-    if held or assumptions.update_unknown == "reject":  # another party's record cannot be stored as new
+    if stored or assumptions.update_unknown == "reject":  # another party's record cannot be stored as new
         return _refused(call, _UNKNOWN)
     return _put(record_set, key, record, "created") if call.is_named_in(record) else _not_yours()
 
 
 def _delete(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
     record_set, key, _ = _subject(work, call)
-    if not call.may_see(record_set.held.get(key)):
+    if not call.may_see(record_set.records.get(key)):
         return _refused(call, _UNKNOWN) if assumptions.delete_unknown == "reject" else Effect()
-    happened = Happened(key, "deleted", record_set.held.pop(key).number)
+    change = Change(key, "deleted", record_set.records.pop(key).number)
     if record_set is work.orders:
         work.cleared_orders.add(key[0])
         work.events.added = [row for row in work.events.added if row[0] != key]
@@ -216,19 +216,19 @@ def _delete(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
         work.cleared_tenders.add(key[0])
         work.confirmations.added = [row for row in work.confirmations.added if row[0][0] != key[0]]
         work.decisions = {quote: accepted for quote, accepted in work.decisions.items() if quote[0] != key[0]}
-        work.quotes.held = {quote: held for quote, held in work.quotes.held.items() if quote[0] != key[0]}
-    return Effect(happened=(happened,))
+        work.quotes.records = {quote: stored for quote, stored in work.quotes.records.items() if quote[0] != key[0]}
+    return Effect(changes=(change,))
 
 
 def _quote(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
     tender, quote, record = _quote_keys(call)
     if not call.is_named_in(record) and call.party != quote[1]:
         return _not_yours()
-    held = work.tenders.held.get(tender)
-    allowed = _may_quote(call, held, quote, assumptions)
-    if not allowed and call.may_see(held):
+    stored = work.tenders.records.get(tender)
+    allowed = _may_quote(call, stored, quote, assumptions)
+    if not allowed and call.may_see(stored):
         return _refused(call, _NOT_FOR_YOU)
-    if not (held and allowed) and assumptions.quote_unknown == "reject":
+    if not (stored and allowed) and assumptions.quote_unknown == "reject":
         return _refused(call, _UNKNOWN)
     if not allowed:
         return Effect()
@@ -242,13 +242,13 @@ def _quote(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
 
 def _why_a_quote_stays(work: UnitOfWork, quote: Key, assumptions: Assumptions) -> str:
     """The reason why an existing quote cannot be replaced; empty if it can."""
-    if quote in work.quotes.held and assumptions.quote_existing == "reject":
+    if quote in work.quotes.records and assumptions.quote_existing == "reject":
         return "has already quoted for this tender"
     accepted = work.decisions.get(quote) and assumptions.quote_accepted == "reject"
     return _QUOTE_ACCEPTED if accepted else ""
 
 
-def _may_quote(call: Call, tender: Held | None, quote: Key, assumptions: Assumptions) -> bool:
+def _may_quote(call: Call, tender: StoredRecord | None, quote: Key, assumptions: Assumptions) -> bool:
     """Whether the caller may add or change this quote; an invited carrier only its own."""
     if not call.party:
         return True
@@ -264,16 +264,16 @@ def _may_quote(call: Call, tender: Held | None, quote: Key, assumptions: Assumpt
 
 def _confirm(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
     tender, quote, record = _quote_keys(call)
-    held = work.tenders.held.get(tender)
-    hidden = bool(call.party) and not call.may_see(held)
+    stored = work.tenders.records.get(tender)
+    hidden = bool(call.party) and not call.may_see(stored)
     rejects_unknown = assumptions.confirm_unknown == "reject"
-    if rejects_unknown and (hidden or (not held and quote not in work.quotes.held)):
+    if rejects_unknown and (hidden or (not stored and quote not in work.quotes.records)):
         return _refused(call, _UNKNOWN)
-    if hidden and held:
+    if hidden and stored:
         return Effect()
-    if held and call.party and assumptions.confirm_by == "sender" and call.party != held.parties[0]:
+    if stored and call.party and assumptions.confirm_by == "sender" and call.party != stored.parties[0]:
         return _refused(call, _NOT_YOUR_DECISION)
-    if rejects_unknown and quote not in work.quotes.held:
+    if rejects_unknown and quote not in work.quotes.records:
         return _refused(call, "has not quoted for this tender", key_field=1)
     accepted, before = is_acceptance(record), work.decisions.get(quote)
     if before is not None and assumptions.confirm_decided != "replace":
@@ -283,9 +283,9 @@ def _confirm(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
     work.decisions[quote] = accepted
     number = work.confirmations.add(quote, _text(record))
     change = tender_change(record, assumptions)
-    if change and held:
+    if change and stored:
         work.tenders.merge(tender, change)
-    return Effect(happened=(Happened(quote, "confirmed", number),))
+    return Effect(changes=(Change(quote, "confirmed", number),))
 
 
 def _status(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
@@ -294,20 +294,20 @@ def _status(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
     unknown = tuple(
         Fault(name, _UNKNOWN, place)
         for place, (key, _) in zip(call.places, events, strict=True)
-        if not call.may_see(work.orders.held.get(key)) and assumptions.status_unknown == "reject"
+        if not call.may_see(work.orders.records.get(key)) and assumptions.status_unknown == "reject"
     )
     faults = tuple(sorted(call.faults + unknown, key=lambda fault: fault.index or 0))
     if faults and assumptions.status_on_400 != "partial":
         return Effect(faults)
-    happened = []
+    changes = []
     for key, record in events:
-        held = work.orders.held.get(key)
-        if not call.may_see(held) and (held or assumptions.status_unknown == "reject"):
+        stored = work.orders.records.get(key)
+        if not call.may_see(stored) and (stored or assumptions.status_unknown == "reject"):
             continue
-        happened.append(Happened(key, "reported", work.events.add(key, _text(record))))
-        if held and (change := order_change(record, assumptions)):
+        changes.append(Change(key, "reported", work.events.add(key, _text(record))))
+        if stored and (change := order_change(record, assumptions)):
             work.orders.merge(key, change)
-    return Effect(faults, happened=tuple(happened))
+    return Effect(faults, changes=tuple(changes))
 
 
 _EFFECTS: dict[Action, Callable[[UnitOfWork, Call, Assumptions], Effect]] = {
@@ -328,7 +328,7 @@ def _subject(work: UnitOfWork, call: Call) -> tuple[RecordSet, Key, Payload]:
 
 def _put(record_set: RecordSet, key: Key, record: Payload, effect: str) -> Effect:
     number = record_set.put(key, record)
-    return Effect(number=number, happened=(Happened(key, effect, number),))
+    return Effect(number=number, changes=(Change(key, effect, number),))
 
 
 def _quote_keys(call: Call) -> tuple[Key, Key, Payload]:
@@ -341,13 +341,13 @@ def _parties(record: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(key_text, parties_of(record)))
 
 
-def _other_parties(call: Call, held: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[Fault, ...]:
+def _other_parties(call: Call, stored: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[Fault, ...]:
     """Faults for parties that the record would change: a party cannot hand a record over or take it over."""
     if not call.party:
         return ()
     return tuple(
         Fault(name, _OTHER_PARTIES)
-        for name, before, after in zip(PARTY_FIELDS, _parties(held), _parties({**held, **record}), strict=True)
+        for name, before, after in zip(PARTY_FIELDS, _parties(stored), _parties({**stored, **record}), strict=True)
         if before != after
     )
 

@@ -51,7 +51,7 @@ from loadsheet.exchange.database import (
     open_engine,
     owner_of,
 )
-from loadsheet.exchange.effects import AppendedRows, Call, Effect, Held, RecordSet, UnitOfWork, apply
+from loadsheet.exchange.effects import AppendedRows, Call, Effect, RecordSet, StoredRecord, UnitOfWork, apply
 from loadsheet.exchange.wire import decode_stored
 
 _KEYS_MAX = 1000  # in one statement
@@ -140,14 +140,16 @@ def write_work(connection: Connection, counts: Counts, work: UnitOfWork) -> None
     for table, record_set in record_sets:
         _save_changes(connection, table, record_set)
     added = {table: _new(table, record_set) for table, record_set in record_sets}
-    added |= {table: [(held.number, *key, held.content) for key, held in journal.added] for table, journal in appended}
+    added |= {
+        table: [(stored.number, *key, stored.content) for key, stored in journal.added] for table, journal in appended
+    }
     for table, rows in added.items():
         if rows:
             connection.execute(insert(table), [dict(zip(table.c.keys(), row, strict=True)) for row in rows])
     # The last numbers include records that the group itself deleted, because their numbers were used.
     after = {table.name: Count(journal.last, 0) for table, journal in appended}
     for table, record_set in record_sets:
-        more = len(record_set.held) - len(record_set.found) if _PARTIES_OF[table] else 0
+        more = len(record_set.records) - len(record_set.numbers_before) if _PARTIES_OF[table] else 0
         after[table.name] = Count(record_set.last, counts[table.name].held + more)
     if counted := [
         {"of": name, "to": count.last, "holding": count.held} for name, count in after.items() if count != counts[name]
@@ -160,8 +162,8 @@ def _fill(connection: Connection, table: Table, record_set: RecordSet, calls: It
     for row in _find(connection, table, calls):
         number, *rest, content = tuple(row)
         key, parties = tuple(rest[: len(rest) - sides]), tuple(rest[len(rest) - sides :])
-        record_set.held[key] = Held(number, content, parties)
-        record_set.found[key] = number
+        record_set.records[key] = StoredRecord(number, content, parties)
+        record_set.numbers_before[key] = number
 
 
 def _clear(connection: Connection, tables: Iterable[Table], owners: Collection[str]) -> None:
@@ -171,8 +173,10 @@ def _clear(connection: Connection, tables: Iterable[Table], owners: Collection[s
 
 
 def _save_changes(connection: Connection, table: Table, record_set: RecordSet) -> None:
-    kept = {key: held for key, held in record_set.held.items() if held.number == record_set.found.get(key)}
-    gone = [{"at": number} for key, number in record_set.found.items() if key not in kept]
+    kept = {
+        key: stored for key, stored in record_set.records.items() if stored.number == record_set.numbers_before.get(key)
+    }
+    gone = [{"at": number} for key, number in record_set.numbers_before.items() if key not in kept]
     if gone:
         connection.execute(_REMOVE[table], gone)
     changed = [kept[key] for key in record_set.changed if key in kept]
@@ -181,8 +185,8 @@ def _save_changes(connection: Connection, table: Table, record_set: RecordSet) -
         connection.execute(
             _SET_CONTENT[table],
             [
-                {"at": held.number, "new_content": held.content, **dict(zip(sides, held.parties, strict=False))}
-                for held in changed
+                {"at": stored.number, "new_content": stored.content, **dict(zip(sides, stored.parties, strict=False))}
+                for stored in changed
             ],
         )
 
@@ -191,9 +195,9 @@ def _new(table: Table, record_set: RecordSet) -> list[tuple[Any, ...]]:
     """The rows of the records that are new or have a new number."""
     sides = len(_PARTIES_OF[table])
     return [
-        (held.number, *key, *held.parties[:sides], held.content)
-        for key, held in record_set.held.items()
-        if held.number != record_set.found.get(key)
+        (stored.number, *key, *stored.parties[:sides], stored.content)
+        for key, stored in record_set.records.items()
+        if stored.number != record_set.numbers_before.get(key)
     ]
 
 
@@ -237,7 +241,7 @@ class TruthLog:
     def write(self, done: Iterable[tuple[Call, Effect]]) -> None:
         """Append the effects of the committed calls in one write. Raises OSError if the write fails."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        lines = [line for call, effect in done if effect.happened for line in _truth_lines(time, call, effect)]
+        lines = [line for call, effect in done if effect.changes for line in _truth_lines(time, call, effect)]
         rest = memoryview(b"".join(lines))
         while rest:
             rest = rest[os.write(self._file, rest) :]
@@ -249,14 +253,14 @@ class TruthLog:
 
 def _truth_lines(time: str, call: Call, effect: Effect) -> Iterator[bytes]:
     digest = hashlib.sha256(call.body).hexdigest()
-    for happened in effect.happened:
+    for change in effect.changes:
         line = {
             "time": time,
             "operation": call.operation.name,
-            "key": "/".join(happened.key),
+            "key": "/".join(change.key),
             "sha256": digest,
-            "effect": happened.effect,
-            "number": happened.number,
+            "effect": change.effect,
+            "number": change.number,
         }
         yield msgspec.json.encode(line) + b"\n"
 

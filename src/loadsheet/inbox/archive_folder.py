@@ -59,7 +59,7 @@ def complete_interrupted_move(file: InboxFile, settings: Settings, run: str) -> 
     found = next((place for place in places if place is not None and _has_same_bytes(place, file)), None)
     if found is None and settings.outbox_address:
         aside = settings.outbox / run / "set-aside" / relative_path(file.name)
-        stored = object_storage.look(address_of(aside))
+        stored = object_storage.find_object(address_of(aside))
         return _release_object(file, aside) if stored is not None and stored.size == file.size else None
     if found is not None and found.is_relative_to(settings.outbox_here):
         return _release_object(file, _published(found, settings))
@@ -198,7 +198,7 @@ def _published(place: Path, settings: Settings) -> Path:
 
 def _put(file: InboxFile, address: str) -> None:
     """Upload a file unless an earlier attempt did. Only this run writes to the address, so an object of the same size is the file."""
-    stored = object_storage.look(address)
+    stored = object_storage.find_object(address)
     if stored is None or stored.size != file.size:
         object_storage.put(file.path, address)
 
@@ -220,7 +220,7 @@ def _aside_link(file: InboxFile, settings: Settings) -> Path:
 def _has_same_bytes(place: Path, file: InboxFile) -> bool:
     if address := address_of(place):
         # the claim already copied an object to the archive
-        stored = None if file.claimed_object else object_storage.look(address)
+        stored = None if file.claimed_object else object_storage.find_object(address)
         return stored is not None and stored.size == file.size
     try:
         with place.open("rb") as kept:

@@ -110,7 +110,7 @@ class ClaimedObject:
     @property
     def stored_at(self) -> str:
         """The location of its bytes until it is archived or set aside, as the ledger names it."""
-        return object_storage.kept_at(self.object)
+        return object_storage.kept_as_of(self.object)
 
     @property
     def path(self) -> Path:
@@ -136,7 +136,7 @@ class ClaimedObject:
         """Make sure the local copy exists; False if the object and its archived copy are gone. Raises FolderError."""
         if self.path.is_file() or object_storage.fetch(self.object, self.path):
             return True
-        copy = object_storage.look(self.kept) if self.kept else None
+        copy = object_storage.find_object(self.kept) if self.kept else None
         return copy is not None and copy.size == self.object.size and object_storage.fetch(copy, self.path)
 
     def give_back(self) -> None:
@@ -154,7 +154,7 @@ class ClaimedObject:
         and then keeps the claim.
         """
         object_storage.remove_version(self.object)
-        if self.settings.arrival.done_marker and object_storage.look(self.object.address) is None:
+        if self.settings.arrival.done_marker and object_storage.find_object(self.object.address) is None:
             folder, _, bare = self.object.address.rpartition("/")
             object_storage.remove([f"{folder}/{done_marker_name(bare, self.settings.arrival.done_marker)}"])
         self._release_claim()

@@ -431,5 +431,5 @@ def _put(settings: Settings, name: str) -> None:
 
 def _bring(settings: Settings, name: str) -> None:
     target = settings.outbox_here / name
-    if not target.is_file() and (found := object_storage.look(place_text(settings.outbox / name))):
+    if not target.is_file() and (found := object_storage.find_object(place_text(settings.outbox / name))):
         object_storage.fetch(found, target)

@@ -55,7 +55,7 @@ EMBEDDED = "embedded"
 Steps = tuple[str, ...]
 
 
-class Found(NamedTuple):
+class SettingOrigin(NamedTuple):
     """A value, its place as text for people, and the tables and name under which it is written in a file."""
 
     value: Any
@@ -63,7 +63,7 @@ class Found(NamedTuple):
     written: Steps = ()
 
 
-Layer = dict[Steps, Found]
+Layer = dict[Steps, SettingOrigin]
 """The settings of one source by path."""
 
 _ANSWERS = {
@@ -77,7 +77,7 @@ class Sources:
     """The origin of loaded settings: the file, the place of each value, and the names that are set only for the shipper."""
 
     file: Path | None = None
-    found: Layer = field(default_factory=dict)
+    origins: Layer = field(default_factory=dict)
     own: frozenset[str] = frozenset()
 
 
@@ -298,9 +298,9 @@ class Settings(BaseModel):
         return self._sources.own
 
     @property
-    def found(self) -> Layer:
+    def origins(self) -> Layer:
         """Each value from a source, by path, with its place."""
-        return self._sources.found
+        return self._sources.origins
 
     @property
     def tolerances(self) -> Tolerances:

@@ -17,7 +17,7 @@ from typing import Any, get_origin
 from pydantic import BaseModel
 
 from loadsheet.errors import SettingsError
-from loadsheet.settings.model import EMBEDDED, Found, Layer, Settings, Steps
+from loadsheet.settings.model import EMBEDDED, Layer, SettingOrigin, Settings, Steps
 from loadsheet.settings.sections import OLD_NAMES, RETIRED
 
 CONFIG_FILE = Path("loadsheet.toml")
@@ -111,9 +111,9 @@ def from_file(file: Path | None, shipper: str = "") -> Layer:
         else {name: value for name, value in found.items() if name.lower() != "shippers"}
     )
     place = f"{file} [shippers.{shipper}]" if shipper else str(file)
-    layer = _layer(((Found(value, place, (*tables, *steps)), steps) for steps, value in _flat(own)))
+    layer = _layer(((SettingOrigin(value, place, (*tables, *steps)), steps) for steps, value in _flat(own)))
     if not shipper and (names := found.get("shippers")):
-        layer["shippers",] = Found(tuple(names), place)
+        layer["shippers",] = SettingOrigin(tuple(names), place)
     return layer
 
 
@@ -136,16 +136,16 @@ def _from_variables(prefix: str, variables: tuple[tuple[str, str], ...]) -> Laye
         if first in RETIRED or (first in Settings.model_fields and first not in _NOT_FROM_ENVIRONMENT):
             place, value = f"environment {name.upper()}", _parsed(current_path(steps), name, text)
             nested = _flat(value) if isinstance(value, dict) else [((), value)]
-            named += [(Found(value, place), (*steps, *inner)) for inner, value in nested]
+            named += [(SettingOrigin(value, place), (*steps, *inner)) for inner, value in nested]
     return _layer(named)
 
 
 def from_arguments(given: Mapping[str, Any]) -> Layer:
     """The settings of the command line; old names are accepted without a warning."""
-    return {current_path(steps): Found(value, "command line") for steps, value in _flat(given)}
+    return {current_path(steps): SettingOrigin(value, "command line") for steps, value in _flat(given)}
 
 
-def _layer(named: Iterable[tuple[Found, Steps]]) -> Layer:
+def _layer(named: Iterable[tuple[SettingOrigin, Steps]]) -> Layer:
     """Values by their current path. Warns about old names; the new name wins if both are set."""
     layer: Layer = {}
     old: Layer = {}
@@ -163,7 +163,7 @@ def _layer(named: Iterable[tuple[Found, Steps]]) -> Layer:
     return old | layer
 
 
-def _how_now(found: Found, steps: Steps) -> str:
+def _how_now(found: SettingOrigin, steps: Steps) -> str:
     old = steps[0].lower()
     section, name = OLD_NAMES[old]
     if found.written:
@@ -245,7 +245,7 @@ def of_shipper(file: Path | None, shipper: str, given: Mapping[str, Any]) -> lis
         hidden.update(TIED_TO_EXCHANGE)
     folders = own_folders(shipper, whole | everywhere)
     place = f"follows from [shippers.{shipper}]"
-    follows: Layer = {(name,): Found(value, place) for name, value in {"shipper": shipper, **folders}.items()}
+    follows: Layer = {(name,): SettingOrigin(value, place) for name, value in {"shipper": shipper, **folders}.items()}
     return [line, own, _without(everywhere, hidden), table, _without(whole, hidden), follows]
 
 
@@ -265,7 +265,9 @@ def merged(layers: Sequence[Layer]) -> Layer:
     from loadsheet.exchange_profile import assumptions_for
 
     probed = assumptions_for(str(exchange.value if exchange else EMBEDDED), Path(capabilities.value))
-    return {("assumptions", name): Found(value, str(capabilities.value)) for name, value in probed.items()} | found
+    return {
+        ("assumptions", name): SettingOrigin(value, str(capabilities.value)) for name, value in probed.items()
+    } | found
 
 
 def nested(layer: Layer) -> dict[str, Any]:

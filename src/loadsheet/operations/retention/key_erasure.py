@@ -311,7 +311,7 @@ def _copied(settings: Settings, before: str, target: Path) -> str:
     if not _is_archived(settings, before):
         return ""  # the file no longer exists: see `unmovable_file`
     if address := address_of(before):
-        stored = object_storage.look(address)
+        stored = object_storage.find_object(address)
         if stored is None:
             return ""
         if not object_storage.copy(stored, address_of(target)):
