@@ -29,13 +29,13 @@ def test_a_file_that_is_written_to_while_it_is_read_is_not_planned_and_goes_back
             file.write(late)
 
     with taking(place, write_late) as (ledger, taken):
-        assert [(problem.code, problem.found) for problem in taken.left] == [("A106", "packages.csv")]
+        assert [(problem.code, problem.found) for problem in taken.inbox_problems] == [("A106", "packages.csv")]
         assert ledger.queries.count_in(*State) == 0
     assert lies_in(place.inbox) == BOTH
     assert not place.outbox.exists()
     write_orders(place.inbox, 5)
     with taking(place) as (ledger, taken):
-        assert (taken.left, taken.fault) == ((), None)
+        assert (taken.inbox_problems, taken.fault) == ((), None)
         assert ledger.queries.count_in(State.READY) == 5
 
 

@@ -115,7 +115,11 @@ def names(found):
 
 
 def codes(found):
-    return [(problem.code, problem.found) for problem in found.left]
+    return problems_in(found.left)
+
+
+def problems_in(problems):
+    return [(problem.code, problem.found) for problem in problems]
 
 
 def first(place):
@@ -300,10 +304,10 @@ def test_a_replacement_while_it_is_read_gives_the_drop_back_and_the_next_run_rea
             bucket.put("inbox/packages.csv", bucket.get("inbox/packages.csv") + b"00000001,BOX,Late,1,0.1\n")
 
     with taking(place, replace) as (ledger, taken):
-        assert codes(taken) == [("A106", "packages.csv")]
+        assert problems_in(taken.inbox_problems) == [("A106", "packages.csv")]
         assert ledger.queries.count_in(*State) == 0
     with taking(place) as (ledger, taken):
-        assert (codes(taken), taken.fault, ledger.queries.count_in(State.READY)) == ([], None, 5)
+        assert (problems_in(taken.inbox_problems), taken.fault, ledger.queries.count_in(State.READY)) == ([], None, 5)
         assert sorted(kept(ledger)) == ["orders.csv", "packages.csv"]
     assert bucket.keys("inbox/") == []
     assert len(bucket.keys("outbox/archive/")) == 2
@@ -362,7 +366,7 @@ def test_whatever_is_killed_nothing_is_lost_and_nothing_taken_twice(store, tmp_p
                 shutil.rmtree(place.state / folder, ignore_errors=True)
         for _ in range(2):  # the second finds nothing to do
             with taking(place) as (ledger, taken):
-                assert (codes(taken), taken.fault) == ([], None), at
+                assert (problems_in(taken.inbox_problems), taken.fault) == ([], None), at
                 assert ledger.queries.count_in(State.READY) == ledger.queries.count_in(*State) == 3, at
                 found = kept(ledger)
                 assert sorted(found) == sorted(sent), at
@@ -454,7 +458,7 @@ def test_what_a_dead_machine_had_claimed_is_taken_by_the_next(bucket, tmp_path, 
         for candidate in fetch_objects(scan(dead), dead).candidates:
             assert claim(candidate, dead, RUN, theirs)
         taken = ingest_files(shared.place("next"), ledger, ledger.begin_run(), usual_mappings())
-        assert (codes(taken), taken.fault, ledger.queries.count_in(State.READY)) == ([], None, 5)
+        assert (problems_in(taken.inbox_problems), taken.fault, ledger.queries.count_in(State.READY)) == ([], None, 5)
         assert sorted(kept(ledger)) == ["orders.csv", "packages.csv"]
     assert bucket.keys("inbox/") == []
 

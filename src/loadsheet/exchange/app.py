@@ -57,8 +57,8 @@ from loadsheet.exchange.effects import Call, key_text
 from loadsheet.exchange.record_store import Store, StoreFailed
 from loadsheet.exchange.wire import BadBody, decode_stored, encode, parse_body
 
-NOTE = "loadsheet.note"
-"""The key of a request's `Note` in its scope, if the caller of the application wants one."""
+CALL_CONTEXT = "loadsheet.note"
+"""The key of a request's `CallContext` in its scope, if the caller of the application wants one."""
 
 _BEARER = b"Bearer "
 _NOT_AN_OBJECT = "must be a JSON object"
@@ -82,8 +82,8 @@ _TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 
 
 @dataclass(slots=True)
-class Note:
-    """The application's note about a call: the key of the caller's party, the body as received, and its records once they are
+class CallContext:
+    """What the application notes about a call: the key of the caller's party, the body as received, and its records once they are
     valid. Body and records are dropped after the call.
     """
 
@@ -146,8 +146,8 @@ class _BearerTokens(AuthenticationBackend):
             raise _NotAdmittedError(_store_failed(scope)) from None
         if caller is None:
             raise _NotAdmittedError(await self._refusal(scope, token))
-        if note := scope.get(NOTE):
-            note.party = key_text(caller.party)
+        if context := scope.get(CALL_CONTEXT):
+            context.party = key_text(caller.party)
         return AuthCredentials(), caller
 
     async def _refusal(self, scope: Scope, token: str) -> Response:
@@ -182,21 +182,21 @@ class _Write:
 
     async def answer(self, request: Request) -> Response:
         """Check the body and apply the records. Raises StoreFailed."""
-        note: Note = request.scope.get(NOTE) or Note()
+        context: CallContext = request.scope.get(CALL_CONTEXT) or CallContext()
         try:
-            note.body = await _read(request, self._assumptions.body_bytes_max)
-            return await self._apply(note, request.user)
+            context.body = await _read(request, self._assumptions.body_bytes_max)
+            return await self._apply(context, request.user)
         except BadBody as error:
             return self._refuse((Fault("", str(error)),))
 
-    async def _apply(self, note: Note, caller: Caller) -> Response:
-        body: Any = parse_body(note.body)
+    async def _apply(self, context: CallContext, caller: Caller) -> Response:
+        body: Any = parse_body(context.body)
         faults = self._check(body)
         if any(fault.index is None for fault in faults):
             return self._refuse(faults)
-        call = self._call(body, faults, note.body, caller)
+        call = self._call(body, faults, context.body, caller)
         if not faults:
-            note.records = call.records
+            context.records = call.records
         effect = await self._store.apply(call, self._assumptions)
         if effect.faults:
             return self._refuse(effect.faults)

@@ -50,7 +50,7 @@ SESSION_S = 8 * 3600
 FORM_S = 3600
 FAILED_S = 1.0  # duration of every failed login, whatever the reason
 SESSION_COOKIE = "loadsheet_session"
-FORM_COOKIE = "loadsheet_form"
+CSRF_COOKIE = "loadsheet_form"
 SESSIONS_MAX = 1000  # beyond it, the session that ends first is dropped
 
 _BUSY_TIMEOUT_S = 10.0
@@ -282,19 +282,19 @@ def _token(row: Row[Any]) -> Token:
 
 
 class OpenSession(NamedTuple):
-    """A stored session: hash of its cookie, mark of its token, proof of its forms, end (seconds since 1970, UTC)."""
+    """A stored session: hash of its cookie, mark of its token, the CSRF token of its forms, end (seconds since 1970, UTC)."""
 
     name: str
     mark: str
-    form: str
+    csrf_token: str
     ends: int
 
 
 class Session(NamedTuple):
-    """An open session: its caller, and the proof in its forms."""
+    """An open session: its caller, and the CSRF token in its forms."""
 
     caller: Caller
-    form: str
+    csrf_token: str
 
 
 class TooManyLogins(Exception):
@@ -325,7 +325,7 @@ class Sessions:
         if kept is None or kept.ends <= self._clock():
             return None
         caller = await self._authenticator.holder(kept.mark, cookie)
-        return Session(caller, kept.form) if caller else None
+        return Session(caller, kept.csrf_token) if caller else None
 
     async def login(self, request: Request, token: str, response: Response) -> bool:
         """Open a session for a valid token and set its cookie in the response; False for an invalid one, after a delay.
@@ -343,7 +343,7 @@ class Sessions:
         opened = OpenSession(digest_of(cookie), mark, secrets.token_urlsafe(32), now + SESSION_S)
         await self.store.change(partial(add_session, session=opened, now=now))
         _set(request, response, SESSION_COOKIE, cookie, SESSION_S)
-        _drop(request, response, FORM_COOKIE)
+        _drop(request, response, CSRF_COOKIE)
         return True
 
     async def logout(self, request: Request, response: Response) -> None:
@@ -353,18 +353,18 @@ class Sessions:
         _drop(request, response, SESSION_COOKIE)
 
 
-def new_form(request: Request, response: Response, proof: str) -> None:
-    """Bind the login form that carries `proof` to this browser."""
-    _set(request, response, FORM_COOKIE, proof, FORM_S)
+def set_csrf_cookie(request: Request, response: Response, token: str) -> None:
+    """Bind the login form that carries this CSRF token to this browser."""
+    _set(request, response, CSRF_COOKIE, token, FORM_S)
 
 
-def is_our_form(request: Request, proof: str, expected: str) -> bool:
-    """Whether a form was sent from our own page, by its proof and by the origin that the browser reports."""
+def is_same_site_post(request: Request, token: str, expected: str) -> bool:
+    """Whether a form was sent from our own page, by its CSRF token and by the origin that the browser reports."""
     origin = request.headers.get("origin")
     ours = origin is None or origin.partition("://")[2] == request.headers.get("host")
     site = request.headers.get("sec-fetch-site", "same-origin")
     return (
-        bool(expected) and ours and site == "same-origin" and hmac.compare_digest(digest_of(proof), digest_of(expected))
+        bool(expected) and ours and site == "same-origin" and hmac.compare_digest(digest_of(token), digest_of(expected))
     )
 
 
@@ -381,7 +381,7 @@ def add_session(connection: Connection, session: OpenSession, now: int) -> None:
     if held >= SESSIONS_MAX:
         first = select(SESSIONS.c.name).order_by(SESSIONS.c.ends).limit(held - SESSIONS_MAX + 1)
         connection.execute(delete(SESSIONS).where(SESSIONS.c.name.in_(first)))
-    connection.execute(insert(SESSIONS), session._asdict())
+    connection.execute(insert(SESSIONS).values(tuple(session)))
 
 
 def remove_session(connection: Connection, name: str) -> None:

@@ -31,7 +31,7 @@ from loadsheet.contract import (
     overview_of,
     read_refusal,
 )
-from loadsheet.exchange.app import NOTE, Note
+from loadsheet.exchange.app import CALL_CONTEXT, CallContext
 from loadsheet.exchange.database import (
     BY_SUBJECT,
     CONFIRMATIONS,
@@ -235,24 +235,24 @@ class CallRecorder:
         if scope["type"] != "http" or not scope["path"].startswith(PATH_PREFIX):
             await self._app(scope, receive, send)
             return
-        note, answer = Note(), _Answer(send)
+        context, answer = CallContext(), _Answer(send)
         try:
-            await self._app({**scope, NOTE: note}, receive, answer)
+            await self._app({**scope, CALL_CONTEXT: context}, receive, answer)
         finally:
             operation = self._by_path.get(scope["path"])
-            key = self._key(operation, note)
+            key = self._key(operation, context)
             name = str(scope["path"])[:_KEY_SHOWN]
             if operation:
                 name = operation.name if operation.is_write else str(operation.action)
             self._calls.add(
-                RecordedCall(datetime.now(UTC), name, key, note.party, answer.status, _problem(operation, answer))
+                RecordedCall(datetime.now(UTC), name, key, context.party, answer.status, _problem(operation, answer))
             )
 
-    def _key(self, operation: Operation | None, note: Note) -> str:
+    def _key(self, operation: Operation | None, context: CallContext) -> str:
         """The identifier of a call; empty without one."""
         if operation is None or not operation.is_write:
             return ""
-        records = note.records or self._read(operation, note.body)
+        records = context.records or self._read(operation, context.body)
         if not records:
             return ""
         more = f" and {len(records) - 1} more" if len(records) > 1 else ""

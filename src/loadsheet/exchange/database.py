@@ -114,7 +114,7 @@ SESSIONS = Table(
     METADATA,
     Column("name", Text, primary_key=True),  # SHA-256 of the cookie, in hex
     Column("mark", Text, nullable=False),  # of the token that opened it
-    Column("form", Text, nullable=False),  # the proof in its forms
+    Column("form", Text, nullable=False),  # the CSRF token in its forms
     Column("ends", _NUMBER, nullable=False),  # seconds since 1970, UTC
     Index("sessions_by_end", "ends"),
 )

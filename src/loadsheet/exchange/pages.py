@@ -35,7 +35,7 @@ from loadsheet.contract import (
 )
 from loadsheet.display_text import templates_of
 from loadsheet.exchange.api_description import chapters, document, fixed_errors, open_points
-from loadsheet.exchange.auth import FORM_COOKIE, Session, Sessions, TooManyLogins, is_our_form, new_form
+from loadsheet.exchange.auth import CSRF_COOKIE, Session, Sessions, TooManyLogins, is_same_site_post, set_csrf_cookie
 from loadsheet.exchange.browsing import CALLS_KEPT, Browser, CallRecorder, Calls
 from loadsheet.exchange.effects import key_text
 from loadsheet.exchange.record_store import StoreFailed
@@ -165,16 +165,16 @@ class Pages:
         return await self._overview(request, session) if session else self._login_form(request)
 
     def _login_form(self, request: Request, *, status: int = 200, message: str = "") -> Response:
-        proof = secrets.token_urlsafe(32)
+        csrf_token = secrets.token_urlsafe(32)
         response = self._page(
-            "login.html", None, status=status, message=message, proof=proof, docs_open=self._docs_open
+            "login.html", None, status=status, message=message, csrf_token=csrf_token, docs_open=self._docs_open
         )
-        new_form(request, response, proof)
+        set_csrf_cookie(request, response, csrf_token)
         return response
 
     async def _login(self, request: Request) -> Response:
         form = await _form(request)
-        if not is_our_form(request, form.get("proof", ""), request.cookies.get(FORM_COOKIE, "")):
+        if not is_same_site_post(request, form.get("proof", ""), request.cookies.get(CSRF_COOKIE, "")):
             return self._login_form(request, status=400, message="The form has expired. Please try again.")
         response = RedirectResponse("/", 303)
         try:
@@ -187,7 +187,7 @@ class Pages:
     async def _logout(self, request: Request, session: Session) -> Response:
         form = await _form(request)
         response = RedirectResponse("/", 303)
-        if is_our_form(request, form.get("proof", ""), session.form):
+        if is_same_site_post(request, form.get("proof", ""), session.csrf_token):
             await self._sessions.logout(request, response)
         return response
 
