@@ -41,7 +41,7 @@ def test_a_run_is_measured_as_the_ledger_and_the_run_have_it(tmp_path):
         "entries": calls | {("order.create", "invalid"): 2},
         "calls": calls,
         "unknown_entries": {(): 1},
-        "exception_rules": {("0-1",): 4, ("2-7",): 0, ("8-30",): 0, ("30+",): 0},
+        "open_exceptions": {("0-1",): 4, ("2-7",): 0, ("8-30",): 0, ("30+",): 0},
         "oldest_unsent_seconds": {(): 0},
         "inbox_waiting": {(): 0},
         "late_arrivals": {(): 0},
@@ -108,7 +108,7 @@ def test_exceptions_are_counted_by_their_age(tmp_path):
         ended = clock.now + timedelta(seconds=1)
         night = RunOutcome("", ended - timedelta(minutes=1), ended, 0)
         found = samples(exposition([collect_metrics(book.settings, night, ledger.queries, ())]).decode())
-    assert of(found, "exception_rules") == {("0-1",): 1, ("2-7",): 1, ("8-30",): 2, ("30+",): 1}
+    assert of(found, "open_exceptions") == {("0-1",): 1, ("2-7",): 1, ("8-30",): 2, ("30+",): 1}
 
 
 def test_a_batch_is_one_call_however_many_records_it_carries(tmp_path):

@@ -105,7 +105,7 @@ def _of_ledger(queries: LedgerQueries, outcome: RunOutcome) -> Iterator[Metric]:
     for (bucket, days), count in zip(AGES, found.opened_by, strict=True):
         by_now = count if days else found.open  # includes exceptions opened by a clock that is slightly ahead
         buckets[bucket,], older = by_now - older, by_now
-    yield _gauge("exception_rules", "Records that need someone, by age in whole days.", buckets, "bucket")
+    yield _gauge("open_exceptions", "Records that need someone, by age in whole days.", buckets, "bucket")
     age_s = (
         (outcome.ended - datetime.fromisoformat(found.oldest_unsent)).total_seconds() if found.oldest_unsent else 0.0
     )
