@@ -19,7 +19,7 @@ def naps():
 
 
 def pace_of(naps, **changes):
-    return CircuitBreaker(ready_entries.settings(**changes), naps.clock, lambda: 1.0, departures=naps.clock)
+    return CircuitBreaker(ready_entries.settings(**changes), naps.clock, lambda: 1.0, limiter_clock=naps.clock)
 
 
 def miss(pace, naps, outcome=NOT_SENT):
@@ -89,7 +89,9 @@ def test_a_pause_that_the_exchange_asks_for_is_kept_and_an_hour_of_them_ends_pau
 def test_a_refused_token_and_what_halts_end_it_at_once(naps):
     pace = pace_of(naps)
     assert pace.note(Outcome(OutcomeKind.NOT_AUTHORISED, "no", 401), naps.clock()) is StopReason.TOKEN_REFUSED
-    assert pace.note(Outcome(OutcomeKind.UNKNOWN, "moved", 301, halts=True), naps.clock()) is StopReason.NOT_SERVED
+    assert (
+        pace.note(Outcome(OutcomeKind.UNKNOWN, "moved", 301, stops_sending=True), naps.clock()) is StopReason.NOT_SERVED
+    )
 
 
 @pytest.mark.parametrize("rate", [1, 7, 50, 1000])

@@ -130,12 +130,12 @@ GOOD_BODY = success_body(CREATE, GOOD["order.create"], ASSUMPTIONS, service_orde
 )
 def test_a_success_in_another_shape_is_unknown(body):
     outcome = judged(CREATE, 200, body)
-    assert (outcome.kind, outcome.status, outcome.halts) == (UNKNOWN, 200, False)
+    assert (outcome.kind, outcome.status, outcome.stops_sending) == (UNKNOWN, 200, False)
 
 
 def test_a_web_page_in_the_place_of_an_answer_is_unknown_and_ends_the_sending():
     outcome = judged(CREATE, 200, b"\n<!DOCTYPE html><title>Please log in</title>")
-    assert (outcome.kind, outcome.status, outcome.halts) == (UNKNOWN, 200, True)
+    assert (outcome.kind, outcome.status, outcome.stops_sending) == (UNKNOWN, 200, True)
     assert "Please log in" in outcome.reason
 
 
@@ -153,7 +153,7 @@ def test_every_status_has_a_meaning_and_most_are_unknown():
     assert by_kind[NOT_AUTHORISED] == {401}
     assert by_kind[NOT_SENT] == {*refused_whole, 425, 429}
     assert by_kind[ACCEPTED] == by_kind[REFUSED] == set(), "all else is unknown"
-    assert {status for status, one in kinds.items() if one.halts} == {*range(300, 400), *refused_whole}
+    assert {status for status, one in kinds.items() if one.stops_sending} == {*range(300, 400), *refused_whole}
     assert set(STATUSES) <= set(kinds)
 
 
@@ -164,7 +164,7 @@ def test_the_documented_401_and_405_are_no_refusals():
     assert judged(CREATE, 401, b'{"error": {"message": ""}}').reason.endswith(', "{"error": {"message": ""}}"')
     assert judged(CREATE, 401, b'{"error": {"message": "no \\ud800"}}').reason.endswith('"no ?"')
     outcome = judged(CREATE, 405, UNKNOWN_METHOD)
-    assert (outcome.kind, outcome.halts) == (NOT_SENT, True)
+    assert (outcome.kind, outcome.stops_sending) == (NOT_SENT, True)
     assert "Unknown method" in outcome.reason
 
 
@@ -195,7 +195,7 @@ def http_date(moment):
 )
 def test_a_retry_after_is_obeyed_up_to_a_cap(header, seconds):
     outcome = judged(CREATE, 429, retry_after=header, date=http_date(NOON))
-    assert (outcome.kind, outcome.wait_s, outcome.halts) == (NOT_SENT, seconds, False)
+    assert (outcome.kind, outcome.wait_s, outcome.stops_sending) == (NOT_SENT, seconds, False)
 
 
 def test_a_retry_after_date_without_a_date_of_the_answer_is_taken_against_our_clock():

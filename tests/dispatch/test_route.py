@@ -132,7 +132,7 @@ def test_a_proxy_that_refuses_the_password_ends_sending_and_nothing_is_unknown(l
 def test_a_proxy_that_opens_no_tunnel_has_sent_nothing(authority, status):
     with behind_a_proxy(authority.issued["server"], fault=f"status {status}") as (server, proxy, url):
         _, outcome = call(url, proxy=proxy.url, ca_bundle=authority.file)
-    assert (outcome.kind, outcome.halts) == (OutcomeKind.NOT_SENT, False)
+    assert (outcome.kind, outcome.stops_sending) == (OutcomeKind.NOT_SENT, False)
     place = f"127.0.0.1:{proxy.port}"
     assert outcome.reason == f"no connection: the proxy {place} cannot reach the exchange: status {status}"
     assert server.requests == []

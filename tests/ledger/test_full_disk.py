@@ -28,7 +28,7 @@ def accept(ledger, run, sent):
 def test_outcomes_are_recorded_on_a_full_disk_and_nothing_more_is_sent_until_there_is_space(disk):
     with open_ledger(disk.url) as ledger:
         run, drop = new_orders(ledger, 300)
-        ledger.maintenance.empty_log()
+        ledger.maintenance.truncate_log()
         sent = mark(ledger, run, 256)
         disk.fill()
         accept(ledger, run, sent)

@@ -165,7 +165,7 @@ class CallsInFlight:
         self._waiting_for_rate: deque[_RunningCall] = deque()  # connected
         self._done: list[FinishedCall] = []
         self._limit = self._in_flight = 0
-        self._is_held = False
+        self._is_paused = False
         self._poll = Poll(time.perf_counter(), 0.0)  # of all connections
         self._idle: list[tuple[CallConnection, int]] = []  # connected; the most recently used is last
         self._running: dict[int, _RunningCall] = {}  # by the file descriptor of their connection
@@ -183,7 +183,7 @@ class CallsInFlight:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._is_held = True  # nothing more leaves
+            self._is_paused = True  # nothing more leaves
             while self._in_flight:
                 self._recall_connected()
                 if self._in_flight:
@@ -229,7 +229,7 @@ class CallsInFlight:
         until = time.monotonic() + timeout
         self._recall_expired()
         self._start_queued()
-        while len(self._done) < count and not self._is_held:
+        while len(self._done) < count and not self._is_paused:
             left = until - time.monotonic()
             if left <= 0:
                 return
@@ -238,15 +238,15 @@ class CallsInFlight:
             self._select(left)
 
     def take_finished(self) -> list[FinishedCall]:
-        """Remove and return the finished calls."""
-        done, self._done, self._is_held = self._done, [], False
+        """Remove and return the finished calls. Queued calls may start again."""
+        done, self._done, self._is_paused = self._done, [], False
         return done
 
     def _start_queued(self) -> None:
         """Start as many queued calls as limit and rate allow."""
-        while not self._is_held:
+        while not self._is_paused:
             if self._waiting_for_rate:
-                if not self._try_leave(self._waiting_for_rate[0]):
+                if not self._handle_next_waiting(self._waiting_for_rate[0]):
                     return
                 continue
             if not self._queue or self._in_flight >= self._limit:
@@ -265,8 +265,8 @@ class CallsInFlight:
         running.has_begun = True
         running.connection.begin(running.queued.call.operation, running.queued.call.body)
 
-    def _try_leave(self, running: _RunningCall) -> bool:
-        """Send the first call that waits for the rate limiter, if it may leave. Returns whether it left."""
+    def _handle_next_waiting(self, running: _RunningCall) -> bool:
+        """Send, recall or requeue the first call that waits for the rate limiter. Returns False if the rate limiter allows no call now."""
         now = self._clock()
         if now - running.queued.intent_at > self.intent_valid_s:
             self._recall(self._waiting_for_rate.popleft())
@@ -421,7 +421,7 @@ class CallsInFlight:
         self._in_flight -= 1
         took, wire_s = max(0.0, self._poll.ended - running.began), running.connection.wire_s(self._poll)
         self._done.append(FinishedCall(queued.call, queued.started, outcome, took, at_limit=at_limit, wire_s=wire_s))
-        self._is_held = self._is_held or self._is_urgent(outcome)
+        self._is_paused = self._is_paused or self._is_urgent(outcome)
 
     def fail(self, running: _RunningCall, error: Exception) -> None:
         """Finish a call that broke in our own code: its outcome is unknown, its connection unusable."""
@@ -431,7 +431,7 @@ class CallsInFlight:
         self._release_rate(running)
         self._in_flight -= 1
         self._done.append(FinishedCall(running.queued.call, running.queued.started, error=error))
-        self._is_held = True
+        self._is_paused = True
 
     # work in other threads: connecting, and requesting a new token
 

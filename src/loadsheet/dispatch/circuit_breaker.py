@@ -184,7 +184,9 @@ class StopReason(StrEnum):
 
 
 class CircuitBreaker:
-    """What recent outcomes allow. `jitter` returns 0 to 1 and spreads the pauses of several machines; `departures` is the limiter's clock."""
+    """What recent outcomes allow. `jitter` returns 0 to 1 and spreads the pauses of several machines. `clock` is monotonic; `limiter_clock`,
+    that of the rate limiter, also counts while the machine sleeps.
+    """
 
     def __init__(
         self,
@@ -192,14 +194,14 @@ class CircuitBreaker:
         clock: Callable[[], float],
         jitter: Callable[[], float],
         limiter: RateLimiter | None = None,
-        departures: Callable[[], float] = boottime,
+        limiter_clock: Callable[[], float] = boottime,
     ) -> None:
         self._unreachable_max = settings.dispatch.unreachable_max
         self._unknown_max = settings.dispatch.unknown_max
         self.clock = clock
         self._jitter = jitter
-        self._departures = departures
-        self.limiter = limiter or RateLimiter(settings.assumptions.calls_per_second, departures())
+        self._limiter_clock = limiter_clock
+        self.limiter = limiter or RateLimiter(settings.assumptions.calls_per_second, limiter_clock())
         self._concurrency = Concurrency(settings.dispatch.connections_start, settings.dispatch.connections)
         self._call_s = 0.0  # the recent duration of calls, with our own delays
         self._failed_in_a_row = 0  # calls in a row without a connection, or to a busy exchange
@@ -232,11 +234,11 @@ class CircuitBreaker:
             wanted = min(wanted, 1 - in_flight)
         if self._call_s:
             wanted = min(wanted, int(self.limit * (1 + AHEAD_S / self._call_s)) - in_flight)
-        return max(min(wanted, self.limiter.capacity(self._departures()) - waiting), 0)
+        return max(min(wanted, self.limiter.capacity(self._limiter_clock()) - waiting), 0)
 
     def wait_s(self) -> float:
         """Seconds until a call may be prepared again; 0 if one may now."""
-        return max(self._paused_until - self.clock(), self.limiter.capacity_delay_s(self._departures()), 0.0)
+        return max(self._paused_until - self.clock(), self.limiter.capacity_delay_s(self._limiter_clock()), 0.0)
 
     def note(
         self,
@@ -253,7 +255,7 @@ class CircuitBreaker:
         """
         if outcome.kind is OutcomeKind.NOT_AUTHORISED:
             return StopReason.TOKEN_REFUSED
-        if outcome.halts:
+        if outcome.stops_sending:
             return StopReason.PROXY_LOGIN_REFUSED if outcome.status == PROXY_LOGIN_REFUSED else StopReason.NOT_SERVED
         if outcome.kind is OutcomeKind.NOT_SENT:
             return self._not_sent(outcome, started)

@@ -63,7 +63,7 @@ class Outcome(NamedTuple):
     """The result of a call, with the reason in words.
 
     `service_order` is the exchange's own order number. `faults` are the fields that a refusal names. `wait_s` is the pause
-    that the exchange asks for. `halts`: any further call would fail the same way. `log` is extra text for the log about
+    that the exchange asks for. `stops_sending`: any further call would fail the same way. `log` is extra text for the log about
     a call without an answer.
     """
 
@@ -73,7 +73,7 @@ class Outcome(NamedTuple):
     service_order: str = ""
     faults: tuple[Fault, ...] = ()
     wait_s: float = 0.0
-    halts: bool = False
+    stops_sending: bool = False
     duration_ms: int = 0
     log: str = ""
 
@@ -138,11 +138,11 @@ class Meaning(NamedTuple):
 
     kind: OutcomeKind
     reason: str
-    halts: bool = False
+    stops_sending: bool = False
 
 
 _BUSY = Meaning(OutcomeKind.NOT_SENT, "the exchange is busy")
-_NOT_SERVED = Meaning(OutcomeKind.NOT_SENT, "the exchange does not serve this call", halts=True)
+_NOT_SERVED = Meaning(OutcomeKind.NOT_SENT, "the exchange does not serve this call", stops_sending=True)
 
 PROXY_LOGIN_REFUSED = 407
 
@@ -150,9 +150,14 @@ STATUSES: dict[int, Meaning] = {
     # 200 and 400 are judged by their bodies; a status not listed here is an unknown outcome
     401: Meaning(OutcomeKind.NOT_AUTHORISED, "the exchange refused the token"),
     **dict.fromkeys((425, 429), _BUSY),
-    PROXY_LOGIN_REFUSED: Meaning(OutcomeKind.NOT_SENT, "the proxy asks for a valid user name and password", halts=True),
+    PROXY_LOGIN_REFUSED: Meaning(
+        OutcomeKind.NOT_SENT, "the proxy asks for a valid user name and password", stops_sending=True
+    ),
     **dict.fromkeys((403, 404, 405, 406, 411, 413, 414, 415, 422, 431), _NOT_SERVED),
-    **{status: Meaning(OutcomeKind.UNKNOWN, "redirects are not followed", halts=True) for status in range(300, 400)},
+    **{
+        status: Meaning(OutcomeKind.UNKNOWN, "redirects are not followed", stops_sending=True)
+        for status in range(300, 400)
+    },
 }
 
 _UNAVAILABLE = 503
@@ -180,7 +185,12 @@ def classify(
     asks = meaning is _BUSY or reply.status == _UNAVAILABLE
     wait_s = min(_retry_after(reply), wait_max_s) if asks else 0.0
     return Outcome(
-        meaning.kind, reason, reply.status, wait_s=wait_s, halts=meaning.halts, duration_ms=reply.duration_ms
+        meaning.kind,
+        reason,
+        reply.status,
+        wait_s=wait_s,
+        stops_sending=meaning.stops_sending,
+        duration_ms=reply.duration_ms,
     )
 
 
@@ -201,7 +211,9 @@ def _of_failure(failure: Failure, duration_ms: int) -> Outcome:
         return Outcome(OutcomeKind.UNKNOWN, failure.text, duration_ms=duration_ms, log=failure.log)
     refused = failure.name == PROXY_LOGIN  # halts, because repeated logins could lock the account
     status, reason = PROXY_LOGIN_REFUSED if refused else None, f"no connection: {failure.text}"
-    return Outcome(OutcomeKind.NOT_SENT, reason, status, halts=refused, duration_ms=duration_ms, log=failure.log)
+    return Outcome(
+        OutcomeKind.NOT_SENT, reason, status, stops_sending=refused, duration_ms=duration_ms, log=failure.log
+    )
 
 
 def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumptions: Assumptions) -> Outcome:
@@ -211,7 +223,7 @@ def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumpt
         prefix = SAID_NO if isinstance(error, SaidNo) else "a success that is not documented: "
         page = reply.body.lstrip()[:1] == b"<"  # a portal or proxy answers for the exchange, and will again
         reason = f'{prefix}{error}; it began "{excerpt(reply.body)}"'
-        return Outcome(OutcomeKind.UNKNOWN, reason, 200, halts=page, duration_ms=reply.duration_ms)
+        return Outcome(OutcomeKind.UNKNOWN, reason, 200, stops_sending=page, duration_ms=reply.duration_ms)
     if success.echoed and [success.echoed] != list(keys):
         reason = f'the answer names "{_short(success.echoed)}", not "{", ".join(keys)}"'
         return Outcome(OutcomeKind.UNKNOWN, reason, 200, duration_ms=reply.duration_ms)

@@ -334,8 +334,8 @@ class _Sending:
             ready = self._ready(room)
             self._settler.isolate_doubtful(ready)
         apart = {drop for drop, _ in self._canary.on_trial}
-        assumed = self._settings.assumptions
-        calls = build_calls(ready, assumed.status_records_max, self._settler.sizes, apart, assumed.body_bytes_max)
+        limits, assumed = self._settler.batch_limits, self._settings.assumptions
+        calls = build_calls(ready, assumed.status_records_max, limits, apart, assumed.body_bytes_max)
         return calls[:allowed]
 
     def _ready(self, limit: int) -> list[Submission]:
@@ -494,4 +494,5 @@ def _is_urgent(outcome: Outcome) -> bool:
 
 def _affects_all(outcome: Outcome) -> bool:
     """Whether the next call would get the same answer now."""
-    return outcome.halts or outcome.wait_s > 0 or outcome.kind in (OutcomeKind.NOT_SENT, OutcomeKind.NOT_AUTHORISED)
+    is_for_all = outcome.kind in (OutcomeKind.NOT_SENT, OutcomeKind.NOT_AUTHORISED)
+    return is_for_all or outcome.stops_sending or outcome.wait_s > 0

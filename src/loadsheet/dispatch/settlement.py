@@ -102,10 +102,10 @@ class BatchRules(NamedTuple):
 
 
 class Settler:
-    """Turns outcomes into settlements. `sizes` limits the batch size by entry id from now on."""
+    """Turns outcomes into settlements. `batch_limits` limits the batch size by entry id from now on."""
 
     def __init__(self, queries: LedgerQueries, settings: Settings) -> None:
-        self.sizes: dict[int, int] = {}
+        self.batch_limits: dict[int, int] = {}
         self._queries = queries
         self._assumptions = settings.assumptions
         self._rules = BatchRules.of(settings)
@@ -118,8 +118,13 @@ class Settler:
         if self._rules.others == "atomic":
             return
         for one in submissions:
-            if one.attempts and BY_NAME[one.operation].batched and one.id not in self.sizes and self._doubtful(one):
-                self.sizes[one.id] = 1
+            if (
+                one.attempts
+                and BY_NAME[one.operation].batched
+                and one.id not in self.batch_limits
+                and self._doubtful(one)
+            ):
+                self.batch_limits[one.id] = 1
 
     def recalled(self, call: Call) -> list[Settlement]:
         """The settlements of a recalled call."""
@@ -127,7 +132,7 @@ class Settler:
         return [_settlement(entry, State.READY, outcome) for entry in call.submissions]
 
     def settle(self, call: Call, outcome: Outcome) -> list[Settlement]:
-        """One settlement per entry of the call, in order."""
+        """One settlement per entry of the call, in order. Also lowers `batch_limits` of entries that must be sent in smaller batches."""
         if outcome.kind is OutcomeKind.ACCEPTED:
             return [self._accepted(entry, outcome) for entry in call.submissions]
         if outcome.kind is OutcomeKind.UNKNOWN:
@@ -151,7 +156,7 @@ class Settler:
     def _refused(self, call: Call, outcome: Outcome) -> list[Settlement]:
         count = len(call.submissions)
         if count == 1:
-            return [self._refusal(call.submissions[0], outcome, outcome.faults)]
+            return [self._refused_or_unknown(call.submissions[0], outcome, outcome.faults)]
         assignment = assign_faults(outcome.faults, count, self._rules.base, _own_rules(call, self._assumptions))
         if assignment is None:
             return self._split(call, outcome)
@@ -167,8 +172,8 @@ class Settler:
     ) -> Settlement:
         """Settle a record that a refusal names, or may name."""
         if assignment.proved:
-            return self._refusal(entry, outcome, faults)
-        self.sizes[entry.id] = 1
+            return self._refused_or_unknown(entry, outcome, faults)
+        self.batch_limits[entry.id] = 1
         return self._again(entry, outcome, _SUSPECT + faults_text(faults), applied=self._rules.others != "atomic")
 
     def _unnamed_entry(self, entry: Submission, outcome: Outcome) -> Settlement:
@@ -182,7 +187,7 @@ class Settler:
             return _settlement(entry, State.ACCEPTED, outcome._replace(kind=OutcomeKind.ACCEPTED, reason=reason))
         if self._rules.others == "prove":
             # Alone it is not refused again; in another batch it might be, and end up there three times.
-            self.sizes[entry.id] = 1
+            self.batch_limits[entry.id] = 1
         reason = "sent again without the records that were refused"
         return self._again(entry, outcome, reason, applied=self._rules.others == "prove")
 
@@ -195,7 +200,7 @@ class Settler:
             return [self._unknown(entry, outcome, reason) for entry in call.submissions]
         atomic = self._rules.others == "atomic"
         size = (len(call.submissions) + 1) // 2 if atomic else 1
-        self.sizes.update((entry.id, size) for entry in call.submissions)
+        self.batch_limits.update((entry.id, size) for entry in call.submissions)
         return [
             self._again(entry, outcome, f"{_SUSPECT}{outcome.reason}", applied=not atomic) for entry in call.submissions
         ]
@@ -205,7 +210,7 @@ class Settler:
         kind = OutcomeKind.UNKNOWN if applied else OutcomeKind.NOT_SENT
         return _settlement(entry, State.READY, outcome._replace(kind=kind, reason=reason))
 
-    def _refusal(self, submission: Submission, outcome: Outcome, faults: Sequence[Fault]) -> Settlement:
+    def _refused_or_unknown(self, submission: Submission, outcome: Outcome, faults: Sequence[Fault]) -> Settlement:
         doubtful = self._doubtful(submission)
         if doubtful and not all(detail.startswith(_SUSPECT) and faults_text(faults) in detail for detail in doubtful):
             # The refusal may result from the earlier attempt (the record exists already, for example), unless it repeats
@@ -257,7 +262,9 @@ def refusal_problems(entry: Entry, origin: Origin, faults: Sequence[Fault]) -> t
     """One X701 per fault, at the cell its path comes from, with that cell's text. A fault without a path, or on a value
     from the mapping itself, goes to the entry's first row.
     """
-    return tuple(_refusal(entry, origin, one) for fault in faults for one in _named(entry, origin, fault))
+    return tuple(
+        _problem_of_fault(entry, origin, one) for fault in faults for one in _one_per_field(entry, origin, fault)
+    )
 
 
 def unknown_problem(entry: Entry, origin: Origin, text: str) -> Problem:
@@ -273,7 +280,7 @@ def first_row(entry: Entry, origin: Origin, path: str = "") -> Where:
     return origin.tables[row.table].where(row.number, path=path)
 
 
-def _named(entry: Entry, origin: Origin, fault: Fault) -> Iterator[Fault]:
+def _one_per_field(entry: Entry, origin: Origin, fault: Fault) -> Iterator[Fault]:
     """Split a fault whose text names several fields (`reason: is too long; ...`) into one per field. A text that only looks
     like that stays unchanged: none of its fields comes from a cell.
     """
@@ -286,7 +293,7 @@ def _named(entry: Entry, origin: Origin, fault: Fault) -> Iterator[Fault]:
         yield fault
 
 
-def _refusal(entry: Entry, origin: Origin, fault: Fault) -> Problem:
+def _problem_of_fault(entry: Entry, origin: Origin, fault: Fault) -> Problem:
     text = f"{fault.path}: {fault.text}" if fault.path else fault.text
     traces = trace(origin.lineage, entry.rows, entry.items, fault.path) if fault.path else ()
     if not traces:

@@ -215,7 +215,7 @@ class Maintenance:
         """Whether the ledger is a SQLite file, which we back up and vacuum ourselves. A PostgreSQL server has its own means."""
         return self._engine.dialect.name == "sqlite"
 
-    def empty_log(self) -> bool:
+    def truncate_log(self) -> bool:
         """Truncate the write-ahead log, which may still contain removed contents. Returns whether it is empty: a reader can prevent
         that. Always True on PostgreSQL, which manages its own log.
         """
@@ -232,7 +232,7 @@ class Maintenance:
             before = size_of(connection)
             connection.exec_driver_sql("vacuum")
             after = size_of(connection)
-        if not self.empty_log():
+        if not self.truncate_log():
             raise LedgerError(
                 "another program reads the ledger, so its old pages still exist; close that program and try again"
             )

@@ -138,7 +138,7 @@ class Ledger:
             connection.execute(update(runs).where(runs.c.id == run.id).values(closing))
             if shown:
                 connection.execute(insert(looks).values(run_id=run.id, shown=shown))
-        self._empty_log()
+        self._checkpoint_log()
         run_log.ended(exit_code, summary.get("entries", {}))
 
     def record_late_reports(self, run: Run, summary: Mapping[str, Any], opened: Sequence[ExceptionStatus]) -> None:
@@ -408,15 +408,19 @@ class Ledger:
         with self._engine.connect() as connection:
             back_up(connection, target)
 
-    def _empty_log(self) -> None:
-        """Keep the write-ahead log from growing from run to run. If this fails, the next run does it."""
+    def _checkpoint_log(self) -> None:
+        """Copy the write-ahead log into the database as far as readers allow, so that it does not grow from run to run. If the disk fails, log a
+        warning and release the reserved space: the next run does it.
+        """
         if not self.maintenance.is_file:
             return  # a server manages its own log
         try:  # between transactions. A reader may keep it from finishing; the next one does the rest
             with self._engine.connect() as connection:
                 connection.execution_options(bare=True).exec_driver_sql("pragma wal_checkpoint(passive)").all()
         except LedgerError as error:
-            run_log.warning("the ledger's log was not emptied", reason=str(error))
+            run_log.warning(
+                "the ledger's write-ahead log could not be merged; the next run tries again", reason=str(error)
+            )
             self._files.release_space()
 
     def _log(self, settlements: Sequence[Settlement]) -> None:

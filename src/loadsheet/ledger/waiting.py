@@ -46,7 +46,7 @@ def apply_consequences(
     """Apply the consequences of these settlements on their lanes: children are released or wait again, and entries that relied
     on a create or delete that failed are held. `before` is the result of `change_states`.
     """
-    _release_ready_children(
+    _update_ready_children(
         transaction.connection,
         [before[settlement.entry] for settlement in settlements if settlement.state is State.ACCEPTED],
     )
@@ -67,8 +67,8 @@ def apply_consequences(
     _hold_behind(transaction, creates, upserts_as_updates, "create")
 
 
-def _release_ready_children(connection: Connection, accepted: Sequence[PreviousState]) -> None:
-    """Release the ready children of accepted creates, and make the children of accepted deletes wait."""
+def _update_ready_children(connection: Connection, accepted: Sequence[PreviousState]) -> None:
+    """Let the ready children of accepted creates be sent, and make the children of accepted deletes wait."""
     created = {entry.lane: entry.id for entry in accepted if entry.operation in CREATES}
     deleted = {entry.lane: entry.id for entry in accepted if entry.operation in DELETES}
     if not deleted and (not created or not _ANY_CHILD.rows(connection)):
@@ -78,14 +78,14 @@ def _release_ready_children(connection: Connection, accepted: Sequence[PreviousS
     ]
     waiting = [entry for entry in children if entry.waits and entry.lane in created]
     late = _overtaken(connection, waiting, _parents(connection, {entry.lane for entry in waiting}))
-    go = [{"entry": entry.id} for entry in waiting if entry.id not in late]
-    back = [
+    released = [{"entry": entry.id} for entry in waiting if entry.id not in late]
+    made_waiting = [
         {"entry": entry.id} for entry in children if not entry.waits and entry.id > deleted.get(entry.lane, entry.id)
     ]
-    if go:
-        _RELEASE.run(connection, go)
-    if back:
-        _MAKE_WAIT.run(connection, back)
+    if released:
+        _RELEASE.run(connection, released)
+    if made_waiting:
+        _MAKE_WAIT.run(connection, made_waiting)
 
 
 def _hold_behind(transaction: Transaction, stopped: Mapping[str, int], ready: Sequence[Any], word: str) -> None:

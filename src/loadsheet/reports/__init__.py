@@ -171,7 +171,7 @@ def write(
         try:
             summary = _write(queries, reconciliation, run, settings, missing)
             allowed()
-            _close_and_publish(settings, run.name, summary.reports)
+            _set_modes_and_publish(settings, run.name, summary.reports)
             if _INDEX not in missing:
                 _bring_summaries(settings)
                 raising_internal_error(_INDEX, renew_index, settings, queries, run, reconciliation.exceptions)
@@ -197,13 +197,13 @@ def rewrite_summary(written: Written, settings: Settings) -> None:
     """Rewrite only `run.json`, for a run whose end differs from what its reports say. Raises FolderError."""
     with written_atomically(written.folder / SUMMARY) as part:
         part.write_bytes(written.summary.to_json())
-    _close_and_publish(settings, written.summary.run, [SUMMARY])
+    _set_modes_and_publish(settings, written.summary.run, [SUMMARY])
 
 
 def renew_index(settings: Settings, queries: LedgerQueries, run: Run, exceptions: Exceptions) -> None:
     """Write the index that links to all reports as of this run, and publish it. Raises FolderError."""
     write_index(settings, queries, run, exceptions, fleet=fleet_status(settings))
-    _close(settings.outbox_here / INDEX, settings)
+    _set_modes(settings.outbox_here / INDEX, settings)
     if settings.outbox_address:
         _put(settings, INDEX)
 
@@ -358,12 +358,12 @@ def archive_from(settings: Settings, run: str) -> str:
     return archive if archive.count("../") <= _PARENTS_MAX else ""
 
 
-def _close_and_publish(settings: Settings, run: str, names: Sequence[str]) -> None:
-    _close(settings.outbox_here / run, settings)
+def _set_modes_and_publish(settings: Settings, run: str, names: Sequence[str]) -> None:
+    _set_modes(settings.outbox_here / run, settings)
     _publish(settings, run, names)
 
 
-def _close(place: Path, settings: Settings) -> None:
+def _set_modes(place: Path, settings: Settings) -> None:
     """Set the file modes from the settings."""
     with suppress(OSError):  # some file systems have no modes
         if settings.outbox_group:

@@ -101,7 +101,7 @@ def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:
     removed = sum(maintenance.empty(drop, before) for drop in maintenance.old_drops(before))
     abridge_snapshots(ledger, before)
     if removed:
-        maintenance.empty_log()
+        maintenance.truncate_log()
     return removed
 
 
