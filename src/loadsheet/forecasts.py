@@ -152,7 +152,7 @@ def _count(forecast: Forecast, reconciliation: Reconciliation, run: Run, queries
             tally.add(entry, match)
             states[_word(entry, match.state, waiting)] += 1
         forecast.states += states
-        files = [file.name for file in drop.files if file.role != "trigger"]
+        files = [file.name for file in drop.data_files]
         forecast.drops.append(
             {"files": files, "mapping": drop.mapping, "operation": drop.operation, "records": dict(states)}
         )

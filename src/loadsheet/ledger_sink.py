@@ -15,6 +15,7 @@ from loadsheet.fix_files import FIX_ROLE
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, limited_to_one_run, route_files
 from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, SourceFile, SourceTable
+from loadsheet.ledger.states import SET_ASIDE_ROLE, TRIGGER_ROLE
 from loadsheet.mapping.compile import CompiledMapping, operations_of, version_of, zone_of
 from loadsheet.mapping.documents import MEANT_FOR, Document, Ignored, fields_of
 from loadsheet.places import from_stored_path, to_stored_path
@@ -100,7 +101,7 @@ class LedgerSink:
     def set_aside(self, file: InboxFile, problem: Problem) -> None:
         """Record and move a file that cannot be used."""
         # Record first: a file that is set aside but in no report would be lost.
-        drop = self._ledger.set_aside(self._run, source_file(file, "set aside", self._settings, problem))
+        drop = self._ledger.set_aside(self._run, source_file(file, SET_ASIDE_ROLE, self._settings, problem))
         run_log.warning("file set aside", file=file.name, code=problem.code, reason=str(problem))
         self._put_away(drop, file, [problem])
 
@@ -182,7 +183,7 @@ class LedgerSink:
         if file.path.exists():
             self._put_away(drop, file, problems)
         elif place := inbox.complete_interrupted_move(file, self._settings, drop.run):
-            self._ledger.archived(drop.id, file.name, to_stored_path(place, self._settings.state))
+            self._ledger.record_kept_as(drop.id, file.name, to_stored_path(place, self._settings.state))
         else:
             return False
         return True
@@ -194,7 +195,7 @@ class LedgerSink:
             if problems
             else inbox.archive(file, self._settings, drop.run)
         )
-        self._ledger.archived(drop.id, file.name, to_stored_path(place, self._settings.state))
+        self._ledger.record_kept_as(drop.id, file.name, to_stored_path(place, self._settings.state))
 
 
 def _items(drop: ReadDrop) -> Iterator[Document | Ignored | ReadTotals]:
@@ -217,7 +218,7 @@ def _unplanned(run: Run, drop: ReadDrop) -> Drop:
     return Drop(
         id=0,
         run=run.name,
-        files=tuple(source_file(file, roles.get(file.name, "trigger"), settings) for file in drop.files),
+        files=tuple(source_file(file, roles.get(file.name, TRIGGER_ROLE), settings) for file in drop.files),
         tables=tuple(_table(table) for table in drop.tables.values()),
         mapping=mapping.name,
         mapping_version=version_of(mapping),

@@ -323,7 +323,7 @@ def test_a_ledger_that_may_not_be_written_stops_every_verb_with_a_sentence(ledge
         lambda: ledger.end_run(run, exit_code=0, summary={}),
         lambda: mark(ledger, run),
         lambda: ledger.settle(run, [Settlement(1, State.HELD, "x")]),
-        lambda: ledger.archived(1, "orders.csv", "x"),
+        lambda: ledger.record_kept_as(1, "orders.csv", "x"),
         lambda: ready_entries.orders(ledger, run, 1),
         lambda: ledger.set_aside(run, ledgers.unreadable("x", Problem("R202"))),
     ):

@@ -111,7 +111,7 @@ def test_who_is_silent_is_taken_over_and_records_nothing_more(ledger, ledger_url
             lambda: ledger.settle(run, [ledgers.accepted(one)]),
             lambda: ledger.hold_waiting(run),
             lambda: ledger.release(run),
-            lambda: ledger.archived(drop.id, "orders.csv", "x"),
+            lambda: ledger.record_kept_as(drop.id, "orders.csv", "x"),
             lambda: ledger.end_run(run, exit_code=0, summary={}),
             lambda: ledger.maintenance.record_removed({"x": 1}),
         ):

@@ -374,7 +374,7 @@ def test_a_name_stays_while_a_file_of_it_is_not_in_the_archive(house):
     aside = house.place / "outbox" / drop.run / "set-aside" / "Weber.csv"
     aside.parent.mkdir(parents=True)
     aside.write_text("x", encoding="utf-8")
-    house.ledger.archived(drop.id, "Weber.csv", str(aside))
+    house.ledger.record_kept_as(drop.id, "Weber.csv", str(aside))
     said = f"Weber.csv: the name of this file, because {aside} is not in the archive"
     assert any(text.startswith(said) for text in do(house, "A-00001", names=True).stays)
     assert house.ledger.queries.drop(drop.id).name == "Weber.csv"

@@ -28,7 +28,7 @@ def original(house, bucket, drop, name):
     """Put the original of a drop where a run archives it."""
     key = f"outbox/archive/{drop.run[:10].replace('-', '/')}/{drop.run}/{name}"
     bucket.put(key, b"x")
-    house.ledger.archived(drop.id, name, f"s3://{bucket.name}/{key}")
+    house.ledger.record_kept_as(drop.id, name, f"s3://{bucket.name}/{key}")
     return key
 
 

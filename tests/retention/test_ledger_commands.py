@@ -36,7 +36,7 @@ def two_nights(tmp_path_factory):
         house.night("=more.csv", orders(4), listed=records(1, 4))
         for drop in (1, 2):
             for file in house.ledger.queries.drop(drop).files:
-                house.ledger.archived(drop, file.name, "")
+                house.ledger.record_kept_as(drop, file.name, "")
     return place
 
 

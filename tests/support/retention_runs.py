@@ -79,7 +79,7 @@ class House:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         path.chmod(0o440)
-        self.ledger.archived(drop.id, name, str(path))
+        self.ledger.record_kept_as(drop.id, name, str(path))
         return path
 
     def entries(self, drop):

@@ -281,7 +281,7 @@ def _last_originals(
                 versions[drop.mapping_hash] = _version_of_run(drop, source, settings)
     return [
         (
-            {file.role: _original(file, settings) for file in drop.files if file.role != "trigger"},
+            {file.role: _original(file, settings) for file in drop.data_files},
             versions[drop.mapping_hash],
         )
         for drop in drops

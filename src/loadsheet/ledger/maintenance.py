@@ -136,10 +136,10 @@ class Maintenance:
             for some in chunks(places):
                 connection.execute(update(files).where(files.c.kept_as.in_(some)).values(kept_as=""))
 
-    def record_original_at(self, file: int, place: str) -> None:
+    def record_kept_as(self, file: int, kept_as: str) -> None:
         """Record where the bytes of a file are now (empty: nowhere)."""
         with self.writing() as connection:
-            connection.execute(update(files).where(files.c.id == file).values(kept_as=place))
+            connection.execute(update(files).where(files.c.id == file).values(kept_as=kept_as))
 
     def rewrite_places_once(self, rewritten: Callable[[str], str]) -> None:
         """Replace the stored paths of all files by their new forms, once for each ledger: earlier versions stored other ones."""

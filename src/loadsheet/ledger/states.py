@@ -157,6 +157,10 @@ class SourceTable:
         return self.reading_notes[ORIGINAL_COLUMNS].split(", ")[position].strip("-")
 
 
+TRIGGER_ROLE, SET_ASIDE_ROLE = "trigger", "set aside"
+"""Roles of files without rows of a mapping: one that only says that the others are complete, and one that cannot be used."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """A file as it was claimed. `sha256` is the hex digest of its bytes, `size` their number, `arrived` ISO 8601 UTC.
@@ -205,6 +209,11 @@ class Drop:
     def name(self) -> str:
         """The name of the first file."""
         return self.files[0].name
+
+    @property
+    def data_files(self) -> tuple[SourceFile, ...]:
+        """Its files without a trigger file."""
+        return tuple(file for file in self.files if file.role != TRIGGER_ROLE)
 
     @property
     def set_aside(self) -> bool:

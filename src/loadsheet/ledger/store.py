@@ -193,7 +193,7 @@ class Ledger:
             identity = record_drop(connection, run, Drop(0, run.name, (file,)))
         return self.queries.drop(identity)
 
-    def archived(self, drop: int, name: str, kept_as: str) -> None:
+    def record_kept_as(self, drop: int, name: str, kept_as: str) -> None:
         """Record where the bytes of a drop's file are now."""
         with self._writing() as connection:
             matching = (files.c.drop_id == drop) & (files.c.name == name)

@@ -31,6 +31,7 @@ from loadsheet.extras import holidays_of
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_queries import Arrival
+from loadsheet.ledger.states import TRIGGER_ROLE
 from loadsheet.settings import Settings
 from loadsheet.settings.operations_sections import WEEKDAYS, Expectation
 
@@ -319,7 +320,7 @@ def suggest(
     """The suggestions for each mapping (and each role, if its files have several) with enough history. `arrivals` are in the order in which
     they came. Days and times are in `zone`; public holidays are those of `working_days`.
     """
-    used = [arrival for arrival in arrivals if arrival.mapping and arrival.role != "trigger"]
+    used = [arrival for arrival in arrivals if arrival.mapping and arrival.role != TRIGGER_ROLE]
     roles: dict[str, set[str]] = {}
     for arrival in used:
         roles.setdefault(arrival.mapping, set()).add(arrival.role)

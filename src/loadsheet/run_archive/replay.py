@@ -29,6 +29,7 @@ from loadsheet.inbox import InboxFile
 from loadsheet.ingest import IngestContext, RoutedDrop, read_drop
 from loadsheet.ledger import Ledger, Run, State, Waits, open_ledger
 from loadsheet.ledger.exporting import TABLES, Row, slice_of
+from loadsheet.ledger.states import TRIGGER_ROLE
 from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.mapping_folder import of_shipper
@@ -52,7 +53,6 @@ from loadsheet.settings import Settings
 from loadsheet.settings.sections import OLD_NAMES, ReadingSettings
 
 DIFFERENCES_MAX = 20
-_TRIGGER = "trigger"
 
 
 class Replayed(NamedTuple):
@@ -265,7 +265,7 @@ def _route(drop: DropKept, mapping: CompiledMapping, ledger: Ledger) -> tuple[Ro
     """The route of a drop as in its run, and the fix workbook if it is one."""
     names = {file.role: file.name for file in drop.files}
     if drop.fixes is None:
-        trigger = names.pop(_TRIGGER, None)
+        trigger = names.pop(TRIGGER_ROLE, None)
         return Route(mapping, names, trigger), None
     plain = without_totals(mapping)
     if FIX_ROLE not in names:

@@ -297,7 +297,7 @@ def _rename(settings: Settings, ledger: Ledger, file_name: FileName, file: KeptF
     folder = archived_at(file_name.pseudonym, settings, file.run).parent
     place = place_text(Path(before)) if is_renamed else _copied(settings, before, folder / file_name.pseudonym)
     if place != before:
-        ledger.maintenance.record_original_at(file.number, to_stored_path(place, settings.state) if place else "")
+        ledger.maintenance.record_kept_as(file.number, to_stored_path(place, settings.state) if place else "")
     inbox.move_archive_link(settings, file.sha256, before, place)
     if not place:
         return
