@@ -94,7 +94,7 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
         found = limited_to_one_run(route_files(scan, context), settings)
         inbox_problems = [*found.inbox_problems(context), *scan.left]
         with _trial_ledger(trial, ledger.queries) as (copy, earlier):
-            copy.change_all(earlier.copy_open)
+            copy.in_transaction(earlier.copy_open)
             run = copy.begin_run(name="dry run")
             stopped = _run_in_trial(copy, run, found, context._replace(settings=trial), earlier)
             reconciliation = reconcile_run(copy.queries, None, run, settings)
@@ -122,7 +122,7 @@ def _run_in_trial(
     _accept_ready(ledger, run)
     ledger.hold_waiting(run, only_changed=True)
     touched = {drop.id for drop in ledger.queries.drops_of(run) if drop.run != run.name}
-    ledger.change_all(lambda connection: earlier.copy_whole(connection, touched))
+    ledger.in_transaction(lambda connection: earlier.copy_whole(connection, touched))
     return sink.fault
 
 
@@ -171,7 +171,7 @@ def _trial_ledger(settings: Settings, known: LedgerQueries) -> Iterator[tuple[Le
     """An empty ledger in the state folder of these settings, and the rows of the `known` one to copy into it."""
     with known.at_one_moment() as connection, open_ledger(f"sqlite:///{settings.state}/ledger.db") as ledger:
         earlier = EarlierRows(connection)
-        ledger.change_all(earlier.begin)
+        ledger.in_transaction(earlier.begin)
         yield ledger, earlier
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from loadsheet import run_log
 from loadsheet.display_text import count_of
 from loadsheet.errors import SettingsError
-from loadsheet.ledger import Clock, Ledger, Opening, open_ledger, utc_now
+from loadsheet.ledger import Clock, Ledger, OpenOptions, open_ledger, utc_now
 from loadsheet.settings import EMBEDDED, Settings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class RunResources(NamedTuple):
 @contextmanager
 def held_ledger(settings: Settings, clock: Clock = utc_now) -> Iterator[Ledger]:
     """The ledger of the settings, held by this process alone. Raises what `open_ledger` raises."""
-    opening = Opening(
+    opening = OpenOptions(
         state=settings.state,
         takeover_s=settings.cluster.takeover_s,
         allow_network=settings.ledger.allow_network,

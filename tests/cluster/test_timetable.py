@@ -33,9 +33,9 @@ from loadsheet.ledger.shared.mutual_exclusion import (
     DueMoment,
     ScheduleKey,
     begin_schedule,
+    delete_old_starts,
     done_until,
-    forget_fires,
-    last_fires,
+    last_starts,
     record_firing,
     record_schedules,
 )
@@ -135,7 +135,7 @@ def test_of_several_watches_of_a_shared_ledger_one_runs(tmp_path):
         assert watches[0].due_s() == 0, "until it ran"
         watches[0].record_run(datetime.now(UTC))
         assert watches[0].due_s() > 0
-        assert [fire.by for fire in last_fires(connection).values()] == ["a"]
+        assert [fire.by for fire in last_starts(connection).values()] == ["a"]
     away = Settings(database=f"postgresql://me@/there?host={tmp_path}", schedule=NIGHTLY)
     assert SharedTimetable(away, "a").due_s() == pytest.approx(60, abs=1), "it goes on while the ledger is away"
     assert SharedTimetable(Settings(database=away.database), "a").due_s() is None
@@ -205,7 +205,7 @@ def test_the_command_runs_by_schedule_where_the_ledger_is_shared(tmp_path):
             watch.until(lambda: len(watch.out) == 1)
             assert watch.says(f"catching up: {cron} UTC was due ")
             assert watch.stop() == 0
-        ((known, fire),) = last_fires(connection).items()
+        ((known, fire),) = last_starts(connection).items()
     assert (known.shipper, fire.by.partition(" ")[0]) == ("", "process")
     assert "exit code 0" in watch.out[0]
 
@@ -257,7 +257,7 @@ def test_a_schedule_that_nobody_knew_begins_now_and_another_zone_is_another_sche
     ((known, since),) = done_until(connection).items()
     assert known == known_as(daily)
     assert abs(since - datetime.now(UTC)) < 5 * MINUTE
-    assert last_fires(connection) == {}
+    assert last_starts(connection) == {}
     was_done(connection, known_as(daily), DAY / 2)
     elsewhere = chosen(daily, schedule=daily.schedules.cron, schedule_zone="Etc/GMT")
     assert tick(connection, {"acme": elsewhere}, "a") == []
@@ -268,7 +268,7 @@ def test_what_is_due_fires_once_and_missed_moments_with_it(daily, connection):
     (fired,) = tick(connection, {"acme": daily}, "a")
     assert (fired.shipper, fired.schedule, fired.due.caught_up) == ("acme", daily.schedules.timetable[0], 3)
     assert tick(connection, {"acme": daily}, "b") == []
-    (fire,) = last_fires(connection).values()
+    (fire,) = last_starts(connection).values()
     assert (fire.due, fire.by, fire.caught_up) == (fired.due.moment, "a", 3)
     assert done_until(connection) == {known_as(daily): fired.due.moment}
 
@@ -312,9 +312,9 @@ def test_who_was_slower_starts_nothing_and_what_was_done_is_known_longer_than_by
     assert not record_firing(connection, known, DueMoment(until + MINUTE, until), "b")
     assert not record_firing(connection, known, DueMoment(until + 2 * MINUTE, until, 1), "b")
     assert record_firing(connection, known, DueMoment(until + 2 * MINUTE, until + MINUTE), "b")
-    assert forget_fires(connection) == 0
+    assert delete_old_starts(connection) == 0
     connection.execute(ledger_tables.fires.update().values(at=database_time(connection) - 401 * 86_400))
-    assert forget_fires(connection) == 2
+    assert delete_old_starts(connection) == 2
     assert done_until(connection) == {known: until + 2 * MINUTE}
 
 
@@ -324,7 +324,7 @@ def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
         transaction = other.begin()
         assert tick(other, {"acme": daily}, "a")
         transaction.rollback()
-        assert last_fires(connection) == {}
+        assert last_starts(connection) == {}
         with other.begin():
             (fired,) = tick(other, {"acme": daily}, "b")
             address = address_of(chosen(daily, shipper="acme").database_url)

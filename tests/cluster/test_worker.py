@@ -119,16 +119,16 @@ def test_a_run_that_died_is_wanted_again_once_and_one_that_goes_on_or_has_ended_
     address = address_of(acme.database_url)
     with open_ledger(acme.database_url) as ledger:
         run = ledger.begin_run()
-        assert jobs.sweep(engine, [address], 30.0) == 0
+        assert jobs.request_runs_after_death(engine, [address], 30.0) == 0
         ledger.end_run(run, exit_code=0, summary={})
-    assert jobs.sweep(engine, [address], 0.0) == 0
+    assert jobs.request_runs_after_death(engine, [address], 0.0) == 0
     with open_ledger(acme.database_url) as ledger:
         ledger.begin_run()
     ask("update shared_meta set value = '0' where name like 'swept%'")  # as an hour later
-    assert [jobs.sweep(engine, [address], every_s) for every_s in (60.0, 60.0, 0.0)] == [1, 0, 0]
+    assert [jobs.request_runs_after_death(engine, [address], every_s) for every_s in (60.0, 60.0, 0.0)] == [1, 0, 0]
     assert ask("select args ->> 'reason', args ->> 'shipper' from procrastinate_jobs") == [("resend", "acme")]
     ask("update procrastinate_jobs set status = 'failed'")
-    assert jobs.sweep(engine, [address], 0.0) == 0  # whatever became of it
+    assert jobs.request_runs_after_death(engine, [address], 0.0) == 0  # whatever became of it
 
 
 def test_a_worker_of_one_shipper_leaves_the_others_runs(tmp_path, database_url, ask):

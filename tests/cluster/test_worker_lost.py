@@ -192,7 +192,7 @@ def want_now(address):
 
 
 def reap(connection):
-    return jobs.reap(connection, 0.0)
+    return jobs.requeue_jobs_of_dead_workers(connection, 0.0)
 
 
 def test_a_run_is_wanted_while_its_lost_job_is_put_back(engine, ask, lost):

@@ -20,7 +20,7 @@ from orders import write_orders
 from loadsheet import inbox, object_storage
 from loadsheet.errors import FolderError, LedgerBusy, SettingsError
 from loadsheet.inbox import claim, fetch_objects, give_back, is_unchanged, scan, scan_read_only, scan_without_waiting
-from loadsheet.ledger import Opening, State, open_ledger
+from loadsheet.ledger import OpenOptions, State, open_ledger
 from loadsheet.ledger.shared.mutual_exclusion import held_claims
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.settings import Settings
@@ -415,7 +415,7 @@ class Shared:
         return self.bucket.settings(self.folder / name, database="postgresql://elsewhere", takeover_s=30)
 
     def ledger(self):
-        return open_ledger(self.url, Opening(takeover_s=30))
+        return open_ledger(self.url, OpenOptions(takeover_s=30))
 
 
 @pytest.fixture

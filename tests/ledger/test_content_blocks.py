@@ -55,8 +55,8 @@ def test_what_an_earlier_version_kept_in_the_entry_is_read_sent_and_replaced(led
     more = plan(ledger, run, 4, 1)
     assert [one.payload for one in ledger.ready(9)] == [one.payload for one in (*made, *more)]
     send(ledger, run)
-    assert ledger.maintenance.empty(1, "9999") == 3
-    assert ledger.maintenance.empty(2, "9999") == 1
+    assert ledger.maintenance.remove_contents_of_drop(1, "9999") == 3
+    assert ledger.maintenance.remove_contents_of_drop(2, "9999") == 1
     read = [entry for drop in (1, 2) for entry in ledger.queries.entries_of(drop)]
     assert [(entry.payload, len(entry.rows), entry.rows[0].cells) for entry in read] == [(b"", 1, ())] * 4
     assert ledger.check() == []

@@ -58,7 +58,7 @@ def plan_both(ledger, run, **rules):
 
 
 def size(ledger, table):
-    return ledger.change_all(lambda connection: connection.scalar(select(func.count()).select_from(table)))
+    return ledger.in_transaction(lambda connection: connection.scalar(select(func.count()).select_from(table)))
 
 
 @databases.ON_BOTH
@@ -66,7 +66,7 @@ def test_a_check_judges_as_a_run_and_copies_only_what_it_needs(used, tmp_path):
     before = size(used, entries), size(used, events)
     with used.queries.at_one_moment() as connection, ledger_in(tmp_path / "check") as trial:
         known = EarlierRows(connection)
-        trial.change_all(known.begin)
+        trial.in_transaction(known.begin)
         checked = plan_both(trial, trial.begin_run(name="check"), known=known)
         copied = [one for one in range(1, before[0] + 1) if trial.queries.keys_of([one])]
         for entry in copied:
@@ -90,7 +90,7 @@ def test_a_fix_file_brings_the_drops_that_it_corrects(used, tmp_path):
     plan(used, run, drop_of(ORDERS), orders(order(92)))
     with used.queries.at_one_moment() as connection, ledger_in(tmp_path / "check") as trial:
         known = EarlierRows(connection)
-        trial.change_all(known.begin)
+        trial.in_transaction(known.begin)
         plan(trial, (run := trial.begin_run()), replace(drop_of(ORDERS), fixes=fix.id), orders(order(93)), known=known)
         (planned,) = (drop for drop in trial.queries.drops_of(run) if drop.run == run.name)
         assert trial.queries.original(planned) == used.queries.drop(first.id)

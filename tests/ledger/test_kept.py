@@ -83,7 +83,7 @@ def filled(ledger, count=3):
 
 def test_more_than_one_transaction_takes_is_emptied_all_the_same(ledger):
     _, drop = filled(ledger, 503)
-    assert ledger.maintenance.empty(drop.id, "9999") == 502
+    assert ledger.maintenance.remove_contents_of_drop(drop.id, "9999") == 502
     assert [entry.key for entry in ledger.queries.entries_of(drop.id) if not entry.removed] == ["A-00002"]
 
 

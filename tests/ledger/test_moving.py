@@ -19,7 +19,7 @@ from loadsheet.errors import LedgerBusy, LedgerError, LoadsheetError, SettingsEr
 from loadsheet.ledger import (
     Choice,
     ExceptionStatus,
-    Opening,
+    OpenOptions,
     Settlement,
     State,
     first_broken_decision,
@@ -99,7 +99,7 @@ def clean(value):
 
 
 def opened(url, file):
-    return open_ledger(url, Opening(file.parent, AT_ONCE), clock=CLOCK())
+    return open_ledger(url, OpenOptions(file.parent, AT_ONCE), clock=CLOCK())
 
 
 def test_all_of_it_is_there_and_goes_on(file, url):

@@ -16,7 +16,7 @@ from ready_entries import Settlement, mark, new_orders, states
 from sqlalchemy import select, update
 
 from loadsheet.errors import LedgerBusy, LedgerError, LedgerGone, LedgerUnwritable, SettingsError, Superseded
-from loadsheet.ledger import Opening, State, open_ledger, postgres, read_ledger
+from loadsheet.ledger import OpenOptions, State, open_ledger, postgres, read_ledger
 from loadsheet.ledger.ledger_opening import holder_name
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, runs
 from loadsheet.ledger.migrations import upgrade_one_version
@@ -83,7 +83,7 @@ def test_who_reads_cannot_write(ledger, ledger_url):
 
 
 def opened(url, takeover_s=30.0):
-    return open_ledger(url, Opening(takeover_s=takeover_s), clock=ledgers.Ticking())
+    return open_ledger(url, OpenOptions(takeover_s=takeover_s), clock=ledgers.Ticking())
 
 
 def silence(url):

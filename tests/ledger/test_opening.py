@@ -21,7 +21,7 @@ from ledgers import refusal
 from ready_entries import mark, new_orders, states
 
 from loadsheet.errors import LedgerBusy, LedgerError, LedgerMissing, SettingsError
-from loadsheet.ledger import Opening, State, open_ledger, read_ledger
+from loadsheet.ledger import OpenOptions, State, open_ledger, read_ledger
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION
 from loadsheet.ledger.location import SqliteLedgerFiles
 
@@ -347,7 +347,7 @@ def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, pat
     shutil.copy(path, tmp_path / "old.db")
     finished_run(url, at=BEGAN + HOUR)
     shutil.copy(tmp_path / "old.db", path)
-    with opened(url, BEGAN + 2 * HOUR, opening=Opening(accept_older=True)) as ledger:
+    with opened(url, BEGAN + 2 * HOUR, opening=OpenOptions(accept_older=True)) as ledger:
         assert states(ledger, drop) == ["accepted", "ready", "ready"]
         run = ledger.begin_run()
         assert run.name == "2026-03-04-03"  # the second one is forgotten here, and was reported

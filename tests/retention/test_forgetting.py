@@ -20,7 +20,7 @@ from loadsheet.errors import LedgerError
 from loadsheet.inbox import InboxFile, find_archived_copy
 from loadsheet.ledger import Choice, ReadTotals, Remark, Settlement, State, first_broken_decision, read_ledger
 from loadsheet.ledger.ledger_tables import metadata
-from loadsheet.operations.retention.key_erasure import Request, find, forget, plan
+from loadsheet.operations.retention.key_erasure import Request, erase_key, find, plan
 
 OTHER = "Herr Anderer"
 
@@ -53,7 +53,7 @@ def do(house, key, **wanted):
     found = find(house.settings, ledger, house.place / "ledger.db", key)
     deed = plan(house.settings, found, chosen)
     run = ledger.begin_run()
-    forget(house.settings, ledger, run, found, chosen)
+    erase_key(house.settings, ledger, run, found, chosen)
     ledger.end_run(run, exit_code=0, summary={})
     return deed
 

@@ -20,7 +20,7 @@ from ledgers import Ticking, drop_of, ledger_in, plan, refusal, refused, unknown
 from retention_runs import PERSON, house_in, orders, records, unpacked
 
 from loadsheet.cli import invoke
-from loadsheet.ledger import Opening, State, open_ledger, read_ledger
+from loadsheet.ledger import OpenOptions, State, open_ledger, read_ledger
 from loadsheet.ledger.content_blocks import BLOCK, zstd
 from loadsheet.ledger.moving import restore
 
@@ -141,7 +141,7 @@ def test_what_was_restored_is_the_backup_and_what_was_there_lies_beside(command,
         assert old.execute("select count(*) from runs").fetchone() == (3,)
     refusal(ledger_in(state), match="does not know run 2026-03-04-03")
     clock = Ticking()
-    with open_ledger(f"sqlite:///{state / 'ledger.db'}", Opening(accept_older=True), clock=clock) as ledger:
+    with open_ledger(f"sqlite:///{state / 'ledger.db'}", OpenOptions(accept_older=True), clock=clock) as ledger:
         ledger.begin_run()
         assert ledger.queries.count_in(State.READY) == 0
         assert ledger.check() == []
@@ -259,7 +259,7 @@ def test_the_log_of_a_killed_process_goes_with_its_ledger_and_never_meets_the_ne
     (replaced,) = (path for path in state.glob("ledger.db.replaced-*") if path.name.endswith("Z"))
     with closing(sqlite3.connect(replaced)) as old:
         assert old.execute("select count(*) from runs").fetchone() == (3,)
-    with open_ledger(f"sqlite:///{state / 'ledger.db'}", Opening(accept_older=True), clock=Ticking()) as ledger:
+    with open_ledger(f"sqlite:///{state / 'ledger.db'}", OpenOptions(accept_older=True), clock=Ticking()) as ledger:
         assert len(ledger.queries.runs()) == 2
         assert ledger.check() == []
 

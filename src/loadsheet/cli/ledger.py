@@ -318,12 +318,12 @@ def forget(*, settings: "Settings", key: str, yes: bool, as_json: bool, **reques
 
 
 def _erase(settings: "Settings", ledger: "Ledger", found: "Traces", wanted: "Request") -> None:
-    from loadsheet.operations.retention.key_erasure import forget as forget_all
+    from loadsheet.operations.retention.key_erasure import erase_key
 
     run = ledger.begin_run()
     summary = {"entries": {}, "forgotten": len(found.entries)}
     try:
-        forget_all(settings, ledger, run, found, wanted)
+        erase_key(settings, ledger, run, found, wanted)
     except LoadsheetError as error:
         ledger.end_run(run, exit_code=error.exit_code, summary=summary)
         raise

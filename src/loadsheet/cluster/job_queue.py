@@ -322,7 +322,7 @@ class _ResilientJobManager(JobManager):
         parameters = {"job": job.id, "worker": job.worker_id}
         if job.id in self.uncounted:
             self.uncounted.discard(job.id)
-            await self._execute(jobs.UNCOUNT, parameters)
+            await self._execute(jobs.DO_NOT_COUNT_ATTEMPT, parameters)
         await self._execute(jobs.RETRY, parameters | {"after_s": after_s, "priority": priority})
         self._finished(job, Status.TODO)
         if after_s:  # other workers find it by polling
@@ -338,7 +338,7 @@ class _ResilientJobManager(JobManager):
         """Do nothing: see `worker_process.Housekeeping`."""
 
     async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002 (Procrastinate's)
-        """Do nothing: see `jobs.reap`."""
+        """Do nothing: see `jobs.requeue_jobs_of_dead_workers`."""
         return []
 
     async def list_jobs_to_abort_async(self, queue: str | None = None) -> Iterable[int]:  # noqa: ARG002 (Procrastinate's)

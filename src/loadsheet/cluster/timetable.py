@@ -20,11 +20,11 @@ from loadsheet.ledger.shared import Connection, jobs, open_shared
 from loadsheet.ledger.shared.cluster_status import alive_workers
 from loadsheet.ledger.shared.mutual_exclusion import (
     DueMoment,
-    Fire,
+    ScheduledStart,
     ScheduleKey,
     begin_schedule,
     done_until,
-    last_fires,
+    last_starts,
     record_firing,
     record_schedules,
 )
@@ -36,7 +36,7 @@ _POLL_S = 60.0
 _SOON_S = 0.1
 
 
-class Fired(NamedTuple):
+class DueStart(NamedTuple):
     """A run that this process has to start: its shipper, its schedule and the time it was due."""
 
     shipper: str
@@ -49,13 +49,13 @@ class ScheduleStatus(NamedTuple):
 
     shipper: str
     schedule: Schedule
-    last: Fire | None
+    last: ScheduledStart | None
     next: datetime | None
 
 
 def schedule_statuses(connection: Connection, profiles: Mapping[str, Settings]) -> list[ScheduleStatus]:
     """The status of every schedule of these shippers. `connection` leads to the shared tables."""
-    now, last = moment(database_time(connection)), last_fires(connection)
+    now, last = moment(database_time(connection)), last_starts(connection)
     return [
         ScheduleStatus(shipper, schedule, last.get(ScheduleKey(shipper, schedule.name)), schedule.next_after(now))
         for shipper, settings in profiles.items()
@@ -63,7 +63,7 @@ def schedule_statuses(connection: Connection, profiles: Mapping[str, Settings]) 
     ]
 
 
-def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> list[Fired]:
+def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> list[DueStart]:
     """The runs that are due now by the database's clock and that no other process starts. `by` names this process. All changes are
     part of the caller's transaction, in which it queues the runs. A new or restored schedule begins now.
     """
@@ -84,7 +84,7 @@ def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> l
                 begin_schedule(connection, key, now)
             elif due := schedule.due(done[key], now, catch_up=settings.schedules.catch_up):
                 mine = record_firing(connection, key, DueMoment(due.moment, done[key], due.caught_up), by)
-                fired += [Fired(shipper, schedule, due)] * mine
+                fired += [DueStart(shipper, schedule, due)] * mine
     return fired
 
 

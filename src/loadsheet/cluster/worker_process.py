@@ -33,7 +33,7 @@ from loadsheet.ledger.ledger_opening import unique_name
 from loadsheet.ledger.postgres import BEATS, Address, address_of, shared_engine
 from loadsheet.ledger.shared import Engine, cluster_status, jobs
 from loadsheet.ledger.shared.cluster_status import WorkerInfo
-from loadsheet.ledger.shared.mutual_exclusion import forget_fires
+from loadsheet.ledger.shared.mutual_exclusion import delete_old_starts
 from loadsheet.operations.expected_files import local_text, zone_of
 from loadsheet.schedules import Backoff
 from loadsheet.settings import Settings, chosen, shippers_in
@@ -343,8 +343,8 @@ class Housekeeping:
     def requeue_lost_jobs(self) -> None:
         """Requeue the jobs of workers that stopped sending heartbeats. Raises LedgerError."""
         with self._engine.begin() as connection:
-            lost = jobs.reap(connection, self._takeover_s)
-            self._next_death_s = jobs.next_death_s(connection, self._takeover_s)
+            lost = jobs.requeue_jobs_of_dead_workers(connection, self._takeover_s)
+            self._next_death_s = jobs.seconds_until_next_dead_worker(connection, self._takeover_s)
         if lost:
             run_log.warning("jobs of dead workers requeued", jobs=len(lost))
 
@@ -402,14 +402,14 @@ class Housekeeping:
             is_registered = jobs.beat(connection, worker_id)
             assigned = jobs.running_jobs(connection, worker_id) - running.keys()
             orphans = assigned & self._orphans  # seen twice, because a job that was just fetched is not running yet
-            jobs.put_back(connection, orphans - self._queue.running.keys(), worker_id)
+            jobs.requeue_jobs_of_worker(connection, orphans - self._queue.running.keys(), worker_id)
             self._orphans = assigned
         if not is_registered:
             self._queue.re_register(worker_id)
 
     def _sweep(self) -> None:
         """Request the runs that died again."""
-        lost = jobs.sweep(self._engine, self._served.addresses.values(), self._takeover_s)
+        lost = jobs.request_runs_after_death(self._engine, self._served.addresses.values(), self._takeover_s)
         if lost:
             run_log.warning("runs that died requested again", runs=lost)
 
@@ -424,10 +424,10 @@ class Housekeeping:
 
     def _purge(self) -> None:
         """Remove old jobs, workers and schedule records."""
-        jobs.purge(self._engine, self._jobs_days, self._ended.is_set)
+        jobs.delete_old_jobs(self._engine, self._jobs_days, self._ended.is_set)
         with self._engine.begin() as connection:
-            cluster_status.forget_workers(connection, max(self._jobs_days, 1))
-            forget_fires(connection)
+            cluster_status.delete_old_workers(connection, max(self._jobs_days, 1))
+            delete_old_starts(connection)
 
 
 def _served_names(served: ServedShippers) -> str:

@@ -7,7 +7,7 @@ Open a ledger with `open_ledger` or `read_ledger`, change it with `Ledger`, read
 from loadsheet.ledger.codec import Clock, utc_now
 from loadsheet.ledger.decisions import Choice, first_broken_decision
 from loadsheet.ledger.exception_status import ExceptionStatus, Remark, WorkbookRead
-from loadsheet.ledger.ledger_opening import Opening, open_ledger, read_ledger
+from loadsheet.ledger.ledger_opening import OpenOptions, open_ledger, read_ledger
 from loadsheet.ledger.queue import Submission
 from loadsheet.ledger.recording import PlanningRules, ReadTotals
 from loadsheet.ledger.run_queries import MissingRecords, reported_by
@@ -50,7 +50,7 @@ __all__ = [
     "Ledger",
     "ListingFinding",
     "MissingRecords",
-    "Opening",
+    "OpenOptions",
     "Origin",
     "PlanningRules",
     "ReadTotals",

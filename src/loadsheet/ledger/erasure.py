@@ -369,7 +369,7 @@ class ErasureRequest(NamedTuple):
     names: tuple[FileName, ...] = ()
 
 
-def forget(transaction: Transaction, request: ErasureRequest) -> None:
+def erase_key(transaction: Transaction, request: ErasureRequest) -> None:
     """Remove the contents of a key's entries and the texts about them. Record who asked and why, with a hash of the key. Held
     entries can no longer be sent and become invalid. Raises NotSettled if an entry is not settled.
     """

@@ -2,7 +2,7 @@
 
 Owns: the names and contents of exported columns. People and programs outside rely on them: columns may be added, never changed. Also
 owns which rows determine a run's decisions and reports: its drops with their entries, and the entries on the same lanes. Exceptions
-of that time, fixes, earlier drops of the same bytes and earlier runs belong to them too. `put_in` inserts a slice into an empty ledger.
+of that time, fixes, earlier drops of the same bytes and earlier runs belong to them too. `insert_rows` inserts a slice into an empty ledger.
 And which earlier rows decide on the documents of a check: `EarlierRows` copies them into the ledger of the check.
 """
 
@@ -378,7 +378,7 @@ def _runs_of_entries(wanted: Any) -> Iterator[Select[Any]]:
         yield select(rows.c[name]).where(rows.c.entry_id.in_(wanted), rows.c[name].is_not(None))
 
 
-def put_in(connection: Connection, table: str, rows: Iterator[Row]) -> None:
+def insert_rows(connection: Connection, table: str, rows: Iterator[Row]) -> None:
     """Insert rows unchanged into one of `TABLES`."""
     statement, some = insert(_TABLES[table]), []
     for row in rows:

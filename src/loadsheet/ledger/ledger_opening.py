@@ -29,12 +29,12 @@ from loadsheet.ledger.location import (
     LedgerFiles,
     SqliteLedgerFiles,
     back_up,
-    check_arrived,
     compact_time,
     complete_move,
     has_tables_in_file,
     network_kind,
     refuse_beside_a_file,
+    refuse_incomplete_move,
     refuse_moved,
 )
 from loadsheet.ledger.maintenance import FAULTS_SHOWN, size_of
@@ -80,7 +80,7 @@ _lock = Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class OpenOptions:
     """How to open a ledger. `state` is the folder of its backups and, on PostgreSQL, of this machine's record of the last run. A
     holder on PostgreSQL without a heartbeat for `takeover_s` seconds counts as dead. `allow_network` permits a file on a network
     file system. `accept_older` accepts a restored backup: the next run treats unsent entries as unknown.
@@ -92,11 +92,11 @@ class Opening:
     accept_older: bool = False
 
 
-_AS_USUAL = Opening()
+_AS_USUAL = OpenOptions()
 
 
 @contextmanager
-def open_ledger(url: str, opening: Opening = _AS_USUAL, *, clock: Clock = utc_now) -> Iterator[Ledger]:
+def open_ledger(url: str, opening: OpenOptions = _AS_USUAL, *, clock: Clock = utc_now) -> Iterator[Ledger]:
     """The ledger at a SQLAlchemy URL, held by this process alone. Created if it does not exist, upgraded if it is older.
 
     Raises LedgerBusy naming the holder, LedgerError for a ledger that is damaged, newer, gone or older than its last run,
@@ -112,7 +112,7 @@ def open_ledger(url: str, opening: Opening = _AS_USUAL, *, clock: Clock = utc_no
     _refuse_network(path, allowed=opening.allow_network)
     with locked(path, clock):
         refuse_moved(path)
-        files.check_there()
+        files.refuse_missing()
         files.make_private()
         engine = _file_engine(url, files, writes=True)
         try:
@@ -126,7 +126,7 @@ def open_ledger(url: str, opening: Opening = _AS_USUAL, *, clock: Clock = utc_no
 
 @contextmanager
 def read_ledger(url: str, state: Path | None = None, *, clock: Clock = utc_now) -> Iterator[Ledger]:
-    """The ledger at a SQLAlchemy URL, read-only. Another process may hold it. `state` as in `Opening`. Raises LedgerMissing if it
+    """The ledger at a SQLAlchemy URL, read-only. Another process may hold it. `state` as in `OpenOptions`. Raises LedgerMissing if it
     does not exist, and the errors of `open_ledger` except LedgerBusy.
     """
     if is_postgres(url):
@@ -138,7 +138,7 @@ def read_ledger(url: str, state: Path | None = None, *, clock: Clock = utc_now) 
                 _refuse_beside_a_file(files, address)
                 raise LedgerMissing(f"there is no ledger at {address} yet", todo="`loadsheet run` creates it")
             check_version(connection, str(address))
-            check_arrived(connection, str(address))
+            refuse_incomplete_move(connection, str(address))
             if _is_empty(connection):
                 _refuse_beside_a_file(files, address)
         yield Ledger(engine, clock, files)
@@ -146,7 +146,7 @@ def read_ledger(url: str, state: Path | None = None, *, clock: Clock = utc_now) 
     path = file_of(url)
     ledger_files = SqliteLedgerFiles(path, state)
     refuse_moved(path)
-    ledger_files.check_there()
+    ledger_files.refuse_missing()
     if not has_tables_in_file(path):
         raise LedgerMissing(f"there is no ledger at {path} yet", todo="`loadsheet run` creates it")
     engine = _file_engine(url, ledger_files, writes=False)
@@ -272,7 +272,7 @@ def _prepare_file(engine: Engine, files: SqliteLedgerFiles, now: str, *, accept_
         try:
             quick_check_if_due(connection, now)
         except LedgerError as error:
-            raise LedgerError(f"the ledger {files.path}: {error}", todo=files.to_restore()) from error
+            raise LedgerError(f"the ledger {files.path}: {error}", todo=files.restore_advice()) from error
         return _is_older(connection, files, str(files.path), accepted=accept_older)
 
 
@@ -295,7 +295,7 @@ def _raise_advised(files: SqliteLedgerFiles, context: ExceptionContext) -> None:
     kind = LedgerDiskFailed if _FAILED in error_text.lower() else LedgerError
     if any(words in error_text.lower() for words in _UNWRITABLE):
         kind = LedgerUnwritable
-    todo = files.to_restore() if any(words in error_text.lower() for words in _DAMAGED) else ""
+    todo = files.restore_advice() if any(words in error_text.lower() for words in _DAMAGED) else ""
     raise kind(f"the ledger {files.path}: {error_text}{known}; the last change was not recorded", todo=todo) from error
 
 
@@ -321,7 +321,7 @@ def unique_name() -> str:
 
 
 @contextmanager
-def open_on_server(url: str, opening: Opening, clock: Clock, *, arrives: bool = False) -> Iterator[Ledger]:
+def open_on_server(url: str, opening: OpenOptions, clock: Clock, *, arrives: bool = False) -> Iterator[Ledger]:
     """The ledger at a PostgreSQL URL, held by this process alone. `arrives`: another ledger is being moved into it. Raises the
     errors of `open_ledger`.
     """

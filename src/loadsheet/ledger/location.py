@@ -58,7 +58,7 @@ class LedgerFiles:
     def __init__(self, last_run_path: Path | None) -> None:
         self.last_run_path = last_run_path
 
-    def to_restore(self) -> str:
+    def restore_advice(self) -> str:
         """The advice for an unusable ledger."""
         return "restore it from a backup with the tools of its server"
 
@@ -69,7 +69,7 @@ class LedgerFiles:
             start_over = (
                 f"to start with an empty ledger, which would send everything again, remove {self.last_run_path}"
             )
-            raise LedgerError(message, todo=f"{self.to_restore()}; or, {start_over}")
+            raise LedgerError(message, todo=f"{self.restore_advice()}; or, {start_over}")
 
     def reserve_space(self) -> None:
         """Reserve space on the ledger's disk. Does nothing for a server."""
@@ -108,7 +108,7 @@ class SqliteLedgerFiles(LedgerFiles):
         self._backups = (state or path.parent) / "backups"
         self._reserved = False
 
-    def to_restore(self) -> str:
+    def restore_advice(self) -> str:
         """The advice for an unusable ledger, with the newest backup."""
         made = sorted(
             (path for end in ("db", "db.gz") for path in self._backups.glob(f"*.{end}")),
@@ -139,7 +139,7 @@ class SqliteLedgerFiles(LedgerFiles):
             message = f"unable to open the ledger {self.path} ({error.strerror})"
             raise LedgerUnwritable(f"{message}; check the permissions of the file and its folder") from error
 
-    def check_there(self) -> None:
+    def refuse_missing(self) -> None:
         """Raise LedgerError if a run was recorded but the ledger is gone: an empty one would send everything again."""
         if not has_tables_in_file(self.path):
             self.refuse_gone(str(self.path))
@@ -276,7 +276,7 @@ ARRIVING = "arriving"
 """The name of the stored value of `incomplete_move`: until it is removed, the file is still the ledger."""
 
 
-class Note(msgspec.Struct, frozen=True):
+class MoveNote(msgspec.Struct, frozen=True):
     """The note beside a moved file: the new address, the time (ISO 8601 UTC), the id of the move, and the file's new path."""
 
     to: str
@@ -285,7 +285,7 @@ class Note(msgspec.Struct, frozen=True):
     kept_as: str
 
 
-class Arriving(msgspec.Struct, frozen=True):
+class IncompleteMove(msgspec.Struct, frozen=True):
     """The note in a ledger copied from a file: that file and its machine, the id of the move, and the file's record of its last run."""
 
     file: str
@@ -299,12 +299,12 @@ def note_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.moved")
 
 
-def read_note(path: Path) -> Note | None:
+def read_note(path: Path) -> MoveNote | None:
     """The note beside a ledger file. None if it was not moved. Raises LedgerError if the note cannot be read."""
-    return _read(note_path(path), Note, "the note with the ledger's new address", "nothing was sent")
+    return _read(note_path(path), MoveNote, "the note with the ledger's new address", "nothing was sent")
 
 
-def write_note(path: Path, note: Note) -> None:
+def write_note(path: Path, note: MoveNote) -> None:
     """Write the note beside a ledger file, durably and atomically. Raises LedgerUnwritable."""
     try:
         _write_durably(note_path(path), note)
@@ -320,13 +320,13 @@ def refuse_moved(path: Path) -> None:
         raise SettingsError(f"{message}: set `database` to that; nothing was sent")
 
 
-def incomplete_move(connection: Connection) -> Arriving | None:
+def incomplete_move(connection: Connection) -> IncompleteMove | None:
     """The source of a ledger whose move is not complete. None for a ledger in use."""
     stored = stored_value(connection, ARRIVING)
-    return msgspec.json.decode(stored, type=Arriving) if stored else None
+    return msgspec.json.decode(stored, type=IncompleteMove) if stored else None
 
 
-def check_arrived(connection: Connection, place: str) -> None:
+def refuse_incomplete_move(connection: Connection, place: str) -> None:
     """Raise SettingsError if a ledger was copied from a file that, as seen from this machine, is still the ledger."""
     if (source := incomplete_move(connection)) is None:
         return
@@ -338,9 +338,9 @@ def check_arrived(connection: Connection, place: str) -> None:
 
 def complete_move(connection: Connection, ledger_files: LedgerFiles, place: str) -> None:
     """Complete a move whose note exists beside the file: take over the record of the last run and make the copy the ledger. Raises
-    the errors of `check_arrived`.
+    the errors of `refuse_incomplete_move`.
     """
-    check_arrived(connection, place)
+    refuse_incomplete_move(connection, place)
     if (source := incomplete_move(connection)) is not None:
         if source.mark is not None:
             ledger_files.write_last_run(source.mark)

@@ -89,7 +89,7 @@ class Maintenance:
         with self._engine.connect() as connection:
             return list(connection.scalars(query.order_by(drops.c.id)))
 
-    def empty(self, drop: int, before: str) -> int:
+    def remove_contents_of_drop(self, drop: int, before: str) -> int:
         """Remove the contents of a drop's entries that were settled before a time and are no longer needed, a few hundred per
         transaction. Returns their number. Excludes entries of records that are an open exception, or may still be sent or looked up, and
         invalid and refused entries without a closed exception.

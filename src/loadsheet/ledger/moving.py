@@ -27,7 +27,7 @@ from sqlalchemy import Connection, delete, func, insert, select, text
 
 from loadsheet.errors import LedgerError, LedgerUnwritable, SettingsError
 from loadsheet.ledger.codec import encode, stamp
-from loadsheet.ledger.ledger_opening import Opening, file_of, locked, open_ledger, open_on_server
+from loadsheet.ledger.ledger_opening import OpenOptions, file_of, locked, open_ledger, open_on_server
 from loadsheet.ledger.ledger_tables import (
     SCHEMA_VERSION,
     contents,
@@ -42,8 +42,8 @@ from loadsheet.ledger.ledger_tables import (
 )
 from loadsheet.ledger.location import (
     ARRIVING,
-    Arriving,
-    Note,
+    IncompleteMove,
+    MoveNote,
     SqliteLedgerFiles,
     compact_time,
     incomplete_move,
@@ -95,23 +95,25 @@ def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_ne
     if (note := read_note(path)) is None:
         if not path.exists():
             raise SettingsError(f"there is no ledger {path} to move")
-        source = open_ledger(f"sqlite:///{path}", Opening(allow_network=allow_network), clock=clock)
-        with source as old, open_on_server(to.url, Opening(takeover_s=to.takeover_s), clock, arrives=True) as new:
+        source = open_ledger(f"sqlite:///{path}", OpenOptions(allow_network=allow_network), clock=clock)
+        with source as old, open_on_server(to.url, OpenOptions(takeover_s=to.takeover_s), clock, arrives=True) as new:
             now = stamp(clock())
-            note = Note(str(address), now, _name(old), str(path.with_name(f"{path.name}.moved-{compact_time(now)}")))
+            note = MoveNote(
+                str(address), now, _name(old), str(path.with_name(f"{path.name}.moved-{compact_time(now)}"))
+            )
             if faults := old.check():
                 raise LedgerError(f"the ledger {path} is not sound, so it was not moved: {faults[0]}")
-            of = Arriving(str(path), socket.gethostname(), note.move, SqliteLedgerFiles(path).read_last_run())
+            of = IncompleteMove(str(path), socket.gethostname(), note.move, SqliteLedgerFiles(path).read_last_run())
             with old.queries.at_one_moment() as connection:
                 held = _held(connection)  # before the copy: the server ends a transaction that is idle for long
-            counts = new.change_all(partial(_copy, old, of, address, held))
+            counts = new.in_transaction(partial(_copy, old, of, address, held))
             write_note(path, note)
     elif note.to != str(address):
         raise SettingsError(
             f"the ledger {path} was moved to {note.to} on {note.at[:10]}, and cannot be moved to {address}"
         )
-    _put_away(path, Path(note.kept_as), clock)
-    with open_on_server(to.url, Opening(state=to.state, takeover_s=to.takeover_s), clock):
+    _rename_moved_file(path, Path(note.kept_as), clock)
+    with open_on_server(to.url, OpenOptions(state=to.state, takeover_s=to.takeover_s), clock):
         pass  # opening it completes the move
     return Moved(str(address), Path(note.kept_as), counts)
 
@@ -124,10 +126,10 @@ def _name(old: Ledger) -> str:
         store_value(connection, _MOVE, name)
         return name
 
-    return old.change_all(named)
+    return old.in_transaction(named)
 
 
-def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Connection) -> dict[str, int]:
+def _copy(old: Ledger, of: IncompleteMove, address: Address, held: "_Held", new: Connection) -> dict[str, int]:
     """Copy everything in a transaction of the new ledger. Returns the number of rows of each table."""
     begun = incomplete_move(new)
     if begun is not None and begun.move != of.move:
@@ -192,7 +194,7 @@ def _compared(old: _Held, new: Connection) -> dict[str, int]:
     return old.counts
 
 
-def _put_away(path: Path, kept_as: Path, clock: Callable[[], datetime]) -> None:
+def _rename_moved_file(path: Path, kept_as: Path, clock: Callable[[], datetime]) -> None:
     """Merge the log into the file and rename it to the name under which it is kept. Raises LedgerUnwritable."""
     if not path.exists():
         return
@@ -248,7 +250,7 @@ def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
         try:
             _copy_backup(backup, part)
             last_run = _check_copy(part, backup)
-            replaced = _put_aside(path, stamp(clock()))
+            replaced = _keep_replaced_ledger(path, stamp(clock()))
             part.replace(path)
             sync_folder(path.parent)
         except OSError as error:
@@ -320,7 +322,7 @@ def _check_copy(copy: Path, backup: Path) -> tuple[str, str]:
     return (str(last[0]), str(last[1])) if last else ("", "")
 
 
-def _put_aside(path: Path, now: str) -> Path | None:
+def _keep_replaced_ledger(path: Path, now: str) -> Path | None:
     """Rename the existing ledger, after merging its log into it if that is readable. Returns its new path."""
     if not path.exists():
         for end in _LOG_FILES:

@@ -370,14 +370,14 @@ class Ledger:
 
     # maintenance
 
-    def put_in(self, table: str, rows: "Iterator[Row]") -> None:
+    def insert_rows(self, table: str, rows: "Iterator[Row]") -> None:
         """Insert rows of a slice of another ledger into a table of this one, which has none of them yet."""
-        from loadsheet.ledger.exporting import put_in
+        from loadsheet.ledger.exporting import insert_rows
 
         with self._writing() as connection:
-            put_in(connection, table, rows)
+            insert_rows(connection, table, rows)
 
-    def change_all(self, change: Callable[[Connection], Done]) -> Done:
+    def in_transaction(self, change: Callable[[Connection], Done]) -> Done:
         """Change the whole ledger in one transaction, as the import of another ledger does."""
         with self._writing() as connection:
             return change(connection)
@@ -389,14 +389,14 @@ class Ledger:
         with self._engine.connect() as connection:
             return erasure.traces_of_key(connection, key)
 
-    def forget(self, run: Run, request: "erasure.ErasureRequest") -> None:
+    def erase_key(self, run: Run, request: "erasure.ErasureRequest") -> None:
         """Erase what a person requested in one transaction, and chain the decision. Raises NotSettled and changes nothing if an
         entry of the key is not settled.
         """
         from loadsheet.ledger import erasure
 
         with self.maintenance.writing() as connection:
-            erasure.forget(Transaction(connection, run, self.now()), request)
+            erasure.erase_key(Transaction(connection, run, self.now()), request)
 
     def check(self) -> list[str]:
         """All faults of the ledger, in words. Empty if it is sound. Reads everything: minutes for millions of rows."""

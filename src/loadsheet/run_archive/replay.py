@@ -135,7 +135,7 @@ class _Replay:
         before = _PriorState(self._members, self._manifest)
         with self._ledger("before", self._manifest.started_at) as ledger:
             for table in TABLES:
-                ledger.put_in(table, before.rows(table))
+                ledger.insert_rows(table, before.rows(table))
             run = self._run(ledger)
             mappings = {kept.hash: self._mapping(kept) for kept in self._manifest.mappings}
             for drop in self._manifest.drops:
@@ -145,7 +145,7 @@ class _Replay:
     def _drop(self, drop: DropKept, mapping: CompiledMapping | None, ledger: Ledger, run: Run) -> None:
         if not drop.mapping:  # keep its number, so that later drops have theirs
             mine = (row for row in rows_of(self._members, "drops") if row["id"] == drop.id)
-            ledger.put_in("drops", mine)
+            ledger.insert_rows("drops", mine)
             return
         if mapping is None:
             return  # reported already
@@ -212,7 +212,7 @@ class _Replay:
         """Write the reports from the state after the run. Returns the identical and the different ones."""
         with self._ledger("after", self._manifest.finished_at) as ledger:
             for table in TABLES:
-                ledger.put_in(table, rows_of(self._members, table))
+                ledger.insert_rows(table, rows_of(self._members, table))
             run, queries = self._run(ledger), ledger.queries
             calls = Calls(queries, run.id)
             self._report(calls.check(*(rows_of(self._members, table) for table in ("entries", "attempts"))))

@@ -11,7 +11,7 @@ from loadsheet.errors import LedgerError
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.leases import (
-    FORGOTTEN_S,
+    DELETED_AFTER_S,
     TERM_S,
     LeaseRequest,
     SharedRateLimit,
@@ -125,7 +125,7 @@ def test_who_wants_nothing_leaves_no_row_and_the_dead_are_removed(engine, pace):
     ask(engine, pace, "w1", LeaseRequest(0, 0))
     with engine.begin() as connection:
         connection.exec_driver_sql(
-            f"update leases set until = until - {FORGOTTEN_S + TERM_S + 1} where pace = '{pace.name}' and worker = 'w2'"
+            f"update leases set until = until - {DELETED_AFTER_S + TERM_S + 1} where pace = '{pace.name}' and worker = 'w2'"
         )
     ask(engine, pace, "w3")
     with engine.begin() as connection:

@@ -69,7 +69,7 @@ def alive_workers(connection: Connection, within_s: float, shipper: str) -> list
     return [name for name, serves in alive if shipper in serves or not serves]
 
 
-def forget_workers(connection: Connection, days: int) -> int:
+def delete_old_workers(connection: Connection, days: int) -> int:
     """Delete workers whose last heartbeat, and takeovers, are older than `days` days. Returns the number of rows."""
     before = DATABASE_TIME - days * DAY_S
     gone = connection.execute(delete(workers).where(workers.c.seen < before)).rowcount

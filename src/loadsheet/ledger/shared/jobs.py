@@ -143,7 +143,7 @@ RETRY = (
     'pg_notify(\'procrastinate_any_queue_v1\', \'{"type": "job_inserted", "job_id": 0}\') from mine'
 )
 """Runs on Procrastinate's connection: retry a job after some seconds if it still belongs to this worker."""
-UNCOUNT = (
+DO_NOT_COUNT_ATTEMPT = (
     "update procrastinate_jobs set attempts = attempts - 1 "
     "where id = %(job)s and worker_id = %(worker)s and status = 'doing' returning id"
 )
@@ -155,16 +155,16 @@ URGENT = (
 """Runs on Procrastinate's connection: the queues with a due job of a dead worker or run. A queue holds one waiting job."""
 
 
-def reap(connection: Connection, takeover_s: float) -> list[int]:
-    """Requeue the jobs of workers that are gone or had no heartbeat for `takeover_s` seconds. Returns their ids. No worker can
-    send heartbeats while the server is down, so the server's start counts as a heartbeat of all.
+def requeue_jobs_of_dead_workers(connection: Connection, takeover_s: float) -> list[int]:
+    """Requeue the jobs of workers that are gone or had no heartbeat for `takeover_s` seconds, and delete these workers. Returns the ids of the
+    jobs. No worker can     send heartbeats while the server is down, so the server's start counts as a heartbeat of all.
     """
     lost = _wait_again(connection, _REAP, {"takeover_s": takeover_s})
     connection.execute(_FORGET, {"takeover_s": takeover_s})
     return lost
 
 
-def next_death_s(connection: Connection, takeover_s: float) -> float:
+def seconds_until_next_dead_worker(connection: Connection, takeover_s: float) -> float:
     """Seconds until the worker with the oldest heartbeat counts as dead. `takeover_s` if there are no workers."""
     left_s = connection.scalar(_NEXT_DEATH, {"takeover_s": takeover_s})
     return takeover_s if left_s is None else max(0.0, float(left_s))
@@ -175,7 +175,7 @@ def running_jobs(connection: Connection, worker: int) -> set[int]:
     return set(connection.scalars(_DOING, {"worker": worker}))
 
 
-def put_back(connection: Connection, jobs: Collection[int], worker: int) -> list[int]:
+def requeue_jobs_of_worker(connection: Connection, jobs: Collection[int], worker: int) -> list[int]:
     """Requeue those of these jobs that are recorded as running at this worker. Returns their ids."""
     return _wait_again(connection, _PUT_BACK, {"jobs": list(jobs), "worker": worker}) if jobs else []
 
@@ -210,7 +210,7 @@ def count_due(connection: Connection, queues: Collection[str]) -> int:
     return int(connection.scalar(_DUE_COUNT, {"queues": list(queues)}) or 0)
 
 
-def sweep(engine: Engine, ledgers: Iterable[Address], every_s: float) -> int:
+def request_runs_after_death(engine: Engine, ledgers: Iterable[Address], every_s: float) -> int:
     """Request a run for each of these ledgers whose last run died and has no job. Returns how many were requested. A run whose
     holder had a heartbeat within `every_s` seconds is not dead. A dead run is requested once only. Among several processes, one
     checks a ledger per `every_s`.
@@ -240,7 +240,7 @@ def _died(schema: str) -> TextClause:
     )
 
 
-def purge(engine: Engine, days: int, ended: Callable[[], bool] = lambda: False) -> int:
+def delete_old_jobs(engine: Engine, days: int, ended: Callable[[], bool] = lambda: False) -> int:
     """Delete jobs that ended more than `days` days ago, until none is left or `ended` returns True. Returns their number. Among
     several processes, one does this each hour.
     """

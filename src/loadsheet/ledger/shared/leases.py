@@ -26,7 +26,7 @@ TURN_S = 10.0
 REGROWTH = 0.05
 """Share of the full limits that comes back each second after an overload and its pause."""
 LEAST_SHARE = 1 / 64
-FORGOTTEN_S = 60.0
+DELETED_AFTER_S = 60.0
 """Seconds after its end when a lease is deleted: its process has died."""
 
 
@@ -238,7 +238,7 @@ class SharedRateLimit:
             state, _, now = self._held(connection)
             records = _records_of(connection, self.name)
             mine, short = grant(state, records, self._worker, request, now)
-            gone = [record.worker for record in records if record.until < now - FORGOTTEN_S]
+            gone = [record.worker for record in records if record.until < now - DELETED_AFTER_S]
             if mine.wanted or mine.charged or mine.charged_connections:
                 _PUT.run(connection, [{"pace": self.name, **mine._asdict()}])
             else:

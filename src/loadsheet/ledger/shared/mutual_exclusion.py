@@ -188,7 +188,7 @@ class DueMoment(NamedTuple):
     caught_up: int = 0
 
 
-class Fire(NamedTuple):
+class ScheduledStart(NamedTuple):
     """A fired run: when it was due, when and by whom it was recorded (aware, UTC), and the missed runs it catches up."""
 
     due: datetime
@@ -247,7 +247,7 @@ def record_firing(connection: Connection, schedule_key: ScheduleKey, moment: Due
     return True
 
 
-def last_fires(connection: Connection) -> Mapping[ScheduleKey, Fire]:
+def last_starts(connection: Connection) -> Mapping[ScheduleKey, ScheduledStart]:
     """The last fired run of each schedule."""
     newest = select(fires.c.shipper, fires.c.schedule, func.max(fires.c.due).label("due")).group_by(
         fires.c.shipper, fires.c.schedule
@@ -258,12 +258,12 @@ def last_fires(connection: Connection) -> Mapping[ScheduleKey, Fire]:
     )
     rows = connection.execute(select(fires).join(latest, same))
     return {
-        ScheduleKey(row.shipper, row.schedule): Fire(_parsed(row.due), moment(row.at), row.by, row.caught_up)
+        ScheduleKey(row.shipper, row.schedule): ScheduledStart(_parsed(row.due), moment(row.at), row.by, row.caught_up)
         for row in rows
     }
 
 
-def forget_fires(connection: Connection) -> int:
+def delete_old_starts(connection: Connection) -> int:
     """Delete fired runs older than `KEPT_DAYS` days and return their number. The times up to which schedules are done stay."""
     before = database_time(connection) - KEPT_DAYS * 86_400
     return connection.execute(delete(fires).where(fires.c.at < before)).rowcount

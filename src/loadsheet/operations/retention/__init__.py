@@ -98,7 +98,7 @@ def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:
     if not settings.retention.payload_days:
         return 0
     before, maintenance = days_ago(now, settings.retention.payload_days), ledger.maintenance
-    removed = sum(maintenance.empty(drop, before) for drop in maintenance.old_drops(before))
+    removed = sum(maintenance.remove_contents_of_drop(drop, before) for drop in maintenance.old_drops(before))
     abridge_snapshots(ledger, before)
     if removed:
         maintenance.truncate_log()

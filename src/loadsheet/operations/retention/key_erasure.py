@@ -160,7 +160,7 @@ def plan(settings: Settings, traces: Traces, request: Request) -> ErasurePlan:
     return ErasurePlan(tuple(goes), tuple(stays))
 
 
-def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request: Request) -> None:
+def erase_key(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request: Request) -> None:
     """Remove what the plan names.
 
     Raises NotSettled and changes nothing if an entry may still be sent or looked up. Raises FolderError if a file cannot be
@@ -186,7 +186,7 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
         remove_folders(settings, ledger, [folder.name for folder in folders])
     rename_in_texts(settings, ledger, names)
     erasure = ErasureRequest(traces.key, request.who, request.because, request.with_key, tuple(names))
-    ledger.forget(run, erasure)
+    ledger.erase_key(run, erasure)
     renew_index(settings, ledger)
     abridge_snapshots(ledger, _EVER)
     try:
