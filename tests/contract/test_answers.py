@@ -15,7 +15,7 @@ from loadsheet.contract import (
     WRITES,
     Assumptions,
     Fault,
-    SaidNo,
+    StatusFalse,
     UndocumentedAnswer,
     listing_body,
     read_listing,
@@ -126,7 +126,7 @@ def test_a_200_whose_status_is_not_true_is_no_success(said, words):
 @pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
 def test_a_200_with_the_body_of_a_400_says_no(operation):
     body = refusal_body(operation, (Fault("order_id", "is required"),))
-    wrong = UndocumentedAnswer if operation.error is ErrorShape.DETAILS else SaidNo
+    wrong = UndocumentedAnswer if operation.error is ErrorShape.DETAILS else StatusFalse
     with pytest.raises(UndocumentedAnswer) as raised:
         read_success(operation, body, ASSUMED)
     assert raised.type is wrong

@@ -20,8 +20,8 @@ from loadsheet.dispatch.unknown_rules import (
     Witness,
     content_before,
     decide_case,
-    said_no,
     sends_that_may_have_worked,
+    status_false_text,
 )
 from loadsheet.ledger import Attempt, Entry, ListingFinding, State
 
@@ -163,7 +163,7 @@ def look(seconds, shown=ABSENT, *, proves=True):
 
 
 SEEN_TWICE = {"earlier": (look(1000),)}
-SAID = "a success that says no: status is false"
+SAID = "an answer 200 that reports a failure: status is false"
 
 
 def concluded(operation, shown, *, settings=None, waited=DAY, proves=True, sends=1, earlier=(), said=""):
@@ -171,7 +171,7 @@ def concluded(operation, shown, *, settings=None, waited=DAY, proves=True, sends
     if shown is Presence.NO_LISTING:
         observation = NO_LISTING
     lost = CREATE._replace(operation=operation, key="K-1")
-    case = Case(lost, observation, at(waited), waited, sends, earlier)._replace(said_no=said)
+    case = Case(lost, observation, at(waited), waited, sends, earlier)._replace(status_false_text=said)
     return decide_case(case, ready_entries.settings(**(settings or {})))
 
 
@@ -288,8 +288,15 @@ def test_only_attempts_that_may_have_worked_count():
     assert sends_that_may_have_worked([attempt(outcome) for outcome in outcomes]) == 2
     no, lost = attempt("unknown", f'{SAID}; it began ""'), attempt("unknown", "no answer")
     busy = attempt("not sent", "the exchange is busy")
-    assert said_no([no, busy]).startswith(SAID)
-    assert (said_no([no, lost]), said_no([lost]), said_no([busy]), said_no([])) == ("", "", "", "")
+    assert status_false_text([no, busy]).startswith(SAID)
+    old = attempt("unknown", "a success that says no: status is false")
+    assert status_false_text([no, old]) == old.detail, "as ledgers of 0.5.0 have it"
+    assert (
+        status_false_text([no, lost]),
+        status_false_text([lost]),
+        status_false_text([busy]),
+        status_false_text([]),
+    ) == ("", "", "", "")
 
 
 # for how long

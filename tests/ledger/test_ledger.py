@@ -65,8 +65,13 @@ def test_a_drop_is_recorded_with_all_that_it_held(ledger, run):
 @databases.ON_BOTH
 def test_a_drop_that_does_not_balance_or_breaks_off_is_not_recorded_at_all(ledger, run):
     before, items = sizes(ledger), [order_document(number) for number in range(3)]
-    for read in ({"orders": 2}, {"orders": 4}, {}, {"orders": 3, "packages": 1}):
-        with pytest.raises(DoesNotBalance, match="nothing was recorded"):
+    for read, wrong in (
+        ({"orders": 2}, "orders: 2 rows read, 3 accounted for"),
+        ({"orders": 4}, "orders: 4 rows read, 3 accounted for"),
+        ({}, "orders: 0 rows read, 3 accounted for"),
+        ({"orders": 3, "packages": 1}, "packages: 1 rows read, 0 accounted for"),
+    ):
+        with pytest.raises(DoesNotBalance, match=f"{wrong}; nothing was recorded"):
             ledger.plan(run, ORDERS, {}, [*items, ReadTotals(read)])
 
     def broken():

@@ -123,7 +123,7 @@ class UndocumentedAnswer(ValueError):
     """The body of an answer does not have its documented shape."""
 
 
-class SaidNo(UndocumentedAnswer):
+class StatusFalse(UndocumentedAnswer):
     """A 200 whose `status` is false."""
 
 
@@ -131,12 +131,16 @@ def read_success(operation: Operation, body: object, assumptions: Assumptions) -
     """Read a 200 body. Raises UndocumentedAnswer, also if `status` is not true."""
     root = _object(body, "body")
     if root.get("status") is False:  # in every operation, as in the body of its 400
-        raise SaidNo("status is false")
+        raise StatusFalse("status is false")
     result = (
         _object(root.get("results"), "results") if operation.answer in (AnswerShape.TENDER, AnswerShape.QUOTE) else root
     )
     if result.get("status") is not True:
-        raise SaidNo("status is false") if result.get("status") is False else UndocumentedAnswer("status is not true")
+        raise (
+            StatusFalse("status is false")
+            if result.get("status") is False
+            else UndocumentedAnswer("status is not true")
+        )
     message = _text(result, "message")
     if operation.answer is AnswerShape.TENDER:
         return Success(_ident(result, "tender_id"), "", message)

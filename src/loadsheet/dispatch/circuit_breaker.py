@@ -179,8 +179,10 @@ class StopReason(StrEnum):
     TOKEN_REFUSED = "the token was refused"  # noqa: S105 (a reason, no token)
     NOT_SERVED = "the exchange does not serve these calls"
     PROXY_LOGIN_REFUSED = "the proxy refused the user name or password"
-    UNKNOWN = "too many outcomes in a row are unknown"
-    OUTSTANDING = "no more records are created while this many outcomes are unknown"
+    UNKNOWN = "too many outcomes in a row are unknown (dispatch.unknown_max)"
+    OUTSTANDING = (
+        "no more records are created until some of the unknown outcomes are resolved (dispatch.outstanding_unknown_max)"
+    )
 
 
 class CircuitBreaker:

@@ -13,11 +13,19 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any, BinaryIO, NamedTuple
 
-from loadsheet.contract import Assumptions, Fault, Operation, SaidNo, UndocumentedAnswer, read_refusal, read_success
+from loadsheet.contract import (
+    Assumptions,
+    Fault,
+    Operation,
+    StatusFalse,
+    UndocumentedAnswer,
+    read_refusal,
+    read_success,
+)
 from loadsheet.display_text import one_line
 
 EXCERPT_LENGTH = 200
-SAID_NO = "a success that says no: "
+STATUS_FALSE = "an answer 200 that reports a failure: "
 """The beginning of the reason for a 200 whose status is false: once proved absent, its record is refused."""
 FAULTS_SHOWN = 3
 
@@ -220,7 +228,7 @@ def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumpt
     try:
         success = read_success(operation, decode_body(reply.body), assumptions)
     except UndocumentedAnswer as error:
-        prefix = SAID_NO if isinstance(error, SaidNo) else "a success that is not documented: "
+        prefix = STATUS_FALSE if isinstance(error, StatusFalse) else "a success that is not documented: "
         page = reply.body.lstrip()[:1] == b"<"  # a portal or proxy answers for the exchange, and will again
         reason = f'{prefix}{error}; it began "{excerpt(reply.body)}"'
         return Outcome(OutcomeKind.UNKNOWN, reason, 200, stops_sending=page, duration_ms=reply.duration_ms)

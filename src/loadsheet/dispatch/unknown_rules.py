@@ -26,7 +26,7 @@ from loadsheet.contract import (
     different_fields,
     listed_subject,
 )
-from loadsheet.dispatch.outcomes import SAID_NO, OutcomeKind
+from loadsheet.dispatch.outcomes import STATUS_FALSE, OutcomeKind
 from loadsheet.display_text import as_argument, count_of
 from loadsheet.ledger import Attempt, Entry, ListingFinding, State
 from loadsheet.problems import Problem
@@ -34,6 +34,7 @@ from loadsheet.settings import Settings
 from loadsheet.settings.sections import VerificationSettings
 
 FIELDS_SHOWN = 4
+_OLD_STATUS_FALSE = "a success that says no: "  # in ledgers of versions up to 0.5.0
 
 
 class Presence(StrEnum):
@@ -185,7 +186,7 @@ class Case(NamedTuple):
     """An unknown entry and what is known about it.
 
     `observation` is what a listing shows `at` this time (ISO 8601 UTC). `waited_s` is how long the entry has been unknown,
-    `sends` the number of calls that may have worked, and `earlier_findings` the earlier findings, oldest first. `said_no` is the
+    `sends` the number of calls that may have worked, and `earlier_findings` the earlier findings, oldest first. `status_false_text` is the
     answer if each of these calls got a 200 with a false status: the entry is refused once none is proved to have worked.
     """
 
@@ -195,7 +196,7 @@ class Case(NamedTuple):
     waited_s: float
     sends: int = 1
     earlier_findings: Sequence[ListingFinding] = ()
-    said_no: str = ""
+    status_false_text: str = ""
 
 
 class Conclusion(NamedTuple):
@@ -256,10 +257,14 @@ def sends_that_may_have_worked(attempts: Sequence[Attempt]) -> int:
     return len(_in_doubt(attempts))
 
 
-def said_no(attempts: Sequence[Attempt]) -> str:
+def status_false_text(attempts: Sequence[Attempt]) -> str:
     """The last answer, if each attempt that may have worked got a 200 whose status is false; else empty."""
     details = [attempt.detail for attempt in _in_doubt(attempts)]
-    return details[-1] if details and all(detail.startswith(SAID_NO) for detail in details) else ""
+    return (
+        details[-1]
+        if details and all(detail.startswith((STATUS_FALSE, _OLD_STATUS_FALSE)) for detail in details)
+        else ""
+    )
 
 
 def _in_doubt(attempts: Sequence[Attempt]) -> list[Attempt]:
@@ -272,7 +277,7 @@ def _create(case: Case, rules: VerificationSettings) -> Conclusion:
     unmet, proves_absence = _not_proved_absent(case, rules), _is_proof_of_absence(case, rules)
     if unmet:
         return _stays(unmet, case, proves_absence=proves_absence)
-    if case.said_no:
+    if case.status_false_text:
         return _refused(case, "it is proved absent", proves_absence=proves_absence)
     if rules.create_after_absent == "review":
         why = "it is proved absent by two listings; verification.create_after_absent = review"
@@ -303,7 +308,7 @@ def _sent_again(case: Case, rules: VerificationSettings, setting: str) -> Conclu
     """An update or delete whose record is unchanged: sent again, it has the same effect as the first call."""
     if case.waited_s < rules.quiesce_s:
         return _stays(f"its record is unchanged; {_pause(case, rules, 'quiesce_s')}", case)
-    if case.said_no:
+    if case.status_false_text:
         return _refused(case, "its record is unchanged")
     if not getattr(rules, setting):
         return _stays(f"its record is unchanged, and verification.{setting} is off", case)
@@ -313,8 +318,8 @@ def _sent_again(case: Case, rules: VerificationSettings, setting: str) -> Conclu
 
 
 def _refused(case: Case, proof: str, *, proves_absence: bool = False) -> Conclusion:
-    problem = Problem("X701", values={"text": case.said_no})
-    return Conclusion(State.REFUSED, f"{proof}, after {case.said_no}", proves_absence, problem)
+    problem = Problem("X701", values={"text": case.status_false_text})
+    return Conclusion(State.REFUSED, f"{proof}, after {case.status_false_text}", proves_absence, problem)
 
 
 _UNLISTED = {

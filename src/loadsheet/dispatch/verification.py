@@ -23,8 +23,8 @@ from loadsheet.dispatch.unknown_rules import (
     Witness,
     content_before,
     decide_case,
-    said_no,
     sends_that_may_have_worked,
+    status_false_text,
 )
 from loadsheet.errors import ExchangeUnreachable, ListingNotServed, TokenRefused
 from loadsheet.ledger import Entry, Ledger, ListingFinding, Settlement, State
@@ -99,7 +99,7 @@ def unknown_cases(
         waited_s = timer.waited_s(entry.changed_at)
         attempts = queries.attempts_of(entry.id)
         sends, earlier = sends_that_may_have_worked(attempts), queries.findings_of(entry.id)
-        cases.append(Case(entry, observation, ledger.now(), waited_s, sends, earlier, said_no(attempts)))
+        cases.append(Case(entry, observation, ledger.now(), waited_s, sends, earlier, status_false_text(attempts)))
     return cases
 
 

@@ -98,7 +98,8 @@ def record_plan(
         if counting != name:
             rows[counting] += rows.pop(name, 0)
     if +read != +rows:
-        counts = f"rows read {dict(read)}, rows accounted for {dict(rows)}"
+        wrong = (name for name in sorted(read | rows) if read[name] != rows[name])
+        counts = "; ".join(f"{name}: {read[name]:,} rows read, {rows[name]:,} accounted for" for name in wrong)
         raise DoesNotBalance(f"{drop.name}: {counts}; nothing was recorded")
     if why := stop_reasons(drop.name, fates, rules.error_share_max, totals.doubts):
         fates = _stop(transaction, identity, fates, why)

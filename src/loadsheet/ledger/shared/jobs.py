@@ -157,7 +157,7 @@ URGENT = (
 
 def requeue_jobs_of_dead_workers(connection: Connection, takeover_s: float) -> list[int]:
     """Requeue the jobs of workers that are gone or had no heartbeat for `takeover_s` seconds, and delete these workers. Returns the ids of the
-    jobs. No worker can     send heartbeats while the server is down, so the server's start counts as a heartbeat of all.
+    jobs. No worker can send heartbeats while the server is down, so the server's start counts as a heartbeat of all.
     """
     lost = _wait_again(connection, _REAP, {"takeover_s": takeover_s})
     connection.execute(_FORGET, {"takeover_s": takeover_s})
