@@ -25,7 +25,7 @@ from loadsheet.mapping.documents import Document, Ignored
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.mapping.routing import Route
 from loadsheet.mapping_tools.comparison import CompareSink, translate_files
-from loadsheet.operations.run_hooks import WholeRun
+from loadsheet.operations.run_hooks import RunWithHooks
 from loadsheet.places import address_of
 from loadsheet.problem_groups import Cause
 from loadsheet.problems import Problem, Where
@@ -191,7 +191,7 @@ def run(place: "Settings | OnePath | None" = None, *, shipper: str = "", **given
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     make_inbox(settings)
 
-    with WholeRun(settings, lambda: held_ledger(settings), clock=utc_now, say=messages.append) as whole:
+    with RunWithHooks(settings, lambda: held_ledger(settings), clock=utc_now, say=messages.append) as whole:
         result = whole.correct_if_changed(whole.run(lambda: _resources(settings, messages.append)))
     written, headline = result.reports, result.reports.summary.headline
     text = " · ".join((headline.text, *headline.details))

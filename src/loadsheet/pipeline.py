@@ -116,7 +116,9 @@ def reconcile_and_report(context: RunContext, sent: DeliveryResult, ingested: In
             _write_minimal(context, run, faults)
         return reconcile_and_report(context, sent, ingested)
     written = _write_minimal(context, context.run, faults)
-    return Result(exit_codes.INTERNAL_ERROR, written, _stop_reason(written, stopped), ingested.inbox_problems, sent.late)
+    return Result(
+        exit_codes.INTERNAL_ERROR, written, _stop_reason(written, stopped), ingested.inbox_problems, sent.late
+    )
 
 
 def _reconcile(context: RunContext, sent: DeliveryResult, stopped: LoadsheetError | None) -> reconcile.Reconciliation:
@@ -164,7 +166,9 @@ def _end_run(
     )
     snapshot = reconciliation.pack_snapshot()
     with run_log.stage("reports"):
-        written = reports.write(ledger.queries, reconciliation, ended, settings, allowed=ledger.check_still_held)
+        written = reports.write(
+            ledger.queries, reconciliation, ended, settings, check_still_held=ledger.check_still_held
+        )
     written = replace(written, reported_at=ledger.now())
     if written.incomplete:
         exit_code, stopped = exit_codes.INTERNAL_ERROR, _stop_reason(written, stopped)

@@ -56,7 +56,7 @@ class Spans(Protocol):
     def call(self, name: str, seconds: float, fields: Mapping[str, Any]) -> None:
         """Record a call to the exchange that ends now and took this many seconds."""
 
-    def about(self, **fields: Any) -> None:
+    def set_attributes(self, **fields: Any) -> None:
         """Add fields to the spans that have begun."""
 
 
@@ -110,10 +110,10 @@ def _presentable(_logger: object, _method: str, fields: Mapping[str, Any]) -> di
 
 
 class _FailSafeFile:
-    """A file whose write errors end no run: the first one is passed to `failed`, and all later text is dropped."""
+    """A file whose write errors end no run: the first one is passed to `on_error`, and all later text is dropped."""
 
-    def __init__(self, file: TextIO, failed: Callable[[Exception], object] = lambda _error: None) -> None:
-        self._file, self._failed, self._report = file, False, failed
+    def __init__(self, file: TextIO, on_error: Callable[[Exception], object] = lambda _error: None) -> None:
+        self._file, self._failed, self._on_error = file, False, on_error
 
     def write(self, text: str) -> None:
         """Write; after a failure drop everything."""
@@ -135,7 +135,7 @@ class _FailSafeFile:
         except (OSError, ValueError) as error:  # a full disk, a reader that is gone, a closed stream
             was_failed, self._failed = self._failed, True
             if not was_failed:
-                self._report(error)
+                self._on_error(error)
 
 
 def _logger(stream: _FailSafeFile, level: str, *, human: bool, colours: bool = False) -> Any:
@@ -387,21 +387,21 @@ def stage(name: str, **fields: Any) -> Iterator[None]:
         yield
 
 
-def began(run: str) -> None:
+def run_started(run: str) -> None:
     """A run begins: from now on, lines go to its file."""
     if (log := _current.get()) is not None:
         log.began(run)
         log.write_line(_LogEvent("info", "run began", {}))
         if log.spans is not None:
-            log.spans.about(run=run, shipper=log.settings.shipper)
+            log.spans.set_attributes(run=run, shipper=log.settings.shipper)
 
 
-def ended(exit_code: int, entries: Mapping[str, int]) -> None:
+def run_ended(exit_code: int, entries: Mapping[str, int]) -> None:
     """A run ends with this exit code and these counts of entries by state."""
     if (log := _current.get()) is not None:
         log.write_line(_LogEvent("info", "run ended", {"exit_code": exit_code, "entries": dict(entries)}))
         if log.spans is not None:
-            log.spans.about(exit_code=exit_code)
+            log.spans.set_attributes(exit_code=exit_code)
 
 
 def figure(name: str, value: float) -> None:

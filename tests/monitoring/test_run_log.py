@@ -30,7 +30,7 @@ def quiet(tmp_path):
 def logged(settings, speak, run="2026-03-04-01", **more):
     """The lines of a run's file after something spoke, and its text."""
     with run_log.opened(settings, **more):
-        run_log.began(run)
+        run_log.run_started(run)
         speak()
     text = (settings.state / "logs" / f"{run}.jsonl").read_bytes().decode("ascii")
     return parsed(text), text
@@ -151,7 +151,7 @@ def test_pauses_and_their_end_are_logged_once_each(tmp_path):
 
 def test_in_a_pipe_lines_are_json_from_the_level_on_and_sentences_are_lines_as_well(tmp_path, capsys):
     with run_log.opened(Settings(state=tmp_path, log_level="warning", shipper="acme")):
-        run_log.began("2026-03-04-01")
+        run_log.run_started("2026-03-04-01")
         run_log.warning("calls pause", pause_s=2)
         say("A104 orders.csv is still being written")
     lines = parsed(capsys.readouterr().err)
@@ -211,7 +211,7 @@ def test_lines_before_a_run_has_a_name_stand_first_in_its_file(quiet, tmp_path):
     """A second log goes into the one that is open."""
     with run_log.opened(quiet):
         run_log.warning("a mapping is old")
-        run_log.began("2026-03-04-01")
+        run_log.run_started("2026-03-04-01")
         with run_log.opened(Settings(state=tmp_path / "other"), reuse=True):
             run_log.info("still here")
         run_log.info("and here")

@@ -33,7 +33,7 @@ def original(house, bucket, drop, name):
 
 
 def missed(house):
-    return [text for text in check(house.settings, house.ledger, house.clock.now).wants if "original" in text]
+    return [text for text in check(house.settings, house.ledger, house.clock.now).tasks if "original" in text]
 
 
 def test_originals_in_a_store_go_after_their_days_but_not_those_that_are_needed_and_are_missed(bucket, tmp_path):
@@ -107,5 +107,5 @@ def test_reports_that_another_process_writes_now_are_not_published(house, bucket
                 raise Superseded("another process has taken over")
 
         with pytest.raises(Superseded):
-            reports.write(house.ledger.queries, found, ended, house.settings, allowed=allowed)
+            reports.write(house.ledger.queries, found, ended, house.settings, check_still_held=allowed)
         assert {key: bucket.get(key) for key in bucket.keys("outbox/")} == published

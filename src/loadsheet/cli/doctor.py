@@ -47,7 +47,7 @@ _DATE_RESOLUTION = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class DoctorResult:
+class DoctorFinding:
     """The result of one check. `text` says what was found, `todo` what to do about it (empty: nothing, or it is in `text`)."""
 
     check: str
@@ -56,22 +56,22 @@ class DoctorResult:
     todo: str = ""
 
 
-def ok(check: str, text: str) -> DoctorResult:
+def ok(check: str, text: str) -> DoctorFinding:
     """Nothing to do."""
-    return DoctorResult(check, "ok", text)
+    return DoctorFinding(check, "ok", text)
 
 
-def warning(check: str, text: str, todo: str = "") -> DoctorResult:
+def warning(check: str, text: str, todo: str = "") -> DoctorFinding:
     """Runs continue, but this needs attention."""
-    return DoctorResult(check, "warning", text, todo)
+    return DoctorFinding(check, "warning", text, todo)
 
 
-def wrong(check: str, text: str, todo: str = "") -> DoctorResult:
+def wrong(check: str, text: str, todo: str = "") -> DoctorFinding:
     """Runs fail because of this, or it is a security risk."""
-    return DoctorResult(check, "wrong", text, todo)
+    return DoctorFinding(check, "wrong", text, todo)
 
 
-def checked(check: str, run_check: Callable[[], Iterable[DoctorResult]]) -> Iterator[DoctorResult]:
+def checked(check: str, run_check: Callable[[], Iterable[DoctorFinding]]) -> Iterator[DoctorFinding]:
     """The findings of `run_check`; a LoadsheetError ends it and becomes the last finding."""
     try:
         yield from run_check()
@@ -101,7 +101,7 @@ def doctor(*, config: Path | None, quick: bool, notify: str | None, as_json: boo
     return int(any(finding.level == "wrong" for findings in found.values() for finding in findings))
 
 
-def _show(found: Mapping[str, list[DoctorResult]], *, as_json: bool) -> None:
+def _show(found: Mapping[str, list[DoctorFinding]], *, as_json: bool) -> None:
     rows = [(shipper, finding) for shipper, findings in found.items() for finding in findings]
     if as_json:
         print_json(
@@ -126,7 +126,7 @@ def _show(found: Mapping[str, list[DoctorResult]], *, as_json: bool) -> None:
     print_table(names[first:], [row[first:] for row in cells])
 
 
-def _folded(findings: Sequence[DoctorResult]) -> Iterator[DoctorResult]:
+def _folded(findings: Sequence[DoctorFinding]) -> Iterator[DoctorFinding]:
     """The findings, with all that are ok about several things of one kind, such as mappings, as one."""
     fine = Counter(finding.check for finding in findings if finding.level == "ok")
     folded: set[str] = set()
@@ -141,7 +141,7 @@ def _folded(findings: Sequence[DoctorResult]) -> Iterator[DoctorResult]:
 
 def examine_all(
     every: "Mapping[str, Settings | SettingsError]", now: "Clock", *, quick: bool, notice: str | None
-) -> dict[str, list[DoctorResult]]:
+) -> dict[str, list[DoctorFinding]]:
     """The findings about these shippers by name, those about the machine with the first; `now` is the time for ages. Unless `notice` is None,
     they are sent as a notice after this text.
     """
@@ -164,7 +164,7 @@ def examine_all(
 
 def examine(
     settings: "Settings", clock: "Clock", *, ours: "Clock | None" = None, quick: bool = False
-) -> Iterator[DoctorResult]:
+) -> Iterator[DoctorFinding]:
     """Every finding about one set of settings. `clock` gives the time for ages, `ours` that of this machine's clock (default: it;
     both aware, UTC).
     """
@@ -186,7 +186,7 @@ def examine(
         yield from checked("notices", lambda: notices(settings))
 
 
-def token(settings: "Settings") -> Iterator[DoctorResult]:
+def token(settings: "Settings") -> Iterator[DoctorFinding]:
     """Whether there is a token, where it comes from, and who else can read it. Raises SettingsError if there is none."""
     from loadsheet.credentials import required_token, source, world_readable_token_files
     from loadsheet.settings import EMBEDDED
@@ -200,7 +200,7 @@ def token(settings: "Settings") -> Iterator[DoctorResult]:
     yield ok("token", f"set, {source(settings)}")
 
 
-def exchange(settings: "Settings", clock: "Clock", *, quick: bool) -> Iterator[DoctorResult]:
+def exchange(settings: "Settings", clock: "Clock", *, quick: bool) -> Iterator[DoctorFinding]:
     """Whether a run may use the exchange, and unless `quick`, whether it answers and accepts the token, and whether its clock agrees."""
     from loadsheet.contract import BY_NAME
     from loadsheet.credentials import source
@@ -224,7 +224,7 @@ def exchange(settings: "Settings", clock: "Clock", *, quick: bool) -> Iterator[D
         yield ok("exchange", f"{settings.exchange} answers and accepts the token; it has {held}")
 
 
-def _clock(client: "Client", clock: "Clock") -> Iterator[DoctorResult]:
+def _clock(client: "Client", clock: "Clock") -> Iterator[DoctorFinding]:
     """Compares the exchange's clock with ours. Its answers contain a time in whole seconds, taken between the start and end of the call."""
     from email.utils import parsedate_to_datetime
 
@@ -252,7 +252,7 @@ def _clock(client: "Client", clock: "Clock") -> Iterator[DoctorResult]:
     yield (wrong if apart > FAR_APART else warning)("clock", text, todo)
 
 
-def notices(settings: "Settings") -> Iterator[DoctorResult]:
+def notices(settings: "Settings") -> Iterator[DoctorFinding]:
     """Whether the addresses of notices are well-formed. Nothing is sent."""
     from loadsheet.operations.notifications.notice_delivery import FIXES, NOTIFY, OWNER, addresses, is_deliverable
 
@@ -276,8 +276,8 @@ def notices(settings: "Settings") -> Iterator[DoctorResult]:
 
 
 def send(
-    every: "Iterable[Settings]", text: str, found: Sequence[DoctorResult], now: datetime
-) -> Iterator[DoctorResult]:
+    every: "Iterable[Settings]", text: str, found: Sequence[DoctorFinding], now: datetime
+) -> Iterator[DoctorFinding]:
     """Send a text with the findings to every address for notices in the settings, once each."""
     from loadsheet.operations.notifications.notice_delivery import NOTIFY, addresses, deliver
 
@@ -296,7 +296,7 @@ def send(
             yield ok("notices", f"a notice was sent to {address.label}")
 
 
-def _notice(text: str, found: Sequence[DoctorResult], now: datetime) -> "Notice":
+def _notice(text: str, found: Sequence[DoctorFinding], now: datetime) -> "Notice":
     from loadsheet.ledger.codec import stamp
     from loadsheet.operations.notifications.notice_delivery import NOTIFY
     from loadsheet.operations.notifications.state import Notice

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet import exit_codes, extras, object_storage, reports
-from loadsheet.cli.doctor import DoctorResult, ok, warning, wrong
+from loadsheet.cli.doctor import DoctorFinding, ok, warning, wrong
 from loadsheet.cli.options import held_ledger, ledger_to_read
 from loadsheet.contract import zone_names
 from loadsheet.errors import FolderError, LedgerBusy, LedgerError, SettingsError
@@ -46,7 +46,7 @@ _SQLITE = "sqlite:///"
 _LIBRARIES = ("click", "openpyxl", "pandas", "pydantic", "requests", "sqlalchemy", "tzdata")
 
 
-def folders(settings: Settings) -> Iterator[DoctorResult]:
+def folders(settings: Settings) -> Iterator[DoctorFinding]:
     """Whether each folder exists and can be used, and whether its permissions are too open."""
     for name in ("inbox", "outbox", "state", *(("archive",) if settings.archive else ())):
         folder = getattr(settings, name)
@@ -58,7 +58,7 @@ def folders(settings: Settings) -> Iterator[DoctorResult]:
     yield from _volumes(settings)
 
 
-def _store(name: str, place: Path) -> DoctorResult:
+def _store(name: str, place: Path) -> DoctorFinding:
     """Whether a place in an object store can be listed."""
     try:
         object_storage.names_in(place_text(place))
@@ -76,7 +76,7 @@ def _describe(name: str, folder: Path) -> str:
     return str(folder)
 
 
-def _fault(name: str, folder: Path) -> DoctorResult | None:
+def _fault(name: str, folder: Path) -> DoctorFinding | None:
     who = _user()
     if not folder.exists():
         parent = next(parent for parent in folder.absolute().parents if parent.exists())
@@ -90,7 +90,7 @@ def _fault(name: str, folder: Path) -> DoctorResult | None:
     return None
 
 
-def _too_open(name: str, folder: Path) -> DoctorResult | None:
+def _too_open(name: str, folder: Path) -> DoctorFinding | None:
     if os.name != "posix" or not folder.exists():
         return None
     mode = folder.stat().st_mode
@@ -103,7 +103,7 @@ def _too_open(name: str, folder: Path) -> DoctorResult | None:
     return None
 
 
-def _volumes(settings: Settings) -> Iterator[DoctorResult]:
+def _volumes(settings: Settings) -> Iterator[DoctorFinding]:
     if not (settings.inbox.is_dir() and settings.state.is_dir()):
         return
     if _mount(settings.inbox) == _mount(settings.state):
@@ -129,7 +129,7 @@ def _mount(folder: Path) -> tuple[int, str]:
     return device, next((line for line in lines if line.startswith("mnt_id")), "")
 
 
-def free_space(settings: Settings) -> Iterator[DoctorResult]:
+def free_space(settings: Settings) -> Iterator[DoctorFinding]:
     """Free space and free inodes, once for each volume."""
     if not hasattr(os, "statvfs"):
         return
@@ -146,7 +146,7 @@ def free_space(settings: Settings) -> Iterator[DoctorResult]:
         yield _space_finding(", ".join(found), next(iter(found.values())), needed)
 
 
-def _space_finding(names: str, folder: Path, needed: int) -> DoctorResult:
+def _space_finding(names: str, folder: Path, needed: int) -> DoctorFinding:
     volume = os.statvfs(folder)
     space = volume.f_bavail * volume.f_frsize
     files = volume.f_favail if volume.f_files else None  # some file systems create inodes on demand
@@ -160,7 +160,7 @@ def _space_finding(names: str, folder: Path, needed: int) -> DoctorResult:
     return ok("space", text)
 
 
-def settings_file(settings: Settings) -> Iterator[DoctorResult]:
+def settings_file(settings: Settings) -> Iterator[DoctorFinding]:
     """Which file the settings come from, and whether others can read the secrets in it."""
     file = settings.file
     if file is None or not file.is_file():
@@ -185,7 +185,7 @@ def _secrets(file: Path) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def user(*, root_allowed: bool) -> Iterator[DoctorResult]:
+def user(*, root_allowed: bool) -> Iterator[DoctorFinding]:
     """The user of this process."""
     if not root_allowed and hasattr(os, "geteuid") and os.geteuid() == 0:
         yield warning("user", "running as root", "create a user for loadsheet (loadsheet deploy systemd names one)")
@@ -205,7 +205,7 @@ def _user() -> str:
         return f"user {os.geteuid()}"
 
 
-def mappings(settings: Settings) -> Iterator[DoctorResult]:
+def mappings(settings: Settings) -> Iterator[DoctorFinding]:
     """Each mapping file by itself, then all together."""
     folder = settings.mappings
     found = (
@@ -228,7 +228,7 @@ def mappings(settings: Settings) -> Iterator[DoctorResult]:
 # ---- ledger ----
 
 
-def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[DoctorResult]:
+def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[DoctorFinding]:
     """Whether the ledger is the right one and intact, who holds it, when the last successful run was, and what is late."""
     if settings.is_shared:
         yield from _on_server(settings, now, quick=quick)
@@ -243,7 +243,7 @@ def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Doctor
     yield from _opened(settings, place, now, quick=quick)
 
 
-def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[DoctorResult]:
+def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[DoctorFinding]:
     """The same for a ledger on PostgreSQL, and whether its server is suitable."""
     found = server_status(settings.database_url, settings.cluster.takeover_s)
     if found.faults:
@@ -273,7 +273,7 @@ class _Place(NamedTuple):
     last_run: LastRunRecord | None
 
 
-def _opened(settings: Settings, place: _Place, now: datetime, *, quick: bool) -> Iterator[DoctorResult]:
+def _opened(settings: Settings, place: _Place, now: datetime, *, quick: bool) -> Iterator[DoctorFinding]:
     try:
         with ledger_to_read(settings) as opened:
             held_by = place.holder if quick else _held_by(settings)
@@ -295,7 +295,7 @@ def _opened(settings: Settings, place: _Place, now: datetime, *, quick: bool) ->
         yield warning("ledger", error.found, error.todo)
 
 
-def _state(opened: Ledger, place: str, holder: str, *, quick: bool) -> DoctorResult:
+def _state(opened: Ledger, place: str, holder: str, *, quick: bool) -> DoctorFinding:
     if faults := [] if quick else opened.check():
         text = f"{place}: {'; '.join(faults)}"
         return wrong("ledger", text, "restore a backup (`loadsheet ledger restore FILE`), or find out what changed it")
@@ -312,7 +312,7 @@ def _held_by(settings: Settings) -> str:
         return str(busy).partition(" is held by ")[2].partition(";")[0]
 
 
-def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[DoctorResult]:
+def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[DoctorFinding]:
     runs = opened.queries.runs(_RUNS)
     done = next((run for run in runs if run.exit_code in exit_codes.WORK_DONE), None)
     if done is None:
@@ -339,7 +339,7 @@ def _hours(age: timedelta) -> str:
 # ---- time zones ----
 
 
-def _zones(settings: Settings, loaded: tuple[CompiledMapping, ...]) -> Iterator[DoctorResult]:
+def _zones(settings: Settings, loaded: tuple[CompiledMapping, ...]) -> Iterator[DoctorFinding]:
     """Every time zone in settings and mappings, and the age of the time zone data."""
     named = {table.default_zone.key for mapping in loaded for table in mapping.plan.tables if table.default_zone}
     named |= {expected.timezone for expected in settings.expected_files.expect if expected.timezone}
@@ -371,13 +371,13 @@ def system_version() -> str:
     return ""
 
 
-def installed_extras(settings: Settings) -> Iterator[DoctorResult]:
+def installed_extras(settings: Settings) -> Iterator[DoctorFinding]:
     """Whether the libraries are installed that a run with these settings needs."""
     extras.check(settings)
     yield ok("extras", "every library that these settings need is installed")
 
 
-def versions() -> Iterator[DoctorResult]:
+def versions() -> Iterator[DoctorFinding]:
     """The versions of loadsheet, Python, SQLite and the libraries."""
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     system = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {sys.platform}"

@@ -56,19 +56,19 @@ def check(*, settings: "Settings", as_json: bool) -> int:
     if as_json:
         print_json(
             {
-                "ok": not (found.wrong or found.wants),
-                "wrong": found.wrong,
-                "wants": found.wants,
-                "remarks": found.remarks,
+                "ok": not (found.faults or found.tasks),
+                "wrong": found.faults,
+                "wants": found.tasks,
+                "remarks": found.hints,
             }
         )
     else:
-        print_lines(found.remarks)
-        for text in (*found.wrong, *found.wants):
+        print_lines(found.hints)
+        for text in (*found.faults, *found.tasks):
             say(f"loadsheet: {text}")
-        if found.wrong:
+        if found.faults:
             say("loadsheet: restore a backup from before this (loadsheet ledger restore FILE); send nothing until then")
-    return exit_codes.INTERNAL_ERROR if found.wrong else exit_codes.NEEDS_SOMEONE if found.wants else 0
+    return exit_codes.INTERNAL_ERROR if found.faults else exit_codes.NEEDS_SOMEONE if found.tasks else 0
 
 
 @ledger.command()

@@ -136,10 +136,14 @@ def run_shippers(
     """Run these shippers, or forecast their runs; returns the exit code. `config` is the settings file that declares them."""
     action = _dry_run if dry_run else _run_shipper
     with _terminable():
-        lost = exit_codes.NEEDS_SOMEONE if say_strays(config, found) and not output.exit_zero else exit_codes.DONE
+        outside_code = (
+            exit_codes.NEEDS_SOMEONE
+            if report_files_outside(config, found) and not output.exit_zero
+            else exit_codes.DONE
+        )
         if len(found) == 1:
-            return _run_one(next(iter(found.values())), action, output) or lost
-        return _run_each(found, action, output, lost)
+            return _run_one(next(iter(found.values())), action, output) or outside_code
+        return _run_each(found, action, output, outside_code)
 
 
 def _run_one(settings: "Settings | SettingsError", action: Action, output: OutputOptions) -> int:
@@ -158,9 +162,9 @@ def _run_each(
     found: "dict[str, Settings | SettingsError]",
     action: Action,
     output: OutputOptions,
-    lost: int,
+    outside_code: int,
 ) -> int:
-    """Run several shippers independently; returns the worst exit code. `lost` is that of files outside their folders."""
+    """Run several shippers independently; returns the worst exit code. `outside_code` is that of files outside their folders."""
     outcomes: dict[str, ShipperOutcome] = {}
     for name, settings in found.items():
         done = attempt_action(partial(_act_on, settings, action, output))
@@ -170,7 +174,7 @@ def _run_each(
             print_lines([f"{name}:", *outcome.lines])
         if outcome.stopped:
             say(f"loadsheet: {name}: {outcome.stopped}")
-    worst = exit_codes.worst([lost, *(outcome.exit_code for outcome in outcomes.values())])
+    worst = exit_codes.worst([outside_code, *(outcome.exit_code for outcome in outcomes.values())])
     if output.as_json:
         shippers = {
             name: {
@@ -194,13 +198,13 @@ def _run_shipper(settings: "Settings", output: OutputOptions, show: Show) -> Shi
     from loadsheet.inbox import make_inbox
     from loadsheet.ledger.ledger_opening import is_there
     from loadsheet.mapping.mapping_folder import load_folder
-    from loadsheet.operations.run_hooks import WholeRun
+    from loadsheet.operations.run_hooks import RunWithHooks
 
     if not settings.mappings.is_dir() and not settings.is_shared and not is_there(settings.database_url):
         # Raises: a first run in a wrong folder leaves nothing behind.
         load_folder(settings.mappings, settings.assumptions)
     make_inbox(settings)
-    with WholeRun(settings, lambda: held_ledger(settings), clock=clock(), say=say) as whole:
+    with RunWithHooks(settings, lambda: held_ledger(settings), clock=clock(), say=say) as whole:
         result = whole.run(partial(_resources, settings))
         faults: dict[str, str] = {}
         with isolated("the summary", faults):
@@ -346,7 +350,7 @@ def _time_line(forecast: "Forecast", settings: "Settings", per_second: float) ->
     yield f"At the rate of the last run at this exchange ({rate}), sending takes about {amount:,.0f} {unit}"
 
 
-def say_strays(config: Path | None, shippers: "Mapping[str, Settings | SettingsError]") -> bool:
+def report_files_outside(config: Path | None, shippers: "Mapping[str, Settings | SettingsError]") -> bool:
     """Report the files in the shared inbox that are outside the shippers' folders, because no run processes them; only if `shippers` are
     all that are declared. For a shipper with wrong settings, its default folder counts. Returns whether there are any.
     """

@@ -32,7 +32,7 @@ from loadsheet.cli.options import (
     settings_or_raise,
 )
 from loadsheet.cli.output import print_lines, say
-from loadsheet.cli.run import answer_check_folder, say_strays
+from loadsheet.cli.run import answer_check_folder, report_files_outside
 from loadsheet.display_text import count_of
 from loadsheet.errors import LoadsheetError, ReportsIncomplete, SettingsError
 from loadsheet.internal_errors import failed_steps_text
@@ -94,7 +94,7 @@ def watch_shippers(config: Path | None, found: "dict[str, Settings | SettingsErr
         context = _WatchContext(status, as_json, several, codes, stopping=wake_events.signals)
         watches = [_ShipperWatch(shipper, context).watch for shipper in ours]
         say(f"watching {', '.join(place_shown(shipper.settings.inbox) for shipper in ours)}")
-        say_strays(config, found)
+        report_files_outside(config, found)
         try:
             stopped_by = run_watches(watches, wake_events, on_turn=status.checked)
         except LoadsheetError as error:
@@ -215,7 +215,7 @@ class _ShipperWatch:
     def _run(self) -> "WatchedRun":
         from loadsheet.cluster.timetable import enqueue_run
         from loadsheet.inbox_watch import WatchedRun
-        from loadsheet.operations.run_hooks import WholeRun
+        from loadsheet.operations.run_hooks import RunWithHooks
 
         settings, timetable = self._settings, self._held.timetable
         status, began = self._context.status, clock()()
@@ -224,7 +224,7 @@ class _ShipperWatch:
             return WatchedRun(0, None, queued=True)
         if late := timetable.late():
             say(f"{self._prefix}catching up: {late}")
-        with WholeRun(settings, self._ledger_for_corrections, clock=clock(), say=say) as whole:
+        with RunWithHooks(settings, self._ledger_for_corrections, clock=clock(), say=say) as whole:
             result = whole.run(self._resources, status)
             result = whole.correct_if_changed(result)
             self._print(result)

@@ -122,7 +122,7 @@ class Ledger:
                 make_unsent_unknown(transaction)
         self._files.write_last_run(LastRunRecord(run.id, run.name, run.started_at))
         self._older = False
-        run_log.began(name)
+        run_log.run_started(name)
         return run
 
     def end_run(self, run: Run, *, exit_code: int, summary: Mapping[str, Any], shown: bytes = b"") -> None:
@@ -139,7 +139,7 @@ class Ledger:
             if shown:
                 connection.execute(insert(looks).values(run_id=run.id, shown=shown))
         self._checkpoint_log()
-        run_log.ended(exit_code, summary.get("entries", {}))
+        run_log.run_ended(exit_code, summary.get("entries", {}))
 
     def record_late_reports(self, run: Run, summary: Mapping[str, Any], opened: Sequence[ExceptionStatus]) -> None:
         """Record the summary and the opened exceptions of a run whose reports were written after it ended."""

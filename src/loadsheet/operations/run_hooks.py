@@ -35,7 +35,7 @@ Say = Callable[[str], None]
 _AFTER_THE_END = "its last steps"
 
 
-class WholeRun:
+class RunWithHooks:
     """A run with all that belongs to it, and the context in which it ends. `ledger` opens the ledger for corrections of the end, `say` takes
     messages. An exception that leaves the block after the end was recorded is recorded as well and raised on.
     """

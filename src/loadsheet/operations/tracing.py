@@ -89,7 +89,7 @@ class _Tracing:
         began = ended - round(seconds * 1_000_000_000)
         self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=_plain(fields), start_time=began).end(ended)
 
-    def about(self, **fields: Any) -> None:
+    def set_attributes(self, **fields: Any) -> None:
         """Attributes of the whole run."""
         if self._root is not None:
             self._root.set_attributes(_plain(fields))

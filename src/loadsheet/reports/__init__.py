@@ -63,8 +63,8 @@ __all__ = [
     "RunSummary",
     "Written",
     "acknowledgement_schema",
-    "bring_reports",
     "check_writable",
+    "download_reports",
     "left_in_inbox",
     "missing_reports",
     "read_written",
@@ -155,25 +155,25 @@ def write(
     run: Run,
     settings: Settings,
     *,
-    allowed: Callable[[], None] = lambda: None,
+    check_still_held: Callable[[], None] = lambda: None,
 ) -> Written:
     """Write all reports of a run into `outbox/RUN/` and replace earlier ones. Each file is written atomically.
 
     `run` carries the exit code and the end that the ledger will record, as far as they are known. A reconciliation
-    that does not balance is written too, and says so. `allowed` is called before the first report is written and
+    that does not balance is written too, and says so. `check_still_held` is called before the first report is written and
     again before they are published. It raises if another process is writing them. If a report fails with an
     internal error, all reports are written again without it.
     Raises LoadsheetError if a report cannot be written.
     """
-    allowed()
+    check_still_held()
     missing: dict[str, str] = {}
     while True:
         try:
             summary = _write(queries, reconciliation, run, settings, missing)
-            allowed()
+            check_still_held()
             _set_modes_and_publish(settings, run.name, summary.reports)
             if _INDEX not in missing:
-                _bring_summaries(settings)
+                _download_summaries(settings)
                 raising_internal_error(_INDEX, renew_index, settings, queries, run, reconciliation.exceptions)
         except InternalError as fault:
             missing[fault.what] = log_internal_error(fault.what, fault.cause)
@@ -380,12 +380,12 @@ def _publish(settings: Settings, run: str, names: Iterable[str]) -> None:
         _put(settings, f"{run}/{SUMMARY}")
 
 
-def _bring_summaries(settings: Settings) -> None:
+def _download_summaries(settings: Settings) -> None:
     """Download `run.json` of the newest runs of other machines, if the outbox is in an object store. Raises FolderError."""
     if settings.outbox_address:
         runs = [name for name in object_storage.names_in(settings.outbox_address) if _RUN.fullmatch(name)]
         newest = sorted(runs, key=lambda run: (run[:10], int(run[11:] or 0)))[-settings.reports.index_runs_max :]
-        object_storage.in_parallel(lambda run: _bring(settings, f"{run}/{SUMMARY}"), newest)
+        object_storage.in_parallel(lambda run: _download(settings, f"{run}/{SUMMARY}"), newest)
 
 
 class _Names(msgspec.Struct):
@@ -400,24 +400,24 @@ def named_reports(summary: bytes) -> tuple[str, ...]:
         return ()
 
 
-def bring_reports(settings: Settings, run: str) -> tuple[str, ...]:
+def download_reports(settings: Settings, run: str) -> tuple[str, ...]:
     """The names of a run's reports, from its `run.json`. If the outbox is in an object store, missing files are
     downloaded. Raises FolderError.
     """
     if settings.outbox_address:
-        _bring(settings, f"{run}/{SUMMARY}")
+        _download(settings, f"{run}/{SUMMARY}")
     try:
         names = named_reports((settings.outbox_here / run / SUMMARY).read_bytes())
     except OSError:
         return ()
     if settings.outbox_address:
-        object_storage.in_parallel(lambda name: _bring(settings, f"{run}/{name}"), names)
+        object_storage.in_parallel(lambda name: _download(settings, f"{run}/{name}"), names)
     return names
 
 
 def read_written(settings: Settings, run: str) -> Written | None:
     """The reports of a run, from its `run.json`; None if it is gone or cannot be read. Raises FolderError."""
-    bring_reports(settings, run)
+    download_reports(settings, run)
     try:
         text = (settings.outbox_here / run / SUMMARY).read_bytes()
         return _written(settings, msgspec.json.decode(text, type=RunSummary))
@@ -429,7 +429,7 @@ def _put(settings: Settings, name: str) -> None:
     object_storage.put(settings.outbox_here / name, place_text(settings.outbox / name))
 
 
-def _bring(settings: Settings, name: str) -> None:
+def _download(settings: Settings, name: str) -> None:
     target = settings.outbox_here / name
     if not target.is_file() and (found := object_storage.find_object(place_text(settings.outbox / name))):
         object_storage.fetch(found, target)

@@ -27,7 +27,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.mapping.routing import current_mapping
-from loadsheet.reports import archive_from, bring_reports
+from loadsheet.reports import archive_from, download_reports
 from loadsheet.reports.report_files import safe_name
 from loadsheet.reports.run_summary import without_credentials
 from loadsheet.run_archive import contents
@@ -254,7 +254,7 @@ class _Making:
     def _outputs(self) -> Iterator[Output]:
         """The reports that run.json names, as far as they exist."""
         folder = self._settings.outbox_here / self._run.name
-        for name in bring_reports(self._settings, self._run.name):
+        for name in download_reports(self._settings, self._run.name):
             path = folder / name
             try:
                 with path.open("rb") as report:

@@ -108,20 +108,20 @@ BACKUP_DAYS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """The result of the check: faults, tasks for a person, and remarks."""
+class LedgerCheck:
+    """The result of the check: faults, tasks for a person, and hints."""
 
-    wrong: tuple[str, ...]
-    wants: tuple[str, ...]
-    remarks: tuple[str, ...]
+    faults: tuple[str, ...]
+    tasks: tuple[str, ...]
+    hints: tuple[str, ...]
 
 
-def check(settings: Settings, ledger: Ledger, now: datetime) -> Checked:
+def check(settings: Settings, ledger: Ledger, now: datetime) -> LedgerCheck:
     """Check the whole ledger, the originals it names, and its backups. Takes minutes for millions of rows. `now` is aware."""
     wrong = ledger.check()
     if wrong:
-        return Checked(tuple(wrong), (), ())
-    return Checked(
+        return LedgerCheck(tuple(wrong), (), ())
+    return LedgerCheck(
         (), (*_missing(settings, ledger), *_old_backups(settings, ledger, now)), tuple(_remarks(settings, ledger))
     )
 
