@@ -21,7 +21,7 @@ from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.expressions import compile_expression
 from loadsheet.mapping.plans import (  # fmt: skip
     CALCULATION_ERRORS,
-    Code,
+    CodeColumn,
     ExpressionError,
     Frame,
     Scope,
@@ -38,13 +38,16 @@ HALF_PAST_TWO = timedelta(hours=2, minutes=30)
 COLUMNS = {  # each with its slot and its value
     "a": (Slot(0, Type.NUMBER), Decimal(6)),
     "b": (Slot(1, Type.NUMBER), Decimal(4)),
-    "maybe": (Slot(2, Type.NUMBER, blank=True), None),
+    "maybe": (Slot(2, Type.NUMBER, nullable=True), None),
     "name": (Slot(3, Type.TEXT), "Kabel"),
     "flag": (Slot(4, Type.FLAG), True),
     "at": (Slot(5, Type.MOMENT), AT),
     "clock": (Slot(6, Type.SPAN), HALF_PAST_TWO),
-    "code": (Slot(7, Type.CODES, codes=(Code("name", blank=False), Code("colour", blank=True))), ("Box", None)),
-    "other": (Slot(8, Type.CODES, blank=True, codes=(Code("name", blank=False),)), None),
+    "code": (
+        Slot(7, Type.CODE_ROW, code_columns=(CodeColumn("name", nullable=False), CodeColumn("colour", nullable=True))),
+        ("Box", None),
+    ),
+    "other": (Slot(8, Type.CODE_ROW, nullable=True, code_columns=(CodeColumn("name", nullable=False),)), None),
     "n": (Slot(9, Type.NUMBER), Decimal("1.5")),
     "phone": (Slot(10, Type.TEXT), "  +49 (0) 201-12 34 "),
     "maundy": (Slot(11, Type.MOMENT), MAUNDY),
@@ -391,11 +394,11 @@ def test_codes_and_lists_are_values_of_no_kind_that_a_field_takes(text):
 # ---- conditions on the cells of a row need no replacement for blanks ----
 
 CELLS = {
-    "text": Slot(0, Type.TEXT, blank=True),
-    "number": Slot(1, Type.NUMBER, blank=True),
-    "moment": Slot(2, Type.MOMENT, blank=True),
-    "flag": Slot(3, Type.FLAG, blank=True),
-    "code": Slot(4, Type.CODES, blank=True, codes=(Code("name", blank=True),)),
+    "text": Slot(0, Type.TEXT, nullable=True),
+    "number": Slot(1, Type.NUMBER, nullable=True),
+    "moment": Slot(2, Type.MOMENT, nullable=True),
+    "flag": Slot(3, Type.FLAG, nullable=True),
+    "code": Slot(4, Type.CODE_ROW, nullable=True, code_columns=(CodeColumn("name", nullable=True),)),
 }
 FILLED = ["AB", Decimal(5), datetime(2026, 3, 1, tzinfo=UTC), True, ("N",)]
 NO, YES = (False, True), (True, False)

@@ -4,21 +4,21 @@ import pytest
 from sheets import findings
 
 from loadsheet.mapping.expressions import compile_expression
-from loadsheet.mapping.plans import Code, ExpressionError, Scope, Shape, Slot, Type
+from loadsheet.mapping.plans import CodeColumn, ExpressionError, Scope, Shape, Slot, Type
 
 SLOTS = {
-    "a": Slot(0, Type.NUMBER, place="line 4"),
-    "maybe": Slot(1, Type.NUMBER, blank=True, place="line 5"),
-    "name": Slot(2, Type.TEXT, place="line 6"),
+    "a": Slot(0, Type.NUMBER, declared_at="line 4"),
+    "maybe": Slot(1, Type.NUMBER, nullable=True, declared_at="line 5"),
+    "name": Slot(2, Type.TEXT, declared_at="line 6"),
     "at": Slot(3, Type.MOMENT),
     "clock": Slot(4, Type.SPAN),
     "flag": Slot(5, Type.FLAG),
-    "other": Slot(6, Type.CODES, blank=True, codes=(Code("name", blank=False),)),
-    "code": Slot(7, Type.CODES, codes=(Code("kg", blank=False), Code("note", blank=True))),
-    "note": Slot(8, Type.TEXT, blank=True),
-    "kind": Slot(9, Type.TEXT, place="line 9", is_code=True),
+    "other": Slot(6, Type.CODE_ROW, nullable=True, code_columns=(CodeColumn("name", nullable=False),)),
+    "code": Slot(7, Type.CODE_ROW, code_columns=(CodeColumn("kg", nullable=False), CodeColumn("note", nullable=True))),
+    "note": Slot(8, Type.TEXT, nullable=True),
+    "kind": Slot(9, Type.TEXT, declared_at="line 9", is_code=True),
 }
-SHAPE, ITEMS = Shape("orders", SLOTS), Shape("d", {"kg": Slot(0, Type.TEXT, place="line 14")})
+SHAPE, ITEMS = Shape("orders", SLOTS), Shape("d", {"kg": Slot(0, Type.TEXT, declared_at="line 14")})
 SCOPE = Scope(SHAPE, SHAPE, {"rows": (0, SHAPE), "items": (1, ITEMS)})
 DECIMAL = "give the column name type: decimal, in line 6"
 ADDED = "takes two numbers, two texts, two durations, or a date and a duration"

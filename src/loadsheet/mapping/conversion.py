@@ -144,7 +144,7 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     convert = _cell_reader(spec, (lambda cell: cell) if read_later else parse, default, through)
     zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"} and lookup is None
     slot = _slot(spec, index, lookup, default)
-    slot = replace(slot, place=file.place(loc), is_code=spec.lookup is not None or spec.one_of is not None)
+    slot = replace(slot, declared_at=file.place(loc), is_code=spec.lookup is not None or spec.one_of is not None)
     formats = tuple(spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ()))
     written = (format_ for format_ in formats if "%E" not in format_)  # people write dates, not numbers of days
     writes = next((format_ for format_ in written if spec.type != "date" or not _CLOCK.search(format_)), "")
@@ -178,14 +178,14 @@ def _lookup(
 
 
 def _slot(spec: Column, index: int, lookup: Lookup | TableLookup | None, default: object) -> Slot:
-    blank = not (spec.required or spec.from_set) and default is None
+    nullable = not (spec.required or spec.from_set) and default is None
     if lookup is None:
-        return Slot(index, _TYPES[spec.type], blank)
-    blank = blank or lookup.missing == "blank"
+        return Slot(index, _TYPES[spec.type], nullable)
+    nullable = nullable or lookup.missing == "blank"
     if isinstance(lookup, TableLookup) or lookup.has_named_values:
-        return Slot(index, Type.CODES, blank, lookup.codes)
-    (only,) = lookup.codes
-    return Slot(index, only.type, blank or only.blank)
+        return Slot(index, Type.CODE_ROW, nullable, lookup.code_columns)
+    (only,) = lookup.code_columns
+    return Slot(index, only.type, nullable or only.nullable)
 
 
 def _default(spec: Column, parse: _Parse, file: YamlFile, loc: Loc) -> Any:

@@ -229,10 +229,12 @@ def _slot_types(shape: Shape, scope: Scope) -> Iterator[tuple[str, Any]]:
 
 
 def _data_type(slot: Slot, name: str, *, blanks: bool) -> Any:
-    if slot.type is Type.CODES:
-        columns = {code.name: _nullable(_DATA_TYPES[code.type], blank=code.blank and blanks) for code in slot.codes}
-        return _nullable(DataType.OBJECT(name, columns), blank=slot.blank and blanks)
-    return _nullable(_DATA_TYPES.get(slot.type, DataType.UNDEFINED), blank=slot.blank and blanks)
+    if slot.type is Type.CODE_ROW:
+        columns = {
+            code.name: _nullable(_DATA_TYPES[code.type], blank=code.nullable and blanks) for code in slot.code_columns
+        }
+        return _nullable(DataType.OBJECT(name, columns), blank=slot.nullable and blanks)
+    return _nullable(_DATA_TYPES.get(slot.type, DataType.UNDEFINED), blank=slot.nullable and blanks)
 
 
 def _nullable(data_type: Any, *, blank: bool) -> Any:

@@ -29,7 +29,7 @@ from loadsheet.mapping.calculation import (
 from loadsheet.mapping.expression_parser import DataType, Misfit, ast, may_be_blank, parse, type_of
 from loadsheet.mapping.plans import (
     DEEPEST,
-    Code,
+    CodeColumn,
     Evaluate,
     Expression,
     ExpressionError,
@@ -185,7 +185,7 @@ class _Compiler:
             get = row.get
             return lambda frame: get(frame)[index]
         value = self.build(node.object)
-        use, codes = self._codes(node.object)
+        use, codes = self._code_columns(node.object)
         if use is not None:
             index = [code.name for code in codes].index(node.name)
             self.uses.add(use._replace(part=node.name))
@@ -198,14 +198,14 @@ class _Compiler:
             raise self._words.refused(node, f'"{node.name}" is not available here', hint)
         return lambda frame: None if (found := value(frame)) is None else function(found)
 
-    def _codes(self, node: Any) -> tuple[Use | None, Sequence[Code]]:
+    def _code_columns(self, node: Any) -> tuple[Use | None, Sequence[CodeColumn]]:
         """The columns of the code table row that a node evaluates to, and its use; None for any other node."""
         slot, use = None, None
         if isinstance(node, ast.SymbolExpression):
             slot, use = self._scope.here.slots.get(node.name), Use(self._scope.here.table, node.name, "here")
         elif isinstance(node, ast.GetAttributeExpression) and (row := self._row(node.object)) is not None:
             slot, use = row.shape.slots.get(node.name), Use(row.shape.table, node.name, row.rows)
-        return (use, slot.codes) if slot is not None and slot.codes else (None, ())
+        return (use, slot.code_columns) if slot is not None and slot.code_columns else (None, ())
 
     def _arithmetic(self, node: Any) -> Evaluate:
         for operand in (node.left, node.right):

@@ -272,7 +272,7 @@ def _fits(value: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
         problem = f"round is for numbers, not for {value.type.value}"
     if kind is FieldKind.DATETIME_ISO and found is Type.MOMENT and not context.payload.zone_known:
         problem = "it is sent in UTC; set source.timezone"
-    if found is Type.CODES:
+    if found is Type.CODE_ROW:
         problem = "a row of a code table has several values; name one"
     if leaf.as_ == "number" and value.type is Type.TEXT and not _is_a_code(leaf, context, loc):
         problem = "as: number is for numbers and values of a code table; the notation of a text is unknown"
@@ -295,9 +295,9 @@ def _remedy(wanted: str, found: Type, leaf: Leaf, context: LeafContext, loc: Loc
         return "write $to_number(...) for the number that a text says" if is_number else wanted
     named = context.payload.names.column(leaf.col, context.item, loc) if leaf.col is not None else None
     slot = named[0].shape.slots[named[1]] if named is not None and not named[2] else None
-    if slot is None or slot.type is not Type.TEXT or slot.is_code or not (slot.place and wanted):
+    if slot is None or slot.type is not Type.TEXT or slot.is_code or not (slot.declared_at and wanted):
         return wanted
-    return f"give the column {leaf.col} {wanted}, in {slot.place}"
+    return f"give the column {leaf.col} {wanted}, in {slot.declared_at}"
 
 
 def _says_its_zone(format_: str, context: LeafContext, loc: Loc) -> bool:

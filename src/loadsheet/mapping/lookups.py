@@ -17,13 +17,13 @@ from math import inf
 from typing import Any, Literal, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
-from loadsheet.mapping.plans import CellProblem, Code, Type
+from loadsheet.mapping.plans import CellProblem, CodeColumn, Type
 from loadsheet.mapping.schema import LookupSpec, RangeSpec, ValueType
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.similar_text import did_you_mean, did_you_mean_value, short_list
 
 _TABLES = frozenset({".csv", ".tsv", ".txt"})
-Codes = tuple[Any, ...]
+CodeRow = tuple[Any, ...]
 """The values of a key, in the order of `Lookup.columns`; None for a blank."""
 
 Item = TypeVar("Item")
@@ -49,7 +49,7 @@ class Interval(NamedTuple):
     line: int
     low: Any
     high: Any
-    codes: Codes
+    values: CodeRow
 
     def __str__(self) -> str:
         """The bounds in words."""
@@ -85,9 +85,9 @@ class Range:
             return False
         return row.high is None or value < row.high or (self.upper_included and value == row.high)
 
-    def find(self, rows: Sequence[Interval], value: Any) -> Codes | None:
+    def find(self, rows: Sequence[Interval], value: Any) -> CodeRow | None:
         """The values of the row whose interval holds a comparable value; of several rows the first or the last."""
-        found = (row.codes for row in (reversed(rows) if self.match == "last" else rows) if self.holds(row, value))
+        found = (row.values for row in (reversed(rows) if self.match == "last" else rows) if self.holds(row, value))
         return next(found, None)
 
 
@@ -110,11 +110,11 @@ class Lookup:
     content: bytes
     range: Range | None
 
-    def find(self, *keys: Any) -> Codes | None:
+    def find(self, *keys: Any) -> CodeRow | None:
         """The row of a key, or of several, or None. With a range, the last key is the converted value that the range is searched for."""
         rows: Any = self._rows_of(keys)
         if rows is None or self.range is None:
-            codes: Codes | None = rows
+            codes: CodeRow | None = rows
             return codes
         value = self.range.comparable(keys[-1])
         return None if value is None or value == "" else self.range.find(rows, value)
@@ -160,16 +160,16 @@ class Lookup:
         return self.range.type if self.range is not None else None
 
     @property
-    def meanings(self) -> list[Codes]:
+    def meanings(self) -> list[CodeRow]:
         """The values of all rows."""
         each = [row for _, rows in self.by_form for row in rows.values()]
-        return each if self.range is None else [interval.codes for rows in each for interval in rows]
+        return each if self.range is None else [interval.values for rows in each for interval in rows]
 
     @property
-    def codes(self) -> tuple[Code, ...]:
+    def code_columns(self) -> tuple[CodeColumn, ...]:
         """Its columns as the parts of a value: `event.code`."""
         blank = [any(row[place] is None for row in self.meanings) for place in range(len(self.columns))]
-        return tuple(Code(*part) for part in zip(self.columns, blank, self.types, strict=True))
+        return tuple(CodeColumn(*part) for part in zip(self.columns, blank, self.types, strict=True))
 
 
 def not_in(value: Any, rows: Sequence[Interval], table: str) -> CellProblem:
@@ -355,7 +355,7 @@ class _Reader:
     def _refuse(self, text: str, hint: str = "") -> None:
         self._file.refuse(self._loc, f"{self._spec.file}{text}", hint)
 
-    def _codes(self, row: _Line) -> Codes:
+    def _codes(self, row: _Line) -> CodeRow:
         """The typed values of a row; a value that does not have its type is a finding."""
         found = []
         for name, type_, text in zip(_values_of(self._spec), self._types, row.values, strict=True):
@@ -383,13 +383,13 @@ class _Reader:
                 self._check_intervals(intervals, by_line[intervals[0].line], search)
         if search is not None:
             return forms
-        return tuple((form, {key: rows[0].codes for key, rows in found.items()}) for form, found in forms)
+        return tuple((form, {key: rows[0].values for key, rows in found.items()}) for form, found in forms)
 
     def _check_meanings(self, rows: list[Interval], by_line: Mapping[int, str]) -> None:
         """Refuse a key with two meanings."""
         first = rows[0]
         for other in rows[1:]:
-            if other.codes != first.codes:
+            if other.values != first.values:
                 shown = by_line[other.line]
                 self._refuse(f' gives "{shown}" two meanings, in lines {first.line} and {other.line}')
                 return

@@ -203,11 +203,13 @@ class Names:
         slot = table.shape.slots[column]
         place, problem = _code_place(slot, code)
         if problem:
-            self.file.refuse(loc, f'"{text}": {problem}', did_you_mean(code, [known.name for known in slot.codes]))
+            self.file.refuse(
+                loc, f'"{text}": {problem}', did_you_mean(code, [known.name for known in slot.code_columns])
+            )
             return None
         rows: Literal["here", "first", "around"] = "around" if table.position == self._outer else "first"
         rows = "here" if table.position == (item or 0) else rows
-        kind = slot.codes[place].type if place is not None else slot.type
+        kind = slot.code_columns[place].type if place is not None else slot.type
         uses = frozenset({Use(table.name, column, rows, code)})
         self._note_first_row(uses, item)
         return Reference(_getter(slot.index, place, rows), kind, self.needs(uses), self.sources(uses, item))
@@ -320,7 +322,7 @@ def compile_or_refuse(text: str, scope: Scope, file: YamlFile, loc: Loc) -> Expr
 
 def _code_place(slot: Slot, code: str) -> tuple[int | None, str]:
     """The index of the named column in a code table's row (None: the value itself), or the problem with the name."""
-    names = [known.name for known in slot.codes]
+    names = [known.name for known in slot.code_columns]
     if not names:
         return None, f'the column has no part "{code}"' if code else ""
     if not code:

@@ -147,7 +147,7 @@ def _chosen(column: str, main: TablePlan, lookups: Mapping[str, Lookup], file: Y
         file.refuse(loc, f'{main.name} has no column "{column}"', closest_or_known(column, known))
         return []
     spec = main.columns[slot.index].spec
-    if slot.type is not Type.TEXT or slot.blank:
+    if slot.type is not Type.TEXT or slot.nullable:
         file.refuse(loc, f"{column} must be a text that is never blank", "set required: true or a default")
         return []
     values: list[str | None] = []

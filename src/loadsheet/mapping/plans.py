@@ -30,7 +30,7 @@ class Type(StrEnum):
     MOMENT = "a date"
     SPAN = "a time of day"
     FLAG = "yes or no"
-    CODES = "a row of a code table"
+    CODE_ROW = "a row of a code table"
     ANY = "any value"
 
 
@@ -67,26 +67,26 @@ DEEPEST = 4
 """How many lists within lists an expression may have."""
 
 
-class Code(NamedTuple):
-    """A column of a code table's row: its name, whether it may be blank, and its type. `place` is where the mapping declares the type."""
+class CodeColumn(NamedTuple):
+    """A column of a code table's row: its name, whether it may be blank, and its type. `declared_at` is where the mapping declares the type, such as `line 14`."""
 
     name: str
-    blank: bool
+    nullable: bool
     type: Type = Type.TEXT
-    place: str = ""
+    declared_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One value of a row: its position, its type, whether it may be blank; for a row of a code table, its columns. `place` is where the
+    """One value of a row: its position, its type, whether it may be blank; for a row of a code table, its columns. `declared_at` is where the
     mapping declares it, such as `line 14`; `is_code` says whether a text is the meaning of a code, so that its column has no other type.
     """
 
     index: int
     type: Type
-    blank: bool = False
-    codes: tuple[Code, ...] = ()
-    place: str = ""
+    nullable: bool = False
+    code_columns: tuple[CodeColumn, ...] = ()
+    declared_at: str = ""
     is_code: bool = False
 
 
@@ -151,7 +151,7 @@ class Expression:
     text: str
     evaluate: Evaluate
     type: Type
-    blank: bool
+    nullable: bool
     uses: frozenset[Use]
 
 
@@ -214,7 +214,7 @@ class Finish:
 @dataclass(frozen=True, slots=True)
 class TableLookup:
     """How columns find a row of a table of the drop: the lookup's name and settings, and the position of the table. There, `columns` has the
-    indexes of the keys and `bounds` those of a range. `codes` are the values of its rows, in their order. `searched` is the type of the number
+    indexes of the keys and `bounds` those of a range. `code_columns` are those of its rows, in their order. `searched` is the type of the number
     or date that a range is searched for.
     """
 
@@ -223,7 +223,7 @@ class TableLookup:
     position: int
     columns: tuple[int, ...]
     bounds: tuple[int, int] | None
-    codes: tuple[Code, ...]
+    code_columns: tuple[CodeColumn, ...]
     searched: Type | None
     of_days: bool
 

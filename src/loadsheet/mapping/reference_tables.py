@@ -13,7 +13,7 @@ from loadsheet.mapping.conversion import is_day
 from loadsheet.mapping.documents import LOOKUP_RULE, Ignored
 from loadsheet.mapping.grouping import KeyedTable
 from loadsheet.mapping.lookups import Interval, Range, by_form, found_by, has_keys, not_in
-from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, Code, FoundRow, Shape, TableLookup, TablePlan, Type
+from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, CodeColumn, FoundRow, Shape, TableLookup, TablePlan, Type
 from loadsheet.mapping.rows import ReadRow, RowReader
 from loadsheet.mapping.schema import LookupSpec, TableSpec
 from loadsheet.mapping.yamlfile import Loc, YamlFile
@@ -42,7 +42,7 @@ def plan_lookups(
 def cells_of(shape: Shape, looking_up: Collection[int]) -> Shape:
     """The values of a row before rows of other tables are found: the columns that look up are texts."""
     slots = {
-        name: replace(slot, type=Type.TEXT, codes=()) if slot.index in looking_up else slot
+        name: replace(slot, type=Type.TEXT, code_columns=()) if slot.index in looking_up else slot
         for name, slot in shape.slots.items()
     }
     return replace(shape, slots=slots)
@@ -75,7 +75,7 @@ def _lookup(name: str, spec: LookupSpec, table: TablePlan, file: YamlFile) -> Ta
     keys = _columns(spec.key, table, file, (*loc, "key"))
     slots = sorted(table.shape.slots.items(), key=lambda named: named[1].index)
     for column_name, slot in slots:
-        if slot.index in keys and slot.type not in (Type.TEXT, Type.CODES):
+        if slot.index in keys and slot.type not in (Type.TEXT, Type.CODE_ROW):
             text = f"{column_name} of {table.name} is {slot.type.value}; a key of a code table is a text"
             file.refuse((*loc, "key"), text, "give the column type: text")
     bounds = _bounds(spec, table, file, loc)
@@ -84,7 +84,9 @@ def _lookup(name: str, spec: LookupSpec, table: TablePlan, file: YamlFile) -> Ta
     searched = slots[bounds[0]][1].type if bounds is not None else None
     days = {column.slot.index for column in table.columns if column.spec.type == "date"}
     of_days = bounds is not None and days.issuperset(bounds)
-    codes = tuple(Code(of, slot.blank, slot.type, "" if slot.is_code else slot.place) for of, slot in slots)
+    codes = tuple(
+        CodeColumn(of, slot.nullable, slot.type, "" if slot.is_code else slot.declared_at) for of, slot in slots
+    )
     return TableLookup(name, spec, table.position, keys, bounds, codes, searched, of_days)
 
 
@@ -108,7 +110,7 @@ def _check_columns(table: TablePlan, file: YamlFile) -> None:
         if column.spec.lookup is not None and "table" in file.values["lookups"].get(column.spec.lookup, ()):
             text = f"{column.name} of {table.name} is itself looked up in a table"
             file.refuse(here, text, "look it up in the other table")
-        elif column.slot.type is Type.CODES:
+        elif column.slot.type is Type.CODE_ROW:
             text = f"{column.name} of {table.name} is itself a row of a code table"
             file.refuse(here, text, "name one value in the code table")
 
@@ -241,10 +243,10 @@ class ReferenceRows:
             return FoundRow(None if self.lookup.missing == "blank" else self._missed(texts))
         if self._range is not None and self._range.match != "only":
             held = [held[0 if self._range.match == "first" else -1]]
-        (first,) = held[0].codes
-        other = next((row for row in held[1:] if self._differs(first, row.codes[0])), None)
+        (first,) = held[0].values
+        other = next((row for row in held[1:] if self._differs(first, row.values[0])), None)
         if other is not None:
-            return FoundRow(self._ambiguous(keys, held[0], other), (first, other.codes[0]))
+            return FoundRow(self._ambiguous(keys, held[0], other), (first, other.values[0]))
         return FoundRow(CONSEQUENCE if first.refused else first.values, (first,))
 
     def _differs(self, one: ReadRow, other: ReadRow) -> bool:

@@ -188,7 +188,7 @@ class _Planner:
             if name in slots:
                 self._file.refuse(here, f'there is already a column "{name}"', at_key=True)
             if spec is None or expression is None:
-                slots[name] = Slot(len(slots), Type.ANY, blank=True)
+                slots[name] = Slot(len(slots), Type.ANY, nullable=True)
                 continue
             wanted = _DERIVED_TYPES[spec.type]
             if expression.type not in (wanted, Type.ANY):
@@ -197,7 +197,7 @@ class _Planner:
                 self._file.refuse((*here, "type"), text, f"set type: {fitting}, or change the expression")
             index = len(slots)
             needs = frozenset(slots[use.column].index for use in expression.uses if use.column in slots)
-            slots[name] = Slot(index, wanted, expression.blank, place=self._file.place(here))
+            slots[name] = Slot(index, wanted, expression.nullable, declared_at=self._file.place(here))
             found.append(DerivedPlan(name, index, expression, needs))
         return tuple(found)
 

@@ -295,8 +295,8 @@ class TypeErrors:
 
     def _blank(self, node: Any) -> ExpressionError:
         hint, column = self._filled(node), self._column(node)
-        if column is not None and column[1].place:
-            hint += f", or give the column {column[0]} a default in {column[1].place}"
+        if column is not None and column[1].declared_at:
+            hint += f", or give the column {column[0]} a default in {column[1].declared_at}"
         return self.refused(node, f"{self.shown(node)} may be blank", hint)
 
     def _filled(self, node: Any) -> str:
@@ -329,7 +329,7 @@ class TypeErrors:
         if isinstance(node, ast.FloatExpression) and wanted is Type.TEXT:
             return f"write '{self.source(node)}' for a text"
         if column is not None and column[1].type is Type.TEXT and not column[1].is_code and wanted in _DECLARED:
-            where = f", in {column[1].place}" if column[1].place else ""
+            where = f", in {column[1].declared_at}" if column[1].declared_at else ""
             return f"give the column {column[0]} type: {_DECLARED[wanted]}{where}"
         written = _CONVERTED.get((found, wanted))
         if written is None:
@@ -352,8 +352,12 @@ class TypeErrors:
     def _looked_up(self, node: Any) -> Slot | None:
         """The column of another table behind a part of the row that is looked up there."""
         row = self._column(node.object)
-        codes = [code for code in row[1].codes if code.name == node.name and code.place] if row is not None else []
-        return Slot(0, codes[0].type, place=codes[0].place) if codes else None
+        codes = (
+            [code for code in row[1].code_columns if code.name == node.name and code.declared_at]
+            if row is not None
+            else []
+        )
+        return Slot(0, codes[0].type, declared_at=codes[0].declared_at) if codes else None
 
     def _shape_of(self, data_type: Any) -> Shape | None:
         """The shape of the rows of a type."""
