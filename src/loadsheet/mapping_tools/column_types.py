@@ -55,9 +55,9 @@ def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: st
     """
     if not cells.values:
         return Guess("text", {}, "all cells are blank")
-    if (formulas := cells.kinds["formula"]) * 2 > cells.filled:
+    if (formulas := cells.kinds["formula"]) * 2 > cells.filled_count:
         saved = f"{CHECK} with the sender: opened in Excel or LibreOffice and saved, the workbook holds the results"
-        return Guess("text", {}, f"{formulas} of {cells.filled} values are formulas without a result; {saved}")
+        return Guess("text", {}, f"{formulas} of {cells.filled_count} values are formulas without a result; {saved}")
     measure = next((known for concept, known in MEASURES.items() if concept in reading.concepts), "")
     packed = []
     if "moment" in reading.concepts:  # the heading says that 1430 and 14.30 are times
@@ -66,7 +66,7 @@ def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: st
     guess = guess or times_in(cells, *packed) or _day_numbers(cells, reading)
     if guess is None and reading.concepts & {"moment", "created"} and all(map(_EPOCH.fullmatch, cells.shown)):
         formats = [f"%s{'%f' * (length > 10)}" for length in sorted({len(text) for text in cells.shown})]
-        guess = Guess("datetime", {"formats": formats}, f"{cells.filled} values are seconds since 1970")
+        guess = Guess("datetime", {"formats": formats}, f"{cells.filled_count} values are seconds since 1970")
     if guess is None and reading.concepts & FLAGS:
         guess = _yes_no(cells, locale, ticks=True)
     if guess is None and measure:
@@ -100,8 +100,8 @@ def _is_identifier(cells: Cells, reading: Reading) -> bool:
 def as_text(cells: Cells) -> Guess:
     """The guess that a column holds texts, with the numbers of its values."""
     distinct = len(cells.shown)
-    values = "value" if cells.filled == 1 else "values"
-    return Guess("text", {}, f"{cells.filled} {values}, {distinct} different")
+    values = "value" if cells.filled_count == 1 else "values"
+    return Guess("text", {}, f"{cells.filled_count} {values}, {distinct} different")
 
 
 def _moments(cells: Cells, locale: str, order: str, *, is_packed: bool) -> Guess | None:
@@ -110,22 +110,22 @@ def _moments(cells: Cells, locale: str, order: str, *, is_packed: bool) -> Guess
     packed = {text: count for text, count in cells.shown.items() if is_packed and _EIGHT.fullmatch(text)}
     texts = cells.texts | packed
     dated = sum(count for text, count in texts.items() if text in packed or looks_dated(text))
-    if native * 2 < cells.filled and dated * 2 < sum(texts.values()):
+    if native * 2 < cells.filled_count and dated * 2 < sum(texts.values()):
         return None
     locales = vocabulary().locales_from(locale) if dated else []
     by_locale = ((name, formats_of(texts, name or None, order)) for name in locales)
     named, found = next(((name, formats) for name, formats in by_locale if formats), (locale, None))
     read = native + (found.read if found else 0)
-    if read * 2 < cells.filled or (not found and not native):
+    if read * 2 < cells.filled_count or (not found and not native):
         return None
     if found is None:
         others = list(texts) + [
             str(value) for value in cells.values if isinstance(value, Native) and value.kind not in MOMENTS
         ]
-        return Guess("datetime", {}, f"{native} of {cells.filled} values are workbook dates{_not_dates(others)}")
-    evidence = f"{read} of {cells.filled} values read as {' or '.join(found.formats)}"
+        return Guess("datetime", {}, f"{native} of {cells.filled_count} values are workbook dates{_not_dates(others)}")
+    evidence = f"{read} of {cells.filled_count} values read as {' or '.join(found.formats)}"
     evidence += f" ({native} of them are workbook dates)" if native else ""
-    evidence += _not_dates(found.others) if read < cells.filled else ""
+    evidence += _not_dates(found.others) if read < cells.filled_count else ""
     are_timed = ["%H" in one or "%I" in one for one in found.formats]  # the most frequent format first
     if are_timed[0] and not all(are_timed):
         evidence += f"; {CHECK} dates without a time, which are sent as 00:00"
@@ -152,7 +152,7 @@ def _day_numbers(cells: Cells, reading: Reading) -> Guess | None:
     if not all(day is not None and first <= day.year <= last for day in days.values()):
         return None
     text, day = next(iter(days.items()))
-    said = f"{cells.filled} values are numbers of days; {CHECK} that {text} is {day:%Y-%m-%d}"
+    said = f"{cells.filled_count} values are numbers of days; {CHECK} that {text} is {day:%Y-%m-%d}"
     return Guess("datetime", {"formats": [DAY_NUMBERS]}, said)
 
 
@@ -173,10 +173,10 @@ _clock_reader = cache(format_reader)
 def times_in(cells: Cells, *formats: str) -> Guess | None:
     """A guess for times of day, in these formats or else in the usual ones."""
     native, texts = cells.kinds["time"], cells.texts
-    if native and enough_readable(native, cells.filled):
-        return Guess("time", {}, f"{native} of {cells.filled} values are workbook times")
+    if native and enough_readable(native, cells.filled_count):
+        return Guess("time", {}, f"{native} of {cells.filled_count} values are workbook times")
     like = native + sum(count for text, count in texts.items() if A_TIME.fullmatch(text))
-    if not formats and like * 2 < cells.filled:
+    if not formats and like * 2 < cells.filled_count:
         return None
     read = {
         format_: {text for text in texts if _clock_reader(format_, None)(text) is not None}
@@ -184,11 +184,13 @@ def times_in(cells: Cells, *formats: str) -> Guess | None:
     }
     found = [format_ for format_ in read if read[format_]]
     others = [text for text in texts if not any(text in own for own in read.values())]
-    count = cells.filled - sum(texts[text] for text in others)
-    if not found or not enough_readable(count, cells.filled):
+    count = cells.filled_count - sum(texts[text] for text in others)
+    if not found or not enough_readable(count, cells.filled_count):
         return None
     remark = f"; {CHECK} the others, such as {a_few(others[:1])}" if others else ""
-    return Guess("time", {"formats": found}, f"{count} of {cells.filled} values read as {' or '.join(found)}{remark}")
+    return Guess(
+        "time", {"formats": found}, f"{count} of {cells.filled_count} values read as {' or '.join(found)}{remark}"
+    )
 
 
 def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
@@ -198,12 +200,12 @@ def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
         ("timezone", "names of time zones", any("/" in text for text in texts)),
         ("currency", "currency codes", "currency" in concepts or _all_long(texts, 3)),
     ):
-        if is_like and enough_readable(_read(texts, reader := _reader(type_, locale)), cells.filled):
+        if is_like and enough_readable(_read(texts, reader := _reader(type_, locale)), cells.filled_count):
             return _named(type_, words, cells, reader)
     if "country" not in concepts and (concepts - SIDES or not (_all_long(texts, 2) and len(texts) > 1)):
         return None
     for name in vocabulary().locales_from(locale):
-        if enough_readable(countries_read(texts, name), cells.filled):
+        if enough_readable(countries_read(texts, name), cells.filled_count):
             guess = _named("country", "countries", cells, _reader("country", name))
             return guess if name == locale else guess._replace(keys={"locale": name})
     return None
@@ -212,7 +214,7 @@ def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
 def _named(type_: str, words: str, cells: Cells, reader: Callable[[str], Any]) -> Guess:
     others = [text for text in cells.shown if isinstance(reader(text), CellProblem)]
     remark = f"; {CHECK} the others, such as {a_few(others[:1])}" if others else ""
-    return Guess(type_, {}, f"{_read(cells.shown, reader)} of {cells.filled} values are {words}{remark}")
+    return Guess(type_, {}, f"{_read(cells.shown, reader)} of {cells.filled_count} values are {words}{remark}")
 
 
 def _all_long(texts: Iterable[str], letters: int) -> bool:
@@ -266,9 +268,9 @@ def _yes_no(cells: Cells, locale: str, *, ticks: bool) -> Guess | None:
     for name in dict.fromkeys([locale, *_YES_NO_LOCALES]):
         meant = {text: _reader("yesno", name)(text) for text in texts}
         count = sum(texts[text] for text, value in meant.items() if not isinstance(value, CellProblem))
-        if not enough_readable(count, cells.filled):
+        if not enough_readable(count, cells.filled_count):
             continue
-        evidence = f"{native or count} of {cells.filled} values are {'workbook flags' if native else 'yes or no'}"
+        evidence = f"{native or count} of {cells.filled_count} values are {'workbook flags' if native else 'yes or no'}"
         others = [text for text, value in meant.items() if isinstance(value, CellProblem)]
         letters = {text.casefold() for text in texts if len(text) == 1} if not ticks else set[str]()
         if letters and (others or (name != locale and not letters & {"y", "j"})):  # zones such as N and S
@@ -277,8 +279,8 @@ def _yes_no(cells: Cells, locale: str, *, ticks: bool) -> Guess | None:
         return Guess("yesno", {} if name == locale or native else _listed(meant), evidence)
     if ticks and all(text.casefold() in _TICKS for text in texts):
         meant = {text: _TICKS[text.casefold()] for text in texts}
-        keys = _listed(meant) | ({"default": "no"} if cells.filled < len(cells.codes) else {})
-        evidence = f"{cells.filled} values: {a_few(texts)}; {CHECK} their meaning, and that a blank cell means no"
+        keys = _listed(meant) | ({"default": "no"} if cells.filled_count < len(cells.value_indexes) else {})
+        evidence = f"{cells.filled_count} values: {a_few(texts)}; {CHECK} their meaning, and that a blank cell means no"
         return Guess("yesno", keys, evidence)
     return None
 
@@ -350,7 +352,7 @@ def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bo
         found, currencies = (
             (_numbers(cells, name), []) if measure else _plain_numbers(cells, name, locale, is_amount=is_amount)
         )
-        is_read = found.read * 2 >= cells.filled if half else enough_readable(found.read, cells.filled)
+        is_read = found.read * 2 >= cells.filled_count if half else enough_readable(found.read, cells.filled_count)
         if is_read and (measure or currencies or not found.units):
             break
         if is_read and is_amount:
@@ -362,7 +364,9 @@ def _number(cells: Cells, locale: str, measure: str, unit: str, *, is_amount: bo
     keys: dict[str, Any] = {} if name == (locale or "en_GB") else {"locale": name}
     keys |= {"currency": currencies[0]} if currencies else {}
     plain = "integer" if found.whole and not currencies and not measure else "decimal"
-    evidence = f"{found.read} of {cells.filled} values are {'whole ' if found.whole and not measure else ''}numbers"
+    evidence = (
+        f"{found.read} of {cells.filled_count} values are {'whole ' if found.whole and not measure else ''}numbers"
+    )
     evidence += _doubts(found, is_refused=plain == "integer")
     evidence += _doubts_of_currency(found.units, currencies, locale)
     if measure:
@@ -407,7 +411,7 @@ def _plain_numbers(cells: Cells, name: str, locale: str, *, is_amount: bool) -> 
     """
     found = _numbers(cells, name)
     currencies = _currencies_of_cells(found, locale, is_amount=is_amount) if found.units else []
-    if found.units and not currencies and found.units.total() * TOLERATED <= cells.filled:
+    if found.units and not currencies and found.units.total() * TOLERATED <= cells.filled_count:
         found = _numbers(cells, name, units_read=False)
     return found, currencies
 

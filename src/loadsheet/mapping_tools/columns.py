@@ -88,10 +88,10 @@ class Cells:
 
     values: tuple[str, ...]
     counts: tuple[int, ...]
-    codes: array  # type: ignore[type-arg]  # of int
+    value_indexes: array  # type: ignore[type-arg]  # of int
 
     @property
-    def filled(self) -> int:
+    def filled_count(self) -> int:
         """The number of cells that are not blank."""
         return sum(self.counts)
 
@@ -176,14 +176,14 @@ class Column:
         return self.reading.concepts
 
     @property
-    def filled(self) -> int:
+    def filled_count(self) -> int:
         """The number of cells that are not blank."""
-        return self.cells.filled
+        return self.cells.filled_count
 
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return len(self.cells.codes)
+        return len(self.cells.value_indexes)
 
     @property
     def is_unique(self) -> bool:
@@ -202,10 +202,10 @@ class Column:
     @cached_property
     def counts_rows(self) -> bool:
         """Whether its cells only count rows: each number follows the one above, or begins again with 1, as the first one does."""
-        if self.guess.type != "integer" or len(self.cells.values) < _SHOWN_MAX or self.filled < self.rows:
+        if self.guess.type != "integer" or len(self.cells.values) < _SHOWN_MAX or self.filled_count < self.rows:
             return False
         numbers = [int(value) if value.strip().isdecimal() else -1 for value in self.cells.values]
-        rows = [numbers[code] for code in self.cells.codes]
+        rows = [numbers[code] for code in self.cells.value_indexes]
         steps = sum(after == before + 1 for before, after in pairwise(rows))
         is_begun = rows[0] == 1 or steps == len(rows) - 1
         return is_begun and steps * 3 > len(rows) and all(after in (before + 1, 1) for before, after in pairwise(rows))
@@ -218,7 +218,7 @@ class Column:
         texts = self.cells.texts
         like = sum(count for text, count in texts.items() if looks_dated(text) or A_TIME.fullmatch(text))
         like += sum(self.cells.kinds[kind] for kind in ("datetime", "date", "time"))
-        return like * 2 > self.filled
+        return like * 2 > self.filled_count
 
     @property
     def holds_numbers(self) -> bool:
@@ -232,7 +232,9 @@ def cells_of(column: Iterable[str]) -> Cells:
     values: list[str] = []
     codes = array("i")
     for cell in column:
-        key: Any = cell if type(cell) is str else (cell, getattr(cell, "kind", ""), getattr(cell, "shown", ""))
+        key: Any = (
+            cell if type(cell) is str else (cell, getattr(cell, "kind", ""), getattr(cell, "without_currency", ""))
+        )
         place = places.get(key)
         if place is None:
             place = places[key] = len(values) if cell.strip() else -1
@@ -248,16 +250,16 @@ def cells_without(cells: Cells, texts: Collection[str]) -> Cells:
     if not any(value.strip() in texts for value in cells.values):
         return cells
     kept = ["" if value.strip() in texts else value for value in cells.values]
-    return cells_of(kept[code] if code >= 0 else "" for code in cells.codes)
+    return cells_of(kept[code] if code >= 0 else "" for code in cells.value_indexes)
 
 
 def renamed(cells: Cells, values: Sequence[str]) -> Cells:
     """The cells with other texts in place of their distinct values, some of which may be equal or blank."""
     places: dict[str, int] = {}
     new = [places.setdefault(value, len(places)) if value else -1 for value in values]
-    codes = array("i", [new[code] if code >= 0 else -1 for code in cells.codes])
-    counted = Counter(codes)
-    return Cells(tuple(places), tuple(counted[place] for place in range(len(places))), codes)
+    value_indexes = array("i", [new[code] if code >= 0 else -1 for code in cells.value_indexes])
+    counted = Counter(value_indexes)
+    return Cells(tuple(places), tuple(counted[place] for place in range(len(places))), value_indexes)
 
 
 def looks_dated(text: str) -> bool:

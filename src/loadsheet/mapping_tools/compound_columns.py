@@ -100,10 +100,10 @@ def _parts(column: Column, locale: str) -> Parts | None:
     for pattern, unit, doubt in () if column.cells.kinds else (*_layouts(column), *_boxes(column)):
         matches = {text: re.fullmatch(pattern, text) for text in column.cells.texts}
         read = sum(column.cells.texts[text] for text, match in matches.items() if match)
-        if enough_readable(read, column.filled) and (len(matches) > 1 or "postal" not in pattern):
+        if enough_readable(read, column.filled_count) and (len(matches) > 1 or "postal" not in pattern):
             guess = as_text(column.cells)
             whole = replace(column, reading=_NO_FIELD, guess=guess._replace(evidence=f"{guess.evidence}{doubt}"))
-            measured, evidence = replace(column, unit=unit), f"in {read} of {column.filled} values"
+            measured, evidence = replace(column, unit=unit), f"in {read} of {column.filled_count} values"
             return Parts(whole, pattern, dict(_columns(measured, matches, evidence, locale)))
     return None
 
@@ -190,7 +190,7 @@ def offers(sheet: Sheet, column: Column, name: str, *, at_top: bool, deletes: bo
         yield from _of_states(states, name, at_top=at_top)
     if column.guess.type == "text" and len(states) <= _STATES_MOST and (back := _of_words(states, _RETURNS)):
         yield f"{CHECK} whether rows with {a_few(back)} go the other way; all are sent from the pickup to the delivery"
-    is_yes_or_no, has_blank = column.guess.type == "yesno", column.filled < column.rows
+    is_yes_or_no, has_blank = column.guess.type == "yesno", column.filled_count < column.rows
     is_marked = (is_yes_or_no and (has_blank or len(states) > 1)) or (has_blank and len(states) == 1)
     if is_marked and _CHOOSING & {*words_of(column.label)}:
         rule = f"{name} != true" if is_yes_or_no else f"{name} == null"
@@ -224,7 +224,7 @@ def _of_cancelled(column: Column, name: str, *, at_top: bool) -> Iterator[str]:
     """The offer to ignore rows by a column such as `Cancelled at`, which only cancelled orders fill in."""
     if column.guess.type == "yesno":
         rule = f"{name} == true"
-    elif column.filled < column.rows and column.guess.type in {"text", *MOMENTS}:
+    elif column.filled_count < column.rows and column.guess.type in {"text", *MOMENTS}:
         rule = f"{name} != null"
     else:
         return
@@ -307,22 +307,22 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
         (field for field in fields if {"status", "moment"} <= concepts_of(field) and field.kind in DATE_SHAPES), None
     )
     found = milestones(sheet)
-    if moment is not None and len(found) == 1 and moment.name not in match.filled:
+    if moment is not None and len(found) == 1 and moment.name not in match.by_path:
         only = Filled(main, found[0], 1.0, "it is the moment of one event only")
-        match = Match(match.operation, match.filled | {moment.name: only})
+        match = Match(match.operation, match.by_path | {moment.name: only})
     if (
         match.operation.action is not Action.STATUS
         or code is None
         or moment is None
         or len(found) < _LEAST
-        or gives_event(match.operation, match.filled)
+        or gives_event(match.operation, match.by_path)
     ):
         return match, sheet, None
     at = _moment_column(found)
     reading = Reading(frozenset({"status", "code"}), (), found[0].reading.languages)
     event = Column("event", -2, reading, "", found[0].cells, Guess("text", {}, "the code of the set"))
     rest = tuple(column for column in sheet.columns if column not in found)
-    kept = {path: filled for path, filled in match.filled.items() if path != moment.name and filled.column not in found}
+    kept = {path: one for path, one in match.by_path.items() if path != moment.name and one.column not in found}
     doubt = "the codes are the headings; replace them with the codes of the exchange"
     kept[code.name] = Filled(main, event, 1.0, doubt)
     kept[moment.name] = Filled(main, at, 1.0)
@@ -334,7 +334,7 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
 def _moment_column(found: Sequence[Column]) -> Column:
     """One column with the moments of all milestones."""
     formats = list(dict.fromkeys(format_ for column in found for format_ in column.guess.keys.get("formats", [])))
-    evidence = f"{sum(column.filled for column in found)} values under {len(found)} headings"
+    evidence = f"{sum(column.filled_count for column in found)} values under {len(found)} headings"
     remarks = [note for column in found for note in column.guess.evidence.split("; ")[1:] if CHECK in note]
     guess = Guess("datetime", {"formats": formats} if formats else {}, "; ".join([evidence, *dict.fromkeys(remarks)]))
     reading = Reading(frozenset({"status", "moment"}), (), found[0].reading.languages)
@@ -350,12 +350,12 @@ def _merged(cells: Sequence[Cells]) -> Cells:
         own.append([places.setdefault(value, len(places)) for value in one.values])
         for place, count in zip(own[-1], one.counts, strict=True):
             counts[place] += count
-    codes = array("i", [-1]) * len(cells[0].codes)
+    value_indexes = array("i", [-1]) * len(cells[0].value_indexes)
     for one, known in zip(reversed(cells), reversed(own), strict=True):
-        for row, code in enumerate(one.codes):
+        for row, code in enumerate(one.value_indexes):
             if code >= 0:
-                codes[row] = known[code]
-    return Cells(tuple(places), tuple(counts[place] for place in range(len(places))), codes)
+                value_indexes[row] = known[code]
+    return Cells(tuple(places), tuple(counts[place] for place in range(len(places))), value_indexes)
 
 
 # ---- numbered items ----
@@ -379,7 +379,7 @@ def with_items(sheet: Sheet) -> tuple[Sheet, Sets | None]:
     columns = [_combined_column(label, own, sheet) for label, own in items.items()]
     positions = {column.position for own in items.values() for column in own.values()}
     rest = [column for column in sheet.columns if column.position not in positions]
-    by = max(items, key=lambda label: sum(column.filled for column in items[label].values()))
+    by = max(items, key=lambda label: sum(column.filled_count for column in items[label].values()))
     always = frozenset(own[1].position for own in items.values() if _is_always(own, items[by]))
     codes = {str(number): str(number) for number in range(1, len(items[by]) + 1)}
     merged = sorted([*rest, *columns], key=lambda column: column.position)
@@ -418,7 +418,7 @@ def _is_always(own: Mapping[int, Column], by: Mapping[int, Column]) -> bool:
     return all(
         mine >= 0 or other < 0
         for number, column in own.items()
-        for mine, other in zip(column.cells.codes, by[number].cells.codes, strict=True)
+        for mine, other in zip(column.cells.value_indexes, by[number].cells.value_indexes, strict=True)
     )
 
 

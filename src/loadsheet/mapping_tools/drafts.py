@@ -76,11 +76,11 @@ def ranked_operations(sheets: Sequence[Sheet]) -> list[OperationCandidate]:
 
 def _evidence(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, str]]:
     """What speaks for an operation (points above 0) and against it, in points and words."""
-    operation, filled = found.operation, found.filled
-    key = filled.get(operation.record.key[0])
+    operation, by_path = found.operation, found.by_path
+    key = by_path.get(operation.record.key[0])
     yield (1.5, f"{key.column.label} identifies the records") if key else (-4.0, "")
     required = [field for field in operation.record.fields if field.is_required(creates=operation.creates)]
-    missing = sum(field.name not in filled for field in required)
+    missing = sum(field.name not in by_path for field in required)
     yield -min(0.35 * missing, _MISSING_MOST), ""
     yield from _of_action(found, sheets)
     words = _names(sheets)
@@ -106,35 +106,35 @@ def _names(sheets: Sequence[Sheet]) -> set[str]:
 
 
 def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, str]]:
-    operation, filled = found.operation, found.filled
+    operation, by_path = found.operation, found.by_path
     columns = sum(len(sheet.columns) for sheet in sheets)
     places = _of_places(found)
-    of_record = sum("[]" not in path for path in filled)
-    has_lines = len(filled) > of_record >= _WITH_LINES
-    some = len(filled) >= _SOME and places >= _PLACES - 1
-    of_packages = not places and all("[]" in path or path == operation.record.key[0] for path in filled)
-    many = not of_packages and (len(filled) >= _MANY or places >= _PLACES or has_lines or some)
+    of_record = sum("[]" not in path for path in by_path)
+    has_lines = len(by_path) > of_record >= _WITH_LINES
+    some = len(by_path) >= _SOME and places >= _PLACES - 1
+    of_packages = not places and all("[]" in path or path == operation.record.key[0] for path in by_path)
+    many = not of_packages and (len(by_path) >= _MANY or places >= _PLACES or has_lines or some)
     if operation.action is Action.CREATE:
-        yield (8.0, f"{_columns_of(len(filled))}, {places} of them for addresses") if many else (-2.0, "")
+        yield (8.0, f"{_columns_of(len(by_path))}, {places} of them for addresses") if many else (-2.0, "")
     elif operation.action is Action.UPDATE:
-        yield (0.0, "") if many else (1.5, f"only {_columns_of(len(filled))}, as in changes")
+        yield (0.0, "") if many else (1.5, f"only {_columns_of(len(by_path))}, as in changes")
     elif operation.action is Action.DELETE:
-        is_key = columns == 1 and operation.record.key[0] in filled
+        is_key = columns == 1 and operation.record.key[0] in by_path
         yield (2.0, "only the key has a column") if is_key else (0.0 if columns <= _FEW else -4.0, "")
     elif operation.action is Action.QUOTE:
         rates = (path for path, field in operation.record.walk() if "rate" in concepts_of(field))
-        rate = next((filled[path] for path in rates if path in filled), None)
+        rate = next((by_path[path] for path in rates if path in by_path), None)
         yield (2.0, f"{rate.column.label} has the rate of a carrier") if rate else (0.0, "")
     elif operation.action is Action.STATUS:
         events = max(len(milestones(sheet)) for sheet in sheets)
         if events >= _EVENTS:
             yield 2.0 * events, f"{events} headings are events with a date below them"
         code, fields = event_code_field(operation.record.fields), operation.record.fields
-        moment = any(f.name in filled for f in fields if "status" in concepts_of(f) and f.kind in DATE_SHAPES)
+        moment = any(f.name in by_path for f in fields if "status" in concepts_of(f) and f.kind in DATE_SHAPES)
         of_status = sum("status" in column.concepts for sheet in sheets for column in sheet.columns)
         if of_status >= _OF_STATUS:
             yield 2.0, f"{of_status} headings are about the status or an event"
-        if code is not None and of_status and gives_event(operation, filled) and moment:
+        if code is not None and of_status and gives_event(operation, by_path) and moment:
             yield 3.0, "each row has an event and its time"
         elif not moment and not events:
             yield -4.0, ""
@@ -149,7 +149,7 @@ def _of_places(found: Match) -> int:
     fields = dict(found.operation.record.walk())
     return sum(
         bool(concepts_of(fields[path]) & SIDES) and fields[path].kind not in DATE_SHAPES and "[]" not in path
-        for path in found.filled
+        for path in found.by_path
     )
 
 
@@ -249,7 +249,7 @@ class FolderValues:
 
 @dataclass(slots=True)
 class Draft:
-    """The input of `yaml_writer.py`. `filled` has the columns by payload path, `unused` the columns without a field. `doubts` has the
+    """The input of `yaml_writer.py`. `by_path` has the columns by payload path, `unused` the columns without a field. `doubts` has the
     reasons why a path may be filled wrongly. `left_out` are the sheets that are not read, with the reason. `same_kind` are those that are
     read alike, if there are several. `chooser` is the column with the operation of each row, `chosen_by` that column if the draft uses it.
     The author has to confirm an operation that is not `is_confirmed`.
@@ -259,7 +259,7 @@ class Draft:
     operation: Operation
     why: str
     tables: list[DraftTable]
-    filled: dict[str, DraftColumn]
+    by_path: dict[str, DraftColumn]
     unused: list[DraftColumn]
     folder: FolderValues
     doubts: dict[str, str]
@@ -322,7 +322,7 @@ class Draft:
 
     def of_record(self) -> Iterator[DraftColumn]:
         """The unused columns with one value for the whole record."""
-        return (drafted for drafted in self.unused if not self.varies(drafted) and drafted.column.filled)
+        return (drafted for drafted in self.unused if not self.varies(drafted) and drafted.column.filled_count)
 
 
 def codes_of(column: Column, known: tuple[str, ...], locale: str) -> tuple[dict[str, str | None] | list[str], str]:
@@ -332,7 +332,9 @@ def codes_of(column: Column, known: tuple[str, ...], locale: str) -> tuple[dict[
     counts = Counter(column.cells.shown)
     meant = {code: vocabulary().value_meant(code, known) or None for code in counts} if known else {}
     meant = meant or _countries(counts, locale)
-    rare = [code for code, value in meant.items() if value is None and counts[code] == 1 and column.filled >= _RARE]
+    rare = [
+        code for code, value in meant.items() if value is None and counts[code] == 1 and column.filled_count >= _RARE
+    ]
     for code in rare:
         del meant[code]
     remark = f"; {CHECK}: left out as a typing error: {', '.join(rare)}" if rare else ""
@@ -437,5 +439,5 @@ def _read_unit_from(made: Draft, amount: DraftColumn, unit: DraftColumn) -> None
     amount.remark += f"; its unit is in {unit.column.label}"
     unit.keys["type"], unit.remark = "text", f"the units of {amount.column.label}"
     unit.keys.pop("one_of", None)  # the amount needs the units as written
-    made.filled = {path: drafted for path, drafted in made.filled.items() if drafted is not unit}
+    made.by_path = {path: drafted for path, drafted in made.by_path.items() if drafted is not unit}
     made.mark_used(unit)

@@ -65,12 +65,12 @@ class Match:
     """An operation with the columns that fill its fields, by path pattern."""
 
     operation: Operation
-    filled: dict[str, Filled]
+    by_path: dict[str, Filled]
 
     @property
     def total(self) -> float:
         """The sum of the scores."""
-        return sum(found.score for found in self.filled.values())
+        return sum(found.score for found in self.by_path.values())
 
 
 def match(sheets: Sequence[Sheet], operation: Operation, main: int = -1, lines: int = -1) -> Match:
@@ -109,7 +109,9 @@ def best_columns(
 def _with_described_item(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) -> list[Target]:
     """The targets, the item among them by its description if no heading names it and nearly every row has one: remarks are rare."""
     item = next((target for target in targets if target.what == _ITEM and target.needed), None)
-    described = any(column.concepts == _DESCRIBED and column.filled * 10 >= column.rows * 9 for _, column in columns)
+    described = any(
+        column.concepts == _DESCRIBED and column.filled_count * 10 >= column.rows * 9 for _, column in columns
+    )
     if item is None or not described or any(_score(column, item) for _, column in columns):
         return list(targets)
     return [replace(target, what=_DESCRIBED) if target is item else target for target in targets]
@@ -144,7 +146,7 @@ def _score(column: Column, target: Target) -> float:
     if (
         label & _NEVER
         or (column.counts_rows and not target.is_key)
-        or (target.needed and 0 < column.filled * _FILLED_LEAST < column.rows)
+        or (target.needed and 0 < column.filled_count * _FILLED_LEAST < column.rows)
         or (target.side and "reference" in label)
         or not _type_fits(column, target.field)
         or (evidence := _evidence(column, target)) < 0
@@ -170,7 +172,9 @@ def _score(column: Column, target: Target) -> float:
         "id" in label and "id" not in target.whole and not target.is_key and not target.what & label & {"reference"}
     )
     score -= 0.15 * ("milestone" in label and "milestone" not in target.whole)
-    score += _TIE * (column.filled / max(column.rows, 1) + (target.what == {"address"} and column.label.endswith("1")))
+    score += _TIE * (
+        column.filled_count / max(column.rows, 1) + (target.what == {"address"} and column.label.endswith("1"))
+    )
     score += 0.06 * (target.subject in label) + 0.1 * (target.is_key and "id" in label) - 0.05 * ("customer" in label)
     return score if score >= _LEAST else 0.0
 
@@ -259,7 +263,7 @@ def _evidence(column: Column, target: Target) -> float:
     """What the cells say about a field: 1 proves it, 0 is silent, below 0 excludes it."""
     field, concepts = target.field, concepts_of(target.field)
     is_silent = field.kind in (FieldKind.NUMERIC, FieldKind.FLAG, FieldKind.TIMEZONE) or field.kind in DATE_SHAPES
-    if is_silent or not (field.known or column.filled):
+    if is_silent or not (field.known or column.filled_count):
         return -1.0 if target.is_key and column.rows else 0.0
     if field.known:
         return _named_values(column, target)
@@ -322,12 +326,12 @@ def _evidence_of_words(column: Column, concepts: frozenset[str]) -> float:
 def _evidence_of_identity(column: Column) -> float:
     """Whether the cells identify records: codes or numbers without a fraction, most of them different."""
     count = len(column.cells.values)
-    repeats = count < 2 < column.filled or count * _ROWS_MOST < column.filled
+    repeats = count < 2 < column.filled_count or count * _ROWS_MOST < column.filled_count
     is_price = column.guess.type in NUMBERS and column.concepts & _PRICES and not column.concepts & _NUMBERED
     if repeats or is_price or column.guess.type in {"decimal", "yesno", "country", "currency"}:
         return -1.0
     is_code = bool(column.cells.looks & {"code", "digits"})
-    return 0.3 * is_code + 0.4 * count / max(column.filled, 1)
+    return 0.3 * is_code + 0.4 * count / max(column.filled_count, 1)
 
 
 def _named_values(column: Column, target: Target) -> float:
@@ -362,7 +366,7 @@ def _assign(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) ->
         for goal, target in enumerate(targets)
         if (score := _score(column, target))
     }
-    blank = {place for place, (_, column) in enumerate(columns) if not column.filled}
+    blank = {place for place, (_, column) in enumerate(columns) if not column.filled_count}
     pairs = best_pairs({pair: score for pair, score in scores.items() if pair[0] not in blank})
     taken = {*pairs.values()}
     pairs |= best_pairs({pair: score for pair, score in scores.items() if pair[0] in blank and pair[1] not in taken})
@@ -415,7 +419,7 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
             column.concepts in _PROBABLY.values() and not target.is_key,
             f"the {' and '.join(column.concepts)} may not be the company of the {target.side}",
         ),
-        (not column.filled, "all its cells are blank"),
+        (not column.filled_count, "all its cells are blank"),
         (
             target.what == {"company"}
             and not column.concepts & {"company", "customer", "supplier", "name"}
@@ -477,7 +481,7 @@ def _has_units_of(column: Column, other: Column) -> bool:
 
 def _holds(column: Column, other: Column) -> bool:
     """Whether most cells of a column hold the cell of another one in their row, such as the postal code of an address."""
-    rows = zip(column.cells.codes[:_COMPARED], other.cells.codes[:_COMPARED], strict=False)
+    rows = zip(column.cells.value_indexes[:_COMPARED], other.cells.value_indexes[:_COMPARED], strict=False)
     texts = [(column.cells.values[own], other.cells.values[its]) for own, its in rows if own >= 0 and its >= 0]
     return column is not other and sum(its.strip() in own for own, its in texts) * 2 > len(texts)
 

@@ -156,9 +156,12 @@ def take_further_columns(draft: Draft, field_: Field, first: DraftColumn) -> lis
     """The unused columns that go on with the name or street in another one: further lines (`Name 2`), and house numbers. Marks them as used
     and makes them texts: a house number may be `12a`.
     """
-    concepts, others = concepts_of(field_), [one.column for one in draft.filled.values() if one.table is first.table]
+    concepts, others = (
+        concepts_of(field_),
+        [one.column for one in draft.by_path.values() if one.table is first.table],
+    )
     found = []
-    for one in (one for one in draft.unused if one.table is first.table and one.column.filled):
+    for one in (one for one in draft.unused if one.table is first.table and one.column.filled_count):
         is_line = bool(concepts & {"company", "address"}) and _is_next_line(one.column, first.column, others)
         if is_line or ("address" in concepts and _is_house_number(one.column, first.column)):
             one.keys = {name: one.keys[name] for name in ("label", "occurrence") if name in one.keys} | {"type": "text"}
@@ -176,7 +179,7 @@ def join_columns(draft: Draft, first: DraftColumn, further: Sequence[DraftColumn
 
 def names_on(side: frozenset[str], table: DraftTable) -> list[DraftColumn]:
     """The columns with the first and the last name of the person on a side, in their order. Names without a side are those of the delivery."""
-    persons = (one for one in table.columns if one.column.concepts & {"given", "family"} and one.column.filled)
+    persons = (one for one in table.columns if one.column.concepts & {"given", "family"} and one.column.filled_count)
     own = side or {"delivery"}
     return [
         one
@@ -241,7 +244,7 @@ def is_time_of(clock: Column, day: Column) -> bool:
 def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:
     """Prepare both columns for the expression: the date without a time, the time column marked as used."""
     day.keys["type"] = "date"
-    if not day.nullable and clock.column.filled == clock.column.rows:
+    if not day.nullable and clock.column.filled_count == clock.column.rows:
         clock.keys["required"], clock.nullable = True, False
     draft.mark_used(clock)
 
@@ -270,9 +273,9 @@ def _pairs_of_times(early: Column, late: Column) -> Iterator[tuple[datetime, dat
         [next(filter(None, (read(value.strip()) for read in readers)), None) for value in one.cells.values]
         for one in (early, late)
     )
-    for codes in set(zip(early.cells.codes, late.cells.codes, strict=True)):
-        start, end = starts[codes[0]], ends[codes[1]]
-        if min(codes) >= 0 and start is not None and end is not None:
+    for value_indexes in set(zip(early.cells.value_indexes, late.cells.value_indexes, strict=True)):
+        start, end = starts[value_indexes[0]], ends[value_indexes[1]]
+        if min(value_indexes) >= 0 and start is not None and end is not None:
             yield start, end
 
 
@@ -353,7 +356,7 @@ def habits_of(draft: Draft) -> dict[str, str]:
 
 def heading_in_utc(draft: Draft) -> str:
     """The heading of a moment in use that says UTC or GMT; empty if none does."""
-    columns = [drafted.column for drafted in draft.filled.values() if drafted.column.guess.type in MOMENTS]
+    columns = [drafted.column for drafted in draft.by_path.values() if drafted.column.guess.type in MOMENTS]
     return next((column.label for column in columns if UTC_WORDS & {*column.reading.unknown}), "")
 
 
@@ -372,7 +375,7 @@ def coded_zones(draft: Draft) -> str:
 def _country_of(draft: Draft, currency: str) -> str:
     """The country that at least half of the cells name, or else the only one with this currency; empty if there is none."""
     counts: Counter[str] = Counter()
-    for drafted in draft.filled.values():
+    for drafted in draft.by_path.values():
         if drafted.column.guess.type == "country":
             for text, count in drafted.column.cells.shown.items():
                 counts[country_code(text, drafted.table.sheet.habits.locale)] += count

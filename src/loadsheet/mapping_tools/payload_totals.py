@@ -41,7 +41,7 @@ class Totals:
         kinds = dict(draft.operation.record.walk())
         self.by_concept: dict[str, DraftColumn] = {
             concept: drafted
-            for path, drafted in draft.filled.items()
+            for path, drafted in draft.by_path.items()
             if path.count("[]") == 1 and drafted.table is self.lines
             for concept in (*MEASURES, "quantity")
             if concept in concepts_of(kinds[path]) and kinds[path].kind is FieldKind.NUMERIC
@@ -87,7 +87,7 @@ class Totals:
     def _times(self, total: str, concept: str) -> str:
         """A comment on a total: the doubt about its amount, and whether each amount counts once for each piece."""
         drafted, quantity = self.by_concept.get(concept), self._pieces(concept)
-        path = next((path for path, found in self._draft.filled.items() if found is drafted), "")
+        path = next((path for path, found in self._draft.by_path.items() if found is drafted), "")
         if quantity is None or " * r." not in total:
             return self._draft.doubted(path, "")
         label = drafted.column.label if drafted is not None else f"the {concept}"
@@ -103,7 +103,7 @@ class Totals:
     def _packages(self, lines: str, quantity: DraftColumn | None) -> tuple[str, str]:
         """The number of packages: the sum of the quantities, else the number of lines."""
         if quantity is not None:
-            path = next(path for path, found in self._draft.filled.items() if found is quantity)
+            path = next(path for path, found in self._draft.by_path.items() if found is quantity)
             return f"{{expr: '$sum([r.{name_with_default(quantity, '1')} for r in {lines}])'}}", self._draft.doubted(
                 path, ""
             )
@@ -120,7 +120,7 @@ class Totals:
         """The column that fills a total of the record."""
         fields = (one for one in self._draft.operation.record.fields if one.kind is FieldKind.NUMERIC)
         named = (one.name for one in fields if concept in concepts_of(one) and "chargeable" not in concepts_of(one))
-        return next((self._draft.filled[name] for name in named if name in self._draft.filled), None)
+        return next((self._draft.by_path[name] for name in named if name in self._draft.by_path), None)
 
     def _sum(self, concept: str) -> str:
         drafted, quantity = self.by_concept.get(concept), self._pieces(concept)
@@ -145,7 +145,9 @@ def is_of_line(amounts: DraftColumn, counts: DraftColumn) -> bool:
     columns = [
         drafted.column for drafted in amounts.table.columns if drafted.column.guess.type not in {*NUMBERS, *MOMENTS}
     ]
-    columns = [column for column in columns if len(column.cells.codes) == len(amounts.column.cells.codes)]
+    columns = [
+        column for column in columns if len(column.cells.value_indexes) == len(amounts.column.cells.value_indexes)
+    ]
     pairs = {column.label: _pairs(amounts.column, counts.column, column, locale) for column in columns}
     shares = [_shares(found) for found in pairs.values() if len(found) >= _PAIRS_LEAST]
     best = max(shares, key=max, default=(0.0, 0.0))
@@ -160,12 +162,12 @@ def value_of_pieces(draft: Draft, table: DraftTable) -> tuple[str, str] | None:
     whole lines; None without both columns.
     """
     numbers = [one for one in table.columns if one.column.guess.type in NUMBERS]
-    count = next((one for one in numbers if "quantity" in one.column.concepts and one in draft.filled.values()), None)
+    count = next((one for one in numbers if "quantity" in one.column.concepts and one in draft.by_path.values()), None)
     price = next((one for one in numbers if one in draft.unused and _is_price(one.column)), None)
     if count is None or price is None:
         return None
     draft.mark_used(price)
-    if price.column.filled == price.column.rows and table.sets is None:
+    if price.column.filled_count == price.column.rows and table.sets is None:
         price.keys["required"], price.nullable = True, False
     whole = is_of_line(price, count)
     times = "" if whole else f" * r.{name_with_default(count, '1')}"
@@ -201,8 +203,8 @@ def _shares(pairs: Sequence[_Pair]) -> tuple[float, float]:
 def _pairs(amounts: Column, counts: Column, items: Column, locale: str) -> list[_Pair]:
     """Pairs of rows of the same item with different counts, each row as its count and its amount."""
     rows: dict[int, set[tuple[float, float]]] = defaultdict(set)
-    codes = zip(items.cells.codes, counts.cells.codes, amounts.cells.codes, strict=True)
-    for item, count, amount in islice((found for found in codes if min(found) >= 0), _COMPARED):
+    value_indexes = zip(items.cells.value_indexes, counts.cells.value_indexes, amounts.cells.value_indexes, strict=True)
+    for item, count, amount in islice((found for found in value_indexes if min(found) >= 0), _COMPARED):
         rows[item].add((_number(counts, count, locale), _number(amounts, amount, locale)))
     known = ([row for row in sorted(found) if min(row) > 0] for found in rows.values())
     return [pair for found in known for pair in pairwise(found) if pair[0][0] < pair[1][0]]

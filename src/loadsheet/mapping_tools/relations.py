@@ -57,7 +57,7 @@ def related_tables(sheets: Sequence[Sheet], key: Column | None, of: int) -> Tabl
     for number, sheet in enumerate(sheets):
         if number != of and (column := _partner(key, sheet)) is not None:
             holders[number] = column
-    distinct = {number: len(column.cells.values) / max(1, column.filled) for number, column in holders.items()}
+    distinct = {number: len(column.cells.values) / max(1, column.filled_count) for number, column in holders.items()}
     complete = [number for number, column in holders.items() if number == of or share(key, column) >= BELONGS]
     main = max(complete, key=lambda number: (distinct[number], number == of, -number))
     others = [
@@ -86,7 +86,7 @@ def _is_another_list(sheet: Sheet, main: Sheet, key: Column) -> bool:
     """Whether a table is a second list of the records, such as that of the next month, and not one of their lines: it has the headings of
     the first, and each of its rows is a record.
     """
-    return len(key.cells.values) >= _DIFFERENT * key.filled and have_same_headings(sheet, main)
+    return len(key.cells.values) >= _DIFFERENT * key.filled_count and have_same_headings(sheet, main)
 
 
 def _can_identify(column: Column) -> bool:
@@ -318,29 +318,31 @@ class RecordRows:
 
     def is_once(self, column: Column) -> bool:
         """Whether a column is filled in the first row of each record, and mostly blank below."""
-        codes, below = column.cells.codes, set(self.without_key)
-        blank = sum(codes[row] == _BLANK for row in below)
-        first = (code for row, code in enumerate(codes) if row not in below)
+        value_indexes, below = column.cells.value_indexes, set(self.without_key)
+        blank = sum(value_indexes[row] == _BLANK for row in below)
+        first = (code for row, code in enumerate(value_indexes) if row not in below)
         return blank >= _ONCE * len(below) and all(code != _BLANK for code in first)
 
     def is_at_top(self, column: Column) -> bool:
         """Whether the first row of a record says for those right below it what a column has: these are blank there, if not the same."""
-        codes = column.cells.codes
-        said = [rows for rows in self.rows if codes[rows[0]] != _BLANK]
+        value_indexes = column.cells.value_indexes
+        said = [rows for rows in self.rows if value_indexes[rows[0]] != _BLANK]
         is_kept = all(rows[-1] - rows[0] < len(rows) for rows in said) and all(
-            codes[row] in (_BLANK, codes[rows[0]]) for rows in self.rows for row in rows
+            value_indexes[row] in (_BLANK, value_indexes[rows[0]]) for rows in self.rows for row in rows
         )
-        return is_kept and any(codes[row] == _BLANK for rows in said for row in rows)
+        return is_kept and any(value_indexes[row] == _BLANK for rows in said for row in rows)
 
 
 def record_rows(sheet: Sheet, key: Column, *more: Column) -> RecordRows:
     """The rows of a sheet by record, where `more` columns belong to the key as well."""
-    blank = [row for row, code in enumerate(key.cells.codes) if code == _BLANK]
+    blank = [row for row, code in enumerate(key.cells.value_indexes) if code == _BLANK]
     is_once = _is_written_once(sheet, key, blank)
     groups: dict[tuple[int, ...], list[int]] = {}
     last = (_BLANK,)
-    for row, codes in enumerate(zip(key.cells.codes, *(column.cells.codes for column in more), strict=True)):
-        last = codes if codes[0] != _BLANK else last if is_once else (_BLANK,)
+    for row, value_indexes in enumerate(
+        zip(key.cells.value_indexes, *(column.cells.value_indexes for column in more), strict=True)
+    ):
+        last = value_indexes if value_indexes[0] != _BLANK else last if is_once else (_BLANK,)
         if last[0] != _BLANK:
             groups.setdefault(last, []).append(row)
     several = [rows for rows in groups.values() if len(rows) > 1]
@@ -358,27 +360,27 @@ def total_rows(sheet: Sheet, keyed: RecordRows) -> tuple[Column | None, str, set
             text = word.strip()
             if fold_label(text) in SUM_WORDS and text.replace(" ", "").isalpha():
                 code = column.cells.values.index(word)
-                if rows := {row for row in keyed.without_key if column.cells.codes[row] == code}:
+                if rows := {row for row in keyed.without_key if column.cells.value_indexes[row] == code}:
                     return column, text, rows
     return None, "", set()
 
 
 def _is_written_once(sheet: Sheet, key: Column, blank: Sequence[int]) -> bool:
     """Whether rows without a key continue a record: there are many, they have values, and other columns are blank in the same rows."""
-    rows = len(key.cells.codes)
-    if not blank or key.cells.codes[0] == _BLANK or len(blank) <= _FEW * rows:
+    rows = len(key.cells.value_indexes)
+    if not blank or key.cells.value_indexes[0] == _BLANK or len(blank) <= _FEW * rows:
         return False
-    others = [column for column in sheet.columns if column is not key and column.filled]
-    with_values = sum(any(column.cells.codes[row] != _BLANK for column in others) for row in blank)
-    share = [sum(column.cells.codes[row] == _BLANK for row in blank) / len(blank) for column in others]
+    others = [column for column in sheet.columns if column is not key and column.filled_count]
+    with_values = sum(any(column.cells.value_indexes[row] != _BLANK for column in others) for row in blank)
+    share = [sum(column.cells.value_indexes[row] == _BLANK for row in blank) / len(blank) for column in others]
     return with_values >= _ONCE * len(blank) and sum(one >= _ONCE for one in share) >= 1
 
 
 def agreeing(keyed: RecordRows, column: Column) -> tuple[bool, bool]:
     """Whether a column has one value in nearly every record with several rows, blanks aside; and whether no row of these is blank."""
-    codes, one, same = column.cells.codes, 0, 0
+    value_indexes, one, same = column.cells.value_indexes, 0, 0
     for rows in keyed.rows:
-        values = {codes[row] for row in rows}
+        values = {value_indexes[row] for row in rows}
         same += len(values) == 1
         one += len(values - {_BLANK}) <= 1
     return one >= _AGREES * len(keyed.rows), same >= _AGREES * len(keyed.rows)
@@ -386,7 +388,7 @@ def agreeing(keyed: RecordRows, column: Column) -> tuple[bool, bool]:
 
 def count_copies(sheet: Sheet, keyed: RecordRows) -> int:
     """The number of records of which all rows have the same cells, spaces around them aside."""
-    texts = [([*(str(value).strip() for value in one.cells.values), ""], one.cells.codes) for one in sheet.columns]
+    texts = [([*(str(value).strip() for value in one.cells.values), ""], one.cells.value_indexes) for one in sheet.columns]
     return sum(len({tuple(own[codes[row]] for own, codes in texts) for row in rows}) == 1 for rows in keyed.rows)
 
 
@@ -394,11 +396,13 @@ def with_repeated_amounts(found: Match, keyed: RecordRows, *, of_lines: bool = F
     """The match with the weight or volume that all rows of a record repeat, under a heading such as `Order weight`, as that of the record. Under
     another heading, and in a table of lines, there is a doubt.
     """
-    filled, fields = dict(found.filled), dict(found.operation.record.walk())
-    for path, one in found.filled.items():
+    by_path, fields = dict(found.by_path), dict(found.operation.record.walk())
+    for path, one in found.by_path.items():
         measures = concepts_of(fields[path]) & {"weight", "volume"}
         is_of_rows = (
-            "[]" in path and fields[path].kind is FieldKind.NUMERIC and len(one.column.cells.codes) == keyed.key.rows
+            "[]" in path
+            and fields[path].kind is FieldKind.NUMERIC
+            and len(one.column.cells.value_indexes) == keyed.key.rows
         )
         if not measures or not is_of_rows or not keyed.several:
             continue
@@ -407,29 +411,31 @@ def with_repeated_amounts(found: Match, keyed: RecordRows, *, of_lines: bool = F
         total = next(
             (other for other in of_record if "[]" not in other and fields[other].kind is FieldKind.NUMERIC), ""
         )
-        if fits and found.operation.subject in one.column.concepts and total and total not in filled and not of_lines:
-            filled[total] = filled.pop(path)
+        if fits and found.operation.subject in one.column.concepts and total and total not in by_path and not of_lines:
+            by_path[total] = by_path.pop(path)
         elif (
-            is_same and keyed.several >= _REPEATED and len({one.column.cells.codes[rows[0]] for rows in keyed.rows}) > 1
+            is_same
+            and keyed.several >= _REPEATED
+            and len({one.column.cells.value_indexes[rows[0]] for rows in keyed.rows}) > 1
         ):
             subject = found.operation.subject
             doubt = f"all rows of each {subject} have the same; is it that of the whole {subject}?"
-            filled[path] = one._replace(doubt=one.doubt or doubt)
-    return Match(found.operation, filled)
+            by_path[path] = one._replace(doubt=one.doubt or doubt)
+    return Match(found.operation, by_path)
 
 
 def identifies(sheet: Sheet, column: Column) -> bool:
     """Whether the values of a column identify records: nearly all are different, or rows with the same value agree in other columns. The
     column may be blank in rows that continue a record.
     """
-    if not column.filled or column.guess.type not in {"text", "integer"}:
+    if not column.filled_count or column.guess.type not in {"text", "integer"}:
         return False
     if not column.cells.looks & {"code", "digits"} or column.concepts & _NO_KEYS:
         return False
     keyed = record_rows(sheet, column)
-    if column.filled < _FILLED * column.rows and not keyed.is_written_once:
+    if column.filled_count < _FILLED * column.rows and not keyed.is_written_once:
         return False
-    if len(column.cells.values) >= _DIFFERENT * column.filled:
+    if len(column.cells.values) >= _DIFFERENT * column.filled_count:
         return True
     others = [
         other for other in sheet.columns if other is not column and len(other.cells.values) > 1 and other.concepts
@@ -451,9 +457,9 @@ def key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
     """
     fields = dict(found.operation.record.walk())
     used = {
-        id(filled.column): fields[path].is_required(creates=found.operation.creates)
-        for path, filled in found.filled.items()
-        if not filled.doubt and not {"reference", "id"} & concepts_of(fields[path])
+        id(one.column): fields[path].is_required(creates=found.operation.creates)
+        for path, one in found.by_path.items()
+        if not one.doubt and not {"reference", "id"} & concepts_of(fields[path])
     }
     columns = [column for column in sheet.columns if not column.holds_moments]
     free = [column for column in columns if id(column) not in used]
@@ -463,8 +469,8 @@ def key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
         references = (one for one in free if "reference" in one.concepts and identifies(sheet, one))
         column = next(references, column) if _is_row_number(column) else column
         return Filled(first, column, 2 * WEAK, f"no heading names the {subject}, but the values identify rows")
-    rated = [column for column in columns if column.filled and column.guess.type in {"text", "integer"}]
-    rated = rated or [column for column in sheet.columns if column.filled]
+    rated = [column for column in columns if column.filled_count and column.guess.type in {"text", "integer"}]
+    rated = rated or [column for column in sheet.columns if column.filled_count]
     best = min(rated, key=lambda one: (_no_reference(one), used.get(id(one), -1), -len(one.cells.values)), default=None)
     if best is None:
         return None

@@ -69,14 +69,14 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     first, candidates = _main_sheet([sheet for sheet, _ in with_sets])
     likely = next(one.match for one in candidates if target in (None, one.match.operation.subject) or named)
     found = match([with_sets[first][0]], named) if named else likely
-    key = found.filled.get(found.operation.record.key[0]) or key_by_values(sheets[first], first, found)
+    key = found.by_path.get(found.operation.record.key[0]) or key_by_values(sheets[first], first, found)
     tables = related_tables(sheets, key.column if key is not None else None, first)
     choosing = operation_column(sheets[tables.main], found.operation.subject)
     chosen_by = choosing.column if choosing is not None and named is None else None
     operation = BY_NAME[choosing.operation] if choosing is not None and chosen_by is not None else found.operation
     sheets, tables, of_items = _items_apart(sheets, tables, with_sets[tables.main], operation)
     found = match(sheets, operation, tables.main, tables.lines)
-    if tables.lines >= 0 and all(filled.sheet != tables.lines for filled in found.filled.values()):
+    if tables.lines >= 0 and all(one.sheet != tables.lines for one in found.by_path.values()):
         tables = tables._replace(lines=-1, lines_key=None)  # its columns fill nothing
         found = match(sheets, operation, tables.main)
     found = _with_key(found, tables, key)
@@ -90,10 +90,10 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         operation=operation,
         why=_why(operation, candidates, is_asked=named is not None, is_chosen=chosen_by is not None),
         tables=[DraftTable(_table_name(sheets, number, tables, taken), sheets[number]) for number in numbers],
-        filled={},
+        by_path={},
         unused=[],
         folder=folder or FolderValues(),
-        doubts={path: filled.doubt for path, filled in found.filled.items() if filled.doubt},
+        doubts={path: one.doubt for path, one in found.by_path.items() if one.doubt},
         left_out=left_out(sheets, tables, same_kind),
         same_kind=same_kind,
         is_confirmed=named is not None or is_named(operation, sheets) or _speaks_for(operation, found),
@@ -114,7 +114,7 @@ def _speaks_for(operation: Operation, found: Match) -> bool:
     """Whether the columns are enough to tell the operation: those of cancellations never are, and a key alone, such as the places of a matrix
     of lanes, is none.
     """
-    return operation.action is not Action.DELETE and len(found.filled) > 1
+    return operation.action is not Action.DELETE and len(found.by_path) > 1
 
 
 def _items_apart(
@@ -130,7 +130,7 @@ def _items_apart(
     items = replace(main, columns=sets.columns, doubles=(), unnamed=(), is_cut=False)
     apart = [*(own if number == tables.main else sheet for number, sheet in enumerate(sheets)), items]
     found = match(apart, operation, tables.main, len(sheets))
-    if not any("[]" in path for path in found.filled):
+    if not any("[]" in path for path in found.by_path):
         return sheets, tables, None
     return apart, tables._replace(lines=len(sheets)), sets
 
@@ -141,15 +141,15 @@ def _shape_tables(
     """Name the columns, join the tables (by `lines_key` in that of the lines) and group the rows. Rows of one key for different operations
     (`chosen_by` a column) are different records.
     """
-    key = found.filled.get(found.operation.record.key[0])
-    more = [found.filled[name].column for name in found.operation.record.key[1:] if name in found.filled]
+    key = found.by_path.get(found.operation.record.key[0])
+    more = [found.by_path[name].column for name in found.operation.record.key[1:] if name in found.by_path]
     more += [column for column in made.main.sheet.columns if column is chosen_by]
     keyed = record_rows(made.main.sheet, key.column, *more) if key is not None else None
     if key is not None and keyed is not None:
         found = with_repeated_amounts(found, keyed)
         if lines_key is not None:
             found = with_repeated_amounts(found, record_rows(made.tables[1].sheet, lines_key), of_lines=True)
-        made.doubts |= {path: filled.doubt for path, filled in found.filled.items() if filled.doubt}
+        made.doubts |= {path: one.doubt for path, one in found.by_path.items() if one.doubt}
         if not made.operation.repeatable and _have_nothing_in_common(keyed, found):
             made.doubts.setdefault(
                 found.operation.record.key[0], "rows with the same value differ in all others of the record"
@@ -165,7 +165,7 @@ def _shape_tables(
 
 def _have_nothing_in_common(keyed: RecordRows, found: Match) -> bool:
     """Whether rows of one key differ in all columns that fill the record itself."""
-    own = [one.column for path, one in found.filled.items() if "[]" not in path and one.column is not keyed.key]
+    own = [one.column for path, one in found.by_path.items() if "[]" not in path and one.column is not keyed.key]
     own = [column for column in own if len(column.cells.values) > 1 and column.rows == keyed.key.rows]
     return bool(keyed.rows and own) and not any(agreeing(keyed, column)[0] for column in own)
 
@@ -205,8 +205,10 @@ def _with_key(found: Match, tables: Tables, key: Filled | None) -> Match:
     if key is None or tables.main_key is None:
         return found
     path = found.operation.record.key[0]
-    filled = {other: one for other, one in found.filled.items() if one.column is not tables.main_key and other != path}
-    return Match(found.operation, {path: Filled(tables.main, tables.main_key, key.score, key.doubt), **filled})
+    by_path = {
+        other: one for other, one in found.by_path.items() if one.column is not tables.main_key and other != path
+    }
+    return Match(found.operation, {path: Filled(tables.main, tables.main_key, key.score, key.doubt), **by_path})
 
 
 def _table_name(sheets: Sequence[Sheet], number: int, tables: Tables, taken: set[str]) -> str:
@@ -221,7 +223,7 @@ def _table_name(sheets: Sequence[Sheet], number: int, tables: Tables, taken: set
 
 
 def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keyed: RecordRows | None) -> None:
-    fields = {(filled.sheet, id(filled.column)): path for path, filled in found.filled.items()}
+    fields = {(one.sheet, id(one.column)): path for path, one in found.by_path.items()}
     summed, word, totals = total_rows(made.main.sheet, keyed) if keyed is not None else (None, "", set[int]())
     for number, table in places.items():
         taken = {other.name for other in made.tables}  # a column with a table's name would hide it in expressions
@@ -238,7 +240,7 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
                 _fill_down(drafted, keyed if table is made.main else None, path)
             table.columns.append(drafted)
             if path:
-                made.filled[path] = drafted
+                made.by_path[path] = drafted
             else:
                 made.unused.append(drafted)
     for table in made.tables:
@@ -247,8 +249,8 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
     if summed is not None and keyed is not None:
         _ignore_totals(made, (summed, word), keyed, min(totals))
     _ignore_few_cells(made)
-    order = list(found.filled)
-    made.filled = {path: made.filled[path] for path in sorted(made.filled, key=order.index)}
+    order = list(found.by_path)
+    made.by_path = {path: made.by_path[path] for path in sorted(made.by_path, key=order.index)}
 
 
 def _rules_by_text(table: DraftTable) -> Iterator[str]:
@@ -270,7 +272,7 @@ def _rules_by_text(table: DraftTable) -> Iterator[str]:
 
 def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
     """Let the columns of parts that fill a field, or hold the times of a date, read them from the whole cell; leave the others out."""
-    filled = set(made.filled.values())
+    filled = set(made.by_path.values())
     days = [day.column for day in filled if is_without_clock(day)]
     for table in made.tables:
         by_column = {id(drafted.column): drafted for drafted in table.columns}
@@ -327,8 +329,8 @@ def _ignore_without(made: Draft, table: DraftTable, filled: Collection[int]) -> 
     """Ignore the rows that lack the columns which all records have and these rows, with only `filled` columns, have not. Returns whether there
     are any.
     """
-    used = [drafted for drafted in table.columns if drafted in made.filled.values()]
-    always = [drafted for drafted in used if drafted.column.filled == drafted.column.rows]
+    used = [drafted for drafted in table.columns if drafted in made.by_path.values()]
+    always = [drafted for drafted in used if drafted.column.filled_count == drafted.column.rows]
     names = [drafted.name for drafted in always if drafted.column.position not in filled]
     if names:
         table.leave_out(" and ".join(f"{name} == null" for name in names[:_BLANK_IN_ROW]))
@@ -346,7 +348,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
     keys = drafted.keys = {**_heading_keys(column), "type": guess.type}
     sets = drafted.table.sets
     own = sets if sets is not None and column in sets.columns else None
-    blank = sum(code < 0 and row in rows for row, code in enumerate(column.cells.codes))
+    blank = sum(code < 0 and row in rows for row, code in enumerate(column.cells.value_indexes))
     blank = int(column.position not in own.always) if own is not None else blank
     at_top = keyed is not None and keyed.is_at_top(column)
     offered = offers(
@@ -407,7 +409,7 @@ def _use_chooser(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
     if not by_it or drafted is None:
         return
     made.chosen_by = drafted
-    made.filled = {path: found for path, found in made.filled.items() if found is not drafted}
+    made.by_path = {path: found for path, found in made.by_path.items() if found is not drafted}
     made.mark_used(drafted)
     drafted.keys = {**_heading_keys(drafted.column), "type": "text", "required": True, "one_of": choosing.codes}
     drafted.nullable = False
@@ -435,13 +437,13 @@ def _join(made: Draft, key: Column, other: Column) -> None:
             kept = {name: value for name, value in one.keys.items() if name not in one.column.guess.keys}
             one.keys = kept | {"type": "text"}
     table.join = f"{drafted.name}: {main.name}"
-    made.filled = {path: one for path, one in made.filled.items() if one is not drafted}
+    made.by_path = {path: one for path, one in made.by_path.items() if one is not drafted}
     made.mark_used(drafted)
 
 
 def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
     """Group the rows of a key into one record. Columns with one value for each group are recorded."""
-    in_list = {drafted for path, drafted in made.filled.items() if "[]" in path}
+    in_list = {drafted for path, drafted in made.by_path.items() if "[]" in path}
     names = " and ".join(drafted.column.label for drafted in keys)
     some = f"{keyed.several} of {keyed.groups} values of {names} occur"
     lines = keyed.several - count_copies(made.main.sheet, keyed) if in_list and not made.is_joined else 0
@@ -462,7 +464,7 @@ def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
             made.of_group.add(drafted.name)
             if len(drafted.column.cells.values) == 1 and drafted.column.guess.type in NUMBERS:
                 said = f"all rows have the same; is it that of each row, or of the whole {made.operation.subject}?"
-                made.doubts |= {path: said for path, one in made.filled.items() if one is drafted}
+                made.doubts |= {path: said for path, one in made.by_path.items() if one is drafted}
             if is_same or drafted.keys.get("fill_down"):
                 made.one_value.append(drafted.name)
     _free_varying_texts(made)
@@ -474,9 +476,9 @@ def _leave_out_heads(made: Draft, keyed: RecordRows) -> None:
     """
     heads = {rows[0] for rows in keyed.rows}
     own = [one for one in made.main.columns if one.name not in made.group and keyed.is_at_top(one.column)]
-    items = (one for path, one in made.filled.items() if "[]" in path and one.column.guess.type == "text")
+    items = (one for path, one in made.by_path.items() if "[]" in path and one.column.guess.type == "text")
     for item in items if own and made.group and not made.is_joined else ():
-        if {row for row, code in enumerate(item.column.cells.codes) if code < 0} == heads:
+        if {row for row, code in enumerate(item.column.cells.value_indexes) if code < 0} == heads:
             made.main.leave_out(f"{item.name} == null")
             made.main.has_heads = True
             for drafted in own:
@@ -486,11 +488,11 @@ def _leave_out_heads(made: Draft, keyed: RecordRows) -> None:
 
 def _free_varying_texts(made: Draft) -> None:
     """Texts that differ within a record fill none of its fields: they say something of a line."""
-    for path, drafted in list(made.filled.items()):
+    for path, drafted in list(made.by_path.items()):
         is_word = drafted.column.guess.type in {"text", "country", "currency", "yesno"}
         if "[]" in path or path in made.operation.record.key or not (is_word and made.varies(drafted)):
             continue
-        del made.filled[path]
+        del made.by_path[path]
         made.unused.append(drafted)
         drafted.keys = {**_heading_keys(drafted.column), "type": drafted.column.guess.type, **drafted.column.guess.keys}
         drafted.nullable = True

@@ -62,7 +62,7 @@ class _Filler:
         self._clocks: dict[DraftColumn, DraftColumn] = {}  # by the column of dates
         self._habits = habits_of(draft)
         self._changes = draft.operation.action is Action.UPDATE
-        is_missing = draft.operation.action is Action.STATUS and not gives_event(draft.operation, draft.filled)
+        is_missing = draft.operation.action is Action.STATUS and not gives_event(draft.operation, draft.by_path)
         self._event = event_code_field(draft.operation.record.fields) if is_missing else None
         self._totals = Totals(draft)
 
@@ -84,7 +84,7 @@ class _Filler:
 
     def _top_leaf(self, field_: Field) -> None:
         needed = self._is_required(field_) or field_ is self._event
-        found = self._draft.filled.get(field_.name)
+        found = self._draft.by_path.get(field_.name)
         if found is not None and not (found.nullable and needed and self._counts(field_)):
             leaf, remark = self._from_column(field_, found, needed=needed)
             remark = self._draft.doubted(field_.name, remark)
@@ -169,7 +169,7 @@ class _Filler:
             return (self._by_other_end(concepts) if self._changes else self._end_by_clock(concepts)) or ("", "")
         if not needed:
             kinds = dict(self._draft.operation.record.walk())
-            is_priced = any({"rate", "value"} & concepts_of(kinds[path]) for path in self._draft.filled)
+            is_priced = any({"rate", "value"} & concepts_of(kinds[path]) for path in self._draft.by_path)
             named = currency_of(self._draft) if "currency" in concepts and is_priced else ""
             return (f"{{value: {named}}}", f"{CHECK}: no column has it; the amounts name it") if named else ("", "")
         return self._from_rows(field_, concepts) or self._assumed(field_, concepts) or self._constant(field_)
@@ -225,7 +225,7 @@ class _Filler:
 
     def _counts(self, field_: Field) -> bool:
         """Whether a field can be counted from the rows without a column."""
-        has_lines = any("[]" in path for path in self._draft.filled)
+        has_lines = any("[]" in path for path in self._draft.by_path)
         return field_.kind is FieldKind.NUMERIC and has_lines and self._totals.leaf(concepts_of(field_)) is not None
 
     def _other_end(self, concepts: frozenset[str]) -> DraftColumn | None:
@@ -240,9 +240,9 @@ class _Filler:
 
     def _moment_where(self, fits: Callable[[frozenset[str]], bool]) -> DraftColumn | None:
         """The column of the first moment of the record whose meaning fits."""
-        filled, fields = self._draft.filled, self._draft.operation.record.fields
-        own = (field_ for field_ in fields if field_.kind in DATE_SHAPES and field_.name in filled)
-        return next((filled[field_.name] for field_ in own if fits(concepts_of(field_))), None)
+        by_path, fields = self._draft.by_path, self._draft.operation.record.fields
+        own = (field_ for field_ in fields if field_.kind in DATE_SHAPES and field_.name in by_path)
+        return next((by_path[field_.name] for field_ in own if fits(concepts_of(field_))), None)
 
     def _by_other_end(self, concepts: frozenset[str]) -> tuple[str, str] | None:
         """An end of a window by the other one. A change needs it too: the old one at the exchange may lie on the wrong side of the new one."""
@@ -272,7 +272,7 @@ class _Filler:
 
     def _moment(self) -> DraftColumn | None:
         """A column with a moment of the record, if there is one: always filled and the same in all its rows, if possible."""
-        moments = [found for found in self._draft.filled.values() if found.keys["type"] in MOMENTS]
+        moments = [found for found in self._draft.by_path.values() if found.keys["type"] in MOMENTS]
         varies = self._draft.varies
         return min(moments, key=lambda one: ("created" in one.column.concepts, varies(one), one.nullable), default=None)
 
@@ -320,7 +320,7 @@ class _Filler:
         lines = []
         filled: dict[frozenset[str], str] = {}
         for inner in record.fields:
-            found = self._draft.filled.get(f"{field_.name}.{inner.name}")
+            found = self._draft.by_path.get(f"{field_.name}.{inner.name}")
             leaf = ""
             if found is not None:
                 leaf = f"{{col: {self._draft.ref(found)}}}"
@@ -335,7 +335,7 @@ class _Filler:
 
     def _list(self, field_: Field, record: Record) -> None:
         here = f"{field_.name}[]."
-        if any(path.startswith(here) for path in self._draft.filled):
+        if any(path.startswith(here) for path in self._draft.by_path):
             self._made.lines += [
                 Line(1, f"{field_.name}:"),
                 Line(2, f"each: {self._totals.lines.name}"),
@@ -364,7 +364,7 @@ class _Filler:
                 self._entries(3, field_, found, "the contents")
             return
         concepts = concepts_of(field_)
-        filled = self._draft.filled.get(here + field_.name)
+        filled = self._draft.by_path.get(here + field_.name)
         if "unit" in concepts:
             self._item_unit(field_, concepts)
         elif filled is not None:

@@ -53,7 +53,7 @@ def marks_in(text: str) -> dict[str, int]:
 def described(draft: Draft, text: str) -> dict[str, Any]:
     """A draft that was written, as values for JSON: the operation, each column with its fields, the marks, and what is not read."""
     fields: dict[DraftColumn, list[str]] = {}
-    for path, drafted in draft.filled.items():
+    for path, drafted in draft.by_path.items():
         fields.setdefault(drafted, []).append(path)
     unused = set(draft.unused)
     columns = [
@@ -277,7 +277,7 @@ def _columns(draft: Draft) -> Iterator[str]:
 
 
 def _says_nothing(drafted: DraftColumn) -> bool:
-    return not drafted.column.cells.filled and CHECK not in drafted.remark
+    return not drafted.column.cells.filled_count and CHECK not in drafted.remark
 
 
 def _in_use(table: DraftTable, unused: Collection[DraftColumn]) -> set[DraftColumn]:
@@ -296,7 +296,7 @@ def _group(draft: Draft) -> Iterator[str]:
         yield ""
         yield "group:"
         yield f"  by: {flow(draft.group)}"
-        unused = set(draft.unused) - set(draft.filled.values())
+        unused = set(draft.unused) - set(draft.by_path.values())
         names = {drafted.name for drafted in draft.main.columns if drafted not in unused}
         same = flow([name for name in draft.one_value if name in names])
         yield _commented(f"  one_value: {same}", "the same in nearly every group")
@@ -304,7 +304,7 @@ def _group(draft: Draft) -> Iterator[str]:
 
 def _order(draft: Draft, payload: Payload) -> Iterator[str]:
     """Events of a record are sent as they happened: the last one that arrives says how it stands."""
-    key = draft.filled.get(draft.operation.record.key[0])
+    key = draft.by_path.get(draft.operation.record.key[0])
     text = next((line.text for line in payload.lines if line.text.startswith("status_datetime:")), "")
     words = set(re.findall(r"\w+", text.partition(":")[2]))
     times = [one.name for one in draft.main.columns if one.name in words and one.keys.get("type") in {*MOMENTS, "time"}]
