@@ -7,7 +7,7 @@ import pytest
 from sheets import ASSUMED
 
 from loadsheet.errors import MappingError
-from loadsheet.mapping.layouts import match, part_of
+from loadsheet.mapping.file_patterns import match_file_name, name_part
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.mapping.routing import FixOf, route
 
@@ -89,7 +89,7 @@ PATTERNS = {  # names of files, and what the pattern takes from them (None: it d
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_patterns(pattern):
-    assert {name: match(pattern, name) for name in PATTERNS[pattern]} == PATTERNS[pattern]
+    assert {name: match_file_name(pattern, name) for name in PATTERNS[pattern]} == PATTERNS[pattern]
 
 
 def test_m7_a_file_of_no_mapping_or_of_two_is_refused_and_never_goes_to_the_first_match(folder):
@@ -286,4 +286,4 @@ def test_what_a_shippers_mapping_takes_from_a_files_name_counts_from_its_folder_
     (found,) = route(["nordic/7/x.csv"], folder(texts)).complete
     assert (found.mapping.name, found.mapping.shipper) == ("a + b", "nordic")
     plans = [plan for part in found.mapping.parts for plan in part.plan.tables]
-    assert [part_of("Nordic/7/x.csv", "batch", plan.patterns) for plan in plans] == ["7", "7"]
+    assert [name_part("Nordic/7/x.csv", "batch", plan.patterns) for plan in plans] == ["7", "7"]

@@ -48,7 +48,7 @@ from loadsheet.mapping_tools.comparison import (
     translate_roles,
     written,
 )
-from loadsheet.mapping_tools.value_origins import Cell, Explanation, Preview
+from loadsheet.mapping_tools.value_origins import Explanation, Preview, TracedCell
 from loadsheet.mapping_tools.value_origins import preview as make_preview
 from loadsheet.problems import Problem, Where
 from loadsheet.settings import Settings
@@ -203,7 +203,7 @@ def _preview_json(document: Preview) -> dict[str, Any]:
     }
 
 
-def _cell(cell: Cell) -> dict[str, str]:
+def _cell(cell: TracedCell) -> dict[str, str]:
     return {"place": str(cell.where), "label": cell.label, "text": cell.text}
 
 

@@ -10,7 +10,7 @@ The path of a row: `rows` (its cells become values) -> `grouping` (the rows of o
   `lookups` (code tables); `layouts` says it to shippers
 - `expressions`: rules and calculations, with `expression_parser`, `calculation` (the functions) and `type_errors`
 - `reference_tables`: tables in which others look up rows; `near_keys`: why a row has no partner
-- `routing`: which file belongs to which mapping
+- `routing`: which file belongs to which mapping, by `file_patterns`
 - `plausibility`: columns read in the wrong notation, lines that appear twice, dates far from today
 
 Import names from their modules: the ledger needs the values of documents, and no parser.

@@ -28,8 +28,8 @@ _NOTHING = "nothing that is sent changes the record"
 _HALF = "only one end of the time window is given; the exchange keeps the other one as it was"
 _OUT_OF_ORDER = "a row below has the value: if the rows were sorted, send them in the order of the export"
 
-Cell = tuple[int, Row, int | None]
-"""A value of a row: the position of its table, the row, and the value's place among those of the row; None: the whole row."""
+ValueRef = tuple[int, Row, int | None]
+"""Where a value of a row is: the position of its table, the row, and the value's index among those of the row; None: the whole row."""
 
 Rows = Sequence[Sequence[ReadRow]]
 """The rows of one document by the position of their table."""
@@ -60,7 +60,7 @@ class DocumentProblems:
         """Whether any problem is worse than a warning."""
         return bool(self.found) and any(problem.level == "error" for problem in self.found)
 
-    def add(self, cell: Cell, problem: CellProblem, also: Iterable[Cell] = ()) -> None:
+    def add(self, cell: ValueRef, problem: CellProblem, also: Iterable[ValueRef] = ()) -> None:
         """Add a problem of a value, or of a whole row. `also` are the other values involved."""
         position, row, index = cell
         reader = self._readers[position]
@@ -93,7 +93,7 @@ class DocumentProblems:
         others = self._others(where, self._traced(found)) if level == "error" else ()
         self.found.append(Problem(code, where, text, {"found": text, **values}, hint, level, others))
 
-    def cell(self, cell: Cell) -> str:
+    def cell(self, cell: ValueRef) -> str:
         """The cell as the shipper wrote it; empty for derived values and missing columns."""
         position, row, index = cell
         if index is None:
@@ -102,7 +102,7 @@ class DocumentProblems:
         column = view.position(index, row)
         return view.constants.get(index, "") if column is None else row.shown[column]
 
-    def to_fill(self, position: int) -> Iterable[Cell]:
+    def to_fill(self, position: int) -> Iterable[ValueRef]:
         """The cells of the first column set, if a table made from column sets has no rows. Filling them adds a row."""
         reader = self._readers[position]
         sets, of = reader.plan.sets, reader.plan.made_of
@@ -117,7 +117,7 @@ class DocumentProblems:
     def _reader(self, table: str) -> RowReader:
         return next(reader for reader in self._readers if reader.plan.name == table)
 
-    def _traced(self, found: Iterable[Trace]) -> Iterable[Cell]:
+    def _traced(self, found: Iterable[Trace]) -> Iterable[ValueRef]:
         for trace_ in found:
             reader = self._reader(trace_.source.table)
             slot = reader.plan.shape.slots.get(trace_.source.column)
@@ -125,7 +125,7 @@ class DocumentProblems:
             if slot is not None and trace_.nth < len(rows):
                 yield reader.plan.position, rows[trace_.nth], slot.index
 
-    def _others(self, where: Where, also: Iterable[Cell]) -> tuple[Where, ...]:
+    def _others(self, where: Where, also: Iterable[ValueRef]) -> tuple[Where, ...]:
         """The places of values in the files, each once and without `where`. A derived value counts as the cells it is computed from."""
         here = replace(where, path="")
         found: dict[Where, None] = {}
@@ -450,7 +450,7 @@ class GroupChecks:
         self._frame.row = row
         return found
 
-    def _taking_part(self, check: CheckPlan, read: Rows, row: int) -> Iterator[Cell]:
+    def _taking_part(self, check: CheckPlan, read: Rows, row: int) -> Iterator[ValueRef]:
         """The cells involved in a check: those the mapping names, and those its rule reads."""
         own, needs, nested = check.position or 0, check.needs, self._frame.nested
         everywhere = {(position, index) for position, index in needs.all if index >= 0}
@@ -469,7 +469,7 @@ class GroupChecks:
                 yield position, read[position][place].row, index
 
 
-def _cells(position: int, rows: Sequence[Row], indexes: Sequence[int]) -> list[Cell]:
+def _cells(position: int, rows: Sequence[Row], indexes: Sequence[int]) -> list[ValueRef]:
     return [(position, row, index) for row in rows for index in indexes]
 
 

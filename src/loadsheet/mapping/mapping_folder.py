@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 from loadsheet.contract import Assumptions
 from loadsheet.errors import MappingError
 from loadsheet.mapping.compile import CompiledMapping, combined_error, examine
-from loadsheet.mapping.layouts import match
+from loadsheet.mapping.file_patterns import match_file_name
 from loadsheet.mapping.yamlfile import KEY, read_yaml
 from loadsheet.problems import Problem, Where
 
@@ -49,7 +49,7 @@ class BrokenMapping(NamedTuple):
         """Whether one of its patterns matches this file."""
         bare = name.partition("/")[2] if self.shipper else name
         forms = (bare, original_name(bare))
-        return any(match(pattern, form) is not None for pattern in self.patterns for form in forms)
+        return any(match_file_name(pattern, form) is not None for pattern in self.patterns for form in forms)
 
     def waiting(self, name: str) -> Problem:
         """The problem of a file that stays in the inbox because of it."""

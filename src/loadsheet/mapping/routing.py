@@ -1,6 +1,6 @@
 """Which mapping a dropped file belongs to, which files make one drop, and several mappings for one file.
 
-Owns: the patterns (`acme_*.xlsx`, `nordic/{batch}/orders.csv`), companions, trigger files and the folders of shippers. The mappings in
+Owns: companions, trigger files and the folders of shippers. The mappings in
 `mappings/nordic/` take the files below `inbox/nordic/`, and no other mapping takes them. Their patterns are relative to that folder.
 A file that matches several mappings is refused, unless all of them are `shared`. A fix file in text form goes to the mapping of its
 original. Knows no content of files.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from loadsheet.contract import SENDING_ORDER, Assumptions, update_of
 from loadsheet.mapping.compile import MAIN, CompiledMapping, load
 from loadsheet.mapping.documents import JOINT, SHARED_LIST, Lineage, rows_key
-from loadsheet.mapping.layouts import PLACEHOLDER, match
+from loadsheet.mapping.file_patterns import PLACEHOLDER, match_file_name
 from loadsheet.mapping.mapping_folder import BrokenMapping, broken_mappings, original_name
 from loadsheet.problems import Problem, Where
 from loadsheet.similar_text import nearest
@@ -76,25 +76,25 @@ def route(
     for mapping in mappings:
         by_shipper.setdefault(mapping.shipper.casefold(), []).append(mapping)
     concerned = {name: by_shipper[_shipper_of(name, by_shipper)] for name in names}
-    claims: dict[str, list[_Claim]] = {}
+    matches: dict[str, list[_PatternMatch]] = {}
     blocked: dict[str, Problem] = {}
     together: dict[tuple[str, ...], CompiledMapping] = {}
     for name in names:
-        found = [claim for mapping in concerned[name] if (claim := _claim_of(name, mapping, fixes.get(name)))]
-        found = [claim for claim in found if claim.is_fixed] or found
+        found = [match for mapping in concerned[name] if (match := _match_of(name, mapping, fixes.get(name)))]
+        found = [match for match in found if match.is_of_fix_file] or found
         if (problem := _blocked(name, broken, by_shipper, is_taken=bool(found))) is not None:
             blocked[name] = problem
         else:
-            claims[name] = _combined_claim(found, together)
-    several = {name for name, found in claims.items() if len({claim.mapping.name for claim in found}) > 1}
-    ambiguous = {name: _ambiguous(name, claims[name]) for name in several}
-    clear = {name: found[0] for name, found in claims.items() if found and name not in ambiguous}
-    unmapped = {name: _unmapped(name, concerned[name]) for name, found in claims.items() if not found}
+            matches[name] = _combined_match(found, together)
+    several = {name for name, found in matches.items() if len({match.mapping.name for match in found}) > 1}
+    ambiguous = {name: _ambiguous(name, matches[name]) for name in several}
+    clear = {name: found[0] for name, found in matches.items() if found and name not in ambiguous}
+    unmapped = {name: _unmapped(name, concerned[name]) for name, found in matches.items() if not found}
     complete, waiting = list[Route](), dict[str, Problem]()
     readers = (*mappings, *together.values())
-    own_of: dict[str, dict[str, _Claim]] = {mapping.name: {} for mapping in readers}
-    for name, claim in clear.items():
-        own_of[claim.mapping.name][name] = claim
+    own_of: dict[str, dict[str, _PatternMatch]] = {mapping.name: {} for mapping in readers}
+    for name, match in clear.items():
+        own_of[match.mapping.name][name] = match
     for mapping in readers:
         for whole, waits in _file_sets(mapping, own_of[mapping.name]):
             complete += [whole] if whole is not None else []
@@ -117,16 +117,16 @@ def _blocked(
 
 
 @dataclass(frozen=True, slots=True)
-class _Claim:
-    """A mapping's claim to a file name: its role, and the values of the placeholders."""
+class _PatternMatch:
+    """A mapping whose pattern matches a file name: its role, and the values of the placeholders."""
 
     mapping: CompiledMapping
     role: str
     values: tuple[tuple[str, str], ...]
 
     @property
-    def is_fixed(self) -> bool:
-        """Whether it is a claim to a fix file."""
+    def is_of_fix_file(self) -> bool:
+        """Whether the file is a fix file."""
         return (_FIXED, _ORIGINAL) not in self.values
 
 
@@ -143,54 +143,58 @@ def is_for(mapping: CompiledMapping, name: str, mappings: Sequence[CompiledMappi
     return _shipper_of(name, shippers) == mapping.shipper.casefold()
 
 
-def _claim_of(name: str, mapping: CompiledMapping, fix: FixOf | None) -> _Claim | None:
-    """The mapping's claim to a file, if it has one."""
+def _match_of(name: str, mapping: CompiledMapping, fix: FixOf | None) -> _PatternMatch | None:
+    """The mapping's match of a file, if a pattern of it does."""
     original = fix.original if fix is not None else original_name(name)
-    claim = None
+    match = None
     if original != name and (fix is None or fix.is_of(mapping.name)):
-        claim = _claim(original, mapping, fixed=f"drop {fix.drop}" if fix is not None else "yes")
-    return claim or _claim(name, mapping)
+        match = _match(original, mapping, fixed=f"drop {fix.drop}" if fix is not None else "yes")
+    return match or _match(name, mapping)
 
 
-def _claim(name: str, mapping: CompiledMapping, *, fixed: str = _ORIGINAL) -> _Claim | None:
+def _match(name: str, mapping: CompiledMapping, *, fixed: str = _ORIGINAL) -> _PatternMatch | None:
     name = name.partition("/")[2] if mapping.shipper else name
     patterns = [(mapping.main_role, pattern) for pattern in mapping.files]
     patterns += list(mapping.companions.items())
     patterns += [(_TRIGGER, mapping.complete_when)] if mapping.complete_when is not None else []
     for role, pattern in patterns:
-        values = match(pattern, name)
+        values = match_file_name(pattern, name)
         if values is not None:
-            return _Claim(mapping, role, tuple(sorted({**values, _FIXED: fixed}.items())))
+            return _PatternMatch(mapping, role, tuple(sorted({**values, _FIXED: fixed}.items())))
     return None
 
 
-def _combined_claim(claims: list[_Claim], together: dict[tuple[str, ...], CompiledMapping]) -> list[_Claim]:
-    """The claim of all these mappings together, if they can share the file; else the claims. `together` keeps the combinations."""
-    mappings = {claim.mapping.name: claim.mapping for claim in claims}
+def _combined_match(
+    matches: list[_PatternMatch], together: dict[tuple[str, ...], CompiledMapping]
+) -> list[_PatternMatch]:
+    """The match of all these mappings together, if they can share the file; else the matches. `together` keeps the combinations."""
+    mappings = {match.mapping.name: match.mapping for match in matches}
     if len(mappings) < 2 or obstacle(mappings.values()):
-        return claims
+        return matches
     names = tuple(mappings)
     if names not in together:
         together[names] = combine_mappings(mappings.values())
-    return [replace(claims[0], mapping=together[names], role=together[names].main_role)]
+    return [replace(matches[0], mapping=together[names], role=together[names].main_role)]
 
 
-def _file_sets(mapping: CompiledMapping, own: Mapping[str, _Claim]) -> Iterator[tuple[Route | None, dict[str, str]]]:
+def _file_sets(
+    mapping: CompiledMapping, own: Mapping[str, _PatternMatch]
+) -> Iterator[tuple[Route | None, dict[str, str]]]:
     """The sets of one mapping: a main file with the companions and the trigger that share its placeholders, or the files that wait and
     for which.
     """
     taken: set[str] = set()
     partners = _Partners(own)
-    for name, claim in own.items():
-        if claim.role != mapping.main_role:
+    for name, match in own.items():
+        if match.role != mapping.main_role:
             continue
         files, trigger, missing = {mapping.main_role: name}, None, []
-        waits = mapping.complete_when is not None and not claim.is_fixed  # a fix file waits for no trigger
+        waits = mapping.complete_when is not None and not match.is_of_fix_file  # a fix file waits for no trigger
         awaited = [*mapping.companions.items(), *([(_TRIGGER, mapping.complete_when or "")] if waits else [])]
         for role, pattern in awaited:
-            partner = partners.take(role, claim)  # never one file in two sets
+            partner = partners.take(role, match)  # never one file in two sets
             if partner is None:
-                missing.append(_expected_name(pattern, claim))
+                missing.append(_expected_name(pattern, match))
             elif role == _TRIGGER:
                 trigger = partner
             else:
@@ -198,24 +202,24 @@ def _file_sets(mapping: CompiledMapping, own: Mapping[str, _Claim]) -> Iterator[
         there = [*files.values(), *([trigger] if trigger else [])]
         taken.update(there)
         yield (None if missing else Route(mapping, files, trigger)), {file: missing[0] for file in there if missing}
-    for name, claim in own.items():
-        if name not in taken and claim.role != mapping.main_role:
-            yield None, {name: _expected_name(mapping.files[0], claim)}
+    for name, match in own.items():
+        if name not in taken and match.role != mapping.main_role:
+            yield None, {name: _expected_name(mapping.files[0], match)}
 
 
 class _Partners:
     """The files of one mapping by role and placeholder values. Each is used once."""
 
-    def __init__(self, own: Mapping[str, _Claim]) -> None:
+    def __init__(self, own: Mapping[str, _PatternMatch]) -> None:
         self._by_role: dict[str, list[tuple[str, dict[str, str]]]] = {}
-        for name, claim in own.items():
-            self._by_role.setdefault(claim.role, []).append((name, dict(claim.values)))
+        for name, match in own.items():
+            self._by_role.setdefault(match.role, []).append((name, dict(match.values)))
         self._lines: dict[tuple[str, tuple[str, ...]], defaultdict[tuple[str, ...], deque[str]]] = {}
         self._taken: set[str] = set()
 
-    def take(self, role: str, claim: _Claim) -> str | None:
+    def take(self, role: str, match: _PatternMatch) -> str | None:
         """The first unused file of a role with the same values in the shared placeholders, or None."""
-        mine, there = dict(claim.values), self._by_role.get(role, [])
+        mine, there = dict(match.values), self._by_role.get(role, [])
         # a role has one pattern, so one set of placeholders
         shared = tuple(sorted(mine.keys() & there[0][1].keys())) if there else ()
         if (role, shared) not in self._lines:
@@ -231,22 +235,24 @@ class _Partners:
         return None
 
 
-def _expected_name(pattern: str, claim: _Claim) -> str:
-    values = dict(claim.values)
+def _expected_name(pattern: str, match: _PatternMatch) -> str:
+    values = dict(match.values)
     name = PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), pattern)
     stem, dot, ending = name.rpartition(".")
-    return f"{stem}.fix.{ending}" if claim.is_fixed and dot else name
+    return f"{stem}.fix.{ending}" if match.is_of_fix_file and dot else name
 
 
 def _unmapped(name: str, mappings: Sequence[CompiledMapping]) -> Problem:
     patterns = [pattern for mapping in mappings for pattern in (*mapping.files, *mapping.companions.values())]
-    bare = "/" not in name and any(match(one.rpartition("/")[2], name) is not None for one in patterns if "/" in one)
+    bare = "/" not in name and any(
+        match_file_name(one.rpartition("/")[2], name) is not None for one in patterns if "/" in one
+    )
     hint = "put files that belong together in a folder of the inbox" if bare else "give it a name that a mapping takes"
     return Problem("A101", Where(name), name, {"patterns": ", ".join(nearest(name, patterns)) or "none"}, hint)
 
 
-def _ambiguous(name: str, claims: Sequence[_Claim]) -> Problem:
-    mappings = {claim.mapping.name: claim.mapping for claim in claims}
+def _ambiguous(name: str, matches: Sequence[_PatternMatch]) -> Problem:
+    mappings = {match.mapping.name: match.mapping for match in matches}
     hint = f"make the patterns of these mappings exclude each other, or {obstacle(mappings.values())}"
     return Problem("A102", Where(name), name, {"mappings": ", ".join(mappings)}, hint)
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.documents import Ignored, SourceRow
-from loadsheet.mapping.layouts import KIND, SHEET, part_of, placeholders
+from loadsheet.mapping.file_patterns import SHEET, common_placeholders, name_part
+from loadsheet.mapping.layouts import KIND
 from loadsheet.mapping.notations import localize
 from loadsheet.mapping.plans import (
     CALCULATION_ERRORS,
@@ -80,9 +81,9 @@ class View:
             self.positions[column.slot.index] = self._position(whole)
             if whole.spec.file is not None:
                 name, part = table.first_name or table.file, whole.spec.file
-                is_sheet = part == SHEET and SHEET not in placeholders(plan.patterns)
+                is_sheet = part == SHEET and SHEET not in common_placeholders(plan.patterns)
                 title = table.first_sheet or table.sheet
-                self.constants[column.slot.index] = title if is_sheet else part_of(name, part, plan.patterns)
+                self.constants[column.slot.index] = title if is_sheet else name_part(name, part, plan.patterns)
 
     def _position(self, column: ColumnPlan) -> int | None:
         plan, spec = self._plan, column.spec
@@ -273,10 +274,10 @@ class _Absent(dict[str, Any]):
         return self._always
 
 
-class _Cell(NamedTuple):
+class _BoundColumn(NamedTuple):
     """One column bound to a file: its index among the values, the position of its cells, and the caches."""
 
-    slot: int
+    value_index: int
     position: int
     texts: dict[str, Any]
     typed: dict[Any, Any]
@@ -300,11 +301,11 @@ class RowReader:
         self._is_typed = bool(table.sheet)  # cells of text files are texts
         self._zoned = tuple(column for column in plan.columns if column.zoned)
 
-    def _bind(self, column: ColumnPlan) -> _Cell:
+    def _bind(self, column: ColumnPlan) -> _BoundColumn:
         position = self.view.positions[column.slot.index]
         constant = self.view.constants.get(column.slot.index, "")
         texts = _Memory(column.convert) if position is not None else _Absent(column.convert, constant)
-        return _Cell(column.slot.index, position or 0, texts, {}, column.convert)
+        return _BoundColumn(column.slot.index, position or 0, texts, {}, column.convert)
 
     def read(self, row: Row) -> ReadRow:
         """All values of a row. Problems of refused values are in `refused`; nothing is raised."""
@@ -324,14 +325,14 @@ class RowReader:
         needed = {*indexes, *([self.plan.zone] if self.plan.zone is not None else [])}
         finishes = [it for it in self.plan.finishes if it.column.slot.index in needed and it.column.reference is None]
         needed.update(other for finish in finishes for other in finish.others)
-        cells = tuple(cell for cell in self._cells if cell.slot in needed)
+        cells = tuple(cell for cell in self._cells if cell.value_index in needed)
         blank = [None] * len(self._cells)
 
         def read(row: Row) -> tuple[list[Any], dict[int, CellProblem]]:
             found, refused, _ = self._convert(row.cells, cells)
             values: list[Any] = blank.copy()
             for cell, value in zip(cells, found, strict=True):
-                values[cell.slot] = value
+                values[cell.value_index] = value
             part = ReadRow(row, values, dict(refused), {}, _NO_ROWS)
             for finish in finishes:
                 self._finish(finish, part)
@@ -382,7 +383,7 @@ class RowReader:
         return finish.others if finish is not None and refused.code in _BY_OTHERS else ()
 
     def _convert(
-        self, row: Sequence[str], cells: Sequence[_Cell]
+        self, row: Sequence[str], cells: Sequence[_BoundColumn]
     ) -> tuple[list[Any], dict[int, CellProblem], dict[int, CellProblem]]:
         """The values of these columns in their order, the refused ones as None."""
         if self._is_typed:
@@ -391,7 +392,7 @@ class RowReader:
             values = [cell.texts[row[cell.position]] for cell in cells]
         refused, warnings = _NOTHING, _NOTHING
         if not _SPECIAL.isdisjoint(map(type, values)):
-            by_slot = [(cell.slot, value) for cell, value in zip(cells, values, strict=True)]
+            by_slot = [(cell.value_index, value) for cell, value in zip(cells, values, strict=True)]
             refused = {slot: value for slot, value in by_slot if type(value) is CellProblem}
             warnings = {slot: value.warning for slot, value in by_slot if type(value) is ValueWithWarning}
             values = [
@@ -403,10 +404,10 @@ class RowReader:
         return values, refused, warnings
 
     def _localize(
-        self, values: list[Any], refused: dict[int, CellProblem], cells: Sequence[_Cell]
+        self, values: list[Any], refused: dict[int, CellProblem], cells: Sequence[_BoundColumn]
     ) -> dict[int, CellProblem]:
         """Converts the moments of a row to the time zone in the row's own column."""
-        places, found = {cell.slot: place for place, cell in enumerate(cells)}, dict(refused)
+        places, found = {cell.value_index: place for place, cell in enumerate(cells)}, dict(refused)
         name = values[places[self.plan.zone]] if self.plan.zone in places else None
         zone = ZoneInfo(name) if name is not None else self.plan.default_zone or ZoneInfo("UTC")
         for column in self._zoned:
@@ -466,7 +467,7 @@ def is_invalid(refused: Mapping[int, CellProblem], index: int) -> bool:
     return index in refused and refused[index].code != "C301"
 
 
-def _value(cell: str, column: _Cell) -> Any:
+def _value(cell: str, column: _BoundColumn) -> Any:
     """The value of a cell that may be typed. A typed cell differs from a text that looks the same."""
     if not isinstance(cell, Native):
         return column.texts[cell]

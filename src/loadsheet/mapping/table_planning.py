@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from loadsheet.mapping.conversion import Conventions, plan_column
-from loadsheet.mapping.layouts import PARTS, SHEET, heading_clashes, placeholders
+from loadsheet.mapping.file_patterns import PARTS, SHEET, common_placeholders
+from loadsheet.mapping.layouts import heading_clashes
 from loadsheet.mapping.names import compile_or_refuse
 from loadsheet.mapping.plans import (
     ColumnPlan,
@@ -338,7 +339,7 @@ class _Planner:
     # ---- columns ----
 
     def _check_columns(self, plan: TablePlan, spec: TableSpec, patterns: tuple[str, ...], loc: Loc) -> None:
-        known = [*PARTS, SHEET, *placeholders(patterns)]
+        known = [*PARTS, SHEET, *common_placeholders(patterns)]
         for column in plan.columns:
             here = (*loc, column.name)
             if column.spec.occurrence and in_every_set(column):

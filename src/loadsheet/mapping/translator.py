@@ -13,7 +13,7 @@ from typing import Any
 
 from loadsheet.contract import encode_record, encode_sorted
 from loadsheet.mapping.compile import CompiledMapping
-from loadsheet.mapping.document_checks import Cell, DocumentProblems, GroupChecks, Rows, join_rows
+from loadsheet.mapping.document_checks import DocumentProblems, GroupChecks, Rows, ValueRef, join_rows
 from loadsheet.mapping.documents import (
     LOOKED_UP,
     SHARED,
@@ -280,7 +280,9 @@ class _DocumentBuilder:
                 for index, problem in sorted({**refused, **row.warnings}.items()):
                     if keyless and index in reader.plan.key and problem.code == "C301":
                         continue  # a missing key is reported below
-                    also: list[Cell] = [(position, row.row, other) for other in reader.deciding_columns(index, problem)]
+                    also: list[ValueRef] = [
+                        (position, row.row, other) for other in reader.deciding_columns(index, problem)
+                    ]
                     if len(found := row.found.get(index, ())) > 1:
                         also += self._keys_of(reader.plan.columns[index].reference, found)
                     self._problems.add((position, row.row, index), problem, also)
@@ -378,7 +380,7 @@ class _DocumentBuilder:
         return items
 
     @staticmethod
-    def _keys_of(reference: TableLookup | None, found: Sequence[ReadRow]) -> list[Cell]:
+    def _keys_of(reference: TableLookup | None, found: Sequence[ReadRow]) -> list[ValueRef]:
         """The cells by which rows of another table were found."""
         if reference is None:
             return []

@@ -20,7 +20,8 @@ from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as
 from loadsheet.errors import MappingError
 from loadsheet.languages import LANGUAGES, Language, Words, known_language, words_in
 from loadsheet.mapping.compile import CompiledMapping
-from loadsheet.mapping.layouts import SHEET, expected_text, match
+from loadsheet.mapping.file_patterns import SHEET, match_file_name
+from loadsheet.mapping.layouts import expected_text
 from loadsheet.mapping.notations import number_text
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping_tools.template_examples import Examples
@@ -124,7 +125,9 @@ def file_name(mapping: CompiledMapping, role: str) -> str:
     patterns = [pattern.rpartition("/")[2] for pattern in _patterns(mapping, role)]
     complete = (pattern.replace("*", "") for pattern in patterns if "{" not in pattern and pattern.endswith(".xlsx"))
     names = [own, *(name for name in complete if name != ".xlsx")]
-    return next((name for name in names if any(match(pattern, name) is not None for pattern in patterns)), own)
+    return next(
+        (name for name in names if any(match_file_name(pattern, name) is not None for pattern in patterns)), own
+    )
 
 
 def _patterns(mapping: CompiledMapping, role: str) -> Sequence[str]:

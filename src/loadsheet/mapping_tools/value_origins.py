@@ -36,7 +36,7 @@ def without_positions(path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TracedCell:
     """A cell behind a value: its place, its heading, its text as sent, how it is read, and the code row it matched."""
 
     where: Where
@@ -54,7 +54,7 @@ class Explanation:
 
     path: str
     value: str
-    cells: tuple[Cell, ...]
+    cells: tuple[TracedCell, ...]
     cells_in_all: int
     leaf: str = ""
     leaf_at: str = ""
@@ -110,7 +110,7 @@ def explain(origin: Origin, paths: Sequence[str], mapping: CompiledMapping | Non
     return found
 
 
-def _cell(origin: Origin, place: Place, column: ColumnPlan | None, file: YamlFile | None) -> Cell:
+def _cell(origin: Origin, place: Place, column: ColumnPlan | None, file: YamlFile | None) -> TracedCell:
     row = origin.rows[place.row]
     index = origin.columns.get(row.table, {}).get(place.column)
     if index is None:  # a column of a set has a different heading in each set
@@ -119,8 +119,10 @@ def _cell(origin: Origin, place: Place, column: ColumnPlan | None, file: YamlFil
     text = row.cells[index] if index is not None and index < len(row.cells) else ""
     where = origin.place(row.table, row.number, index)
     if column is None:
-        return Cell(where, place.label, text, "" if index is not None or not place.column else "computed for the row")
-    return Cell(where, column.label, text, _reading(column, file), _code(column, text, file))
+        return TracedCell(
+            where, place.label, text, "" if index is not None or not place.column else "computed for the row"
+        )
+    return TracedCell(where, column.label, text, _reading(column, file), _code(column, text, file))
 
 
 def _reading(column: ColumnPlan, file: YamlFile | None) -> str:
@@ -221,7 +223,7 @@ class Preview:
     key: str
     rows: tuple[str, ...]
     values: tuple[Explanation, ...]
-    unused: tuple[Cell, ...]
+    unused: tuple[TracedCell, ...]
     problems: tuple[Problem, ...]
 
 
@@ -248,7 +250,7 @@ def preview(mapping: CompiledMapping, document: Document, tables: Mapping[str, T
     return Preview(document.operation, document.key, rows, values, unused, document.problems)
 
 
-def _unused(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> list[Cell]:
+def _unused(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> list[TracedCell]:
     """Cells of the document's first rows whose column fills no field of any record, with the header's words. For a refused document all
     cells.
     """
@@ -264,5 +266,5 @@ def _unused(mapping: CompiledMapping, document: Document, tables: Mapping[str, T
         for position, label in enumerate(source.header):
             filled = row is not None and position < len(row.cells) and row.cells[position].strip()
             if row is not None and filled and label.strip() and fold_label(label) not in used:
-                found.append(Cell(source.where(row.number, position), label, row.cells[position]))
+                found.append(TracedCell(source.where(row.number, position), label, row.cells[position]))
     return found
