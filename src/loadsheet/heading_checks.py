@@ -13,7 +13,7 @@ from loadsheet.mapping.conversion import NUMBERS
 from loadsheet.mapping.layouts import columns_by_heading, wanted_columns
 from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
-from loadsheet.mapping.rows import View
+from loadsheet.mapping.rows import TableView
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import Table
 from loadsheet.reading.header import fold_label
@@ -125,9 +125,9 @@ def _column_use(column: ColumnPlan, *, is_key: bool) -> ColumnUse:
 
 def _by_number(plan: TablePlan, table: Table) -> Iterator[int]:
     """The positions read by number, or by a column set beyond the last one."""
-    view = View(plan, table)
+    view = TableView(plan, table)
     yield from (place for place in view.positions.values() if place is not None)
-    yield from view.further
+    yield from view.overflow_positions
 
 
 def _clean(label: str) -> str:

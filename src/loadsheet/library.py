@@ -30,7 +30,7 @@ from loadsheet.places import address_of
 from loadsheet.problem_groups import Cause
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.tables import Bounds, Layout, Table, bounds_of, cell_of
-from loadsheet.reading.workbook import Book, Rows, Sheet, Traits, open_workbook
+from loadsheet.reading.workbook import Book, Rows, Sheet, SheetTraits, open_workbook
 from loadsheet.reports import RunSummary
 from loadsheet.run_resources import RunResources, dispatcher_for, held_ledger
 from loadsheet.settings import Settings, every_field, shippers_in
@@ -330,7 +330,7 @@ def _book(name: str, frame: "DataFrame") -> Book:
             if cells:
                 yield number, cells
 
-    return Book(_FILE, "a DataFrame", (Sheet(name, name, hidden=False),), {}, rows, lambda _key: Traits())
+    return Book(_FILE, "a DataFrame", (Sheet(name, name, hidden=False),), {}, rows, lambda _key: SheetTraits())
 
 
 def _with_header(frame: "DataFrame") -> Iterator[Sequence[object]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from loadsheet.contract import (
     BY_NAME,
     DATE_SHAPES,
-    EXPECTED,
+    KIND_DESCRIPTIONS,
     OPERATIONS,
     WRITES,
     Assumptions,
@@ -25,7 +25,7 @@ from loadsheet.contract import (
     plain_digits,
     wire_form,
 )
-from loadsheet.contract.kinds import NUMBER_TEXT, in_date_shape
+from loadsheet.contract.kinds import NUMBER_TEXT, is_valid_date_text
 from loadsheet.contract.validation import model
 
 STRICT = Assumptions()
@@ -165,7 +165,7 @@ def spelled(kind, value, numbers=NumberForm.JSON_NUMBER, flags=FlagForm.YES_NO):
 def test_every_datetime_is_spelled_in_the_shape_of_its_field(moment):
     for kind in (FieldKind.DATETIME, FieldKind.DATETIME_T, FieldKind.DATETIME_ISO):
         text = spelled(kind, moment)
-        assert in_date_shape(kind, text)
+        assert is_valid_date_text(kind, text)
         assert datetime.strptime(text, DATE_SHAPES[kind][0]) == moment.replace(microsecond=0)
 
 
@@ -184,7 +184,7 @@ def test_dates_and_times_are_spelled_in_utc_where_the_shape_says_so_and_a_wrong_
         with pytest.raises(ValueError, match="expected"):
             spelled(FieldKind.DATE, wrong)
     for text in ("2026-02-29 00:00:00", "2026-03-01 24:00:00", "2026-03-01T08:00:00", "٢026-03-01 08:00:00"):
-        assert not in_date_shape(FieldKind.DATETIME, text)
+        assert not is_valid_date_text(FieldKind.DATETIME, text)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False))
@@ -215,4 +215,4 @@ def test_flags_take_the_settable_form_and_identifiers_keep_their_zeros():
         with pytest.raises(ValueError, match="yes or no"):
             spelled(FieldKind.FLAG, "maybe", flags=form)
     assert [spelled(FieldKind.STRING_OR_NUMERIC, value) for value in ("00012", 12)] == ["00012", "12"]
-    assert EXPECTED.keys() == set(FieldKind)
+    assert KIND_DESCRIPTIONS.keys() == set(FieldKind)

@@ -12,7 +12,7 @@ from pathlib import Path
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Where
 from loadsheet.reading.header import check_header, find_header, fold_label
-from loadsheet.reading.opening import open_tables
+from loadsheet.reading.opening import open_in_this_process
 from loadsheet.reading.tables import Layout, WantedColumn
 from loadsheet.settings import ReadingSettings
 
@@ -30,7 +30,7 @@ def read(content: bytes) -> None:
         file.write(content)
         file.flush()
         try:
-            table = open_tables(Path(file.name), "fuzzed", [ASKED], BOUNDS)["rows"]
+            table = open_in_this_process(Path(file.name), "fuzzed", [ASKED], BOUNDS)["rows"]
             for count, row in enumerate(table.rows()):
                 assert len(row.cells) == len(table.header)
                 assert row.problem is None or str(row.problem)

@@ -1,4 +1,4 @@
-"""What readers do that fail or mean harm: functions with the signature of `opening.open_tables`, run in the child's place."""
+"""What readers do that fail or mean harm: functions with the signature of `opening.open_in_this_process`, run in the child's place."""
 
 import ctypes
 import errno
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where
-from loadsheet.reading.opening import open_tables
+from loadsheet.reading.opening import open_in_this_process
 from loadsheet.reading.tables import Native, Row, Table
 
 
@@ -190,4 +190,4 @@ def fail(path, name, layouts, bounds):
     asked = bytes([int(first), int(most), zlib.crc32(name.encode()) % 256])
     if FailingPath.reads[1:4] != asked:
         FailingPath.reads[:4] = b"\0" + asked
-    return open_tables(FailingPath(path), name, layouts, bounds)
+    return open_in_this_process(FailingPath(path), name, layouts, bounds)

@@ -11,7 +11,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from loadsheet.contract.kinds import DATE_SHAPES, NUMBER_TEXT, FieldKind, flag_meaning, in_range, plain_digits
+from loadsheet.contract.kinds import DATE_SHAPES, NUMBER_TEXT, FieldKind, flag_meaning, is_calculable, plain_digits
 from loadsheet.contract.records import Field, Record, decode_value, encode_sorted
 from loadsheet.contract.summaries import Scale, scale_of
 
@@ -194,7 +194,7 @@ def _number(value: Any) -> Decimal | None:
     if isinstance(value, str) and not NUMBER_TEXT.fullmatch(value):
         return None
     number = Decimal(value)
-    return number if in_range(number) else None
+    return number if is_calculable(number) else None
 
 
 def _text(value: Any) -> str:

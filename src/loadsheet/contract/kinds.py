@@ -53,7 +53,7 @@ DATE_SHAPES: dict[FieldKind, tuple[str, str]] = {
     FieldKind.TIME: ("%H:%M:%S", "08:00:00"),
 }
 
-EXPECTED: dict[FieldKind, str] = {
+KIND_DESCRIPTIONS: dict[FieldKind, str] = {
     FieldKind.STRING: "a text",
     FieldKind.STRING_OR_NUMERIC: "a text or a number",
     FieldKind.NUMERIC: "a number",
@@ -88,7 +88,7 @@ _SHAPE_PATTERNS: dict[FieldKind, re.Pattern[str]] = {
 }
 
 
-def in_date_shape(kind: FieldKind, text: str) -> bool:
+def is_valid_date_text(kind: FieldKind, text: str) -> bool:
     """Whether `text` has the shape of one of the five date kinds and names a real date and time."""
     if _SHAPE_PATTERNS[kind].fullmatch(text) is None:
         return False
@@ -112,11 +112,13 @@ def flag_word(value: bool, form: FlagForm) -> str:  # noqa: FBT001 (the value it
 
 
 def plain_digits(number: Decimal | int) -> str:
-    """A number as digits without an exponent; trailing zeros stay. One beyond those of a workbook keeps its exponent: its digits could fill the memory."""
-    return format(number, "f") if isinstance(number, Decimal) and in_range(number) else str(number)
+    """A number as digits without an exponent; trailing zeros stay. A number larger than a workbook can hold keeps its exponent: written out, it
+    could fill the memory.
+    """
+    return format(number, "f") if isinstance(number, Decimal) and is_calculable(number) else str(number)
 
 
-def in_range(number: Decimal) -> bool:
+def is_calculable(number: Decimal) -> bool:
     """Whether a number can be calculated with: it is finite, and no larger and no smaller than those of a workbook."""
     return number.is_finite() and abs(number.adjusted()) <= _EXPONENT_MAX
 
@@ -132,7 +134,7 @@ def wire_form(kind: FieldKind, value: object, *, numbers: NumberForm, flags: Fla
     if kind is FieldKind.FLAG:
         meaning = flag_meaning(value) if isinstance(value, str) else value
         if not isinstance(meaning, bool):
-            raise WrongForm(EXPECTED[FieldKind.FLAG])
+            raise WrongForm(KIND_DESCRIPTIONS[FieldKind.FLAG])
         return flag_word(meaning, flags)
     if kind is FieldKind.NUMERIC:
         return _spell_number(value, numbers)
@@ -142,12 +144,12 @@ def wire_form(kind: FieldKind, value: object, *, numbers: NumberForm, flags: Fla
         return value
     if isinstance(value, int | Decimal):
         return plain_digits(value)
-    raise WrongForm(f"{EXPECTED[kind]}; a date or time needs a format here")
+    raise WrongForm(f"{KIND_DESCRIPTIONS[kind]}; a date or time needs a format here")
 
 
 def _spell_date(kind: FieldKind, value: object) -> str:
     # isoformat is ten times as fast as strftime and writes every year with four digits
-    if isinstance(value, str) and in_date_shape(kind, value):
+    if isinstance(value, str) and is_valid_date_text(kind, value):
         return value
     if isinstance(value, datetime):
         aware = kind is FieldKind.DATETIME_ISO and value.tzinfo is not None
@@ -157,7 +159,7 @@ def _spell_date(kind: FieldKind, value: object) -> str:
         return _spell_moment(kind, datetime(value.year, value.month, value.day))  # noqa: DTZ001 (a local day)
     if isinstance(value, time) and kind is FieldKind.TIME:
         return value.replace(tzinfo=None, microsecond=0).isoformat()
-    raise WrongForm(EXPECTED[kind])
+    raise WrongForm(KIND_DESCRIPTIONS[kind])
 
 
 def _spell_moment(kind: FieldKind, moment: datetime) -> str:
@@ -174,7 +176,7 @@ def _spell_number(value: object, numbers: NumberForm) -> Decimal | int | str:
     if isinstance(value, str) and NUMBER_TEXT.fullmatch(value):
         number = Decimal(value)
     if isinstance(number, bool) or not isinstance(number, int | Decimal):
-        raise WrongForm(EXPECTED[FieldKind.NUMERIC])
+        raise WrongForm(KIND_DESCRIPTIONS[FieldKind.NUMERIC])
     return plain_digits(number) if numbers is NumberForm.JSON_STRING else number
 
 

@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation, localcontext
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from loadsheet.contract.kinds import FieldKind, in_range, plain_digits
+from loadsheet.contract.kinds import FieldKind, is_calculable, plain_digits
 from loadsheet.contract.operations import Action, Operation, is_acceptance
 from loadsheet.contract.records import Field, Record, When
 
@@ -143,7 +143,7 @@ def scale_of(path: str) -> Scale | None:
 
 def _number(value: object) -> Decimal | None:
     if isinstance(value, Decimal):
-        return value if in_range(value) else None  # a listing may hold 1E+999999999
+        return value if is_calculable(value) else None  # a listing may hold 1E+999999999
     if type(value) is int:
         return Decimal(value)
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -152,7 +152,7 @@ def _number(value: object) -> Decimal | None:
         number = Decimal(str(value))
     except InvalidOperation:
         return None
-    return number if in_range(number) else None
+    return number if is_calculable(number) else None
 
 
 class Stop(NamedTuple):

@@ -33,12 +33,12 @@ from loadsheet.contract.answers import PAGE_SIZE, Fault
 from loadsheet.contract.assumptions import Assumptions
 from loadsheet.contract.kinds import (
     DATE_SHAPES,
-    EXPECTED,
+    KIND_DESCRIPTIONS,
     NUMBER_TEXT,
     FieldKind,
     NumberForm,
     flag_meaning,
-    in_date_shape,
+    is_valid_date_text,
     zone_names,
 )
 from loadsheet.contract.operations import Action, AnswerShape, ErrorShape, Operation
@@ -210,7 +210,7 @@ def _scalars(numbers: NumberForm, assumptions: _OfValues) -> Mapping[FieldKind, 
     """The annotation of each kind that is neither an object nor an array."""
     text = Annotated[StrictStr, StringConstraints(max_length=assumptions.text_length_max)]
     number_text = Annotated[StrictStr, _must("a number in a text, such as 12.5", NUMBER_TEXT.fullmatch)]
-    timezone = Annotated[StrictStr, _must(EXPECTED[FieldKind.TIMEZONE], lambda name: name in zone_names())]
+    timezone = Annotated[StrictStr, _must(KIND_DESCRIPTIONS[FieldKind.TIMEZONE], lambda name: name in zone_names())]
     if assumptions.number_forms == "both":
         numeric: Any = _Number | number_text
     elif numbers is NumberForm.JSON_NUMBER:
@@ -224,12 +224,15 @@ def _scalars(numbers: NumberForm, assumptions: _OfValues) -> Mapping[FieldKind, 
         FieldKind.STRING_OR_NUMERIC: text | _Number,
         FieldKind.NUMERIC: numeric,
         FieldKind.FLAG: Annotated[
-            StrictStr, _must(EXPECTED[FieldKind.FLAG], lambda word: flag_meaning(word) is not None)
+            StrictStr, _must(KIND_DESCRIPTIONS[FieldKind.FLAG], lambda word: flag_meaning(word) is not None)
         ],
         FieldKind.TIMEZONE: timezone if assumptions.timezones == "iana" else text,
         FieldKind.OFFSET_HOURS: text,
         FieldKind.OFFSET_MINUTES: text | _Number,
-        **{kind: Annotated[StrictStr, _must(EXPECTED[kind], partial(in_date_shape, kind))] for kind in DATE_SHAPES},
+        **{
+            kind: Annotated[StrictStr, _must(KIND_DESCRIPTIONS[kind], partial(is_valid_date_text, kind))]
+            for kind in DATE_SHAPES
+        },
     }
 
 

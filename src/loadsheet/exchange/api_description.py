@@ -35,7 +35,7 @@ from loadsheet.contract import (
     schema_reference,
     success_schema,
 )
-from loadsheet.contract.kinds import EXPECTED, FieldKind, NumberForm
+from loadsheet.contract.kinds import KIND_DESCRIPTIONS, FieldKind, NumberForm
 from loadsheet.exchange.app import NOT_A_PAGE_SIZE
 from loadsheet.exchange.wire import encode, parse_body
 
@@ -281,4 +281,4 @@ def _rows(record: Record, *, creates: bool, listed: bool, depth: int = 0) -> lis
 def _form(field: Field, record: Record) -> str:
     if field.kind is FieldKind.NUMERIC and record.numbers is NumberForm.JSON_STRING:
         return "a number in a text"
-    return "an array of objects" if field.kind is FieldKind.ARRAY else EXPECTED[field.kind]
+    return "an array of objects" if field.kind is FieldKind.ARRAY else KIND_DESCRIPTIONS[field.kind]

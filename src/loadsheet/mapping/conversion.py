@@ -127,11 +127,11 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     table = lookup if isinstance(lookup, TableLookup) else None
     codes = lookup if isinstance(lookup, Lookup) else None
     try:
-        parse = _parse(spec, conventions, codes)
+        parse = _parser_of(spec, conventions, codes)
         if codes is not None and spec.type != "text":
             parse = range_reader(parse, codes)
         finish = _finish(spec, codes, table, parse)
-        through = converter(spec.convert) if spec.convert is not None else None
+        custom = converter(spec.convert) if spec.convert is not None else None
     except SettingError as error:
         where = ("source", "dates") if error.key == "dates" else (*loc, error.key)
         file.refuse(where, error.text, error.hint)
@@ -139,9 +139,9 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     locating = [*spec.whereabouts(), *(["occurrence"] if spec.occurrence else [])]
     for key in locating[1:]:
         file.refuse((*loc, key), f"{key} and {locating[0]} cannot be combined: both locate the cells", at_key=True)
-    default = _default(spec, through.before(parse, None) if through else parse, file, loc)
+    default = _default(spec, custom.before(parse, None) if custom else parse, file, loc)
     read_later = spec.unit_column is not None
-    convert = _cell_reader(spec, (lambda cell: cell) if read_later else parse, default, through)
+    convert = _cell_reader(spec, (lambda cell: cell) if read_later else parse, default, custom)
     zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"} and lookup is None
     slot = _slot(spec, index, lookup, default)
     slot = replace(slot, declared_at=file.place(loc), is_code=spec.lookup is not None or spec.one_of is not None)
@@ -263,13 +263,13 @@ _ERROR = re.compile(
 )  # as a text file has the errors of a workbook, and cells of columns that were too narrow
 
 
-def _cell_reader(spec: Column, parse: _Parse, default: object, through: Converter | None) -> Convert:
-    """The steps of all types: workbook errors, trimming, blanks, defaults, required values, the converter `through`."""
+def _cell_reader(spec: Column, parse: _Parse, default: object, custom: Converter | None) -> Convert:
+    """The steps of all types: workbook errors, trimming, blanks, defaults, required values, the converter `custom`."""
     blank = CellProblem("C301") if spec.required and default is None else default
     tokens = frozenset(spec.blank)
     whole = str if spec.type == "text" else without_apostrophe
-    if through is not None:
-        parse = through.before(parse, blank)
+    if custom is not None:
+        parse = custom.before(parse, blank)
 
     def convert(cell: str) -> Any:
         if type(cell) is not str and isinstance(cell, Native) and cell.kind in _NO_VALUE:
@@ -284,28 +284,28 @@ def _cell_reader(spec: Column, parse: _Parse, default: object, through: Converte
     return convert
 
 
-def _parse(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Parse:
+def _parser_of(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Parse:
     locale = spec.locale or conventions.locale
     if locale is not None and not is_locale(locale):
         raise SettingError("locale", f"locale {locale} is not known", "such as de_DE or en_GB")
     if spec.type == "text":
         return text_reader(spec, lookup)
     if spec.type in NUMBERS:
-        return _number(spec, conventions, locale)
+        return _number_parser(spec, conventions, locale)
     if spec.type in {"date", "datetime"}:
-        return _moment(spec, conventions, locale)
+        return _moment_parser(spec, conventions, locale)
     if spec.type == "time":
-        return _time(spec, locale)
+        return _time_parser(spec, locale)
     if spec.type == "yesno":
         return yes_no_reader(locale, spec.yes, spec.no)
     if spec.type == "timezone":
-        read = _zone(spec)
+        read = _zone_parser(spec)
     else:
         read = (country_reader if spec.type == "country" else currency_reader)(locale)
     return lambda cell: read((cell.without_currency if isinstance(cell, Native) else cell).strip())
 
 
-def _zone(spec: Column) -> _Parse:
+def _zone_parser(spec: Column) -> _Parse:
     """Reads the name of a time zone, or a code that stands for one. Raises SettingError."""
     read, choose = zone_reader(), choice_reader(spec)
     meanings = spec.one_of.values() if isinstance(spec.one_of, dict) else spec.one_of or ()
@@ -322,7 +322,7 @@ def _zone(spec: Column) -> _Parse:
 # ---- numbers ----
 
 
-def _number(spec: Column, conventions: Conventions, locale: str | None) -> _Parse:
+def _number_parser(spec: Column, conventions: Conventions, locale: str | None) -> _Parse:
     if locale is None:
         raise SettingError("type", f"{spec.type} needs a locale", "set source.locale, such as de_DE for 1.234,56")
     is_whole = spec.type == "integer" or spec.places == 0
@@ -337,7 +337,7 @@ def _number(spec: Column, conventions: Conventions, locale: str | None) -> _Pars
         read, of_number = amount.read, amount.of_number
     elif is_whole:
         read = _whole_reader(read, decimal_mark(locale))
-    check = _range(spec)
+    check = _range_check(spec)
 
     def parse(cell: str, *unit: str) -> Any:
         if not isinstance(cell, Native):
@@ -386,7 +386,7 @@ def _units(spec: Column, conventions: Conventions, locale: str) -> tuple[str, st
     return names["unit"], names["from_unit"]
 
 
-def _range(spec: Column) -> Callable[[Decimal], Any]:
+def _range_check(spec: Column) -> Callable[[Decimal], Any]:
     low, high, places, whole = spec.min, spec.max, spec.places, spec.type == "integer"
     expected = " ".join([*([f"from {low}"] if low is not None else []), *([f"to {high}"] if high is not None else [])])
     out_of_range, not_whole = CellProblem("C305", {"expected": expected}), CellProblem("C303")
@@ -407,7 +407,7 @@ def _range(spec: Column) -> Callable[[Decimal], Any]:
 # ---- dates and times ----
 
 
-def _moment(spec: Column, conventions: Conventions, locale: str | None) -> _Parse:
+def _moment_parser(spec: Column, conventions: Conventions, locale: str | None) -> _Parse:
     zone_name = None if conventions.zone_column is not None or conventions.zone is None else conventions.zone.key
     formats = list(spec.formats or conventions.dates)
     read = _declared(spec, formats, locale, zone_name)
@@ -449,7 +449,7 @@ def is_day(column: ColumnPlan, cell: str) -> bool:
 _END_OF_DAY = datetime.fromisoformat("1900-01-02")  # 24:00
 
 
-def _time(spec: Column, locale: str | None) -> _Parse:
+def _time_parser(spec: Column, locale: str | None) -> _Parse:
     read = _declared(spec, spec.formats or list(_TIMES), locale)
 
     def parse(cell: str) -> Any:

@@ -22,7 +22,7 @@ from loadsheet.errors import FileRefused
 from loadsheet.mapping.documents import Ignored
 from loadsheet.mapping.notations import number_text
 from loadsheet.mapping.plans import CellProblem, SetsPlan, TablePlan, TotalsPlan
-from loadsheet.mapping.rows import RowReader, SetRow, UnknownKindRow, View, is_invalid, with_set_number
+from loadsheet.mapping.rows import RowReader, SetRow, TableView, UnknownKindRow, is_invalid, with_set_number
 from loadsheet.mapping.texts import stripped_cell
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.messages import pack_row, unpack_row
@@ -50,7 +50,7 @@ class KeyedTable:
         self._reader = reader
         self._plan = plan = reader.plan
         totals = () if plan.totals is None else (*plan.totals.needs, *plan.totals.sums)
-        self._read = reader.some({*plan.key, *plan.order, *plan.ignore_needs, *totals})
+        self._read = reader.reader_of_columns({*plan.key, *plan.order, *plan.ignore_needs, *totals})
         self.is_keyed = bool(plan.key)
         self.is_sorted = bool(plan.order)
 
@@ -64,7 +64,7 @@ class KeyedTable:
     def _whole_row(self, row: Row) -> KeyedRow | Ignored:
         values, refused = self._read(row)
         if self._plan.ignore is not None and (rule := self._reader.ignoring_rule(row, values, refused)):
-            self._reader.leave_out(self._with_key(row, values).key, rule)
+            self._reader.remember_left_out(self._with_key(row, values).key, rule)
             return self._ignored(row, rule)
         keyed = self._with_key(row, values)
         if keyed.key is None and row.problem is None and self._reader.view.has_nothing(row):
@@ -127,7 +127,7 @@ class KeyedTable:
             values, refused = self._read(part.row)
             if rule := self._reader.ignoring_rule(part.row, values, refused):
                 why = rule
-                self._reader.leave_out(self._with_key(part.row, values).key, rule)
+                self._reader.remember_left_out(self._with_key(part.row, values).key, rule)
                 continue
             keyed = self._with_key(with_set_number(part, count), values)
             yield keyed if self.is_keyed else keyed._replace(key=f"{keyed.key}/{count}")
@@ -166,7 +166,7 @@ class _FillDown:
     one of a carried sum as well as one of a record: then nothing below is filled, because its rows could come into another record.
     """
 
-    def __init__(self, plan: TablePlan, view: View) -> None:
+    def __init__(self, plan: TablePlan, view: TableView) -> None:
         by = plan.columns_behind(plan.key or plan.fills_by)
         self._always: list[int] = []
         self._within: list[int] = []

@@ -28,8 +28,8 @@ CodeRow = tuple[Any, ...]
 
 Item = TypeVar("Item")
 
-Form = tuple[int | None, ...]
-"""The compared length of each key: all of it (None), or the number of letters before its wildcard."""
+KeyForm = tuple[int | None, ...]
+"""For each key of a row how much of it is compared: all (None), or the number of letters before its wildcard."""
 
 _TYPES: Mapping[ValueType, Type] = {
     "text": Type.TEXT,
@@ -94,7 +94,7 @@ class Range:
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """A code table in memory. With `has_named_values`, values are named (`event.code`); else the single column is the value. `keys` are the first keys
-    without wildcards, as written. `by_form` holds the rows of each form, the most specific form first: their values, or their intervals if
+    without wildcards, as written. `rows_by_form` holds the rows of each form, the most specific form first: their values, or their intervals if
     there is a `range`.
     """
 
@@ -102,7 +102,7 @@ class Lookup:
     columns: tuple[str, ...]
     types: tuple[Type, ...]
     has_named_values: bool
-    by_form: tuple[tuple[Form, dict[tuple[str, ...], Any]], ...]
+    rows_by_form: tuple[tuple[KeyForm, dict[tuple[str, ...], Any]], ...]
     keys: tuple[str, ...]
     more_keys: int
     ignore_case: bool
@@ -120,7 +120,7 @@ class Lookup:
         return None if value is None or value == "" else self.range.find(rows, value)
 
     def _rows_of(self, keys: Sequence[Any]) -> Any:
-        return found_by(self.by_form, keys if self.range is None else keys[:-1], ignore_case=self.ignore_case)
+        return found_by(self.rows_by_form, keys if self.range is None else keys[:-1], ignore_case=self.ignore_case)
 
     def value_of(self, key: Any, others: Sequence[Any] = ()) -> Any:
         """The values of a key and the further ones (of a table with a single value, that value). For keys without a row, the result by the rule
@@ -139,7 +139,7 @@ class Lookup:
         if rows is not None and self.range is not None and keys[-1] not in (None, ""):
             value = self.range.comparable(keys[-1])
             return not_in(value, rows, self.name)
-        wild = (f"{key[0]}*" for form, found in self.by_form for key in found if key and form[0] is not None)
+        wild = (f"{key[0]}*" for form, found in self.rows_by_form for key in found if key and form[0] is not None)
         expected = short_list(self.keys or dict.fromkeys(wild))
         return CellProblem("C306", {"expected": expected}, self._why_missing(text, others))
 
@@ -152,7 +152,7 @@ class Lookup:
     def knows(self, key: str) -> bool:
         """Whether any row has this first key, written out or by its wildcard."""
         plain = lookup_key(key, ignore_case=self.ignore_case)
-        return any(keys[0] == plain[: form[0]] for form, rows in self.by_form for keys in rows if keys)
+        return any(keys[0] == plain[: form[0]] for form, rows in self.rows_by_form for keys in rows if keys)
 
     @property
     def searched(self) -> Type | None:
@@ -162,7 +162,7 @@ class Lookup:
     @property
     def meanings(self) -> list[CodeRow]:
         """The values of all rows."""
-        each = [row for _, rows in self.by_form for row in rows.values()]
+        each = [row for _, rows in self.rows_by_form for row in rows.values()]
         return each if self.range is None else [interval.values for rows in each for interval in rows]
 
     @property
@@ -198,25 +198,25 @@ def lookup_key(text: str, *, ignore_case: bool) -> str:
     return plain.casefold() if ignore_case else plain
 
 
-def by_form(
+def group_by_key_form(
     rows: Iterable[tuple[Sequence[str], Item]], *, wildcards: bool, ignore_case: bool
-) -> tuple[tuple[Form, dict[tuple[str, ...], list[Item]]], ...]:
+) -> tuple[tuple[KeyForm, dict[tuple[str, ...], list[Item]]], ...]:
     """The items by the form and the compared texts of their keys, the most specific form first."""
-    forms: dict[Form, dict[tuple[str, ...], list[Item]]] = {}
+    forms: dict[KeyForm, dict[tuple[str, ...], list[Item]]] = {}
     for keys, item in rows:
         plain = [lookup_key(key, ignore_case=ignore_case) for key in keys]
         form = tuple(len(key) - 1 if wildcards and key.endswith("*") else None for key in plain)
         compared = tuple(key[:length] for key, length in zip(plain, form, strict=True))
         forms.setdefault(form, {}).setdefault(compared, []).append(item)
 
-    def specificity(form: tuple[Form, object]) -> list[float]:
+    def specificity(form: tuple[KeyForm, object]) -> list[float]:
         return [inf if length is None else length for length in form[0]]
 
     return tuple(sorted(forms.items(), key=specificity, reverse=True))
 
 
 def found_by(
-    forms: Sequence[tuple[Form, Mapping[tuple[str, ...], Item]]], keys: Sequence[Any], *, ignore_case: bool
+    forms: Sequence[tuple[KeyForm, Mapping[tuple[str, ...], Item]]], keys: Sequence[Any], *, ignore_case: bool
 ) -> Item | None:
     """What the most specific form has for these keys, or None."""
     parts = [lookup_key(key, ignore_case=ignore_case) for key in keys]
@@ -343,7 +343,7 @@ class _Reader:
             columns=tuple(_values_of(spec)),
             types=tuple(_TYPES[name] for name in self._types),
             has_named_values=isinstance(spec.value, list),
-            by_form=self._by_form(kept, search),
+            rows_by_form=self._rows_by_form(kept, search),
             keys=tuple(keys),
             more_keys=len(spec.key) - 1 + (search is not None),
             ignore_case=spec.ignore_case,
@@ -366,15 +366,17 @@ class _Reader:
                 found.append(None)
         return tuple(found)
 
-    def _by_form(self, rows: list[_Line], search: Range | None) -> tuple[tuple[Form, dict[tuple[str, ...], Any]], ...]:
-        """`Lookup.by_form`. A key with two meanings is a finding, and so is a wildcard that is not at the end."""
+    def _rows_by_form(
+        self, rows: list[_Line], search: Range | None
+    ) -> tuple[tuple[KeyForm, dict[tuple[str, ...], Any]], ...]:
+        """`Lookup.rows_by_form`. A key with two meanings is a finding, and so is a wildcard that is not at the end."""
         spec, read = self._spec, list[tuple[Sequence[str], Interval]]()
         for row in rows:
             if spec.wildcards and any("*" in key[:-1] for key in row.keys):
                 self._refuse(f', line {row.line}: "{", ".join(row.keys)}" has a * that is not at the end')
             low, high = self._bounds(row, search) if search is not None else (None, None)
             read.append((row.keys, Interval(row.line, low, high, self._codes(row))))
-        forms = by_form(read, wildcards=spec.wildcards, ignore_case=spec.ignore_case)
+        forms = group_by_key_form(read, wildcards=spec.wildcards, ignore_case=spec.ignore_case)
         by_line = {row.line: ", ".join(row.keys) for row in rows}
         for intervals in (some_rows for _, found in forms for some_rows in found.values()):
             if search is None:

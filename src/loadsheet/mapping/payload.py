@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from loadsheet.contract import (
     BY_NAME,
     DATE_SHAPES,
-    EXPECTED,
+    KIND_DESCRIPTIONS,
     SENDING_ORDER,
     WRITES,
     Action,
@@ -27,7 +27,7 @@ from loadsheet.contract import (
     Record,
     When,
     checker,
-    in_date_shape,
+    is_valid_date_text,
     other_end,
 )
 from loadsheet.mapping.documents import Lineage, list_rows_key, ordered_flags, time_of_run_flags
@@ -323,8 +323,8 @@ class _Tree:
 
     def _check_format(self, format_: str, found: Field, loc: Loc) -> None:
         """Check that the field accepts what a format writes. Otherwise every record would be refused."""
-        if not in_date_shape(found.kind, sample := _SAMPLE.strftime(format_)):
-            text = f"{found.name} would be {sample}; it takes {EXPECTED[found.kind]}"
+        if not is_valid_date_text(found.kind, sample := _SAMPLE.strftime(format_)):
+            text = f"{found.name} would be {sample}; it takes {KIND_DESCRIPTIONS[found.kind]}"
             self._file.refuse(loc, text, "remove format: a date is written in the form of the field")
 
     def _note_constant(self, constant: object, found: Field, path: str, loc: Loc) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from loadsheet.mapping.conversion import is_day
 from loadsheet.mapping.documents import LOOKUP_RULE, Ignored
 from loadsheet.mapping.grouping import KeyedTable
-from loadsheet.mapping.lookups import Interval, Range, by_form, found_by, has_keys, not_in
+from loadsheet.mapping.lookups import Interval, Range, found_by, group_by_key_form, has_keys, not_in
 from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, CodeColumn, FoundRow, Shape, TableLookup, TablePlan, Type
 from loadsheet.mapping.rows import ReadRow, RowReader
 from loadsheet.mapping.schema import LookupSpec, TableSpec
@@ -213,7 +213,7 @@ class ReferenceRows:
     def finish(self) -> None:
         """Sort the rows by their keys."""
         spec = self.lookup.spec
-        self._forms = by_form(self._rows, wildcards=spec.wildcards, ignore_case=spec.ignore_case)
+        self._forms = group_by_key_form(self._rows, wildcards=spec.wildcards, ignore_case=spec.ignore_case)
         first = dict.fromkeys(keys[0] for keys, _ in self._rows if keys)
         self._known = tuple(key for key in first if key and not (spec.wildcards and key.endswith("*")))
         self._rows = []

@@ -1,6 +1,6 @@
 """Rows of a file as rows of a table, and their cells as values: converted cells, steps that need the whole row, derived values.
 
-`View` finds the cells of a compiled table in one file: rows of one kind among others, one row for each filled set of columns, cells from
+`TableView` finds the cells of a compiled table in one file: rows of one kind among others, one row for each filled set of columns, cells from
 above. It maps rows back to the file. Where a row of the table differs from the row of the file, cells are appended to it (cells from
 above, cells of the set, the set's word and number). So it can be sorted on disk like any other row, and its problems find their cells.
 
@@ -59,7 +59,7 @@ class UnknownKindRow(NamedTuple):
     row: Row
 
 
-class View:
+class TableView:
     """A compiled table bound to a file: `positions` says for each column where its cell is in a row of the table, None if the file
     has no such column; `constants` are the cells that are the same in every row. `source` gives the file's row as documents keep it.
     """
@@ -72,7 +72,7 @@ class View:
         columns, count = ((), 0) if plan.sets is None else (plan.sets.columns, len(plan.sets.words))
         names = [f"{plan.prefix}{column.name}" for column in columns]
         self._places = [[table.columns.get(f"{name}#{n}") for name in names] for n in range(count)]
-        self.further = self._places_of_further_set()
+        self.overflow_positions = self._overflow_positions()
         wholes = {column.name: column for column in plan.columns}
         self.positions: dict[int, int | None] = {}
         self.constants: dict[int, str] = {}
@@ -96,7 +96,7 @@ class View:
             return self._start + (len(own) if spec.from_set else own.index(column.name))
         return self._table.columns.get(f"{plan.prefix}{column.name}")
 
-    def _places_of_further_set(self) -> tuple[int, ...]:
+    def _overflow_positions(self) -> tuple[int, ...]:
         """The columns of the numbered set after the last one: data there would be lost."""
         sets, table = self._plan.sets, self._table
         if (
@@ -166,7 +166,7 @@ class View:
                 yield SetRow(number, Row(row.number, (*row.cells, *cells, sets.words[number][1])))
 
     def _in_further_set(self, row: Row) -> Problem | None:
-        filled = [place for place in self.further if row.cells[place].strip()]
+        filled = [place for place in self.overflow_positions if row.cells[place].strip()]
         if not filled:
             return None
         place, *others = filled
@@ -295,7 +295,7 @@ class RowReader:
         self.references: Mapping[str, Callable[[Sequence[Any]], FoundRow]] = {}
         self.left_out: dict[str, str] | None = None
         self._frame = frame
-        self.view = View(plan, table)
+        self.view = TableView(plan, table)
         self._cells = tuple(self._bind(column) for column in plan.columns)
         self._derived: list[Any] = [None] * len(plan.derived)
         self._is_typed = bool(table.sheet)  # cells of text files are texts
@@ -320,7 +320,7 @@ class RowReader:
                 self._derive(derived, found)
         return found
 
-    def some(self, indexes: Iterable[int]) -> Callable[[Row], tuple[list[Any], dict[int, CellProblem]]]:
+    def reader_of_columns(self, indexes: Iterable[int]) -> Callable[[Row], tuple[list[Any], dict[int, CellProblem]]]:
         """A function that reads only these columns (and the row's time zone); the other values are None."""
         needed = {*indexes, *([self.plan.zone] if self.plan.zone is not None else [])}
         finishes = [it for it in self.plan.finishes if it.column.slot.index in needed and it.column.reference is None]
@@ -366,7 +366,7 @@ class RowReader:
             return ""
         return f"ignore_rows: {rule.text}"
 
-    def leave_out(self, key: str | None, rule: str) -> None:
+    def remember_left_out(self, key: str | None, rule: str) -> None:
         """Remember that a rule leaves out a row with the key of this record."""
         if self.left_out is not None and key is not None and len(self.left_out) < _LEFT_OUT_MAX:
             self.left_out[key] = rule

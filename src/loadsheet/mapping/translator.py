@@ -124,7 +124,7 @@ class _DocumentBuilder:
             if column.reference is not None
         ]
         self._of_sets = [
-            (position, reader.plan.made_of, reader, reader.some(reader.plan.ignore_needs))
+            (position, reader.plan.made_of, reader, reader.reader_of_columns(reader.plan.ignore_needs))
             for position, reader in enumerate(readers)
             if reader.plan.made_of is not None
         ]

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 from pydantic import BaseModel
 
-from loadsheet.contract import EXPECTED, WRITES, Field, FieldKind, Operation, Record, When
+from loadsheet.contract import KIND_DESCRIPTIONS, WRITES, Field, FieldKind, Operation, Record, When
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Column, Derived, Leaf, MappingSpec, Target, ZoneSpec, keys
 from loadsheet.mapping.yamlfile import yaml_values
 
@@ -312,7 +312,7 @@ def _record(record: Record, defs: Json, *, creates: bool) -> str:
 
 
 def _field(field: Field, defs: Json, *, creates: bool) -> Json:
-    meaning = f"{field.meaning}; {EXPECTED.get(field.kind, 'a text')}"
+    meaning = f"{field.meaning}; {KIND_DESCRIPTIONS.get(field.kind, 'a text')}"
     meaning += f", such as {', '.join(field.known)}" if field.known else ""
     if field.record is None:
         return {"description": meaning, "$ref": f"{_DEFS}Leaf"}

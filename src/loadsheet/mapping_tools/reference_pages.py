@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from pydantic_core import PydanticUndefined
 
-from loadsheet.contract import BY_NAME, EXPECTED, WRITES, Field, When
+from loadsheet.contract import BY_NAME, KIND_DESCRIPTIONS, WRITES, Field, When
 from loadsheet.mapping.schema import Column, ColumnType, keys
 from loadsheet.mapping_tools.reference import (
     FIELDS,
@@ -121,7 +121,7 @@ def fields_table(target: str) -> list[str]:
         return [f"It has the fields of `{creation.name}`. Required: {_either(required, 'and')}."]
     fields = list(operation.record.walk())
     rows = [
-        f"| `{path}` | {EXPECTED[field.kind]} | {'yes' if field.is_required(creates=operation.creates) else ''} | {field.meaning}{_known(field)} |"
+        f"| `{path}` | {KIND_DESCRIPTIONS[field.kind]} | {'yes' if field.is_required(creates=operation.creates) else ''} | {field.meaning}{_known(field)} |"
         for path, field in fields
         if field.when is not When.LISTED
     ]
@@ -143,7 +143,7 @@ def fields_named(name: str) -> list[Json]:
     for operation in WRITES:
         for path, field in operation.record.walk():
             if name in (path, field.name, *field.spellings):
-                text = f"{field.meaning}{_known(field)}. It holds {EXPECTED[field.kind]}."
+                text = f"{field.meaning}{_known(field)}. It holds {KIND_DESCRIPTIONS[field.kind]}."
                 text += f" {_ONLY_LISTED}." if field.when is When.LISTED else ""
                 known = found.setdefault((path, text), {"name": path, "text": text, "required": [], "optional": []})
                 known["required" if field.is_required(creates=operation.creates) else "optional"].append(operation.name)

@@ -25,7 +25,7 @@ from loadsheet.reading.number_formats import (
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package, safe_parser
 from loadsheet.reading.refusals import file_refusal
 from loadsheet.reading.tables import Native, formula_cell
-from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, RowRanges, Rows, Sheet, Traits
+from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, RowRanges, Rows, Sheet, SheetTraits
 
 _TABLE_NAMES = "urn:oasis:names:tc:opendocument:xmlns:table:1.0 "
 _OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0 "
@@ -64,7 +64,7 @@ def open_ods(source: Source, name: str, inflated_bytes_max: int) -> Book:
         raise file_refusal(name, "it is a spreadsheet without a sheet", SEND_AGAIN)
     sheets = tuple(Sheet(table.title, str(table.place), styles.hides(table.style)) for table in seen)
     traits = {
-        str(table.place): Traits(
+        str(table.place): SheetTraits(
             table.merged, table.hidden_rows, tuple(table.hidden_columns), "on" if table.filtered else ""
         )
         for table in seen

@@ -117,7 +117,7 @@ _MARKUP: tuple[tuple[re.Pattern[str], RefusedFormat], ...] = (  # the start of a
 )
 
 
-def open_tables(path: Path, name: str, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
+def open_in_this_process(path: Path, name: str, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
     """The tables of the file at `path` for `layouts`, by layout name. `name` is the file's original name, for problems.
 
     The file must not change while the tables are used: `Table.rows` reads it again each time. `rows` yields bad rows with their

@@ -62,7 +62,7 @@ from loadsheet.reading.tables import Layout, Row, Table, Top, bounds_of
 if TYPE_CHECKING:
     from loadsheet.settings import Settings
 
-TARGET = "loadsheet.reading.opening:open_tables"
+TARGET = "loadsheet.reading.opening:open_in_this_process"
 _SHUTDOWN_TIMEOUT_S = 10.0
 _FORK_TIMEOUT_S = 120.0  # the fork server only forks and kills
 _BOOTSTRAP = (
@@ -84,7 +84,7 @@ def open_tables(path: Path, name: str, layouts: Sequence[Layout], settings: "Set
     if not _uses_sandbox(settings):
         from loadsheet.reading import opening
 
-        return opening.open_tables(path, name, layouts, bounds_of(settings))
+        return opening.open_in_this_process(path, name, layouts, bounds_of(settings))
     return open_in_sandbox(path, name, layouts, settings, _fork_server(os.getpid()))
 
 

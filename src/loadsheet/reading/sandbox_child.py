@@ -197,7 +197,7 @@ def _forbid_calls(libc: ctypes.CDLL) -> None:
 
 
 Target = Callable[[Path, str, Sequence[Layout], Bounds], dict[str, Table]]
-"""The function that reads a file: `opening.open_tables`, or a test's own."""
+"""The function that reads a file: `opening.open_in_this_process`, or a test's own."""
 
 _EXITS_MAX = 1_000
 

@@ -52,7 +52,7 @@ ONLY_BESIDE = "cells beside the table"
 """The rule that ignores rows without a cell below a heading."""
 
 _ROWS_LISTED = 20
-_DONE = {None: "read", "read": "read", "ignore": "ignored"}
+_TREATMENT = {None: "read", "read": "read", "ignore": "ignored"}
 
 
 Cells = list[tuple[int, str]]
@@ -108,9 +108,9 @@ _SILENT = "if they should show something, open the file in Excel, save it and se
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class SheetTraits:
     """The traits of a sheet besides its cells. `hidden_rows` are numbers from 1 of rows with values, `hidden_columns` positions from 0, `filtered` is the
-    range of a filter. `silent` counts formulas with an empty text as value, where the format cannot distinguish that from no value.
+    range of a filter. `empty_text_formulas` counts formulas with an empty text as value, where the format cannot distinguish that from no value.
     `struck_rows` are numbers of rows that are struck out.
     """
 
@@ -118,7 +118,7 @@ class Traits:
     hidden_rows: RowRanges = NO_ROWS
     hidden_columns: tuple[int, ...] = ()
     filtered: str = ""
-    silent: int = 0
+    empty_text_formulas: int = 0
     struck_rows: tuple[int, ...] = ()
 
     def describe(self, rows: str, columns_are: str) -> dict[str, str]:
@@ -130,7 +130,11 @@ class Traits:
             **({"hidden rows": f"{len(self.hidden_rows):,} ({rows})"} if self.hidden_rows else {}),
             **({"hidden columns": f"{len(columns):,} ({columns_are}): {letters}"} if columns else {}),
             **({"filter": f"{self.filtered} (all rows are read)"} if self.filtered else {}),
-            **({"formulas that show nothing": f"{self.silent:,} ({_SILENT})"} if self.silent else {}),
+            **(
+                {"formulas that show nothing": f"{self.empty_text_formulas:,} ({_SILENT})"}
+                if self.empty_text_formulas
+                else {}
+            ),
         }
 
 
@@ -139,7 +143,7 @@ class Book:
     """A workbook that is open for reading. `name` is the file's name for problems, `kind` its format in words, `notes` are for the
     reports.
 
-    `rows(key)` reads a sheet on each call, streaming if the format allows it. `verify(key)` reads a sheet completely, so that
+    `rows(key)` reads a sheet on each call, streaming if the format allows it. `read_traits(key)` reads a sheet completely, so that
     damage is found before a row is used. Both raise FileRefused.
     """
 
@@ -148,7 +152,7 @@ class Book:
     sheets: tuple[Sheet, ...]
     notes: dict[str, str]
     rows: Callable[[str], Rows]
-    verify: Callable[[str], Traits]
+    read_traits: Callable[[str], SheetTraits]
 
     def rows_of(self, sheet: Sheet) -> Rows:
         """The rows of a sheet in file order. Raises FileRefused, also at the first row or cell that occurs twice."""
@@ -183,7 +187,7 @@ def open_workbook(book: Book, layouts: Sequence[Layout], bounds: Bounds) -> dict
         sheet for sheet in book.sheets if not sheet.hidden and sheet.key not in chosen and _has_cells(book, sheet)
     ]
     aside = [_sheets_aside(bodies, unread, bounds) for bodies in found]
-    traits = {sheet.key: book.verify(sheet.key) for sheet in {body.sheet for bodies in found for body in bodies}}
+    traits = {sheet.key: book.read_traits(sheet.key) for sheet in {body.sheet for bodies in found for body in bodies}}
     tables: dict[str, Table] = {}
     for bodies, others in zip(found, aside, strict=True):
         blank = others.get(WITHOUT_ROWS, ())
@@ -304,7 +308,7 @@ def _has_most_columns(other: Header, header: Header) -> bool:
     return 2 * len(other.positions) > len(header.positions)
 
 
-def _table(body: "_Body", traits: Traits, aside: Mapping[str, Sequence[Sheet]]) -> Table:
+def _table(body: "_Body", traits: SheetTraits, aside: Mapping[str, Sequence[Sheet]]) -> Table:
     """The table of these rows on a sheet with these traits. `aside` are the sheets that are not read, by what they are."""
     book, layout, header, row_filters = body.book, body.layout, body.header, body.layout.row_filters
     notes = {
@@ -315,7 +319,7 @@ def _table(body: "_Body", traits: Traits, aside: Mapping[str, Sequence[Sheet]]) 
         **{name: f"{len(of)} ({', '.join(sheet.title for sheet in of)})" for name, of in aside.items() if of},
         **_numbers_below(header, STRUCK_OUT, traits.struck_rows),
         **(_numbers_below(header, HIDDEN_READ, traits.hidden_rows) if row_filters.hidden_rows is None else {}),
-        **traits.describe(_DONE[row_filters.hidden_rows], _DONE[row_filters.hidden_columns]),
+        **traits.describe(_TREATMENT[row_filters.hidden_rows], _TREATMENT[row_filters.hidden_columns]),
     }
     if row_filters.hidden_rows == "ignore":
         body = replace(body, hidden=traits.hidden_rows)
@@ -360,7 +364,7 @@ def _header_of(book: Book, sheet: Sheet, layout: Layout) -> tuple[Header, int]:
     cells keep their positions.
     """
     seen: list[int] = []
-    hidden = set(book.verify(sheet.key).hidden_columns) if layout.row_filters.hidden_columns == "ignore" else set()
+    hidden = set(book.read_traits(sheet.key).hidden_columns) if layout.row_filters.hidden_columns == "ignore" else set()
     with closing(book.rows_of(sheet)) as rows:
 
         def spread() -> Iterator[tuple[int, list[str]]]:

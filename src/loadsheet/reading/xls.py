@@ -21,7 +21,7 @@ from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_nu
 from loadsheet.reading.package import DAMAGED, SEND_AGAIN
 from loadsheet.reading.refusals import SAVE_AS, SAVE_AS_XLSX, SEND_TABLE, RefusedFormat, file_refusal, refuse_format
 from loadsheet.reading.tables import Native
-from loadsheet.reading.workbook import Book, Cells, RowRanges, Rows, Sheet, Traits
+from loadsheet.reading.workbook import Book, Cells, RowRanges, Rows, Sheet, SheetTraits
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _SIZE_MAX = 1 << 28
@@ -78,7 +78,7 @@ def open_xls(source: Source, name: str) -> Book:
             for place, (title, bound) in enumerate(zip(titles, bounds, strict=True))
         )
     notes = {"date system": "1904"} if book.datemode else {}
-    return Book(name, "workbook (.xls)", sheets, notes, reader.rows, reader.verify)
+    return Book(name, "workbook (.xls)", sheets, notes, reader.rows, reader.read_traits)
 
 
 def properties_text(path: Path) -> str:
@@ -141,7 +141,7 @@ class _Reader:
                 if cells:
                     yield number + 1, cells
 
-    def verify(self, key: str) -> Traits:
+    def read_traits(self, key: str) -> SheetTraits:
         """The traits of the sheet."""
         with _faults_refused(self._name):
             sheet = self._book.sheet_by_index(int(key))
@@ -153,7 +153,9 @@ class _Reader:
                     hidden_rows.add(number + 1, number + 1)
             columns = {place for place, column in sheet.colinfo_map.items() if column.hidden and place < sheet.ncols}
             filtered = any(kind == _FILTERMODE for kind, _ in self._records(bound.offset))
-            return Traits(merged, hidden_rows, tuple(sorted(columns)), "on" if filtered else "", _count_silent(sheet))
+            return SheetTraits(
+                merged, hidden_rows, tuple(sorted(columns)), "on" if filtered else "", _count_silent(sheet)
+            )
 
     def _format_at(self, style: int) -> Format:
         return self._formats[style] if 0 <= style < len(self._formats) else GENERAL

@@ -13,8 +13,8 @@ from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read
 from loadsheet.reading.package import SEND_AGAIN, Package, Relations
 from loadsheet.reading.refusals import file_refusal
 from loadsheet.reading.tables import Native
-from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, RowRanges, Rows, Sheet, Traits
-from loadsheet.reading.xlsx import Dictionary, PartReaders, open_parts
+from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, RowRanges, Rows, Sheet, SheetTraits
+from loadsheet.reading.xlsx import CellContext, PartReaders, open_parts
 
 MAIN_PART = "xl/workbook.bin"
 ERRORS = {
@@ -92,9 +92,9 @@ def _number(data: bytes) -> str:
     return str(int.from_bytes(data, "little"))
 
 
-def _stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
+def _stream_rows(package: Package, part: str, context: CellContext) -> Rows:
     """The non-empty rows of a sheet. Raises FileRefused if the part is damaged."""
-    make = _cell_maker(dictionary)
+    make = _cell_maker(context)
     number, position, cells = 0, -1, Cells()
     with package.opened(part) as stream:
         for record, data in _records(stream):
@@ -121,9 +121,9 @@ def _stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
         yield number, cells
 
 
-def _cell_maker(dictionary: Dictionary) -> Callable[[int, int, bytes, int], str]:
+def _cell_maker(context: CellContext) -> Callable[[int, int, bytes, int], str]:
     """A function that makes a cell from its kind, its style, its record, and the offset of its value."""
-    texts, formats, from_1904 = dictionary.texts, dictionary.formats, dictionary.from_1904
+    texts, formats, from_1904 = context.texts, context.formats, context.from_1904
 
     def number(value: float, style: int) -> Native:
         how = formats[style] if style < len(formats) else GENERAL
@@ -146,7 +146,7 @@ def _cell_maker(dictionary: Dictionary) -> Callable[[int, int, bytes, int], str]
     return make
 
 
-def _read_traits(package: Package, part: str, _dictionary: Dictionary) -> Traits:
+def _read_traits(package: Package, part: str, _context: CellContext) -> SheetTraits:
     """The traits of a sheet. Reads it completely; raises FileRefused if it is cut off or its checksum is wrong."""
     merged, filtered, ended, hidden_rows = 0, "", False, RowRanges()
     hidden_columns: set[int] = set()
@@ -170,7 +170,7 @@ def _read_traits(package: Package, part: str, _dictionary: Dictionary) -> Traits
                 ended = True
     if not ended:
         raise file_refusal(package.name, f"it is incomplete or damaged (part {part} has no end)", SEND_AGAIN)
-    return Traits(merged, hidden_rows, tuple(sorted(hidden_columns)), filtered)
+    return SheetTraits(merged, hidden_rows, tuple(sorted(hidden_columns)), filtered)
 
 
 def _records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:

@@ -24,7 +24,7 @@ from loadsheet.reading.package import (
 )
 from loadsheet.reading.refusals import file_refusal
 from loadsheet.reading.tables import Native, formula_cell
-from loadsheet.reading.workbook import COLUMNS_MAX, Book, Cells, RowRanges, Rows, Sheet, Traits
+from loadsheet.reading.workbook import COLUMNS_MAX, Book, Cells, RowRanges, Rows, Sheet, SheetTraits
 
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _REFERENCE = re.compile(r"([A-Z]{1,3})[0-9]+")
@@ -36,7 +36,7 @@ _TAG_LENGTH = 2048  # bytes; longer than any tag with a trait
 
 
 @dataclass(frozen=True, slots=True)
-class Dictionary:
+class CellContext:
     """The data that cells refer to: shared texts, the format of each style, the date system, and the styles of struck-out texts."""
 
     texts: tuple[str, ...]
@@ -76,12 +76,12 @@ def read_texts(package: Package, part: str) -> Iterator[str]:
 
 
 def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases would cost a third more)
-    package: Package, part: str, dictionary: Dictionary
+    package: Package, part: str, context: CellContext
 ) -> Rows:
     """The non-empty rows of a sheet, as row number and cells, in file order. Raises FileRefused if the part is damaged."""
     found: list[tuple[int, Cells]] = []
     pieces: list[str] = []
-    make, parser = _cell_maker(dictionary), safe_parser()
+    make, parser = _cell_maker(context), safe_parser()
     row, position, phonetic, formula, before, inline = 0, -1, False, "", 0, False
     cells: Cells = []
     attributes: dict[str, str] = {}
@@ -187,7 +187,7 @@ def _is_hidden(given: Mapping[str, str]) -> bool:
     return given.get("hidden", "0") in ("1", "true")
 
 
-def read_traits(package: Package, part: str, dictionary: Dictionary) -> Traits:
+def read_traits(package: Package, part: str, context: CellContext) -> SheetTraits:
     """The traits of a sheet. Reads it completely; raises FileRefused if its checksum is wrong or its XML malformed.
 
     The handler is on only for pieces that contain a word of a trait: without it, parsing takes a tenth of the time.
@@ -196,7 +196,7 @@ def read_traits(package: Package, part: str, dictionary: Dictionary) -> Traits:
     merged, filtered, before = 0, "", b""
     hidden_columns: set[int] = set()
     hidden = _HiddenRows()
-    struck = _StruckRows(dictionary.struck)
+    struck = _StruckRows(context.struck)
     words = (*_TRAITS, *struck.words)
 
     def start(tag: str, given: dict[str, str]) -> None:
@@ -225,7 +225,7 @@ def read_traits(package: Package, part: str, dictionary: Dictionary) -> Traits:
 
     for _ in package.feed(part, parser, [], look=look):
         pass
-    return Traits(merged, hidden.rows, tuple(sorted(hidden_columns)), filtered, struck_rows=struck.rows())
+    return SheetTraits(merged, hidden.rows, tuple(sorted(hidden_columns)), filtered, struck_rows=struck.rows())
 
 
 def unescape(text: str) -> str:
@@ -249,10 +249,10 @@ def _position(reference: str, columns: dict[str, int]) -> int:
     return columns.setdefault(letters, position - 1)
 
 
-def _cell_maker(dictionary: Dictionary) -> Callable[[str, str, str], str]:
+def _cell_maker(context: CellContext) -> Callable[[str, str, str], str]:
     """A function that makes a cell from its kind, its style and its stored text."""
     cache: dict[tuple[str, str], Native] = {}
-    texts, formats, from_1904 = dictionary.texts, dictionary.formats, dictionary.from_1904
+    texts, formats, from_1904 = context.texts, context.formats, context.from_1904
 
     def number(style: str, text: str) -> Native:
         how = formats[int(style)] if int(style) < len(formats) else GENERAL
@@ -307,8 +307,8 @@ class PartReaders(NamedTuple):
     main: Callable[[Package], str]
     sheets: Callable[[Package, str, Relations], tuple[list[Sheet], dict[str, str]]]
     texts_and_formats: Callable[[Package, dict[str, str]], tuple[Iterable[str], Iterable[Format]]]
-    rows: Callable[[Package, str, Dictionary], Rows]
-    traits: Callable[[Package, str, Dictionary], Traits]
+    rows: Callable[[Package, str, CellContext], Rows]
+    traits: Callable[[Package, str, CellContext], SheetTraits]
     struck: Callable[[Package, dict[str, str]], frozenset[int]] = lambda _package, _parts: frozenset()
 
 
@@ -333,17 +333,17 @@ def open_parts(source: Source, name: str, inflated_bytes_max: int, readers: Part
             notes["macros"] = "not run"
         parts = dict(relations.values())
         texts, formats = readers.texts_and_formats(package, parts)
-        dictionary = Dictionary(tuple(texts), tuple(formats), "date system" in notes, readers.struck(package, parts))
+        context = CellContext(tuple(texts), tuple(formats), "date system" in notes, readers.struck(package, parts))
 
     def rows(part: str) -> Rows:
         with open_package(source, name, inflated_bytes_max) as reopened:
-            yield from readers.rows(reopened, part, dictionary)
+            yield from readers.rows(reopened, part, context)
 
-    def verify(part: str) -> Traits:
+    def traits_of(part: str) -> SheetTraits:
         with open_package(source, name, inflated_bytes_max) as reopened:
-            return readers.traits(reopened, part, dictionary)
+            return readers.traits(reopened, part, context)
 
-    return Book(name, readers.kind, tuple(sheets), notes, rows, verify)
+    return Book(name, readers.kind, tuple(sheets), notes, rows, traits_of)
 
 
 def _main_part(package: Package) -> str:

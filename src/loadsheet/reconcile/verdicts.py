@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, DELETES, LISTED_WRITES, Difference, in_range
+from loadsheet.contract import BY_NAME, DELETES, LISTED_WRITES, Difference, is_calculable
 from loadsheet.ledger import Entry, EntryHead, State
 from loadsheet.ledger.states import VERDICTS
 from loadsheet.mapping.documents import STEP
@@ -449,7 +449,7 @@ def gap_of(found: Difference) -> Decimal | None:
         gap = Decimal(found.held) - Decimal(found.sent)
     except ArithmeticError:
         return None
-    return gap if in_range(gap) else None
+    return gap if is_calculable(gap) else None
 
 
 def _lists_of(operation: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ from loadsheet.contract import (
     Operation,
     Record,
     encode_record,
-    in_date_shape,
+    is_valid_date_text,
     listed_subject,
 )
 from loadsheet.display_text import escaped_json
@@ -322,5 +322,5 @@ def _number(value: object) -> int | Decimal | None:
 
 
 def _moment(text: str) -> datetime | None:
-    moment = datetime.fromisoformat(text) if in_date_shape(FieldKind.DATETIME, text) else None
+    moment = datetime.fromisoformat(text) if is_valid_date_text(FieldKind.DATETIME, text) else None
     return moment if moment is not None and moment.year > _FIRST_YEAR else None
