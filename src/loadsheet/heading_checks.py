@@ -11,7 +11,7 @@ from typing import NamedTuple
 from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.conversion import NUMBERS
 from loadsheet.mapping.layouts import columns_by_heading, wanted_columns
-from loadsheet.mapping.notations import format_reader
+from loadsheet.mapping.notations import format_parser
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
 from loadsheet.mapping.rows import TableView
 from loadsheet.problems import Problem, column_letters
@@ -115,7 +115,7 @@ def _column_use(column: ColumnPlan, *, is_key: bool) -> ColumnUse:
         pad.to if pad is not None else 0,
         tuple(
             # a readable format such as `DD.MM.YYYY hh:mm`
-            (re.sub("%.", lambda found: _WORDS.get(found[0], found[0]), format_), format_reader(format_, column.locale))
+            (re.sub("%.", lambda found: _WORDS.get(found[0], found[0]), format_), format_parser(format_, column.locale))
             for format_ in column.formats
         ),
         is_key and kind == "text" and not any(changes),

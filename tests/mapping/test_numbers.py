@@ -10,7 +10,7 @@ from openpyxl import Workbook
 from sheets import decode, example_text, findings, load_text, of_file, of_text
 from test_conversion import converter, hints, planned, shown
 
-from loadsheet.mapping.notations import canonical, number_reader
+from loadsheet.mapping.notations import canonical, number_parser
 from loadsheet.mapping.units import ALIASES, conversion_factor, factor_by_pint
 from loadsheet.reading.tables import Native
 
@@ -146,7 +146,7 @@ def test_m14_whatever_two_readings_are_proposed_are_read_and_differ(text, locale
 )
 def test_no_digit_of_a_long_number_is_rounded_away_and_it_has_one_spelling(written, text):
     """Decimal's own arithmetic would keep 28 digits."""
-    assert str(canonical(written) if isinstance(written, Decimal) else number_reader("de_DE")(written)) == text
+    assert str(canonical(written) if isinstance(written, Decimal) else number_parser("de_DE")(written)) == text
 
 
 # ---- quantities ----

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.languages import words_in
-from loadsheet.mapping.notations import format_reader, number_reader
+from loadsheet.mapping.notations import format_parser, number_parser
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import CATALOGUE, Problem, Where
@@ -106,7 +106,7 @@ def test_a_proposed_format_reads_every_value(moments):
     texts = [moment.strftime("%m/%d/%Y %H:%M") for moment in moments]
     cause = only(*cells("C304", *texts, expected="31.03.2026 14:05"))
     if cause.proposal.startswith("set dates"):
-        read = format_reader(cause.proposal.split('"')[1], None)
+        read = format_parser(cause.proposal.split('"')[1], None)
         assert [read(text) for text in texts] == [moment.replace(second=0, microsecond=0) for moment in moments]
     else:
         assert all(moment.day <= 12 for moment in moments)
@@ -118,7 +118,7 @@ def test_a_proposed_format_reads_every_value(moments):
 )
 def test_numbers_of_another_locale_name_it(texts, locale):
     assert f"set locale: {locale} " in only(*cells("C302", *texts, *texts, locale="xx")).proposal
-    assert not any(isinstance(number_reader(locale)(text), CellProblem) for text in texts)
+    assert not any(isinstance(number_parser(locale)(text), CellProblem) for text in texts)
 
 
 # ---- what is one cause, and in which order ----

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reading_corpus import layout, open_one, text_file
 from reading_writers import WRITERS, Sheet, Typed
 
-from loadsheet.mapping.notations import format_reader
+from loadsheet.mapping.notations import format_parser
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.tables import ColumnUse
 from loadsheet.similar_text import LookAlikes
@@ -188,7 +188,7 @@ def test_warnings_depend_on_how_a_column_is_used(columns, uses, codes):
 
 
 def test_date_styles_are_named_as_the_column_declares_them():
-    formats = [("YY-MM-DD", format_reader("%y-%m-%d", None)), ("DD.MM.YYYY", format_reader("%d.%m.%Y", None))]
+    formats = [("YY-MM-DD", format_parser("%y-%m-%d", None)), ("DD.MM.YYYY", format_parser("%d.%m.%Y", None))]
     short = ["26-05-19", "05-06-07", "27-12-31"]
     assert warnings_about({"Day": short}, {"Day": ColumnUse("moment", 0, (formats[0],))}) == {}
     found = warnings_about({"Day": [*short, "19.05.2026"]}, {"Day": ColumnUse("moment", 0, tuple(formats))})

@@ -14,7 +14,7 @@ from babel.core import get_global
 from babel.numbers import get_territory_currencies
 
 from loadsheet.contract import zone_names
-from loadsheet.mapping.notations import canonical, number_reader, split_amount
+from loadsheet.mapping.notations import canonical, number_parser, split_amount
 from loadsheet.mapping.plans import CellProblem, SettingError
 from loadsheet.reading.tables import Native
 from loadsheet.similar_text import did_you_mean_value, proposal_of
@@ -83,7 +83,7 @@ YES_NO = {
 }
 
 
-def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
+def country_parser(locale: str | None) -> Callable[[str], str | CellProblem]:
     """A function from text to the two-letter code (ISO 3166): names in the locale's language, then in English, two- and
     three-letter codes, signs of vehicles such as D and A; C308 with a proposal otherwise.
     """
@@ -152,7 +152,7 @@ def _countries(locale: str | None) -> dict[str, str]:
     return found
 
 
-def currency_reader(locale: str | None = None) -> Callable[[str], str | CellProblem]:
+def currency_parser(locale: str | None = None) -> Callable[[str], str | CellProblem]:
     """A function from text to the currency code (ISO 4217) in capitals: codes, names in the locale's language, then in English, and
     signs that only one currency has (`€`; `$` is that of many); C309 with a proposal otherwise.
     """
@@ -205,11 +205,11 @@ class Amount:
         if currency not in currency_codes():
             hint = did_you_mean_value(currency, {code: code for code in currency_codes()}) or "such as EUR"
             raise SettingError("currency", f"currency: {currency} is not a currency code", hint)
-        self._currency, self._locale, self._read_number = currency, locale, number_reader(locale)
+        self._currency, self._locale, self._read_number = currency, locale, number_parser(locale)
         self._elsewhere = CellProblem("C307", {"expected": f"an amount in {currency}"})
 
     def read(self, text: str) -> Decimal | CellProblem:
-        """The number of an amount: `12.00`, `€ 12.00`, `12.00 EUR` and `12.-` are one. Otherwise the problems of `number_reader`."""
+        """The number of an amount: `12.00`, `€ 12.00`, `12.00 EUR` and `12.-` are one. Otherwise the problems of `number_parser`."""
         number = self._read_number(text)
         if not isinstance(number, CellProblem):
             return number
@@ -228,7 +228,7 @@ class Amount:
         return self._elsewhere if is_elsewhere else amount
 
 
-def zone_reader() -> Callable[[str], str | CellProblem]:
+def zone_parser() -> Callable[[str], str | CellProblem]:
     """A function from text to the name of a time zone; C311 with a proposal otherwise."""
     by_folded = {name.casefold(): name for name in zone_names()}
 
@@ -239,7 +239,7 @@ def zone_reader() -> Callable[[str], str | CellProblem]:
     return read
 
 
-def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> Callable[[str], bool | CellProblem]:
+def yes_no_parser(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> Callable[[str], bool | CellProblem]:
     """A function from text to bool: by the given words, or by default those of the locale's language and of English; C310 otherwise. Raises
     SettingError for a word that means both.
     """

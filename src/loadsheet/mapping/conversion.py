@@ -4,6 +4,9 @@ Values are str, Decimal, bool, datetime (aware) and timedelta (a time of day). M
 trimmed of Unicode white space and composed, so every way of typing `Köln` gives the same text. Contradictory settings of a column
 are refused at load. Knows no row and no file.
 
+`plan_column` wraps the parser of the type (`_parser_of`) in the steps of all types (`_cell_parser`). `rows.RowReader` calls it for each cell,
+then applies the `RowStep` of the column, and last finds the rows of other tables.
+
 A converter of another package (`convert: NAME`) is found by its entry point. It gets the text of a cell and returns a text, which the column
 reads by its type, or a number, date, time or flag, which it takes like a typed cell of a workbook. None is a blank. What it raises for a bad
 value becomes a problem of the cell.
@@ -19,27 +22,27 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calculation import Calendar
-from loadsheet.mapping.codes import Amount, country_reader, currency_reader, yes_no_reader, zone_reader
+from loadsheet.mapping.codes import Amount, country_parser, currency_parser, yes_no_parser, zone_parser
 from loadsheet.mapping.layouts import choices_of
-from loadsheet.mapping.lookups import Lookup, range_reader
+from loadsheet.mapping.lookups import Lookup, range_parser
 from loadsheet.mapping.notations import (
     PARTED,
     canonical,
     check_zone_word,
     decimal_mark,
-    format_reader,
-    formats_reader,
+    format_parser,
+    formats_parser,
     is_locale,
     localize,
-    number_reader,
+    number_parser,
 )
 from loadsheet.mapping.plans import (
     CALCULATION_ERRORS,
     CellProblem,
     ColumnPlan,
     Convert,
-    Finish,
     Fold,
+    RowStep,
     SettingError,
     Slot,
     TableLookup,
@@ -49,11 +52,11 @@ from loadsheet.mapping.plans import (
 from loadsheet.mapping.schema import Column
 from loadsheet.mapping.texts import (
     before_row,
-    choice_reader,
-    finish_by_row,
+    choice_parser,
+    row_step_of,
     stripped_cell,
     text_contradictions,
-    text_reader,
+    text_parser,
     without_apostrophe,
 )
 from loadsheet.mapping.units import Quantity, conversion_factor, unit_named, which_ton, with_unit_of
@@ -129,8 +132,8 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     try:
         parse = _parser_of(spec, conventions, codes)
         if codes is not None and spec.type != "text":
-            parse = range_reader(parse, codes)
-        finish = _finish(spec, codes, table, parse)
+            parse = range_parser(parse, codes)
+        row_step = _row_step(spec, codes, table, parse)
         custom = converter(spec.convert) if spec.convert is not None else None
     except SettingError as error:
         where = ("source", "dates") if error.key == "dates" else (*loc, error.key)
@@ -141,7 +144,7 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         file.refuse((*loc, key), f"{key} and {locating[0]} cannot be combined: both locate the cells", at_key=True)
     default = _default(spec, custom.before(parse, None) if custom else parse, file, loc)
     read_later = spec.unit_column is not None
-    convert = _cell_reader(spec, (lambda cell: cell) if read_later else parse, default, custom)
+    convert = _cell_parser(spec, (lambda cell: cell) if read_later else parse, default, custom)
     zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"} and lookup is None
     slot = _slot(spec, index, lookup, default)
     slot = replace(slot, declared_at=file.place(loc), is_code=spec.lookup is not None or spec.one_of is not None)
@@ -151,18 +154,20 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     name, locale = str(loc[-1]), spec.locale or conventions.locale
     choices = choices_of(spec, lookup, locale)
     return ColumnPlan(
-        name, spec, slot, convert, zoned, finish, name,
+        name, spec, slot, convert, zoned, row_step, name,
         choices=choices, writes=writes, formats=formats, locale=locale, reference=table,
     )  # fmt: skip
 
 
-def _finish(spec: Column, codes: Lookup | None, table: TableLookup | None, parse: Callable[..., Any]) -> Finish | None:
+def _row_step(
+    spec: Column, codes: Lookup | None, table: TableLookup | None, parse: Callable[..., Any]
+) -> RowStep | None:
     """The steps that need the whole row, or None. Raises SettingError."""
     if spec.unit_column is not None:
         return with_unit_of(spec.unit_column, parse)
     if table is not None:
         return before_row(spec, table.searched)
-    return finish_by_row(spec, codes) if spec.type == "text" else None
+    return row_step_of(spec, codes) if spec.type == "text" else None
 
 
 def _lookup(
@@ -263,7 +268,7 @@ _ERROR = re.compile(
 )  # as a text file has the errors of a workbook, and cells of columns that were too narrow
 
 
-def _cell_reader(spec: Column, parse: _Parse, default: object, custom: Converter | None) -> Convert:
+def _cell_parser(spec: Column, parse: _Parse, default: object, custom: Converter | None) -> Convert:
     """The steps of all types: workbook errors, trimming, blanks, defaults, required values, the converter `custom`."""
     blank = CellProblem("C301") if spec.required and default is None else default
     tokens = frozenset(spec.blank)
@@ -289,7 +294,7 @@ def _parser_of(spec: Column, conventions: Conventions, lookup: Lookup | None) ->
     if locale is not None and not is_locale(locale):
         raise SettingError("locale", f"locale {locale} is not known", "such as de_DE or en_GB")
     if spec.type == "text":
-        return text_reader(spec, lookup)
+        return text_parser(spec, lookup)
     if spec.type in NUMBERS:
         return _number_parser(spec, conventions, locale)
     if spec.type in {"date", "datetime"}:
@@ -297,17 +302,17 @@ def _parser_of(spec: Column, conventions: Conventions, lookup: Lookup | None) ->
     if spec.type == "time":
         return _time_parser(spec, locale)
     if spec.type == "yesno":
-        return yes_no_reader(locale, spec.yes, spec.no)
+        return yes_no_parser(locale, spec.yes, spec.no)
     if spec.type == "timezone":
         read = _zone_parser(spec)
     else:
-        read = (country_reader if spec.type == "country" else currency_reader)(locale)
+        read = (country_parser if spec.type == "country" else currency_parser)(locale)
     return lambda cell: read((cell.without_currency if isinstance(cell, Native) else cell).strip())
 
 
 def _zone_parser(spec: Column) -> _Parse:
     """Reads the name of a time zone, or a code that stands for one. Raises SettingError."""
-    read, choose = zone_reader(), choice_reader(spec)
+    read, choose = zone_parser(), choice_parser(spec)
     meanings = spec.one_of.values() if isinstance(spec.one_of, dict) else spec.one_of or ()
     if wrong := next((name for name in meanings if isinstance(read(name), CellProblem)), ""):
         raise SettingError("one_of", f"one_of: {wrong} is not the name of a time zone", "such as America/New_York")
@@ -326,17 +331,17 @@ def _number_parser(spec: Column, conventions: Conventions, locale: str | None) -
     if locale is None:
         raise SettingError("type", f"{spec.type} needs a locale", "set source.locale, such as de_DE for 1.234,56")
     is_whole = spec.type == "integer" or spec.places == 0
-    read: Callable[..., Decimal | CellProblem] = number_reader(locale, Decimal(12) if is_whole else PARTED)
+    read: Callable[..., Decimal | CellProblem] = number_parser(locale, Decimal(12) if is_whole else PARTED)
     of_number: Callable[..., Decimal | CellProblem] = _plain
     if spec.type == "quantity":
         unit, assumed = _units(spec, conventions, locale)
-        quantity = Quantity(number_reader(locale), unit=unit, assumed=assumed, extra=conventions.units, locale=locale)
+        quantity = Quantity(number_parser(locale), unit=unit, assumed=assumed, extra=conventions.units, locale=locale)
         read, of_number = quantity.read, quantity.of_number
     elif spec.currency is not None:
         amount = Amount(spec.currency, locale)
         read, of_number = amount.read, amount.of_number
     elif is_whole:
-        read = _whole_reader(read, decimal_mark(locale))
+        read = _whole_parser(read, decimal_mark(locale))
     check = _range_check(spec)
 
     def parse(cell: str, *unit: str) -> Any:
@@ -351,7 +356,7 @@ def _number_parser(spec: Column, conventions: Conventions, locale: str | None) -
     return parse
 
 
-def _whole_reader(read: Callable[[str], Decimal | CellProblem], point: str) -> Callable[[str], Decimal | CellProblem]:
+def _whole_parser(read: Callable[[str], Decimal | CellProblem], point: str) -> Callable[[str], Decimal | CellProblem]:
     """A reader of whole numbers that refuses `1,000` where the comma is the decimal mark: it may be 1 or 1000."""
     thousands = re.compile(rf"[^0-9]*[1-9][0-9]{{0,2}}{re.escape(point)}000[^0-9]*")
 
@@ -442,7 +447,7 @@ def is_day(column: ColumnPlan, cell: str) -> bool:
     if isinstance(cell, Native) and cell.kind != "number":
         return cell.kind == "date"
     text = cell.strip() or str(column.spec.default or "")
-    days = (format_reader(format_, column.locale) for format_ in column.formats if not _CLOCK.search(format_))
+    days = (format_parser(format_, column.locale) for format_ in column.formats if not _CLOCK.search(format_))
     return any(moment.time() == time.min for read in days if (moment := read(text)) is not None)
 
 
@@ -474,7 +479,7 @@ def _declared(
     try:
         for format_ in formats:
             check_zone_word(format_, zone)
-        return formats_reader(formats, locale, "time" if spec.type == "time" else "day")
+        return formats_parser(formats, locale, "time" if spec.type == "time" else "day")
     except ValueError as error:
         key = "formats" if spec.formats else "dates"
         raise SettingError(key, f"invalid date format: {error}") from None

@@ -182,7 +182,7 @@ def not_in(value: Any, rows: Sequence[Interval], table: str) -> CellProblem:
     return CellProblem(_MISSED, {"value": str(value), "table": table, "nearest": str(min(rows, key=distance))})
 
 
-def range_reader(parse: Callable[[str], Any], lookup: Lookup) -> Callable[[str], Any]:
+def range_parser(parse: Callable[[str], Any], lookup: Lookup) -> Callable[[str], Any]:
     """A parser that gives the row of a code table whose interval holds the number or date of the cell."""
 
     def find(cell: str) -> Any:

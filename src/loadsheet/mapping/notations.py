@@ -48,7 +48,7 @@ def decimal_mark(locale: str) -> str:
     return get_decimal_symbol(Locale.parse(locale))
 
 
-def number_reader(locale: str, example: Decimal = PARTED) -> Callable[[str], Decimal | CellProblem]:
+def number_parser(locale: str, example: Decimal = PARTED) -> Callable[[str], Decimal | CellProblem]:
     """A function from trimmed text to Decimal, or to CellProblem with C302 or C316. Digits are 0-9 only. Group separators
     are complete (as the locale groups) or absent. No exponent. The hint for other texts shows how to write `example`.
     Raises babel.UnknownLocaleError.
@@ -232,7 +232,7 @@ _DOT_ABOVE = "\N{COMBINING DOT ABOVE}"  # İ in small letters is i with this dot
 _PIVOT = 69  # two-digit years from here on are 19xx
 
 
-def format_reader(format_: str, locale: str | None, *, any_weekday: bool = False) -> Callable[[str], datetime | None]:
+def format_parser(format_: str, locale: str | None, *, any_weekday: bool = False) -> Callable[[str], datetime | None]:
     """A function from trimmed text to datetime (naive, or aware if the format has %z or %s); None if the text does not match, or if its weekday
     is not that of the date (unless `any_weekday`). Raises ValueError for a directive that is unsupported or used twice.
     """
@@ -349,7 +349,7 @@ def _offset(text: str | None) -> tzinfo | None:
     return datetime.fromisoformat(f"2000-01-01T00:00:00{text}").tzinfo
 
 
-def formats_reader(
+def formats_parser(
     formats: Sequence[str], locale: str | None, of: Literal["day", "time"] = "day"
 ) -> Callable[[str], datetime | CellProblem]:
     """A function that tries the formats in order; C304 with all formats if none fits. Raises ValueError for an invalid or incomplete format
@@ -357,8 +357,8 @@ def formats_reader(
     """
     for format_ in formats:
         _check_whole(format_, _OF_A_DAY if of == "day" else _OF_A_TIME)
-    readers = [format_reader(format_, locale) for format_ in formats]
-    on_any_day = [format_reader(format_, locale, any_weekday=True) for format_ in formats]
+    readers = [format_parser(format_, locale) for format_ in formats]
+    on_any_day = [format_parser(format_, locale, any_weekday=True) for format_ in formats]
     for place, format_ in enumerate(formats):
         for other, reader in zip(formats[:place], on_any_day, strict=False):
             if (text := _contradiction(format_, on_any_day[place], reader)) is not None:
@@ -398,7 +398,7 @@ def check_zone_word(format_: str, zone: str | None) -> None:
 def check_written(format_: str) -> None:
     """Raises ValueError for a format that cannot write: unknown directives, no directives, %s or %E, or %I without %p."""
     used = _directives(format_)
-    format_reader(format_, None)
+    format_parser(format_, None)
     if whole := used & _WHOLE:
         raise ValueError(f"{format_} has %{min(whole)}, which can only be read")
     if "I" in used and "p" not in used:

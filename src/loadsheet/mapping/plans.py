@@ -198,12 +198,12 @@ Convert = Callable[[str], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
-    """Completes a value when its row is read. Pads a text with `letter` to `to` characters where the rule `when` holds (empty: never), then
-    calls `finish` with it and the values of the columns `others`: texts, but with `searched` the last one is a value of that type.
+class RowStep:
+    """The part of a conversion that needs other cells of the row. Pads a text with `letter` to `to` characters where the rule `when` holds (empty:
+    never), then calls `apply` with it and the values of the columns `others`: texts, but with `searched` the last one is a value of that type.
     """
 
-    finish: Callable[[Any, Sequence[Any]], Any]
+    apply: Callable[[Any, Sequence[Any]], Any]
     others: tuple[str, ...]
     when: str = ""
     to: int = 0
@@ -263,7 +263,7 @@ class ColumnPlan:
     slot: Slot
     convert: Convert
     zoned: bool
-    finish: Finish | None
+    row_step: RowStep | None
     cells: str
     heading: str = ""
     choices: tuple[str, ...] = ()
@@ -299,7 +299,7 @@ class DerivedPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class FinishPlan:
+class RowStepPlan:
     """A value that is completed when its row is read: the column, the condition for padding it (if any) with the indexes it reads, and the
     indexes of the further keys of its code table, or of its unit.
     """
@@ -385,7 +385,7 @@ class TablePlan:
     position: int
     columns: tuple[ColumnPlan, ...]
     derived: tuple[DerivedPlan, ...]
-    finishes: tuple[FinishPlan, ...]
+    row_steps: tuple[RowStepPlan, ...]
     shape: Shape
     key: tuple[int, ...] = ()
     fills_by: tuple[int, ...] = ()

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadsheet.contract import FIRST_PICKUP, LAST_DELIVERY, country_field
-from loadsheet.mapping.codes import country_reader
+from loadsheet.mapping.codes import country_parser
 from loadsheet.mapping.documents import Document, Ignored, Lineage, SourceRow, locate
 from loadsheet.mapping.notations import decimal_mark
 from loadsheet.mapping.plans import TablePlan
@@ -411,7 +411,7 @@ def _country_code(text: str) -> str:
     """The two-letter code of a country; empty if the text is none."""
     if not text or text in _DIGITS:
         return text
-    code = country_reader("en")(text)  # loads the names of all countries
+    code = country_parser("en")(text)  # loads the names of all countries
     return code if isinstance(code, str) else ""
 
 

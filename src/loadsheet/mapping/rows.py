@@ -25,10 +25,10 @@ from loadsheet.mapping.plans import (
     ColumnPlan,
     DerivedPlan,
     Expression,
-    FinishPlan,
     FoundRow,
     Frame,
     KindPlan,
+    RowStepPlan,
     TablePlan,
     ValueWithWarning,
     in_every_set,
@@ -312,10 +312,10 @@ class RowReader:
         values, refused, warnings = self._convert(row.cells, self._cells)
         values += self._derived
         found = ReadRow(row, values, refused, warnings, _NO_ROWS)
-        if self.plan.finishes or self.plan.derived:
+        if self.plan.row_steps or self.plan.derived:
             found = ReadRow(row, values, dict(refused), dict(warnings), {} if self.references else _NO_ROWS)
-            for finish in self.plan.finishes:
-                self._finish(finish, found)
+            for step in self.plan.row_steps:
+                self._apply_row_step(step, found)
             for derived in self.plan.derived:
                 self._derive(derived, found)
         return found
@@ -323,8 +323,8 @@ class RowReader:
     def reader_of_columns(self, indexes: Iterable[int]) -> Callable[[Row], tuple[list[Any], dict[int, CellProblem]]]:
         """A function that reads only these columns (and the row's time zone); the other values are None."""
         needed = {*indexes, *([self.plan.zone] if self.plan.zone is not None else [])}
-        finishes = [it for it in self.plan.finishes if it.column.slot.index in needed and it.column.reference is None]
-        needed.update(other for finish in finishes for other in finish.others)
+        row_steps = [it for it in self.plan.row_steps if it.column.slot.index in needed and it.column.reference is None]
+        needed.update(other for step in row_steps for other in step.others)
         cells = tuple(cell for cell in self._cells if cell.value_index in needed)
         blank = [None] * len(self._cells)
 
@@ -334,8 +334,8 @@ class RowReader:
             for cell, value in zip(cells, found, strict=True):
                 values[cell.value_index] = value
             part = ReadRow(row, values, dict(refused), {}, _NO_ROWS)
-            for finish in finishes:
-                self._finish(finish, part)
+            for step in row_steps:
+                self._apply_row_step(step, part)
             return values, part.refused
 
         def read_texts(row: Row) -> tuple[list[Any], dict[int, CellProblem]]:
@@ -347,7 +347,7 @@ class RowReader:
                 values[slot] = value
             return values, _NOTHING
 
-        return read if self._is_typed or self._zoned or finishes else read_texts
+        return read if self._is_typed or self._zoned or row_steps else read_texts
 
     def holds(self, rule: Expression, needs: Iterable[int], values: list[Any], refused: dict[int, CellProblem]) -> bool:
         """Whether a rule about rows of the file holds for these values. A rule that reads an invalid cell never does."""
@@ -379,8 +379,8 @@ class RowReader:
             return (index,)
         if refused.code in ("C314", "C315") and self.plan.zone is not None:
             return (self.plan.zone,)
-        finish = next((step for step in self.plan.finishes if step.column.slot.index == index), None)
-        return finish.others if finish is not None and refused.code in _BY_OTHERS else ()
+        found = next((step for step in self.plan.row_steps if step.column.slot.index == index), None)
+        return found.others if found is not None and refused.code in _BY_OTHERS else ()
 
     def _convert(
         self, row: Sequence[str], cells: Sequence[_BoundColumn]
@@ -423,8 +423,8 @@ class RowReader:
                 values[place] = localized
         return found
 
-    def _finish(self, plan: FinishPlan, row: ReadRow) -> None:
-        index, rule, values = plan.column.slot.index, plan.column.finish, row.values
+    def _apply_row_step(self, plan: RowStepPlan, row: ReadRow) -> None:
+        index, rule, values = plan.column.slot.index, plan.column.row_step, row.values
         text, reference = values[index], plan.column.reference
         if text is None or rule is None:
             return
@@ -436,7 +436,7 @@ class RowReader:
             if plan.when is not None and plan.needs.isdisjoint(row.refused) and plan.when.evaluate(self._frame):
                 text = text.rjust(rule.to, rule.letter)
             others = ["" if (key := values[other]) is None else key for other in plan.others]
-            value = rule.finish(text, others)
+            value = rule.apply(text, others)
         except CALCULATION_ERRORS as error:
             value = CellProblem(
                 "G407", {"target": f"pad_left.when of {plan.column.label}", "reason": reason_text(error)}

@@ -17,8 +17,8 @@ from loadsheet.mapping.plans import (
     ColumnPlan,
     DerivedPlan,
     Expression,
-    FinishPlan,
     KindPlan,
+    RowStepPlan,
     Scope,
     SetsPlan,
     Shape,
@@ -139,7 +139,7 @@ class _Planner:
         shape = self._shape(name, slots)
         zone = slots.get((self._conventions.zone_column or "").removeprefix(f"{name}."))
         plan = TablePlan(
-            name, position, tuple(columns), derived, self._plan_finishes(columns, shape, loc), shape,
+            name, position, tuple(columns), derived, self._plan_row_steps(columns, shape, loc), shape,
             zone=zone.index if zone is not None else None, default_zone=self._conventions.zone, fold=self._conventions.fold,
         )  # fmt: skip
         self._check_zone(position, plan)
@@ -211,23 +211,23 @@ class _Planner:
         scope = Scope(cells_of(shape, self._references), of_cells=True)
         return compile_or_refuse(text, scope, self._file, loc)
 
-    def _plan_finishes(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[FinishPlan, ...]:
+    def _plan_row_steps(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[RowStepPlan, ...]:
         found = []
         for column in columns:
-            if column.finish is None:
+            if column.row_step is None:
                 continue
             when, needs = None, frozenset[int]()
-            if column.finish.when:
+            if column.row_step.when:
                 later = self._references - {column.slot.index}  # their cells are not what they are any more
                 slots = {name: slot for name, slot in shape.slots.items() if slot.index not in later}
                 here = (*loc, column.name, "pad_left", "when")
-                when = self._condition(column.finish.when, replace(shape, slots=slots), here)
+                when = self._condition(column.row_step.when, replace(shape, slots=slots), here)
                 if when is None:
                     continue
                 needs = frozenset(shape.slots[use.column].index for use in when.uses)
             key = "lookup_with" if column.spec.unit_column is None else "unit_column"
             others = self._columns_beside(column, columns, (*loc, column.name, key))
-            found.append(FinishPlan(column, when, needs, others))
+            found.append(RowStepPlan(column, when, needs, others))
         return tuple(found)
 
     def _columns_beside(self, column: ColumnPlan, columns: Sequence[ColumnPlan], loc: Loc) -> tuple[int, ...]:
@@ -235,7 +235,9 @@ class _Planner:
         the column.
         """
         known, found = {other.name: other for other in columns if other is not column}, []
-        names, searched = (column.finish.others, column.finish.searched) if column.finish is not None else ((), None)
+        names, searched = (
+            (column.row_step.others, column.row_step.searched) if column.row_step is not None else ((), None)
+        )
         of_text = "a unit" if column.spec.unit_column is not None else "a key of a code table"
         for number, name in enumerate(names):
             is_searched = searched is not None and number == len(names) - 1
@@ -247,7 +249,7 @@ class _Planner:
             elif other.slot.type is not wanted:
                 what = "what is searched in this range" if is_searched else of_text
                 self._file.refuse(at, f"{name} is {other.slot.type.value}; {what} is {wanted.value}")
-            elif other.finish is not None and other.slot.index > column.slot.index:
+            elif other.row_step is not None and other.slot.index > column.slot.index:
                 self._file.refuse(at, f"{name} uses a code table itself: move it above {column.name}")
             else:
                 found.append(other.slot.index)

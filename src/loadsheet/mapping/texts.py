@@ -25,8 +25,8 @@ from loadsheet.mapping.plans import (
     CONSEQUENCE,
     CellProblem,
     ColumnPlan,
-    Finish,
     Incalculable,
+    RowStep,
     SettingError,
     TableLookup,
     Type,
@@ -66,51 +66,48 @@ def without_apostrophe(text: str) -> str:
     return text[1:] if _BEFORE_A_VALUE.match(text) else text
 
 
-def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
-    """A function from a cell that is not blank to its text. Steps that need the row are left to `finish_by_row`."""
+def text_parser(spec: Column, lookup: Lookup | None) -> _Parse:
+    """A function from a cell that is not blank to its text. Steps that need the row are left to `row_step_of`."""
     start = _cleaner(spec)
     if spec.lookup_with or _waits_to_pad(spec):
-        return start  # the row finishes it
-    finish = _chained([*_checks(spec), *_codes(spec, lookup), *_matching("split", spec.split, spec.example)])
-    return lambda cell: finish(start(cell))
+        return start  # `row_step_of` has the rest
+    rest = _chained([*_checks(spec), *_codes(spec, lookup), *_matching("split", spec.split, spec.example)])
+    return lambda cell: rest(start(cell))
 
 
-def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
-    """The steps that need the whole row, or None. Raises SettingError."""
+def row_step_of(spec: Column, lookup: Lookup | None) -> RowStep | None:
+    """The part of a conversion that needs other cells of the row, or None. Raises SettingError."""
+    searched = lookup.searched if lookup is not None else None
     if lookup is not None and spec.lookup_with:
         check, find = _chained(_checks(spec)), lookup.value_of
 
-        def finish(text: str, others: Sequence[Any]) -> Any:
+        def look_up(text: str, others: Sequence[Any]) -> Any:
             value = check(text)
             if isinstance(value, CellProblem):
                 return value
             return find(value.value if isinstance(value, ValueWithWarning) else value, others)
 
-    elif _waits_to_pad(spec):
+        return _padded_first(spec, look_up, searched)
+    if _waits_to_pad(spec):
         alone = _chained([*_checks(spec), *_codes(spec, lookup)])
-
-        def finish(text: str, others: Sequence[Any]) -> Any:  # noqa: ARG001 (there are none)
-            return alone(text)
-
-    else:
-        return None
-    return _finish(spec, finish, lookup.searched if lookup is not None else None)
+        return _padded_first(spec, lambda text, _: alone(text), searched)
+    return None
 
 
-def before_row(spec: Column, searched: Type | None) -> Finish:
+def before_row(spec: Column, searched: Type | None) -> RowStep:
     """The steps that are left when the whole row is read, before a row of another table is found for the value. Raises SettingError."""
     if spec.type != "text" or not (spec.lookup_with or _waits_to_pad(spec)):
-        return Finish(lambda value, _: value, tuple(spec.lookup_with), searched=searched)
+        return RowStep(lambda value, _: value, tuple(spec.lookup_with), searched=searched)
     check = _chained(_checks(spec))
-    return _finish(spec, lambda text, _: check(text), searched)
+    return _padded_first(spec, lambda text, _: check(text), searched)
 
 
-def _finish(spec: Column, finish: Callable[[str, Sequence[Any]], Any], searched: Type | None) -> Finish:
-    """These steps, after the padding that has a condition."""
+def _padded_first(spec: Column, apply: Callable[[str, Sequence[Any]], Any], searched: Type | None) -> RowStep:
+    """This step, after the padding that has a condition."""
     pad, others = spec.pad_left, tuple(spec.lookup_with)
     if pad is None or pad.when is None:
-        return Finish(finish, others, searched=searched)
-    return Finish(finish, others, pad.when, pad.to, pad.with_, searched)
+        return RowStep(apply, others, searched=searched)
+    return RowStep(apply, others, pad.when, pad.to, pad.with_, searched)
 
 
 def _waits_to_pad(spec: Column) -> bool:
@@ -136,7 +133,7 @@ def _chained(steps: Sequence[_Parse]) -> _Parse:
     if len(steps) == 1:
         return steps[0]
 
-    def finish(text: str) -> Any:
+    def chained(text: str) -> Any:
         value: Any = text
         warning: CellProblem | None = None
         for step in steps:
@@ -149,7 +146,7 @@ def _chained(steps: Sequence[_Parse]) -> _Parse:
                 break
         return value if warning is None else ValueWithWarning(value, warning)
 
-    return finish
+    return chained
 
 
 def _checks(spec: Column) -> list[_Parse]:
@@ -205,10 +202,10 @@ def _matching(key: str, pattern: str | None, example: object) -> list[_Parse]:
 def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
     if lookup is not None:
         return [lookup.value_of]
-    return [choice_reader(spec)] if spec.one_of is not None else []
+    return [choice_parser(spec)] if spec.one_of is not None else []
 
 
-def choice_reader(spec: Column) -> _Parse:
+def choice_parser(spec: Column) -> _Parse:
     """A function from a text in `one_of` to its meaning; C306 for others. Raises SettingError for two codes that fold to the same text."""
     words = spec.one_of or ()
     meanings = words if isinstance(words, dict) else {word: word for word in words}
@@ -322,7 +319,7 @@ def bind_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> list[
         part_of = column.spec.part_of
         whole = by_name.get(part_of or "")
         if part_of is not None and whole is not None and column.name in _parts_of(whole):
-            convert = _part_reader(column.name, column.convert, whole.convert, whole.spec.split or "")
+            convert = _part_parser(column.name, column.convert, whole.convert, whole.spec.split or "")
             found.append(replace(column, convert=convert, cells=whole.cells, heading=whole.label))
             continue
         found.append(column)
@@ -343,7 +340,7 @@ def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
     return group_names(whole.spec.split) if whole.spec.split is not None else ()
 
 
-def _part_reader(name: str, convert: _Parse, whole: _Parse, split: str) -> _Parse:
+def _part_parser(name: str, convert: _Parse, whole: _Parse, split: str) -> _Parse:
     """The converter of a part: the named group of `split` in the value that `whole` gives for the cell."""
     match = matcher(split)
 

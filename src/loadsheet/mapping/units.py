@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from babel import Locale
 
 from loadsheet.mapping.notations import canonical
-from loadsheet.mapping.plans import CellProblem, Finish
+from loadsheet.mapping.plans import CellProblem, RowStep
 from loadsheet.reading.tables import Native
 from loadsheet.similar_text import did_you_mean, did_you_mean_value, proposal_of, proposed_value
 
@@ -228,13 +228,13 @@ class Quantity:
         return self._wrong._replace(hint=_another_measure(word, pint_name, self._unit)) if found is None else found
 
 
-def with_unit_of(column: str, parse: Callable[..., Any]) -> Finish:
+def with_unit_of(column: str, parse: Callable[..., Any]) -> RowStep:
     """Reads a quantity when its row is read, with the unit in another column. A default is a number already."""
 
-    def finish(cell: Any, units: Sequence[Any]) -> Any:
+    def in_unit(cell: Any, units: Sequence[Any]) -> Any:
         return cell if isinstance(cell, Decimal) else parse(cell, *units)
 
-    return Finish(finish, (column,))
+    return RowStep(in_unit, (column,))
 
 
 def _words_for(unit: str, extra: Mapping[str, str]) -> dict[str, str]:

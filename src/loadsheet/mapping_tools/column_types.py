@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any, NamedTuple
 from unicodedata import category
 
-from loadsheet.mapping.codes import country_reader, currencies_meant, currency_reader, yes_no_reader, zone_reader
-from loadsheet.mapping.notations import decimal_mark, format_reader
+from loadsheet.mapping.codes import country_parser, currencies_meant, currency_parser, yes_no_parser, zone_parser
+from loadsheet.mapping.notations import decimal_mark, format_parser
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.units import ALIASES, common_unit, conversion_factor, unit_named
 from loadsheet.mapping_tools.columns import (
@@ -167,7 +167,7 @@ DAY_NUMBERS = "%E"
 _SAY_DATES = frozenset({"moment", "created", "shipping"})
 _OF_MOMENTS = SIDES | _SAY_DATES | {"early", "late", "estimated", "reference"}
 _USUAL, _NEAR = (2000, 2099), (2015, 2045)  # years
-_clock_reader = cache(format_reader)
+_clock_reader = cache(format_parser)
 
 
 def times_in(cells: Cells, *formats: str) -> Guess | None:
@@ -229,10 +229,10 @@ def _read(texts: Mapping[str, int], reader: Callable[[str], Any]) -> int:
 def _reader(type_: str, locale: str = "") -> Callable[[str], Any]:
     """The reader of a type in a locale, which remembers what it has read."""
     if type_ == "timezone":
-        return cache(zone_reader())
+        return cache(zone_parser())
     if type_ == "yesno":
-        return cache(yes_no_reader(locale or None, (), ()))
-    return cache((country_reader if type_ == "country" else currency_reader)(locale or None))
+        return cache(yes_no_parser(locale or None, (), ()))
+    return cache((country_parser if type_ == "country" else currency_parser)(locale or None))
 
 
 def countries_read(texts: Mapping[str, int], locale: str) -> int:

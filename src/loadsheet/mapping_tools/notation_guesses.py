@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from loadsheet.mapping.codes import currencies_meant
-from loadsheet.mapping.notations import decimal_mark, format_reader, formats_reader, number_reader, split_amount
+from loadsheet.mapping.notations import decimal_mark, format_parser, formats_parser, number_parser, split_amount
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.texts import without_apostrophe
 from loadsheet.mapping_tools.columns import CHECK, sample, weekday_in
@@ -195,7 +195,7 @@ def _clock_format(clock: re.Match[str]) -> str:
     return "".join(parts)
 
 
-_reader_of = cache(format_reader)
+_reader_of = cache(format_parser)
 
 
 def _settle_order(
@@ -238,7 +238,7 @@ def compatible(formats: Iterable[str], locale: str | None) -> list[str]:
     kept: list[str] = []
     for format_ in formats:
         try:
-            formats_reader([*kept, format_], locale)
+            formats_parser([*kept, format_], locale)
         except ValueError:
             continue
         kept.append(format_)
@@ -303,5 +303,5 @@ def locale_of(
     return best, evidence + (f"; {countries[best]} countries are in its language" if countries.get(best) else "")
 
 
-reader_of_numbers = cache(number_reader)
+reader_of_numbers = cache(number_parser)
 """A reader of numbers, made once for each locale."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from loadsheet.contract import Field, Record
-from loadsheet.mapping.notations import format_reader
+from loadsheet.mapping.notations import format_parser
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.column_types import DAY_NUMBERS, country_code, currency_code
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, UTC_WORDS, Column
@@ -268,7 +268,7 @@ def over_midnight(draft: Draft, early: DraftColumn | None, late: DraftColumn) ->
 def _pairs_of_times(early: Column, late: Column) -> Iterator[tuple[datetime, datetime]]:
     """The times of day in both columns, row by row."""
     formats = [*early.guess.keys.get("formats", []), *late.guess.keys.get("formats", []), "%H:%M:%S"]
-    readers = [format_reader(format_, None) for format_ in formats]
+    readers = [format_parser(format_, None) for format_ in formats]
     starts, ends = (
         [next(filter(None, (read(value.strip()) for read in readers)), None) for value in one.cells.values]
         for one in (early, late)
