@@ -48,7 +48,7 @@ class Unusable(NamedTuple):
     before: int
 
 
-Finding = Checked | Problem | Unusable
+CheckEvent = Checked | Problem | Unusable
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class CheckResult:
     left_out: LeftOut = field(default_factory=LeftOut)
     codes: set[str] = field(default_factory=set)
 
-    def add(self, found: Finding) -> None:
+    def add(self, found: CheckEvent) -> None:
         """Count a finding."""
         if isinstance(found, Checked):
             self.documents += 1
@@ -162,7 +162,7 @@ class CheckResult:
         )
 
 
-def problems_of(found: Finding) -> Sequence[Problem]:
+def problems_of(found: CheckEvent) -> Sequence[Problem]:
     """The problems of a finding."""
     if isinstance(found, Problem):
         return (found,)
@@ -180,7 +180,7 @@ class Corrections:
         self.cells: Counter[tuple[str, str]] = Counter()
         self._counted: set[tuple[str, str, int, int]] = set()  # cells; a table may be read more than once
 
-    def propose(self, found: Finding) -> None:
+    def propose(self, found: CheckEvent) -> None:
         """Note the values that the errors of a finding propose."""
         for problem in problems_of(found):
             where, meant = problem.where, proposed_value(problem.hint)
@@ -216,7 +216,7 @@ def check_files(
     files: Sequence[Path],
     mappings: Sequence[CompiledMapping],
     settings: Settings,
-    show: Callable[[Finding], object] = lambda _found: None,
+    show: Callable[[CheckEvent], object] = lambda _found: None,
     corrections: Corrections | None = None,
 ) -> CheckResult:
     """Translate files and count the findings. `show` gets each finding at once: every document; Unusable for each file that cannot be
@@ -266,12 +266,12 @@ def _without_equal_names(
 class CheckSink(FilesInPlace):
     """Reports the documents and problems of drops to `show`, and counts them in `result`. With `corrections`, the cells are read with them."""
 
-    def __init__(self, show: Callable[[Finding], object], corrections: Corrections | None = None) -> None:
+    def __init__(self, show: Callable[[CheckEvent], object], corrections: Corrections | None = None) -> None:
         self._show, self._corrections = show, corrections
         self._sendable = 0
         self.result = CheckResult()
 
-    def report(self, found: Finding) -> None:
+    def report(self, found: CheckEvent) -> None:
         """Count and show a finding."""
         self.result.add(found)
         self._show(found)

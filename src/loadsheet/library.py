@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loadsheet.checking import CheckSink, Finding, check_files, problems_of
+from loadsheet.checking import CheckEvent, CheckSink, check_files, problems_of
 from loadsheet.display_text import count_of
 from loadsheet.drop_translation import DropTranslation, with_counting_tables
 from loadsheet.errors import FileRefused, LoadsheetError, SettingsError
@@ -164,7 +164,7 @@ def check(
     known = _all_compiled(mappings, settings)
     problems: list[Problem] = []
 
-    def keep(found: Finding) -> None:
+    def keep(found: CheckEvent) -> None:
         problems.extend(problems_of(found))
 
     frames = _frames(files, known[0]) if len(known) == 1 else None

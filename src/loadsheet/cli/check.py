@@ -16,7 +16,7 @@ from loadsheet.display_text import count_of
 from loadsheet.problems import CATALOGUE
 
 if TYPE_CHECKING:
-    from loadsheet.checking import Checked, CheckResult, Corrections, Finding
+    from loadsheet.checking import Checked, CheckEvent, CheckResult, Corrections
     from loadsheet.problem_groups import Cause
 
 _SECTION = re.compile(r"^### ([A-Z][0-9]{3}) (.+)\n((?:(?!#).+\n?)+)", re.MULTILINE)
@@ -67,7 +67,7 @@ def check(
     files = tuple(_files_of(files, settings.arrival.ignore))
     problems: list[dict[str, Any]] = []
 
-    def show(found: "Finding") -> None:
+    def show(found: "CheckEvent") -> None:
         if trying:
             corrections.propose(found)
         for problem in problems_of(found):

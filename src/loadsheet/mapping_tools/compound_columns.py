@@ -88,7 +88,7 @@ def with_parts(sheet: Sheet) -> tuple[Sheet, list[Parts]]:
     found: list[Parts] = []
     columns: list[Column] = []
     for column in sheet.columns:
-        if parts := _parts(column, sheet.habits.locale):
+        if parts := _parts(column, sheet.notation.locale):
             found.append(parts)
             columns += [parts.whole, *parts.columns.values()]
         else:
@@ -424,7 +424,7 @@ def _is_always(own: Mapping[int, Column], by: Mapping[int, Column]) -> bool:
 
 def _combined_column(label: str, own: Mapping[int, Column], sheet: Sheet) -> Column:
     first, cells = own[1], _merged([own[number].cells for number in sorted(own)])
-    guess = guess_type(cells, first.reading, first.unit, sheet.habits.locale)
+    guess = guess_type(cells, first.reading, first.unit, sheet.notation.locale)
     first_words, *more = guess.evidence.split("; ")
     guess = guess._replace(evidence="; ".join([f"{first_words}, under {len(own)} headings", *more]))
     return replace(first, label=label, cells=cells, guess=guess, occurrence=0)

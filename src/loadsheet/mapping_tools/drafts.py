@@ -35,7 +35,7 @@ from loadsheet.mapping_tools.headings import (
     vocabulary,
     words_of,
 )
-from loadsheet.mapping_tools.sheet_profiles import Habits, Sheet
+from loadsheet.mapping_tools.sheet_profiles import FileNotation, Sheet
 
 _OF_STATUS = 3  # headings such as Status Code, Status Text and Event Date
 _EVENTS = 3  # milestones with dates in a tracking sheet
@@ -284,9 +284,9 @@ class Draft:
         return len(self.tables) > 1
 
     @property
-    def habits(self) -> Habits:
+    def notation(self) -> FileNotation:
         """The notation of the table with the most numbers that show it."""
-        return max((table.sheet.habits for table in self.tables), key=lambda habits: habits.numbers)
+        return max((table.sheet.notation for table in self.tables), key=lambda notation: notation.numbers)
 
     def keys_of(self, drafted: DraftColumn) -> dict[str, Any]:
         """The keys of a column, with its own locale if it has one."""
@@ -295,8 +295,8 @@ class Draft:
 
     def _own_locale(self, drafted: DraftColumn) -> str:
         """The locale of a column in a file with another notation, if its cells depend on it; empty otherwise."""
-        own, type_ = drafted.table.sheet.habits, drafted.keys.get("type")
-        if own.locale == self.habits.locale or drafted.keys.keys() & {"locale", "yes"}:
+        own, type_ = drafted.table.sheet.notation, drafted.keys.get("type")
+        if own.locale == self.notation.locale or drafted.keys.keys() & {"locale", "yes"}:
             return ""
         has_words = type_ in {"country", "currency", "yesno"} or any(
             "%b" in one or "%a" in one for one in drafted.keys.get("formats", [])

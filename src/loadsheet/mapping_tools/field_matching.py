@@ -20,7 +20,7 @@ from loadsheet.mapping_tools.headings import (
     PLANNED,
     SIDES,
     TIMES,
-    Target,
+    FieldTarget,
     concepts_of,
     targets_of,
     vocabulary,
@@ -106,7 +106,7 @@ def best_columns(
     return {path: found.column for path, found in _assign([(0, column) for column in columns], targets).items()}
 
 
-def _with_described_item(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) -> list[Target]:
+def _with_described_item(targets: Sequence[FieldTarget], columns: Sequence[tuple[int, Column]]) -> list[FieldTarget]:
     """The targets, the item among them by its description if no heading names it and nearly every row has one: remarks are rare."""
     item = next((target for target in targets if target.what == _ITEM and target.needed), None)
     described = any(
@@ -117,7 +117,7 @@ def _with_described_item(targets: Sequence[Target], columns: Sequence[tuple[int,
     return [replace(target, what=_DESCRIBED) if target is item else target for target in targets]
 
 
-def _wanted_targets(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) -> list[Target]:
+def _wanted_targets(targets: Sequence[FieldTarget], columns: Sequence[tuple[int, Column]]) -> list[FieldTarget]:
     """The targets without lists that no column is for: a weight without a kind or an item is one of the record, not of a package, unless other
     columns are of packages alone, such as their length. Where there are packages, a total has to be called one.
     """
@@ -140,7 +140,7 @@ def _wanted_targets(targets: Sequence[Target], columns: Sequence[tuple[int, Colu
 # ---- the score of a pair ----
 
 
-def _score(column: Column, target: Target) -> float:
+def _score(column: Column, target: FieldTarget) -> float:
     """How well a column fits a field, 0.4 to about 1.5; 0 where its heading means something else or its cells cannot fill it."""
     label = column.concepts
     if (
@@ -179,7 +179,7 @@ def _score(column: Column, target: Target) -> float:
     return score if score >= _LEAST else 0.0
 
 
-def _likeness(column: Column, target: Target, *, recognised: float) -> float:
+def _likeness(column: Column, target: FieldTarget, *, recognised: float) -> float:
     """How much of the field the heading names, 0 to 1."""
     label, is_number = column.concepts, target.field.kind is FieldKind.NUMERIC
     if label == _MOMENT and target.field.kind in DATE_SHAPES:  # the only date is mostly that of the pickup
@@ -205,7 +205,7 @@ def _likeness(column: Column, target: Target, *, recognised: float) -> float:
     return 0.7 if is_part else _implied_share(column, target, recognised=recognised)
 
 
-def _implied_share(column: Column, target: Target, *, recognised: float) -> float:
+def _implied_share(column: Column, target: FieldTarget, *, recognised: float) -> float:
     """How much of a field is meant by a heading that does not name it."""
     label = column.concepts
     others = label - SIDES - TIMES - FREE - {"company", "location"}
@@ -224,7 +224,7 @@ def _implied_share(column: Column, target: Target, *, recognised: float) -> floa
     return 0.95 if column.cells.names_companies else 0.8 if "name" in label else 0.7  # `Recipient` may be a person
 
 
-def _extra_concepts(column: Column, target: Target) -> frozenset[str]:
+def _extra_concepts(column: Column, target: FieldTarget) -> frozenset[str]:
     """The concepts of a heading that the field does not have."""
     lines = frozenset({"item", "package", "each"}) if target.in_list else frozenset[str]()
     allowed = target.whole | target.context | FREE | lines | {target.subject} | (PLANNED - target.exact)
@@ -259,7 +259,7 @@ def _type_fits(column: Column, field: Field) -> bool:
     return found in {"text", "country", "currency", "integer", "decimal", "yesno"}
 
 
-def _evidence(column: Column, target: Target) -> float:
+def _evidence(column: Column, target: FieldTarget) -> float:
     """What the cells say about a field: 1 proves it, 0 is silent, below 0 excludes it."""
     field, concepts = target.field, concepts_of(target.field)
     is_silent = field.kind in (FieldKind.NUMERIC, FieldKind.FLAG, FieldKind.TIMEZONE) or field.kind in DATE_SHAPES
@@ -334,7 +334,7 @@ def _evidence_of_identity(column: Column) -> float:
     return 0.3 * is_code + 0.4 * count / max(column.filled_count, 1)
 
 
-def _named_values(column: Column, target: Target) -> float:
+def _named_values(column: Column, target: FieldTarget) -> float:
     """The share of distinct values that match a value named by the interface; below 0 if none does, unless the heading of a list names the
     field and the values are few: then they are the sender's own codes.
     """
@@ -356,7 +356,7 @@ def _named_values(column: Column, target: Target) -> float:
 # ---- the assignment ----
 
 
-def _assign(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) -> dict[str, Filled]:
+def _assign(columns: Sequence[tuple[int, Column]], targets: Sequence[FieldTarget]) -> dict[str, Filled]:
     """The columns, with the numbers of their sheets, that fill these fields: the pairs with the highest sum of scores, first of columns with
     values, then of blank ones for the other fields.
     """
@@ -383,7 +383,7 @@ def _assign(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) ->
     return _with_one_address(found, {target.path: target for target in targets})
 
 
-def _with_one_address(found: dict[str, Filled], targets: Mapping[str, Target]) -> dict[str, Filled]:
+def _with_one_address(found: dict[str, Filled], targets: Mapping[str, FieldTarget]) -> dict[str, Filled]:
     """The same columns, with a doubt where those of one address are partly the customer's and partly not."""
     for side in SIDES:
         own = {
@@ -399,7 +399,7 @@ def _with_one_address(found: dict[str, Filled], targets: Mapping[str, Target]) -
 # ---- doubts ----
 
 
-def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]) -> str:
+def _doubt(column: Column, target: FieldTarget, columns: Sequence[tuple[int, Column]]) -> str:
     """The reason to doubt that a heading matches its field; empty if there is none."""
     words = [word for word in column.reading.unknown if not currency_code(word) and word not in UTC_WORDS]
     extra, missing = _extra_concepts(column, target), target.what - column.concepts - {"company", "type"}
@@ -452,7 +452,7 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
     return next((text for holds, text in reasons if holds), "")
 
 
-def _doubt_of_side(column: Column, target: Target, columns: Sequence[tuple[int, Column]]) -> str:
+def _doubt_of_side(column: Column, target: FieldTarget, columns: Sequence[tuple[int, Column]]) -> str:
     """The reason to doubt that a heading without a side means that of its field: what the other headings say. Empty if there is none."""
     if target.what and any(one.concepts & SIDES and target.what <= one.concepts for _, one in columns):
         return f"the heading does not mention the {target.side}, other headings do"

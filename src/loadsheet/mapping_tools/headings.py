@@ -254,7 +254,7 @@ def _without_sides(label: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FieldTarget:
     """A field that a column may fill. `what` are the concepts of its own, `side` the pickup or delivery, `whole` all its concepts. `context` are
     concepts that the headings of its list may add, `exact` those that a heading has only if the field has them.
     """
@@ -302,7 +302,7 @@ def targets_of(
     context: frozenset[str] = frozenset(),
     *,
     in_list: bool = False,
-) -> Iterator[Target]:
+) -> Iterator[FieldTarget]:
     """The fields of a record that a column may fill, those of its lists and objects included. `path` and `context` (concepts) are those of the
     list or object around them.
     """
@@ -335,7 +335,9 @@ def targets_of(
                 what = whole - TIMES - {"total"} or whole
             needed = field.is_required(creates=operation.creates)
             exact = _EXACT if PLANNED & planned else _EXACT - PLANNED
-            yield Target(here, field, what, side, whole, context, needed, in_list, is_key, operation.subject, exact)
+            yield FieldTarget(
+                here, field, what, side, whole, context, needed, in_list, is_key, operation.subject, exact
+            )
 
 
 # ---- a heading with its unit ----

@@ -344,7 +344,7 @@ def habits_of(draft: Draft) -> dict[str, str]:
     """The defaults `country`, `currency` and `zone`, as far as they are known: of the sheet's locale or language, else of the country that its
     cells name. A currency in a heading counts before both.
     """
-    known, own = vocabulary(), draft.main.sheet.habits
+    known, own = vocabulary(), draft.main.sheet.notation
     is_read = own.languages[own.locale[:2]] > 0  # else only its numbers are like those of the locale
     by_locale = [dict(habits) for habits in known.habits.values() if is_read and habits["locale"] == own.locale]
     habits = by_locale[0] if by_locale else dict(known.habits[own.language])
@@ -378,7 +378,7 @@ def _country_of(draft: Draft, currency: str) -> str:
     for drafted in draft.by_path.values():
         if drafted.column.guess.type == "country":
             for text, count in drafted.column.cells.shown.items():
-                counts[country_code(text, drafted.table.sheet.habits.locale)] += count
+                counts[country_code(text, drafted.table.sheet.notation.locale)] += count
     del counts[""]
     if counts:
         country, count = counts.most_common(1)[0]
@@ -390,7 +390,7 @@ def _country_of(draft: Draft, currency: str) -> str:
 def currency_of(draft: Draft) -> str:
     """The only currency in the headings, such as `Value (INR)`, and in the cells, such as `$ 12.50`; empty if there is none."""
     columns = [drafted.column for table in draft.tables for drafted in table.columns]
-    found = {currency_code(word, draft.habits.locale) for column in columns for word in column.reading.unknown}
+    found = {currency_code(word, draft.notation.locale) for column in columns for word in column.reading.unknown}
     found |= {column.guess.keys.get("currency", "") for column in columns}
     found.discard("")
     return found.pop() if len(found) == 1 else ""

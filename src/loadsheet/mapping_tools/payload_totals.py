@@ -141,7 +141,7 @@ def is_of_line(amounts: DraftColumn, counts: DraftColumn) -> bool:
     """
     if amounts.table is not counts.table:
         return False
-    locale = amounts.table.sheet.habits.locale
+    locale = amounts.table.sheet.notation.locale
     columns = [
         drafted.column for drafted in amounts.table.columns if drafted.column.guess.type not in {*NUMBERS, *MOMENTS}
     ]

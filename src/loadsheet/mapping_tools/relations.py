@@ -238,7 +238,7 @@ def _added(sheet: Sheet, values: Sequence[Column], keys: dict[str, Any], *, come
     types = {column.label: _TYPES[column.guess.type] for column in values if column.guess.type in _TYPES}
     value = labels if len(labels) > 1 else "".join(labels)
     spec = {"file": f"lookups/{sheet.path.name}", **keys, "value": value, **({"types": types} if types else {})}
-    plain = "" if sheet.habits.locale.startswith("en") or not types else " (write its numbers like 1234.5)"
+    plain = "" if sheet.notation.locale.startswith("en") or not types else " (write its numbers like 1234.5)"
     return f"to look up its values, copy it to lookups/ beside the mapping{plain}, add lookups: {flow({_name(sheet): spec})}"
 
 
@@ -388,7 +388,9 @@ def agreeing(keyed: RecordRows, column: Column) -> tuple[bool, bool]:
 
 def count_copies(sheet: Sheet, keyed: RecordRows) -> int:
     """The number of records of which all rows have the same cells, spaces around them aside."""
-    texts = [([*(str(value).strip() for value in one.cells.values), ""], one.cells.value_indexes) for one in sheet.columns]
+    texts = [
+        ([*(str(value).strip() for value in one.cells.values), ""], one.cells.value_indexes) for one in sheet.columns
+    ]
     return sum(len({tuple(own[codes[row]] for own, codes in texts) for row in rows}) == 1 for rows in keyed.rows)
 
 

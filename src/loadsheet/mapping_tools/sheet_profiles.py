@@ -28,13 +28,13 @@ from loadsheet.mapping_tools.headings import (
 )
 from loadsheet.mapping_tools.notation_guesses import locale_of, order_near, shapes_of_numbers
 from loadsheet.mapping_tools.table_rows import (
-    Endings,
     Headings,
+    OutsideRows,
     ends_with_headings,
     explanations,
     find_headings,
     is_form,
-    split_endings,
+    split_outside_rows,
 )
 from loadsheet.problems import Problem, Where, column_letters
 from loadsheet.reading import (
@@ -80,8 +80,8 @@ class Sheet:
     header_rows: int
     rows: tuple[int, ...]
     columns: tuple[Column, ...]
-    habits: "Habits"
-    outside: Endings
+    notation: "FileNotation"
+    outside: OutsideRows
     doubles: tuple[str, ...] = ()
     unnamed: tuple[str, ...] = ()
     is_cut: bool = False
@@ -97,7 +97,7 @@ class Sheet:
 
 
 @dataclass(slots=True)
-class Habits:
+class FileNotation:
     """The notation of a file: the number locale with its evidence and the count of numbers that show it, and the languages of the headings of
     all files.
     """
@@ -129,20 +129,20 @@ def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None
         for place, cells in found.columns.items():
             if "country" in reading_of("".join(found.headings.labels[place : place + 1])).concepts:
                 countries.update(cells.shown)
-    habits = {
-        path: _habits([found for found in raw if found.sheet.path == path], languages, countries) for path in paths
+    notation = {
+        path: _notation_of([found for found in raw if found.sheet.path == path], languages, countries) for path in paths
     }
     numbers = [len(found.columns) for found in raw]
     sheets = []
     for found, done in zip(raw, accumulate(numbers), strict=True):
-        sheets.append(_sheet(found, habits[found.sheet.path]))
+        sheets.append(_sheet(found, notation[found.sheet.path]))
         if progress is not None:
             progress(done, sum(numbers))
     return sheets
 
 
 class _Raw(NamedTuple):
-    """A table as read: its sheet without columns and habits, its first rows, the headings, and the cells of its columns by position."""
+    """A table as read: its sheet without columns and notation, its first rows, the headings, and the cells of its columns by position."""
 
     sheet: Sheet
     top: Top
@@ -229,7 +229,7 @@ def _table(path: Path, top: Top, headings: Headings, table: Table, *, is_unquote
     left_out = set[int]()
     rows = list(islice(_counted(table.rows(), left_out), ROWS_READ + 1))
     damaged = {row.number for row in rows if row.problem is not None}
-    found = split_endings([(row.number, row.cells) for row in rows[:ROWS_READ]], damaged, left_out)
+    found = split_outside_rows([(row.number, row.cells) for row in rows[:ROWS_READ]], damaged, left_out)
     explained = explanations(found.rows)
     if explained:
         found = found._replace(rows=found.rows[1:])
@@ -244,7 +244,7 @@ def _table(path: Path, top: Top, headings: Headings, table: Table, *, is_unquote
     blank = tuple(sorted({text for cells in columns.values() for text in cells.texts if _NO_VALUE.fullmatch(text)}))
     is_ended = bool(found.at_blank or found.footer)
     sheet = Sheet(
-        path, top.sheet, top.encoding, top.delimiter, headings.rows, numbers, (), Habits(Counter()), found._replace(rows=[]),
+        path, top.sheet, top.encoding, top.delimiter, headings.rows, numbers, (), FileNotation(Counter()), found._replace(rows=[]),
         is_cut=len(rows) > ROWS_READ, blank=blank, uneven=sum(not is_ended or number < numbers[-1] for number in damaged),
         is_unquoted=is_unquoted, explained=explained,
     )  # fmt: skip
@@ -271,22 +271,22 @@ def _counted(rows: Iterator[Row], left_out: set[int]) -> Iterator[Row]:
             yield row
 
 
-def _habits(raw: Sequence[_Raw], languages: Counter[str], countries: Counter[str]) -> Habits:
+def _notation_of(raw: Sequence[_Raw], languages: Counter[str], countries: Counter[str]) -> FileNotation:
     """The notation of one file, whose tables these are, with the languages and countries of all files. The numbers of another file may come
     from another program.
     """
-    habits = Habits(languages)
+    notation = FileNotation(languages)
     numbers = Counter[str]()
     for cells in (cells for found in raw for cells in found.columns.values()):
         numbers.update(shapes_of_numbers(cells.texts))
-    known = vocabulary().locales_from(vocabulary().habits[habits.language]["locale"])
+    known = vocabulary().locales_from(vocabulary().habits[notation.language]["locale"])
     named = {locale: countries_read(countries, locale) for locale in known} if countries else {}
-    habits.locale, habits.locale_evidence = locale_of(numbers, known, named, is_read=bool(languages))
-    habits.numbers = numbers.total()
-    return habits
+    notation.locale, notation.locale_evidence = locale_of(numbers, known, named, is_read=bool(languages))
+    notation.numbers = numbers.total()
+    return notation
 
 
-def _sheet(raw: _Raw, habits: Habits) -> Sheet:
+def _sheet(raw: _Raw, notation: FileNotation) -> Sheet:
     doubles, labels = raw.headings.doubles, raw.headings.labels
     columns, unnamed, sides = [], [], dict(_sides_in(labels))
     for position, cells in _all_columns(raw):
@@ -297,7 +297,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
             continue
         reading, unit = read_heading(label)
         reading = sides.get(position, reading)
-        guess = guess_type(cells, reading, unit, habits.locale)
+        guess = guess_type(cells, reading, unit, notation.locale)
         reading = _with_side(reading, is_moment=guess.type in (*MOMENTS, "time"))
         if again:
             reading, remark = _one_of_several(reading, again, position)
@@ -307,8 +307,8 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     columns = [_with_last_name(column, columns) for column in columns]
     return replace(
         raw.sheet,
-        columns=tuple(_with_order(columns, raw.sheet.path, habits)),
-        habits=habits,
+        columns=tuple(_with_order(columns, raw.sheet.path, notation)),
+        notation=notation,
         doubles=tuple(labels[positions[0]] for positions in doubles.values()),
         unnamed=tuple(unnamed),
         above=next(_labelled(raw), ""),
@@ -372,7 +372,7 @@ def _with_side(reading: Reading, *, is_moment: bool) -> Reading:
     return replace(reading, concepts=concepts - {"early", "late"})
 
 
-def _with_order(columns: Sequence[Column], path: Path, habits: Habits) -> Iterator[Column]:
+def _with_order(columns: Sequence[Column], path: Path, notation: FileNotation) -> Iterator[Column]:
     """The columns; what some prove of the order of day and month holds for the others, else what the date in the file's name says, else what
     the one with the most dates is read with.
     """
@@ -382,7 +382,7 @@ def _with_order(columns: Sequence[Column], path: Path, habits: Habits) -> Iterat
     if not proved and named:
         day = date(*map(int, named.group(1, 3, 4)))
         unproved = [column.cells.texts for column in columns if column.guess.order == "open"]
-        proved = {order_near(texts, day, habits.locale or None) for texts in unproved} - {""}
+        proved = {order_near(texts, day, notation.locale or None) for texts in unproved} - {""}
         remark = f"; {'or '.join(proved)} first, by the date in the file's name"
     order = next(iter(proved)) if len(proved) == 1 else ""
     undecided = [column for column in columns if column.guess.order == "open"] if not proved else []
@@ -391,7 +391,7 @@ def _with_order(columns: Sequence[Column], path: Path, habits: Habits) -> Iterat
         order, remark = _order_of(most), f"; {CHECK} day and month, as in {most.label}"
     for column in columns:
         if column.guess.order == "open" and order and column is not most:
-            guess = guess_type(column.cells, column.reading, column.unit, habits.locale, order)
+            guess = guess_type(column.cells, column.reading, column.unit, notation.locale, order)
             yield replace(column, guess=guess._replace(evidence=f"{guess.evidence}{remark}"))
         else:
             yield column

@@ -369,7 +369,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
         and (is_code or column.guess.type == "text")
         and (filled.known or "country" in concepts_of(filled))
     ):
-        codes, remark = codes_of(column, filled.known, drafted.table.sheet.habits.locale)
+        codes, remark = codes_of(column, filled.known, drafted.table.sheet.notation.locale)
         keys |= {"one_of": codes} if codes else {}
         drafted.remark += remark
     if 0 < blank < len(rows) and path and own is None:

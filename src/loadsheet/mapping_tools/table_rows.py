@@ -253,7 +253,7 @@ class Subtotal(NamedTuple):
         return cell.endswith(self.text) if self.found_by == "ends_with" else cell.startswith(self.text)
 
 
-class Endings(NamedTuple):
+class OutsideRows(NamedTuple):
     """The first words of rows outside the table (totals, notes at the end, titles of groups), how subtotals are named, the rows without them, whether the table ends at its
     first blank row, the rows at the end that a template filled in beforehand, and the sums that no word names.
     """
@@ -268,25 +268,25 @@ class Endings(NamedTuple):
     sums: Rows = ()
 
 
-def split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int]) -> Endings:
+def split_outside_rows(rows: Rows, damaged: Collection[int], left_out: Collection[int]) -> OutsideRows:
     """The rows of a table, and the first words that identify other rows. Words that also begin a proper row are not used. Rows with a
     `damaged` number count only as notes, which often have fewer cells. `left_out` are the numbers of rows that are always left out.
     """
     if prefilled := _prefilled(rows):
         rows = rows[: len(rows) - len(prefilled)]
-        return split_endings(rows, damaged, left_out)._replace(prefilled=prefilled)
+        return split_outside_rows(rows, damaged, left_out)._replace(prefilled=prefilled)
     blanks = [*_blanks(rows, left_out)]
     end = blanks[0] if blanks else 0
     if end and _begins_with_headings(rows[end:], rows[:end]):  # of another table
-        return split_endings(rows[:end], damaged, left_out)._replace(at_blank=True)
+        return split_outside_rows(rows[:end], damaged, left_out)._replace(at_blank=True)
     if end and len(blanks) == 1 and len(rows) - end <= _NOTES:  # below it few rows, with too few cells or with one
         short = [row for row in rows[end:] if row[0] in damaged]
         if short and all(row in short or _filled(row) == 1 for row in rows[end:]):
-            return split_endings(rows[:end], damaged, left_out)._replace(at_blank=True)
+            return split_outside_rows(rows[:end], damaged, left_out)._replace(at_blank=True)
     if sums := _sums(rows):
         numbers = {number for number, _ in sums}
         rest = [row for row in rows if row[0] not in numbers]
-        return split_endings(rest, damaged, {*left_out, *numbers})._replace(sums=sums)
+        return split_outside_rows(rest, damaged, {*left_out, *numbers})._replace(sums=sums)
     notes = _notes(rows)
     rest = [row for row in rows[: len(rows) - len(notes)] if row[0] not in damaged]
     alone = [_first(row) for row in rest if len(row[1]) >= _WIDE and _filled(row) == 1]
@@ -310,7 +310,7 @@ def split_endings(rows: Rows, damaged: Collection[int], left_out: Collection[int
     begins = " ".join(word for word in start if not re.search("[0-9]", word))  # without what changes from file to file
     if not begins or any(map(begins_with([begins]), map(_first, rest))):
         begins, proper = "", [*proper, *(row for row in notes if row[0] not in damaged)]
-    return Endings(words, (begins,) if begins else (), titles, subtotals, proper)
+    return OutsideRows(words, (begins,) if begins else (), titles, subtotals, proper)
 
 
 def _subtotals(rows: Rows) -> Iterator[Subtotal]:

@@ -164,7 +164,7 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
             yield _commented("  quote: none", f"{CHECK}: a quote is never closed, so quotes belong to the values")
     if blank := sorted({text for table in draft.tables for text in table.sheet.blank}):
         yield _commented(f"  blank: {flow(blank)}", f"{CHECK}: these cells count as blank")
-    yield _commented(f"  locale: {draft.habits.locale}", draft.habits.locale_evidence)
+    yield _commented(f"  locale: {draft.notation.locale}", draft.notation.locale_evidence)
     if formats := _shared_formats(draft):
         yield _commented(f"  dates: [{', '.join(f'{chr(34)}{one}{chr(34)}' for one in formats)}]", "for dates as text")
     yield from _zone(payload)
@@ -337,7 +337,7 @@ def _shared_formats(draft: Draft) -> list[str]:
     columns = (drafted for table in draft.tables for drafted in table.columns)
     dated = (drafted for drafted in columns if drafted.keys.get("type") in MOMENTS)
     formats = list(dict.fromkeys(format_ for drafted in dated for format_ in drafted.keys.get("formats", [])))
-    return formats if compatible(formats, draft.habits.locale) == formats else []
+    return formats if compatible(formats, draft.notation.locale) == formats else []
 
 
 def _guessed_encoding(draft: Draft) -> str:

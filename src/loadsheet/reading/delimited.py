@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, Self
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where
-from loadsheet.reading.encoding import LINE_LENGTH_MAX, Source, Survey, guess_encoding, survey_text
+from loadsheet.reading.encoding import LINE_LENGTH_MAX, OpenBytes, Survey, guess_encoding, survey_text
 from loadsheet.reading.header import (
     NO_HEADER,
     TOP_ROWS,
@@ -45,7 +45,7 @@ _SEPARATOR_LINE = re.compile(r'"?sep=([^"\w\r\n])"?\s*', re.IGNORECASE)
 _PLURALS = {";": "semicolons", ",": "commas", "\t": "tabs", "|": "pipes"}
 _WORDS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
 
-Fault = Literal["", "open", "stray"]
+RecordFault = Literal["", "open", "stray"]
 """The fault of a record: none, a quote that is never closed, or text after a closing quote."""
 
 
@@ -71,7 +71,7 @@ class _Record(NamedTuple):
 
     number: int
     cells: list[str]
-    fault: Fault
+    fault: RecordFault
     lines: int
 
 
@@ -85,7 +85,7 @@ class _Start(NamedTuple):
     above: int
 
 
-def open_delimited(source: Source, name: str, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
+def open_delimited(source: OpenBytes, name: str, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
     """The tables of a text file by layout name. Reads the whole file once or twice to verify its encoding and its quotes. Raises
     FileRefused.
     """
@@ -94,7 +94,7 @@ def open_delimited(source: Source, name: str, layouts: Sequence[Layout], bounds:
     return {layout.name: _open_table(surveys[options[layout.name]], name, layout, bounds) for layout in layouts}
 
 
-def delimited_top(source: Source, name: str, bounds: Bounds) -> Top:
+def delimited_top(source: OpenBytes, name: str, bounds: Bounds) -> Top:
     """The first rows of a text file, with the delimiter that gives the most cells in rows of equal width. Raises FileRefused."""
     text = survey_text(source, name, ("utf-8-sig", guess_encoding(source)))
     if text.is_blank:
@@ -192,7 +192,7 @@ class _Body:
                 self.checks.file, f"it changed or disappeared during reading ({error})", "send it again"
             ) from error
 
-    def _broken_row(self, number: int, cells: list[str], fault: Fault, lines: int) -> Row:
+    def _broken_row(self, number: int, cells: list[str], fault: RecordFault, lines: int) -> Row:
         if fault == "open":
             raise _never_closed(self.checks.file, self.start.dialect.delimiter, _Record(number, cells, fault, lines))
         hint = "quotes inside a value are doubled, and the whole value is in quotes"
@@ -323,7 +323,7 @@ def _quoted_records(
         except StopIteration:
             return
         except (csv.Error, _EndlessRecord):
-            fault: Fault = "open" if len(taken) > 1 or source.ended else "stray"
+            fault: RecordFault = "open" if len(taken) > 1 or source.ended else "stray"
             cells = [cell.strip(dialect.quote) for cell in taken[0].rstrip("\r\n").split(dialect.delimiter)]
             source.rewind()
             reader = dialect.reader(source)

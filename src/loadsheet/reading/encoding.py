@@ -19,7 +19,7 @@ from loadsheet.problems import Problem, Where
 from loadsheet.reading.refusals import file_refusal
 from loadsheet.reading.tables import CONTROL
 
-Source = Callable[[], IO[bytes]]
+OpenBytes = Callable[[], IO[bytes]]
 """Opens bytes at their start, any number of times. Raises OSError, and for a damaged archive the exceptions of its module."""
 
 _CHUNK = 1 << 18
@@ -59,7 +59,7 @@ class Survey:
     end, else 0.
     """
 
-    source: Source
+    source: OpenBytes
     encoding: str
     bom_length: int
     is_blank: bool
@@ -80,7 +80,7 @@ class Survey:
         return TextIOWrapper(raw, self.encoding, "strict", newline="")
 
 
-def survey_text(source: Source, name: str, encodings: Sequence[str], quote_chars: str = '"') -> Survey:
+def survey_text(source: OpenBytes, name: str, encodings: Sequence[str], quote_chars: str = '"') -> Survey:
     """Find the encoding of a file by reading it completely. `quote_chars` are the characters that count as quotes.
 
     Raises FileRefused if none of `encodings` fits (the first failure is reported, with offset and line), if the file is damaged
@@ -118,7 +118,7 @@ def survey_text(source: Source, name: str, encodings: Sequence[str], quote_chars
     raise failures[0]
 
 
-def guess_encoding(source: Source) -> str:
+def guess_encoding(source: OpenBytes) -> str:
     """The most likely encoding of a text if it is not UTF-8: by its letters that of a language beyond Latin script, else that of Western
     Europe, or of Central Europe if a byte has no meaning in it.
     """
@@ -165,7 +165,7 @@ def _plain_share(start: bytes, encoding: str) -> float:
     return plain / len(text) if text and "\0" not in text else 0.0
 
 
-def _refuse_damaged_utf_8(source: Source, failures: Sequence[FileRefused]) -> None:
+def _refuse_damaged_utf_8(source: OpenBytes, failures: Sequence[FileRefused]) -> None:
     """Raises the failure of UTF-8 if the text is UTF-8 except for a few bytes. Another encoding would accept it and garble every
     letter beyond ASCII.
     """
@@ -179,7 +179,7 @@ def _refuse_damaged_utf_8(source: Source, failures: Sequence[FileRefused]) -> No
         raise FileRefused(replace(failed.problem, hint=hint))
 
 
-def _is_mostly_utf_8(source: Source) -> bool:
+def _is_mostly_utf_8(source: OpenBytes) -> bool:
     """Whether there are at least as many valid UTF-8 characters beyond ASCII as invalid bytes. Other encodings have hardly any."""
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     valid = bad = 0
@@ -195,7 +195,7 @@ def _is_mostly_utf_8(source: Source) -> bool:
     return valid >= bad
 
 
-def _survey_as(source: Source, name: str, encoding: str, bom_length: int, quote_chars: str) -> Survey:
+def _survey_as(source: OpenBytes, name: str, encoding: str, bom_length: int, quote_chars: str) -> Survey:
     blank, quotes, controls = True, False, False
     longest = line = 0  # the longest line, and the length of the last chunk's unfinished line
     number, is_open = 1, False  # the number of that line, and whether it says something

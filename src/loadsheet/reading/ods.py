@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from xml.parsers import expat
 
-from loadsheet.reading.encoding import Source
+from loadsheet.reading.encoding import OpenBytes
 from loadsheet.reading.number_formats import (
     CODE_LENGTH_MAX,
     GENERAL,
@@ -48,7 +48,7 @@ _SPACES_MAX, _DAY = 1 << 16, 86_400
 _MANIFEST = "META-INF/manifest.xml"
 
 
-def open_ods(source: Source, name: str, inflated_bytes_max: int) -> Book:
+def open_ods(source: OpenBytes, name: str, inflated_bytes_max: int) -> Book:
     """The spreadsheet of a file. Raises FileRefused."""
     with open_package(source, name, inflated_bytes_max) as package:
         check_markup(package)

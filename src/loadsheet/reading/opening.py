@@ -17,7 +17,7 @@ from typing import IO, cast
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.delimited import delimited_top, open_delimited
-from loadsheet.reading.encoding import Source
+from loadsheet.reading.encoding import OpenBytes
 from loadsheet.reading.ods import open_ods
 from loadsheet.reading.package import (
     DAMAGED,
@@ -133,7 +133,7 @@ def open_in_this_process(path: Path, name: str, layouts: Sequence[Layout], bound
     return {key: replace(table, found=notes | table.found) for key, table in tables.items()}
 
 
-def _unpack(path: Path, name: str, bounds: Bounds) -> tuple[Source, str]:
+def _unpack(path: Path, name: str, bounds: Bounds) -> tuple[OpenBytes, str]:
     """The file itself or the one in an archive, and a description of the archive (empty: none)."""
 
     def file() -> IO[bytes]:
@@ -150,7 +150,7 @@ def _unpack(path: Path, name: str, bounds: Bounds) -> tuple[Source, str]:
     return file, ""
 
 
-def _head(source: Source, name: str) -> bytes:
+def _head(source: OpenBytes, name: str) -> bytes:
     try:
         with source() as file:
             head = file.read(4096)
@@ -162,7 +162,7 @@ def _head(source: Source, name: str) -> bytes:
     return head
 
 
-def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book | None:
+def _open_book(source: OpenBytes, name: str, bounds: Bounds, archive: str) -> Book | None:
     """The workbook in a file; None for text. Raises FileRefused for anything else."""
     head, limit = _head(source, name), bounds.inflated_bytes_max
     if head.startswith(_ZIP):
@@ -190,14 +190,14 @@ def _as_text(head: bytes) -> str:
     return head.replace(b"\0", b"").decode("utf-8-sig", "ignore").lstrip("\ufeff \t\r\n").lower()
 
 
-def _is_document(source: Source, name: str, inflated_bytes_max: int) -> bool:
+def _is_document(source: OpenBytes, name: str, inflated_bytes_max: int) -> bool:
     """Whether a zip file is a document rather than an archive of files."""
     with open_package(source, name, inflated_bytes_max) as package:
         marking_parts = ("mimetype", "[Content_Types].xml", MAIN_PART, *_PACKAGES)
         return any(package.has(part) for part in marking_parts) or _holds_workbook(package)
 
 
-def _open_package(source: Source, name: str, inflated_bytes_max: int) -> Book:
+def _open_package(source: OpenBytes, name: str, inflated_bytes_max: int) -> Book:
     """The workbook in a zip package. Raises FileRefused naming the kind of any other package."""
     with open_package(source, name, inflated_bytes_max) as package:
         if _holds_workbook(package):
@@ -250,13 +250,13 @@ _SHOWN_MAX = 10
 _CHUNK = 1 << 18
 
 
-def unpack(path: Path, name: str, member: str, inflated_bytes_max: int) -> Source:
+def unpack(path: Path, name: str, member: str, inflated_bytes_max: int) -> OpenBytes:
     """The table in an archive: `member` of a zip file, or the content of a gzip file (empty name). Reads it once completely.
 
     Raises FileRefused if it is damaged, or unpacks to too much.
     """
     packed_size = path.stat().st_size
-    packed = partial(_open_member, path, member) if member else cast("Source", partial(gzip.open, path))
+    packed = partial(_open_member, path, member) if member else cast("OpenBytes", partial(gzip.open, path))
     limit = min(inflated_bytes_max, max(RATIO_GRACE, RATIO_OF_TABLES_MAX * packed_size))
     content = bytearray()
     size = 0
@@ -283,7 +283,7 @@ def _open_member(path: Path, member: str) -> IO[bytes]:
         return archive.open(member)
 
 
-def find_member(file: Source, name: str, inflated_bytes_max: int) -> tuple[str, int]:
+def find_member(file: OpenBytes, name: str, inflated_bytes_max: int) -> tuple[str, int]:
     """The name of the only table in a zip archive, and the number of ignored files, such as a readme. Raises FileRefused listing the
     content if there is not exactly one.
     """

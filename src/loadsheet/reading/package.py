@@ -17,7 +17,7 @@ from xml.parsers import expat
 
 from loadsheet.errors import FileRefused
 from loadsheet.problems import Problem, Where
-from loadsheet.reading.encoding import Source
+from loadsheet.reading.encoding import OpenBytes
 from loadsheet.reading.refusals import file_refusal
 
 DAMAGED = "it is incomplete or damaged"
@@ -131,7 +131,7 @@ class Package:
 
 
 @contextmanager
-def open_package(source: Source, name: str, inflated_bytes_max: int) -> Iterator[Package]:
+def open_package(source: OpenBytes, name: str, inflated_bytes_max: int) -> Iterator[Package]:
     """The package of a file. Raises FileRefused if it is not a valid zip, unpacks to too much, or is locked with a password."""
     try:
         stream = source()

@@ -16,7 +16,7 @@ import olefile
 import xlrd
 from xlrd.biffh import XLRDError, error_text_from_code
 
-from loadsheet.reading.encoding import Source
+from loadsheet.reading.encoding import OpenBytes
 from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.package import DAMAGED, SEND_AGAIN
 from loadsheet.reading.refusals import SAVE_AS, SAVE_AS_XLSX, SEND_TABLE, RefusedFormat, file_refusal, refuse_format
@@ -53,7 +53,7 @@ class _Bound(NamedTuple):
     hidden: bool
 
 
-def open_xls(source: Source, name: str) -> Book:
+def open_xls(source: OpenBytes, name: str) -> Book:
     """The workbook of a file; sheets are loaded on first use and stay loaded. Raises FileRefused."""
     with source() as stream:
         content = stream.read(_SIZE_MAX + 1)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from loadsheet.problems import column_letters
-from loadsheet.reading.encoding import Source
+from loadsheet.reading.encoding import OpenBytes
 from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number
 from loadsheet.reading.package import SEND_AGAIN, Package, Relations
 from loadsheet.reading.refusals import file_refusal
@@ -40,7 +40,7 @@ _FOUR = struct.Struct("<IIII")
 _ROW_HIDDEN = 0x10
 
 
-def open_xlsb(source: Source, name: str, inflated_bytes_max: int) -> Book:
+def open_xlsb(source: OpenBytes, name: str, inflated_bytes_max: int) -> Book:
     """The workbook of a file. Raises FileRefused."""
     readers = PartReaders(
         "workbook (.xlsb)", lambda _: MAIN_PART, _read_sheets, _read_texts_and_formats, _stream_rows, _read_traits

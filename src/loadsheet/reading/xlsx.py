@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
-from loadsheet.reading.encoding import Source
+from loadsheet.reading.encoding import OpenBytes
 from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number, struck_styles
 from loadsheet.reading.package import (
     SEND_AGAIN,
@@ -312,7 +312,7 @@ class PartReaders(NamedTuple):
     struck: Callable[[Package, dict[str, str]], frozenset[int]] = lambda _package, _parts: frozenset()
 
 
-def open_xlsx(source: Source, name: str, inflated_bytes_max: int) -> Book:
+def open_xlsx(source: OpenBytes, name: str, inflated_bytes_max: int) -> Book:
     """The workbook of a file. Raises FileRefused."""
     readers = PartReaders(
         "workbook", _main_part, _read_sheets, _read_texts_and_formats, stream_rows, read_traits, _read_struck
@@ -320,7 +320,7 @@ def open_xlsx(source: Source, name: str, inflated_bytes_max: int) -> Book:
     return open_parts(source, name, inflated_bytes_max, readers)
 
 
-def open_parts(source: Source, name: str, inflated_bytes_max: int, readers: PartReaders) -> Book:
+def open_parts(source: OpenBytes, name: str, inflated_bytes_max: int, readers: PartReaders) -> Book:
     """The workbook of a package. Shared texts are read now, sheets on demand. Raises FileRefused."""
     with open_package(source, name, inflated_bytes_max) as package:
         check_markup(package)
