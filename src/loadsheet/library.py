@@ -24,7 +24,7 @@ from loadsheet.mapping.compile import CompiledMapping
 from loadsheet.mapping.documents import Document, Ignored
 from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.mapping.routing import Route
-from loadsheet.mapping_tools.comparison import CompareSink, translate_files
+from loadsheet.mapping_tools.comparison import CollectingSink, translate_files
 from loadsheet.operations.run_hooks import RunWithHooks
 from loadsheet.places import address_of
 from loadsheet.problem_groups import Cause
@@ -142,7 +142,7 @@ def translate(
     if frames is None:
         sink = translate_files(compiled, _paths(files), settings, now=now, documents_max=documents_max)
     else:
-        sink = CompareSink(documents_max)
+        sink = CollectingSink(documents_max)
         sink.take(_drop_of(frames, compiled, settings, now))
     own = [problem for document in sink.documents for problem in document.problems]
     ignored = tuple(item for item in sink.items if isinstance(item, Ignored))

@@ -34,19 +34,19 @@ from loadsheet.mapping.mapping_folder import LoadedMappings, load_folder
 from loadsheet.mapping.routing import load_kept, route
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.mapping_tools.comparison import (
-    FOLDER,
+    CASES_FOLDER,
     Case,
     Comparison,
     PairVerdict,
     compare,
+    differences_from_expectation,
+    expectation_text,
     find_cases,
-    judge,
-    moment_of,
-    named_by,
+    matches_bare_name,
+    now_of,
     roles_of,
     translate_files,
-    translate_roles,
-    written,
+    translate_files_by_role,
 )
 from loadsheet.mapping_tools.value_origins import Explanation, Preview, TracedCell
 from loadsheet.mapping_tools.value_origins import preview as make_preview
@@ -209,7 +209,7 @@ def _cell(cell: TracedCell) -> dict[str, str]:
 
 def run_tests(settings: Settings, folder: Path | None, *, update: bool, as_json: bool) -> int:
     """Run the golden tests in a folder (None: that of the mappings) and show what differs; returns the exit code. Raises MappingError."""
-    place = folder or settings.mappings / FOLDER
+    place = folder or settings.mappings / CASES_FOLDER
     cases = find_cases(place) if place.is_dir() else []
     if not cases:
         raise MappingError("no cases found", file=str(place), hint="put files into MAPPING/ and use --update")
@@ -232,14 +232,14 @@ def run_tests(settings: Settings, folder: Path | None, *, update: bool, as_json:
 
 
 def _run_case(case: Case, mapping: CompiledMapping, settings: Settings, *, update: bool) -> list[str]:
-    now = moment_of(case)
+    now = now_of(case)
     try:
         found = translate_files(mapping, case.files, settings, now=now)
     except FileRefused as refused:
         return [str(refused.problem)]
     if not update:
-        return judge(case, found.items)
-    case.expected.write_text(written(mapping, now, found.items), encoding="utf-8")
+        return differences_from_expectation(case, found.items)
+    case.expected.write_text(expectation_text(mapping, now, found.items), encoding="utf-8")
     return []
 
 
@@ -255,7 +255,7 @@ def show_differences(settings: Settings, options: DiffOptions, *, as_json: bool)
     for drop, mapping in drops:
         used.setdefault(mapping.hash, mapping)
         roles = ((side, _named_roles(side, drop)) for side in (mapping, after))
-        old_side, new_side = (translate_roles(side, named, settings, now=now) for side, named in roles)
+        old_side, new_side = (translate_files_by_role(side, named, settings, now=now) for side, named in roles)
         total.merge(compare(old_side.documents, new_side.documents))
     if not total.counts:
         raise _nothing_in(files or [settings.archive_place], before, after)
@@ -328,7 +328,7 @@ def _drops(
     patterns = (*before.files, *after.files)
     return [
         ((path,), before)
-        for path in [*alone, *(inner for folder in folders for inner in folder if named_by(patterns, inner))]
+        for path in [*alone, *(inner for folder in folders for inner in folder if matches_bare_name(patterns, inner))]
     ]
 
 

@@ -1,4 +1,5 @@
-"""Differences between two translations of the same files, field by field: by two mappings, or by a mapping and its golden case.
+"""Translates files into memory by one mapping (`translate_files`), and compares two translations of the same files, field by field: by two
+mappings, or by a mapping and its golden case.
 
 A golden case is stored beside the mapping: input files and the expected documents.
 
@@ -37,11 +38,11 @@ from loadsheet.problems import Problem
 from loadsheet.reading import Table
 from loadsheet.settings import Settings
 
-FOLDER = "tests"
-ENDING = ".expected.jsonl"
+CASES_FOLDER = "tests"
+EXPECTATION_ENDING = ".expected.jsonl"
 
 
-class CompareSink(FilesInPlace):
+class CollectingSink(FilesInPlace):
     """Keeps the tables of a drop, and its documents and ignored rows in order, up to `documents_max` documents; `problems` are those of
     the tables and of the whole drop, if it was read to its end. An unusable file raises FileRefused.
     """
@@ -87,26 +88,26 @@ def translate_files(
     *,
     now: datetime,
     documents_max: int | None = None,
-) -> CompareSink:
+) -> CollectingSink:
     """Translate these files as one drop of this mapping; `now` (aware) is the value of `$now`. The name of a single file does not matter.
     Each of several files gets the role whose pattern fits best. Raises FileRefused, and MissingFile if a role has no file.
     """
-    return translate_roles(mapping, roles_of(mapping, files), settings, now=now, documents_max=documents_max)
+    return translate_files_by_role(mapping, roles_of(mapping, files), settings, now=now, documents_max=documents_max)
 
 
-def translate_roles(
+def translate_files_by_role(
     mapping: CompiledMapping,
     roles: dict[str, Path],
     settings: Settings,
     *,
     now: datetime,
     documents_max: int | None = None,
-) -> CompareSink:
+) -> CollectingSink:
     """The same for files whose roles are known."""
     bare = [path.name for path in roles.values()]
     names = {role: shown_name(Path(path.name) if bare.count(path.name) == 1 else path) for role, path in roles.items()}
     candidates = {names[role]: Candidate(names[role], path) for role, path in roles.items()}
-    sink = CompareSink(documents_max)
+    sink = CollectingSink(documents_max)
     drop = RoutedDrop(Route(mapping, names))
     ingest(RoutedFiles(candidates, (drop,)), sink, IngestContext(settings, (mapping,), None, now))
     return sink
@@ -119,7 +120,7 @@ def roles_of(mapping: CompiledMapping, files: Sequence[Path]) -> dict[str, Path]
         return {mapping.main_role: files[0]}
     left, roles = list(files), dict[str, Path]()
     for role, wanted in patterns.items():
-        fits = [path for path in left if named_by(wanted, path)]
+        fits = [path for path in left if matches_bare_name(wanted, path)]
         if not fits:
             raise MissingFile(
                 f"mapping {mapping.name} needs a file for {role} ({', '.join(wanted)}); "
@@ -130,7 +131,7 @@ def roles_of(mapping: CompiledMapping, files: Sequence[Path]) -> dict[str, Path]
     return roles
 
 
-def named_by(patterns: Iterable[str], path: Path) -> bool:
+def matches_bare_name(patterns: Iterable[str], path: Path) -> bool:
     """Whether the bare name of a file matches the last part of one of the patterns; placeholders match any text."""
     lasts = (re.sub(r"\{[^}]*\}", "*", PurePosixPath(pattern).name) for pattern in patterns)
     return any(PurePosixPath(path.name.casefold()).match(last.casefold()) for last in lasts)
@@ -272,15 +273,15 @@ def find_cases(folder: Path) -> list[Case]:
     found = []
     for own in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")):
         for path in sorted(own.iterdir()):
-            if path.name.startswith(".") or path.name.endswith(ENDING):
+            if path.name.startswith(".") or path.name.endswith(EXPECTATION_ENDING):
                 continue
             files = tuple(sorted(inner for inner in path.iterdir() if inner.is_file())) if path.is_dir() else (path,)
             name = path.name if path.is_dir() else path.stem
-            found.append(Case(own.name, name, files, own / f"{name}{ENDING}"))
+            found.append(Case(own.name, name, files, own / f"{name}{EXPECTATION_ENDING}"))
     return found
 
 
-def moment_of(case: Case) -> datetime:
+def now_of(case: Case) -> datetime:
     """The value of `$now` in a case: from its expectation, or this minute if it has none yet."""
     if not case.expected.is_file():
         return datetime.now(UTC).replace(second=0, microsecond=0)
@@ -289,13 +290,13 @@ def moment_of(case: Case) -> datetime:
     return datetime.fromisoformat(str(head.get("now", "2026-01-01T00:00:00+00:00")))
 
 
-def written(mapping: CompiledMapping, now: datetime, documents: Iterable[Document | Ignored]) -> str:
+def expectation_text(mapping: CompiledMapping, now: datetime, documents: Iterable[Document | Ignored]) -> str:
     """The documents of a case as the text of its expectation file."""
     head = {"mapping": mapping.name, "version": mapping.version, "now": now.isoformat()}
     return "".join(f"{line}\n" for line in [_encoded(head), *map(_line, documents)])
 
 
-def judge(case: Case, documents: Sequence[Document | Ignored]) -> list[str]:
+def differences_from_expectation(case: Case, documents: Sequence[Document | Ignored]) -> list[str]:
     """The differences from the expectation, one sentence each; empty if the case passes. Raises MappingError for an invalid expectation."""
     if not case.expected.is_file():
         return [f"{case.expected.name} does not exist; --update writes it"]
