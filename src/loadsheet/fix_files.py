@@ -84,11 +84,11 @@ class FixFiles:
     files: Mapping[str, FixFile]
     refused: Mapping[str, Problem]
 
-    def holds(self, name: str) -> bool:
+    def __contains__(self, name: str) -> bool:
         """Whether this file is one of them."""
         return name in self.files or name in self.refused
 
-    def and_also(self, others: Self) -> Self:
+    def merged_with(self, others: Self) -> Self:
         """These and others."""
         return replace(self, files={**self.files, **others.files}, refused={**self.refused, **others.refused})
 
@@ -110,7 +110,7 @@ def recognise_workbooks(
             found[candidate.name] = _original_unknown(candidate.name, reason)
         else:
             found[candidate.name] = _fix_of(candidate.name, drop, queries, mappings, settings)
-    return _sorted_out(found)
+    return _split_refused(found)
 
 
 def recognise_by_rows(
@@ -129,10 +129,10 @@ def recognise_by_rows(
         drop = queries.drop_of_entry(mark.entry) if mark is not None else None
         if drop is not None:
             found[candidate.name] = _fix_of(candidate.name, drop, queries, mappings, settings)
-    return _sorted_out(found)
+    return _split_refused(found)
 
 
-def _sorted_out(found: Mapping[str, FixFile | Problem]) -> FixFiles:
+def _split_refused(found: Mapping[str, FixFile | Problem]) -> FixFiles:
     files = {name: one for name, one in found.items() if isinstance(one, FixFile)}
     return FixFiles(files, {name: one for name, one in found.items() if isinstance(one, Problem)})
 
@@ -142,7 +142,7 @@ def is_text(name: str) -> bool:
     return name.casefold().endswith(_TEXT_ENDINGS)
 
 
-def fix_texts(candidates: Iterable[Candidate], queries: LedgerQueries) -> dict[str, FixOf]:
+def originals_of_text_fix_files(candidates: Iterable[Candidate], queries: LedgerQueries) -> dict[str, FixOf]:
     """The originals of the fix files among these text files, by their row marks. Reads the beginning of each file."""
     found = {candidate.name: _fix_of_text(candidate, queries) for candidate in candidates}
     return {name: fix_of for name, fix_of in found.items() if fix_of is not None}
@@ -177,7 +177,7 @@ def with_original_mappings(
             problems = (file_refusal(file, _AS_TEXT, SAVE_AS_XLSX).problem for file in chosen.files.values())
             unmapped |= {one.where.file: replace(one, values={**meant, **one.values}) for one in problems}
         else:
-            complete.append(_as_route(chosen, _of_texts(without_totals(mapping))))
+            complete.append(_as_route(chosen, _mapping_for_texts(without_totals(mapping))))
     return replace(routes, complete=tuple(complete), unmapped=unmapped)
 
 
@@ -188,14 +188,14 @@ def _as_route(chosen: Route, mapping: CompiledMapping) -> Route:
     return replace(chosen, mapping=mapping, files={mapping.main_role: chosen.files[chosen.mapping.main_role]})
 
 
-def _of_texts(mapping: CompiledMapping) -> CompiledMapping:
+def _mapping_for_texts(mapping: CompiledMapping) -> CompiledMapping:
     """The mapping for fix files that are texts, as we write them, or as a spreadsheet program saves them: with another delimiter, or as
     UTF-8.
     """
-    return replace(mapping, layouts={role: tuple(map(_as_text, own)) for role, own in mapping.layouts.items()})
+    return replace(mapping, layouts={role: tuple(map(_layout_for_texts, own)) for role, own in mapping.layouts.items()})
 
 
-def _as_text(layout: Layout) -> Layout:
+def _layout_for_texts(layout: Layout) -> Layout:
     plain, own = _as_written(layout, None), layout.encodings
     is_wide = any(encoding.lower().startswith(WIDE) for encoding in own)
     delimiters = dict.fromkeys((*layout.delimiters, *Layout("", ()).delimiters))

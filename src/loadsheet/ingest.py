@@ -26,8 +26,8 @@ from loadsheet.fix_files import (
     FixFiles,
     OpenedDrop,
     as_original_drop,
-    fix_texts,
     open_fix,
+    originals_of_text_fix_files,
     recognise_by_rows,
     recognise_workbooks,
     with_original_mappings,
@@ -206,11 +206,11 @@ def route_files(scan: inbox.Scan, context: IngestContext) -> RoutedFiles:
     settings, mappings, queries, _ = context
     if queries is not None:
         fix_files = recognise_workbooks(scan.candidates, queries, mappings, settings)
-    routes = _routes_of([candidate for candidate in scan.candidates if not fix_files.holds(candidate.name)], context)
+    routes = _routes_of([candidate for candidate in scan.candidates if candidate.name not in fix_files], context)
     if queries is not None and routes.unmapped:
         unmapped = [candidates[name] for name in routes.unmapped]
-        fix_files = fix_files.and_also(recognise_by_rows(unmapped, queries, mappings, settings))
-        others = {name: problem for name, problem in routes.unmapped.items() if not fix_files.holds(name)}
+        fix_files = fix_files.merged_with(recognise_by_rows(unmapped, queries, mappings, settings))
+        others = {name: problem for name, problem in routes.unmapped.items() if name not in fix_files}
         routes = replace(routes, unmapped=others)
     drops = [RoutedDrop(complete) for complete in routes.complete]
     drops += [RoutedDrop(fix.route, fix) for fix in fix_files.files.values()]
@@ -299,7 +299,7 @@ def _routes_of(candidates: Sequence[Candidate], context: IngestContext) -> Route
     names = [candidate.name for candidate in candidates]
     if queries is None:
         return route(names, mappings)
-    texts = fix_texts(candidates, queries)
+    texts = originals_of_text_fix_files(candidates, queries)
     routes = route(names, mappings, texts)
     return with_original_mappings(routes, texts, queries, mappings, settings) if texts else routes
 

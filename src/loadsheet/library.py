@@ -219,7 +219,9 @@ def _settings(place: "Settings | OnePath | None", shipper: str, given: dict[str,
     config = folder / _CONFIG if folder else None
     names = () if shipper or os.environ.get("LOADSHEET_SHIPPER") else shippers_in(config)
     if len(names) > 1:
-        raise SettingsError(f"which shipper? shipper={'|'.join(names)}")
+        raise SettingsError(
+            f'this folder has several shippers ({", ".join(names)}): give one, such as shipper="{names[0]}"'
+        )
     loaded = Settings.load(config, shipper=shipper or "".join(names), **given)
     if folder is None:
         return loaded
@@ -266,10 +268,14 @@ def _frames(files: Any, mapping: CompiledMapping) -> "Mapping[str, DataFrame] | 
         files = {tables[0]: files}
     if not isinstance(files, Mapping):
         return None
-    if wrong := files.keys() ^ {*tables}:
-        raise ValueError(
-            f"mapping {mapping.name} reads the tables {', '.join(tables)}: {', '.join(sorted(map(str, wrong)))} differ"
-        )
+    if files.keys() != {*tables}:
+        missing, unknown = ({*tables} - files.keys(), files.keys() - {*tables})
+        wrong = [
+            f"{word}: {', '.join(sorted(map(str, some)))}"
+            for word, some in (("missing", missing), ("unknown", unknown))
+            if some
+        ]
+        raise ValueError(f"mapping {mapping.name} reads the tables {', '.join(tables)}; {'; '.join(wrong)}")
     for name, frame in files.items():
         if not _is_frame(frame):
             raise ValueError(f"the table {name} takes a DataFrame, found {type(frame).__name__}")

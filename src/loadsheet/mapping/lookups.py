@@ -253,7 +253,7 @@ def read_lookup(spec: LookupSpec, file: YamlFile, loc: Loc, zone: ZoneInfo | Non
     if content is None:
         return None
     try:
-        header, rows = _rows(content.decode("utf-8-sig"), names)
+        header, rows = _read_with_best_delimiter(content.decode("utf-8-sig"), names)
     except csv.Error as error:
         file.refuse((*loc, "file"), f"{spec.file} is not CSV: {error}")
         return None
@@ -303,7 +303,7 @@ def has_keys(spec: LookupSpec, file: YamlFile, loc: Loc) -> bool:
     return spec.range is not None or bool(spec.key and spec.match == "only")
 
 
-def _rows(text: str, wanted: list[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def _read_with_best_delimiter(text: str, wanted: list[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Header and numbered rows, with the delimiter that gives most of the wanted columns. Raises csv.Error."""
     if "\0" in text:
         raise csv.Error("it holds NUL characters")

@@ -1,4 +1,4 @@
-"""Plausibility checks on documents that loaded: columns read in the wrong notation, lines that appear twice, dates far from today,
+"""Plausibility checks on translated documents: columns read in the wrong notation, lines that appear twice, dates far from today,
 postal codes without their zeros.
 
 A refused value can prove that a column is read wrongly, such as `13/04/2026` in a column read as month/day. Then `03/04/2026` was

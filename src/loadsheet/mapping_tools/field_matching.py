@@ -149,10 +149,10 @@ def _score(column: Column, target: FieldTarget) -> float:
         or (target.needed and 0 < column.filled_count * _FILLED_LEAST < column.rows)
         or (target.side and "reference" in label)
         or not _type_fits(column, target.field)
-        or (evidence := _evidence(column, target)) < 0
     ):
         return 0.0
-    if (label ^ target.whole) & target.exact & ((label | target.whole) - target.context):
+    evidence = _evidence(column, target)
+    if evidence < 0 or (label ^ target.whole) & target.exact & ((label | target.whole) - target.context):
         return 0.0
     if target.what == {"company"} and (label - target.whole) & _NO_PARTIES:
         return 0.0

@@ -327,7 +327,7 @@ class _Reader:
             yield
         except TimeoutError:
             self._kill()
-            self._raise_over_limit(f"its reader did not answer for {self._limits.wall_s:,.0f} s", "reading.wall_s")
+            self._raise_over_limit(f"reading it took longer than {self._limits.wall_s:,.0f} s", "reading.wall_s")
         except (EOFError, OSError):
             self._raise_for_exit(self._kill())
         except ValueError as error:
