@@ -615,6 +615,9 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "a status in use beside one that is blank": (
         table("Booking #;Customer name;Booking status;Event date;status", "Ames Ltd;ARCHIVED;2026-03-02;", "Brigg plc;SUBMITTED;2026-03-03;"), "order.status",
         "status_code: {col: booking_status}", "!status_location: ", "!{col: customer_name}"),
+    "what is promised counts before what was done, and a time before a day": (
+        table("Order no;Ship date;Promised date;Promised datetime;Delivered date", "2026-03-02;2026-03-04;2026-03-04T17:00:00;2026-03-04", "2026-03-02;2026-03-05;2026-03-05T17:00:00;"),
+        "order.create", "delivery_startdatetime: {col: promised_datetime}   # CHECK: Promised date could fill it as well", "# delivered_date: "),
     "towns with their states": (
         table("Order no;Origin;Destination", "Menasha WI;Ada MI", "Boise ID;Memphis TN", "Denver CO;Salt Lake City UT"), "order.update",
         "pickup_city: {col: origin}", "delivery_city: {col: destination}", "!company"),
