@@ -146,6 +146,16 @@ def test_what_the_record_takes_may_stand_in_its_first_row_alone_unless_one_value
     assert not expected[0] or shown in found[0].problems[0].text
 
 
+@pytest.mark.parametrize(
+    ("named", "to_fill"), [(", one_value: [city]", [3]), ("", [])], ids=["one_value", "its first row"]
+)
+def test_a_required_value_that_all_rows_must_say_is_missing_in_each_of_them(tmp_path, named, to_fill):
+    text = (HEAD % "pickup_city: {value: Rome}").replace("tender_status: {value: OPEN}", "tender_status: {col: city}")
+    (document,) = made(tmp_path, text.replace("by: [id]", f"by: [id]{named}"), [["1", "", "8"], ["1", "", "9"]])
+    (problem,) = document.problems
+    assert (problem.code, problem.where.row, [where.row for where in problem.also]) == ("K501", 2, to_fill)
+
+
 def test_rows_sorted_after_an_export_give_one_cause_for_a_record_whose_values_are_further_down(tmp_path):
     """Web shops write the values of an order in its first row only. A required value is not missing then: it is further down."""
     text = (HEAD % "order_id: {col: kg}").replace("{value: OPEN}", "{col: city}").replace(", type: decimal", "")

@@ -39,11 +39,11 @@ class DocumentProblems:
     """The problems of the current document, in `found`. `begin` starts the next document; `source` are its rows."""
 
     def __init__(
-        self, readers: Sequence[RowReader], lineage: Lineage, frame: DocumentFrame, one_value: Iterable[int]
+        self, readers: Sequence[RowReader], lineage: Lineage, frame: DocumentFrame, plan: compiled.Plan
     ) -> None:
-        """`one_value` are the values of the main table that must be equal in all rows of a record."""
         self._readers = readers
-        self._one_value = frozenset(one_value)
+        self._one_value = frozenset(plan.one_value if plan.is_grouped else ())
+        self._to_repeat = self._one_value - plan.once
         self._lineage = lineage
         self._frame = frame
         self._group = Group(None, ())
@@ -142,10 +142,12 @@ class DocumentProblems:
         return tuple(found)
 
     def _stating(self, position: int, row: Row, index: int) -> Sequence[Row]:
-        """The rows that hold a value: all rows of the record if they must agree in it, otherwise the row itself."""
+        """The rows that hold a value, or are to hold it: all rows of the record if they must agree in it, otherwise the row itself."""
         if position or index not in self._one_value:
             return (row,)
-        return [other for other in self._group.rows[0] if other is row or self.cell((0, other, index)).strip()]
+        to_fill = index in self._to_repeat and not self.cell((0, row, index)).strip()
+        rows = self._group.rows[0]
+        return [other for other in rows if other is row or to_fill or self.cell((0, other, index)).strip()]
 
     def _placed(self, reader: RowReader, nth: int, index: int, source: SourceRow) -> tuple[int | None, str]:
         """The column of a value in its row of the file, and its text."""

@@ -110,9 +110,7 @@ class _DocumentBuilder:
         if self._plan.joins:
             readers[0].left_out = {}
         self._frame = frame
-        self._problems = DocumentProblems(
-            readers, mapping.lineage, frame, self._plan.one_value if self._plan.is_grouped else ()
-        )
+        self._problems = DocumentProblems(readers, mapping.lineage, frame, self._plan)
         self._near = NearKeys(readers, self._plan.joins)
         self._checks = GroupChecks(self._plan, self._problems, frame, self._near, on_several_sheets)
         self._is_plain = not any(reader.plan.is_view for reader in readers)
