@@ -618,6 +618,10 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
     "what is promised counts before what was done, and a time before a day": (
         table("Order no;Ship date;Promised date;Promised datetime;Delivered date", "2026-03-02;2026-03-04;2026-03-04T17:00:00;2026-03-04", "2026-03-02;2026-03-05;2026-03-05T17:00:00;"),
         "order.create", "delivery_startdatetime: {col: promised_datetime}   # CHECK: Promised date could fill it as well", "# delivered_date: "),
+    "quantities and delays are no orders": (
+        "Origin city;Destination city;Delay hours;Qty\n" + "".join(
+            f"{('Hull', 'York')[at % 2]};{('Leeds', 'Ely', 'Diss')[at % 3]};{at % 14};{at * 3}\n" for at in range(40)), "order.create",
+        "order_id: {col: destination_city}   # CHECK: no column identifies the order; this one has the most different values"),
     "towns with their states": (
         table("Order no;Origin;Destination", "Menasha WI;Ada MI", "Boise ID;Memphis TN", "Denver CO;Salt Lake City UT"), "order.update",
         "pickup_city: {col: origin}", "delivery_city: {col: destination}", "!company"),

@@ -472,6 +472,7 @@ def key_by_values(sheet: Sheet, first: int, found: Match) -> Filled | None:
         column = next(references, column) if _is_row_number(column) else column
         return Filled(first, column, 2 * WEAK, f"no heading names the {subject}, but the values identify rows")
     rated = [column for column in columns if column.filled_count and column.guess.type in {"text", "integer"}]
+    rated = [one for one in rated if not one.concepts & _NO_KEYS] or rated  # a quantity makes a new order of each
     rated = rated or [column for column in sheet.columns if column.filled_count]
     best = min(rated, key=lambda one: (_no_reference(one), used.get(id(one), -1), -len(one.cells.values)), default=None)
     if best is None:
