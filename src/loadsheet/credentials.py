@@ -180,7 +180,7 @@ def is_loopback(host: str) -> bool:
 MASK = b"***"
 SECRET_LENGTH = 8  # shorter texts are not masked: that would make answers unreadable
 _ROUNDS = 4  # escapes within escapes
-_SIGN_BYTES_MAX = 32  # for one escaped character of the token
+_CHARACTER_BYTES_MAX = 32  # for one escaped character of the token
 
 # Only escapes of printable ASCII, the only characters of a token. Each alternative starts differently, so this is linear.
 _ESCAPE = re.compile(
@@ -204,7 +204,7 @@ class TokenMask:
         self._tokens |= {token}
         found = {needle for each in self._tokens for needle in _forms(each)}
         self._needles = tuple(sorted(found, key=len, reverse=True))
-        self.reach = _SIGN_BYTES_MAX * len(self._needles[0])
+        self.reach = _CHARACTER_BYTES_MAX * len(self._needles[0])
 
     def masked(self, text: bytes) -> bytes:
         """The text without tokens. Where one was escaped, all escapes of that kind are resolved; JSON keeps its meaning."""
@@ -224,26 +224,26 @@ class TokenMask:
 def _resolved(text: bytes) -> bytes:
     """The text with one level of escapes resolved."""
     if b"\\" in text or b"%" in text or b"&#" in text:
-        return _ESCAPE.sub(_sign, text)
+        return _ESCAPE.sub(_unescape, text)
     return text
 
 
-def _sign(found: re.Match[bytes]) -> bytes:
+def _unescape(found: re.Match[bytes]) -> bytes:
     json_hex, slash, percent_hex, html_hex, html_number = found.groups()
     if slash:
         return slash
     number = int(html_number) if html_number else int(json_hex or percent_hex or html_hex, 16)
-    sign = chr(number)
-    if not (sign.isascii() and sign.isprintable()):
+    character = chr(number)
+    if not (character.isascii() and character.isprintable()):
         return found.group()
-    return f"\\{sign}".encode() if sign in '"\\' else sign.encode()
+    return f"\\{character}".encode() if character in '"\\' else character.encode()
 
 
 def _forms(token: str) -> Iterator[bytes]:
     """The token itself, and its form in other encodings."""
     plain = token.encode("ascii")
     yield plain
-    if any(sign.isdigit() for sign in token):  # without a digit it may be a word that answers use
+    if any(character.isdigit() for character in token):  # without a digit it may be a word that answers use
         yield from {plain.lower(), plain.upper()} - {plain}
     yield json.dumps(token)[1:-1].encode("ascii")
     yield token.encode("utf-16-le")[:-1]  # also matches UTF-16 in the other byte order

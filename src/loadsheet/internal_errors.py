@@ -72,7 +72,7 @@ def failed_steps_text(faults: Mapping[str, str]) -> str:
     return ", ".join(f"{what} ({why})" for what, why in faults.items())
 
 
-def exit_code_of(error: BaseException) -> int:
+def exit_code_of_error(error: BaseException) -> int:
     """The exit code of the process if this error ends it."""
     if isinstance(error, LoadsheetError):
         return error.exit_code

@@ -9,7 +9,7 @@ from loadsheet.ledger.postgres import address_of, shared_engine
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch):
     """Workers in this process look into the queue every half second."""
-    monkeypatch.setattr(job_queue, "POLL_S", 0.5)
+    monkeypatch.setattr(job_queue, "QUEUE_POLL_S", 0.5)
 
 
 @pytest.fixture(scope="session")

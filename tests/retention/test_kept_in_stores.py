@@ -8,7 +8,7 @@ from retention_runs import house_in, orders, records
 
 from loadsheet import reports
 from loadsheet.errors import Superseded
-from loadsheet.operations.retention.key_erasure import Request, find, forget, plan
+from loadsheet.operations.retention.key_erasure import Request, erase_key, find, plan
 from loadsheet.operations.retention.ledger_copies import check
 from loadsheet.reconcile import RunNotes
 
@@ -86,7 +86,7 @@ def test_what_is_forgotten_goes_from_the_store(house, bucket, mine):
     assert f"s3://{bucket.name}/outbox/{run.name}: reports" in deed.goes
     said = [f"s3://{bucket.name}/{name}: not written by loadsheet: check it and remove it yourself" for name in kept]
     assert [text for text in deed.stays if run.name in text] == said
-    forget(house.settings, house.ledger, house.ledger.begin_run(), found, wanted)
+    erase_key(house.settings, house.ledger, house.ledger.begin_run(), found, wanted)
     assert bucket.keys() == [*kept, "outbox/index.html"]
     assert not (house.settings.outbox_here / run.name).exists()
 

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from workspace import copy_mappings
 
 from loadsheet.cli import invoke
-from loadsheet.run_archive import make, place_of, purge, seal_after_run
+from loadsheet.run_archive import capsule_path, make, purge, seal_after_run
 from loadsheet.run_archive.contents import (
     CHAIN,
     CannotOpen,
@@ -271,7 +271,7 @@ def test_a_run_that_had_nothing_to_do_is_not_sealed(two_runs, tmp_path):
             make(ledger.queries, run, house.settings, tmp_path / "one.zip")
         seal_after_run(house.settings, ledger.queries, run.name, house.now, said.append)
     assert said == []
-    assert not place_of(house.settings, run.name).exists()
+    assert not capsule_path(house.settings, run.name).exists()
 
 
 def test_what_goes_wrong_after_a_run_is_reported_and_old_capsules_go(two_runs, tmp_path):

@@ -11,7 +11,7 @@ from workspace import copy_mappings
 from loadsheet import pipeline
 from loadsheet.dispatch import Client, Dispatcher
 from loadsheet.ledger import open_ledger, read_ledger
-from loadsheet.run_archive import place_of, seal_after_run
+from loadsheet.run_archive import capsule_path, seal_after_run
 from loadsheet.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -63,4 +63,4 @@ class House:
         return name
 
     def capsule(self, run):
-        return place_of(self.settings, run)
+        return capsule_path(self.settings, run)

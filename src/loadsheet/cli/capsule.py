@@ -55,14 +55,14 @@ def make(*, settings: "Settings", run: str, target: Path | None, as_json: bool) 
 
     The capsule holds the files of the run as they were dropped, including personal data.
     """
-    from loadsheet.run_archive import place_of, seal
+    from loadsheet.run_archive import capsule_path, seal
 
     with ledger_to_read(settings) as ledger:
         chosen = _run(ledger.queries, run)
         if chosen is None:
             say(f"there is no run {run}; `loadsheet runs` lists the runs")
             return exit_codes.NOTHING_USABLE
-        sealed = seal(ledger.queries, chosen, settings, target or place_of(settings, chosen.name), clock()())
+        sealed = seal(ledger.queries, chosen, settings, target or capsule_path(settings, chosen.name), clock()())
     for remark in sealed.remarks:
         say(remark)
     if as_json:

@@ -39,7 +39,7 @@ from loadsheet.ledger.shared.jobs import TASK
 from loadsheet.schedules import Backoff
 from loadsheet.settings import Settings
 
-POLL_S = 5.0
+QUEUE_POLL_S = 5.0
 """Seconds between two polls of the queue, for jobs without a notification."""
 ATTEMPTS = 10
 """Attempts before a job is given up. A requeue is not an attempt."""
@@ -54,7 +54,7 @@ _ISOLATION = "read\\ committed"
 Command = Callable[[list[str]], int]
 """Runs this command line and returns its exit code. Another process must be able to import it."""
 
-_POLL_S = 0.2
+_PROCESS_POLL_S = 0.2
 
 
 class Outage:
@@ -207,7 +207,7 @@ class Queue:
                 app,
                 queues=self._queues(),
                 concurrency=self._places + 1,
-                fetch_job_polling_interval=POLL_S,
+                fetch_job_polling_interval=QUEUE_POLL_S,
                 abort_job_polling_interval=_NEVER_S,
                 update_heartbeat_interval=_NEVER_S,
                 delete_jobs=DeleteJobCondition.NEVER,
@@ -449,7 +449,7 @@ def run_due(settings: Settings, due: datetime, stopping: Event, *, command: Comm
     process.start()
     stop_requested = False
     while process.is_alive():
-        process.join(_POLL_S)
+        process.join(_PROCESS_POLL_S)
         if stopping.is_set() and not stop_requested:
             process.terminate()
             stop_requested = True

@@ -40,7 +40,7 @@ from loadsheet.settings import Settings, chosen, shippers_in
 from loadsheet.settings.operations_sections import ClusterSettings
 from loadsheet.settings.sources import find
 
-POLL_S = 0.2
+HEALTH_CHECK_S = 0.2
 STUCK_S = 60.0
 """Seconds without any progress after which a worker counts as unhealthy."""
 RUN_AGAIN_MAX_S = 300.0
@@ -97,7 +97,7 @@ class Worker:
     ) -> int:
         """Serve until `stopping` is set or, with `once`, until nothing is left to do. Returns the exit code.
 
-        `reread` requests a reload of the settings. `on_turn` is called every `POLL_S` seconds while the worker is healthy. Raises
+        `reread` requests a reload of the settings. `on_turn` is called every `HEALTH_CHECK_S` seconds while the worker is healthy. Raises
         LedgerGone if the database cannot be reached at the start. The worker waits for the end of later outages.
         """
         self._stopping, places = stopping, self._info.places
@@ -107,7 +107,7 @@ class Worker:
             runs = f"{count_of(places, 'run')} at a time"
             self._say(f"worker {self._info.name} serves {_served_names(self._served)}: {runs}")
             with self._working() as pool:
-                while not stopping.wait(POLL_S):
+                while not stopping.wait(HEALTH_CHECK_S):
                     self._check()
                     if max(self._queue.stalled_s, self._housekeeping.stalled_s) < STUCK_S:
                         on_turn()

@@ -92,13 +92,10 @@ def figures_only(measures: tuple[Measure, ...], record: dict[str, Any]) -> dict[
             continue
         holders = record.get(items)
         if isinstance(holders, list | tuple):
-            before = kept.get(items) or [{} for _ in holders]
-            kept[items] = [
-                {**known, **{name: holder[name] for name in names if name in holder}}
-                if isinstance(holder, dict)
-                else known
-                for known, holder in zip(before, holders, strict=True)
-            ]
+            kept.setdefault(items, [{} for _ in holders])
+            for known, holder in zip(kept[items], holders, strict=True):
+                if isinstance(holder, dict):
+                    known |= {name: holder[name] for name in names if name in holder}
     return kept
 
 

@@ -167,7 +167,11 @@ def _first_records(tenant: ProbeTenant, order: str, tender: str) -> list[ProbedA
     sent, finding = "the create of an order", f"the order came back as {', '.join(entry) or 'nothing'}"
     again = tenant.write(update.name, tenant.records.minimal(update, order))
     given = [(one, _entry(one, order).get(service or "")) for one in (reply, again)]
-    forms = [f"{what} a {'text' if isinstance(value, str) else 'number'}" for what, (_, value) in zip(("on create", "on update"), given, strict=True) if value is not None]  # fmt: skip
+    forms = []
+    for what, (_, value) in zip(("on create", "on update"), given, strict=True):
+        if value is not None:
+            kind = "a text" if isinstance(value, str) else "a number"
+            forms.append(f"{what} {kind}")
     for other in (BY_NAME["tender.create"], BY_NAME["tender.update"]):
         tenant.write(other.name, tenant.records.minimal(other, tender))
     return [

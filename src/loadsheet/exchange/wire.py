@@ -49,7 +49,7 @@ def parse_body(body: bytes) -> object:
     """
     if not body:
         raise BadBody("is empty")
-    if _signs(body) > VALUES_MAX and _signs(_TEXT.sub(b"", body)) > VALUES_MAX:
+    if _separator_count(body) > VALUES_MAX and _separator_count(_TEXT.sub(b"", body)) > VALUES_MAX:
         raise BadBody(f"holds more than {VALUES_MAX} values")
     try:
         text = body.decode()
@@ -96,7 +96,7 @@ def _no_constant(name: str) -> NoReturn:
     raise BadBody(f"is not JSON ({name} is not a number)")
 
 
-def _signs(body: bytes) -> int:
+def _separator_count(body: bytes) -> int:
     """An upper bound of the number of values in these bytes, if no text contains such characters."""
     return body.count(b",") + body.count(b"{") + body.count(b"[")
 

@@ -465,12 +465,12 @@ def _version(connection: Connection, path: Path | str) -> int:
 
 
 LARGE_BYTES = 256 * 1024 * 1024
-_LOOKED = "looked_at"
+_CHECKED_AT = "looked_at"
 
 
 def quick_check_if_due(connection: Connection, now: str) -> None:
     """Check the structure of the database if that is due. `now` is ISO 8601 UTC. Raises LedgerError if it is damaged."""
-    checked_at = stored_value(connection, _LOOKED)
+    checked_at = stored_value(connection, _CHECKED_AT)
     ended = connection.scalar(select(runs.c.finished_at).order_by(desc(runs.c.id)).limit(1))
     small = size_of(connection) <= LARGE_BYTES
     if ended != "" and (ended is None or not small or checked_at[:10] == now[:10]):
@@ -478,4 +478,4 @@ def quick_check_if_due(connection: Connection, now: str) -> None:
     lines = list(connection.exec_driver_sql(f"pragma quick_check({FAULTS_SHOWN})").scalars())
     if lines != ["ok"]:
         raise LedgerError(f"it is damaged ({'; '.join(lines)}); nothing was sent")
-    store_value(connection, _LOOKED, now)
+    store_value(connection, _CHECKED_AT, now)

@@ -24,7 +24,7 @@ from loadsheet.ledger.planning import (
     decide_new,
     is_delete,
 )
-from loadsheet.ledger.returned_rows import FixFiles, copies_of, find_returned
+from loadsheet.ledger.returned_rows import FixFileRows, copies_of, find_returned
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, EarlierEntry, Run, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change_states, record_events
 from loadsheet.mapping.documents import JOINT, Document, Ignored, Lineage, TableNotes
@@ -76,7 +76,7 @@ def record_plan(
     rows: Counter[str] = Counter()
     fates: Counter[State] = Counter()
     totals, stream = ReadTotals(), iter(items)
-    analyze_at, fixes = _ANALYZE_AFTER, FixFiles()
+    analyze_at, fixes = _ANALYZE_AFTER, FixFileRows()
     while chunk := list(islice(stream, CHUNK)):
         ignored = [item for item in chunk if isinstance(item, Ignored)]
         documents = [item for item in chunk if isinstance(item, Document)]
@@ -86,7 +86,7 @@ def record_plan(
         _record_ignored(connection, identity, ignored)
         if rules.known is not None:
             rules.known.copy(connection, {document.lane for document in documents}, drop.fixes)
-            fixes = FixFiles()  # those that were copied now are new here
+            fixes = FixFileRows()  # those that were copied now are new here
         fates.update(_record_entries(transaction, identity, documents, rules, fixes))
         if fates.total() >= analyze_at:
             analyze_at = fates.total() * _ANALYZE_FACTOR
@@ -179,7 +179,7 @@ def _record_ignored(connection: Connection, drop: int, ignored: Sequence[Ignored
 
 
 def _record_entries(
-    transaction: Transaction, drop: int, documents: Sequence[Document], rules: PlanningRules, fixes: FixFiles
+    transaction: Transaction, drop: int, documents: Sequence[Document], rules: PlanningRules, fixes: FixFileRows
 ) -> list[State]:
     """Judge documents by the entries on their lanes, and record each as an entry with an event. Returns their states."""
     connection = transaction.connection

@@ -49,7 +49,7 @@ def cells_of(rows: Iterable[SourceRow]) -> "Counter[Cells]":
     return Counter((row.table, row.cells) for row in rows)
 
 
-class FixFiles:
+class FixFileRows:
     """Which entries of fix files have the rows of which earlier entries. Each drop's fix files are read once, however many documents
     are asked for.
     """
@@ -93,7 +93,7 @@ class FixFiles:
 
 
 def find_returned(
-    connection: Connection, documents: Sequence[Document], copies: Sequence[Mapping[int, bool]], fixes: FixFiles
+    connection: Connection, documents: Sequence[Document], copies: Sequence[Mapping[int, bool]], fixes: FixFileRows
 ) -> list[Returned]:
     """What is known of each of these documents. `copies` are, for each, the earlier drops with the same bytes as its own (see `copies_of`)."""
     named = [document.items.get(FIX_OF, ()) for document in documents]

@@ -29,7 +29,7 @@ from loadsheet.ledger.planning import (
     parent_of,
 )
 from loadsheet.ledger.recording import earlier_entries, in_order, seen_lanes
-from loadsheet.ledger.returned_rows import OLDER, FixFiles, copies_of, find_returned, older_values
+from loadsheet.ledger.returned_rows import OLDER, FixFileRows, copies_of, find_returned, older_values
 from loadsheet.ledger.states import WITHOUT_OUTCOME, Parent, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change_states, still_valid
 from loadsheet.mapping.documents import JOINT, AlternativeForm, Document
@@ -187,7 +187,7 @@ def _parents(connection: Connection, lanes: Collection[str]) -> defaultdict[str,
 
 
 def _release_children(transaction: Transaction, *, orphans: bool) -> int:
-    connection, released, fixes = transaction.connection, 0, FixFiles()
+    connection, released, fixes = transaction.connection, 0, FixFileRows()
     for state in (State.READY, State.HELD):  # in this order: a released held entry becomes ready
         for rows in _waiting(connection, Waits.PARENT, state):
             lanes = {row.lane for row in rows}
@@ -231,7 +231,7 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
     """Judge entries again whose lane has no unknown outcome any more. Returns the number of those that got a new state. Each counts for
     the later ones on its lane.
     """
-    connection, judged, fixes = transaction.connection, 0, FixFiles()
+    connection, judged, fixes = transaction.connection, 0, FixFileRows()
     together = [row.name for row in _JOINT_MAPPINGS.rows(connection, joint=f"%{JOINT}%")] if updating else []
     updating = [*updating, *(name for name in together if not set(updating).isdisjoint(name.split(JOINT)))]
     policies = {row.id for row in _DROPS_OF_MAPPINGS.rows_of(connection, updating)}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from loadsheet import extras, pipeline, reports, run_log
 from loadsheet.errors import LedgerError, LoadsheetError, SettingsError
-from loadsheet.internal_errors import exit_code_of, failed_steps_text, isolated
+from loadsheet.internal_errors import exit_code_of_error, failed_steps_text, isolated
 from loadsheet.ledger import Clock, Ledger, read_ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
@@ -53,7 +53,7 @@ class RunWithHooks:
         if error is not None and self._recorded is not None:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             undone = {**self._recorded.undone, _AFTER_THE_END: why}
-            self._record(self._recorded, replace(self._recorded, exit_code=exit_code_of(error), undone=undone))
+            self._record(self._recorded, replace(self._recorded, exit_code=exit_code_of_error(error), undone=undone))
 
     def run(
         self,

@@ -31,7 +31,7 @@ from loadsheet.reports.run_summary import (
     agreement_sentence,
     fates_of,
     missing_sentence,
-    place_of,
+    place_for_people,
     rows_by_place,
     with_missing_records,
 )
@@ -126,9 +126,9 @@ def describe_document(name: str, entry: Entry, match: Match, drop: Drop, origin:
         "meaning": MEANINGS[match.verdict],
         "drop": drop,
         "places": places_of(entry.rows, origin.tables),
-        "files": files_of(entry.rows, origin.tables),
+        "files": file_names_of_rows(entry.rows, origin.tables),
         "why": tuple(text for text in (reason, removed) if text),
-        "problems": [(problem, place_of(problem)) for problem in entry.problems[:_PROBLEMS_MAX]],
+        "problems": [(problem, place_for_people(problem)) for problem in entry.problems[:_PROBLEMS_MAX]],
         "problems_more": max(0, len(entry.problems) - _PROBLEMS_MAX),
         "in_question": legs.in_question,
         "others": legs.others,
@@ -138,7 +138,7 @@ def describe_document(name: str, entry: Entry, match: Match, drop: Drop, origin:
     }
 
 
-def files_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple[str, ...]:
+def file_names_of_rows(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple[str, ...]:
     """The files of a document's rows."""
     return tuple(dict.fromkeys(table.file for table in _tables_of(rows, tables)))
 
@@ -185,7 +185,7 @@ class _Legs:
             )
         sent = "" if self._entry.payload else REMOVED if self._entry.removed else NOT_BUILT
         for problem in unplaced.values():
-            column = place_of(problem).column
+            column = place_for_people(problem).column
             shown = CellShown(problem.found, self._place(problem.where), column)
             self.in_question.append(FieldLine(problem.where.path or column, (shown,), 1, sent, self._at_exchange))
         del self.in_question[LINES_MAX:]
@@ -352,7 +352,7 @@ class RunPage:
             if len(self._others) < self._most:
                 drop = self._drops[entry.drop]
                 tables = {table.name: table for table in drop.tables}
-                places, files = places_of(entry.rows, tables), files_of(entry.rows, tables)
+                places, files = places_of(entry.rows, tables), file_names_of_rows(entry.rows, tables)
                 references = tuple(_references(entry.payload))
                 line = DocumentLine(
                     entry.key, entry.operation, match.verdict, entry.service_order, drop, places, files, references

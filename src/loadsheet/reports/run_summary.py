@@ -369,7 +369,7 @@ def agreement_sentence(summary: RunSummary) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def place_of(problem: Problem) -> Where:
+def place_for_people(problem: Problem) -> Where:
     """The place of a problem for people. A column that is read by its position has its name in the mapping: the heading above it is
     that of other rows.
     """

@@ -46,7 +46,7 @@ def day_of(path: Path) -> datetime | None:
         return None
 
 
-def place_of(settings: Settings, run: str) -> Path:
+def capsule_path(settings: Settings, run: str) -> Path:
     """The path of a run's capsule."""
     return settings.state / "capsules" / f"{run}{SUFFIX}"
 
@@ -61,7 +61,7 @@ def seal_after_run(
         with_work = (one for one in queries.runs_named(run) if one.name == run and queries.drops_of(one))
         for one in with_work:
             try:
-                seal(queries, one, settings, place_of(settings, run), now)
+                seal(queries, one, settings, capsule_path(settings, run), now)
             except LoadsheetError as error:
                 say(f"no capsule of run {run}: {error}")
     if settings.run_archive.capsule_days:

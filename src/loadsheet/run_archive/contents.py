@@ -340,10 +340,13 @@ def mapping_member(digest: str, name: str) -> str:
 def as_lines(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Ledger rows as JSON values: payloads and source rows as text, packed values as base64."""
     for row in rows:
-        for name, value in row.items():
-            if isinstance(value, bytes | memoryview):
-                row[name] = bytes(value).decode() if name in _TEXTS else base64.b64encode(value).decode()
-        yield row
+        yield {name: _as_json(name, value) for name, value in row.items()}
+
+
+def _as_json(name: str, value: Any) -> Any:
+    if not isinstance(value, bytes | memoryview):
+        return value
+    return bytes(value).decode() if name in _TEXTS else base64.b64encode(value).decode()
 
 
 @cache

@@ -169,7 +169,7 @@ do not remove each other's schedules.
 
 _DONE = "schedule"  # prefix of names: the time up to which a schedule is done
 # prefix of names: when a machine last had a schedule or (without a schedule name) served the shipper
-_LOOKED = "looked"
+_LAST_SEEN = "looked"
 _LOOKED_EVERY = timedelta(minutes=5)
 
 
@@ -206,7 +206,7 @@ def record_schedules(connection: Connection, served: Mapping[str, Collection[str
     """Record that this machine has these schedules, by shipper. Forget the schedules of the same shippers that no machine has
     any more: if one comes back, it has missed nothing.
     """
-    looked = _moments(connection, _LOOKED)
+    looked = _moments(connection, _LAST_SEEN)
     ours = {ScheduleKey(shipper, name) for shipper, names in served.items() for name in ("", *names)}
     new = {schedule_key for schedule_key in done_until(connection) if schedule_key.shipper in served} - looked.keys()
     stale = {
@@ -215,13 +215,13 @@ def record_schedules(connection: Connection, served: Mapping[str, Collection[str
         if schedule_key not in looked or now - looked[schedule_key] > _LOOKED_EVERY
     }
     for schedule_key in sorted(stale | new):
-        noted = insert(shared_meta).values(name=_named(schedule_key, _LOOKED), value=stamp(now))
+        noted = insert(shared_meta).values(name=_named(schedule_key, _LAST_SEEN), value=stamp(now))
         connection.execute(noted.on_conflict_do_update(index_elements=[shared_meta.c.name], set_={"value": stamp(now)}))
     tended = {shipper: looked.get(ScheduleKey(shipper, "")) for shipper in served}
     for schedule_key in sorted(looked.keys() - ours):
         last = tended.get(schedule_key.shipper)
         if last is not None and last - looked[schedule_key] > GONE:
-            names = [_named(schedule_key), _named(schedule_key, _LOOKED)]
+            names = [_named(schedule_key), _named(schedule_key, _LAST_SEEN)]
             connection.execute(delete(shared_meta).where(shared_meta.c.name.in_(names)))
 
 

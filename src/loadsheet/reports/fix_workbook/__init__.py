@@ -36,9 +36,9 @@ from loadsheet.reports.fix_workbook.fix_sheets import (
     Place,
     RowRemark,
     also_of,
+    cell_of_problem,
     lines_of,
     link_to,
-    place_of,
     placed_at,
 )
 from loadsheet.reports.fix_workbook.other_sheets import (
@@ -183,7 +183,7 @@ class _DropFix:
             problems.append(Problem("X701", values={"text": entry.reason}))
         remarks = []
         for problem in problems:
-            place = place_of(problem, entry, self._tables)
+            place = cell_of_problem(problem, entry, self._tables)
             label = "" if place.position is None else place.table.header[place.position]
             guide = self._guides.get(place.table.name, {}).get(label)
             worded = word_problem(problem, self._words, self._titles, guide)

@@ -141,7 +141,7 @@ class FixRows:
         return row.number < len(taken) and bool(taken[row.number])
 
 
-def place_of(problem: Problem, entry: Entry, tables: Mapping[str, SourceTable]) -> Place:
+def cell_of_problem(problem: Problem, entry: Entry, tables: Mapping[str, SourceTable]) -> Place:
     """The row and cell of a problem; the entry's first row if the problem names none. `tables` are the drop's, by name."""
     where, best = problem.where, Place(tables[entry.rows[0].table], entry.rows[0], None)
     for row in entry.rows if where.row else ():

@@ -47,7 +47,7 @@ from loadsheet.reports.reconciliation.worklist import (
     write_ageing,
 )
 from loadsheet.reports.run_document import RunSummary
-from loadsheet.reports.run_summary import fates_of, name_of, place_of, rows_by_place, with_missing_records
+from loadsheet.reports.run_summary import fates_of, name_of, place_for_people, rows_by_place, with_missing_records
 from loadsheet.reports.sheets import Book, Cell, Column, Kind, Page, TableSheet, Tone, Value
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import SHEET
@@ -303,7 +303,7 @@ class ReconciliationWorkbook:
         return Where(table.file, table.sheet, entry.rows[0].number)
 
     def _problem(self, key: str, problem: Problem, otherwise: Where) -> None:
-        where = place_of(problem) if problem.where.file else otherwise
+        where = place_for_people(problem) if problem.where.file else otherwise
         file, cell = where.file, where.cell
         if self._drop is not None:  # the cell, or in a text file the file
             cell = self._links.link(self._drop, where, cell) if cell else cell

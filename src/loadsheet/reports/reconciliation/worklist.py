@@ -30,7 +30,7 @@ from loadsheet.places import BY_DAY_AND_RUN
 from loadsheet.problems import NOWHERE, Where
 from loadsheet.reconcile import MEANINGS, Verdict, gap_of
 from loadsheet.reports.report_files import text_of
-from loadsheet.reports.run_summary import place_of
+from loadsheet.reports.run_summary import place_for_people
 from loadsheet.reports.sheets import Cell, Column, Formula, Kind, Link, Page, TableSheet, Tone, Value
 from loadsheet.workbook_marks import (
     ACCEPTED,
@@ -308,7 +308,7 @@ class WorkList:
             return ("", "", "", "", None, text, NOWHERE)
         path = problem.where.path
         source, cell = self._source(entry, path) if path else ("", NOWHERE)
-        where = place_of(problem)
+        where = place_for_people(problem)
         sent = dict(scalars_by_path(entry.payload)).get(path, "") if path and entry.attempts else ""
         what = problem.text + (f" ({problem.hint})" if problem.hint else "")
         what = "; ".join((what, *(one.text for one in entry.problems if one.code in _OTHER_VERSION)))
