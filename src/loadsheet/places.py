@@ -202,3 +202,9 @@ def file_system_of(folder: Path, mounts: Path = MOUNTS) -> str:
             if len(point) >= best and place.startswith(point):  # a later mount hides an earlier one at the same place
                 best, kind = len(point), after.split(" ", 1)[0]
     return kind
+
+
+def relative_to_here(path: Path) -> Path:
+    """A path, relative to the working directory if it is below it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

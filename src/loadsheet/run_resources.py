@@ -120,3 +120,15 @@ def check_exchange(settings: Settings) -> None:
     if settings.is_shared and settings.exchange == EMBEDDED:
         message = "exchange: the embedded exchange runs in a single process, but several share a ledger on PostgreSQL"
         raise SettingsError(message, todo="give the URL of an exchange (`loadsheet exchange serve` is one)")
+
+
+def holder_of(settings: Settings) -> str:
+    """The live process that holds the ledger of the settings, as text; empty if none does. Raises LedgerGone if the server is unreachable."""
+    if not settings.is_shared:
+        from loadsheet.ledger.ledger_opening import file_of
+        from loadsheet.ledger.location import holder_of_file
+
+        return holder_of_file(file_of(settings.database_url))
+    from loadsheet.ledger.postgres import server_status
+
+    return server_status(settings.database_url, settings.cluster.takeover_s).holder

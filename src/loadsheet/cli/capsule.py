@@ -26,7 +26,7 @@ from loadsheet.display_text import count_of
 if TYPE_CHECKING:
     from loadsheet.ledger import Run
     from loadsheet.ledger.queries import LedgerQueries
-    from loadsheet.run_archive.replay import Replayed
+    from loadsheet.run_archive.replay import ReplayResult
     from loadsheet.settings import Settings
 
 _HEAD_LETTERS = 16
@@ -178,7 +178,7 @@ def _counts_text(counts: dict[str, int]) -> str:
     return f"{files}, {count_of(counts['entries'], 'entry', 'entries')}, {attempts}"
 
 
-def _replay_lines(done: "Replayed") -> list[str]:
+def _replay_lines(done: "ReplayResult") -> list[str]:
     lines = [
         f"run {done.manifest.run}: {count_of(done.drops, 'drop')} read again, {count_of(done.entries, 'entry', 'entries')}"
     ]

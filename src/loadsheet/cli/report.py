@@ -154,8 +154,8 @@ def _select(queries: "LedgerQueries", name: str | None, day: str | None) -> Sele
 
 def _with_progress(selection: Selection, queries: "LedgerQueries", settings: "Settings") -> Selection:
     """The selection; if a process works on its last run now, that run is in progress. Says so, or what to do if it did not finish."""
-    from loadsheet.cli.resolve import holder_of
     from loadsheet.ledger import State, reported_by
+    from loadsheet.run_resources import holder_of
 
     last = selection.runs[-1]
     if last.finished_at or reported_by(last):

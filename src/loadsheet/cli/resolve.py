@@ -154,18 +154,6 @@ def _user_and_groups() -> tuple[str, set[str]]:
         return str(known), names
 
 
-def holder_of(settings: "Settings") -> str:
-    """The live process that holds the ledger of the settings, as text; empty if none does. Raises LedgerGone if the server is unreachable."""
-    if not settings.is_shared:
-        from loadsheet.ledger.ledger_opening import file_of
-        from loadsheet.ledger.location import holder_of_file
-
-        return holder_of_file(file_of(settings.database_url))
-    from loadsheet.ledger.postgres import server_status
-
-    return server_status(settings.database_url, settings.cluster.takeover_s).holder
-
-
 class Unresolved(NamedTuple):
     """An entry with an unknown outcome, and the evidence about it."""
 
@@ -216,6 +204,7 @@ def find_unresolved(settings: "Settings", key: str | None) -> list[Unresolved]:
 def find_sending(settings: "Settings", key: str | None) -> Sending:
     """The entries marked as being sent (those of `key`, if given), and the process that sends them. Without one, their outcome is unknown."""
     from loadsheet.ledger import State
+    from loadsheet.run_resources import holder_of
 
     with ledger_to_read(settings) as ledger:
         marked = ledger.queries.entries_by_key(key) if key else ledger.queries.entries_in(State.SENDING)

@@ -33,6 +33,7 @@ from loadsheet.cli.options import (
 from loadsheet.cli.output import local_time, print_json, print_lines, print_table, say
 from loadsheet.errors import LedgerError, SettingsError
 from loadsheet.mapping.documents import JOINT, main_path
+from loadsheet.places import relative_to_here
 
 if TYPE_CHECKING:
     from loadsheet.ledger import Drop, Entry, ExceptionStatus, Ledger, Run
@@ -147,7 +148,7 @@ def _mapping_place(ledger: "Ledger", drop: "Drop") -> str:
     if not folder or not source:
         return f"{read}, kept in the ledger"
     path = Path(folder) if JOINT in drop.mapping else Path(folder, main_path(list(source)))
-    return f"{from_here(path)}, read as {read}" if path.exists() else f"{read}, kept in the ledger"
+    return f"{relative_to_here(path)}, read as {read}" if path.exists() else f"{read}, kept in the ledger"
 
 
 def _run_json(run: "Run") -> dict[str, Any]:
@@ -334,7 +335,7 @@ def _latest(settings: "Settings | SettingsError", wanted: Wanted, *, several: bo
 
 def _unfinished(run: "Run", settings: "Settings") -> str:
     """What becomes of a newest run without an end: a process works on it, or what to do."""
-    from loadsheet.cli.resolve import holder_of
+    from loadsheet.run_resources import holder_of
 
     if holder := holder_of(settings):
         return f"run {run.name} is in progress, by {holder}"
@@ -358,12 +359,6 @@ def _result(summary: str) -> str:
     """The headline of a run; for a run of an older version, its documents by state."""
     values = msgspec.json.decode(summary) if summary else {}
     return values.get("headline") or ", ".join(f"{count} {state}" for state, count in values.get("entries", {}).items())
-
-
-def from_here(path: Path) -> Path:
-    """A path, relative to the working directory if it is below it."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 _LAST = _NEXT = 3  # arrivals and runs shown

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import click
 
-from loadsheet.cli.show import from_here
 from loadsheet.display_text import count_of
 from loadsheet.errors import LoadsheetError
 from loadsheet.ledger import Drop, Entry, Ledger
@@ -18,6 +17,7 @@ from loadsheet.mapping.mapping_folder import load_folder
 from loadsheet.mapping.routing import current_mapping, load_kept
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.mapping_tools.value_origins import Origin, explain, fields_named
+from loadsheet.places import relative_to_here
 from loadsheet.problems import Where
 from loadsheet.reading import fold_label
 from loadsheet.settings import Settings
@@ -139,7 +139,7 @@ def _with_mappings_of_run(ledger: Ledger, settings: Settings) -> Settings:
         return settings
     if Path(recorded) == settings.mappings.absolute():
         return settings
-    return settings.model_copy(update={"mappings": from_here(Path(recorded))})
+    return settings.model_copy(update={"mappings": relative_to_here(Path(recorded))})
 
 
 @contextmanager

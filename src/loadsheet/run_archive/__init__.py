@@ -31,7 +31,15 @@ from loadsheet.reports import archive_from, download_reports
 from loadsheet.reports.report_files import safe_name
 from loadsheet.reports.run_summary import without_credentials
 from loadsheet.run_archive import contents
-from loadsheet.run_archive.contents import CannotSeal, CapsuleWriter, DropKept, Input, Manifest, MappingKept, Output
+from loadsheet.run_archive.contents import (
+    CannotSeal,
+    CapsuleDrop,
+    CapsuleMapping,
+    CapsuleWriter,
+    Input,
+    Manifest,
+    Output,
+)
 from loadsheet.run_archive.verify import add_to_record
 from loadsheet.settings import Settings
 
@@ -80,7 +88,7 @@ def purge(settings: Settings, now: datetime) -> int:
     return removed
 
 
-class Made(NamedTuple):
+class NewCapsule(NamedTuple):
     """A new capsule: its path, its head, its contents, and remarks."""
 
     path: Path
@@ -89,7 +97,7 @@ class Made(NamedTuple):
     remarks: tuple[str, ...]
 
 
-def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> Made:
+def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> NewCapsule:
     """Put a finished run into a capsule at `target`, replacing any existing one. Raises CannotSeal if a required part no
     longer exists, and FolderError if the capsule cannot be written.
     """
@@ -100,7 +108,7 @@ def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> 
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as file:  # noqa: PTH123 (rights from the first byte)
             with slice_of(queries, run) as rows, CapsuleWriter(file) as writer:
-                made = _Making(queries, run, settings, rows, writer).all()
+                made = _CapsuleBuilder(queries, run, settings, rows, writer).build()
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
@@ -113,7 +121,7 @@ def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> 
     return made._replace(path=target)
 
 
-class _Making:
+class _CapsuleBuilder:
     """One capsule in progress."""
 
     def __init__(
@@ -123,7 +131,7 @@ class _Making:
         self._remarks: list[str] = []
         self._changed = 0
 
-    def all(self) -> Made:
+    def build(self) -> NewCapsule:
         """Write every member; the manifest comes last because it lists the others."""
         if not self._slice.touched:
             raise CannotSeal(f"run {self._run.name} had nothing to do, so there is nothing to put into a capsule")
@@ -132,11 +140,11 @@ class _Making:
         counts = {table: self._rows(table) for table in TABLES}
         manifest = self._manifest(drops, mappings, counts)
         self._writer.put(contents.MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
-        return Made(Path(), self._writer.finish(), manifest, tuple(self._remarks))
+        return NewCapsule(Path(), self._writer.finish(), manifest, tuple(self._remarks))
 
-    def _drop(self, drop: Drop) -> DropKept:
+    def _drop(self, drop: Drop) -> CapsuleDrop:
         kept = tuple(self._input(drop, number, file) for number, file in enumerate(drop.files, start=1))
-        return DropKept(drop.id, drop.mapping_hash, kept, drop.fixes)
+        return CapsuleDrop(drop.id, drop.mapping_hash, kept, drop.fixes)
 
     def _input(self, drop: Drop, number: int, file: SourceFile) -> Input:
         member = f"inputs/{drop.id}/{number}/{safe_name(Path(file.name).name)}"
@@ -173,7 +181,7 @@ class _Making:
             raise CannotSeal(f"{path} is not the file that run {self._run.name} read: its SHA-256 is {digest}")
         return path
 
-    def _mappings(self) -> Iterator[MappingKept]:
+    def _mappings(self) -> Iterator[CapsuleMapping]:
         """The mappings that read the run's own drops, as they were then."""
         used = dict.fromkeys(
             drop.mapping_hash for drop in map(self._queries.drop, self._slice.own) if drop.mapping_hash
@@ -192,7 +200,7 @@ class _Making:
                 )
             for name, text in source.items():
                 self._writer.put(contents.mapping_member(digest, name), text.encode())
-            yield MappingKept(digest, row["name"], row["version"], same.shipper if same else "", tuple(source))
+            yield CapsuleMapping(digest, row["name"], row["version"], same.shipper if same else "", tuple(source))
 
     def _on_disk(self) -> Sequence[CompiledMapping]:
         try:
@@ -216,10 +224,12 @@ class _Making:
             yield row
 
     def _manifest(
-        self, drops: tuple[DropKept, ...], mappings: tuple[MappingKept, ...], counts: dict[str, int]
+        self, drops: tuple[CapsuleDrop, ...], mappings: tuple[CapsuleMapping, ...], counts: dict[str, int]
     ) -> Manifest:
         settings, run = self._settings, self._run
-        kept = settings.model_dump(mode="json", include=set(contents.BEARING), exclude=contents.OF_THIS_MACHINE)
+        kept = settings.model_dump(
+            mode="json", include=set(contents.CAPSULE_SECTIONS), exclude=contents.OF_THIS_MACHINE
+        )
         return Manifest(
             format=contents.FORMAT,
             loadsheet=version("loadsheet"),
@@ -264,7 +274,7 @@ class _Making:
                 self._remarks.append(f"{message}, so a replay cannot be compared with it")
 
 
-def seal(queries: LedgerQueries, run: Run, settings: Settings, target: Path, now: datetime) -> Made:
+def seal(queries: LedgerQueries, run: Run, settings: Settings, target: Path, now: datetime) -> NewCapsule:
     """Make the capsule of a run and add it to the record. `now` is aware. Raises CannotSeal and FolderError."""
     made = make(queries, run, settings, target)
     stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -208,7 +208,7 @@ def chain_text(links: Sequence[ChainLink]) -> bytes:
 FORMAT = 1
 MANIFEST = "manifest.json"
 
-BEARING = ("reading", "dispatch", "verification", "reconcile", "reports")
+CAPSULE_SECTIONS = ("reading", "dispatch", "verification", "reconcile", "reports")
 """The sections of the settings in a capsule."""
 
 OF_THIS_MACHINE = {"dispatch": {"allow_insecure", "proxy", "ca_bundle", "client_certificate", "client_key"}}
@@ -232,7 +232,7 @@ class Input(msgspec.Struct, frozen=True):
     member: str
 
 
-class DropKept(msgspec.Struct, frozen=True):
+class CapsuleDrop(msgspec.Struct, frozen=True):
     """A drop that the run planned: the hash of its mapping (empty: it was set aside), its files, and the drop it fixes."""
 
     id: int
@@ -241,7 +241,7 @@ class DropKept(msgspec.Struct, frozen=True):
     fixes: int | None
 
 
-class MappingKept(msgspec.Struct, frozen=True):
+class CapsuleMapping(msgspec.Struct, frozen=True):
     """A mapping as used by the run. `files` are paths below the member folder named by its hash, its own file first."""
 
     hash: str
@@ -275,8 +275,8 @@ class Manifest(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
     assumptions: dict[str, Any]
     exchange: str
-    mappings: tuple[MappingKept, ...]
-    drops: tuple[DropKept, ...]
+    mappings: tuple[CapsuleMapping, ...]
+    drops: tuple[CapsuleDrop, ...]
     touched: tuple[int, ...]
     changed_since: int
     counts: dict[str, int]

@@ -36,18 +36,18 @@ from loadsheet.mapping.mapping_folder import of_shipper
 from loadsheet.mapping.routing import Route, load_kept
 from loadsheet.reports.report_files import safe_name
 from loadsheet.run_archive.contents import (
-    BEARING,
+    CAPSULE_SECTIONS,
     CannotOpen,
+    CapsuleDrop,
+    CapsuleMapping,
     CapsuleReader,
-    DropKept,
     Manifest,
-    MappingKept,
     joined_by_entry,
     mapping_member,
     read_manifest,
     rows_of,
 )
-from loadsheet.run_archive.replay_diff import Calls, Different, Side, compare_entries, compare_rows, unexplained
+from loadsheet.run_archive.replay_diff import Calls, ReplayDifference, Side, compare_entries, compare_rows, unexplained
 from loadsheet.run_archive.verify import check_archive
 from loadsheet.settings import Settings
 from loadsheet.settings.sections import OLD_NAMES, ReadingSettings
@@ -55,7 +55,7 @@ from loadsheet.settings.sections import OLD_NAMES, ReadingSettings
 DIFFERENCES_MAX = 20
 
 
-class Replayed(NamedTuple):
+class ReplayResult(NamedTuple):
     """The result of a replay: how many drops and entries were made again, for how many attempts the request was, which
     reports are identical and which are not, the first differences in planned and sent entries and their number, and what
     was not replayed and why.
@@ -67,7 +67,7 @@ class Replayed(NamedTuple):
     calls: int
     same: tuple[str, ...]
     other: tuple[str, ...]
-    differences: tuple[Different, ...]
+    differences: tuple[ReplayDifference, ...]
     difference_count: int
     remarks: tuple[str, ...]
 
@@ -77,7 +77,7 @@ class Replayed(NamedTuple):
         return not self.difference_count and not self.other
 
 
-def replay(path: Path, folder: Path | None = None) -> Replayed:
+def replay(path: Path, folder: Path | None = None) -> ReplayResult:
     """Replay a capsule. The resulting reports stay in `folder`, if given, which must be empty.
 
     Raises CannotOpen if the file is not a capsule, was tampered with or cannot be read by this program.
@@ -92,17 +92,17 @@ def replay(path: Path, folder: Path | None = None) -> Replayed:
     with tempfile.TemporaryDirectory(prefix="replay-") as work:
         place = Path(work)
         settings = _settings(manifest, place, folder or place / "outbox")
-        return _Replay(members, manifest, settings, place).all()
+        return _Replay(members, manifest, settings, place).result()
 
 
 class _Replay:
     def __init__(self, members: CapsuleReader, manifest: Manifest, settings: Settings, place: Path) -> None:
         self._members, self._manifest, self._settings, self._place = members, manifest, settings, place
         self._remarks: list[str] = []
-        self._differences: list[Different] = []
+        self._differences: list[ReplayDifference] = []
         self._count = self._calls = 0
 
-    def all(self) -> Replayed:
+    def result(self) -> ReplayResult:
         planned = [drop for drop in self._manifest.drops if drop.mapping]
         aside = [file.name for drop in self._manifest.drops if not drop.mapping for file in drop.files]
         if aside:
@@ -116,7 +116,7 @@ class _Replay:
         entries = self._files() if planned else 0
         same, other = self._reports()
         differences = tuple(self._differences)
-        return Replayed(
+        return ReplayResult(
             self._manifest,
             len(planned),
             entries,
@@ -142,7 +142,7 @@ class _Replay:
                 self._drop(drop, mappings.get(drop.mapping), ledger, run)
             return self._compare(ledger, run)
 
-    def _drop(self, drop: DropKept, mapping: CompiledMapping | None, ledger: Ledger, run: Run) -> None:
+    def _drop(self, drop: CapsuleDrop, mapping: CompiledMapping | None, ledger: Ledger, run: Run) -> None:
         if not drop.mapping:  # keep its number, so that later drops have theirs
             mine = (row for row in rows_of(self._members, "drops") if row["id"] == drop.id)
             ledger.insert_rows("drops", mine)
@@ -155,15 +155,15 @@ class _Replay:
         try:
             LedgerSink(self._settings, ledger, run).plan(read_drop(RoutedDrop(route, fix), claimed, context))
         except (FileRefused, DoesNotBalance) as refused:
-            self._report([Different(drop.files[0].name, "file", "read", f"refused: {refused}")])
+            self._report([ReplayDifference(drop.files[0].name, "file", "read", f"refused: {refused}")])
 
-    def _claimed(self, drop: DropKept, number: int) -> InboxFile:
+    def _claimed(self, drop: CapsuleDrop, number: int) -> InboxFile:
         file = drop.files[number]
         path = self._place / "inputs" / str(drop.id) / str(number) / safe_name(Path(file.member).name)
         self._members.copy(file.member, path)
         return InboxFile(file.name, path, file.size, file.sha256, datetime.fromisoformat(file.arrived))
 
-    def _mapping(self, kept: MappingKept) -> CompiledMapping | None:
+    def _mapping(self, kept: CapsuleMapping) -> CompiledMapping | None:
         """A mapping as it was. None, and reported, if this program refuses its files or gets another hash."""
         folder = self._place / "mappings" / kept.hash
         for name in kept.files:
@@ -174,10 +174,10 @@ class _Replay:
         try:
             mapping = load_kept(folder / kept.files[0], self._settings.assumptions)
         except MappingError as error:
-            self._report([Different(f"mapping {kept.name}", "file", "read", f"refused: {error.text}")])
+            self._report([ReplayDifference(f"mapping {kept.name}", "file", "read", f"refused: {error.text}")])
             return None
         if mapping.hash != kept.hash:
-            self._report([Different(f"mapping {kept.name}", "hash", kept.hash[:12], mapping.hash[:12])])
+            self._report([ReplayDifference(f"mapping {kept.name}", "hash", kept.hash[:12], mapping.hash[:12])])
         return of_shipper(mapping, kept.shipper) if kept.shipper else mapping
 
     def _compare(self, ledger: Ledger, run: Run) -> int:
@@ -200,7 +200,7 @@ class _Replay:
             self._report(compare_rows("left out row", _IGNORED, kept("ignored"), made("ignored")))
             return sum(1 for _ in made("entries"))
 
-    def _report(self, differences: Iterator[Different] | list[Different]) -> None:
+    def _report(self, differences: Iterator[ReplayDifference] | list[ReplayDifference]) -> None:
         stream = iter(differences)
         some = list(islice(stream, DIFFERENCES_MAX - len(self._differences)))
         self._differences += some
@@ -223,9 +223,9 @@ class _Replay:
             drops = queries.drops_by_id(self._manifest.touched)
             reconciliation = reconcile.reconcile_run(queries, recalled, run, self._settings, drops=drops)
             written = reports.write(queries, reconciliation, run, self._settings)
-        return self._held_against(written.folder)
+        return self._compared_with(written.folder)
 
-    def _held_against(self, folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _compared_with(self, folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
         same: list[str] = []
         other: list[str] = []
         for output in self._manifest.outputs:
@@ -261,7 +261,7 @@ _TABLE = ("name", "file", "sheet", "header", "header_row", "rows", "found", "pro
 _IGNORED = ("table_name", "number", "cells", "rule")
 
 
-def _route(drop: DropKept, mapping: CompiledMapping, ledger: Ledger) -> tuple[Route, FixFile | None]:
+def _route(drop: CapsuleDrop, mapping: CompiledMapping, ledger: Ledger) -> tuple[Route, FixFile | None]:
     """The route of a drop as in its run, and the fix workbook if it is one."""
     names = {file.role: file.name for file in drop.files}
     if drop.fixes is None:
@@ -278,7 +278,7 @@ def _route(drop: DropKept, mapping: CompiledMapping, ledger: Ledger) -> tuple[Ro
 def _settings(manifest: Manifest, place: Path, outbox: Path) -> Settings:
     # Capsules of 0.5.0 have the old names. A capsule from elsewhere could name other sections, which concern this machine.
     sections = {name: OLD_NAMES.get(name, (name,))[0] for name in manifest.settings}
-    given = {name: value for name, value in manifest.settings.items() if sections[name] in BEARING}
+    given = {name: value for name, value in manifest.settings.items() if sections[name] in CAPSULE_SECTIONS}
     try:
         settings = Settings(
             **given,

@@ -30,7 +30,7 @@ JUDGED = ("state", "reason", "receipt", "problems", "waits")
 _TEXT_MAX = 60
 
 
-class Different(NamedTuple):
+class ReplayDifference(NamedTuple):
     """A difference: its subject (operation and key, or a table or file), its field, and both values, shortened."""
 
     of: str
@@ -49,29 +49,31 @@ class Side(NamedTuple):
     events: Iterable[Row]
 
 
-def compare_entries(kept: Side, replayed: Side) -> Iterator[Different]:
+def compare_entries(kept: Side, replayed: Side) -> Iterator[ReplayDifference]:
     """The differences between two versions of the same drops, by entry. Both inputs are ordered by entry."""
     sides = (joined_by_entry(*kept), joined_by_entry(*replayed))
     for one, other in zip_longest(*sides):
         if other is None:
-            yield Different(entry_text(one[0]), "entry", "there", "missing")
+            yield ReplayDifference(entry_text(one[0]), "entry", "there", "missing")
         elif one is None:
-            yield Different(entry_text(other[0]), "entry", "missing", "there")
+            yield ReplayDifference(entry_text(other[0]), "entry", "missing", "there")
         else:
             yield from _compare(*one, *other)
 
 
 def compare_rows(
     what: str, names: tuple[str, ...], kept: Iterable[Row], replayed: Iterable[Row]
-) -> Iterator[Different]:
+) -> Iterator[ReplayDifference]:
     """The differences between the rows of two tables in these columns, position by position."""
     for place, (one, other) in enumerate(zip_longest(kept, replayed), start=1):
         if one is None or other is None:
-            yield Different(f"{what} {place}", "row", *("present" if side else "missing" for side in (one, other)))
+            yield ReplayDifference(
+                f"{what} {place}", "row", *("present" if side else "missing" for side in (one, other))
+            )
             continue
         for name in names:
             if one[name] != other[name]:
-                yield Different(f"{what} {place}", name, _short(one[name]), _short(other[name]))
+                yield ReplayDifference(f"{what} {place}", name, _short(one[name]), _short(other[name]))
 
 
 def entry_text(row: Mapping[str, Any]) -> str:
@@ -79,12 +81,12 @@ def entry_text(row: Mapping[str, Any]) -> str:
     return f"{row['operation']} {row['key'] or '(no key)'}"
 
 
-def _compare(kept: Row, events: list[Row], replayed: Row, planned: list[Row]) -> Iterator[Different]:
+def _compare(kept: Row, events: list[Row], replayed: Row, planned: list[Row]) -> Iterator[ReplayDifference]:
     of = entry_text(kept)
     first = [(event["before"], event["after"], event["reason"]) for event in events[: len(planned)]]
     again = [(event["before"], event["after"], event["reason"]) for event in planned]
     if first != again:
-        yield Different(of, "state", *(_path_text(path) for path in (first, again)))
+        yield ReplayDifference(of, "state", *(_path_text(path) for path in (first, again)))
     judged = JUDGED if len(events) == len(planned) else ()
     for name in (*MADE, *judged):
         if name == "operation" and not judged and replayed["state"] == State.HELD:
@@ -95,15 +97,15 @@ def _compare(kept: Row, events: list[Row], replayed: Row, planned: list[Row]) ->
             yield from _differences(of, name, kept[name], replayed[name])
 
 
-def _differences(of: str, name: str, kept: Any, replayed: Any) -> Iterator[Different]:
+def _differences(of: str, name: str, kept: Any, replayed: Any) -> Iterator[ReplayDifference]:
     changes = field_differences(kept, replayed) if name == "payload" and kept and replayed else []
     if changes:
         for text in changes:
             field, _, values = text.partition(" ")
             before, _, after = values.partition(" -> ")
-            yield Different(of, f"payload {field}", before or "another value", after or "another value")
+            yield ReplayDifference(of, f"payload {field}", before or "another value", after or "another value")
     else:
-        yield Different(of, name, _short(kept), _short(replayed))
+        yield ReplayDifference(of, name, _short(kept), _short(replayed))
 
 
 def _path_text(path: list[tuple[str, str, str]]) -> str:
@@ -123,7 +125,7 @@ class Calls:
         self._queries, self._run, self.count = queries, run, 0
         self._batches: dict[str, _Batch] = {}
 
-    def check(self, entries: Iterable[Row], attempts: Iterable[Row]) -> Iterator[Different]:
+    def check(self, entries: Iterable[Row], attempts: Iterable[Row]) -> Iterator[ReplayDifference]:
         """The requests that do not follow from the payloads. Entries and attempts are ordered by entry."""
         mine = (one for one in attempts if one["run_id"] == self._run)
         for entry, tried in joined_by_entry(entries, mine):
@@ -147,19 +149,19 @@ class _Batch(NamedTuple):
     entries: "array[int]"
 
 
-def _different(of: str, digest: str) -> Different:
-    return Different(of, "request", f"SHA-256 {digest[:12]}", "different: it was not made from these payloads")
+def _different(of: str, digest: str) -> ReplayDifference:
+    return ReplayDifference(of, "request", f"SHA-256 {digest[:12]}", "different: it was not made from these payloads")
 
 
 _ACCEPTED = "accepted"
 
 
-def unexplained(entries: Iterable[Row], events: Iterable[Row], attempts: Iterable[Row]) -> Iterator[Different]:
+def unexplained(entries: Iterable[Row], events: Iterable[Row], attempts: Iterable[Row]) -> Iterator[ReplayDifference]:
     """The entries whose state does not follow from their events and attempts. All inputs are ordered by entry."""
     for entry, changes, tried in joined_by_entry(entries, events, attempts):
         wrong = _wrong_step(entry, changes) or _wrong_answer(entry, changes, tried)
         if wrong:
-            yield Different(entry_text(entry), "state", entry["state"], wrong)
+            yield ReplayDifference(entry_text(entry), "state", entry["state"], wrong)
 
 
 def _wrong_step(entry: Row, changes: Sequence[Row]) -> str:

@@ -1,7 +1,7 @@
-"""Settings for the stages of a run: arrival, reading, dispatch, verification, reconciliation; and for our exchange.
+"""The sections of settings for the stages of a run up to the reconciliation, in their order (arrival and watch concern the inbox,
+verification belongs to dispatch), and for our own exchange (server).
 
-Each section is named after its package. `operations_sections` has those for what happens around a run. The old names of settings are at
-the end.
+`operations_sections` has those for the reports and for what happens around a run. The old names of settings are at the end.
 """
 
 from collections.abc import Mapping
