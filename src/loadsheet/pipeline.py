@@ -173,7 +173,7 @@ def _end_run(
     if written.incomplete:
         exit_code, stopped = exit_codes.INTERNAL_ERROR, _stop_reason(written, stopped)
     try:
-        ledger.end_run(ended, exit_code=exit_code, summary=written.in_ledger, shown=snapshot)
+        ledger.end_run(ended, exit_code=exit_code, summary=written.in_ledger, snapshot=snapshot)
     except LedgerUnwritable as full:  # the next run reports this one
         with suppress(FolderError):
             reports.rewrite_summary(

@@ -38,7 +38,7 @@ def two_runs(first, second, view):
                 deliver_file(ledger, run, f"file {number}-{position}.csv", items)
             found = reconcile_run(ledger.queries, listings(ledger, run, view), run, chosen)
             ended = replace(run, exit_code=1, finished_at=ledger.now())
-            ledger.end_run(ended, exit_code=1, summary={"entries": {}}, shown=found.pack_snapshot())
+            ledger.end_run(ended, exit_code=1, summary={"entries": {}}, snapshot=found.pack_snapshot())
             runs.append((ended, found))
         yield ledger, chosen, runs
 

@@ -23,7 +23,7 @@ from loadsheet.cluster.timetable import SharedTimetable, Timetable, tick
 from loadsheet.errors import ExchangeUnreachable
 from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
 from loadsheet.ledger import ledger_tables, open_ledger
-from loadsheet.ledger.codec import moment, stamp
+from loadsheet.ledger.codec import stamp, utc_from_seconds
 from loadsheet.ledger.ledger_tables import database_time, shared_meta
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import open_shared
@@ -142,7 +142,7 @@ def test_of_several_watches_of_a_shared_ledger_one_runs(tmp_path):
 
 
 def clock_of_the_database(connection):
-    return moment(database_time(connection))
+    return utc_from_seconds(database_time(connection))
 
 
 def test_a_watch_runs_when_it_is_time_and_tries_again_what_could_not_go_on(tmp_path, clock):
@@ -231,7 +231,7 @@ def connection(base):
 @pytest.fixture
 def daily(base, connection):
     """Settings whose schedule was due two minutes ago, and is due again tomorrow."""
-    due = moment(database_time(connection)) - 2 * MINUTE
+    due = utc_from_seconds(database_time(connection)) - 2 * MINUTE
     return chosen(base, schedule=f"{due.minute} {due.hour} * * *", catch_up_s=7 * 86_400)
 
 
@@ -245,7 +245,7 @@ def known_as(settings, shipper="acme"):
 
 def was_done(connection, known, ago):
     """The fleet did all that was due until so long ago, to the full minute."""
-    until = (moment(database_time(connection)) - ago).replace(second=0, microsecond=0)
+    until = (utc_from_seconds(database_time(connection)) - ago).replace(second=0, microsecond=0)
     begin_schedule(connection, known, until)
     connection.execute(update(shared_meta).where(shared_meta.c.name.startswith("schedule")).values(value=stamp(until)))
     return until
@@ -335,7 +335,7 @@ def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
 
 def looked(connection, settings, hours_ago, *schedules):
     """Somebody looked after the shipper so long ago, with these schedules and not those of the settings."""
-    now = moment(database_time(connection))
+    now = utc_from_seconds(database_time(connection))
     names = schedules or [one.name for one in settings.schedules.timetable]
     record_schedules(connection, {"acme": names}, now - timedelta(hours=hours_ago))
 
@@ -360,4 +360,4 @@ def test_machines_with_different_schedules_take_nothing_from_each_other(daily, c
         assert known_as(daily) in done_until(connection)
         looked(connection, daily, hours_ago, *schedules)
     assert len(tick(connection, {"acme": daily}, "w1")) == due
-    assert done_until(connection)[known_as(daily)] > moment(database_time(connection)) - 3 * MINUTE
+    assert done_until(connection)[known_as(daily)] > utc_from_seconds(database_time(connection)) - 3 * MINUTE

@@ -10,7 +10,7 @@ from shared_ledger import Fleet, joined, shared_settings
 from loadsheet.cli import loadsheet
 from loadsheet.cluster.timetable import tick
 from loadsheet.errors import LedgerGone
-from loadsheet.ledger.codec import moment
+from loadsheet.ledger.codec import utc_from_seconds
 from loadsheet.ledger.ledger_tables import database_time
 from loadsheet.ledger.shared.cluster_status import cluster_status, read_status
 from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey, begin_schedule
@@ -112,7 +112,7 @@ def test_people_and_machines_see_who_works_what_waits_and_when_runs_are_due(flee
 def test_a_schedule_that_fired_shows_when_and_by_whom(fleet, file):
     acme = Settings.load(file, shipper="acme")
     known = ScheduleKey("acme", acme.schedules.timetable[0].name)
-    begin_schedule(fleet.connection, known, moment(database_time(fleet.connection)) - timedelta(days=8))
+    begin_schedule(fleet.connection, known, utc_from_seconds(database_time(fleet.connection)) - timedelta(days=8))
     late = acme.model_copy(update={"catch_up_s": 30 * 86_400})
     (fired,) = tick(fleet.connection, {"acme": late}, "alfa-1-aa")
     (schedule,) = json.loads(ask(file, "--json"))["schedules"]

@@ -59,7 +59,7 @@ def fill(ledger):
     fates = {1: ledgers.refused, 2: ledgers.unknown}
     ledgers.send(ledger, run, lambda one: fates.get(one.id % 10, ledgers.accepted)(one))
     ledger.record_exceptions(run, [ExceptionStatus(1, run.name, run.started_at, "refused")])
-    ledger.end_run(run, exit_code=1, summary={"entries": {}}, shown=b"\x00\x01seen")
+    ledger.end_run(run, exit_code=1, summary={"entries": {}}, snapshot=b"\x00\x01seen")
     again = ledger.begin_run()
     doubtful = next(ledger.queries.entries_in(State.UNKNOWN))
     chosen = Choice(doubtful, Settlement(doubtful.id, State.ACCEPTED, "it is there"), "seen by eye")

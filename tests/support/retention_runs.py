@@ -45,7 +45,7 @@ class House:
         if self.reports:
             reports.write(queries, found, ended, self.settings)
         counted = {"entries": dict(found.matches.states()), "verdicts": dict(found.verdicts)}
-        ledger.end_run(ended, exit_code=exit_code, summary=counted, shown=found.pack_snapshot())
+        ledger.end_run(ended, exit_code=exit_code, summary=counted, snapshot=found.pack_snapshot())
 
     def days(self, count):
         """Let days go by."""

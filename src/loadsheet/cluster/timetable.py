@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from loadsheet.errors import LedgerError
 from loadsheet.ledger import Ledger
-from loadsheet.ledger.codec import moment, stamp
+from loadsheet.ledger.codec import stamp, utc_from_seconds
 from loadsheet.ledger.ledger_tables import database_time
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import Connection, jobs, open_shared
@@ -55,7 +55,7 @@ class ScheduleStatus(NamedTuple):
 
 def schedule_statuses(connection: Connection, profiles: Mapping[str, Settings]) -> list[ScheduleStatus]:
     """The status of every schedule of these shippers. `connection` leads to the shared tables."""
-    now, last = moment(database_time(connection)), last_starts(connection)
+    now, last = utc_from_seconds(database_time(connection)), last_starts(connection)
     return [
         ScheduleStatus(shipper, schedule, last.get(ScheduleKey(shipper, schedule.name)), schedule.next_after(now))
         for shipper, settings in profiles.items()
@@ -67,7 +67,7 @@ def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> l
     """The runs that are due now by the database's clock and that no other process starts. `by` names this process. All changes are
     part of the caller's transaction, in which it queues the runs. A new or restored schedule begins now.
     """
-    now = moment(database_time(connection))
+    now = utc_from_seconds(database_time(connection))
     record_schedules(
         connection,
         {
@@ -172,7 +172,7 @@ class SharedTimetable:
         ):  # checked again soon
             with engine.begin() as connection:
                 fired = tick(connection, {self._settings.shipper: self._settings}, self._by)
-                self._now = moment(database_time(connection))
+                self._now = utc_from_seconds(database_time(connection))
             self._ours = {run.schedule: run.due for run in fired}
             next_s = _seconds_to_next(self._settings, self._now)
             wait_s = _POLL_S if next_s is None else min(_POLL_S, next_s)

@@ -177,7 +177,7 @@ class Overview(NamedTuple):
     packages: int
 
 
-class Moment(NamedTuple):
+class StatusReport(NamedTuple):
     """One point of a journey; `history` holds the earlier points in the same report."""
 
     code: str
@@ -185,10 +185,10 @@ class Moment(NamedTuple):
     when: str
     place: str
     text: str
-    history: "tuple[Moment, ...]" = ()
+    history: "tuple[StatusReport, ...]" = ()
 
 
-class Offer(NamedTuple):
+class QuoteSummary(NamedTuple):
     """A quote, or the decision on one: `accepted` is None for the quote itself."""
 
     carrier: str
@@ -198,13 +198,13 @@ class Offer(NamedTuple):
     accepted: bool | None
 
 
-class Shown(NamedTuple):
+class DisplayedField(NamedTuple):
     """A field with its displayed value: a text, or the fields of each inner record."""
 
     name: str
     meaning: str
     text: str
-    inner: "tuple[tuple[Shown, ...], ...]" = ()
+    inner: "tuple[tuple[DisplayedField, ...], ...]" = ()
 
 
 def overview_of(record: Record, content: Mapping[str, Any]) -> Overview:
@@ -223,23 +223,23 @@ def overview_of(record: Record, content: Mapping[str, Any]) -> Overview:
     )
 
 
-def moment(event: Mapping[str, Any]) -> Moment:
+def status_report(event: Mapping[str, Any]) -> StatusReport:
     """The summary of a status record, with its history."""
     history = event.get("statusHistory")
     items = history if isinstance(history, list) else []
-    return Moment(
+    return StatusReport(
         code=_text(event.get("status_code")),
         name=_text(event.get("status_name")),
         when=_text(event.get("status_datetime")).replace("T", " "),
         place=_text(event.get("status_location") or event.get("current_location")),
         text=_text(event.get("status_description")),
-        history=tuple(_past(item) for item in items if isinstance(item, Mapping)),
+        history=tuple(_earlier_report(item) for item in items if isinstance(item, Mapping)),
     )
 
 
-def offer(content: Mapping[str, Any]) -> Offer:
+def quote_summary(content: Mapping[str, Any]) -> QuoteSummary:
     """The summary of a quote or a quote confirmation."""
-    return Offer(
+    return QuoteSummary(
         carrier=_text(content.get("carrier_id")),
         rate=_text(content.get("tenderRate")),
         currency=_text(content.get("currency")),
@@ -248,9 +248,9 @@ def offer(content: Mapping[str, Any]) -> Offer:
     )
 
 
-def fields_shown(record: Record, content: Mapping[str, Any]) -> tuple[Shown, ...]:
+def fields_shown(record: Record, content: Mapping[str, Any]) -> tuple[DisplayedField, ...]:
     """Every field with a value, in the order of the interface, with inner records; a unit is appended to its number."""
-    fields: list[Shown] = []
+    fields: list[DisplayedField] = []
     before = ""
     for field in record.fields:
         name = next((name for name in (field.name, *field.spellings) if name in content), None)
@@ -264,12 +264,12 @@ def fields_shown(record: Record, content: Mapping[str, Any]) -> tuple[Shown, ...
     return tuple(fields)
 
 
-def _shown(field: Field, name: str, value: Any) -> Shown:
+def _shown(field: Field, name: str, value: Any) -> DisplayedField:
     if field.record is None:
-        return Shown(name, field.meaning, _text(value))
+        return DisplayedField(name, field.meaning, _text(value))
     values = value if field.kind is FieldKind.ARRAY else [value]
     inner = tuple(fields_shown(field.record, item) for item in values if isinstance(item, Mapping))
-    return Shown(name, field.meaning, "", inner)
+    return DisplayedField(name, field.meaning, "", inner)
 
 
 def _stop(prefix: str, content: Mapping[str, Any]) -> Stop:
@@ -280,10 +280,10 @@ def _stop(prefix: str, content: Mapping[str, Any]) -> Stop:
     return Stop(of("company"), of("city"), of("country"), of("pincode"), street, of("startdatetime"), of("enddatetime"))
 
 
-def _past(item: Mapping[str, Any]) -> Moment:
+def _earlier_report(item: Mapping[str, Any]) -> StatusReport:
     location = item.get("location")
     place = location.get("city") if isinstance(location, Mapping) else ""
-    return Moment(
+    return StatusReport(
         code=_text(item.get("statusCode")),
         name=_text(item.get("statusName")),
         when=f"{_text(item.get('statusDate'))} {_text(item.get('statusTime'))}".strip(),

@@ -301,13 +301,13 @@ def _retry_after(reply: Reply) -> float:
     text = reply.retry_after.strip()
     if text.isascii() and text.isdigit():
         return float(text[:12])
-    due = _moment(text)
+    due = _http_date(text)
     if due is None:
         return 0.0
-    return max(0.0, (due - (_moment(reply.date) or datetime.now(UTC))).total_seconds())
+    return max(0.0, (due - (_http_date(reply.date) or datetime.now(UTC))).total_seconds())
 
 
-def _moment(text: str) -> datetime | None:
+def _http_date(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text)
     except ValueError:

@@ -23,13 +23,13 @@ from loadsheet.contract import (
     OPERATIONS,
     PATH_PREFIX,
     WRITES,
-    Moment,
     Operation,
     Overview,
+    StatusReport,
     UndocumentedAnswer,
-    moment,
     overview_of,
     read_refusal,
+    status_report,
 )
 from loadsheet.exchange.app import CALL_CONTEXT, CallContext
 from loadsheet.exchange.database import (
@@ -72,7 +72,7 @@ class ListItem(NamedTuple):
 
     number: int
     overview: Overview
-    last: Moment | None = None
+    last: StatusReport | None = None
 
 
 class ListPage(NamedTuple):
@@ -164,7 +164,7 @@ class Browser:
         keys = [key_text(line.overview.key) for line in lines]
         newest = select(func.max(EVENTS.c.number)).where(owner.in_(keys)).group_by(owner)
         reported = await self._rows(select(owner, EVENTS.c.content).where(EVENTS.c.number.in_(newest)))
-        last = {key: moment(decode_stored(content)) for key, content in reported}
+        last = {key: status_report(decode_stored(content)) for key, content in reported}
         return [line._replace(last=last.get(key)) for key, line in zip(keys, lines, strict=True)]
 
     async def _rows(self, query: Select[Any]) -> Rows:

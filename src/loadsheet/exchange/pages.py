@@ -29,9 +29,9 @@ from loadsheet.contract import (
     Assumptions,
     example_steps,
     fields_shown,
-    moment,
-    offer,
     overview_of,
+    quote_summary,
+    status_report,
 )
 from loadsheet.display_text import templates_of
 from loadsheet.exchange.api_description import chapters, document, fixed_errors, open_points
@@ -221,7 +221,7 @@ class Pages:
             text = f"No {subject} with this identifier exists, or you may not see it."
             return self._page("message.html", session, status=404, title="Not found", text=text)
         record = BY_NAME[f"{subject}.list"].record
-        decisions = [offer(item) for item in whole.decisions]
+        decisions = [quote_summary(item) for item in whole.decisions]
         return self._page(
             f"{subject}.html",
             session,
@@ -229,10 +229,13 @@ class Pages:
             overview=overview_of(record, whole.content),
             fields=fields_shown(record, whole.content),
             quotes=[
-                (quote := offer(item), [d for d in decisions if d.carrier == quote.carrier]) for item in whole.quotes
+                (quote := quote_summary(item), [d for d in decisions if d.carrier == quote.carrier])
+                for item in whole.quotes
             ],
-            without_quote=[d for d in decisions if d.carrier not in {offer(quote).carrier for quote in whole.quotes}],
-            moments=[moment(event) for event in reversed(whole.events)],
+            without_quote=[
+                d for d in decisions if d.carrier not in {quote_summary(quote).carrier for quote in whole.quotes}
+            ],
+            moments=[status_report(event) for event in reversed(whole.events)],
         )
 
     async def _latest_calls(self, request: Request, session: Session) -> Response:

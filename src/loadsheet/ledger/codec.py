@@ -45,7 +45,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def moment(seconds: float) -> datetime:
+def utc_from_seconds(seconds: float) -> datetime:
     """A number of seconds since 1970 as an aware datetime in UTC."""
     return datetime.fromtimestamp(seconds, UTC)
 

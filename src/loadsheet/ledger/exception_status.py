@@ -27,7 +27,7 @@ _NOT_CLOSED = {"closed_run_id": None, "closed_at": "", "closed_because": ""}
 _found = msgspec.json.Decoder(tuple[Difference, ...]).decode
 
 
-Shown = tuple[str, tuple[Difference, ...]]
+ExceptionFinding = tuple[str, tuple[Difference, ...]]
 """What an exception shows: its verdict with the fields that differ."""
 
 
@@ -56,7 +56,7 @@ class ExceptionStatus(NamedTuple):
         return self.versions[-1] if self.versions else self.entry
 
     @property
-    def finding(self) -> Shown:
+    def finding(self) -> ExceptionFinding:
         """Its verdict with the fields that differ."""
         return self.verdict, self.differences
 

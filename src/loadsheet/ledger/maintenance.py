@@ -115,9 +115,9 @@ class Maintenance:
         with self._engine.connect() as connection:
             return {row.id: row.operation for row in _CONTENTS.rows_of(connection, wanted) if row.removed}
 
-    def store_snapshot(self, run: int, shown: bytes, *, complete: bool) -> None:
+    def store_snapshot(self, run: int, snapshot: bytes, *, complete: bool) -> None:
         """Store the rest of a run's listing snapshot. `complete`: it contains no values any more."""
-        values = {"shown": shown, "removed": self._now() if complete else ""}
+        values = {"shown": snapshot, "removed": self._now() if complete else ""}
         with self.writing() as connection:
             connection.execute(update(looks).where(looks.c.run_id == run).values(values))
 

@@ -15,9 +15,9 @@ from loadsheet.ledger.content_blocks import with_contents
 from loadsheet.ledger.content_changes import sender_in
 from loadsheet.ledger.decisions import all_decisions
 from loadsheet.ledger.exception_status import (
+    ExceptionFinding,
     ExceptionStatus,
     Remark,
-    Shown,
     WorkbookRead,
     findings_of,
     latest_remarks,
@@ -293,11 +293,11 @@ class LedgerQueries(RunQueries):
             rows = _HELD_BECAUSE.rows_of(connection, wanted)
         return {row.id for row in rows if row.reason == OTHER_SENDER}
 
-    def explained_before(self, wanted: Sequence[int]) -> dict[int, dict[Shown, str]]:
+    def explained_before(self, wanted: Sequence[int]) -> dict[int, dict[ExceptionFinding, str]]:
         """The statuses with which the analyst closed findings about the same contents: for those of these entries whose record had them
         before, each such finding with its status.
         """
-        found: dict[int, dict[Shown, str]] = {}
+        found: dict[int, dict[ExceptionFinding, str]] = {}
         with self._engine.connect() as connection:
             pairs = [(row.id, row.other) for row in _SAME_CONTENTS.rows_of(connection, wanted)]
             others = sorted({other for _, other in pairs})

@@ -125,8 +125,8 @@ class Ledger:
         run_log.run_started(name)
         return run
 
-    def end_run(self, run: Run, *, exit_code: int, summary: Mapping[str, Any], shown: bytes = b"") -> None:
-        """Close a run with its exit code and its summary (JSON values). It ends now unless `run.finished_at` is set. `shown` is
+    def end_run(self, run: Run, *, exit_code: int, summary: Mapping[str, Any], snapshot: bytes = b"") -> None:
+        """Close a run with its exit code and its summary (JSON values). It ends now unless `run.finished_at` is set. `snapshot` is
         its snapshot of the exchange's listings, for `LedgerQueries.listing_snapshot`.
         """
         closing = {
@@ -136,8 +136,8 @@ class Ledger:
         }
         with self._writing() as connection:
             connection.execute(update(runs).where(runs.c.id == run.id).values(closing))
-            if shown:
-                connection.execute(insert(looks).values(run_id=run.id, shown=shown))
+            if snapshot:
+                connection.execute(insert(looks).values(run_id=run.id, shown=snapshot))
         self._checkpoint_log()
         run_log.run_ended(exit_code, summary.get("entries", {}))
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from loadsheet.errors import LedgerError
-from loadsheet.ledger.codec import moment
+from loadsheet.ledger.codec import utc_from_seconds
 from loadsheet.ledger.ledger_tables import DATABASE_TIME, database_time, takeovers, workers
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.leases import RateLimitStatus, read_rate_limits
@@ -164,15 +164,15 @@ def read_status(connection: Connection, silent_s: float) -> ClusterStatus:
     """
     now = database_time(connection)
     if not has_shared_tables(connection):
-        return ClusterStatus(moment(now))
+        return ClusterStatus(utc_from_seconds(now))
     recent_takeovers = [
-        Takeover(moment(row.at), row.shipper, row.before, row.after)
+        Takeover(utc_from_seconds(row.at), row.shipper, row.before, row.after)
         for row in connection.execute(_TAKEOVERS, {"since": now - DAY_S})
     ]
     listed = [_worker(row, now, silent_s) for row in connection.execute(select(workers))]
     listed.sort(key=lambda worker: (not worker.alive, worker.host, worker.since, worker.name))
     return ClusterStatus(
-        moment(now),
+        utc_from_seconds(now),
         listed,
         [QueueStatus(*row) for row in connection.execute(_QUEUE)],
         recent_takeovers,
@@ -192,8 +192,8 @@ def _worker(row: Any, now: float, silent_s: float) -> Worker:
         row.host,
         row.process,
         row.version,
-        moment(row.started),
-        moment(row.seen),
+        utc_from_seconds(row.started),
+        utc_from_seconds(row.seen),
         _texts(row.serves),
         row.places,
         _texts(row.doing),

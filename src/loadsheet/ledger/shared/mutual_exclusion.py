@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, Connection, Double, Engine, cast, delete, 
 from sqlalchemy.dialects.postgresql import insert
 
 from loadsheet.errors import LedgerError, LedgerGone
-from loadsheet.ledger.codec import moment, stamp
+from loadsheet.ledger.codec import stamp, utc_from_seconds
 from loadsheet.ledger.ledger_tables import DATABASE_TIME, claims, database_time, fires, notices, shared_meta
 from loadsheet.ledger.postgres import address_of, heartbeat, shared_engine
 
@@ -258,7 +258,9 @@ def last_starts(connection: Connection) -> Mapping[ScheduleKey, ScheduledStart]:
     )
     rows = connection.execute(select(fires).join(latest, same))
     return {
-        ScheduleKey(row.shipper, row.schedule): ScheduledStart(_parsed(row.due), moment(row.at), row.by, row.caught_up)
+        ScheduleKey(row.shipper, row.schedule): ScheduledStart(
+            _parsed(row.due), utc_from_seconds(row.at), row.by, row.caught_up
+        )
         for row in rows
     }
 
