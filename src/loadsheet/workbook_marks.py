@@ -134,7 +134,7 @@ WRITTEN = "_written"
 
 OPEN, EXPLAINED, FIXED, ACCEPTED = "open", "explained", "fixed", "accepted difference"
 STATUSES = (OPEN, EXPLAINED, FIXED, ACCEPTED)
-WORDS = frozenset({EXPLAINED, ACCEPTED})
+CLOSING_STATUSES = frozenset({EXPLAINED, ACCEPTED})
 """The statuses that close an exception. `fixed` stays open until a run confirms it."""
 
 REASONS = (

@@ -17,7 +17,7 @@ from loadsheet.contract import Difference
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import FETCH, Statement, chunks, exceptions, remarks, runs, stored_value
 from loadsheet.ledger.states import ListingFinding, Run
-from loadsheet.workbook_marks import OPEN, WORDS
+from loadsheet.workbook_marks import CLOSING_STATUSES, OPEN
 
 _OURSELVES = "loadsheet"
 WORKBOOKS_READ = "workbooks_read"
@@ -129,7 +129,9 @@ def record_exceptions(connection: Connection, run: Run, statuses: Iterable[Excep
         ]
         latest = latest_remarks(connection, again)
         meant_otherwise = [
-            entry for entry in again if "status" in latest.get(entry, {}) and latest[entry]["status"].value in WORDS
+            entry
+            for entry in again
+            if "status" in latest.get(entry, {}) and latest[entry]["status"].value in CLOSING_STATUSES
         ]
         add_remarks(connection, [Remark(entry, "status", OPEN, _OURSELVES, now) for entry in meant_otherwise])
 
@@ -146,9 +148,9 @@ def record_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> int
         if remark.entry in statuses and _is_news(remark, before.get(remark.entry, {}).get(remark.name))
     ]
     add_remarks(connection, news)
-    back = [remark.entry for remark in news if remark.name == "status" and remark.value not in WORDS]
+    back = [remark.entry for remark in news if remark.name == "status" and remark.value not in CLOSING_STATUSES]
     for entry in back:
-        if statuses[entry].closed in WORDS:
+        if statuses[entry].closed in CLOSING_STATUSES:
             connection.execute(update(exceptions).where(exceptions.c.entry_id == entry).values(_NOT_CLOSED))
     return len(news)
 

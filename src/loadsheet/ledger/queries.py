@@ -53,7 +53,7 @@ from loadsheet.ledger.states import (
     Waits,
 )
 from loadsheet.ledger.versions import EntryVersions
-from loadsheet.workbook_marks import MOVED_ROW_CODES, SURPLUS_ROW_CODES, WORDS, FixedEntry, table_of
+from loadsheet.workbook_marks import CLOSING_STATUSES, MOVED_ROW_CODES, SURPLUS_ROW_CODES, FixedEntry, table_of
 
 INTERRUPTED = "the process ended while this was being sent"
 _HELD_BECAUSE = Statement("select id, reason from entries where id in (:wanted) and state = 'held'")
@@ -304,7 +304,7 @@ class LedgerQueries(RunQueries):
             statuses, latest = statuses_of(connection, others), latest_remarks(connection, others)
         for entry, other in pairs:
             remark, status = latest.get(other, {}).get("status"), statuses[other]
-            if remark is not None and remark.value == status.closed and remark.value in WORDS:
+            if remark is not None and remark.value == status.closed and remark.value in CLOSING_STATUSES:
                 found.setdefault(entry, {})[status.finding] = status.closed
         return found
 

@@ -61,7 +61,7 @@ from loadsheet.reconcile.verdicts import (
     Matches,
     Verdict,
 )
-from loadsheet.workbook_marks import WORDS, exception_id
+from loadsheet.workbook_marks import CLOSING_STATUSES, exception_id
 
 LATER = "a later document was accepted"
 """The reason for closing an exception whose own entry was never accepted."""
@@ -125,8 +125,10 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     merged, wanted = _merged(versions, kept)
     statuses: list[ExceptionStatus] = []
     for some in chunks(wanted):
-        part = _Part(queries, {entry: versions[entry] for entry in some}, {**earlier, **kept}, matches, judge)
-        statuses += part.statuses(run)
+        batch = _ExceptionBatch(
+            queries, {entry: versions[entry] for entry in some}, {**earlier, **kept}, matches, judge
+        )
+        statuses += batch.statuses(run)
     closed = (
         one._replace(closed=MERGED.format(exception=exception_id(merged[one.entry])), versions=())
         if one.entry in merged and not one.closed
@@ -157,7 +159,7 @@ class _CurrentVerdict(NamedTuple):
     differences: tuple[Difference, ...] = ()
 
 
-class _Part:
+class _ExceptionBatch:
     """A batch of a few hundred entries, with what the ledger knows about them."""
 
     def __init__(
@@ -179,7 +181,7 @@ class _Part:
         for head in at_exchange:
             self._on_lanes[head.lane] += [head] if head.operation in LISTED_WRITES else []
         self._queries = queries
-        self._of_another = queries.held_for_sender(latest)
+        self._held_for_other_sender = queries.held_for_sender(latest)
         self._mapping_of = cache(lambda drop: queries.drop(drop).mapping)
         self._sender_of, self._sender_of_drop = cache(self._find_sender), cache(self._find_sender_of_drop)
         self._sources: dict[int, tuple[Lineage, dict[str, tuple[str, ...]]]] = {}
@@ -188,28 +190,38 @@ class _Part:
         origins = queries.origins_of(sorted({*first.values()}))
         self._origins |= {entry: origins[one] for entry, one in first.items()}
         heads = {head.id: head for head in queries.heads_by_id(sorted({*first.values()}))}
-        self._first = {entry: heads[one] for entry, one in first.items()}  # those whose rows came back as they were
-        self._ages = queries.versions.ages({drop for drop, _ in self._origins.values()})
-        self._later = self._by_record(at_exchange)
+        self._original_heads = {
+            entry: heads[one] for entry, one in first.items()
+        }  # those whose rows came back as they were
+        self._drop_ages = queries.versions.ages({drop for drop, _ in self._origins.values()})
+        self._later_entries = self._by_record(at_exchange)
         changes = [head for head in at_exchange if not BY_NAME[head.operation].creates]
         self._corrections_of = {
             Action.UPDATE: self._by_record(changes),
             Action.DELETE: self._by_record(head for head in changes if head.operation in DELETES),
         }
         remarked = queries.remarks_on([entry for entry in some if entry in known])
-        self._words = {entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks}
+        self._analyst_statuses = {
+            entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks
+        }
         self._earlier_statuses = queries.explained_before([self._latest[entry] for entry in some if entry not in known])
         matched = ((entry, matches.get(entry)) for entry in latest)
-        self._now = {entry: _CurrentVerdict(one.verdict, one.differences) for entry, one in matched if one is not None}
-        rest = [entry for entry in latest if entry not in self._now and self._heads[entry].state not in BY_STATE]
+        self._current_verdicts = {
+            entry: _CurrentVerdict(one.verdict, one.differences) for entry, one in matched if one is not None
+        }
+        rest = [
+            entry
+            for entry in latest
+            if entry not in self._current_verdicts and self._heads[entry].state not in BY_STATE
+        ]
         for match in judge(list(queries.entries_by_id(rest))) if rest else ():
-            self._now[match.entry] = _CurrentVerdict(match.verdict, match.differences)
+            self._current_verdicts[match.entry] = _CurrentVerdict(match.verdict, match.differences)
 
     def statuses(self, run: Run) -> Iterator[ExceptionStatus]:
         """The current status of each exception."""
         for entry, latest in sorted(self._latest.items()):
             head = self._heads[entry]
-            now = self._now.get(latest) or _CurrentVerdict(BY_STATE[self._heads[latest].state])
+            now = self._current_verdicts.get(latest) or _CurrentVerdict(BY_STATE[self._heads[latest].state])
             versions, resolved, current = self._versions[entry]
             if (kept := self._known.get(entry)) is None:
                 opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.differences)
@@ -226,9 +238,9 @@ class _Part:
                 Verdict(kept.verdict), kept.differences
             )  # an unread listing does not undo what an earlier one showed
         finding = (now.verdict.value, now.differences)
-        word = self._words.get(head.id, "")
-        if word in WORDS and finding == kept.finding:
-            return before._replace(closed=word, closed_run=kept.closed_run)
+        status = self._analyst_statuses.get(head.id, "")
+        if status in CLOSING_STATUSES and finding == kept.finding:
+            return before._replace(closed=status, closed_run=kept.closed_run)
         closed = self._closed(head, now)
         if now.verdict in AGREES or now.verdict is Verdict.NOT_VERIFIABLE:
             return before._replace(closed=closed, closed_run=kept.closed_run)
@@ -252,8 +264,8 @@ class _Part:
     def _has_later(self, head: EntryHead) -> bool:
         """Whether a document of a later drop for the same record was accepted or is unchanged."""
         _, root = self._origins[head.id]
-        later = self._corrections_of.get(BY_NAME[head.operation].action, self._later)
-        if head.id in self._of_another:
+        later = self._corrections_of.get(BY_NAME[head.operation].action, self._later_entries)
+        if head.id in self._held_for_other_sender:
             return any(
                 self._is_later(one, head) and self._is_of_mapping(one, head) for one in self._on_lanes[head.lane]
             )
@@ -265,9 +277,9 @@ class _Part:
         """Whether a document is newer than another one: its file, and the first copy of it. What was refused is newer than all that was
         accepted before.
         """
-        own, first = self._ages[self._origins[head.id][0]]
-        later, later_first = self._ages[self._origins[one.id][0]]
-        is_accepted, tried = one.state is State.ACCEPTED, self._first.get(head.id, head)
+        own, first = self._drop_ages[self._origins[head.id][0]]
+        later, later_first = self._drop_ages[self._origins[one.id][0]]
+        is_accepted, tried = one.state is State.ACCEPTED, self._original_heads.get(head.id, head)
         if tried.state is State.REFUSED and is_accepted and one.changed_at < tried.changed_at:
             return False
         return later > own and (later_first > first or (later_first == first and is_accepted))

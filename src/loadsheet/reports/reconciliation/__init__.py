@@ -259,7 +259,7 @@ class ReconciliationWorkbook:
             self._signoff,
             summary.run,
             self._exceptions,
-            (worklist.accepted, worklist.closed_by_word),
+            (worklist.accepted, worklist.closed_by_analyst),
             tuple(self._data_sheets),
         )
         write_front(self._front, summary, data)

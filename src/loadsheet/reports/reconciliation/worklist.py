@@ -34,12 +34,12 @@ from loadsheet.reports.run_summary import place_for_people
 from loadsheet.reports.sheets import Cell, Column, Formula, Kind, Link, Page, TableSheet, Tone, Value
 from loadsheet.workbook_marks import (
     ACCEPTED,
+    CLOSING_STATUSES,
     HEADS,
     ID,
     OPEN,
     REASONS,
     STATUSES,
-    WORDS,
     WRITTEN,
     as_written,
     exception_id,
@@ -246,7 +246,7 @@ class WorkList:
         self._queries, self._ages, self._run, self._links = queries, ages, run, links
         self._drop = lru_cache(_DROPS_KNOWN)(queries.drop)
         self._origin = lru_cache(_DROPS_KNOWN)(queries.origin)
-        self.aged, self.accepted, self.closed_by_word = Aged(), 0, 0
+        self.aged, self.accepted, self.closed_by_analyst = Aged(), 0, 0
 
     def write(self, sheet: TableSheet, open_ones: Iterator[ExceptionStatus]) -> None:
         """Fill the sheet Exceptions and total its content."""
@@ -273,7 +273,7 @@ class WorkList:
     def write_closed(self, sheet: TableSheet, closed: Iterator[ExceptionStatus]) -> None:
         """Fill the sheet Closed."""
         for exception, entry, remarks in self._with_remarks(closed):
-            self.closed_by_word += exception.closed in WORDS
+            self.closed_by_analyst += exception.closed in CLOSING_STATUSES
             words = _words(exception, remarks).values()
             status = remarks.get("status")
             spoken = (status.who, datetime.fromisoformat(status.at)) if status else ("", None)
