@@ -16,7 +16,7 @@ from shared_ledger import a_fleet
 
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import reconcile_run
-from loadsheet.reports.html_pages import fleet_shown, write_index
+from loadsheet.reports.html_pages import cluster_as_shown, write_index
 from loadsheet.settings import Settings
 
 SIZES = [(390, 844), (1280, 900), (2560, 1440)]
@@ -45,7 +45,7 @@ def outbox(tmp_path_factory):
         ended.write(folder)
         exceptions = reconcile_run(ended.ledger.queries, ended.listings, ended.run, Settings(outbox=folder)).exceptions
         workers = [one._replace(name=payload, doing=(payload,)) for one in a_fleet().workers for payload in PAYLOADS]
-        fleet = fleet_shown(a_fleet(workers=workers), "")
+        fleet = cluster_as_shown(a_fleet(workers=workers), "")
         write_index(Settings(outbox=folder), ended.ledger.queries, ended.run, exceptions, fleet=fleet)
     return folder
 

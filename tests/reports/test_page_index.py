@@ -13,7 +13,7 @@ from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
 from loadsheet.ledger import ExceptionStatus
 from loadsheet.reconcile import Exceptions
-from loadsheet.reports.html_pages import Layer, fleet_shown, stacked_columns, write_index
+from loadsheet.reports.html_pages import Layer, cluster_as_shown, stacked_columns, write_index
 from loadsheet.settings import Settings
 
 
@@ -201,7 +201,7 @@ def fleet_in(html):
 
 def test_a_shared_ledger_shows_who_works_what_waits_and_what_was_taken_over(tmp_path, index):
     kept(tmp_path, "2026-03-04-01")
-    html = index(tmp_path, fleet=fleet_shown(a_fleet(), "acme"))
+    html = index(tmp_path, fleet=cluster_as_shown(a_fleet(), "acme"))
     section = fleet_in(html)
     assert section.startswith("Workers that share the ledger: 1 As of 2026-03-04 02:20:00 (UTC):")
     assert "in the queue: 12, the oldest for 7 min under way: 2" in section
@@ -209,12 +209,12 @@ def test_a_shared_ledger_shows_who_works_what_waits_and_what_was_taken_over(tmp_
     assert "alfa-7-aa lives 2026-03-04 02:19:59 run (files) 1,204" in section
     assert "beta-9-bb silent" in section
     assert '<a href="#fleet">' in html
-    other = fleet_in(index(tmp_path, fleet=fleet_shown(a_fleet(), "bolt")))
+    other = fleet_in(index(tmp_path, fleet=cluster_as_shown(a_fleet(), "bolt")))
     assert ("acme" in other, "other work" in other) == (False, True), "nothing of other shippers"
     assert "in the queue: 0 under way: 1 taken over within a day: 0" in other
     (one, _) = a_fleet().workers
     many = a_fleet(workers=[one._replace(name=f"w-{number}") for number in range(60)])
-    section = fleet_in(index(tmp_path, fleet=fleet_shown(many, "")))
+    section = fleet_in(index(tmp_path, fleet=cluster_as_shown(many, "")))
     assert section.startswith("Workers that share the ledger: 60 ")
     assert "and 35 more." in section
     assert fleet_in(index(tmp_path)) == ""

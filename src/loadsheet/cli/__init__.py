@@ -48,13 +48,13 @@ COMMANDS = {
     "run": CommandSpec("run", "Process every finished file in the inbox, submit what is ready, report on every row."),
     "watch": CommandSpec("watch", "Keep running, and start a run whenever files are finished or entries wait."),
     "worker": CommandSpec(
-        "fleet", "Do the runs that schedules and watches request, together with workers on other machines."
+        "cluster", "Do the runs that schedules and watches request, together with workers on other machines."
     ),
     "check": CommandSpec("check", "Show what is wrong with files. Nothing is sent or stored."),
     "explain": CommandSpec("check", "Explain a problem by its code: cause, example, what to do."),
     "show": CommandSpec("show", "Show everything known about one order or tender."),
     "runs": CommandSpec("show", "List the latest runs with their exit codes and results."),
-    "workers": CommandSpec("fleet", "Show the processes that share the ledger, the queue and the shared rate."),
+    "workers": CommandSpec("cluster", "Show the processes that share the ledger, the queue and the shared rate."),
     "expected": CommandSpec("show", "List expected files, and what is late."),
     "report": CommandSpec("report", "Rebuild the reports of a run from the current ledger."),
     "pull": CommandSpec("exchange", "Download what the exchange lists."),

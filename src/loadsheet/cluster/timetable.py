@@ -1,6 +1,6 @@
-"""The timetable: which scheduled runs are due, for all shippers of a fleet or for the one ledger of a watch.
+"""The timetable: which scheduled runs are due, for all shippers of a cluster or for the one ledger of a watch.
 
-Owns: which runs a process starts. In a fleet, `tick` records each due time in the shared tables, and the first machine wins. A worker
+Owns: which runs a process starts. In a cluster, `tick` records each due time in the shared tables, and the first machine wins. A worker
 then queues the run; a watch does it, or queues it while a worker that serves the ledger is alive. A watch with a ledger of its own
 records completed runs there, so a killed run is caught up.
 """

@@ -6,7 +6,7 @@ stops delivering. `RemainingTime` estimates whether the rest is sent in time, fr
 The path of a call: `sending` (the window of concurrent calls; intent first)
 -> `calls_in_flight` (which entries share a call, concurrent calls), `client`, `transport`, `connections` (one call) -> `outcomes`
 (the result of a call) -> `settlement` (the result for each entry). `rate_limiter` limits calls per second, `shared_rate` those of a
-fleet, and `circuit_breaker` limits concurrent calls, pauses or stops.
+cluster, and `circuit_breaker` limits concurrent calls, pauses or stops.
 After that the ledger draws the consequences for other entries (`ledger.waiting`). `verification` finds out what calls without an
 answer did, by the rules of `unknown_rules`.
 """

@@ -2,7 +2,7 @@
 
 Decides everything that concerns the exchange as a whole rather than one entry. Several failed connections in a row, or a busy exchange,
 open the circuit: pauses double, single calls test the exchange, and after `dispatch.unreachable_max` of them sending stops. When
-the exchange answers again, concurrency restarts at one call, so that it is not flooded. In a fleet, overload reported to one process
+the exchange answers again, concurrency restarts at one call, so that it is not flooded. In a cluster, overload reported to one process
 makes all pause and slow down. The rate limiter decides when a single call leaves. Time is passed in (monotonic seconds).
 
 `Concurrency` is the limit of concurrent calls: how many may run at the same time without waiting at the exchange. It moves like a TCP window

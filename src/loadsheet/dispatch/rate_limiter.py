@@ -1,7 +1,7 @@
 """The rate limiter: whether a call may leave now. Asked right before the first byte of each call.
 
 Calls leave evenly at the rate (GCRA: each has a due time, one interval after the previous one). `shared_rate` is the leased rate of a
-fleet. `boottime` is the clock of the limiter: it also counts while the machine sleeps.
+cluster. `boottime` is the clock of the limiter: it also counts while the machine sleeps.
 """
 
 import sys
@@ -68,7 +68,7 @@ class RateLimiter:
         """Seconds until there may be capacity; 0: the rate allows a call."""
         return max(0.0, self._due - self._slack - AHEAD_S - now)
 
-    # of a fleet only
+    # of a cluster only
 
     @property
     def connections(self) -> int:

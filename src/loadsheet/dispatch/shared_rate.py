@@ -1,4 +1,4 @@
-"""The rate of a fleet in one process: a lease of rate and connections, renewed twice a second by a thread.
+"""The rate of a cluster in one process: a lease of rate and connections, renewed twice a second by a thread.
 
 Nothing leaves without a valid lease. The caller passes the functions that renew it. `loadsheet.ledger.shared.leases` decides how leases add
 up. A lease never ends later here than there: its time counts from before the request, by a clock that also runs while the process or the

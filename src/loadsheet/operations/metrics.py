@@ -185,22 +185,22 @@ def _registry(parts: Iterable[Sequence[Metric]]) -> CollectorRegistry:
 # ---- the cluster ----
 
 
-def collect_cluster_metrics(fleet: ClusterStatus) -> list[Metric]:
+def collect_cluster_metrics(cluster: ClusterStatus) -> list[Metric]:
     """All metrics of a cluster."""
     taken = CounterMetricFamily("loadsheet_fleet_takeovers", "Ledgers taken over from a process without a heartbeat.")
-    taken.add_metric((), fleet.takeovers_ever)
+    taken.add_metric((), cluster.takeovers_ever)
     depth: dict[tuple[str, ...], float] = {}
-    for queue in fleet.queue:
+    for queue in cluster.queue:
         depth[queue.shipper, queue.reason, "waiting"] = queue.waiting
         depth[queue.shipper, queue.reason, "under way"] = queue.under_way
-    paces = {(pace.exchange, pace.name[:_SHORT]): pace for pace in fleet.paces}
+    paces = {(pace.exchange, pace.name[:_SHORT]): pace for pace in cluster.paces}
     figures: list[tuple[str, str, _Samples]] = [
-        ("seen_timestamp_seconds", "Time of these metrics of the fleet.", {(): fleet.at.timestamp()}),
-        ("workers", "Live worker processes.", {(): fleet.alive}),
+        ("seen_timestamp_seconds", "Time of these metrics of the fleet.", {(): cluster.at.timestamp()}),
+        ("workers", "Live worker processes.", {(): cluster.alive}),
         (
             "oldest_waiting_seconds",
             "Waiting time of the oldest run in the queue (0: none waits).",
-            {(): fleet.oldest_s},
+            {(): cluster.oldest_s},
         ),
     ]
     by_pace: list[tuple[str, str, _Samples]] = [
@@ -246,10 +246,10 @@ class CachedClusterMetrics:
 
     def _now(self) -> Sequence[Metric]:
         try:
-            fleet = cluster_status(self._settings)
+            cluster = cluster_status(self._settings)
         except LedgerError:
             return ()
-        return () if fleet is None else collect_cluster_metrics(fleet)
+        return () if cluster is None else collect_cluster_metrics(cluster)
 
 
 def write_cluster_metrics(settings: Settings, say: Callable[[str], None]) -> None:
@@ -258,8 +258,8 @@ def write_cluster_metrics(settings: Settings, say: Callable[[str], None]) -> Non
         return
     path = metrics_path(settings.monitoring.metrics_file, CLUSTER_FILE)
     try:
-        if fleet := cluster_status(settings):
-            write(path, collect_cluster_metrics(fleet))
+        if cluster := cluster_status(settings):
+            write(path, collect_cluster_metrics(cluster))
     except LedgerError as error:
         say(f"loadsheet: the metrics of the fleet cannot be read ({error})")
     except OSError as error:

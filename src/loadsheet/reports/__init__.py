@@ -39,7 +39,7 @@ from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_
 from loadsheet.reports.fallback_reports import write_fallback_reports
 from loadsheet.reports.fix_workbook import Fixes, placing, words_for
 from loadsheet.reports.headline import RunPlaces, exit_code_shown, terminal_lines, with_headline
-from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
+from loadsheet.reports.html_pages import INDEX, PAGE, cluster_summary, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.reconciliation.worklist import SourceLinks
 from loadsheet.reports.report_files import check_writable, run_folders, written_atomically
@@ -202,7 +202,7 @@ def rewrite_summary(written: Written, settings: Settings) -> None:
 
 def renew_index(settings: Settings, queries: LedgerQueries, run: Run, exceptions: Exceptions) -> None:
     """Write the index that links to all reports as of this run, and publish it. Raises FolderError."""
-    write_index(settings, queries, run, exceptions, fleet=fleet_status(settings))
+    write_index(settings, queries, run, exceptions, fleet=cluster_summary(settings))
     _set_modes(settings.outbox_here / INDEX, settings)
     if settings.outbox_address:
         _put(settings, INDEX)

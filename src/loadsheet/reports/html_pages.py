@@ -180,34 +180,34 @@ _MINUTE_S = 60
 _OTHERS = "other work"
 
 
-def fleet_status(settings: Settings) -> dict[str, Any] | None:
-    """The fleet as this shipper's page shows it; None if the ledger is not shared or the fleet cannot be read."""
+def cluster_summary(settings: Settings) -> dict[str, Any] | None:
+    """The cluster as this shipper's page shows it; None if the ledger is not shared or the cluster cannot be read."""
     if not settings.is_shared:
         return None
     from loadsheet.ledger.shared.cluster_status import cluster_status
 
     try:
-        fleet = cluster_status(settings)
+        cluster = cluster_status(settings)
     except LedgerError:
         return None
-    return None if fleet is None else fleet_shown(fleet, settings.shipper)
+    return None if cluster is None else cluster_as_shown(cluster, settings.shipper)
 
 
-def fleet_shown(fleet: "ClusterStatus", shipper: str) -> dict[str, Any]:
-    """The part of a fleet that this shipper's page shows (empty: the only shipper): when it was read (ISO 8601 UTC), the
+def cluster_as_shown(cluster: "ClusterStatus", shipper: str) -> dict[str, Any]:
+    """The part of a cluster that this shipper's page shows (empty: the only shipper): when it was read (ISO 8601 UTC), the
     number of live workers, some of them, this shipper's backlog and its age in minutes, and the number of takeovers of
     its ledger within a day.
     """
-    queue = [one for one in fleet.queue if one.shipper == shipper]
+    queue = [one for one in cluster.queue if one.shipper == shipper]
     return {
-        "at": stamp(fleet.at),
-        "alive": fleet.alive,
-        "workers": [_worker_line(one, shipper) for one in fleet.workers[:WORKERS_SHOWN]],
-        "more": max(0, len(fleet.workers) - WORKERS_SHOWN),
+        "at": stamp(cluster.at),
+        "alive": cluster.alive,
+        "workers": [_worker_line(one, shipper) for one in cluster.workers[:WORKERS_SHOWN]],
+        "more": max(0, len(cluster.workers) - WORKERS_SHOWN),
         "waiting": sum(one.waiting for one in queue),
         "under_way": sum(one.under_way for one in queue),
         "oldest_min": round(max((one.oldest_s for one in queue), default=0.0) / _MINUTE_S),
-        "takeovers": sum(one.shipper == shipper for one in fleet.takeovers),
+        "takeovers": sum(one.shipper == shipper for one in cluster.takeovers),
     }
 
 

@@ -1,4 +1,4 @@
-"""The register of workers, and the status of the fleet (workers, queue, takeovers, paces).
+"""The register of workers, and the status of the cluster (workers, queue, takeovers, paces).
 
 Owns: who counts as alive (a recent heartbeat by the database's clock), and which data of Procrastinate's tables is shown.
 """
@@ -123,7 +123,7 @@ class Takeover(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """The status of the fleet at one time (aware, UTC, by the database's clock). Live workers come first. `takeovers` are those
+    """The status of the cluster at one time (aware, UTC, by the database's clock). Live workers come first. `takeovers` are those
     of the last day, newest first; `takeovers_ever` counts all.
     """
 
@@ -151,7 +151,7 @@ class ClusterStatus:
 
 
 def cluster_status(settings: Settings) -> ClusterStatus | None:
-    """The status of the fleet of a ledger. None if the ledger is not shared. Raises LedgerGone if the database cannot be reached."""
+    """The status of the cluster of a ledger. None if the ledger is not shared. Raises LedgerGone if the database cannot be reached."""
     if not settings.is_shared:
         return None
     with open_shared(settings.database_url) as engine, engine.connect() as connection:
@@ -159,7 +159,7 @@ def cluster_status(settings: Settings) -> ClusterStatus | None:
 
 
 def read_status(connection: Connection, silent_s: float) -> ClusterStatus:
-    """The status of the fleet, on a connection to the shared tables. A worker without heartbeat for `silent_s` is not alive. Empty
+    """The status of the cluster, on a connection to the shared tables. A worker without heartbeat for `silent_s` is not alive. Empty
     if the tables do not exist yet.
     """
     now = database_time(connection)

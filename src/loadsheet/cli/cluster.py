@@ -135,11 +135,11 @@ def workers(*, config: Path | None, as_json: bool) -> None:
         else:
             print_lines([_ALONE])
         return
-    fleet, schedules = read_status(profiles)
+    cluster, schedules = read_status(profiles)
     if as_json:
-        print_json(status_json(fleet, schedules))
+        print_json(status_json(cluster, schedules))
     else:
-        print_status(fleet, schedules)
+        print_status(cluster, schedules)
 
 
 def shared_profiles(every: "Mapping[str, Settings | SettingsError]") -> "dict[str, Settings]":
@@ -165,21 +165,24 @@ def read_status(profiles: "Mapping[str, Settings]") -> "tuple[ClusterStatus, lis
 
     settings = next(iter(profiles.values()))
     with open_shared(settings.database_url) as engine, engine.connect() as connection:
-        fleet = overview.read_status(connection, settings.cluster.takeover_s)
+        cluster = overview.read_status(connection, settings.cluster.takeover_s)
         schedules = schedule_statuses(connection, profiles) if overview.has_shared_tables(connection) else []
-    return fleet, schedules
+    return cluster, schedules
 
 
-def print_status(fleet: "ClusterStatus", schedules: "Sequence[ScheduleStatus]") -> None:
+def print_status(cluster: "ClusterStatus", schedules: "Sequence[ScheduleStatus]") -> None:
     """Print the processes, the queue, the shared rates and the schedules as tables."""
-    oldest = f", the oldest for {_span(fleet.oldest_s)}" if fleet.waiting else ""
-    wait = "waits" if fleet.waiting == 1 else "wait"
-    takeovers = count_of(len(fleet.takeovers), "takeover")
-    alive = count_of(fleet.alive, "live worker")
-    print_lines([f"{alive}; {fleet.waiting:,} {wait} in the queue{oldest}; {takeovers} within a day"])
+    oldest = f", the oldest for {_span(cluster.oldest_s)}" if cluster.waiting else ""
+    wait = "waits" if cluster.waiting == 1 else "wait"
+    takeovers = count_of(len(cluster.takeovers), "takeover")
+    alive = count_of(cluster.alive, "live worker")
+    print_lines([f"{alive}; {cluster.waiting:,} {wait} in the queue{oldest}; {takeovers} within a day"])
     place = ("Host", "Process", "Version", "Since", "Seen")
     tables: list[tuple[list[str], list[list[Any]]]] = [
-        (["Worker", "State", *place, "Serves", "Does now", "Done"], [_worker(one, fleet.at) for one in fleet.workers]),
+        (
+            ["Worker", "State", *place, "Serves", "Does now", "Done"],
+            [_worker(one, cluster.at) for one in cluster.workers],
+        ),
         (
             ["Shipper", "Reason", "Waiting", "Running", "Oldest"],
             [
@@ -190,10 +193,10 @@ def print_status(fleet: "ClusterStatus", schedules: "Sequence[ScheduleStatus]") 
                     queue.under_way,
                     _span(queue.oldest_s) * bool(queue.waiting),
                 ]
-                for queue in fleet.queue
+                for queue in cluster.queue
             ],
         ),
-        (["Exchange", "Calls a second", "Connections", "Share", "Paused"], [_pace(pace) for pace in fleet.paces]),
+        (["Exchange", "Calls a second", "Connections", "Share", "Paused"], [_pace(pace) for pace in cluster.paces]),
         (["Shipper", "Schedule", "Last", "By", "Next"], [_schedule(status) for status in schedules]),
     ]
     for heads, rows in tables:
@@ -236,23 +239,23 @@ def _span(seconds: float) -> str:
     return f"{seconds / _DAY_S:.0f} days"
 
 
-def status_json(fleet: "ClusterStatus", schedules: "Sequence[ScheduleStatus]") -> dict[str, Any]:
+def status_json(cluster: "ClusterStatus", schedules: "Sequence[ScheduleStatus]") -> dict[str, Any]:
     """The same as a JSON value."""
     from loadsheet.ledger.codec import stamp
 
-    takeovers = fleet.takeovers[:_TAKEOVERS_SHOWN]
+    takeovers = cluster.takeovers[:_TAKEOVERS_SHOWN]
     return {
         "shared": True,
-        "at": stamp(fleet.at),
-        "alive": fleet.alive,
-        "workers": [_worker_json(worker) for worker in fleet.workers],
-        "waiting": fleet.waiting,
-        "oldest_s": round(fleet.oldest_s, 3),
-        "queue": [{**queue._asdict(), "oldest_s": round(queue.oldest_s, 3)} for queue in fleet.queue],
-        "takeovers_of_day": len(fleet.takeovers),
-        "takeovers_ever": fleet.takeovers_ever,
+        "at": stamp(cluster.at),
+        "alive": cluster.alive,
+        "workers": [_worker_json(worker) for worker in cluster.workers],
+        "waiting": cluster.waiting,
+        "oldest_s": round(cluster.oldest_s, 3),
+        "queue": [{**queue._asdict(), "oldest_s": round(queue.oldest_s, 3)} for queue in cluster.queue],
+        "takeovers_of_day": len(cluster.takeovers),
+        "takeovers_ever": cluster.takeovers_ever,
         "takeovers": [{**takeover._asdict(), "at": stamp(takeover.at)} for takeover in takeovers],
-        "paces": [{**pace._asdict(), "paused_s": round(pace.paused_s, 3)} for pace in fleet.paces],
+        "paces": [{**pace._asdict(), "paused_s": round(pace.paused_s, 3)} for pace in cluster.paces],
         "schedules": [_schedule_json(status) for status in schedules],
     }
 
