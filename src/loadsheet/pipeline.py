@@ -285,7 +285,7 @@ def exit_code_of(
         or reconciliation.needs_someone > 0
         or reconciliation.red_totals > 0
         or any(problem.level == "error" for problem in inbox_problems)  # such a file stays until someone acts
-        or any(leg.entries > share * leg.all for leg in reconciliation.unverified)
+        or any(leg.entries > share * leg.listable for leg in reconciliation.unverified)
         or unknown > 0
     )
     return exit_codes.exit_code(

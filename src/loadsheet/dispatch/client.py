@@ -57,7 +57,7 @@ class Client:
         self._settings = settings
         self._local = threading.local()
         self._opened: list[CallConnection] = []
-        self._idle: list[CallConnection] = []
+        self._reusable: list[CallConnection] = []
         self._deadlines = Deadlines(settings.dispatch.call_timeout_s)
         self._page_sizes = PageSizes(settings.state, self.base_url)
         self._route = self._hidden(route_to(self.base_url, settings))
@@ -88,17 +88,17 @@ class Client:
         return self._renew is not None
 
     def connection(self) -> CallConnection:
-        """An idle connection with the current token. Give it back with `release`."""
-        while self._idle:
-            connection = self._idle.pop()
+        """A connection with the current token, used before or new. Give it back with `release`."""
+        while self._reusable:
+            connection = self._reusable.pop()
             if connection.token == self._token:
                 return connection
         return self._new_connection()
 
     def release(self, connection: CallConnection) -> None:
-        """Close a connection and keep it for later calls."""
+        """Close the socket and keep the object, with its buffers and TLS session, for later calls."""
         connection.close()
-        self._idle.append(connection)
+        self._reusable.append(connection)
 
     def renew_token(self, refused: str) -> bool:
         """Request a new token unless another thread has. Returns whether there is one. May block; other threads wait."""

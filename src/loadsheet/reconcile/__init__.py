@@ -108,11 +108,11 @@ _SHOWN_BY_LISTINGS = frozenset(
 
 
 class Unverified(NamedTuple):
-    """The number of entries, of `all` that a listing should show, that an incomplete listing leaves unverified."""
+    """The number of entries that an incomplete listing leaves unverified, of the `listable` ones, which it should show."""
 
     coverage: ListingCoverage
     entries: int
-    all: int
+    listable: int
 
 
 @dataclass(frozen=True)
