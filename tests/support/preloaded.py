@@ -14,7 +14,7 @@ import threading
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-_COMMANDS = ("run", "resolve", "show", "doctor", "check", "exchange", "fleet", "report")
+_COMMANDS = ("run", "resolve", "show", "doctor", "check", "exchange", "cluster", "report")
 _ROOMS = (
     "pipeline",
     "exchange",

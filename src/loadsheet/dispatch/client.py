@@ -96,7 +96,7 @@ class Client:
         return self._new_connection()
 
     def release(self, connection: CallConnection) -> None:
-        """Close the socket and keep the object, with its buffers and TLS session, for later calls."""
+        """Close the socket and keep the object, with its buffers and TLS context, for later calls."""
         connection.close()
         self._reusable.append(connection)
 

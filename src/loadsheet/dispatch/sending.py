@@ -351,9 +351,11 @@ class _Sending:
         waiting, trials = {*left_out, *(CREATES if self._creates_blocked else ())}, self._canary.on_trial
         tried = [
             submission
-            for part, places in self._canary.places()
+            for part, entries_left in self._canary.entries_to_try()
             if part[1] not in waiting
-            for submission in self._ledger.ready_of(part, min(places, limit), parts_out=trials, operations_out=waiting)
+            for submission in self._ledger.ready_of(
+                part, min(entries_left, limit), parts_out=trials, operations_out=waiting
+            )
         ]
         others = self._ledger.ready(limit, parts_out=trials, operations_out=waiting)
         return sorted([*tried, *others], key=lambda submission: submission.id)[:limit] if tried else others

@@ -27,7 +27,7 @@ from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, faults_text
 from loadsheet.dispatch.unknown_rules import SAME_TWICE
 from loadsheet.ledger import Entry, Origin, Settlement, State, Submission
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.ledger.queue import CANARY_FAILED, Part
+from loadsheet.ledger.queue import CANARY_FAILED, DropOperation
 from loadsheet.mapping.documents import locate, trace
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.settings import EMBEDDED, Settings
@@ -311,7 +311,7 @@ class _Trial:
     """The outcomes of the first entries of one drop and operation."""
 
     def __init__(self, size: int) -> None:
-        self.places = size  # entries that may still leave
+        self.entries_left = size  # entries that may still leave
         self.in_flight: set[int] = set()
         self.refused: list[str] = []
         self.unknown = 0
@@ -320,7 +320,7 @@ class _Trial:
         """Count the settlement of one of them."""
         self.in_flight.discard(settlement.entry)
         if settlement.state is State.READY:
-            self.places += 1
+            self.entries_left += 1
         elif settlement.state is State.REFUSED:
             self.refused.append(settlement.reason)
         else:
@@ -333,16 +333,18 @@ class Canary:
     def __init__(self, queries: LedgerQueries, size: int) -> None:
         self._queries = queries
         self._size = size
-        self._trials: dict[Part, _Trial] = {part: _Trial(size) for part in queries.canary_candidates()} if size else {}
+        self._trials: dict[DropOperation, _Trial] = (
+            {part: _Trial(size) for part in queries.canary_candidates()} if size else {}
+        )
 
     @property
-    def on_trial(self) -> list[Part]:
+    def on_trial(self) -> list[DropOperation]:
         """The drops and operations on trial."""
         return list(self._trials)
 
-    def places(self) -> Iterator[tuple[Part, int]]:
+    def entries_to_try(self) -> Iterator[tuple[DropOperation, int]]:
         """The drops and operations that may be tried now, and how many entries of each."""
-        return ((part, trial.places) for part, trial in self._trials.items() if trial.places)
+        return ((part, trial.entries_left) for part, trial in self._trials.items() if trial.entries_left)
 
     def started(self, calls: Iterable[Call]) -> None:
         """Count these calls as leaving."""
@@ -350,7 +352,7 @@ class Canary:
             for entry in call.submissions:
                 trial = self._trials.get((entry.drop, entry.operation))
                 if trial is not None:
-                    trial.places -= 1
+                    trial.entries_left -= 1
                     trial.in_flight.add(entry.id)
 
     def judge(self, settlements: Sequence[Settlement]) -> Iterator[Settlement]:
@@ -365,7 +367,7 @@ class Canary:
                 del self._trials[part]
                 yield from self._held(part, trial)
 
-    def _held(self, part: Part, trial: _Trial) -> Iterator[Settlement]:
+    def _held(self, part: DropOperation, trial: _Trial) -> Iterator[Settlement]:
         drop, operation = part
         origin = self._queries.origin(drop)
         values = {"count": len(trial.refused), "text": _reasons(trial.refused)}

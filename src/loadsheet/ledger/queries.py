@@ -38,7 +38,7 @@ from loadsheet.ledger.ledger_tables import (
 )
 from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
 from loadsheet.ledger.planning import OTHER_SENDER, waits_as
-from loadsheet.ledger.queue import CANARY_FAILED, Part
+from loadsheet.ledger.queue import CANARY_FAILED, DropOperation
 from loadsheet.ledger.run_queries import RunQueries, with_adopted_runs
 from loadsheet.ledger.states import (
     Attempt,
@@ -184,7 +184,7 @@ class LedgerQueries(RunQueries):
         unanswered = (entries.c.state == State.UNKNOWN) & (entries.c.reason != INTERRUPTED)
         return int(self._value(select(func.count()).select_from(entries).where(unanswered)))
 
-    def canary_candidates(self) -> list[Part]:
+    def canary_candidates(self) -> list[DropOperation]:
         """The drops and operations with ready entries whose first entries are sent alone, as a canary. No entry of their mapping and
         operation, or none from their inbox folder, was ever accepted. Excludes drops that a person released after a failed canary.
         """

@@ -14,7 +14,7 @@ from loadsheet.ledger.ledger_tables import Statement
 CANARY_FAILED = "the first records of its drop were all refused"
 """The reason of entries that are held because their drop's canary failed."""
 
-Part = tuple[int, str]  # a drop and an operation of its entries
+DropOperation = tuple[int, str]  # a drop and an operation of its entries
 
 
 class Submission(NamedTuple):
@@ -33,12 +33,12 @@ class Submission(NamedTuple):
 class LeftOut(NamedTuple):
     """What may not be sent now: operations of single drops, and operations of all drops."""
 
-    parts: Collection[Part] = ()
+    parts: Collection[DropOperation] = ()
     operations: Collection[str] = ()
 
 
 def ready_submissions(
-    connection: Connection, limit: int, left_out: LeftOut, part: Part | None = None
+    connection: Connection, limit: int, left_out: LeftOut, part: DropOperation | None = None
 ) -> list[Submission]:
     """The oldest ready entries that may be sent, at most `limit`, of all drops or of one part. Skips lanes where an entry is being
     sent or unknown, entries that wait for their order or tender, and entries that would overtake a left-out one on its lane.

@@ -26,7 +26,7 @@ from loadsheet.ledger.location import LastRunRecord, LedgerFiles, back_up
 from loadsheet.ledger.maintenance import Maintenance, faults_in
 from loadsheet.ledger.postgres import Fence
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
-from loadsheet.ledger.queue import LeftOut, Part, Submission, ready_submissions
+from loadsheet.ledger.queue import DropOperation, LeftOut, Submission, ready_submissions
 from loadsheet.ledger.recording import (
     DEFAULT_RULES,
     PlanningRules,
@@ -202,7 +202,7 @@ class Ledger:
     # sending
 
     def ready(
-        self, limit: int, *, parts_out: Collection[Part] = (), operations_out: Collection[str] = ()
+        self, limit: int, *, parts_out: Collection[DropOperation] = (), operations_out: Collection[str] = ()
     ) -> list[Submission]:
         """The oldest ready entries, at most `limit`. Skips lanes where an entry is being sent or unknown, and entries that wait
         for their order or tender. Skips `parts_out`, `operations_out`, and entries that would overtake one of these on its lane.
@@ -211,7 +211,12 @@ class Ledger:
             return ready_submissions(connection, limit, LeftOut(parts_out, operations_out))
 
     def ready_of(
-        self, part: Part, limit: int, *, parts_out: Collection[Part], operations_out: Collection[str] = ()
+        self,
+        part: DropOperation,
+        limit: int,
+        *,
+        parts_out: Collection[DropOperation],
+        operations_out: Collection[str] = (),
     ) -> list[Submission]:
         """The same for one drop and operation."""
         left_out = LeftOut([other for other in parts_out if other != part], operations_out)
