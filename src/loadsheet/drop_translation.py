@@ -81,7 +81,7 @@ class DropTranslation:
 
     def _notes_on(self, table: Table, damage_checks: DamageChecks) -> TableNotes:
         # The original of a fix file was checked; beside the texts of a CSV file it has the sender's numbers and dates.
-        if table.at:
+        if table.fix_positions:
             found = damage_checks.problems()
             kept = [problem for problem in found if problem.code not in _MIXED_STYLES]
             return TableNotes((*rows_in_doubt(table, STRUCK_OUT), *kept))

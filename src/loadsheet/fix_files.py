@@ -388,9 +388,8 @@ def _check_headings(table: Table, mapping: CompiledMapping) -> None:
     """Raises FileRefused if the table lacks a column that the mapping reads and the original had: its values would be left out."""
     layouts = (layout for own in mapping.layouts.values() for layout in own if layout.name == table_of(table.name))
     read = {fold_label(label) for layout in layouts for column in layout.columns for label in column.labels}
-    lost = [
-        label for label, place in zip(table.header, table.at, strict=True) if place < 0 and fold_label(label) in read
-    ]
+    placed = zip(table.header, table.fix_positions, strict=True)
+    lost = [label for label, place in placed if place < 0 and fold_label(label) in read]
     if lost:
         values = {"row": table.header_row, "missing": ", ".join(lost)}
         raise FileRefused(Problem("R204", table.where(table.header_row), "", values, _HEADINGS_BACK))

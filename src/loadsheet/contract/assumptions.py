@@ -17,7 +17,7 @@ Affects = Literal["exchange", "translator", "both"]
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenPoint:
     """An open point: its section of the interface, the question, and whom the answer affects."""
 
     section: str
@@ -44,50 +44,50 @@ class Assumptions(BaseModel):
 
     number_forms: Annotated[
         Literal["declared", "both"],
-        Open(
+        OpenPoint(
             "Conventions",
             "Are numbers accepted as JSON strings and as JSON numbers, or only in the form of the interface's samples? We always send "
             "that form: numbers in order payloads, strings in all others.",
         ),
     ] = "both"
     flag_form: Annotated[
-        FlagForm, Open("Conventions", "Which of the two flag forms do we send? Both are accepted.", "translator")
+        FlagForm, OpenPoint("Conventions", "Which of the two flag forms do we send? Both are accepted.", "translator")
     ] = FlagForm.YES_NO
     offset_hours_form: Annotated[
         Literal["decimal", "clock"],
-        Open("Tender, Order", "How is an offset in hours written: 5.5 or +05:30?", "translator"),
+        OpenPoint("Tender, Order", "How is an offset in hours written: 5.5 or +05:30?", "translator"),
     ] = "decimal"
     text_length_max: Annotated[
-        PositiveInt, Open("Conventions", "Maximum length of identifier and text fields, in characters")
+        PositiveInt, OpenPoint("Conventions", "Maximum length of identifier and text fields, in characters")
     ] = 4000
     known_values: Annotated[
         Literal["open", "closed"],
-        Open(
+        OpenPoint(
             "Package, Order",
             "Are the values named in descriptions (package kinds, modes, units) the only ones allowed?",
             "both",
         ),
     ] = "open"
     timezones: Annotated[
-        Literal["iana", "any"], Open("Tender, Order", "Which zone names does a Timezone field accept?", "both")
+        Literal["iana", "any"], OpenPoint("Tender, Order", "Which zone names does a Timezone field accept?", "both")
     ] = "iana"
     empty_required: Annotated[
-        Literal["accept", "reject"], Open("Resources", "Does an empty text satisfy a required field?", "both")
+        Literal["accept", "reject"], OpenPoint("Resources", "Does an empty text satisfy a required field?", "both")
     ] = "accept"
     null_fields: Annotated[
-        Literal["reject", "absent"], Open("Resources", "Is a JSON null refused, or read as an absent field?")
+        Literal["reject", "absent"], OpenPoint("Resources", "Is a JSON null refused, or read as an absent field?")
     ] = "reject"
     unknown_fields: Annotated[
         Literal["reject", "ignore"],
-        Open("Resources", "Is a field that the interface does not name refused or ignored?"),
+        OpenPoint("Resources", "Is a field that the interface does not name refused or ignored?"),
     ] = "reject"
     listing_only_fields: Annotated[
         Literal["reject", "accept"],
-        Open("Tender", "Do create and update accept the fields shown only in the tender listing?", "both"),
+        OpenPoint("Tender", "Do create and update accept the fields shown only in the tender listing?", "both"),
     ] = "reject"
     history_description: Annotated[
         Literal["status_description", "status-description"],
-        Open(
+        OpenPoint(
             "Order status update",
             "Which spelling of the history description do we send? Both are accepted.",
             "translator",
@@ -95,14 +95,16 @@ class Assumptions(BaseModel):
     ] = "status_description"
     status_sets_order_status: Annotated[
         Literal["off", "code", "name"],
-        Open("States and transitions", "Does a status update change order_status of its order, and from which field?"),
+        OpenPoint(
+            "States and transitions", "Does a status update change order_status of its order, and from which field?"
+        ),
     ] = "off"
     accept_sets_tender_status: Annotated[
-        str, Open("States and transitions", "Which tender_status does an accepted quote set (empty: unchanged)?")
+        str, OpenPoint("States and transitions", "Which tender_status does an accepted quote set (empty: unchanged)?")
     ] = ""
     tender_listing_query: Annotated[
         str,
-        Open(
+        OpenPoint(
             "Endpoints",
             "Tender and order listing share one path: which query asks for tenders (empty: none)?",
             "both",
@@ -110,20 +112,20 @@ class Assumptions(BaseModel):
     ] = "record=tender"
     plain_listing: Annotated[
         Literal["orders", "tenders"],
-        Open("Endpoints", "Which records does the listing return without that query?", "both"),
+        OpenPoint("Endpoints", "Which records does the listing return without that query?", "both"),
     ] = "orders"
     page_size_in: Annotated[
         Literal["query", "body", "both"],
-        Open(
+        OpenPoint(
             "Get tenders and Get orders",
             "Where do we send page_size? The exchange reads both, the query first.",
             "translator",
         ),
     ] = "query"
-    page_size_default: Annotated[PositiveInt, Open("Limits", "Default page_size")] = 100
+    page_size_default: Annotated[PositiveInt, OpenPoint("Limits", "Default page_size")] = 100
     page_size_max: Annotated[
         NonNegativeInt,
-        Open(
+        OpenPoint(
             "Limits",
             "Maximum page_size (0: none)? Our exchange reduces a larger page_size to it. The translator never asks for more; with 0 "
             "it asks for total_count records.",
@@ -131,32 +133,33 @@ class Assumptions(BaseModel):
         ),
     ] = 0
     customer_order_key: Annotated[
-        str, Open("Create order", "CUSTOMER_ORDER is a placeholder: what is the key's real name?", "both")
+        str, OpenPoint("Create order", "CUSTOMER_ORDER is a placeholder: what is the key's real name?", "both")
     ] = "CUSTOMER_ORDER"
     service_order_key: Annotated[
-        str, Open("Create order", "SERVICE_ORDER is a placeholder: what is the key's real name?", "both")
+        str, OpenPoint("Create order", "SERVICE_ORDER is a placeholder: what is the key's real name?", "both")
     ] = "SERVICE_ORDER"
     create_existing: Annotated[
         Literal["reject", "replace", "accept"],
-        Open("Errors", "A create for an existing identifier: 400, replace the record, or 200 without effect?"),
+        OpenPoint("Errors", "A create for an existing identifier: 400, replace the record, or 200 without effect?"),
     ] = "reject"
     update_unknown: Annotated[
         Literal["reject", "replace", "accept"],
-        Open("Errors", "An update for an unknown identifier: 400, store a new record, or 200 without effect?"),
+        OpenPoint("Errors", "An update for an unknown identifier: 400, store a new record, or 200 without effect?"),
     ] = "reject"
     delete_unknown: Annotated[
-        Literal["reject", "accept"], Open("Errors", "A delete for an unknown identifier: 400, or 200 without effect?")
+        Literal["reject", "accept"],
+        OpenPoint("Errors", "A delete for an unknown identifier: 400, or 200 without effect?"),
     ] = "reject"
     quote_unknown: Annotated[
-        Literal["reject", "accept"], Open("Errors", "A quote for an unknown tender: 400, or stored anyway?")
+        Literal["reject", "accept"], OpenPoint("Errors", "A quote for an unknown tender: 400, or stored anyway?")
     ] = "reject"
     quote_existing: Annotated[
         Literal["replace", "reject"],
-        Open("Tender carrier quote", "A second quote by a carrier for a tender: replace the first, or 400?"),
+        OpenPoint("Tender carrier quote", "A second quote by a carrier for a tender: replace the first, or 400?"),
     ] = "replace"
     quote_by: Annotated[
         Literal["parties", "involved", "any"],
-        Open(
+        OpenPoint(
             "Tender carrier quote",
             "Who may quote a tender with a party's token? involved: its receiver and the carriers that it names (the company equals "
             "the token's party), each for itself. any: every party, for itself. parties: its sender and receiver, for every carrier.",
@@ -164,15 +167,17 @@ class Assumptions(BaseModel):
     ] = "involved"
     confirm_unknown: Annotated[
         Literal["reject", "accept"],
-        Open("Errors", "A confirmation without a quote: 400, or stored anyway?"),
+        OpenPoint("Errors", "A confirmation without a quote: 400, or stored anyway?"),
     ] = "reject"
     confirm_by: Annotated[
         Literal["sender", "parties"],
-        Open("Tender confirm carrier quote", "Who decides on quotes: only the tender's sender, or also its receiver?"),
+        OpenPoint(
+            "Tender confirm carrier quote", "Who decides on quotes: only the tender's sender, or also its receiver?"
+        ),
     ] = "sender"
     confirm_decided: Annotated[
         Literal["same", "reject", "replace"],
-        Open(
+        OpenPoint(
             "States and transitions",
             "A second decision on a quote? same: 200 without effect if it is the same, 400 if it is the opposite. reject: always 400. "
             "replace: the later decision replaces the earlier.",
@@ -180,7 +185,7 @@ class Assumptions(BaseModel):
     ] = "same"
     decision_words: Annotated[
         Literal["closed", "open"],
-        Open(
+        OpenPoint(
             "Quote confirmation",
             "Is a status other than accept and reject refused, or does it count as a rejection?",
             "both",
@@ -188,18 +193,18 @@ class Assumptions(BaseModel):
     ] = "closed"
     quote_accepted: Annotated[
         Literal["reject", "replace"],
-        Open(
+        OpenPoint(
             "States and transitions",
             "A new quote by a carrier whose quote was accepted: 400, or replace the accepted one with an undecided one? After a "
             "rejection a new quote is always undecided.",
         ),
     ] = "reject"
     status_unknown: Annotated[
-        Literal["reject", "accept"], Open("Errors", "A status update for an unknown order: 400, or stored anyway?")
+        Literal["reject", "accept"], OpenPoint("Errors", "A status update for an unknown order: 400, or stored anyway?")
     ] = "reject"
     status_on_400: Annotated[
         Literal["prove", "atomic", "partial"],
-        Open(
+        OpenPoint(
             "Order status update",
             "After a 400 for some records: were all the others applied (partial), or none (atomic)? prove: unknown, so they are sent "
             "once more and reported as possible duplicates; our exchange is then atomic.",
@@ -208,30 +213,30 @@ class Assumptions(BaseModel):
     ] = "prove"
     status_index_base: Annotated[
         Literal["prove", 0, 1],
-        Open(
+        OpenPoint(
             "Errors",
             "Does data[<index>] count from 0 or from 1? prove: an error counts against a record only if the answer proves its index; "
             "our exchange then counts from 0.",
             "both",
         ),
     ] = "prove"
-    unknown_path: Annotated[Literal[405, 404], Open("Errors", "Which status answers an unknown path?")] = 405
+    unknown_path: Annotated[Literal[405, 404], OpenPoint("Errors", "Which status answers an unknown path?")] = 405
     calls_per_second: Annotated[
         NonNegativeInt,
-        Open("Limits", "Rate limit that the translator respects, in calls per second (0: none)", "translator"),
+        OpenPoint("Limits", "Rate limit that the translator respects, in calls per second (0: none)", "translator"),
     ] = 0
     body_bytes_max: Annotated[
         PositiveInt,
-        Open(
+        OpenPoint(
             "Limits",
             "Maximum request body, in bytes; a larger one is answered 400; also the size of our batches",
             "both",
         ),
     ] = 8_000_000
-    array_length_max: Annotated[PositiveInt, Open("Limits", "Maximum length of any array in a record")] = 10_000
+    array_length_max: Annotated[PositiveInt, OpenPoint("Limits", "Maximum length of any array in a record")] = 10_000
     status_records_max: Annotated[
         PositiveInt,
-        Open("Limits", "Maximum number of records in one status update; also the size of our batches", "both"),
+        OpenPoint("Limits", "Maximum number of records in one status update; also the size of our batches", "both"),
     ] = 200
 
     @property
@@ -278,7 +283,7 @@ def register() -> tuple[Assumption, ...]:
 
 
 def _entry(name: str, info: FieldInfo) -> Assumption:
-    point = next(item for item in info.metadata if isinstance(item, Open))
+    point = next(item for item in info.metadata if isinstance(item, OpenPoint))
     default = info.default.value if isinstance(info.default, FlagForm) else info.default
     return Assumption(
         point.section, point.question, str(default) or "(empty)", _choices(info), f"assumptions.{name}", point.affects

@@ -152,10 +152,10 @@ def body_checker(operation: Operation, assumptions: Assumptions, *, faults_max: 
 @cache
 def model(operation: Operation, assumptions: Assumptions) -> type[BaseModel]:
     """The pydantic model of an operation's request record under these assumptions."""
-    return _compile(operation.record, operation.creates, _OfValues.among(assumptions))
+    return _compile(operation.record, operation.creates, _ModelAssumptions.of(assumptions))
 
 
-class _OfValues(NamedTuple):
+class _ModelAssumptions(NamedTuple):
     """The assumptions that the models depend on. Exchanges that differ in others share their models."""
 
     number_forms: str
@@ -170,12 +170,12 @@ class _OfValues(NamedTuple):
     array_length_max: int
 
     @classmethod
-    def among(cls, assumptions: Assumptions) -> "_OfValues":
+    def of(cls, assumptions: Assumptions) -> "_ModelAssumptions":
         return cls(*(getattr(assumptions, name) for name in cls._fields))
 
 
 @cache
-def _compile(record: Record, creates: bool, assumptions: _OfValues) -> type[BaseModel]:  # noqa: FBT001 (cache key)
+def _compile(record: Record, creates: bool, assumptions: _ModelAssumptions) -> type[BaseModel]:  # noqa: FBT001 (cache key)
     extra: Literal["forbid", "ignore"] = "forbid" if assumptions.unknown_fields == "reject" else "ignore"
     fields = [
         field for field in record.fields if field.when is not When.LISTED or assumptions.listing_only_fields == "accept"
@@ -185,7 +185,7 @@ def _compile(record: Record, creates: bool, assumptions: _OfValues) -> type[Base
     return create_model(record.name.replace(" ", ""), __config__=config, **definitions)
 
 
-def _definition(field: Field, record: Record, creates: bool, assumptions: _OfValues) -> tuple[Any, Any]:  # noqa: FBT001 (one flag, named)
+def _definition(field: Field, record: Record, creates: bool, assumptions: _ModelAssumptions) -> tuple[Any, Any]:  # noqa: FBT001 (one flag, named)
     required = field.is_required(creates=creates)
     if field.record is None:
         annotation = _scalars(record.numbers, assumptions)[field.kind]
@@ -206,7 +206,7 @@ def _definition(field: Field, record: Record, creates: bool, assumptions: _OfVal
 
 
 @cache
-def _scalars(numbers: NumberForm, assumptions: _OfValues) -> Mapping[FieldKind, Any]:
+def _scalars(numbers: NumberForm, assumptions: _ModelAssumptions) -> Mapping[FieldKind, Any]:
     """The annotation of each kind that is neither an object nor an array."""
     text = Annotated[StrictStr, StringConstraints(max_length=assumptions.text_length_max)]
     number_text = Annotated[StrictStr, _must("a number in a text, such as 12.5", NUMBER_TEXT.fullmatch)]

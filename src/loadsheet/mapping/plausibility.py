@@ -48,9 +48,9 @@ _EITHER = "either"
 
 
 class Notation(NamedTuple):
-    """How a text is written. `of` is the separator of a date, empty for a number; `order` is `either` if the text fits both."""
+    """How a text is written. `separator` is that of a date, empty for a number; `order` is `either` if the text fits both."""
 
-    of: str
+    separator: str
     order: str
 
 
@@ -95,7 +95,7 @@ class NotationCheck:
         return list(found.values())
 
     def _wrong_notation(self, proof: _Proof, value: str, table: Table) -> Problem | None:
-        either = proof._replace(notation=Notation(proof.notation.of, _EITHER))
+        either = proof._replace(notation=Notation(proof.notation.separator, _EITHER))
         if either in self._proofs or table.header.count(proof.column) != 1:
             return None  # values that fit both notations were refused too
         position, count, first = table.header.index(proof.column), 0, None
@@ -103,7 +103,7 @@ class NotationCheck:
             cell = row.cells[position]
             if row.ignored or row.problem or isinstance(cell, Native):
                 continue
-            notation = notation_order(cell, proof.notation.of)
+            notation = notation_order(cell, proof.notation.separator)
             if notation == _OTHER[proof.notation.order]:
                 return None
             if notation == _EITHER:
@@ -183,10 +183,10 @@ class RepeatedLineCheck:
             yield Problem("R251", where, found.first.cells[named[0]], values, _LINE_TWICE_HINT, "warning")
 
 
-def notation_order(text: str, of: str) -> str:
-    """The order of a date with the separator `of`, or of a number (`of` empty); empty if the text is neither."""
-    found = _number(text) if not of else _date(text)
-    return found.order if found is not None and found.of == of else ""
+def notation_order(text: str, separator: str) -> str:
+    """The order of a date with the separator `separator`, or of a number (empty); empty if the text is neither."""
+    found = _number(text) if not separator else _date(text)
+    return found.order if found is not None and found.separator == separator else ""
 
 
 def _date(text: str) -> Notation | None:
@@ -222,7 +222,7 @@ def _refused_notation(problem: Problem) -> Notation | None:
         return None
     if problem.code == "C304":
         declared = [_date(example) for example in str(problem.values.get("expected", "")).split(" or ")]
-        read = {date_.order for date_ in declared if date_ is not None and date_.of == notation.of}
+        read = {date_.order for date_ in declared if date_ is not None and date_.separator == notation.separator}
     elif problem.code == "C302":
         read = {_POINT if decimal_mark(problem.values["locale"]) == "." else _COMMA}
     else:  # a single mark that the column does not use

@@ -133,22 +133,22 @@ def which_ton(word: str, extra: Mapping[str, str], locale: str | None) -> str:
 
 
 @cache
-def conversion_factor(of: str, to: str) -> Decimal | None:
-    """The exact factor from `of` to `to`, or None if they measure different things. Both are pint's names."""
-    if of == to:
+def conversion_factor(unit: str, target: str) -> Decimal | None:
+    """The exact factor from `unit` to `target`, or None if they measure different things. Both are pint's names."""
+    if unit == target:
         return Decimal(1)
-    if of not in _MEASURES or to not in _MEASURES:
-        return factor_by_pint(of, to)
-    (measure, size), (other, per) = _MEASURES[of], _MEASURES[to]
+    if unit not in _MEASURES or target not in _MEASURES:
+        return factor_by_pint(unit, target)
+    (measure, size), (other, per) = _MEASURES[unit], _MEASURES[target]
     return canonical(_CLEAN.divide(size, per)) if measure == other else None
 
 
-def factor_by_pint(of: str, to: str) -> Decimal | None:
+def factor_by_pint(unit: str, target: str) -> Decimal | None:
     """The factor by pint, for any of its units."""
     from pint import DimensionalityError
 
     try:
-        magnitude = Decimal(_registry().Quantity(Decimal(1), of).to(to).magnitude)
+        magnitude = Decimal(_registry().Quantity(Decimal(1), unit).to(target).magnitude)
     except DimensionalityError:
         return None
     return canonical(_CLEAN.plus(magnitude))

@@ -181,7 +181,7 @@ class Fixed:
         return not isinstance(text, Native) and not any(map(str.isdigit, text))
 
     def _in_original_form(self) -> Iterator[tuple[Row, RowMark | None]]:
-        places, at = self.table.at, self.marks_at
+        places, at = self.table.fix_positions, self.marks_at
         for number, given, problem, ignored, beside in self.source.rows():
             padded = (*given, "")  # a missing column, at -1, is blank
             cells = tuple([padded[place] for place in places])
@@ -235,7 +235,7 @@ def as_original(table: Table, original: OriginalTable | None) -> Fixed:
         header=tuple(labels),
         columns={name: places.index(place) for name, place in table.columns.items() if place in places},
         found={**table.found, **({ORIGINAL_COLUMNS: positions_text} if table.sheet else {})},
-        at=tuple(places),
+        fix_positions=tuple(places),
         first_name=original.file if original is not None else "",
         first_sheet=original.sheet if original is not None else "",
     )

@@ -243,7 +243,7 @@ class Table:
     the mapping's column names to positions in `header`; `found` describes for the reports how the file was read: encoding,
     delimiter, header row, rows skipped above it, hidden sheets, sheets that are not read.
 
-    A table of a fix file has the form of the original (see `fix_file_tables`). `at` then holds the positions of its columns in the
+    A table of a fix file has the form of the original (see `fix_file_tables`). `fix_positions` then holds the positions of its columns in the
     fix file (-1: missing), and `first_name` and `first_sheet` the names of the original file and sheet.
     """
 
@@ -255,15 +255,15 @@ class Table:
     columns: dict[str, int]
     rows: Callable[[], Iterator[Row]]
     found: dict[str, str]
-    at: tuple[int, ...] = ()
+    fix_positions: tuple[int, ...] = ()
     first_name: str = ""
     first_sheet: str = ""
 
     def where(self, row: int, column: int | None = None, path: str = "") -> Where:
         """The place of a row or, with a column position, of a cell."""
         where = place_of_cell(self.file, self.sheet, self.header, row, column)
-        if self.at and column is not None and self.sheet:
-            position = self.at[column] if column < len(self.at) else column
+        if self.fix_positions and column is not None and self.sheet:
+            position = self.fix_positions[column] if column < len(self.fix_positions) else column
             where = replace(where, cell=f"{column_letters(position)}{row}" if position >= 0 else "")
         return replace(where, path=path) if path else where
 
