@@ -162,7 +162,7 @@ def suggest(
     from loadsheet.mapping_tools.reference import schema_line
     from loadsheet.mapping_tools.sheet_profiles import observe
     from loadsheet.mapping_tools.suggest import draft
-    from loadsheet.mapping_tools.yaml_writer import described, marks_in, warnings, write_draft
+    from loadsheet.mapping_tools.yaml_writer import draft_as_json, marks_in, warnings, write_draft
 
     if out is not None and out.exists():
         raise click.UsageError(f"{out} already exists; a draft never overwrites a mapping: choose another --out")
@@ -173,7 +173,7 @@ def suggest(
     if out is not None:
         out.write_text(text, encoding="utf-8")
     if as_json:
-        print_json(described(made, text))
+        print_json(draft_as_json(made, text))
         return
     if out is None:
         click.echo(text, nl=False)

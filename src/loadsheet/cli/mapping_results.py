@@ -48,7 +48,7 @@ from loadsheet.mapping_tools.comparison import (
     translate_files,
     translate_files_by_role,
 )
-from loadsheet.mapping_tools.value_origins import Explanation, Preview, TracedCell
+from loadsheet.mapping_tools.value_origins import Preview, TracedCell, ValueOrigin
 from loadsheet.mapping_tools.value_origins import preview as make_preview
 from loadsheet.problems import Problem, Where
 from loadsheet.settings import Settings
@@ -171,7 +171,7 @@ def _lines(document: Preview) -> Iterator[str]:
     yield from (f"{document.key}\t{problem}" for problem in document.problems)
 
 
-def _source(value: Explanation) -> tuple[str, str, str]:
+def _source(value: ValueOrigin) -> tuple[str, str, str]:
     """Place, heading and text of the cells behind a value, in one line."""
     if not value.cells:
         return "", "", "(the mapping)"

@@ -22,7 +22,7 @@ _KEYLESS_MAX = 10_000  # rows without a key that can be read
 _ALIKE_MAX = 12  # keys; more that look alike are no typing errors of each other
 
 
-class Explanation(NamedTuple):
+class LonelyRowReason(NamedTuple):
     """Why a row has no partner: what to do, the part of the key that differs, and the problem that this one follows from. None: the error is
     here, and `meant` is what this part of the key should be.
     """
@@ -33,7 +33,7 @@ class Explanation(NamedTuple):
     meant: str = ""
 
 
-class _Place(NamedTuple):
+class _KeyRow(NamedTuple):
     """A key, and the first row that has it in the table at `position`. `refused`: why the row is not read with this key."""
 
     key: str
@@ -42,7 +42,7 @@ class _Place(NamedTuple):
     refused: Problem | None = None
 
 
-_ByLook = Mapping[str, Sequence[_Place]]
+_ByLook = Mapping[str, Sequence[_KeyRow]]
 """What keys look like -> the keys that look like it, those of the main table first."""
 
 
@@ -62,7 +62,7 @@ class NearKeys:
 
     # ---- answers ----
 
-    def explain_left_over(self, position: int, key: str) -> Explanation | None:
+    def explain_left_over(self, position: int, key: str) -> LonelyRowReason | None:
         """Why the rows of this key in a joined table have no partner in the main table."""
         alike = self._places_like(key)
         here = next((place for place in alike if place.key == key and place.refused is None), None)
@@ -77,7 +77,7 @@ class NearKeys:
             return self._consequence(here, main, self._unmatched_problem("G403", main, key))
         return self._proposal(here, main)
 
-    def explain_lacking(self, position: int, key: str) -> Explanation | None:
+    def explain_lacking(self, position: int, key: str) -> LonelyRowReason | None:
         """Why a record of the main table has no rows in the joined table at this position."""
         alike = self._places_like(key)
         main, other = _main_place(alike), _other_place(alike, key, (position,))
@@ -103,32 +103,32 @@ class NearKeys:
 
     # ---- of two keys, which one is wrong ----
 
-    def _is_wrong(self, main: _Place, alike: Sequence[_Place]) -> bool:
+    def _is_wrong(self, main: _KeyRow, alike: Sequence[_KeyRow]) -> bool:
         """Whether the main table has the wrong one of keys that look alike: it has no rows, and the form of the other is more frequent."""
         others = {place.key for place in alike} - {main.key}
         if main.key not in self._lacking or len(others) != 1 or any(place.refused for place in alike):
             return False
         return self._shapes[key_shape(main.key)] < self._shapes[key_shape(others.pop())]
 
-    def _proposal(self, wrong: _Place, right: _Place) -> Explanation:
+    def _proposal(self, wrong: _KeyRow, right: _KeyRow) -> LonelyRowReason:
         part = _differing_part(wrong.key, right.key)
         (_, text), (where, _) = self._cell(wrong, part), self._cell(right, part)
         typed, meant = (place.key.split(BETWEEN)[part] for place in (wrong, right))
         hint = f"{proposal_of(meant)} It is at {where}"
         if text.strip() != typed:  # a part of the cell, or padded
             hint = f"{typed} looks like {meant} at {where}"
-        return Explanation(hint, part, None, meant)
+        return LonelyRowReason(hint, part, None, meant)
 
-    def _consequence(self, here: _Place, wrong: _Place, because: Problem) -> Explanation:
+    def _consequence(self, here: _KeyRow, wrong: _KeyRow, because: Problem) -> LonelyRowReason:
         part = _differing_part(here.key, wrong.key)
-        return Explanation(correct_there(because), part, because)
+        return LonelyRowReason(correct_there(because), part, because)
 
-    def _unmatched_problem(self, code: str, place: _Place, meant: str = "") -> Problem:
+    def _unmatched_problem(self, code: str, place: _KeyRow, meant: str = "") -> Problem:
         part = _differing_part(place.key, meant) if meant else 0
         where, found = self._cell(place, part)
         return Problem(code, where, found, {"meant": meant.split(BETWEEN)[part]} if meant else {})
 
-    def _cell(self, place: _Place, part: int) -> tuple[Where, str]:
+    def _cell(self, place: _KeyRow, part: int) -> tuple[Where, str]:
         reader = self._readers[place.position]
         column = reader.view.position(reader.plan.key[part], place.row)
         found = reader.view.shown(place.row)[column] if column is not None else place.key.split(BETWEEN)[part]
@@ -136,7 +136,7 @@ class NearKeys:
 
     # ---- the keys of all tables ----
 
-    def _places_like(self, key: str) -> Sequence[_Place]:
+    def _places_like(self, key: str) -> Sequence[_KeyRow]:
         if self._found is None:
             self._found = self._index_keys()
         return self._found.get(skeleton(key), ())
@@ -148,7 +148,7 @@ class NearKeys:
     def _index_keys(self) -> _ByLook:
         """All keys that look like one without a partner; nothing if there are too many keys to remember."""
         tables: dict[str, int] = {}  # the tables of each key, as bits: two texts a key less than sets of each table
-        unread: list[_Place] = []
+        unread: list[_KeyRow] = []
         for position, item in self._rows():
             if item.key is not None:
                 tables[item.key] = tables.get(item.key, 0) | 1 << position
@@ -168,9 +168,9 @@ class NearKeys:
         wanted = {look for look, count in counts.items() if count > 1}
         return self._by_look(wanted, unread) if wanted else {}
 
-    def _by_look(self, wanted: set[str], unread: Sequence[_Place]) -> _ByLook:
-        found: defaultdict[str, dict[tuple[str, int, bool], _Place]] = defaultdict(dict)
-        every = (_Place(item.key, position, item.row) for position, item in self._rows() if item.key is not None)
+    def _by_look(self, wanted: set[str], unread: Sequence[_KeyRow]) -> _ByLook:
+        found: defaultdict[str, dict[tuple[str, int, bool], _KeyRow]] = defaultdict(dict)
+        every = (_KeyRow(item.key, position, item.row) for position, item in self._rows() if item.key is not None)
         for place in chain(unread, every):
             look = skeleton(place.key)
             if look in wanted and len(found[look]) <= _ALIKE_MAX:
@@ -181,7 +181,7 @@ class NearKeys:
             if len(places) <= _ALIKE_MAX
         }
 
-    def _refused_places(self, position: int, row: Row) -> Iterator[_Place]:
+    def _refused_places(self, position: int, row: Row) -> Iterator[_KeyRow]:
         """A row whose key was refused, with the text of its key."""
         reader = self._readers[position]
         kind, refused = reader.plan.kind, row.problem
@@ -202,7 +202,7 @@ class NearKeys:
             refused = Problem(code, reader.table.where(row.number, bad[0]), row.shown[bad[0]])
         texts = [row.cells[place].strip() for place in places if place is not None]
         if len(texts) == len(places) and all(texts):
-            yield _Place(BETWEEN.join(texts), position, row, refused)
+            yield _KeyRow(BETWEEN.join(texts), position, row, refused)
 
 
 def correct_there(because: Problem) -> str:
@@ -210,13 +210,13 @@ def correct_there(because: Problem) -> str:
     return f"correct {because.found} at {because.where}; that settles this too"
 
 
-def _main_place(alike: Sequence[_Place]) -> _Place | None:
+def _main_place(alike: Sequence[_KeyRow]) -> _KeyRow | None:
     """The only key of the main table among keys that look alike; None if there is none, or several."""
     found = [place for place in alike if not place.position]
     return found[0] if len(found) == 1 else None
 
 
-def _other_place(alike: Sequence[_Place], key: str, positions: Collection[int]) -> _Place | None:
+def _other_place(alike: Sequence[_KeyRow], key: str, positions: Collection[int]) -> _KeyRow | None:
     """The first place in these tables with another key, or with this one if it cannot be read; None if there is none."""
     found = (place for place in alike if place.position in positions and (place.key != key or place.refused))
     return next(found, None)

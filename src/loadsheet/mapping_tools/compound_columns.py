@@ -171,7 +171,7 @@ _ORDERS_LEAST = 3
 _ZEROS_MOST = 2  # digits that a postal code may have lost, where others may be of other countries
 
 
-def offers(sheet: Sheet, column: Column, name: str, *, at_top: bool, deletes: bool) -> Iterator[str]:
+def review_comments(sheet: Sheet, column: Column, name: str, *, at_top: bool, deletes: bool) -> Iterator[str]:
     """Comments for a column of this name in the draft. `at_top`: only the first row of a record has a cell. `deletes`: all rows are of records
     to be deleted.
     """

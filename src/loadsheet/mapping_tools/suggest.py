@@ -14,7 +14,7 @@ from loadsheet.contract import BY_NAME, Action, FieldKind, Operation
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.column_types import as_text
 from loadsheet.mapping_tools.columns import CHECK, NUMBERS, Column
-from loadsheet.mapping_tools.compound_columns import Parts, Sets, in_sets, offers, with_items, with_parts
+from loadsheet.mapping_tools.compound_columns import Parts, Sets, in_sets, review_comments, with_items, with_parts
 from loadsheet.mapping_tools.drafts import (
     Chooser,
     Draft,
@@ -351,7 +351,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
     blank = sum(code < 0 and row in rows for row, code in enumerate(column.cells.value_indexes))
     blank = int(column.position not in own.always) if own is not None else blank
     at_top = keyed is not None and keyed.is_at_top(column)
-    offered = offers(
+    offered = review_comments(
         drafted.table.sheet, column, drafted.name, at_top=at_top, deletes=operation.action is Action.DELETE
     )
     drafted.remark = "; ".join([guess.evidence, *offered])

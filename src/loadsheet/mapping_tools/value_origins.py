@@ -47,7 +47,7 @@ class TracedCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class ValueOrigin:
     """One value of a payload: its path, the value as JSON, its cells (none: the mapping supplies it), the total number of cells, and the
     place and text of the mapping's leaf.
     """
@@ -94,7 +94,7 @@ def fields_named(payload: bytes, wanted: str) -> list[str]:
     raise KeyError(f"the record has no field {wanted}; {hint}")
 
 
-def explain(origin: Origin, paths: Sequence[str], mapping: CompiledMapping | None) -> list[Explanation]:
+def explain(origin: Origin, paths: Sequence[str], mapping: CompiledMapping | None) -> list[ValueOrigin]:
     """The explanation of each payload path; without a mapping only the cells."""
     values = json_by_path(origin.payload)
     file = read_with_base(mapping.path) if mapping is not None else None
@@ -106,7 +106,7 @@ def explain(origin: Origin, paths: Sequence[str], mapping: CompiledMapping | Non
         shown = places[:_CELLS_SHOWN]
         cells = tuple(_cell(origin, place, columns.get((table_of(place.table), place.column)), file) for place in shown)
         leaf, leaf_at = _leaf(file, path, origin.items) if file is not None else ("", "")
-        found.append(Explanation(path, values[path], cells, len(places), leaf, leaf_at))
+        found.append(ValueOrigin(path, values[path], cells, len(places), leaf, leaf_at))
     return found
 
 
@@ -222,7 +222,7 @@ class Preview:
     operation: str
     key: str
     rows: tuple[str, ...]
-    values: tuple[Explanation, ...]
+    values: tuple[ValueOrigin, ...]
     unused: tuple[TracedCell, ...]
     problems: tuple[Problem, ...]
 

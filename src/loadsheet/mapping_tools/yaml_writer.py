@@ -50,7 +50,7 @@ def marks_in(text: str) -> dict[str, int]:
     return {mark: sum(mark in line for line in lines) for mark in (FILL_IN, CHECK)}
 
 
-def described(draft: Draft, text: str) -> dict[str, Any]:
+def draft_as_json(draft: Draft, text: str) -> dict[str, Any]:
     """A draft that was written, as values for JSON: the operation, each column with its fields, the marks, and what is not read."""
     fields: dict[DraftColumn, list[str]] = {}
     for path, drafted in draft.by_path.items():

@@ -244,18 +244,20 @@ def parse_format(code: str) -> Format:
     return Format(digits=digits, before=before, after=after)
 
 
-def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
+def read_number(text: str, number_format: Format, *, from_1904: bool) -> Native:
     """The cell of a stored number. Whole numbers keep their stored digits. Other numbers get the shortest decimal of the same
     binary number, without rounding noise. A date outside the calendar becomes a plain number, an invalid text an error cell.
     """
     number = plain_number(text)
     if number is None:
         return Native("#NUM!", "error")
-    if how.is_date and (cell := _moment(number, how, from_1904=from_1904)):
+    if number_format.is_date and (cell := _moment(number, number_format, from_1904=from_1904)):
         return cell
-    if how.digits and number.isdecimal():
-        return Native(number, "number", f"{how.before}{_in_digits(number, how.digits)}{how.after}")
-    return with_words(number, how.sections) if how.sections else Native(number, "number")
+    if number_format.digits and number.isdecimal():
+        return Native(
+            number, "number", f"{number_format.before}{_in_digits(number, number_format.digits)}{number_format.after}"
+        )
+    return with_words(number, number_format.sections) if number_format.sections else Native(number, "number")
 
 
 def plain_number(text: str) -> str | None:
@@ -283,19 +285,19 @@ def _without_noise(number: float) -> Decimal:
     return shown if len(shown.as_tuple().digits) <= _DIGITS_OF_A_RESULT else exact
 
 
-def _moment(number: str, how: Format, *, from_1904: bool) -> Native | None:
+def _moment(number: str, number_format: Format, *, from_1904: bool) -> Native | None:
     """A serial number as date, time or both, rounded to the second; None if it is outside the calendar."""
     serial = float(number)
     if not 0 <= serial <= _LAST_SERIAL + 1:
         return None
     days, rest = divmod(round(serial * _DAY), _DAY)
-    if how.is_duration:
+    if number_format.is_duration:
         return duration(number, days * _DAY + rest)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    if serial < 1 and (not how.shows_date or (rest and not from_1904)):
+    if serial < 1 and (not number_format.shows_date or (rest and not from_1904)):
         return Native(clock, "time")
     day = _day(days, from_1904=from_1904)
-    if day and (rest or how.shows_time):
+    if day and (rest or number_format.shows_time):
         return Native(f"{day} {clock}", "datetime")
     return Native(day, "date") if day else None
 

@@ -273,11 +273,10 @@ class _RowReader:
             self._cells.extend((position, value) for position in range(first, self._position))
 
 
-def _cell(given: dict[str, str], text: str, how: Format) -> str:
+def _cell(given: dict[str, str], text: str, number_format: Format) -> str:
     """A cell from its attributes, its displayed text and its format."""
-    kind = given.get(_VALUE_TYPE)
+    kind, formula = given.get(_VALUE_TYPE), given.get(_FORMULA, "")
     make = _TYPED.get(kind or "")
-    formula = given.get(_FORMULA, "")
     if kind is None:
         shown = re.sub(r"[\[\]]|(?<=[\[:])\.", "", f"={formula.partition('=')[2]}")  # [.B2:.B9] is B2:B9
         return formula_cell(shown) if formula and not text else text
@@ -285,37 +284,37 @@ def _cell(given: dict[str, str], text: str, how: Format) -> str:
         # LibreOffice stores flags of other formats as such formulas
         if formula and (found := _FLAGS.fullmatch(formula)):
             return Native(found[1].lower(), "flag")
-        return make(given, how)
+        return make(given, number_format)
     if given.get(f"{_CALC}value-type") == "error" or (formula and _ERRORS.fullmatch(text)):
         return Native(text or "#VALUE!", "error")
     return text or given.get(f"{_OFFICE}string-value", "")
 
 
-def _number(given: dict[str, str], how: Format) -> str:
-    return read_number(given.get(f"{_OFFICE}value", "").strip(), how, from_1904=False)
+def _number(given: dict[str, str], number_format: Format) -> str:
+    return read_number(given.get(f"{_OFFICE}value", "").strip(), number_format, from_1904=False)
 
 
-def _flag(given: dict[str, str], _how: Format) -> str:
+def _flag(given: dict[str, str], _number_format: Format) -> str:
     return Native("true" if given.get(f"{_OFFICE}boolean-value") == "true" else "false", "flag")
 
 
-def _date(given: dict[str, str], how: Format) -> str:
+def _date(given: dict[str, str], number_format: Format) -> str:
     """A date cell, with time (to the second) if it has one or its format shows one, as in other workbooks."""
     text = given.get(f"{_OFFICE}date-value", "")
     try:
         if "T" not in text:
             day = date.fromisoformat(text).isoformat()
-            return Native(f"{day} 00:00:00", "datetime") if how.shows_time else Native(day, "date")
+            return Native(f"{day} 00:00:00", "datetime") if number_format.shows_time else Native(day, "date")
         moment = datetime.fromisoformat(text.replace(",", ".")).replace(tzinfo=None) + timedelta(milliseconds=500)
     except (ValueError, OverflowError):
         return Native("#VALUE!", "error")
     moment = moment.replace(microsecond=0)
-    if how.shows_time or moment.time().isoformat() != "00:00:00":
+    if number_format.shows_time or moment.time().isoformat() != "00:00:00":
         return Native(moment.isoformat(" "), "datetime")
     return Native(moment.date().isoformat(), "date")
 
 
-def _time(given: dict[str, str], _how: Format) -> str:
+def _time(given: dict[str, str], _number_format: Format) -> str:
     """A time of day, or beyond 24 hours the number of days, displayed in hours."""
     found = _ELAPSED.fullmatch(given.get(f"{_OFFICE}time-value", ""))
     if not found or not any(found.groups()[1:]):
@@ -485,10 +484,11 @@ class _Styles:
     def _mapped(self, reading: _DataStyle) -> Format:
         """The format of a complete style, including the styles that replace it for some numbers; these come earlier in the file."""
         own = reading.format()
-        parts = [(how, limit, self._data.get(name, GENERAL).sections) for how, limit, name in reading.maps[:_MAPS_MAX]]
+        maps = reading.maps[:_MAPS_MAX]
+        parts = [(sign, limit, self._data.get(name, GENERAL).sections) for sign, limit, name in maps]
         if own.digits or own.is_date or not any(sections for _, _, sections in parts):
             return own
-        sections = [(of or _BARE)[0]._replace(compares=how, limit=limit) for how, limit, of in parts]
+        sections = [(of or _BARE)[0]._replace(compares=sign, limit=limit) for sign, limit, of in parts]
         return Format(sections=(*sections, *(own.sections or _BARE)))
 
     def _look_up(self, style: str) -> Format:

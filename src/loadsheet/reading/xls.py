@@ -133,9 +133,9 @@ class _Reader:
                 cells: Cells = []
                 for position, kind in enumerate(sheet.row_types(number)):
                     if kind in (_NUMBER, _DATE):
-                        how = self._format_at(sheet.cell_xf_index(number, position))
+                        number_format = self._format_at(sheet.cell_xf_index(number, position))
                         text = repr(float(sheet.cell_value(number, position)))
-                        cells.append((position, read_number(text, how, from_1904=from_1904)))
+                        cells.append((position, read_number(text, number_format, from_1904=from_1904)))
                     elif kind and (value := _other_cell(kind, sheet.cell_value(number, position))):
                         cells.append((position, value))
                 if cells:

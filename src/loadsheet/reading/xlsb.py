@@ -126,8 +126,8 @@ def _cell_maker(context: CellContext) -> Callable[[int, int, bytes, int], str]:
     texts, formats, from_1904 = context.texts, context.formats, context.from_1904
 
     def number(value: float, style: int) -> Native:
-        how = formats[style] if style < len(formats) else GENERAL
-        return read_number(repr(value), how, from_1904=from_1904)
+        number_format = formats[style] if style < len(formats) else GENERAL
+        return read_number(repr(value), number_format, from_1904=from_1904)
 
     def make(kind: int, style: int, data: bytes, offset: int) -> str:
         if kind == _SHARED:

@@ -255,10 +255,10 @@ def _cell_maker(context: CellContext) -> Callable[[str, str, str], str]:
     texts, formats, from_1904 = context.texts, context.formats, context.from_1904
 
     def number(style: str, text: str) -> Native:
-        how = formats[int(style)] if int(style) < len(formats) else GENERAL
+        number_format = formats[int(style)] if int(style) < len(formats) else GENERAL
         if len(cache) >= _CACHE_MAX:
             cache.clear()
-        cell = cache[style, text] = read_number(text.strip(), how, from_1904=from_1904)
+        cell = cache[style, text] = read_number(text.strip(), number_format, from_1904=from_1904)
         return cell
 
     def make(kind: str, style: str, text: str) -> str:
