@@ -42,10 +42,12 @@ class Checked(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """Why a file cannot be used, or why none of its documents is sent. `before` counts the sendable documents reported earlier."""
+    """Why a file cannot be used, or why none of its documents is sent. `withdrawn` counts the sendable documents of it that were reported and
+    are not sent.
+    """
 
     problem: Problem
-    before: int
+    withdrawn: int
 
 
 CheckEvent = Checked | Problem | Unusable
@@ -142,7 +144,7 @@ class CheckResult:
             self.documents += 1
             self.usable += found.document.usable
         elif isinstance(found, Unusable):
-            self.usable -= found.before
+            self.usable -= found.withdrawn
         for problem in problems_of(found):
             self.causes.add(problem, self.documents if isinstance(found, Checked) else 0)
             self.codes.add(problem.code)
@@ -291,6 +293,17 @@ class CheckSink(FilesInPlace):
         if self._corrections is not None:
             corrected = {name: self._corrections.applied_to(table) for name, table in drop.tables.items()}
             drop = replace(drop, translated=DropTranslation(drop.mapping, corrected, drop.context.now))
+        fates = self._report_documents(drop)
+        for name, notes in drop.notes().items():
+            self.result.left_out.note(drop.tables[name], notes)
+            for problem in notes.problems:
+                self.report(problem)
+        for problem in stop_reasons(drop.files[0].name, fates, drop.error_share_max, drop.doubts()):
+            self.report(Unusable(problem, fates.pop(State.READY, 0)))
+        self._sendable = 0
+
+    def _report_documents(self, drop: ReadDrop) -> Counter[State]:
+        """Report every document, and count the rows that are left out. Returns the number of documents by their fate."""
         tables, left_out = dict(drop.tables), self.result.left_out
         fates: Counter[State] = Counter()
         looked_up: dict[tuple[str, int], Ignored] = {}  # what no row of another table uses at the end is left out
@@ -308,13 +321,7 @@ class CheckSink(FilesInPlace):
         for unused in looked_up.values():
             rule = f"{LOOKUP_RULE}not used by any row"
             left_out.add(unused._replace(rule=rule), tables[unused.row.table].file, tables[unused.row.table].sheet)
-        for name, notes in drop.notes().items():
-            left_out.note(tables[name], notes)
-            for problem in notes.problems:
-                self.report(problem)
-        for problem in stop_reasons(drop.files[0].name, fates, drop.error_share_max, drop.doubts()):
-            self.report(Unusable(problem, fates.pop(State.READY, 0)))
-        self._sendable = 0
+        return fates
 
 
 def name_in_inbox(path: Path, mappings: Sequence[CompiledMapping]) -> str:
