@@ -318,7 +318,7 @@ DRAFTS = {  # a sheet, the operation that is asked for, and what the draft has o
         "order.update", "delivery_address1: {col: customer_street}\n", "!it is the customer's"),
     "places of a sheet that only collects": (
         table("Auftrag;Anfallstelle;Straße;PLZ;Ort;Anzahl;Abholung ab;Menge (t)", "Klinik;Weg 1;18059;Rostock;1;02.03.2026 07:00;2,5", "Werft;Allee 9;18119;Rostock;2;03.03.2026 07:00;8,0"),
-        "order.create", "delivery_city: {col: ort}   # CHECK: the headings only mention the pickup\n", " total_weight: {col: menge_t}\n", " total_packages: {col: anzahl}"),
+        "order.create", "delivery_city: {col: ort}   # CHECK: the headings only mention the pickup\n", " total_weight: {col: menge_t, round: 3}\n", " total_packages: {col: anzahl}"),
     "a quantity with a unit is what it measures": (
         table("Order no;City;Product;Qty (m3);Menge t", "Ulm;Oil;2.5;2", "Bonn;Rape;3;2.5"), "order.create", " volume: {col: qty_m3, round: 3}\n", " weight: {col: menge_t, round: 3}\n", "! quantity:"),
     "a number that is no key although its heading says so": (

@@ -78,7 +78,7 @@ class Totals:
         elif whole is not None and self._draft.varies(whole):
             leaf = f"{{expr: '$sum([r.{name_with_default(whole)} for r in {whole.table.name}])', round: 3}}"
         elif whole is not None and not whole.nullable:
-            leaf = f"{{col: {self._draft.ref(whole)}}}"
+            leaf = f"{{col: {self._draft.ref(whole)}{round_converted(whole)}}}"
         elif weight:
             remarks.append(remark)
             leaf = f"{{expr: '{weight}', round: 3}}"
@@ -218,6 +218,11 @@ def _number(column: Column, code: int, locale: str) -> float:
     found = number_of(cell)
     value = reader_of_numbers(column.guess.keys.get("locale", locale))(found[0]) if found else 0
     return 0.0 if isinstance(value, CellProblem) else float(str(value))
+
+
+def round_converted(amount: DraftColumn) -> str:
+    """The key that rounds an amount whose unit is converted: 25.8 lb are 11.702683146 kg."""
+    return ", round: 3" if "from_unit" in amount.keys else ""
 
 
 def name_with_default(drafted: DraftColumn | None, default: str = "0") -> str:

@@ -36,7 +36,13 @@ from loadsheet.mapping_tools.payload_parts import (
     take_party_entries,
     unit_leaf,
 )
-from loadsheet.mapping_tools.payload_totals import Totals, doubt_of_whole, name_with_default, value_of_pieces
+from loadsheet.mapping_tools.payload_totals import (
+    Totals,
+    doubt_of_whole,
+    name_with_default,
+    round_converted,
+    value_of_pieces,
+)
 
 UNDER_CONSTANTS = f"{FILL_IN} under constants"
 """The comment at the use of a constant that is to be filled in."""
@@ -112,7 +118,7 @@ class _Filler:
             return f"{{expr: '{moments}'}}", f"{CHECK}: its dates differ within a record"
         if needed and drafted.nullable:
             return self._blank_or(field_, drafted, name)
-        return f"{{col: {name}}}", ""
+        return f"{{col: {name}{round_converted(drafted)}}}", ""
 
     def _with_another(self, field_: Field, drafted: DraftColumn) -> tuple[str, str] | None:
         """The leaf for a day with its time of day, or a text, from several columns; None for other fields."""
