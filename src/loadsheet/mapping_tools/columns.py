@@ -139,6 +139,11 @@ class Cells:
         return sum(_IN_PARTS.search(text) is not None for text in self.shown) * 2 > len(self.shown)
 
     @cached_property
+    def has_times(self) -> bool:
+        """Whether some moments have a time of day, which need not be assumed then."""
+        return any(":" in text and "00:00:00" not in text for text in sample(list(self.shown)))
+
+    @cached_property
     def has_digits(self) -> bool:
         """Whether most distinct values have a digit."""
         return sum(any(letter.isdigit() for letter in text) for text in self.shown) * 2 > len(self.shown)

@@ -7,7 +7,6 @@ identified by meaning, kind and named values in the contract; this module contai
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, Field, FieldKind, Operation, Record
@@ -176,14 +175,9 @@ def _score(column: Column, target: FieldTarget) -> float:
     score += _TIE * (
         column.filled_count / max(column.rows, 1) + (target.what == {"address"} and column.label.endswith("1"))
     )
-    score += _TIE * (target.field.kind in DATE_SHAPES and column.filled_count == column.rows and _has_times(column))
+    score += _TIE * (target.field.kind in DATE_SHAPES and column.filled_count == column.rows and column.cells.has_times)
     score += 0.06 * (target.subject in label) + 0.1 * (target.is_key and "id" in label) - 0.05 * ("customer" in label)
     return score if score >= _LEAST else 0.0
-
-
-def _has_times(column: Column) -> bool:
-    """Whether the first moments of a column have a time of day, which need not be assumed then."""
-    return any(":" in text and "00:00:00" not in text for text in islice(column.cells.shown, _COMPARED))
 
 
 def _likeness(column: Column, target: FieldTarget, *, recognised: float) -> float:
