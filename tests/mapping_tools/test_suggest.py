@@ -266,11 +266,18 @@ def test_unknown_headings_above_texts_with_digits_are_found(tmp_path):
     assert "{label: 주문번호, type: text, required: true, key: true}" in done.stdout
 
 
-def test_a_template_without_rows_is_refused_as_such(tmp_path):
-    written(tmp_path, "Delivery list\n\nOrder no;Consignee;Street;City;Weight (kg)\n")
+WITHOUT_ROWS = {
+    "Delivery list\n\nOrder no;Consignee;Street;City;Weight (kg)\n": "there are no rows below the headings (fill in a few rows as they will come)",
+    "Order no,City,Weight kg,Remark\nA-1,Hull,3\nA-2,York,4\n": "no row below the headings has a cell for each of them (write every cell of a row",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), WITHOUT_ROWS.items(), ids=["a template", "a last cell that no row has"])
+def test_headings_without_rows_that_can_be_read_are_refused_as_such(tmp_path, text, said):
+    written(tmp_path, text)
     done = loadsheet(tmp_path, "mapping", "suggest", "sheet.csv")
     assert (done.returncode, done.stdout) == (65, "")
-    assert "there are no rows below the headings (fill in a few rows as they will come)" in done.stderr
+    assert said in done.stderr
 
 
 @pytest.mark.parametrize("mark", [",", "."])

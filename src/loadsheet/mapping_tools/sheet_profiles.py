@@ -168,6 +168,9 @@ def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
             reason, hint = "its columns are separated by spaces alone", "save it as CSV or .xlsx"
         elif any(map(ends_with_headings, tops)):
             reason, hint = "there are no rows below the headings", "fill in a few rows as they will come"
+        elif wanted and not any(top.sheet for top, *_ in wanted.values()):
+            reason = "no row below the headings has a cell for each of them"
+            hint = "write every cell of a row, also blank ones, and texts that contain the delimiter in quotes"
         raise FileRefused(Problem("R201", Where(name), "", {"reason": reason}, hint))
     return found
 
